@@ -203,7 +203,7 @@ NGINX
   address=$(echo "$first" | sed -n "s/.*\"$of\":\"\([^\"]*\)\".*/\1/p")
 }
 
-# Requests that nginx has had before this one; fails while it does not listen.
+# Requests that nginx has received before this one; fails until it listens.
 nginx_requests() {
   { exec 4<>"/dev/tcp/${address%:*}/${address#*:}"; } 2>/dev/null || return 1
   printf 'GET /count HTTP/1.0\r\n\r\n' >&4
@@ -211,7 +211,7 @@ nginx_requests() {
   exec 4>&-
 }
 
-# Sets `requests` and `cpu`: those that the server had, and its CPU time in seconds ("-": not counted).
+# Sets `requests` and `cpu`: requests received by the server, and its CPU time in seconds ("-": not counted).
 stop_server() {
   local last=""
   case $1 in
@@ -243,7 +243,7 @@ run() {
   start_server "$case"
   case $case in nginx-*) before=$(($(nginx_requests) + 1)) ;; esac
   command_of "$peer" "$3" "$4" "$5" "$6" "$scheme://$address$path"
-  # In a shell of its own: its children are the client and nothing else.
+  # In a separate shell, whose only child is the client.
   TIMEFORMAT='%R %U %S'
   { time taskset -c "$client_cpu" "${command[@]}" >"$work/printed" 2>"$work/complaints"; } 2>"$work/time" &
   client=$!

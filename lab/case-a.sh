@@ -1,7 +1,8 @@
 #!/bin/sh
 # A one-core hotspot, on a real driver with a real interrupt: 8 CPUs, one virtio queue, its
 # interrupt on CPU 2. UDP traffic comes through a tap; in the guest rxlab finds the hotspot, predicts what
-# the plan does, applies it, looks again, and puts everything back. Root, about a minute with the build done.
+# the effect of the plan, applies it, samples again, and undoes everything. Needs root; takes about a minute
+# after the build.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -29,9 +30,9 @@ run undo
 run show
 JOB
 
-# The traffic waits until the guest speaks, which it does when its sink is there; it ends with the guest.
+# The traffic waits for the guest's first packet, sent when its sink is ready, and ends with the guest.
 export RXLAB_LAB_PEER="until ip neigh | grep -q '^10.98.0.2 .*lladdr'; do sleep 0.2; done
     exec '$rxlab' load udp-sink://10.98.0.2:9000 --flows 64 --for 90s"
-# Spreading work is of use only to CPUs that work side by side. Such a guest may hang at boot: try again.
+# Spreading work helps only CPUs that run in parallel. Such a guest may hang at boot: try again.
 export RXLAB_LAB_THREADS=multi RXLAB_LAB_SECONDS="${RXLAB_LAB_SECONDS:-180}"
 "$here/vm" --rxlab "$rxlab" 8cpu-1queue "$job"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what a goal needs and the machine lacks, on Debian, as root: setup.sh run|test
+# Installs the missing packages for a goal, on Debian, as root: setup.sh run|test
 set -eu
 
 goal=${1:?"usage: setup.sh run|test"}
@@ -68,7 +68,7 @@ if [ -n "$missing" ]; then
   # Word splitting is intended: one argument per package.
   # shellcheck disable=SC2086
   apt-get install -y -qq --no-install-recommends $missing >/dev/null
-  # Nor may they tune this machine, or serve, after the next boot.
+  # They also must not tune this machine or provide a service after the next boot.
   case " $missing " in
   *" tuned "*) systemctl disable tuned >/dev/null 2>&1 || rm -f /etc/systemd/system/*.wants/tuned.service ;;
   esac

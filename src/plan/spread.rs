@@ -22,7 +22,7 @@ pub struct Proposal {
     /// The plan.
     #[serde(flatten)]
     pub plan: Plan,
-    /// Command that tries it on live traffic; filled in by [`crate::doctor::doctor`].
+    /// Command that tries it on live traffic; filled in by doctor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

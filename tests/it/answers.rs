@@ -1,11 +1,12 @@
-//! What ethtool answers for `eth0` of the machine of plain files, which has everything: two combined channels of
-//! four, an RSS table of four and two contexts, two flow rules. Composed: no machine at hand has the last two.
+//! Ethtool responses for `eth0` of the machine made of plain files, which has everything: two combined channels of
+//! four, an RSS table of four and two contexts, two flow rules. Composed by hand: no available machine has the last
+//! two.
 
 use rxlab::host::{EthtoolGet, Question};
 use rxlab::parse::ethtool::flow_bytes;
 use rxlab::parse::{push_attribute, push_message};
 
-/// Each answer and where it stands.
+/// Each response and its path.
 pub(crate) fn answers() -> Vec<(String, Vec<u8>)> {
     let (all, on) = (["rx-gro", "rx-lro", "rx-checksum", "rx-ntuple-filter"], ["rx-gro", "rx-checksum"]);
     let [eight, size, most] = [8u32, 256, 4096].map(u32::to_ne_bytes);
@@ -33,7 +34,7 @@ pub(crate) fn rss(queues: &[u32]) -> Vec<u8> {
     answer(&[message(&[(4, &numbers(queues))])])
 }
 
-/// Over how many queues the default table spreads: `data` of `struct ethtool_rxnfc`.
+/// Number of queues the default table spreads over: `data` of `struct ethtool_rxnfc`.
 pub(crate) fn rings(count: u32) -> Vec<u8> {
     let mut rxnfc = vec![0; 192];
     rxnfc[8..16].copy_from_slice(&u64::from(count).to_ne_bytes());

@@ -1,4 +1,4 @@
-//! apply, status and undo as the user sees them, on a machine of plain files.
+//! apply, status and undo as the user sees them, on a machine made of plain files.
 
 use rxlab::journal::{Disk, Storage};
 
@@ -6,14 +6,14 @@ use crate::tree::{PCI, Tree, said};
 
 const RPS: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
 
-/// The machine and the journal are as if nothing had ever happened.
+/// The machine and the journal are in their initial state.
 fn untouched(tree: &Tree) {
     assert_eq!(tree.values(), Tree::new().values());
     assert!(!tree.state().exists(), "not even a state directory");
 }
 
 #[test]
-fn there_and_back() {
+fn apply_and_undo_restore_the_machine() {
     let tree = Tree::new();
     let original = tree.values();
     let (code, text) = said(&tree.rxlab(&[
@@ -58,7 +58,7 @@ fn wrong_settings_leave_the_machine_alone() {
         ("rps eth0 = 1", "rps acts on a receive queue (NIC/rx-N), not on eth0"),
         ("rps eth0/x = 1", "is not a target"),
     ] {
-        // The first setting is fine: nothing may be written before everything is checked.
+        // The first setting is valid: nothing may be written before everything is checked.
         let (code, text) =
             said(&tree.rxlab(&["apply", "--setting", "rps veth0/rx-0 = 1", "--setting", setting]));
         assert_eq!(code, 2, "{setting}: {text}");
@@ -92,7 +92,7 @@ fn a_plan_is_checked_before_anything_else() {
 }
 
 #[test]
-fn what_need_not_be_written_is_not() {
+fn values_already_set_are_not_written() {
     let tree = Tree::new();
     let (code, text) = said(&tree.rxlab(&["apply", "--dry-run", "--setting", "rps eth0/rx-0 = 2-3"]));
     assert!(code == 0 && text.contains("rps eth0/rx-0 = 2-3  (now off)"), "{text}");
@@ -115,7 +115,7 @@ fn one_process_changes_the_machine_at_a_time() {
 }
 
 #[test]
-fn what_somebody_else_changed_is_reported_and_left() {
+fn foreign_changes_are_reported_and_kept() {
     let tree = Tree::new();
     assert_eq!(said(&tree.rxlab(&[&RPS[..], &["--setting", "rps eth0/rx-1 = 4"]].concat())).0, 0);
     tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "20\n");
@@ -131,7 +131,7 @@ fn what_somebody_else_changed_is_reported_and_left() {
 }
 
 #[test]
-fn a_dry_run_of_undo_says_what_would_be_put_back() {
+fn a_dry_run_of_undo_lists_what_it_would_restore() {
     let tree = Tree::new();
     assert_eq!(said(&tree.rxlab(&[&RPS[..], &["--setting", "rps eth0/rx-1 = 4"]].concat())).0, 0);
     tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "20\n");
@@ -195,7 +195,7 @@ fn transactions_are_undone_newest_first() {
     assert_eq!(tree.rps("eth0", 0), "0");
 }
 
-/// One damaged file once kept every healthy transaction from being undone, shown and confirmed.
+/// A single damaged file once blocked undo, status and confirm for every healthy transaction.
 #[test]
 fn a_damaged_journal_is_passed_over() {
     let tree = Tree::new();
@@ -204,7 +204,7 @@ fn a_damaged_journal_is_passed_over() {
     let file = tree.state().join(format!("journal/{damaged}.jsonl"));
     let text =
         std::fs::read_to_string(&file).expect("readable").replace("\"before\":\"off\"", "\"before\":\"1\"");
-    // The intent is damaged, so what it was about is known from nowhere; a second one is whole.
+    // The intent is damaged, so its target is unknown; a second intent is intact.
     std::fs::write(&file, text).expect("written");
     let other = ["apply", "--setting", "rps eth0/rx-1 = 1"];
     assert_eq!(said(&tree.rxlab(&other)).0, 0, "it shares no target");
@@ -224,7 +224,7 @@ fn a_damaged_journal_is_passed_over() {
     assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
 }
 
-/// What a damaged transaction has changed must not be changed again: the value before both is in its file alone.
+/// The target of a damaged transaction must not be changed again: only its file has the original value.
 #[test]
 fn a_target_of_a_damaged_journal_is_not_touched() {
     let tree = Tree::new();
@@ -241,9 +241,9 @@ fn a_target_of_a_damaged_journal_is_not_touched() {
     assert_eq!(tree.rps("eth0", 0), "c", "as it was");
 }
 
-/// A later version may add kinds of records. They are no damage, and only that version can close the transaction.
+/// A later version may add kinds of records. They are not damage, and only that version can close the transaction.
 #[test]
-fn records_of_a_later_version_are_no_damage() {
+fn records_of_a_later_version_are_not_damage() {
     use std::io::Write;
     let tree = Tree::new();
     assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
@@ -254,11 +254,11 @@ fn records_of_a_later_version_are_no_damage() {
     writeln!(file, "{:08x} {json}", crc32fast::hash(json.as_bytes())).expect("written");
     let (code, text) = said(&tree.rxlab(&["undo"]));
     assert!(code == 5 && text.contains("a later version of rxlab wrote"), "{text}");
-    assert_eq!(tree.rps("eth0", 0), "0", "what is understood is put back");
+    assert_eq!(tree.rps("eth0", 0), "0", "known records are undone");
     assert_eq!(tree.store().open_ids().expect("listed"), [id]);
 }
 
-/// Who can replace files in the state directory decides what undo writes as root.
+/// A user who can replace files in the state directory controls what undo writes as root.
 #[test]
 fn a_state_directory_that_others_can_write_to_is_refused() {
     use std::os::unix::fs::PermissionsExt;
@@ -290,7 +290,8 @@ fn a_planted_lock_is_not_followed() {
     assert_eq!(tree.rps("eth0", 0), "00");
 }
 
-/// A second interface of a PCI function makes the first one's address a longer one. The first was once taken for gone.
+/// A second interface on a PCI function makes the address of the first one longer. The first was once considered
+/// gone.
 #[test]
 fn a_sibling_changes_no_device() {
     let tree = Tree::new();

@@ -1,4 +1,4 @@
-//! The benchmark against the peers runs, in small.
+//! A small run of the benchmark against other load generators.
 
 use std::process::Command;
 
@@ -26,7 +26,7 @@ fn the_load_benchmark_runs() {
         let line =
             table.lines().find(columns).unwrap_or_else(|| panic!("{case} {client}: {table}\n{complaints}"));
         let number = |column: usize| line.split_whitespace().nth(column).and_then(|n| n.parse::<f64>().ok());
-        // Median, runs, requests a second.
+        // Median, runs, requests per second.
         for column in [2, 6, 7] {
             assert!(number(column).is_some_and(|number| number > 0.0), "{line}");
         }
@@ -35,7 +35,7 @@ fn the_load_benchmark_runs() {
 }
 
 #[test]
-fn the_benchmark_of_the_limits_runs() {
+fn the_limits_benchmark_runs() {
     if !crate::require::program("bench", "bash", "--version") {
         return;
     }
@@ -50,7 +50,7 @@ fn the_benchmark_of_the_limits_runs() {
         let line = table.lines().find(|line| line.trim_start().starts_with(begin));
         line.unwrap_or_else(|| panic!("{begin}: {table}\n{complaints}")).to_owned()
     };
-    // Nothing is judged here: the machine is busy.
+    // Results are not checked: the machine is busy.
     let sent = line("1000 ").split_whitespace().nth(3).and_then(|sent| sent.parse::<u64>().ok());
     assert!(sent.is_some_and(|sent| (500..=1010).contains(&sent)), "{table}");
     let open = line("open at most").split([' ', ',']).find_map(|word| word.parse::<u64>().ok());

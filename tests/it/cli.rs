@@ -1,4 +1,4 @@
-//! The program as people and scripts meet it: wrong input, missing rights, the form of its output.
+//! The command line: wrong input, missing privileges, output format.
 
 mod bad_input;
 mod fixture_show;

@@ -1,5 +1,5 @@
-//! The process is killed at every single operation of an apply and of an undo, on the machine and
-//! in the journal, and what is left is put back by the next process, each time.
+//! The process is killed at every single operation of an apply and of an undo, on the machine and in the journal. The
+//! next process restores what is left, each time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -48,7 +48,7 @@ fn apply_these(
     transaction.apply(host, &model(), settings, &AtomicBool::new(false)).map_err(Some)
 }
 
-/// The receive path as it is now. Looking is no operation of the program under test.
+/// The current receive path. Reading it is not an operation of the program under test.
 fn fresh(root: &Path) -> Model {
     Model::new(&Inventory::take(&LiveHost::open(root).expect("opened"), Scope::Path))
 }
@@ -57,7 +57,7 @@ fn driven(tree: &Tree) -> Driver<LiveHost> {
     Driver::new(tree.host(), &tree.root())
 }
 
-/// What `rxlab undo` does: put away, find, undo the newest first.
+/// As `rxlab undo`: archive, find, undo the newest first.
 fn undo(store: &Store, host: &dyn Host, directory: &Path) {
     let lock = store.lock(Duration::ZERO).expect("a dead process holds no lock");
     let root = directory.to_string_lossy();
@@ -70,16 +70,17 @@ fn undo(store: &Store, host: &dyn Host, directory: &Path) {
     }
 }
 
-/// What a child does before it is killed.
+/// Work of a child before it is killed.
 #[derive(Clone, Copy, Debug)]
 enum Work {
     /// Applies.
     Apply,
-    /// Applies on a kernel that drops CPUs silently, and so puts everything back.
+    /// Applies on a kernel that drops CPUs silently, and so restores everything.
     ApplyDropped,
-    /// Undoes what was applied before.
+    /// Undoes what was applied.
     Undo,
-    /// The same on a disk that is full by then, after somebody else has set a value of a queue that goes.
+    /// The same on a disk that is full by then, after another program has set a value of a queue that will be
+    /// removed.
     UndoFull,
 }
 
@@ -105,7 +106,7 @@ impl Work {
         }
     }
 
-    /// Gives the values that undo has to come back to.
+    /// Returns the values that undo has to restore.
     fn prepare(self, tree: &Tree) -> BTreeMap<String, String> {
         tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "08\n");
         tree.write("sys/class/net/eth0/queues/tx-1/xps_cpus", "06\n");
@@ -126,7 +127,7 @@ fn die() {
     unreachable!("SIGKILL is not survived");
 }
 
-/// Not a test by itself: the process that is killed. Does nothing unless told what.
+/// Not a test: the process that is killed. Does nothing without its environment variable.
 #[test]
 fn child() {
     let (Some(tree), Ok(at), Ok(work)) =
@@ -180,7 +181,7 @@ fn killed_at_every_operation_of_an_apply() {
 }
 
 #[test]
-fn killed_at_every_operation_of_an_apply_that_goes_back_by_itself() {
+fn killed_at_every_operation_of_an_apply_that_fails_and_restores() {
     kill_everywhere(Work::ApplyDropped);
 }
 
@@ -189,15 +190,15 @@ fn killed_at_every_operation_of_an_undo() {
     kill_everywhere(Work::Undo);
 }
 
-/// What others had set is noted before it is thrown away. A disk that was full by then once refused the note: the
-/// next undo found the queues as they had been and left it at that.
+/// Foreign values are recorded before they are lost. A disk that was full by then once refused the record: the next
+/// undo found the queues in their initial state and stopped there.
 #[test]
 fn killed_at_every_operation_of_an_undo_on_a_full_disk() {
     kill_everywhere(Work::UndoFull);
 }
 
-/// The disk fills up at any point: what was set is put back at once, without room for a single
-/// further line, and the journal is in order once there is room again.
+/// The disk fills up at any operation: what was set is restored at once without writing another line, and the journal
+/// is valid once there is room again.
 #[test]
 fn a_full_or_read_only_disk_at_every_operation() {
     let run = |trouble: Option<Trouble>| {
@@ -228,7 +229,7 @@ fn a_full_or_read_only_disk_at_every_operation() {
 
 /// The kernel refuses one of the files with EIO, as it does for a managed interrupt.
 #[test]
-fn a_refusal_of_every_file_puts_the_others_back() {
+fn refusing_any_file_restores_the_others() {
     let files = [
         "irq/24/smp_affinity",
         "irq/25/smp_affinity",
@@ -244,7 +245,7 @@ fn a_refusal_of_every_file_puts_the_others_back() {
         let original = tree.values();
         let refuse = Rule { suffix: file.into(), mishap: Mishap::Refuse(Cause::Errno(5)) };
         let host = FlakyHost::new(tree.host(), vec![refuse], Fuse::new(None, || ()));
-        // With a driver that throws values away, a file that is always refused cannot be put back.
+        // With a driver that resets values, a file that is always refused cannot be restored.
         let failed = apply_these(&settings(&SETTINGS), &tree.store(), &host, &tree.root());
         let Err(Some(failure)) = failed else { panic!("{file}: refused") };
         assert!(failure.error.to_string().contains("the kernel rejected it"), "{}", failure.error);
@@ -254,7 +255,7 @@ fn a_refusal_of_every_file_puts_the_others_back() {
     }
 }
 
-/// The intent is in the journal, and synced, before the file changes: seen from inside the write.
+/// The intent is in the journal and synced before the file changes, as seen from inside the write.
 #[test]
 fn the_old_value_is_synced_before_the_write() {
     let tree = Tree::new();
@@ -266,7 +267,7 @@ fn the_old_value_is_synced_before_the_write() {
     assert!(kept.iter().all(|kept| kept.changed));
 }
 
-/// Knows whether everything appended was synced.
+/// Knows if everything appended was synced.
 struct Watched {
     inner: Disk,
     synced: Arc<AtomicBool>,
@@ -308,7 +309,7 @@ impl Storage for Watched {
     }
 }
 
-/// Looks into the journal at each write.
+/// Checks the journal at each write.
 struct Watching {
     inner: LiveHost,
     journal: Disk,
@@ -355,7 +356,7 @@ impl Host for Watching {
     }
 }
 
-/// What a trial does: one value flipped many times within one transaction, then put back.
+/// As in a trial: one value flipped many times within one transaction, then restored.
 #[test]
 fn hundreds_of_flips_are_one_undo() {
     let tree = Tree::new();

@@ -1,5 +1,5 @@
-//! The same on the running kernel: an apply over a veth in a namespace is killed at every operation, and
-//! every value of the interface is put back by the next process.
+//! The same on the running kernel: an apply on a veth in a namespace is killed at every operation, and the next
+//! process restores every value of the interface.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -25,10 +25,10 @@ use crate::settings::settings;
 const NETNS: &str = "RXLAB_TEST_CRASH_NETNS";
 const STATE: &str = "RXLAB_TEST_CRASH_STATE";
 const AT: &str = "RXLAB_TEST_CRASH_LIVE_AT";
-/// How a child ends that came to the end: on a machine with fewer processes there is less to look at.
+/// Exit code of a child that was not killed: with fewer processes on the machine there are fewer operations.
 const WHOLE: i32 = 42;
 
-/// The kernel drops what was set for the second queue when it goes.
+/// The kernel drops the values of the second queue together with the queue.
 const BEFORE: [&str; 3] = ["rps srv0/rx-1 = 1", "rfs srv0/rx-1 = 64", "xps_cpus srv0/tx-1 = 0"];
 const SETTINGS: [&str; 7] = [
     "channels srv0 = rx 1 tx 1",
@@ -41,7 +41,7 @@ const SETTINGS: [&str; 7] = [
 ];
 
 fn open(netns: &Path) -> LiveHost {
-    LiveHost::open_in_namespace("/".as_ref(), netns).expect("the namespace is there")
+    LiveHost::open_in_namespace("/".as_ref(), netns).expect("the namespace exists")
 }
 
 fn look(host: &dyn Host) -> Model {
@@ -66,7 +66,7 @@ fn undo(store: &Store, host: &LiveHost) {
     }
 }
 
-/// Every value of the interface that can be read.
+/// Every readable value of the interface.
 fn values(host: &LiveHost) -> BTreeMap<String, String> {
     let model = look(host);
     let mut values = BTreeMap::new();
@@ -92,7 +92,7 @@ fn apply_counted(state: &Path, netns: &Path, fuse: &Arc<Fuse>) {
     change(&store, &FlakyHost::new(open(netns), Vec::new(), fuse.clone()), netns, &SETTINGS);
 }
 
-/// Not a test by itself: the process that is killed. Does nothing unless told what.
+/// Not a test: the process that is killed. Does nothing without its environment variable.
 #[test]
 fn child() {
     let (Some(netns), Some(state), Ok(at)) =

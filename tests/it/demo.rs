@@ -1,4 +1,4 @@
-//! The demo from beginning to end, interrupted, and killed: each time the machine is as it was.
+//! The demo run to its end, interrupted, and killed: the machine is restored each time.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::{quiet, require};
 
 const FLOW_ENTRIES: &str = "/proc/sys/net/core/rps_sock_flow_entries";
 
-/// What a demo could leave changed on this machine.
+/// State of this machine that a demo could leave changed.
 #[derive(Debug, PartialEq)]
 struct Machine {
     flow_entries: String,
@@ -35,7 +35,7 @@ impl Machine {
         let text = |path: &str| std::fs::read_to_string(path).expect("readable");
         Self {
             flow_entries: text(FLOW_ENTRIES),
-            // As `ip netns list` finds them.
+            // As listed by `ip netns list`.
             namespaces: names("/run/netns"),
             interfaces: names("/sys/class/net"),
             mounts: text("/proc/self/mountinfo"),
@@ -43,7 +43,7 @@ impl Machine {
     }
 }
 
-/// A state directory and the machine before.
+/// A state directory, and the machine before the demo.
 struct Stage {
     directory: tempfile::TempDir,
     before: Machine,
@@ -74,7 +74,7 @@ impl Stage {
         serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()
     }
 
-    /// Everything is back, and nothing of the demo runs or waits any more.
+    /// Everything is restored, and no process of the demo runs or waits.
     fn is_as_before(&self) {
         assert_eq!(Machine::now(), self.before);
         assert_eq!(mentioning(self.directory.path()), []);
@@ -97,8 +97,8 @@ impl Drop for Stage {
     }
 }
 
-/// Another process of this machine can hide the hotspot for a while, which is no fault of the demo.
-/// A second attempt may then follow a first one, and no third.
+/// Another process of this machine can hide the hotspot for a while, which is not a failure of the demo. So a second
+/// attempt is allowed, but not a third.
 fn twice<T>(attempt: impl Fn() -> Result<T, String>) -> T {
     attempt().unwrap_or_else(|why| {
         println!("once more: {why}");
@@ -106,7 +106,7 @@ fn twice<T>(attempt: impl Fn() -> Result<T, String>) -> T {
     })
 }
 
-/// The demo found no hotspot because the machine is busy.
+/// True if the demo found no hotspot because the machine is busy.
 fn hidden(code: i32, text: &str) -> bool {
     code == 5 && text.contains("the doctor found no hotspot")
 }
@@ -119,7 +119,7 @@ fn means(trial: &Value, metric: &str) -> (f64, f64) {
 }
 
 #[test]
-fn to_its_end() {
+fn runs_to_its_end() {
     if !require::netns() {
         return;
     }
@@ -150,7 +150,7 @@ fn to_its_end() {
             .collect();
         assert!(records.iter().all(|record| record.slots.len() == 6), "every slot is kept");
         report_is_complete(&stage.html(), &records);
-        // Where a packet costs something the sender's CPU is full, and RPS lets more arrive: nothing speaks against it.
+        // If packets are expensive, the sender's CPU is full and RPS lets more arrive: this is consistent.
         let prediction: Prediction =
             serde_json::from_value(scenes[0]["doctor"]["plans"][0]["prediction"].clone())
                 .expect("a prediction");
@@ -164,12 +164,12 @@ fn to_its_end() {
 fn report_is_complete(path: &Path, records: &[TrialRecord]) {
     let html = std::fs::read_to_string(path).expect("written");
     assert!(html.contains("<svg"), "no picture in the report");
-    // A page has true minus signs, and spaces at which no line breaks.
+    // The page uses true minus signs and non-breaking spaces.
     let plain = html.replace('\u{2212}', "-").replace('\u{a0}', " ");
     for sentence in records.iter().map(words::sentence) {
         assert!(plain.contains(&sentence), "not in the report: {sentence}");
     }
-    // Self-contained: nothing is loaded from anywhere. An SVG's namespace is a name, not an address.
+    // Self-contained: nothing is loaded from outside. The namespace of an SVG is a name, not an address.
     let outside = html.replace("http://www.w3.org/2000/svg", "");
     for sign in ["http://", "https://", "src=", "@import", "url(", "<link"] {
         assert!(!outside.contains(sign), "{sign} in the report");
@@ -208,7 +208,7 @@ fn interrupted_before_its_first_trial() {
     let _alone = quiet::alone();
     let stage = Stage::new();
     let mut demo = Running::start(&mut stage.demo("3", "60s"));
-    // The traffic is being calibrated, or the doctor looks.
+    // During the calibration of the traffic or the sample of the doctor.
     std::thread::sleep(Duration::from_millis(500));
     demo.signal(Signal::INT);
     wait_for("its end, long before the look's", || demo.has_ended());
@@ -219,7 +219,7 @@ fn interrupted_before_its_first_trial() {
     stage.is_as_before();
 }
 
-/// The value that outlives the range is the sysctl: arm B of the RFS trial has it set.
+/// The sysctl is the only value that outlives the range: arm B of the RFS trial sets it.
 #[test]
 fn killed_with_a_sysctl_set_and_undone() {
     if !require::netns() {
@@ -236,7 +236,7 @@ fn killed_with_a_sysctl_set_and_undone() {
             assert!(hidden(code, &text), "{code}: {text}");
             return Err(text);
         }
-        // Its guard would put the value back at once.
+        // Its guard would restore the value at once.
         end_guards(stage.directory.path());
         demo.signal(Signal::KILL);
         assert_eq!(demo.output().status.code(), None, "killed");

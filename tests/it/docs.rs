@@ -1,10 +1,10 @@
-//! Documents that programs make parts of say what the programs say.
+//! Generated parts of documents match the output of the programs that generate them.
 
 use std::path::Path;
 
 use rxlab::trial::simulate::table::{RUNS, false_positives, operating};
 
-/// The text between `<!-- NAME -->` and `<!-- end NAME -->`, without the blank lines around it.
+/// The text between `<!-- NAME -->` and `<!-- end NAME -->`, without surrounding blank lines.
 fn part<'a>(text: &'a str, name: &str) -> &'a str {
     let (_, rest) = text.split_once(&format!("<!-- {name} -->")).expect("the document has the opening mark");
     let (part, _) =
@@ -14,7 +14,7 @@ fn part<'a>(text: &'a str, name: &str) -> &'a str {
 
 #[test]
 #[allow(clippy::disallowed_methods)]
-fn the_tables_of_the_statistics_are_those_of_the_simulation() {
+fn the_statistics_tables_match_the_simulation() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/statistics.md");
     let text = std::fs::read_to_string(&path).expect("docs/statistics.md can be read");
     assert!(text.contains(&format!("{RUNS} simulated trials")), "the document says how many runs a row has");
@@ -27,7 +27,7 @@ fn the_tables_of_the_statistics_are_those_of_the_simulation() {
     }
 }
 
-/// The names in the first column of the module table of ARCHITECTURE.md.
+/// Names in the first column of the module table of ARCHITECTURE.md.
 fn table_of_modules(text: &str) -> Vec<&str> {
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
     rows.filter_map(|row| row.split('`').next()).collect()
@@ -35,7 +35,7 @@ fn table_of_modules(text: &str) -> Vec<&str> {
 
 #[test]
 #[allow(clippy::disallowed_methods)]
-fn the_architecture_names_the_modules_that_exist() {
+fn the_architecture_lists_the_existing_modules() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| std::fs::read_to_string(root.join(path)).expect(path);
     let (architecture, library) = (read("ARCHITECTURE.md"), read("src/lib.rs"));
@@ -49,7 +49,7 @@ fn the_architecture_names_the_modules_that_exist() {
 
 #[test]
 #[allow(clippy::disallowed_methods)]
-fn the_documented_specification_is_one() {
+fn the_documented_specifications_are_valid() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/trials.md");
     let text = std::fs::read_to_string(&path).expect("docs/trials.md can be read");
     let examples: Vec<&str> =
@@ -60,10 +60,10 @@ fn the_documented_specification_is_one() {
     }
 }
 
-/// `docs/show.md` shows captured machines as the program prints them.
+/// `docs/show.md` shows captured machines as printed by the program.
 #[test]
 #[allow(clippy::disallowed_methods)]
-fn the_show_page_is_what_the_program_prints() {
+fn the_show_page_matches_the_output() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(root.join("docs/show.md")).expect("docs/show.md can be read");
     let shown = part(&text, "show").trim_matches('`').trim();

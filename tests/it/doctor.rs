@@ -1,4 +1,4 @@
-//! The doctor on the practice range, with the kernel's own counters as the judge.
+//! The doctor on the practice range, checked against the kernel's own counters.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,7 +27,7 @@ fn net_rx() -> Vec<u64> {
     line.split_whitespace().skip(1).map(|count| count.parse().expect("a number")).collect()
 }
 
-/// The exit code and the report of a look into the server host.
+/// Exit code and report of one diagnosis of the server host.
 pub(crate) fn look(range: &Range) -> (i32, Value) {
     let state = tempfile::tempdir().expect("a temporary directory");
     let mut command = rxlab(state.path(), &["doctor", "--json", "--for", "1s", "--netns"]);
@@ -37,7 +37,7 @@ pub(crate) fn look(range: &Range) -> (i32, Value) {
 }
 
 #[test]
-fn the_hotspot_is_where_the_counters_say() {
+fn the_hotspot_matches_the_counters() {
     if !require::netns() {
         return;
     }
@@ -77,9 +77,9 @@ fn the_hotspot_is_where_the_counters_say() {
     }
 }
 
-/// Two cables into a container's namespace. The first got RPS before the second came.
+/// Two veth pairs into a container's namespace. The first got RPS before the second existed.
 #[test]
-fn a_container_that_tuning_has_missed() {
+fn a_container_missed_by_tuning_is_found() {
     if !require::netns() {
         return;
     }
@@ -121,16 +121,16 @@ fn a_container_that_tuning_has_missed() {
         let found = findings.iter().find(|finding| finding["id"] == "untouched-containers");
         found.map(|finding| finding["nic"].as_str().expect("a name").to_owned())
     };
-    assert_eq!(missed(), None, "none is tuned");
+    assert_eq!(missed(), None, "no queue is tuned");
     tune("srv0");
     assert_eq!(missed().as_deref(), Some("srv1"));
     tune("srv1");
     assert_eq!(missed(), None, "all are");
 }
 
-/// Another rxlab, with a journal of its own, is the stranger.
+/// The foreign program is another rxlab, with its own journal.
 #[test]
-fn what_somebody_else_put_back_is_noted() {
+fn values_reset_by_another_program_are_noted() {
     if !require::netns() {
         return;
     }
@@ -149,14 +149,14 @@ fn what_somebody_else_put_back_is_noted() {
         report["notes"].to_string().contains("1 of 1 value set by rxlab is no longer in effect")
     };
     set(ours.path(), "0");
-    assert!(!noted("srv0"), "it is as it was set");
+    assert!(!noted("srv0"), "the value is unchanged");
     set(strange.path(), "1");
     assert!(noted("srv0") && !noted("lo"), "it is not");
 }
 
-/// From the plan's file through the journal to the next sample.
+/// From the plan file through the journal to the next sample.
 #[test]
-fn what_a_plan_has_changed_is_compared_with_what_was_before() {
+fn the_effect_of_a_plan_is_compared_with_the_sample_before() {
     if !require::netns() {
         return;
     }
@@ -193,7 +193,7 @@ fn a_quiet_host_gets_no_advice() {
     }
     let _alone = quiet::alone();
     let range = Range::build(&RangeSpec::default()).expect("built");
-    // The CPUs are shared with whatever else runs here: findings about them are not the range's.
+    // Other programs use the same CPUs: findings about those are not caused by the range.
     let quiet = (0..6).any(|attempt| {
         let (code, report) = look(&range);
         let findings = report["findings"].as_array().expect("a list");
@@ -208,7 +208,7 @@ fn a_quiet_host_gets_no_advice() {
     assert!(quiet, "this machine was never quiet");
 }
 
-/// What a captured machine did between its two moments.
+/// Model and rates of a captured machine between its two samples.
 fn recorded(name: &str) -> (Model, Rates) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/hosts").join(name).join("host.tar.zst");
     let file = std::fs::File::open(file).expect("there");
@@ -220,7 +220,7 @@ fn recorded(name: &str) -> (Model, Rates) {
     (Model::new(&inventory), rates)
 }
 
-/// Machines, one after another in the place of one.
+/// Several machines in turn, as if they were one.
 const QUIET_BUSY_QUIET: [&str; 5] = [
     "virtio-8cpu-8queue",
     "virtio-8cpu-1queue",
@@ -229,9 +229,9 @@ const QUIET_BUSY_QUIET: [&str; 5] = [
     "virtio-8cpu-8queue",
 ];
 
-/// Findings come at once, and go with the second look without them.
+/// Alerts appear at once, and end with the second sample that does not have the finding.
 #[test]
-fn alerts_of_recorded_machines() {
+fn recorded_machines_raise_and_clear_alerts() {
     let mut alerts = Alerts::default();
     let mut open: Vec<String> = Vec::new();
     for name in QUIET_BUSY_QUIET {
@@ -243,7 +243,7 @@ fn alerts_of_recorded_machines() {
             match alert.change {
                 Change::Appeared => open.push(finding),
                 Change::Cleared => open.retain(|one| *one != finding),
-                Change::Worsened | Change::Eased => panic!("the looks are alike: {alert:?}"),
+                Change::Worsened | Change::Eased => panic!("the samples are alike: {alert:?}"),
             }
         }
         let now: Vec<String> =
@@ -251,26 +251,26 @@ fn alerts_of_recorded_machines() {
         assert_eq!(alerts.calls(), findings.iter().any(Finding::calls), "{name}: {news:?}");
         assert!(now.iter().all(|finding| open.contains(finding)), "{name}: {open:?} is not {now:?}");
     }
-    assert_eq!(open, [""; 0], "two looks have had none of them");
+    assert_eq!(open, [""; 0], "two samples had none of them");
     let (model, rates) = recorded("virtio-8cpu-1queue");
     assert!(!diagnose(&model, &rates).is_empty(), "the one in the middle has something to say");
 }
 
-/// The lines of a program so far.
+/// Lines printed by a program so far.
 fn lines(running: &mut Running) -> Arc<Mutex<Vec<String>>> {
     let out = running.stdout();
     let lines = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&lines);
     std::thread::spawn(move || {
         for line in BufReader::new(out).lines().map_while(Result::ok) {
-            seen.lock().expect("nobody panicked with it").push(line);
+            seen.lock().expect("not poisoned").push(line);
         }
     });
     lines
 }
 
 #[test]
-fn a_watch_says_what_comes_and_goes() {
+fn a_watch_prints_new_and_cleared_findings() {
     if !require::netns() {
         return;
     }
@@ -281,7 +281,7 @@ fn a_watch_says_what_comes_and_goes() {
     let mut watch = Running::start(rxlab(state.path(), &watch).arg(range.server.path()));
     let lines = lines(&mut watch);
     let said = |change: Change| {
-        let lines = lines.lock().expect("nobody panicked with it");
+        let lines = lines.lock().expect("not poisoned");
         let alerts =
             lines.iter().map(|line| serde_json::from_str::<Alert>(line).expect("one JSON value a line"));
         let hot = |alert: &Alert| alert.change == change && alert.finding.id == "one-core-hotspot";
@@ -303,5 +303,5 @@ fn a_watch_says_what_comes_and_goes() {
     wait_for("its end", || said(Change::Cleared));
     watch.signal(Signal::INT);
     let code = watch.output().status.code().expect("it ended by itself");
-    assert!([0, 1].contains(&code), "the code of its last look: {code}");
+    assert!([0, 1].contains(&code), "the code of its last sample: {code}");
 }

@@ -1,4 +1,4 @@
-//! Values that somebody else changed: who probably did it, watching for it, and setting them again.
+//! Values changed by other programs: likely suspects, watching, and reapplying.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
@@ -13,8 +13,8 @@ use rxlab::journal::{Disk, FlakyStorage, Outcome, Store};
 use crate::process::{Running, wait_for};
 use crate::tree::{Tree, model, said};
 
-/// What a stranger writes: to a queue, and to the two interrupts of another one.
-const STRANGER: [(&str, &str); 3] =
+/// Foreign writes: to one queue, and to the two interrupts of another one.
+const EXTERNAL: [(&str, &str); 3] =
     [(RPS, "20"), ("proc/irq/25/smp_affinity", "08"), ("proc/irq/26/smp_affinity", "08")];
 
 const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
@@ -26,13 +26,13 @@ fn ok(tree: &Tree, args: &[&str]) -> String {
     text
 }
 
-/// Text whose line breaks are those of an 80-column terminal.
+/// Text without the line breaks of an 80-column terminal.
 fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn changed_set_again_and_undone() {
+fn drifted_values_are_reapplied_and_undone() {
     let tree = Tree::new();
     let original = tree.values();
     ok(&tree, &[&APPLY[..], &["--setting", "rps eth0/rx-1 = 4"]].concat());
@@ -53,7 +53,7 @@ fn changed_set_again_and_undone() {
 }
 
 #[test]
-fn only_one_of_several() {
+fn one_of_several_transactions_is_reapplied() {
     let tree = Tree::new();
     ok(&tree, &APPLY);
     ok(&tree, &["apply", "--setting", "rps eth0/rx-1 = 4"]);
@@ -74,7 +74,7 @@ fn only_one_of_several() {
 }
 
 #[test]
-fn what_cannot_be_set_again_says_why() {
+fn reapply_reports_why_a_value_cannot_be_set() {
     let tree = Tree::new();
     ok(&tree, &APPLY);
     tree.write(RPS, "20\n");
@@ -93,7 +93,7 @@ fn what_cannot_be_set_again_says_why() {
 }
 
 #[test]
-fn nothing_is_set_again_while_a_change_waits_for_its_confirmation() {
+fn nothing_is_reapplied_while_a_change_awaits_confirmation() {
     let tree = Tree::new();
     ok(&tree, &APPLY);
     ok(&tree, &["apply", "--confirm", "600s", "--setting", "rps eth0/rx-1 = 4"]);
@@ -108,9 +108,9 @@ fn nothing_is_set_again_while_a_change_waits_for_its_confirmation() {
     assert_eq!(tree.rps("eth0", 0), "c");
 }
 
-/// The interface was deleted and made anew under its name: a virtual one keeps its address.
+/// The interface was deleted and recreated with the same name. A virtual one keeps its address.
 #[test]
-fn an_interface_made_anew_is_seen() {
+fn a_recreated_interface_is_detected() {
     let tree = Tree::new();
     tree.write("sys/class/net/veth0/ifindex", "3\n");
     ok(&tree, &["apply", "--setting", "rps veth0/rx-0 = 1"]);
@@ -131,11 +131,10 @@ fn an_interface_made_anew_is_seen() {
     assert_eq!(tree.rps("veth0", 0), "2");
 }
 
-/// A reapply ends at every one of its operations, on the machine or in the journal. After undo each value
-/// is the original one or the stranger's, which the reapply had not written over yet; the journal is in
-/// order.
+/// A reapply is killed at each of its operations, on the machine and in the journal. After undo each value is either
+/// the original or a foreign one that the reapply had not overwritten yet; the journal is valid.
 #[test]
-fn ended_at_every_operation_of_a_reapply() {
+fn killed_at_every_operation_of_a_reapply() {
     let settings = ["rps eth0/rx-0 = 2-3", "irq_affinity eth0/rx-1 = 4", "rps eth0/rx-1 = 1"];
     let settings = settings.map(|text| text.parse().expect("a setting"));
     let run = |at: Option<u64>| {
@@ -146,7 +145,7 @@ fn ended_at_every_operation_of_a_reapply() {
         let transaction = Transaction::begin(&tree.store(), info).expect("begun");
         let id = transaction.id().to_owned();
         transaction.apply(&tree.host(), &model(), &settings, &AtomicBool::new(false)).expect("applied");
-        STRANGER.iter().for_each(|(path, value)| tree.write(path, value));
+        EXTERNAL.iter().for_each(|(path, value)| tree.write(path, value));
         let strangers = tree.values();
         let fuse = Fuse::new(at, || panic!("the fuse has blown"));
         let reapply = || {
@@ -176,12 +175,12 @@ fn ended_at_every_operation_of_a_reapply() {
     let (points, left) = run(None);
     assert!(points > 20 && left == 0, "{points} operations, {left} values left");
     let left: Vec<usize> = (1..=points).map(|at| run(Some(at)).1).collect();
-    assert!(left.is_sorted_by(|a, b| a >= b), "the stranger's values go one after the other: {left:?}");
+    assert!(left.is_sorted_by(|a, b| a >= b), "the foreign values go one after the other: {left:?}");
     assert_eq!((left.first(), left.last()), (Some(&2), Some(&0)));
     println!("reapply: {points} stop points, {points} recovered, 0 lost");
 }
 
-/// Lines of a watch as they come, in a file: reading them must not wait.
+/// Lines of a watch as they arrive, in a file: reading must not block.
 struct Watch {
     process: Running,
     file: std::path::PathBuf,
@@ -192,7 +191,7 @@ impl Watch {
         let file = tree.path().join("watched");
         let out = std::fs::File::create(&file).expect("created");
         let mut command = Command::new("sh");
-        // `Running` pipes the output of what it starts; the watch itself writes to the file.
+        // `Running` pipes the output of what it starts, so the watch itself writes to the file.
         command.args(["-c", "exec \"$@\" >\"$OUT\"", "sh", env!("CARGO_BIN_EXE_rxlab"), "--root"]);
         command.arg(tree.root()).arg("--state-dir").arg(tree.state()).args(["status", "--watch"]);
         command.args(["--every", "50ms"]).args(args).env("OUT", &file).stdin(Stdio::null());
@@ -205,8 +204,8 @@ impl Watch {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Waits for a line that holds `part`. A file of a tree is empty for a moment while it is written, and
-    /// a watch may see it so: other lines may come before.
+    /// Waits for a line that contains `part`. A file of a tree is empty for a moment while it is written, and a watch
+    /// may observe that: other lines may come first.
     fn wait_for(&self, part: &str) -> String {
         wait_for(part, || self.lines().iter().any(|line| line.contains(part)));
         self.lines().into_iter().find(|line| line.contains(part)).expect("it was there")
@@ -221,7 +220,7 @@ impl Watch {
 }
 
 #[test]
-fn a_watch_tells_what_changes_and_is_quiet_in_between() {
+fn a_watch_prints_changes_and_nothing_else() {
     let tree = Tree::new();
     ok(&tree, &APPLY);
     let watch = Watch::start(&tree, &[]);
@@ -241,7 +240,7 @@ fn a_watch_tells_what_changes_and_is_quiet_in_between() {
 }
 
 #[test]
-fn the_end_of_a_watch_is_that_of_a_status() {
+fn a_watch_exits_like_status() {
     let tree = Tree::new();
     ok(&tree, &APPLY);
     assert_eq!(ok(&tree, &["status", "--watch", "--every", "20ms", "--for", "100ms"]), "");

@@ -1,7 +1,7 @@
-//! The real irqbalance as a suspect, by its own word.
+//! The real irqbalance as a suspect, according to its own report.
 //!
-//! The interrupt whose affinity has changed is one of this machine by number, and one of a tree by
-//! everything else: irqbalance is asked, and moves nothing.
+//! The interrupt with the changed affinity has the number of a real interrupt, and everything else about it is from a
+//! tree: irqbalance is queried, but moves nothing.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,10 +19,10 @@ use crate::process::{Running, wait_for};
 use crate::require;
 use crate::tree::{Tree, model};
 
-/// Who may have changed the affinity of `irq`, while irqbalance runs with these further arguments.
+/// Suspects for a change of the affinity of `irq` while irqbalance runs with these additional arguments.
 fn suspects(host: &LiveHost, irq: IrqId, arguments: &[String]) -> Vec<Suspect> {
     let mut command = Command::new("irqbalance");
-    // It moves interrupts at the end of an interval, and this test ends long before.
+    // irqbalance moves interrupts at the end of an interval, long after this test has ended.
     command.args(["--foreground", "--interval", "3600"]).args(arguments).stdin(Stdio::null());
     let irqbalance = Running::start(&mut command);
     let mut found = None;
@@ -30,7 +30,7 @@ fn suspects(host: &LiveHost, irq: IrqId, arguments: &[String]) -> Vec<Suspect> {
         found = Model::new(&Inventory::take(host, Scope::Path)).irqbalance.known().cloned().flatten();
         found.as_ref().is_some_and(|irqbalance| irqbalance.banned_irqs.known().is_some())
     });
-    // Asked to end, it takes its socket away; killed, it would not.
+    // Terminated, irqbalance removes its socket; killed, it would not.
     irqbalance.signal(Signal::TERM);
     irqbalance.output();
 
@@ -53,7 +53,7 @@ fn suspects(host: &LiveHost, irq: IrqId, arguments: &[String]) -> Vec<Suspect> {
 }
 
 #[test]
-fn irqbalance_is_suspected_unless_it_leaves_the_interrupt_alone() {
+fn irqbalance_is_suspected_unless_the_interrupt_is_banned() {
     let _alone = require::alone_with_irqbalance();
     if !require::irqbalance() {
         return;

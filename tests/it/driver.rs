@@ -1,6 +1,6 @@
-//! A driver for the machine of plain files: told to have other queues, it makes all of them anew and
-//! forgets what was set for them, as virtio_net does; and it forgets its flow rules when `ntuple` goes off.
-//! An RSS table that somebody has set stays, and forbids fewer queues than it uses: the kernel sees to that.
+//! A driver for the machine made of plain files. A change of the number of queues recreates all of them without their
+//! values, as in virtio_net; flow rules are lost when `ntuple` is turned off. An RSS table set by a user is kept, and
+//! rules out fewer queues than it uses: the kernel enforces that.
 
 use std::path::{Path, PathBuf};
 
@@ -11,21 +11,21 @@ use rxlab::parse::ethtool;
 use crate::answers;
 use crate::tree::PCI;
 
-/// There while the RSS table is one that somebody has set.
+/// Exists while the RSS table is set by a user.
 const TABLE_IS_SET: &str = "driver/table-is-set";
 
-/// What it does with an RSS table that nobody has set when there are other queues.
+/// Fate of a default RSS table when the number of queues changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Table {
-    /// Takes the kernel's default for them.
+    /// Replaced by the kernel's default.
     Default,
-    /// Gives each queue a block of it, as igb does.
+    /// Each queue gets a block of it, as in igb.
     Blocks,
-    /// Leaves it, as virtio_net of 6.1 does.
+    /// Unchanged, as in virtio_net of 6.1.
     Stays,
 }
 
-/// A host whose `eth0` is driven.
+/// A host with a driver for its `eth0`.
 pub(crate) struct Driver<H> {
     inner: H,
     root: PathBuf,
@@ -33,17 +33,17 @@ pub(crate) struct Driver<H> {
 }
 
 impl<H: Host> Driver<H> {
-    /// `inner` looks at the tree at `root`.
+    /// `inner` reads the tree at `root`.
     pub(crate) fn new(inner: H, root: &Path) -> Self {
         Self { inner, root: root.to_owned(), table: Table::Default }
     }
 
-    /// The same with its own way with the RSS table.
+    /// The same with another behavior of the RSS table.
     pub(crate) fn with_table(self, table: Table) -> Self {
         Self { table, ..self }
     }
 
-    /// Somebody sets this RSS table.
+    /// Sets this RSS table as a user would.
     pub(crate) fn set_table(&self, queues: &[u32]) {
         std::fs::write(self.path(EthtoolGet::Rss), answers::rss(queues)).expect("written");
         self.put(TABLE_IS_SET, "");
@@ -66,13 +66,13 @@ impl<H: Host> Driver<H> {
         self.root.join(TABLE_IS_SET).exists()
     }
 
-    /// Whether the kernel refuses an RSS table: it leads to a queue that is not there.
+    /// True if the kernel refuses a change because the RSS table refers to a queue that would not exist.
     fn refuses(&self, change: &EthtoolChange) -> bool {
         let now = self.channels();
         matches!(change, EthtoolChange::Table { queues, reset: false, .. } if queues.iter().any(|q| *q >= now))
     }
 
-    /// The table for so many queues.
+    /// Writes the table for this number of queues.
     fn make_table(&self, count: u32) {
         std::fs::write(self.path(EthtoolGet::RxRings), answers::rings(count)).expect("written");
         if self.table_is_set() {
@@ -89,13 +89,13 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    /// Whether `rx-ntuple-filter` is on.
+    /// True if `rx-ntuple-filter` is on.
     fn follows_rules(&self) -> bool {
         let features = self.asked(EthtoolGet::Features, ethtool::features);
         features.iter().any(|feature| feature.name == "rx-ntuple-filter" && feature.on)
     }
 
-    /// Where an answer of `eth0` is.
+    /// Path of a response of `eth0`.
     fn path(&self, get: EthtoolGet) -> PathBuf {
         self.root.join(Question::Ethtool(get, "eth0".parse().expect("a name")).path())
     }
@@ -106,7 +106,7 @@ impl<H: Host> Driver<H> {
         std::fs::write(path, text).expect("written");
     }
 
-    /// What the driver does by itself is no operation of the program: it never stops in the middle.
+    /// The driver's own actions are not operations of the program: it never stops in the middle.
     pub(crate) fn make_queues(&self, count: u32) {
         self.make_table(count);
         let write = |path: &str, text: &str| self.put(path, text);
@@ -133,7 +133,7 @@ impl<H: Host> Driver<H> {
     }
 }
 
-/// Receive queue 1 has two, each transmit queue its own.
+/// Receive queue 1 has two interrupts, each transmit queue has its own.
 fn irqs(queue: u32) -> Vec<(u32, String)> {
     let mut irqs = match queue {
         0 => vec![(24, "eth0-TxRx-0".to_owned())],

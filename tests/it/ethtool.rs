@@ -1,4 +1,4 @@
-//! What ethtool sets, on veths of the real kernel.
+//! Ethtool settings of veths on the real kernel.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn read(host: &dyn Host, model: &Model, setting: &Setting) -> String {
     knob.read(host, model, &setting.target).expect("readable")
 }
 
-/// A veth has offloads and queues. What is set is read back from the kernel, and so is what it was.
+/// A veth has offloads and queues. The new value is read back from the kernel, and so is the original.
 #[test]
 fn a_veth_is_changed_and_changed_back() {
     if !require::netns() {

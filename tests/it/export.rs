@@ -1,4 +1,4 @@
-//! Exported plans, each read by the program that it is for.
+//! Exported plans, each read by the program they are for.
 
 mod ansible;
 mod irqbalance;
@@ -28,7 +28,7 @@ fn exported(folder: &Path, netns: Option<&Path>, form: &str, settings: &[&str]) 
 }
 
 #[test]
-fn what_cannot_be_said_is_said() {
+fn settings_that_cannot_be_exported_are_reported() {
     let tree = Tree::new();
     let plan = tree.path().join("plan.toml");
     std::fs::write(

@@ -1,4 +1,4 @@
-//! The captured hosts below fixtures/hosts: each is read in full, and is what its README says.
+//! The captured hosts below fixtures/hosts: each is read completely and matches its README.
 
 #![allow(clippy::disallowed_methods)] // Lists the fixtures.
 
@@ -34,7 +34,7 @@ fn cpus(list: &str) -> CpuMask {
     list.parse().expect("a CPU list")
 }
 
-/// Where the interrupt of each receive queue may go and does go.
+/// Allowed and effective CPUs of each receive queue's interrupt.
 fn placement(nic: &Nic) -> Vec<(CpuMask, CpuMask)> {
     let known = |fact: &Fact<CpuMask>| fact.known().expect("a readable affinity").clone();
     let one = |queue: &rxlab::model::RxQueue| {
@@ -45,7 +45,7 @@ fn placement(nic: &Nic) -> Vec<(CpuMask, CpuMask)> {
     nic.rx.iter().map(one).collect()
 }
 
-/// N of the device `virtioN`, told by the one interrupt that every virtio NIC has.
+/// N of the device `virtioN`, from the one interrupt that every virtio NIC has.
 fn virtio(nic: &Nic) -> &str {
     let config = nic.other_irqs.iter().find_map(|irq| irq.action.strip_suffix("-config"));
     config.and_then(|device| device.strip_prefix("virtio")).expect("an interrupt virtioN-config")
@@ -59,7 +59,7 @@ fn by_node(model: &Model) -> BTreeMap<Option<u32>, CpuMask> {
     nodes
 }
 
-/// The texts of all `Fact::Broken` and the places of all `Fact::Denied` in a value.
+/// Texts of all `Fact::Broken` and places of all `Fact::Denied` in a value.
 fn unread(value: &serde_json::Value, place: &str) -> Vec<String> {
     let inside = |key: String, value| unread(value, &format!("{place}/{key}"));
     match value {
@@ -93,7 +93,7 @@ fn every_host_has_a_readme_and_is_read_in_full() {
         assert!(snapshot.manifest.redacted, "{name}");
         let sample = Sample::take(snapshot.last());
         let model = Model::new(&sample.inventory);
-        // Captured where only its own processes are to be seen.
+        // Captured where only its own processes were visible.
         let alone = name == "microvm-2cpu";
         let unread = |value: serde_json::Value| {
             let mut found = unread(&value, &name);
@@ -102,7 +102,7 @@ fn every_host_has_a_readme_and_is_read_in_full() {
         };
         assert_eq!(unread(serde_json::to_value(&sample).expect("JSON")), [""; 0]);
         assert_eq!(unread(serde_json::to_value(&model).expect("JSON")), [""; 0]);
-        // Redacted, and not by accident empty.
+        // Redacted on purpose, not empty by accident.
         assert_eq!(model.identity.hostname, name);
         assert_eq!(model.identity.boot_id, "00000000-0000-4000-8000-000000000001");
         assert!(readme.contains(&model.identity.kernel) && !model.identity.kernel.is_empty(), "{name}");
@@ -138,15 +138,15 @@ fn microvm_2cpu() {
     let nic = eth0(&model);
     assert_eq!(nic.address.0, "pci:0000:00:03.0");
     assert_eq!(placement(nic), [(cpus("0-1"), cpus("1"))]);
-    // 6.18 tells which NAPI polls the queue, and virtio tells the kernel no interrupt for it.
+    // 6.18 reports which NAPI polls the queue, and virtio does not report the interrupt to the kernel.
     let napi = nic.rx[0].napi.as_ref().expect("netdev netlink answers");
-    // The queue's packets by netlink, and the interrupt that is shown for it: it was the one that rang.
+    // Packets of the queue by netlink, and of the interrupt that is shown for it: that is the one that fired.
     let packets = sample.counters.nics[&nic.name].rx_queues[&0].packets;
     let lines = &sample.counters.interrupts.known().expect("read").irqs;
     let rang = |irq: &Irq| lines[&irq.number].counts.values().sum::<u64>();
     let rung = rang(&nic.rx[0].irqs[0]);
     assert!(packets > 10_000 && rung > 1_000 && rung <= packets, "{rung} interrupts for {packets} packets");
-    assert_eq!(nic.other_irqs.iter().map(rang).min(), Some(0), "nobody changed the configuration");
+    assert_eq!(nic.other_irqs.iter().map(rang).min(), Some(0), "the configuration did not change");
     assert_eq!((napi.irq, nic.rx[0].irqs[0].source), (None, Source::MsiName));
     assert_eq!(nic.hardware.function, Function::Paravirtual);
     let combined = nic.hardware.channels.known().and_then(|channels| channels.combined);
@@ -196,7 +196,7 @@ fn virtio_128cpu_16queue() {
     let placement = placement(nic);
     assert_eq!(placement.iter().map(|(affinity, _)| affinity.clone()).collect::<Vec<_>>(), spread);
     assert!(placement.iter().all(|(_, effective)| effective.len() == 1));
-    // The move of an interrupt is pending until its queue has had one: 12 to 15 never had.
+    // A changed affinity takes effect with the next interrupt: 12 to 15 never had one.
     let moved = placement.iter().map(|(affinity, effective)| !affinity.intersection(effective).is_empty());
     assert_eq!(moved.collect::<Vec<_>>(), [[true; 12].as_slice(), [false; 4].as_slice()].concat());
     // Masks of four groups of 32 bits.
@@ -223,7 +223,7 @@ fn virtio_16cpu_2nic() {
     assert_eq!(shape.collect::<Vec<_>>(), [("eth0", Some(0), 4, 4), ("eth1", Some(1), 1, 1)]);
 }
 
-/// Each interrupt of a NIC can be placed: those of queues by the queue, the others by their names.
+/// Each interrupt of a NIC is a target: those of queues by queue, the others by name.
 #[test]
 fn every_interrupt_is_a_target() {
     let knob = rxlab::knob::find("irq_affinity").expect("registered");
@@ -237,11 +237,11 @@ fn every_interrupt_is_a_target() {
         let queues = (0..rx).map(|n| format!("eth0/rx-{n}")).chain((0..tx).map(|n| format!("eth0/tx-{n}")));
         let expected: Vec<String> = queues.chain(others.iter().map(|name| (*name).to_owned())).collect();
         assert_eq!(names, expected, "{name}");
-        assert_eq!(targets.len(), rx + eth0(&model).other_irqs.len(), "{name}: none is left out");
+        assert_eq!(targets.len(), rx + eth0(&model).other_irqs.len(), "{name}: all are included");
     }
 }
 
-/// The queue's interrupt is one of three; what held back interrupts is told by ethtool.
+/// One of three interrupts is the queue's; ethtool reports the moderation.
 #[test]
 fn e1000e_4cpu() {
     let model = model("e1000e-4cpu");

@@ -1,4 +1,4 @@
-//! Packets that one CPU sends and another may have to receive, on the real kernel.
+//! Packets sent by one CPU and possibly received by another, on the real kernel.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,7 +11,7 @@ use rxlab::target::{Spec, Target};
 use crate::process::{Running, rxlab, wait_for, weighty};
 use crate::{quiet, require};
 
-/// A flood from CPU 1 to a sink on CPU 1, as long as the value lives.
+/// A flood from CPU 1 to a sink on CPU 1, for the lifetime of the value.
 pub(crate) struct Flood {
     pub(crate) directory: tempfile::TempDir,
     _load: Running,
@@ -21,13 +21,12 @@ pub(crate) struct Flood {
 }
 
 impl Flood {
-    /// `None` when this is skipped. `rps` is the mask of the server's only queue; `pace` is what the load is told
-    /// about its rate.
+    /// `None` if skipped. `rps` is the mask of the server's only queue; `pace` are the load's arguments for its rate.
     pub(crate) fn start(rps: &str, pace: &[&str]) -> Option<Self> {
         Self::through_rules(0, rps, pace)
     }
 
-    /// The same with so many policy routing rules for each packet to walk through.
+    /// The same, with this number of policy routing rules that each packet goes through.
     pub(crate) fn through_rules(rules: u32, rps: &str, pace: &[&str]) -> Option<Self> {
         if !require::netns() || !require::bpf() {
             return None;
@@ -45,7 +44,7 @@ impl Flood {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let url = format!("udp-sink://{}:9000", Range::SERVER);
         let mut command = rxlab(directory.path(), &["load", &url, "--cpus", "1", "--connections", "1"]);
-        // Longer than any look here.
+        // Longer than any sample here.
         command.args(pace).args(["--for", "120s", "--netns"]).arg(range.client.path());
         let mut load = Running::start(&mut weighty(&command));
         let received = || {
@@ -59,8 +58,7 @@ impl Flood {
         Some(Self { directory, _load: load, _target: target.expect("started"), range, _alone: alone })
     }
 
-    /// A veth has a NAPI only with GRO, and passes UDP through it only with this kind of GRO. `false` when this is
-    /// skipped.
+    /// A veth has a NAPI only with GRO, and UDP goes through it only with this kind of GRO. `false` if skipped.
     pub(crate) fn has_napi(&self) -> bool {
         let mut command = self.inside("ethtool");
         command.args(["-K", "srv0", "gro", "on", "rx-udp-gro-forwarding", "on"]);

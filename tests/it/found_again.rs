@@ -1,6 +1,6 @@
-//! Undo on the running kernel after the world has changed: an interface under another name, in another network
-//! namespace, made again or out of sight. Each of these once closed the transaction with our value still set, or
-//! wrote to a stranger.
+//! Undo on the running kernel after the environment has changed: an interface with another name, in another network
+//! namespace, recreated or out of sight. Each of these once closed the transaction with rxlab's value still set, or
+//! wrote to another interface.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,14 +14,14 @@ use crate::process::{Running, end_guards, guards, wait_for};
 use crate::require;
 use crate::tree::said;
 
-/// Two namespaces with a veth pair of two queues, and a journal of their own.
+/// Two namespaces connected by a veth pair with two queues, and their own journal.
 struct World {
     range: Range,
     state: tempfile::TempDir,
 }
 
 impl World {
-    /// `None` when this is skipped.
+    /// `None` if skipped.
     fn new() -> Option<Self> {
         if !require::netns() {
             return None;
@@ -34,7 +34,7 @@ impl World {
         self.state.path().join("state")
     }
 
-    /// `rxlab` in our own network namespace.
+    /// `rxlab` in the process's own network namespace.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
         self.places(&mut command).args(args).stdin(Stdio::null());
@@ -55,7 +55,7 @@ impl World {
         self.rxlab(&[&["--netns", netns.to_str().expect("text")], args].concat())
     }
 
-    /// A shell script in `namespace`, with a mount namespace of its own whose /sys shows it. `$@` is rxlab.
+    /// A shell script in `namespace`, with its own mount namespace whose /sys shows it. `$@` is rxlab.
     fn inside(&self, namespace: &Namespace, script: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", namespace.path().display()));
@@ -99,7 +99,7 @@ fn set_mask(namespace: &Namespace, nic: &str, queue: u32, mask: &str) {
 }
 
 #[test]
-fn an_interface_under_another_name() {
+fn a_renamed_interface_is_restored() {
     let Some(world) = World::new() else { return };
     let server = &world.range.server;
     set_mask(server, "srv0", 0, "1");
@@ -113,7 +113,7 @@ fn an_interface_under_another_name() {
     assert_eq!((mask(server, "lan7", 0).as_str(), world.has_open()), ("1", false));
 }
 
-/// The name is another interface's by the time of the undo, which has our value as well.
+/// By the time of the undo the name belongs to another interface, which has rxlab's value as well.
 #[test]
 fn a_name_that_changed_hands() {
     let Some(world) = World::new() else { return };
@@ -126,11 +126,11 @@ fn a_name_that_changed_hands() {
     let (code, text) = world.rxlab(&["undo"]);
     assert!(code == 0 && text.contains("rps lan7/rx-0: back to off"), "{text}");
     assert_eq!(mask(server, "lan7", 0), "0");
-    assert_eq!(mask(server, "srv0", 0), "3", "a stranger's, whatever its value");
+    assert_eq!(mask(server, "srv0", 0), "3", "foreign, whatever its value");
 }
 
 #[test]
-fn an_interface_in_another_namespace() {
+fn an_interface_moved_to_another_namespace_is_restored() {
     let Some(world) = World::new() else { return };
     let (server, client) = (&world.range.server, &world.range.client);
     world.apply("rps srv0/rx-0 = 0-1");
@@ -141,7 +141,7 @@ fn an_interface_in_another_namespace() {
 }
 
 #[test]
-fn an_interface_that_went_and_came_back() {
+fn an_interface_that_left_and_returned_is_restored() {
     let Some(world) = World::new() else { return };
     let (server, client) = (&world.range.server, &world.range.client);
     world.apply("rps srv0/rx-0 = 0-1");
@@ -154,13 +154,13 @@ fn an_interface_that_went_and_came_back() {
 
 /// The change was made in the process's own namespace, and the undo runs in another one.
 #[test]
-fn undo_from_another_namespace() {
+fn undo_works_from_another_namespace() {
     let Some(world) = World::new() else { return };
     let (server, client) = (&world.range.server, &world.range.client);
     let apply = "exec \"$@\" apply --setting 'rps srv0/rx-0 = 0-1'";
     let (code, text) = said(&world.inside(server, apply).output().expect("it runs"));
     assert_eq!(code, 0, "{text}");
-    // An interface of the same name here is another one.
+    // An interface with the same name in this namespace is a different one.
     client.ip("link add srv0 type veth peer name other").expect("added");
     set_mask(client, "srv0", 0, "3");
     let (code, text) = said(&world.inside(client, "exec \"$@\" undo").output().expect("it runs"));
@@ -169,10 +169,10 @@ fn undo_from_another_namespace() {
     assert!(!world.has_open());
 }
 
-/// The kernel gives the inode of a namespace that is gone to the next one, and container engines call every first
+/// The kernel reuses the inode of a deleted namespace for the next one, and container engines name every first
 /// interface eth0.
 #[test]
-fn a_namespace_that_took_the_place_of_another() {
+fn a_namespace_with_a_reused_inode_is_left_alone() {
     let Some(world) = World::new() else { return };
     let inner = Namespace::new().expect("made");
     inner.ip("link add eth0 type veth peer name eth1").expect("added");
@@ -189,9 +189,9 @@ fn a_namespace_that_took_the_place_of_another() {
     assert_eq!((mask(&later, "eth0", 0).as_str(), world.has_open()), ("3", false));
 }
 
-/// `sys/class/net` cannot be listed at the deadline. The guard once took that for a device that is gone.
+/// `sys/class/net` cannot be listed at the deadline. The guard once concluded that the device was gone.
 #[test]
-fn a_guard_that_sees_no_interfaces_waits() {
+fn a_guard_waits_until_interfaces_can_be_listed() {
     let Some(world) = World::new() else { return };
     let server = &world.range.server;
     let script = "\"$@\" apply --setting 'rps srv0/rx-0 = 0-1' --confirm 1s\n\
@@ -201,13 +201,13 @@ fn a_guard_that_sees_no_interfaces_waits() {
     let script = Running::start(command.env("MARK", &mark));
     wait_for("the change", || mask(server, "srv0", 0) == "3");
     wait_for("the deadline, with nothing in sight", || mark.exists());
-    // Only now the guard can see interfaces again.
+    // Only now the guard can list interfaces again.
     wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
     drop(script);
 }
 
-/// Somebody takes a queue away and gives it back: the kernel has reset the value, and the original was closed over as
-/// somebody else's.
+/// Another program removes a queue and adds it back. The kernel has reset the value, and the transaction was once
+/// closed over the original as if the value were foreign.
 #[test]
 fn a_queue_that_went_and_came_back() {
     let Some(world) = World::new() else { return };
@@ -236,10 +236,10 @@ fn a_queue_that_went_and_came_back() {
     assert_eq!((mask(server, "srv0", 1).as_str(), world.has_open()), ("2", false));
 }
 
-/// What the kernel gives a new queue was set on one that is the same: nothing shows by whom, so the original is kept
-/// until that is decided.
+/// A value equal to a new queue's default was set on the existing queue. Nothing shows who set it, so the original is
+/// kept until the user decides.
 #[test]
-fn a_default_that_somebody_set() {
+fn a_default_set_by_another_program_is_left_to_the_user() {
     let Some(world) = World::new() else { return };
     let server = &world.range.server;
     set_mask(server, "srv0", 0, "2");
@@ -255,10 +255,10 @@ fn a_default_that_somebody_set() {
     }
 }
 
-/// A link that went down and up resets no XPS of a veth, but once let undo take a default that was set since for the
+/// A link flap does not reset the XPS of a veth, but it once made undo consider a default that was set since as the
 /// kernel's.
 #[test]
-fn a_default_that_was_set_after_a_link_flapped() {
+fn a_default_set_after_a_link_flap_is_foreign() {
     let Some(world) = World::new() else { return };
     let (server, client) = (&world.range.server, &world.range.client);
     let path = "sys/class/net/srv0/queues/tx-0/xps_cpus";
@@ -274,10 +274,10 @@ fn a_default_that_was_set_after_a_link_flapped() {
     assert!(world.has_open() && text.contains("next: `rxlab undo --force"), "{text}");
 }
 
-/// The kernel escapes the blank in the list of mounts. Such a namespace was once passed over, and what is in it taken
-/// for gone.
+/// The kernel escapes the blank in the mount list. Such a namespace was once skipped, and its interfaces considered
+/// gone.
 #[test]
-fn an_interface_in_a_namespace_that_only_a_mount_holds() {
+fn an_interface_in_a_namespace_held_only_by_a_mount() {
     let Some(world) = World::new() else { return };
     let script = "\"$@\" apply --setting 'rps srv0/rx-0 = 0-1'\n\
                   touch \"$DIR/my ns\"\n\
@@ -292,7 +292,7 @@ fn an_interface_in_a_namespace_that_only_a_mount_holds() {
     assert_eq!(text.lines().last(), Some("0"), "{text}");
 }
 
-/// A disk that fails is remounted read-only. Neither guard nor undo could take their lock on it.
+/// A failing disk is remounted read-only. Neither guard nor undo could then take their lock on it.
 #[test]
 fn a_file_system_that_went_read_only() {
     let Some(world) = World::new() else { return };
@@ -314,7 +314,7 @@ fn a_file_system_that_went_read_only() {
     assert_eq!(mask(server, "srv0", 0), "0");
 }
 
-/// Undo of one journal takes what the other has set for a stranger's, and the original is lost.
+/// Undo of one journal would consider the other one's values foreign, and the original would be lost.
 #[test]
 fn two_journals_on_one_machine() {
     let Some(world) = World::new() else { return };
@@ -331,7 +331,7 @@ fn two_journals_on_one_machine() {
     let (code, text) = second("/");
     assert!(code == 4 && text.contains("is open in another journal"), "{code} {text}");
     assert_eq!(mask(&world.range.server, "srv0", 0), "1", "as it was");
-    // Another way to write `/` once had a lock of its own.
+    // Another spelling of `/` once had its own lock.
     let (code, text) = second("/tmp/..");
     assert!(code == 4 && text.contains("is open in another journal"), "{code} {text}");
     assert_eq!(world.rxlab(&["undo"]).0, 0);
@@ -339,14 +339,14 @@ fn two_journals_on_one_machine() {
     assert_eq!(code, 0, "{text}");
 }
 
-/// A stopped applier, or one that hangs, keeps the lock. The guard once waited for it for ever.
+/// A stopped or hanging applier keeps the lock. The guard once waited for it forever.
 #[test]
-fn a_stopped_applier_does_not_keep_its_change() {
+fn the_change_of_a_stopped_applier_is_restored() {
     let Some(world) = World::new() else { return };
     let server = &world.range.server;
     let netns = server.path();
     let netns = netns.to_str().expect("text");
-    // A trial holds the lock from its first slot to its last. Its deadline is far: the guard is told to end.
+    // A trial holds the lock from its first slot to its last. Its deadline is far away, so the guard is terminated.
     let mut command = world.command(&["--netns", netns, "trial", "run", "--set", "rps srv0/rx-0 = 0-1"]);
     let trial = Running::start(command.args([
         "--live",
@@ -366,9 +366,9 @@ fn a_stopped_applier_does_not_keep_its_change() {
     wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
 }
 
-/// A trial's deadline is twice its length away, which may be hours.
+/// The deadline of a trial is twice its length away, which may be hours.
 #[test]
-fn a_killed_trial_is_put_back_at_once() {
+fn a_killed_trial_is_restored_at_once() {
     let Some(world) = World::new() else { return };
     let server = &world.range.server;
     let netns = server.path();
@@ -392,7 +392,7 @@ fn a_killed_trial_is_put_back_at_once() {
 
 /// The state directory is out of sight for a moment while the guard waits, as when it is renamed and back.
 #[test]
-fn a_journal_out_of_sight_ends_no_guard() {
+fn a_guard_survives_an_invisible_journal() {
     let Some(world) = World::new() else { return };
     let server = &world.range.server;
     let netns = server.path();

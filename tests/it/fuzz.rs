@@ -15,7 +15,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The name of a function that takes nothing but text or bytes; `push_...` makes them.
+/// Name of a function that takes only text or bytes; `push_...` functions write them.
 fn parser(line: &str) -> Option<&str> {
     let (name, arguments) = line.strip_prefix("pub fn ")?.split_once('(')?;
     let name = name.split('<').next()?;

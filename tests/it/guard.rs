@@ -1,4 +1,4 @@
-//! The deadline of an unconfirmed change is held by another process than the one that applies.
+//! A separate process enforces the deadline of an unconfirmed change.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use crate::process::{copy_program, wait_for};
 use crate::tree::{Tree, model, said};
 
 #[test]
-fn an_unconfirmed_change_goes_back() {
+fn an_unconfirmed_change_is_restored() {
     let tree = Tree::new();
     let (code, text) = said(&tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 2-3", "--confirm", "1s"]));
     assert_eq!(code, 0, "{text}");
@@ -29,9 +29,9 @@ fn an_unconfirmed_change_goes_back() {
     assert!(!text.contains("was not confirmed in time"), "said once: {text}");
 }
 
-/// A trial and its guard were killed: their transaction once blocked every change until a user undid it.
+/// A trial and its guard were killed. Their transaction once blocked every change until a user undid it.
 #[test]
-fn the_next_command_puts_back_what_a_killed_process_left() {
+fn the_next_command_restores_changes_of_a_killed_process() {
     let tree = Tree::new();
     let identity = model().identity;
     let root = tree.root();
@@ -62,7 +62,7 @@ fn the_next_command_puts_back_what_a_killed_process_left() {
 }
 
 #[test]
-fn a_confirmed_change_stays() {
+fn a_confirmed_change_is_kept() {
     let tree = Tree::new();
     let applied = tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 2-3", "--confirm", "2s"]);
     assert_eq!(said(&applied).0, 0);
@@ -78,8 +78,8 @@ fn a_confirmed_change_stays() {
     assert_eq!(tree.rps("eth0", 0), "0");
 }
 
-/// The applier is gone in the middle, as after kill -9: its transaction is not complete and its
-/// lock is free. The guard knows all it needs from the journal.
+/// The applier dies in the middle, as after kill -9: its transaction is incomplete and its lock is free. The guard
+/// knows all it needs from the journal.
 #[test]
 fn the_guard_outlives_the_applier() {
     let tree = Tree::new();
@@ -92,7 +92,7 @@ fn the_guard_outlives_the_applier() {
     let mut guard = tree.command(&["guard", &id]).stdout(Stdio::null()).spawn().expect("started");
     let setting = "rps eth0/rx-0 = 2-3".parse().expect("a setting");
     transaction.set(&tree.host(), &mut model(), &setting).expect("set");
-    // The deadline passes while the applier still has the lock: the guard waits for it.
+    // The deadline passes while the applier still holds the lock: the guard waits for it.
     std::thread::sleep(Duration::from_millis(1300));
     assert_eq!(tree.rps("eth0", 0), "c");
     let (code, text) = said(&tree.rxlab(&["confirm"]));
@@ -103,9 +103,9 @@ fn the_guard_outlives_the_applier() {
     assert!(tree.store().open_ids().expect("listed").is_empty());
 }
 
-/// A guard that is told to end does not leave the change without one.
+/// A terminated guard restores the change before it exits.
 #[test]
-fn a_guard_that_is_ended_puts_the_change_back() {
+fn a_terminated_guard_restores_the_change() {
     let tree = Tree::new();
     let identity = model().identity;
     let root = tree.root();
@@ -128,7 +128,7 @@ fn a_guard_that_is_ended_puts_the_change_back() {
     assert_eq!(tree.rps("eth0", 0), "0");
 }
 
-/// The program's file disappears between start and guard: no guard, so no write.
+/// The program's file disappears between its start and that of the guard: no guard, so no write.
 #[test]
 fn without_a_guard_nothing_is_written() {
     let tree = Tree::new();
@@ -139,7 +139,7 @@ fn without_a_guard_nothing_is_written() {
     apply.args(["apply", "/dev/stdin", "--confirm", "60s"]);
     apply.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut apply = apply.spawn().expect("started");
-    // The program waits for its plan; by then it is gone from the disk.
+    // The program waits for its plan; by then it is deleted from the disk.
     std::fs::remove_file(&program).expect("removed");
     let mut plan = apply.stdin.take().expect("piped");
     plan.write_all(b"[[setting]]\nset = \"rps eth0/rx-0 = 2\"\n").expect("written");
@@ -152,7 +152,7 @@ fn without_a_guard_nothing_is_written() {
     assert!(Disk::new(tree.state()).lock_is_free());
 }
 
-/// What the tests ask of a lock.
+/// Query of a lock by the tests.
 trait Free {
     fn lock_is_free(&self) -> bool;
 }

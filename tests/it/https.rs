@@ -1,4 +1,4 @@
-//! The load over TLS against a server that is not ours.
+//! The load over TLS against a third-party server.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use rxlab::load::{ErrorClass, Interval, LoadError, Rate, Session, Spec};
 
 use crate::nginx::Nginx;
 
-/// A load on it that knows its certificate.
+/// A load on nginx that trusts its certificate.
 fn spec(nginx: &Nginx) -> Spec {
     let mut spec = Spec::new(format!("https://127.0.0.1:{}/load", nginx.port).parse().expect("a URL"));
     (spec.connections, spec.ca) = (4, Some(nginx.directory.path().join("cert.pem")));
@@ -24,7 +24,7 @@ fn run(spec: &Spec) -> Interval {
 }
 
 #[test]
-fn kept_connections_closed_loop_pipelined_and_at_a_rate() {
+fn keepalive_closed_loop_pipelined_and_paced() {
     let Some(nginx) = Nginx::start_tls() else { return };
     let mut spec = spec(&nginx);
     for (pipeline, rate) in [(1, None), (16, None), (1, Some(Rate::steady(200.0)))] {
@@ -43,7 +43,7 @@ fn kept_connections_closed_loop_pipelined_and_at_a_rate() {
 }
 
 #[test]
-fn a_connection_a_request_is_a_handshake_a_request() {
+fn without_keepalive_each_request_is_a_handshake() {
     let Some(nginx) = Nginx::start_tls() else { return };
     let mut spec = spec(&nginx);
     spec.no_keepalive = true;
@@ -53,7 +53,7 @@ fn a_connection_a_request_is_a_handshake_a_request() {
 }
 
 #[test]
-fn a_large_body_comes_whole() {
+fn a_large_body_arrives_complete() {
     let Some(nginx) = Nginx::start_tls() else { return };
     let _noise = crate::quiet::noisy();
     let root = nginx.directory.path().join("html");
@@ -69,15 +69,15 @@ fn a_large_body_comes_whole() {
 }
 
 #[test]
-fn who_is_not_trusted_is_not_talked_to() {
+fn untrusted_servers_get_no_requests() {
     let Some(nginx) = Nginx::start_tls() else { return };
     let mut spec = spec(&nginx);
-    // Somebody else's certificate.
+    // The certificate of another server.
     let Some(other) = Nginx::start_tls() else { return };
     spec.ca = Some(other.directory.path().join("cert.pem"));
     let error = Session::start(&spec).expect_err("not trusted");
     assert!(matches!(error, LoadError::Down { .. }) && error.to_string().contains("certificate"), "{error}");
-    // The right one, and another name.
+    // The right certificate, but another host name.
     spec = self::spec(&nginx);
     spec.url = format!("https://localhost:{}/load", nginx.port).parse().expect("a URL");
     let error = Session::start(&spec).expect_err("another name");
@@ -87,7 +87,7 @@ fn who_is_not_trusted_is_not_talked_to() {
 }
 
 #[test]
-fn a_server_that_stops_speaking_tls_is_counted_as_that() {
+fn a_server_that_stops_speaking_tls_counts_as_tls_errors() {
     let Some(nginx) = Nginx::start_tls() else { return };
     let _noise = crate::quiet::noisy();
     let mut spec = spec(&nginx);
@@ -96,14 +96,14 @@ fn a_server_that_stops_speaking_tls_is_counted_as_that() {
     std::thread::sleep(Duration::from_millis(100));
     let port = nginx.port;
     drop(nginx);
-    // The port is free as soon as nginx is gone.
+    // The port is free as soon as nginx has exited.
     let mut plain = None;
     crate::process::wait_for("the port", || {
         plain = TcpListener::bind(("127.0.0.1", port)).ok();
         plain.is_some()
     });
     let plain = plain.expect("bound");
-    // What nginx said last is of the turn that the first cut ends, or of the one behind it.
+    // Last responses of nginx are in the interval that the first mark ends, or in the next one.
     session.mark();
     session.mark();
     std::thread::spawn(move || {
@@ -120,7 +120,7 @@ fn a_server_that_stops_speaking_tls_is_counted_as_that() {
 }
 
 #[test]
-fn the_program_says_how_many_handshakes() {
+fn the_program_reports_the_number_of_handshakes() {
     let Some(nginx) = Nginx::start_tls() else { return };
     let _noise = crate::quiet::noisy();
     let url = format!("https://127.0.0.1:{}/load", nginx.port);

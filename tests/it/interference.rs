@@ -1,4 +1,4 @@
-//! Who pays for received packets, on the real kernel: the time that RPS takes, and its absence.
+//! The cost of received packets by CPU and task on the real kernel, with and without RPS.
 
 mod compare;
 mod replay;
@@ -36,7 +36,7 @@ fn total(cpu: &CpuInterference) -> u64 {
 }
 
 #[test]
-fn what_rps_hands_over_interrupts_what_runs_there() {
+fn packets_from_rps_interrupt_the_running_task() {
     let Some(flood) = Flood::start("1", &[]) else { return };
     let sample = look(&flood, &["--cpu", "0", "--probe", "--tier", "ebpf"]);
     assert_eq!((sample.tier, sample.missing.as_ref()), (Tier::Ebpf, None));
@@ -46,9 +46,9 @@ fn what_rps_hands_over_interrupts_what_runs_there() {
     let interfering = ns(cpu, Class::RpsIpi) + ns(cpu, Class::Ksoftirqd);
     assert!(ns(cpu, Class::RpsIpi) > total(cpu) / 2 && interfering > total(cpu) * 9 / 10, "{cpu:?}");
     let sum: u64 = cpu.by_class.values().filter_map(|ns| ns.known()).sum();
-    assert_eq!(sum, total(cpu), "the classes are the whole");
+    assert_eq!(sum, total(cpu), "the classes add up to the total");
 
-    // Every class of victims is in the time of some CPU, and what was taken from the probe is theirs.
+    // Victims of every class are part of some CPU's time, and the time lost by the probe is theirs.
     let victims = sample.victims.known().expect("measured");
     let taken: u64 = victims.iter().filter_map(|victim| victim.by_class.get(&Class::RpsIpi)).sum();
     let given: u64 = sample.cpus.iter().map(|cpu| ns(cpu, Class::RpsIpi)).sum();
@@ -58,22 +58,22 @@ fn what_rps_hands_over_interrupts_what_runs_there() {
     let [inference] = sample.inference.as_slice() else { panic!("{sample:?}") };
     let exact = *inference.exact.known().expect("measured");
     assert!(exact > 0.0, "{inference:?}");
-    // What no program sees comes on top: the hypervisor's part of each interrupt, for example. What is
-    // seen and was not missed would be a mistake; other tasks may blur both by a few points.
+    // Time that no program sees is added to it: the hypervisor's part of each interrupt, for example. Time that is
+    // seen but not missed would be a mistake; other tasks may blur both by a few points.
     assert!(inference.inferred > exact - 0.08, "{inference:?}");
     let Fact::Known(cost) = sample.cost else { panic!("{:?}", sample.cost) };
     assert!(cost.runs > 1_000 && cost.ns > 0, "{cost:?}");
 }
 
 #[test]
-fn without_rps_the_sender_pays_itself() {
+fn without_rps_the_sender_pays() {
     let Some(flood) = Flood::start("0", &[]) else { return };
     let sample = look(&flood, &["--tier", "ebpf"]);
     let (other, sender) = (on(&sample, 0), on(&sample, 1));
     assert!(total(other) < total(sender) / 10, "{other:?} {sender:?}");
     assert!(ns(sender, Class::SelfInflicted) > total(sender) * 9 / 10, "{sender:?}");
     let victims = sample.victims.known().expect("measured");
-    let most = victims.iter().max_by_key(|victim| victim.own_ns()).expect("somebody");
+    let most = victims.iter().max_by_key(|victim| victim.own_ns()).expect("a victim");
     assert_eq!(most.command, "rxlab");
     assert!(most.own_ns() > total(sender) / 2, "{most:?}");
     assert!(most.lost_ns() < most.own_ns() / 4, "{most:?}");
@@ -108,7 +108,7 @@ fn a_threaded_napi_is_in_the_total() {
     let thread = sum(&threaded, Class::ThreadedNapi);
     assert!(thread > whole(&threaded) / 2, "{:?}", threaded.cpus);
     assert!(threaded.threads.iter().any(|thread| thread.name.starts_with("napi/srv0") && thread.ns > 0));
-    // The scheduler's sum of the thread holds the same time, and what interrupted it.
+    // The scheduler's sum for the thread includes the same time, and its interrupts.
     let scheduled: u64 = threaded
         .threads
         .iter()
@@ -118,7 +118,7 @@ fn a_threaded_napi_is_in_the_total() {
     assert!(thread <= scheduled + scheduled / 10 && thread > scheduled / 4, "{thread} {scheduled}");
 }
 
-/// Receives what the flood's source sends to another port, polling for it up to 200 us at a time (SO_BUSY_POLL, 46).
+/// Receives what the flood's source sends to another port, polling up to 200 us at a time (SO_BUSY_POLL, 46).
 const POLLER: &str = "
 import socket
 receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -129,7 +129,7 @@ while True:
     receiver.recv(2048)
 ";
 
-/// A datagram every two milliseconds, which leaves time to wait for it.
+/// One datagram every two milliseconds, which leaves time to wait for it.
 const SENDER: &str = "
 import socket, time
 sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -139,7 +139,7 @@ while True:
 ";
 
 #[test]
-fn a_task_that_polls_for_itself_is_in_the_total() {
+fn busy_polling_tasks_are_in_the_total() {
     let Some(flood) = Flood::start("0", &[]) else { return };
     if !flood.has_napi() {
         return;
@@ -157,11 +157,11 @@ fn a_task_that_polls_for_itself_is_in_the_total() {
     });
     let sample = sample.expect("looked");
     let polled: u64 = sample.cpus.iter().map(|cpu| ns(cpu, Class::BusyPoll)).sum();
-    // 500 waits a second, each of at most 200 us and what a poll takes.
+    // 500 waits per second, each at most 200 us plus the length of a poll.
     assert!(sample.share(polled) < 0.5, "{:?}", sample.cpus);
     for cpu in &sample.cpus {
         let sum: u64 = cpu.by_class.values().filter_map(|ns| ns.known()).sum();
-        assert_eq!(sum, total(cpu), "the classes are the whole");
+        assert_eq!(sum, total(cpu), "the classes add up to the total");
     }
     sender.signal(Signal::KILL);
     poller.signal(Signal::KILL);
@@ -169,7 +169,7 @@ fn a_task_that_polls_for_itself_is_in_the_total() {
     poller.output();
 }
 
-/// Looks for packets without waiting, and works on something else for some 40 us in between.
+/// Polls for packets without waiting, and computes for some 40 us in between.
 const LOOKS_IN: &str = "
 import socket
 receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -185,7 +185,7 @@ while True:
 ";
 
 #[test]
-fn own_work_between_two_looks_at_a_socket_is_not_receive_time() {
+fn own_work_between_two_polls_of_a_socket_is_not_receive_time() {
     let Some(flood) = Flood::start("0", &["--rate", "500"]) else { return };
     if !flood.has_napi() {
         return;
@@ -201,11 +201,11 @@ fn own_work_between_two_looks_at_a_socket_is_not_receive_time() {
         polled = sample.share(ns);
         ns > 0
     });
-    // A poll takes a microsecond or two of each 40.
+    // A poll takes one or two microseconds of each 40.
     assert!(polled < 0.3, "{polled} of the time");
 }
 
-/// The numbers of the BPF programs that a process holds.
+/// IDs of the BPF programs that a process holds.
 fn held_by(pid: Pid) -> Vec<u32> {
     let files = std::fs::read_dir(format!("/proc/{}/fdinfo", pid.as_raw_nonzero())).expect("listed");
     // A descriptor may be closed meanwhile.
@@ -219,7 +219,7 @@ fn held_by(pid: Pid) -> Vec<u32> {
 }
 
 #[test]
-fn a_kill_leaves_no_program_behind() {
+fn a_kill_leaves_no_bpf_program_behind() {
     if !require::bpf() {
         return;
     }
@@ -236,7 +236,7 @@ fn a_kill_leaves_no_program_behind() {
         assert!(loaded(&ours) >= 6, "{ours:?}");
         running.signal(Signal::KILL);
         running.output();
-        // The kernel frees them a little after the last descriptor.
+        // The kernel frees them shortly after the last descriptor is closed.
         wait_for("their end", || loaded(&ours) == 0);
     }
 }

@@ -1,4 +1,4 @@
-//! The real irqbalance, asked over its socket.
+//! The real irqbalance, queried over its socket.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::process::{Running, rxlab, wait_for};
 use crate::require;
 use crate::tree::said;
 
-/// Every affinity of this machine, put back at the end, however it comes: irqbalance is about to run.
+/// Every affinity of this machine, restored however the test ends: irqbalance is about to run.
 pub(crate) struct Affinities(Vec<(String, Vec<u8>)>);
 
 impl Affinities {
@@ -38,7 +38,7 @@ impl Drop for Affinities {
 }
 
 #[test]
-fn irqbalance_tells_what_it_leaves_alone() {
+fn irqbalance_reports_its_banned_interrupts() {
     let _alone = require::alone_with_irqbalance();
     if !require::irqbalance() {
         return;
@@ -46,7 +46,7 @@ fn irqbalance_tells_what_it_leaves_alone() {
     let host = LiveHost::open(Path::new("/")).expect("opened");
     let _affinities = Affinities::save(&host);
     let irqs: Vec<IrqId> = all_irqs(&host).into_iter().take(2).collect();
-    // It moves interrupts at the end of an interval, and this test ends long before.
+    // irqbalance moves interrupts at the end of an interval, long after this test has ended.
     let mut command = Command::new("irqbalance");
     command.args(["--foreground", "--interval", "3600"]).stdin(Stdio::null());
     command.args(irqs.iter().map(|irq| format!("--banirq={irq}"))).env("IRQBALANCE_BANNED_CPULIST", "1");
@@ -56,7 +56,7 @@ fn irqbalance_tells_what_it_leaves_alone() {
         found = Model::new(&Inventory::take(&host, Scope::Path)).irqbalance.known().cloned().flatten();
         found.as_ref().is_some_and(|irqbalance| irqbalance.banned_irqs.known().is_some())
     });
-    // Asked to end, it takes its socket away; killed, it would not.
+    // Terminated, irqbalance removes its socket; killed, it would not.
     irqbalance.signal(Signal::TERM);
     irqbalance.output();
     let found = found.expect("it runs");
@@ -64,9 +64,9 @@ fn irqbalance_tells_what_it_leaves_alone() {
     assert_eq!(found.banned_cpus.known(), Some(&"1".parse::<CpuMask>().expect("a list")));
 }
 
-/// The interrupts of an interface leave the list and come back to it, and the bans of others stay.
+/// The interrupts of an interface are banned and unbanned, and the bans of others are unchanged.
 #[test]
-fn irqbalance_is_told_what_to_leave_alone() {
+fn interrupts_are_banned_from_irqbalance() {
     let _alone = require::alone_with_irqbalance();
     if !require::irqbalance() {
         return;
@@ -87,7 +87,7 @@ fn irqbalance_is_told_what_to_leave_alone() {
     let own = of(nic);
     let others: Vec<IrqId> = all_irqs(&host).into_iter().filter(|irq| !own.contains(irq)).take(1).collect();
     let one = *own.first().expect("more than one");
-    // Banned before: an interrupt of somebody else, and one of the interface's own.
+    // Banned beforehand: an unrelated interrupt, and one of the interface.
     let mut command = Command::new("irqbalance");
     command.args(["--foreground", "--interval", "3600"]).stdin(Stdio::null());
     command.args(others.iter().chain([&one]).map(|irq| format!("--banirq={irq}")));
@@ -112,7 +112,7 @@ fn irqbalance_is_told_what_to_leave_alone() {
         assert!(code == 0 && text.contains("back to banned:0"), "{text}");
         assert_eq!(list().expect("it answers"), before, "{setting}");
     }
-    // Without irqbalance its list is gone, and nothing is left to put back.
+    // Without irqbalance its list is gone, and there is nothing to restore.
     assert_eq!(run(&["apply", "--setting", &setting]).0, 0);
     irqbalance.signal(Signal::TERM);
     irqbalance.output();

@@ -1,5 +1,5 @@
-//! Knobs that are files or system calls: all of them on a machine of plain files, and on the running kernel those
-//! that another namespace, a process or a moment confines.
+//! Knobs that are files or system calls: all of them on a machine made of plain files, and on the running kernel
+//! those confined to a separate namespace, a process or a moment.
 
 mod kernel;
 
@@ -15,7 +15,7 @@ use rxlab::sample::{Inventory, Scope};
 
 use crate::tree::{Tree, said, values_in};
 
-/// A value of each, none of which it has, and the file that the write changes.
+/// A value for each knob that differs from the current one, and the file that the write changes.
 const SETTINGS: [(&str, &str); 16] = [
     ("irqbalance eth0 = banned", "socket/irqbalance/70/setup"),
     ("threaded eth0 = on", "eth0/threaded"),
@@ -49,7 +49,7 @@ fn settings() -> Vec<Setting> {
 }
 
 #[test]
-fn all_go_and_all_come_back() {
+fn all_knobs_are_set_and_restored() {
     let tree = Tree::new();
     let model = look(&tree.host());
     let original = values_in(&tree.host(), &model);
@@ -73,7 +73,7 @@ fn all_go_and_all_come_back() {
 }
 
 #[test]
-fn a_refusal_of_any_puts_all_others_back() {
+fn a_refusal_of_any_knob_restores_all_others() {
     for (setting, file) in SETTINGS {
         let tree = Tree::new();
         let model = look(&tree.host());
@@ -89,7 +89,7 @@ fn a_refusal_of_any_puts_all_others_back() {
     }
 }
 
-/// A kernel that says nothing and does nothing must not be taken at its word.
+/// Success reported by the kernel must be verified: this one does nothing.
 #[test]
 fn a_write_without_effect_is_noticed() {
     for (setting, file) in SETTINGS {
@@ -106,9 +106,9 @@ fn a_write_without_effect_is_noticed() {
     }
 }
 
-/// The number of the process that was moved is somebody else's by now.
+/// The PID of the moved process belongs to another process by now.
 #[test]
-fn another_process_of_the_same_number_is_left_alone() {
+fn another_process_with_the_same_pid_is_left_alone() {
     let tree = Tree::new();
     let (code, text) = said(&tree.rxlab(&["apply", "--setting", "affinity pid:812 = 4-5"]));
     assert_eq!(code, 0, "{text}");
@@ -121,9 +121,9 @@ fn another_process_of_the_same_number_is_left_alone() {
     assert!(tree.read("proc/812/task/812/status").ends_with("4-5"), "left alone");
 }
 
-/// Threads come and go between apply and undo.
+/// Threads start and end between apply and undo.
 #[test]
-fn threads_that_came_later_go_where_the_main_one_goes() {
+fn later_threads_follow_the_main_thread() {
     let tree = Tree::new();
     let (code, text) = said(&tree.rxlab(&["apply", "--setting", "affinity pid:812 = 4-5"]));
     assert_eq!(code, 0, "{text}");
@@ -138,9 +138,9 @@ fn threads_that_came_later_go_where_the_main_one_goes() {
 }
 
 #[test]
-fn what_is_gone_with_its_process_is_no_trouble() {
+fn values_of_an_ended_process_need_no_undo() {
     let tree = Tree::new();
-    // Who sees the kernel's threads sees everybody, and so also who is not there.
+    // If kernel threads are visible, all processes are, so a missing one has really ended.
     tree.process(2, "kthreadd", 0, 30);
     let model = look(&tree.host());
     let mut transaction = begin(&tree.store(), &model, &tree.root());
@@ -154,9 +154,10 @@ fn what_is_gone_with_its_process_is_no_trouble() {
     assert_eq!(undo.outcomes[0].outcome, Outcome::Gone);
 }
 
-/// A thread that `threaded` makes in the same plan cannot be tried before; a kernel that makes none is noticed.
+/// A thread that `threaded` creates in the same plan cannot be tested beforehand; a kernel that creates none is
+/// detected.
 #[test]
-fn a_thread_to_come_is_awaited_from_what_makes_it_alone() {
+fn a_future_thread_is_expected_only_with_threaded() {
     let tree = Tree::new();
     tree.write("netlink/netdev/napi-get", "");
     let original = tree.values();

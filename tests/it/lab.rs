@@ -11,14 +11,14 @@ use crate::process::wait_for;
 use crate::require;
 
 #[test]
-fn the_server_host_is_seen_from_outside() {
+fn the_server_host_is_visible_from_outside() {
     if !require::netns() {
         return;
     }
     let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
     let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
     let model = || Model::new(&Inventory::take(&host, Scope::All));
-    // The kernel tells of the carrier a little later.
+    // The kernel reports the carrier a little later.
     wait_for("the carrier", || model().nic(&Range::server_nic()).is_some_and(|nic| nic.up));
     let model = model();
     let names: Vec<&str> = model.nics.iter().map(|nic| nic.name.as_str()).collect();
@@ -26,7 +26,7 @@ fn the_server_host_is_seen_from_outside() {
     let nic = model.nic(&Range::server_nic()).expect("there");
     assert_eq!((nic.kind, nic.rx.len()), (NicKind::Virtual, 2));
     assert!(nic.rx.iter().all(|queue| queue.irqs.is_empty()));
-    // Its driver is asked in there: outside there is no such interface.
+    // Its driver is queried in the namespace: outside there is no such interface.
     assert_eq!(nic.hardware.driver.known().map(|info| info.driver.as_str()), Some("veth"));
 
     let rps = "sys/class/net/srv0/queues/rx-1/rps_cpus";
@@ -42,11 +42,11 @@ fn a_range_leaves_nothing_behind() {
     if !require::netns() {
         return;
     }
-    // Namespaces are told apart by inode: the number of a closed descriptor is soon used again.
+    // Namespaces are distinguished by inode: the number of a closed descriptor is soon reused.
     let inode = |path: &Path| std::fs::metadata(path).map(|file| std::os::unix::fs::MetadataExt::ino(&file));
     let range = Range::build(&RangeSpec::default()).expect("built");
     let path = range.server.path();
-    let before = inode(&path).expect("the namespace is there");
+    let before = inode(&path).expect("the namespace exists");
     drop(range);
     assert!(inode(&path).map_or(true, |after| after != before));
 }

@@ -1,5 +1,5 @@
-//! The traffic generator against our own target, against servers that misbehave, and through the
-//! program. Everything on 127.0.0.1, or in a namespace made here.
+//! The load generator against its own target, against misbehaving servers, and as a program. Everything runs on
+//! 127.0.0.1 or in a namespace created here.
 
 #![allow(clippy::disallowed_methods)] // Tests run the program.
 
@@ -28,7 +28,7 @@ use serde_json::Value;
 
 use crate::process::Running;
 
-/// A target with all three servers on ports that the kernel chose.
+/// A target with all three servers, on ports chosen by the kernel.
 fn target(threads: usize) -> Target {
     let any = Some(([127, 0, 0, 1], 0).into());
     let spec = rxlab::target::Spec { http: any, udp_echo: any, udp_sink: any, threads, ..Default::default() };
@@ -42,7 +42,7 @@ fn rxlab(args: &[&str]) -> Command {
     command
 }
 
-/// A target of one thread as a process of its own, killed with the handle, and its addresses.
+/// A target with one thread as a separate process, killed when the handle is dropped, and its addresses.
 fn serve() -> (Running, Value) {
     let servers = ["--http", "127.0.0.1:0", "--udp-echo", "127.0.0.1:0"];
     let mut server = Running::start(rxlab(&["--json", "target", "--threads", "1"]).args(servers));
@@ -60,13 +60,13 @@ fn steady(rate: f64) -> Option<Rate> {
     Some(Rate::steady(rate))
 }
 
-/// Runs a load for `time` with a cut in the middle, and waits for its last answers.
+/// Runs a load for `time` with a cut in the middle, and waits for its last responses.
 fn run(spec: &Spec, time: Duration) -> Interval {
     let _noise = crate::quiet::noisy();
     run_held(spec, time)
 }
 
-/// The same for who holds the lock already.
+/// The same for callers that already hold the lock.
 fn run_held(spec: &Spec, time: Duration) -> Interval {
     let mut session = Session::start(spec).expect("the load starts");
     std::thread::sleep(time / 2);

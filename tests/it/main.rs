@@ -1,4 +1,4 @@
-//! Everything that runs the program or touches the kernel, in one binary: one link step.
+//! All tests that run the program or touch the kernel, in one binary: one link step.
 
 #![allow(clippy::disallowed_methods)] // Tests make files and processes of their own.
 

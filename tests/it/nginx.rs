@@ -1,4 +1,4 @@
-//! The load against a server that is not ours: what it counts is what nginx counts.
+//! The load against a third-party server: its counts match those of nginx.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -10,7 +10,7 @@ use rxlab::load::{Session, Spec};
 use crate::process::wait_for;
 use crate::require;
 
-/// nginx on 127.0.0.1 with files of its own, ended with the value.
+/// nginx on 127.0.0.1 with its own files, stopped when dropped.
 pub(crate) struct Nginx {
     child: Child,
     pub(crate) directory: tempfile::TempDir,
@@ -18,13 +18,13 @@ pub(crate) struct Nginx {
 }
 
 impl Nginx {
-    /// `None` when this is skipped.
+    /// `None` if skipped.
     fn start(access_log: bool) -> Option<Self> {
         require::nginx()
             .then(|| Self::serve(tempfile::tempdir().expect("a temporary directory"), access_log, ""))
     }
 
-    /// With TLS, by a certificate for 127.0.0.1 in `cert.pem`, good for two days.
+    /// With TLS and a certificate for 127.0.0.1 in `cert.pem`, valid for two days.
     pub(crate) fn start_tls() -> Option<Self> {
         if !require::nginx() || !require::program("nginx", "openssl", "version") {
             return None;
@@ -49,7 +49,7 @@ impl Nginx {
     }
 
     fn serve(directory: tempfile::TempDir, access_log: bool, certificate: &str) -> Self {
-        // Free a moment ago, and the kernel gives it to nobody else so soon.
+        // Free a moment ago, and the kernel does not reassign it so soon.
         let port = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
         let at = directory.path().display();
         let log = if access_log { format!("{at}/access.log") } else { "off".to_owned() };
@@ -76,7 +76,7 @@ impl Nginx {
         nginx
     }
 
-    /// Requests that it has answered, but for those that ask for this number.
+    /// Requests that it has answered, except those that query this number.
     fn answered(&self) -> u64 {
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port)).expect("connected");
         std::io::Write::write_all(&mut stream, b"GET /status HTTP/1.0\r\n\r\n").expect("sent");
@@ -94,7 +94,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // TERM, not KILL: the master takes its worker along.
+        // TERM, not KILL: the master also stops its worker.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
     }
@@ -111,7 +111,7 @@ fn count_agrees(access_log: bool, pipeline: usize) {
     let total = session.stop();
     assert!(total.requests > 0 && total.errors.is_empty(), "{:?}", total.errors);
     assert_eq!((total.sent, total.in_flight), (total.requests, 0));
-    // The second question for the number is counted, the first one is in `before`.
+    // The second query of the number is counted, the first one is in `before`.
     let own = 1;
     assert_eq!(nginx.answered() - before - own, total.requests, "by the status page");
     let logged = nginx.logged();

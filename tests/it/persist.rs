@@ -1,4 +1,4 @@
-//! persist, restore and unpersist as the user sees them, on a machine of plain files.
+//! persist, restore and unpersist as the user sees them, on a machine made of plain files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::tree::{Tree, program, said};
 
 const SET: [&str; 5] = ["apply", "--setting", "rps eth0/rx-0 = 2-3", "--setting", "rfs_entries host = 4096"];
 
-/// A machine on which the program is where that of the tests is on this one.
+/// A machine whose program has the same path as the tests' program has here.
 fn tree() -> Tree {
     let tree = Tree::new();
     tree.install_program();
     tree
 }
 
-/// Every file below the directory of configuration.
+/// Every file below the configuration directory.
 fn etc(tree: &Tree) -> BTreeMap<PathBuf, Vec<u8>> {
     fn walk(folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
         for entry in std::fs::read_dir(folder).into_iter().flatten() {
@@ -36,7 +36,7 @@ fn etc(tree: &Tree) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// The machine is started anew, and what was in memory is gone.
+/// Reboots the machine: state in memory is lost.
 fn boot(tree: &Tree) {
     tree.write("proc/sys/kernel/random/boot_id", "boot-2\n");
     tree.write("proc/sys/net/core/rps_sock_flow_entries", "0\n");
@@ -44,7 +44,7 @@ fn boot(tree: &Tree) {
 }
 
 #[test]
-fn over_a_boot_and_away_again() {
+fn settings_survive_a_boot_until_unpersisted() {
     let tree = tree();
     tree.write("etc/hosts", "127.0.0.1 localhost\n");
     let before = etc(&tree);
@@ -89,13 +89,13 @@ fn over_a_boot_and_away_again() {
     assert_eq!(etc(&tree), before);
     assert_eq!(tree.rps("eth0", 0), "c");
     let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert!(code == 0 && tree.rps("eth0", 0) == "0", "what restore set is journalled: {text}");
+    assert!(code == 0 && tree.rps("eth0", 0) == "0", "restored values are in the journal: {text}");
     let (code, text) = said(&tree.rxlab(&["unpersist"]));
     assert!(code == 0 && text == "nothing is persisted\n", "{text}");
 }
 
 #[test]
-fn edited_files_are_left_alone() {
+fn edited_files_are_kept() {
     let tree = tree();
     assert_eq!(said(&tree.rxlab(&SET)).0, 0);
     assert_eq!(said(&tree.rxlab(&["persist"])).0, 0);
@@ -114,7 +114,7 @@ fn edited_files_are_left_alone() {
 }
 
 #[test]
-fn only_what_can_hold_is_persisted() {
+fn only_settings_that_can_hold_are_persisted() {
     let tree = tree();
     let plan = tree.path().join("plan.toml");
     let persist = |text: &str| {
@@ -134,7 +134,7 @@ fn only_what_can_hold_is_persisted() {
     assert_eq!(said(&tree.rxlab(&["persist"])).0, 0);
 }
 
-/// The way around a plan that takes the machine off the network at each boot. Not even the plan is read.
+/// A way out of a plan that cuts the machine off the network at each boot. Not even the plan is read.
 #[test]
 fn a_boot_with_rxlab_off_restores_nothing() {
     let tree = tree();
@@ -156,7 +156,7 @@ fn a_boot_with_rxlab_off_restores_nothing() {
     assert!(code == 0 && tree.rps("eth0", 0) == "c", "{text}");
 }
 
-/// The unit runs before the driver has made the second queue, and before the name is the final one.
+/// The unit runs before the driver has created the second queue, and before the interface has its final name.
 #[test]
 fn restore_waits_for_queues_and_finds_the_device_again() {
     let tree = tree();
@@ -173,7 +173,7 @@ fn restore_waits_for_queues_and_finds_the_device_again() {
     std::fs::remove_file(tree.root().join("sys/class/net/eth0")).expect("removed");
     let (code, text) = said(&tree.rxlab(&["restore"]));
     assert!(code == 4 && text.contains("rps eth0/rx-1 = 4: interface not found"), "{text}");
-    assert_eq!(tree.rps("veth0", 0), "2", "what is there is set");
+    assert_eq!(tree.rps("veth0", 0), "2", "existing queues are set");
     tree.link("sys/class/net/lan0", "../../devices/pci0000:00/0000:00:03.0/net/lan0");
     std::fs::rename(device.join("lan0/queues/rx-1"), device.join("later")).expect("renamed");
     let (code, text) = said(&tree.rxlab(&["restore", "--nic", "lan0"]));
@@ -186,8 +186,8 @@ fn restore_waits_for_queues_and_finds_the_device_again() {
     assert_eq!(tree.rps("lan0", 1), "10");
 }
 
-/// The interface is there at the boot, but nobody has brought it up: its driver has asked for no interrupt of its own.
-/// All settings of the interface were once refused for that, and not tried again.
+/// The interface exists at boot, but is down: its driver has not requested an interrupt yet. All settings of the
+/// interface were once refused for that, and not tried again.
 #[test]
 fn restore_waits_for_the_interrupt_of_an_interface() {
     let tree = tree();
@@ -211,14 +211,14 @@ fn restore_waits_for_the_interrupt_of_an_interface() {
     assert_eq!((tree.read("proc/irq/39/smp_affinity"), tree.rps("eth0", 0)), ("20".into(), "4".into()));
 }
 
-/// At the boot neither irqbalance nor a process may be there yet. One of them once kept all the others from
-/// being set.
+/// At boot irqbalance and other processes may not be running yet. One missing process once kept all other settings
+/// from being applied.
 #[test]
 fn restore_waits_for_processes_and_sets_the_rest() {
     const WEB: &str = "sys/fs/cgroup/system.slice/web.service";
     let tree = tree();
     tree.write(&format!("{WEB}/cpuset.cpus"), "\n");
-    // Who sees the kernel's own first thread sees everybody.
+    // If the kernel's first thread is visible, all processes are.
     tree.process(2, "kthreadd", 0, 1);
     let plan = tree.path().join("plan.toml");
     let settings = [
@@ -247,7 +247,7 @@ fn restore_waits_for_processes_and_sets_the_rest() {
     ] {
         assert!(text.contains(why), "{text}");
     }
-    assert_eq!(tree.read("proc/irq/24/smp_affinity"), "8", "what is there is set");
+    assert_eq!(tree.read("proc/irq/24/smp_affinity"), "8", "existing queues are set");
     assert_eq!(tree.read("proc/sys/net/core/netdev_budget"), "600");
     let waiting = Running::start(&mut tree.command(&["restore", "--wait", "30s"]));
     for (away, back) in processes {
@@ -263,7 +263,7 @@ fn restore_waits_for_processes_and_sets_the_rest() {
     assert_eq!(said(&tree.rxlab(&["restore"])), (0, "everything is set already\n".to_owned()));
 }
 
-/// Root is kept out by a read-only mount alone.
+/// Only a read-only mount keeps root out.
 #[test]
 fn a_read_only_etc_is_one_clear_line() {
     if !require::root() {
@@ -285,9 +285,9 @@ fn a_read_only_etc_is_one_clear_line() {
     assert_eq!(etc(&tree), BTreeMap::new());
 }
 
-/// systemd's own opinion of the units of this machine, which it compares with the program on it.
+/// systemd's own check of the units, which looks for the program on this machine.
 #[test]
-fn systemd_understands_the_units() {
+fn systemd_accepts_the_units() {
     if !require::program("systemd", "systemd-analyze", "--version") {
         return;
     }
@@ -295,7 +295,7 @@ fn systemd_understands_the_units() {
     let (code, text) = said(&installed.persist());
     assert_eq!(code, 0, "{text}");
     let units = installed.at("etc/systemd/system");
-    // A template is verified as one of its instances.
+    // A template is verified through one of its instances.
     std::fs::copy(units.join("rxlab@.service"), units.join("rxlab@eth0.service")).expect("copied");
     let verify = |units: &Path| {
         let mut command = Command::new("systemd-analyze");
@@ -303,13 +303,13 @@ fn systemd_understands_the_units() {
         said(&command.output().expect("it runs"))
     };
     let (code, text) = verify(&units);
-    // It also reads the machine's own units, some of which it may not like.
+    // It also reads the machine's own units, and may complain about some.
     assert!(code == 0 && !text.contains("rxlab"), "{text}");
     let good = std::fs::read_to_string(units.join("rxlab.service")).expect("read");
     std::fs::write(units.join("rxlab.service"), good.replace("Type=oneshot", "Typ=oneshot"))
         .expect("written");
     assert!(verify(&units).1.contains("Unknown key"), "the check itself works");
-    // What systemd makes of the condition on this machine, which was not booted with the argument.
+    // Result of the condition on this machine, which was booted without the argument.
     let condition = good.lines().find(|line| line.starts_with("ConditionKernelCommandLine=")).expect("there");
     let holds = |condition: &str| {
         let mut command = Command::new("systemd-analyze");
@@ -318,7 +318,7 @@ fn systemd_understands_the_units() {
     assert!(holds(condition) && !holds(&condition.replace('!', "")), "{condition}");
 }
 
-/// udev's own opinion of the rule, and of where a device is. An earlier rule gives the interface a name.
+/// udev's own evaluation of the rule, and of the path of a device. An earlier rule names the interface.
 #[test]
 fn udev_starts_the_unit_of_an_interface() {
     if !require::netns() {
@@ -336,7 +336,7 @@ fn udev_starts_the_unit_of_an_interface() {
         \"$2\" test --action=\"$3\" /sys/class/net/veth0 2>&1
         ! \"$2\" test --action=\"$3\" /sys/class/net/veth1 2>&1 | grep rxlab@";
     for (action, starts) in [("add", 1), ("move", 1), ("change", 0)] {
-        // A new one each time: udev gives this one its name in a test as well.
+        // A new one each time: udev renames this one even in a test.
         let namespace = rxlab::lab::Namespace::new().expect("made");
         namespace.ip("link add veth0 type veth peer name veth1").expect("added");
         let mut command = Command::new("nsenter");
@@ -365,22 +365,22 @@ fn udev_starts_the_unit_of_an_interface() {
     }
 }
 
-/// The program, configuration and state of this machine, in a directory that root alone can change. It goes with the
-/// value; nothing else of the machine is touched.
+/// The program, configuration and state of this machine, in a directory that only root can change. It is removed when
+/// dropped; nothing else on the machine is touched.
 struct Installed {
     directory: tempfile::TempDir,
-    /// The plan holds a value of the machine, which no other test changes meanwhile.
+    /// The plan holds a current value of the machine, which no other test may change meanwhile.
     _settings: MutexGuard<'static, ()>,
 }
 
 impl Installed {
-    /// `None` when this is skipped.
+    /// `None` if skipped.
     fn new() -> Option<Self> {
         if !require::root() {
             return None;
         }
         let settings = require::settings();
-        // A container of another network namespace has no such file.
+        // In a container with another network namespace this file does not exist.
         let Ok(value) = std::fs::read_to_string("/proc/sys/net/core/netdev_budget") else {
             println!("skipped: net.core is that of the initial namespace");
             return None;
@@ -393,7 +393,7 @@ impl Installed {
         }
         copy_program(&installed.at("bin/rxlab"));
         installed.chmod("bin/rxlab", 0o755);
-        // The value that the machine has: to restore it changes nothing.
+        // The current value of the machine: restoring it changes nothing.
         let plan = format!("[[setting]]\nset = \"netdev_budget host = {}\"\n", value.trim());
         std::fs::write(installed.at("plan.toml"), plan).expect("written");
         Some(installed)
@@ -430,7 +430,7 @@ impl Installed {
         command.output().expect("it runs")
     }
 
-    /// The names in the directory of configuration.
+    /// Number of names in the configuration directory.
     fn etc(&self) -> usize {
         std::fs::read_dir(self.at("etc")).expect("listed").count()
     }
@@ -438,7 +438,7 @@ impl Installed {
 
 const NOBODY: u32 = 65534;
 
-/// A unit that runs a program from a user's directory hands root to that user at the next boot.
+/// A unit that runs a program from a user's directory gives that user root at the next boot.
 #[test]
 fn a_program_that_others_can_change_is_not_persisted() {
     let Some(installed) = Installed::new() else { return };
@@ -470,9 +470,9 @@ fn a_program_that_others_can_change_is_not_persisted() {
     installed.chown("bin", 0);
     installed.chmod("bin", 0o1777);
     let text = refused(said(&installed.persist()), &installed.at("bin"), "root", "1777");
-    assert!(!text.contains("chmod"), "a directory like /tmp stays as it is: {text}");
+    assert!(!text.contains("chmod"), "a directory like /tmp is accepted: {text}");
     installed.chmod("bin", 0o755);
-    // The units name the program itself, so that a link that leads to it does not matter.
+    // The units name the program itself, so a link to it does not matter.
     let theirs = tempfile::tempdir_in("/tmp").expect("a temporary directory");
     let link = theirs.path().join("rxlab");
     std::os::unix::fs::symlink(&program, &link).expect("linked");
@@ -482,7 +482,7 @@ fn a_program_that_others_can_change_is_not_persisted() {
     assert!(unit.contains(&format!("\nExecStart={} --state-dir ", program.display())), "{unit}");
 }
 
-/// What the boot applies as root and where it keeps its journal, before they are written and at the boot.
+/// The plan that the boot applies as root and its journal: checked before they are written, and at boot.
 #[test]
 fn a_plan_or_journal_that_others_can_change_is_refused() {
     let Some(installed) = Installed::new() else { return };
@@ -517,9 +517,9 @@ fn a_plan_or_journal_that_others_can_change_is_refused() {
     assert_eq!(said(&installed.restore()), (0, "everything is set already\n".to_owned()));
 }
 
-/// Root's umask may let the group write; `restore` would refuse what is made under it.
+/// Root's umask may allow group writes; `restore` would refuse directories created with it.
 #[test]
-fn a_lax_umask_makes_no_directory_that_is_refused() {
+fn a_lax_umask_creates_no_directory_that_restore_refuses() {
     let Some(installed) = Installed::new() else { return };
     let script =
         "umask 0; exec \"$0\" --state-dir \"$1/state\" persist --plan \"$1/plan.toml\" --etc \"$1/etc\"";
@@ -532,7 +532,7 @@ fn a_lax_umask_makes_no_directory_that_is_refused() {
 
 /// The units are for the machine that boots from the other root: its paths, and its program.
 #[test]
-fn another_root_boots_with_its_own_paths() {
+fn units_of_another_root_have_its_paths() {
     let tree = Tree::new();
     assert_eq!(said(&tree.rxlab(&SET)).0, 0);
     if require::root() {
@@ -559,7 +559,7 @@ fn another_root_boots_with_its_own_paths() {
     let start = format!("\nExecStart={} restore --wait 60s\n", program().display());
     assert!(unit.contains(&start) && unit.contains("\nConditionPathExists=/etc/rxlab/plan.toml\n"), "{unit}");
     assert!(unit.contains("\nRequiresMountsFor=/etc /var/lib/rxlab\n"), "{unit}");
-    // Below that root the link leads to its own /srv; here it would lead to that of this machine.
+    // Below that root the link points to its own /srv; here it would point to that of this machine.
     std::fs::remove_dir_all(tree.root().join("etc/udev")).expect("removed");
     let outside = tree.path().join("outside");
     std::fs::create_dir(&outside).expect("made");

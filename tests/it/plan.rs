@@ -1,4 +1,4 @@
-//! Plans by command: the planner's, and of one's own values.
+//! Plans by command: those of the planner, and of the user's own values.
 
 use rxlab::plan::Plan;
 use rxlab::report::forecast::Forecast;
@@ -27,7 +27,7 @@ fn a_plan_of_own_values_is_checked_and_bound_to_the_machine() {
     assert!(code == 2 && text.contains("CPU 99 does not exist"), "{text}");
 }
 
-/// What `rxlab plan` says of a captured machine.
+/// Output of `rxlab plan` for a captured machine.
 fn planned(host: &str, args: &[&str]) -> (i32, String) {
     let tree = Tree::new();
     let snapshot = format!("{}/fixtures/hosts/{host}/host.tar.zst", env!("CARGO_MANIFEST_DIR"));
@@ -36,7 +36,7 @@ fn planned(host: &str, args: &[&str]) -> (i32, String) {
     said(&command.output().expect("rxlab runs"))
 }
 
-/// The plan of a captured machine, in lines that fit a terminal.
+/// The plan for a captured machine, in lines that fit a terminal.
 fn plan_of(host: &str, args: &[&str]) -> Plan {
     let (code, text) = planned(host, args);
     assert_eq!(code, 0, "{text}");
@@ -76,7 +76,7 @@ fn the_settings_of_field_case_d() {
                 .any(|planned| planned.why.ends_with("a core of its own, where it lands now"))
         );
         assert_eq!(values(&plan, "rps")[..2], ["0-6", "8,10-15"]);
-        assert_eq!(values(&plan, "xps_cpus"), [""; 0], "the driver has it right");
+        assert_eq!(values(&plan, "xps_cpus"), [""; 0], "the driver has the right ones");
     }
     for args in [&["rfs", "--nic", "eth0"][..], &["rfs", "--policy", "numa-local"], &["full.rfs"]] {
         let plan = plan_of(host, args);
@@ -85,9 +85,9 @@ fn the_settings_of_field_case_d() {
     }
 }
 
-/// Each setting says what it can do to traffic and what it takes to keep it right.
+/// Each setting states its risk for traffic and its upkeep.
 #[test]
-fn a_policy_s_plan_has_risk_upkeep_and_parts() {
+fn a_plan_of_a_policy_has_risk_upkeep_and_variables() {
     let plan = plan_of("virtio-32cpu-2node", &["numa-local", "--cpus-per-queue", "7"]);
     assert_eq!(values(&plan, "rps"), ["17-23"], "field case C's best mask");
     assert!(plan.settings.iter().all(|planned| planned.risk.is_some() && planned.upkeep.is_some()));
@@ -106,9 +106,9 @@ fn a_policy_s_plan_has_risk_upkeep_and_parts() {
     assert!(code == 2 && text.contains("there is no CPU 32"), "{text}");
 }
 
-/// A machine with one queue for eight CPUs, as it was under load.
+/// A machine with one queue for eight CPUs, captured under load.
 #[test]
-fn the_planner_s_plan_of_a_snapshot_is_by_name_or_its_choice() {
+fn plans_of_a_snapshot_by_name_or_by_choice() {
     let plan = |args: &[&str]| planned("virtio-8cpu-1queue", args);
     let chosen = plan_of("virtio-8cpu-1queue", &[]);
     assert_eq!(chosen.name.as_str(), "spread");
@@ -128,9 +128,9 @@ fn the_planner_s_plan_of_a_snapshot_is_by_name_or_its_choice() {
     assert!(code == 0 && text.starts_with("nothing to plan\n  lo receives inside"), "{text}");
 }
 
-/// A script that plans into a file and applies it would have applied yesterday's.
+/// A script that plans into a file and applies it would otherwise apply an outdated plan.
 #[test]
-fn a_plan_that_is_not_made_leaves_no_file_that_looks_like_it() {
+fn a_failed_plan_leaves_no_outdated_file() {
     let tree = Tree::new();
     let file = tree.path().join("plan.toml");
     let path = file.to_str().expect("text");
@@ -149,9 +149,9 @@ fn a_plan_that_is_not_made_leaves_no_file_that_looks_like_it() {
     assert_eq!(std::fs::read_to_string(&file).expect("there"), "of yesterday");
 }
 
-/// With a prediction or without, a file is of the same plan.
+/// A file has the same plan with and without a prediction.
 #[test]
-fn a_prediction_changes_no_plan_in_a_file() {
+fn a_prediction_does_not_change_the_plan() {
     let tree = Tree::new();
     let written = |more: &[&str]| {
         let file = tree.path().join("plan.toml");
@@ -165,7 +165,7 @@ fn a_prediction_changes_no_plan_in_a_file() {
     assert!(plain.prediction.is_some() && plain.prediction == predicted.prediction, "{plain:?}");
 }
 
-/// Of a snapshot nothing can be measured: fixed fractions, and that is said.
+/// Costs cannot be measured on a snapshot: fixed fractions are used, and the output says so.
 #[test]
 fn plans_of_a_snapshot_are_predicted_without_calibration() {
     let snapshot = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/hosts/virtio-8cpu-1queue/host.tar.zst");
@@ -183,15 +183,15 @@ fn plans_of_a_snapshot_are_predicted_without_calibration() {
     assert!(prediction.basis.starts_with("not calibrated: fixed fractions"), "{prediction:?}");
     assert!(prediction.packets > 0.0 && prediction.most_after > prediction.most_before, "{prediction:?}");
 
-    // One CPU of eight is full: what was seen elsewhere makes a range.
+    // One CPU of eight is full: observations elsewhere give a range.
     let regime = prediction.regime();
     assert!(regime.starts_with("this lets the host take 1.7x to"), "{regime}");
 
-    // Where next to nothing is received there is nothing to predict from.
+    // Almost nothing is received, so there is no basis for a prediction.
     let (code, text) = planned("virtio-16cpu-2nic", &["--predict"]);
     assert!(code == 0 && text.contains("no prediction: 0.2 packets/s are too few"), "{text}");
 
-    // Own values have a prediction too, and the file keeps it.
+    // The user's own values have a prediction too, and the file keeps it.
     let file = tree.path().join("own.toml");
     let path = file.to_str().expect("text");
     let own = ["plan", "--setting", "rps eth0/rx-0 = 4-7", "--predict", "-o", path];

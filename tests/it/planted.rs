@@ -1,14 +1,14 @@
-//! Links that another user planted where rxlab is about to write.
+//! Links that another user planted at paths that rxlab is about to write.
 
 use crate::tree::{Tree, said};
 
 #[test]
-fn planted_links_lead_nowhere() {
+fn planted_links_are_not_followed() {
     let tree = Tree::new();
     let at = |name: &str| tree.path().join(name);
     let victim = at("victim");
     std::fs::write(&victim, "secret").expect("written");
-    // Names that drafts once had.
+    // Names of temporary files in earlier versions.
     for planted in ["out.part", ".out.part"] {
         std::os::unix::fs::symlink(&victim, at(planted)).expect("linked");
     }
@@ -31,7 +31,7 @@ fn planted_links_lead_nowhere() {
     }
     assert_eq!(std::fs::read(&victim).expect("there"), b"secret");
     assert!(link.is_symlink());
-    // A link to nothing would make the file that it names.
+    // A dangling link would create the file that it names.
     std::fs::remove_file(&victim).expect("removed");
     let (code, text) = said(&tree.rxlab(&["snapshot", "--for", "0s", "-o", link.to_str().expect("text")]));
     assert!(code == 2 && text.contains("link already exists") && !victim.exists(), "{text}");

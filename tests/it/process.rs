@@ -1,4 +1,4 @@
-//! Processes of the program under test: started, looked for, ended.
+//! Processes of the program under test: starting, finding and stopping them.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Far longer than anything here takes: only what hangs gets there.
+/// Far longer than anything here takes: only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Waits until `done`.
+/// Waits until `done` returns true.
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
@@ -18,7 +18,7 @@ pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// `rxlab` with its own state directory and nobody at the keyboard.
+/// `rxlab` with a separate state directory and no input.
 pub(crate) fn rxlab(state: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
     command
@@ -31,8 +31,8 @@ pub(crate) fn rxlab(state: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// The same command with more weight than what else runs on its CPU: in a session of its own, as weight counts within
-/// one and among them.
+/// The same command with a higher CPU weight than other processes: in a separate session, because weights apply
+/// within a session and among sessions.
 pub(crate) fn weighty(command: &Command) -> Command {
     let script = "echo -15 > /proc/self/autogroup; renice -n -15 -p $$ > /dev/null; exec \"$@\"";
     let mut heavy = Command::new("setsid");
@@ -41,8 +41,8 @@ pub(crate) fn weighty(command: &Command) -> Command {
     heavy
 }
 
-/// Copies the program. Another process does it: while this one has the copy open for writing, a child
-/// that another test starts inherits it for a moment, and then the copy cannot be executed.
+/// Copies the program in a separate process: while this one has the copy open for writing, a child started by another
+/// test inherits the descriptor for a moment, and then the copy cannot be executed.
 pub(crate) fn copy_program(to: &Path) {
     let status = Command::new("cp").arg(env!("CARGO_BIN_EXE_rxlab")).arg(to).status();
     assert!(status.expect("cp runs").success());
@@ -51,12 +51,12 @@ pub(crate) fn copy_program(to: &Path) {
 /// Kills the guards of the journals below `directory`: a test that ends before a deadline leaves one behind.
 pub(crate) fn end_guards(directory: &Path) {
     for pid in guards(directory) {
-        // It may end by itself just now.
+        // It may be exiting at this moment.
         let _ = kill_process(pid, Signal::KILL);
     }
 }
 
-/// The processes `rxlab guard` of the journals below `directory`.
+/// The `rxlab guard` processes of the journals below `directory`.
 pub(crate) fn guards(directory: &Path) -> Vec<Pid> {
     let is_guard = |pid: &u32| {
         let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -69,7 +69,7 @@ pub(crate) fn guards(directory: &Path) -> Vec<Pid> {
     pids.filter(is_guard).filter_map(|pid| Pid::from_raw(pid.cast_signed())).collect()
 }
 
-/// A running program, killed when the test ends before it.
+/// A running program, killed if the test ends first.
 pub(crate) struct Running {
     child: Option<Child>,
 }
@@ -88,10 +88,10 @@ impl Running {
         kill_process(self.pid(), signal).expect("signalled");
     }
 
-    /// What it prints, for somebody who reads while it runs.
+    /// Its standard output, for reading while it runs.
     pub(crate) fn stdout(&mut self) -> std::process::ChildStdout {
         let child = self.child.as_mut().expect("not waited for yet");
-        child.stdout.take().expect("nobody reads it yet")
+        child.stdout.take().expect("not taken yet")
     }
 
     /// Waits for its end.
@@ -99,7 +99,7 @@ impl Running {
         self.child.take().expect("not waited for yet").wait_with_output().expect("ended")
     }
 
-    /// Whether it has ended by itself.
+    /// True if it has exited.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.as_mut().is_none_or(|child| child.try_wait().expect("asked").is_some())
     }
@@ -114,7 +114,7 @@ impl Drop for Running {
     }
 }
 
-/// Processes with `path` on their command line, as all have that work on a state directory.
+/// Processes with `path` on their command line, which includes all that use a state directory.
 pub(crate) fn mentioning(path: &Path) -> Vec<Pid> {
     let path = path.to_str().expect("text");
     let entries = std::fs::read_dir("/proc").expect("listed");
@@ -122,7 +122,7 @@ pub(crate) fn mentioning(path: &Path) -> Vec<Pid> {
         .filter_map(|entry| {
             let entry = entry.ok()?;
             let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
-            // A process that is gone meanwhile has no command line, nor has a zombie.
+            // A process that has exited meanwhile has no command line, and neither has a zombie.
             let line = std::fs::read(entry.path().join("cmdline")).ok()?;
             String::from_utf8_lossy(&line).contains(path).then_some(pid)
         })

@@ -1,4 +1,4 @@
-//! Programs that lose time to receive work, as the doctor sees them on the real kernel and in a snapshot.
+//! Programs that lose time to receive work, as reported by the doctor on the real kernel and from a snapshot.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::flood::Flood;
 use crate::process::{Running, rxlab, weighty};
 
-/// What a report says of a rule.
+/// The finding of a rule in a report.
 fn finding(out: std::process::Output, id: &str) -> Option<Value> {
     let report: Value =
         serde_json::from_slice(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"));
@@ -19,11 +19,11 @@ fn finding(out: std::process::Output, id: &str) -> Option<Value> {
 /// RPS hands packets to CPU 0, where a program of one thread is pinned.
 #[test]
 fn a_pinned_victim_is_named() {
-    // The receive work has to be dearer than handing it over, or CPU 1 loses as much.
+    // Receive work has to cost more than the hand-over, or CPU 1 loses as much.
     let Some(flood) = Flood::through_rules(60, "1", &[]) else { return };
     let mut victim = Command::new("taskset");
     victim.args(["-c", "0", "sh", "-c", "while :; do :; done"]);
-    // A victim is a program that has most of what is left of its CPU.
+    // A victim is a program that gets most of the remaining time of its CPU.
     let _victim = Running::start(&mut weighty(&victim));
     let run = |arguments: &[&str]| {
         let mut command = rxlab(flood.directory.path(), arguments);
@@ -31,7 +31,7 @@ fn a_pinned_victim_is_named() {
     };
     let netns = flood.range.server.path();
     let netns = netns.to_str().expect("text");
-    // Another program of this machine can take both CPUs for a while.
+    // Another program of this machine can use both CPUs for a while.
     let seen = (0..12).find_map(|_| {
         finding(run(&["doctor", "--json", "--for", "1s", "--netns", netns]), "receive-interference")
     });

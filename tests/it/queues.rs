@@ -1,4 +1,4 @@
-//! Other numbers of queues: what the driver throws away comes back, also after an undo.
+//! Changed numbers of queues: values that the driver resets are restored, including after an undo.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -60,7 +60,7 @@ fn undo(tree: &Tree, host: &dyn Host) {
 }
 
 #[test]
-fn what_the_driver_throws_away_is_set_again_both_ways() {
+fn values_reset_by_the_driver_are_set_again_both_ways() {
     let tree = tuned();
     let (original, host) = (tree.values(), driver(&tree));
     let kept = apply(&tree, &host, &["channels eth0 = 1", "rfs eth0/rx-0 = 2048"]);
@@ -76,10 +76,10 @@ fn what_the_driver_throws_away_is_set_again_both_ways() {
     assert_eq!(tree.rps("eth0", 0), "c");
     assert!(!tree.root().join("sys/class/net/eth0/queues/rx-1").exists());
     undo(&tree, &host);
-    assert_eq!(tree.values(), original, "also those of the queue that was gone");
+    assert_eq!(tree.values(), original, "including those of the removed queue");
 }
 
-/// Interrupts of no receive queue once went where the driver put them.
+/// Interrupts that do not belong to a receive queue once stayed where the driver put them.
 #[test]
 fn other_interrupts_stay_where_they_were_pinned() {
     let tree = tuned();
@@ -96,7 +96,7 @@ fn other_interrupts_stay_where_they_were_pinned() {
 }
 
 #[test]
-fn a_queue_to_come_is_set_when_it_is_there() {
+fn a_future_queue_is_set_once_it_exists() {
     let tree = tuned();
     let (original, host) = (tree.values(), driver(&tree));
     apply(&tree, &host, &["irq_affinity eth0/rx-3 = 5", "rps eth0/rx-2 = 1-2", "channels eth0 = 4"]);
@@ -108,7 +108,7 @@ fn a_queue_to_come_is_set_when_it_is_there() {
 }
 
 #[test]
-fn a_queue_that_will_be_gone_is_refused_before_anything_is_done() {
+fn a_queue_about_to_be_removed_is_refused_beforehand() {
     let tree = tuned();
     let error = apply::check(&tree.host(), &model(), &plan(&["rps eth0/rx-1 = 1", "channels eth0 = 1"]));
     assert_eq!(error.expect_err("refused").to_string(), "eth0 has no queue rx-1 (it has rx-0)");
@@ -116,9 +116,9 @@ fn a_queue_that_will_be_gone_is_refused_before_anything_is_done() {
     assert!(error.expect_err("refused").to_string().starts_with("eth0 has no queue rx-4"));
 }
 
-/// A wrong value for a queue to come is noticed when the queue is there. Once more queues stayed behind.
+/// An invalid value for a future queue is found only once the queue exists. The additional queues once remained.
 #[test]
-fn a_wrong_value_for_a_queue_to_come_takes_everything_back() {
+fn an_invalid_value_for_a_future_queue_restores_everything() {
     let tree = tuned();
     let (original, host) = (tree.values(), driver(&tree));
     let failure =
@@ -128,21 +128,21 @@ fn a_wrong_value_for_a_queue_to_come_takes_everything_back() {
     assert_eq!(tree.values(), original);
 }
 
-/// Others go on working while fewer queues are tried; the way back throws their values away too.
+/// Other programs set values while there are fewer queues; the undo resets their values too.
 #[test]
-fn what_somebody_else_has_set_meanwhile_survives_the_undo() {
+fn foreign_values_set_meanwhile_survive_the_undo() {
     let tree = tuned();
     let host = driver(&tree);
     apply(&tree, &host, &["channels eth0 = 1"]);
     tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "02\n");
     undo(&tree, &host);
     assert_eq!(tree.rps("eth0", 0), "2");
-    assert_eq!(tree.read("proc/irq/24/smp_affinity"), "10", "the rest is as it was before");
+    assert_eq!(tree.read("proc/irq/24/smp_affinity"), "10", "all other values are restored");
     assert_eq!(tree.read("sys/class/net/eth0/queues/rx-1/rps_flow_cnt"), "4096");
 }
 
-/// Arm A of a trial is the machine as it was, each time. Once it lacked what had been set for the queues that arm
-/// B is without, and so did the machine in the end.
+/// Arm A of a trial is the initial machine, each time. It once lacked the values of the queues that arm B does not
+/// have, and so did the machine after the trial.
 #[test]
 fn flips_to_fewer_queues_and_back_keep_all_values() {
     let tree = tuned();
@@ -180,9 +180,9 @@ fn flips_to_fewer_queues_and_back_keep_all_values() {
     }
 }
 
-/// Somebody else has the queues of before made again, and sets one of them; rxlab was told nothing.
+/// Another program restores the previous number of queues and sets one of them, without rxlab.
 #[test]
-fn queues_that_somebody_else_brought_back_get_what_a_new_queue_lacks() {
+fn queues_recreated_by_another_program_get_their_missing_values() {
     let tree = tuned();
     tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "06\n");
     let host = driver(&tree);
@@ -194,16 +194,16 @@ fn queues_that_somebody_else_brought_back_get_what_a_new_queue_lacks() {
     tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "10\n");
     assert_ne!(tree.read("proc/irq/24/smp_affinity"), "10", "thrown away");
     undo(&tree, &host);
-    assert_eq!(tree.read("sys/class/net/eth0/queues/rx-1/rps_cpus"), "10", "somebody's choice");
+    assert_eq!(tree.read("sys/class/net/eth0/queues/rx-1/rps_cpus"), "10", "a foreign value");
     assert_eq!(tree.read("proc/irq/24/smp_affinity"), "10");
     assert_eq!(tree.read("sys/class/net/eth0/queues/rx-0/rps_cpus"), "c");
     assert_eq!(tree.read("sys/class/net/eth0/queues/rx-1/rps_flow_cnt"), original["rfs eth0/rx-1"]);
 }
 
-/// An older change of a queue that a newer one has taken away: once it was closed as gone, and the newer one's
-/// undo then brought back what it had set.
+/// An older change of a queue that a newer change has removed was once closed as gone, and the undo of the newer one
+/// then restored the older one's value.
 #[test]
-fn an_older_change_waits_for_the_queues_to_come_back() {
+fn an_older_change_waits_for_its_queues() {
     let tree = tuned();
     let (original, host) = (tree.values(), driver(&tree));
     apply(&tree, &host, &["irq_affinity eth0/rx-1 = 5"]);
@@ -214,9 +214,9 @@ fn an_older_change_waits_for_the_queues_to_come_back() {
     assert_eq!(tree.values(), original);
 }
 
-/// Flow rules from before `ntuple` was on go away with it, and come back.
+/// Flow rules from before `ntuple` was on are lost when it is turned off, and are restored.
 #[test]
-fn rules_that_were_there_without_ntuple_survive_the_undo() {
+fn rules_from_before_ntuple_survive_the_undo() {
     let tree = tuned();
     let (original, host) = (tree.values(), driver(&tree));
     apply(&tree, &host, &["ntuple eth0 = on", "ntuple_rule eth0/rule-8 = none"]);
@@ -225,9 +225,9 @@ fn rules_that_were_there_without_ntuple_survive_the_undo() {
     assert_eq!(tree.values(), original);
 }
 
-/// Other queues and another RSS table in one plan, or only other queues, with drivers of each kind, and with
-/// a table that somebody has set before. Once the table of the queues in between was put back for those of before,
-/// and a table for queues to come was called by the name that it has now.
+/// Queues and RSS table in one plan, or only the queues, with drivers of each kind, and with a table set by a user
+/// beforehand. The table of the intermediate queues was once restored for the original ones, and a table for future
+/// queues was stored under the name that it has now.
 #[test]
 fn an_rss_table_comes_back_with_its_queues() {
     let mut applied = 0;
@@ -242,7 +242,7 @@ fn an_rss_table_comes_back_with_its_queues() {
                     continue;
                 }
                 let tree = Tree::new();
-                // It begins with a table for the queues that it begins with.
+                // Initially the table matches the initial number of queues.
                 let begins = if kind == Table::Stays { Table::Default } else { kind };
                 let host = driver(&tree).with_table(begins);
                 host.act(&channels(from)).expect("as many as there are");
@@ -277,7 +277,7 @@ fn an_rss_table_comes_back_with_its_queues() {
     assert!(applied > 150, "{applied}");
 }
 
-/// What tells the driver of `eth0` to have so many queues.
+/// Request that sets the number of queues of `eth0`.
 fn channels(count: u32) -> Action {
     Action::Ethtool {
         get: EthtoolGet::Channels,

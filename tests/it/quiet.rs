@@ -1,24 +1,23 @@
-//! Who may have the CPUs' packet counters: tests that send many packets share them, tests that read
-//! them as the result have them alone. They are global, like CPU 0 and the sysctls, for the tests of
-//! one run that go side by side and for those of several runs on one machine. So the lock is on the
-//! counters' own file: every process finds it, and nothing is left behind.
+//! Access to the CPUs' packet counters: tests that send many packets share it, tests that check the counters have it
+//! exclusively. The counters are global, like CPU 0 and the sysctls, for parallel tests of one run and for several
+//! runs on one machine. So the lock is on the counters' own file: every process finds it, and nothing is left behind.
 
 use std::fs::File;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, retry_on_intr};
 
-/// Holds the counters until it is dropped.
+/// Holds the counters until dropped.
 pub(crate) struct Held {
     _file: File,
 }
 
-/// For tests that send much, wherever. Not to be taken twice by one thread.
+/// For tests that send many packets anywhere. A thread must not take it twice.
 pub(crate) fn noisy() -> Held {
     hold(FlockOperation::LockShared)
 }
 
-/// For tests on the practice range, and for those that count.
+/// For tests on the practice range, and for those that check counters.
 pub(crate) fn alone() -> Held {
     hold(FlockOperation::LockExclusive)
 }
@@ -30,7 +29,7 @@ fn hold(operation: FlockOperation) -> Held {
 }
 
 #[test]
-fn one_counts_only_while_nobody_sends() {
+fn counting_excludes_sending() {
     let try_to_send = || {
         let file = File::open("/proc/softirqs").expect("readable");
         flock(&file, FlockOperation::NonBlockingLockShared)

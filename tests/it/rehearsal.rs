@@ -1,4 +1,4 @@
-//! A dry run goes the same way as the real one, and writes nothing.
+//! A dry run takes the same path as a real run, and writes nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use rxlab::plan::Plan;
 use crate::settings::everything;
 use crate::tree::{Tree, model, said};
 
-/// Counts whatever would change the machine, and lets it happen.
+/// Counts all changes of the machine, and passes them on.
 struct Counting {
     inner: LiveHost,
     changes: AtomicU64,
@@ -55,7 +55,7 @@ fn every_knob_is_rehearsed_without_a_write() {
     let changes = rehearse(&host, &model(), &settings).expect("nothing goes wrong");
     assert_eq!(host.changes.load(Ordering::SeqCst), 0);
     assert_eq!(tree.values(), original);
-    // The host does count.
+    // Verifies that the host counts.
     for knob in KNOBS {
         let change = changes.iter().find(|change| change.setting.knob == knob.name());
         assert!(change.is_some_and(|change| change.needed), "{}", knob.name());
@@ -65,7 +65,7 @@ fn every_knob_is_rehearsed_without_a_write() {
 }
 
 #[test]
-fn a_dry_run_says_what_would_change_and_leaves_no_trace() {
+fn a_dry_run_prints_the_changes_and_leaves_no_trace() {
     let tree = Tree::new();
     let rps = ["apply", "--setting", "rps eth0/rx-0 = 2-3", "--setting", "rps veth0/rx-0 = off"];
     let (code, text) = said(&tree.rxlab(&[&rps[..], &["--dry-run"]].concat()));
@@ -80,7 +80,7 @@ fn a_dry_run_says_what_would_change_and_leaves_no_trace() {
     let expected = "channels eth0 = combined 3  (now combined 2)\n\
                     rps eth0/rx-2 = 1  (once its target exists)\nnothing was changed\n";
     assert_eq!((code, text.as_str()), (0, expected));
-    // What leads to a queue to come was once refused for the queues of now.
+    // Settings that refer to a future queue were once checked against the current queues.
     let settings = [
         "channels eth0 = 4",
         "rss eth0 = equal 4",

@@ -1,9 +1,10 @@
-//! Skips are earned: a privileged test that cannot run says which capability is missing, and
-//! `RXLAB_REQUIRE` turns the skip into a failure.
+//! Skips need a reason: a privileged test that cannot run names the missing capability, and `RXLAB_REQUIRE` turns the
+//! skip into a failure.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Whether to go on. `capability` is what `RXLAB_REQUIRE` names; `missing` says why it is not there.
+/// True if the test can run. `capability` is a name in `RXLAB_REQUIRE`; `missing` is the reason why it is
+/// unavailable.
 pub(crate) fn have(capability: &str, missing: Option<String>) -> bool {
     let Some(missing) = missing else { return true };
     let required = std::env::var("RXLAB_REQUIRE").unwrap_or_default();
@@ -21,7 +22,7 @@ pub(crate) fn netns() -> bool {
     have("netns", range.err().map(|error| error.to_string()))
 }
 
-/// The superuser, and `setpriv` to become somebody else.
+/// Root, and `setpriv` to become another user.
 pub(crate) fn root() -> bool {
     let setpriv = std::process::Command::new("setpriv").arg("--version").output();
     let missing = match setpriv {
@@ -32,38 +33,38 @@ pub(crate) fn root() -> bool {
     have("root", missing)
 }
 
-/// The programs that measure receive time, attached for a moment.
+/// The programs that measure receive time; attaches them briefly.
 pub(crate) fn bpf() -> bool {
     let host = rxlab::host::LiveHost::open("/".as_ref()).expect("opened");
     have("bpf", rxlab::probe::Programs::attach(&host).err().map(|missing| missing.to_string()))
 }
 
-/// A web server that is not ours.
+/// A third-party web server.
 pub(crate) fn nginx() -> bool {
     let found = std::process::Command::new("nginx").arg("-v").output();
     have("nginx", found.err().map(|error| format!("cannot run nginx: {error}")))
 }
 
-/// A name server that is not ours.
+/// A third-party name server.
 pub(crate) fn dnsmasq() -> bool {
     let found = std::process::Command::new("dnsmasq").arg("--version").output();
     have("dnsmasq", found.err().map(|error| format!("cannot run dnsmasq: {error}")))
 }
 
-/// A BitTorrent tracker that is not ours.
+/// A third-party BitTorrent tracker.
 pub(crate) fn opentracker() -> bool {
     let found = std::process::Command::new("opentracker").arg("-h").output();
     have("opentracker", found.err().map(|error| format!("cannot run opentracker: {error}")))
 }
 
-/// Held by whoever runs irqbalance, from before [`irqbalance`] is asked.
+/// Held by every test that runs irqbalance, from before [`irqbalance`] is called.
 pub(crate) fn alone_with_irqbalance() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    // A test that failed has ended its irqbalance all the same.
+    // A failed test has stopped its irqbalance nevertheless.
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The daemon that moves interrupts, and none that runs already: the two would fight.
+/// The irqbalance daemon, with no other instance running: the two would conflict.
 pub(crate) fn irqbalance() -> bool {
     let host = rxlab::host::LiveHost::open("/".as_ref()).expect("opened");
     let running = rxlab::sample::Inventory::take(&host, rxlab::sample::Scope::Path).irqbalance;
@@ -78,19 +79,19 @@ pub(crate) fn irqbalance() -> bool {
     have("irqbalance", missing)
 }
 
-/// A program that the tests only ask whether it understands a file.
+/// A program that the tests only use to check a file.
 pub(crate) fn program(capability: &str, name: &str, version: &str) -> bool {
     let found = std::process::Command::new(name).arg(version).output();
     have(capability, found.err().map(|error| format!("cannot run {name}: {error}")))
 }
 
-/// udev's own tool; `RXLAB_UDEVADM` names one that is not installed, for a machine without udev.
+/// udev's own tool; `RXLAB_UDEVADM` gives the path of one that is not installed, for a machine without udev.
 pub(crate) fn udevadm() -> Option<String> {
     let udevadm = std::env::var("RXLAB_UDEVADM").unwrap_or_else(|_| "udevadm".to_owned());
     program("udev", &udevadm, "--version").then_some(udevadm)
 }
 
-/// What `lab/vm` needs to boot a guest, its kernel in the cache included.
+/// Requirements of `lab/vm` to boot a guest, including its kernel in the cache.
 pub(crate) fn vm() -> bool {
     let lab = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/vm");
     let check = std::process::Command::new(lab).arg("--check").output();
@@ -102,21 +103,21 @@ pub(crate) fn vm() -> bool {
     have("vm", missing)
 }
 
-/// What sets offloads.
+/// Required to set offloads.
 pub(crate) fn ethtool() -> bool {
     let found = std::process::Command::new("ethtool").arg("--version").output();
     have("ethtool", found.err().map(|error| format!("cannot run ethtool: {error}")))
 }
 
-/// What loads a firewall.
+/// Required to load a firewall.
 pub(crate) fn nft() -> bool {
     let found = std::process::Command::new("nft").arg("--version").output();
     have("nft", found.err().map(|error| format!("cannot run nft: {error}")))
 }
 
-/// Held by a test that changes settings of the whole machine, and by one that takes them for what does not change.
+/// Held by tests that change machine-wide settings, and by tests that rely on them not to change.
 pub(crate) fn settings() -> std::sync::MutexGuard<'static, ()> {
     static SETTINGS: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    // A test that failed while it held them has put them back.
+    // A test that failed while holding them has restored them.
     SETTINGS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,11 +1,11 @@
-//! A plan that uses every knob, for the machine of plain files.
+//! A plan that uses every knob, for the machine made of plain files.
 
 use std::collections::BTreeSet;
 
 use rxlab::knob::KNOBS;
 use rxlab::plan::Setting;
 
-/// One value of each knob, one queue with two interrupts and one process with two threads: writes of two files.
+/// One value for each knob, one queue with two interrupts and one process with two threads: writes to two files.
 pub(crate) const SETTINGS: [&str; 25] = [
     "irqbalance eth0 = banned",
     "threaded eth0 = on",
@@ -34,13 +34,13 @@ pub(crate) const SETTINGS: [&str; 25] = [
     "napi_priority eth0/rx-1 = rr:3",
 ];
 
-/// The driver makes its queues anew, and one more.
+/// The driver recreates its queues, and adds one.
 const QUEUES: [&str; 3] = ["channels eth0 = combined 3", "irq_affinity eth0/rx-2 = 5", "rps eth0/rx-2 = 1"];
 
-/// Before the queues: what is of the device.
+/// Before the queues: device settings.
 const RINGS: [&str; 2] = ["ring_rx eth0 = 512", "ring_tx eth0 = 1024"];
 
-/// Behind them: which of them the device picks, and when it says so.
+/// After the queues: which of them the device selects, and its moderation.
 const DEVICE: [&str; 17] = [
     "rss eth0 = weights 1,3",
     "rss_context eth0/context-1 = equal 1",

@@ -1,4 +1,4 @@
-//! `scripts/setup.sh` with a stand-in for apt-get, in a mount namespace of its own: nothing is installed.
+//! `scripts/setup.sh` with a stand-in for apt-get, in a separate mount namespace: nothing is installed.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::require;
 
-/// Says what the policy makes of starting a service, as the packages' own scripts ask for it, and fails.
+/// Prints the policy's decision on starting a service, queried as package scripts do, and fails.
 const APT_GET: &str = r#"#!/bin/sh
 [ "$1" = install ] || exit 0
 code=0
@@ -15,7 +15,8 @@ echo "policy $code" >&2
 exit 9
 "#;
 
-/// Sets up with this file as the machine's policy, and says what comes of it afterwards.
+/// Runs the setup with this text as the machine's policy; returns its output, exit code and the files left in
+/// /usr/sbin.
 fn set_up(policy: Option<&str>) -> String {
     let programs = tempfile::tempdir().expect("a temporary directory");
     let program = |name: &str| programs.path().join(name);
@@ -26,7 +27,7 @@ fn set_up(policy: Option<&str>) -> String {
         std::fs::write(program(name), text).expect("written");
         std::fs::set_permissions(program(name), PermissionsExt::from_mode(0o755)).expect("executable");
     }
-    // A directory that hides the machine's own: whoever looks for a compiler finds none either.
+    // A directory that hides the machine's own: no compiler is found either.
     let script = r#"
         mount -t tmpfs tmpfs /usr/sbin
         [ -z "$POLICY" ] || { printf '#!/bin/sh\n%s\n' "$POLICY" >/usr/sbin/policy-rc.d; chmod 755 /usr/sbin/policy-rc.d; }
@@ -47,5 +48,5 @@ fn no_package_starts_its_service() {
         return;
     }
     assert_eq!(set_up(None), "policy 101, code 9", "nothing is left behind, also after a failure");
-    assert_eq!(set_up(Some("exit 104")), "policy 104, code 9, policy-rc.d", "somebody has decided that");
+    assert_eq!(set_up(Some("exit 104")), "policy 104, code 9, policy-rc.d", "an existing policy is kept");
 }

@@ -1,5 +1,5 @@
-//! A snapshot gives the answers of the machine that it was taken of: here, of a machine of plain files,
-//! which stands still; of a running one in `vm/e1000e.rs`.
+//! A snapshot gives the same output as its machine: here a machine made of plain files, which does not change; for a
+//! running one see `vm/e1000e.rs`.
 
 use std::io::Read;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn snapshot(tree: &Tree, file: &Path, more: &[&str]) {
     assert_eq!(code, 0, "{text}");
 }
 
-/// What a command says of a file, with no root and no state directory of its own.
+/// Output of a command on a file, without a root and a state directory.
 fn of_file(file: &Path, args: &[&str]) -> (i32, String) {
     let nowhere = tempfile::tempdir().expect("a temporary directory");
     let mut command = rxlab(&nowhere.path().join("state"), args);
@@ -23,7 +23,7 @@ fn of_file(file: &Path, args: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn show_and_status_say_the_same_byte_for_byte() {
+fn show_and_status_are_identical_byte_for_byte() {
     let tree = Tree::new();
     let (code, text) = said(&tree.rxlab(&RPS));
     assert_eq!(code, 0, "{text}");
@@ -32,7 +32,7 @@ fn show_and_status_say_the_same_byte_for_byte() {
     for args in [&["show", "--json"][..], &["show"], &["show", "--json", "--nic", "eth0"], &["status"]] {
         assert_eq!(of_file(&file, args), said(&tree.rxlab(args)), "{args:?}");
     }
-    // Whoever changed the machine since does not change the snapshot.
+    // Later changes of the machine do not change the snapshot.
     let before = of_file(&file, &["status", "--json"]);
     tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "01\n");
     assert_eq!(of_file(&file, &["status", "--json"]), before);
@@ -40,9 +40,9 @@ fn show_and_status_say_the_same_byte_for_byte() {
 }
 
 #[test]
-fn a_redacted_one_names_nobody_and_is_never_overwritten() {
+fn a_redacted_snapshot_has_no_names_and_is_never_overwritten() {
     let tree = Tree::new();
-    // A NIC on Hyper-V, whose address is a MAC address three times; a listener and who talks to it.
+    // A NIC on Hyper-V, whose path contains its MAC address three times; a listener and its peer.
     let guid = "000d3af6-e0a5-000d-3af6-e0a5000d3af6";
     tree.write(&format!("sys/devices/VMBUS:00/{guid}/net/hv0/queues/rx-0/rps_cpus"), "0\n");
     tree.link("sys/class/net/hv0", &format!("../../devices/VMBUS:00/{guid}/net/hv0"));
@@ -58,7 +58,7 @@ fn a_redacted_one_names_nobody_and_is_never_overwritten() {
     snapshot(&tree, &file, &[]);
     let bytes = zstd::decode_all(std::fs::File::open(&file).expect("written")).expect("zstd");
     let holds = |what: &str| bytes.windows(what.len()).any(|window| window == what.as_bytes());
-    assert!(holds("a-case") && holds("VMBUS:00"), "the search itself finds what is there");
+    assert!(holds("a-case") && holds("VMBUS:00"), "the search itself works");
     let root = tree.root();
     for secret in ["treehost", guid, boot, "0700000A", "0900000A", root.to_str().expect("text")] {
         assert!(!holds(secret), "{secret}");
@@ -74,7 +74,7 @@ fn a_redacted_one_names_nobody_and_is_never_overwritten() {
 }
 
 #[test]
-fn a_file_that_is_none_is_named() {
+fn a_file_that_is_not_a_snapshot_is_named() {
     let (code, text) = of_file(Path::new("/etc/hostname"), &["show"]);
     assert!(
         code == 2 && text.starts_with("rxlab: cannot read the snapshot /etc/hostname: not a snapshot"),
@@ -86,9 +86,9 @@ fn a_file_that_is_none_is_named() {
     assert!(code == 2 && text.contains("--snapshot cannot be combined with --root or --netns"), "{text}");
 }
 
-/// A stranger's file of 28 KiB once took a GiB of memory.
+/// A malicious file of 28 KiB once took a GiB of memory.
 #[test]
-fn a_file_that_unpacks_to_too_much_is_one_clear_line() {
+fn a_decompression_bomb_is_one_clear_line() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let bomb = folder.path().join("bomb.tar.zst");
     let file = std::fs::File::create(&bomb).expect("made");

@@ -1,5 +1,5 @@
-//! What stands around an interface, on the real kernel: bridges, the namespace at the other end of a
-//! cable, and who listens.
+//! The surroundings of an interface, on the real kernel: bridges, the namespace at the other end of a veth pair, and
+//! listeners.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::MetadataExt;
@@ -21,7 +21,7 @@ fn look(namespace: &Namespace) -> Model {
     Model::new(&Inventory::take(&host, Scope::All))
 }
 
-/// A process that lives in the namespace and does nothing.
+/// An idle process in the namespace.
 fn inhabitant(namespace: &Namespace) -> Running {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net={}", namespace.path().display())).args(["sleep", "600"]);
@@ -33,13 +33,13 @@ fn name(text: &str) -> NicName {
 }
 
 #[test]
-fn the_other_end_of_a_cable_is_found_in_its_namespace() {
+fn the_other_end_of_a_veth_pair_is_found_in_its_namespace() {
     if !require::netns() {
         return;
     }
     let range = Range::build(&RangeSpec::default()).expect("built");
     let stack = || look(&range.server).nic(&Range::server_nic()).expect("there").stack.clone();
-    // The peer is there also while nobody lives with it.
+    // The peer exists even if no process runs in its namespace.
     let Some(Peer { ifindex, nic: None, namespace: None }) = stack().peer else {
         panic!("{:?}", stack());
     };
@@ -47,12 +47,12 @@ fn the_other_end_of_a_cable_is_found_in_its_namespace() {
     assert!(stack().lower.is_empty() && stack().physical.is_empty());
 
     let _inhabitant = inhabitant(&range.client);
-    // Not while nsenter is still about to become it.
+    // Waits until nsenter has executed it.
     let sleeps = |model: &Model| {
         let namespaces = model.namespaces.known();
         namespaces.is_some_and(|seen| seen.iter().any(|namespace| namespace.command == "sleep"))
     };
-    wait_for("somebody in the client's namespace", || sleeps(&look(&range.server)));
+    wait_for("a process in the client's namespace", || sleeps(&look(&range.server)));
     let model = look(&range.server);
     let peer = model.nics.iter().find_map(|nic| nic.stack.peer.clone()).expect("a peer");
     let namespaces = model.namespaces.known().expect("some were seen");
@@ -60,10 +60,10 @@ fn the_other_end_of_a_cable_is_found_in_its_namespace() {
     assert_eq!((client.command.as_str(), client.container.as_ref()), ("sleep", None));
     assert_eq!(client.inode, std::fs::metadata(range.client.path()).expect("there").ino());
     assert_eq!(peer.ifindex, ifindex);
-    // Seen from the client's side, the numbers are the server's own.
+    // From the client's side, the ifindex of the peer belongs to the server.
     let back = look(&range.client);
     assert_eq!(back.nic(&name("cli0")).expect("there").stack.peer.as_ref().expect("a peer").nic, None);
-    // What is other is told from the namespace looked at, so ours is among them there.
+    // Other namespaces are those that differ from the namespace sampled, so ours is among them.
     let own = std::fs::metadata("/proc/self/ns/net").expect("there").ino();
     assert!(namespaces.iter().any(|namespace| namespace.inode == own));
     let server = std::fs::metadata(range.server.path()).expect("there").ino();
@@ -71,7 +71,7 @@ fn the_other_end_of_a_cable_is_found_in_its_namespace() {
 }
 
 #[test]
-fn both_ends_in_one_namespace_and_a_bridge_above() {
+fn both_ends_in_one_namespace_with_a_bridge() {
     if !require::netns() {
         return;
     }
@@ -136,9 +136,9 @@ fn a_listener_s_owner_is_this_process() {
     assert_eq!(owners.iter().map(|owner| owner.pid).collect::<Vec<_>>(), [std::process::id()]);
 }
 
-/// A mount of sysfs for another namespace has no control groups below it.
+/// A sysfs mount for another namespace has no control groups below it.
 #[test]
-fn settings_are_the_machine_s_in_every_namespace() {
+fn machine_wide_settings_are_shown_in_every_namespace() {
     if !require::netns() {
         return;
     }

@@ -1,4 +1,4 @@
-//! A thread that never pauses, and the queues that it leaves, as the kernel tells of them.
+//! A thread that never pauses, and the queues that it does not read, as reported by the kernel.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -19,15 +19,15 @@ use crate::doctor::look;
 use crate::flood::Flood;
 use crate::{quiet, require};
 
-/// Of include/uapi/linux/sched.h.
+/// From include/uapi/linux/sched.h.
 const SCHED_FIFO: u32 = 1;
 
 fn live() -> LiveHost {
     LiveHost::open("/".as_ref()).expect("this machine")
 }
 
-/// The number of this thread. It runs before all others, if we may: a thread that waits for a CPU is none without a
-/// pause. The kernel leaves 5 % of the time to the others.
+/// ID of this thread. It gets real-time priority if permitted: a thread that waits for a CPU is not without pauses.
+/// The kernel leaves 5 % of the time to other threads.
 fn before_all_others() -> u32 {
     let pid = u32::try_from(gettid().as_raw_nonzero().get()).expect("above 0");
     let scheduling = Scheduling { policy: SCHED_FIFO, priority: 1, nice: 0 };
@@ -35,7 +35,7 @@ fn before_all_others() -> u32 {
     pid
 }
 
-/// This process, as two looks a second apart see it.
+/// Rates of this process between two samples a second apart.
 fn ourselves(between: impl FnOnce()) -> ProcessRates {
     let host = live();
     let look = || Counters::take(&host, &Inventory::take(&host, Scope::Load));
@@ -49,10 +49,10 @@ fn ourselves(between: impl FnOnce()) -> ProcessRates {
     programs.iter().find(|process| process.pid == std::process::id()).expect("we spin").clone()
 }
 
-/// One server of each kind that nobody reads: a UDP socket, connections that nobody accepts, and connections
-/// that were accepted and left alone.
+/// One unread server of each kind: a UDP socket, connections that are not accepted, and connections that are accepted
+/// but not read.
 #[test]
-fn a_thread_without_a_pause_and_what_waits_for_it() {
+fn a_thread_without_a_pause_and_its_waiting_sockets() {
     let _alone = quiet::alone();
     let any = (Ipv4Addr::LOCALHOST, 0);
     let datagrams = UdpSocket::bind(any).expect("bound");
@@ -78,7 +78,7 @@ fn a_thread_without_a_pause_and_what_waits_for_it() {
             }
         });
         let number = number.recv().expect("the thread began");
-        // One of three asks; then a second one.
+        // One of three sends a request; then a second one.
         asking[0].write_all(b"ask").expect("sent");
         let found = (0..20).find_map(|_| {
             let found = ourselves(|| {
@@ -86,7 +86,7 @@ fn a_thread_without_a_pause_and_what_waits_for_it() {
                 asking[1].write_all(b"ask").expect("sent");
             });
             let thread = found.each.iter().find(|thread| thread.tid == number);
-            let thread = thread.expect("it was there at both looks").clone();
+            let thread = thread.expect("it was in both samples").clone();
             assert!(thread.ran + thread.waited > 0.8, "it runs or waits all the time: {thread:?}");
             (thread.ran >= 0.9).then_some(found)
         });
@@ -109,7 +109,7 @@ fn a_thread_without_a_pause_and_what_waits_for_it() {
     assert_eq!((tcp.queued, &tcp.unread), (0, &Fact::Known(2)), "two of three ask: {tcp:?}");
 }
 
-/// Ends what threads wait for, also when the test fails.
+/// Stops waiting threads, even if the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -118,9 +118,9 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// A server of one thread that works longer on a packet than the next one takes to come: the doctor names it.
+/// A server with one thread that works longer on a packet than the next one takes to arrive: the doctor names it.
 #[test]
-fn a_server_of_one_thread_is_named() {
+fn a_saturated_single_threaded_server_is_named() {
     if !require::netns() {
         return;
     }
@@ -134,7 +134,7 @@ fn a_server_of_one_thread_is_named() {
         let _stop = Stop(&done);
         scope.spawn(|| {
             enter_netns(&server).expect("entered");
-            pin_thread(CpuId(1)).expect("CPU 1 is there");
+            pin_thread(CpuId(1)).expect("CPU 1 exists");
             let socket = UdpSocket::bind(address).expect("bound");
             socket.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
             told.send(before_all_others()).expect("it is waited for");
@@ -150,12 +150,12 @@ fn a_server_of_one_thread_is_named() {
         let number = number.recv().expect("the thread began");
         scope.spawn(|| {
             enter_netns(&client).expect("entered");
-            pin_thread(CpuId(0)).expect("CPU 0 is there");
+            pin_thread(CpuId(0)).expect("CPU 0 exists");
             let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("bound");
             let began = Instant::now();
             let mut sent = 0.0;
             while !done.load(Relaxed) {
-                // However long a millisecond of rest is here: twice what the server can take.
+                // However long a sleep of a millisecond is here: twice what the server can process.
                 while sent < began.elapsed().as_secs_f64() * 8e3 {
                     socket.send_to(&[7; 100], address).expect("sent");
                     sent += 1.0;
@@ -163,7 +163,7 @@ fn a_server_of_one_thread_is_named() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
-        // While other work fills the other CPU, what the load waits for is CPUs.
+        // While other work fills the other CPU, the load waits for CPUs.
         let found = (0..120).find_map(|_| {
             let (_, report) = look(&range);
             let findings = report["findings"].as_array().expect("a list");
@@ -183,9 +183,9 @@ fn a_server_of_one_thread_is_named() {
     assert!(evidence.contains("UDP port 9000: ") && evidence.contains("on CPU 1"), "{finding:#}");
 }
 
-/// The time of threads that poll is system time: a CPU full of it had no receive work.
+/// Time of polling threads is system time: a CPU full of it was once shown without receive work.
 #[test]
-fn threads_that_poll_are_receive_time() {
+fn polling_threads_are_receive_time() {
     let Some(flood) = Flood::start("0", &[]) else { return };
     let host = LiveHost::open_in_namespace(Path::new("/"), &flood.range.server.path()).expect("opened");
     if !flood.has_napi() {

@@ -1,4 +1,4 @@
-//! The timeline of receive work, of the real kernel: the packets that RPS hands over, and what is lost.
+//! The timeline of receive work on the real kernel: packets handed over by RPS, and lost events.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,14 @@ use crate::flood::Flood;
 use crate::process::{Running, rxlab, wait_for};
 use crate::require;
 
-/// The track of CPU 0 in the file.
+/// Track of CPU 0 in the file.
 const FIRST_CPU: u64 = 10_000_000;
 
 /// Packets from CPU 1 that RPS hands over to CPU 0.
 struct Stream(Flood);
 
 impl Stream {
-    /// `None` when this is skipped. `pace` is what the load is told about its rate.
+    /// `None` if skipped. `pace` are the load's arguments for its rate.
     fn start(pace: &[&str]) -> Option<Self> {
         Flood::start("1", pace).map(Self)
     }
@@ -58,13 +58,13 @@ fn on(trace: &Trace, cpu: u32) -> &CpuTrace {
 }
 
 #[test]
-fn what_rps_hands_over_is_on_the_other_cpu() {
+fn packets_from_rps_are_on_the_other_cpu() {
     let Some(stream) = Stream::start(&["--rate", "5000"]) else { return };
     let trace = stream.trace(&["--for", "1s"]);
     assert_eq!(trace.lost, 0, "{trace:?}");
     assert!(trace.events > 10_000 && (0.9..3.0).contains(&trace.seconds), "{trace:?}");
     let cpu = on(&trace, 0);
-    // Fewer where several packets came at once.
+    // Fewer if several packets arrived at once.
     assert!(cpu.runs.count > 500 && cpu.backlog > 1_000 && cpu.bursts.count > 1, "{cpu:?}");
     assert!(cpu.runs.p50_ns > 0 && cpu.runs.p50_ns <= cpu.runs.max_ns, "{cpu:?}");
     assert!(cpu.net_rx_ns < (trace.seconds * 1e9) as u64, "{cpu:?}");
@@ -89,7 +89,7 @@ fn what_rps_hands_over_is_on_the_other_cpu() {
     // An idle CPU that polls for work needs no interrupt.
     let idle = |line: &&Value| line["ph"] == "E" && line["args"]["task"] == "swapper/0";
     let count = |of: &dyn Fn(&&Value) -> bool| lines.iter().filter(|line| of(line)).count() as u64;
-    assert!(count(&handed_over) + count(&idle) > cpu.runs.count / 2, "by what, is told: {cpu:?}");
+    assert!(count(&handed_over) + count(&idle) > cpu.runs.count / 2, "each interrupt has a cause: {cpu:?}");
     assert!(lines.iter().all(|line| line["ph"] == "M" || line["ts"].as_f64().is_some_and(|ts| ts >= 0.0)));
 }
 
@@ -109,7 +109,7 @@ fn polls_name_their_device() {
 }
 
 #[test]
-fn a_cpu_that_was_not_asked_for_is_not_traced() {
+fn only_the_given_cpus_are_traced() {
     let Some(stream) = Stream::start(&["--rate", "2000"]) else { return };
     let trace = stream.trace(&["--for", "300ms", "--cpu", "0"]);
     assert!(on(&trace, 0).runs.count > 10);
@@ -117,14 +117,14 @@ fn a_cpu_that_was_not_asked_for_is_not_traced() {
 }
 
 #[test]
-fn what_finds_no_room_is_counted_and_shown() {
+fn lost_events_are_counted_and_shown() {
     let Some(stream) = Stream::start(&[]) else { return };
     let trace = stream.trace(&["--for", "500ms", "--buffer", "4"]);
     assert!(trace.lost > 0 && trace.events > 0, "{trace:?}");
     assert_eq!(trace.cpus.iter().map(|cpu| cpu.lost).sum::<u64>(), trace.lost);
     let lines = stream.lines();
     let told: u64 = lines.iter().filter_map(|line| line["args"]["lost"].as_u64()).sum();
-    assert_eq!(told, trace.lost, "the file says where");
+    assert_eq!(told, trace.lost, "the file marks the losses");
     let out = rxlab(stream.0.directory.path(), &["trace", "--for", "200ms", "--buffer", "4"]);
     let out = { out }.output().expect("rxlab runs");
     let text = String::from_utf8_lossy(&out.stdout);
@@ -133,7 +133,7 @@ fn what_finds_no_room_is_counted_and_shown() {
 }
 
 #[test]
-fn an_interrupted_trace_is_whole() {
+fn an_interrupted_trace_is_complete() {
     if !require::bpf() {
         return;
     }
@@ -151,7 +151,7 @@ fn an_interrupted_trace_is_whole() {
 }
 
 #[test]
-fn a_trace_that_cannot_be_written_says_where() {
+fn an_unwritable_trace_names_its_file() {
     if !require::bpf() {
         return;
     }

@@ -1,5 +1,5 @@
-//! A machine made of plain files: eight CPUs of which 7 is offline and 6 isolated, `eth0` with two
-//! pairs of queues on a bus, and `veth0` with one.
+//! A machine made of plain files: eight CPUs, of which 7 is offline and 6 isolated, `eth0` with two pairs of queues
+//! on a bus, and `veth0` with one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,16 +28,16 @@ const INTERRUPTS: &str = "           CPU0       CPU1
 
 pub(crate) const PCI: &str = "sys/devices/pci0000:00/0000:00:03.0";
 
-/// A temporary machine and a state directory next to it.
+/// A temporary machine, with a state directory next to it.
 pub(crate) struct Tree {
     directory: tempfile::TempDir,
-    // Whether a command may have left a guard behind.
+    // True if a command may have left a guard behind.
     has_guard: AtomicBool,
 }
 
 impl Tree {
     pub(crate) fn new() -> Self {
-        // In memory: thousands of these are made, and whether a disk syncs is not what they test.
+        // In memory: thousands of these are created, and they do not test disk syncs.
         let memory = Path::new("/dev/shm");
         let directory = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         let directory = directory.expect("a temporary directory");
@@ -115,7 +115,7 @@ impl Tree {
         self.write_bytes("netlink/netdev/napi-get", &napis);
     }
 
-    /// The kernel's threads for softirqs, irqbalance as process 70, and process 812, which listens with two threads.
+    /// The kernel's softirq threads, irqbalance as process 70, and process 812, which listens with two threads.
     fn start_processes(&self) {
         for cpu in 0..8 {
             self.process(20 + cpu, &format!("ksoftirqd/{cpu}"), 2, 31);
@@ -135,7 +135,7 @@ impl Tree {
         );
     }
 
-    /// What procfs says of a process of this name, parent and start.
+    /// Files of procfs for a process with this name, parent and start time.
     pub(crate) fn process(&self, pid: u32, name: &str, parent: u32, start: u64) {
         let zeros = "0 ".repeat(19);
         let stat = format!("{pid} ({name}) S {parent} 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start} {zeros}\n");
@@ -151,7 +151,7 @@ impl Tree {
         self.directory.path().join("state")
     }
 
-    /// The directory that holds both.
+    /// The directory that contains both.
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -201,7 +201,8 @@ impl Tree {
         command
     }
 
-    /// Makes a file at the path of the program, below the root: what the units run on the machine that boots from it.
+    /// Creates a file at the path of the program, below the root: the units run it on the machine that boots from
+    /// there.
     pub(crate) fn install_program(&self) {
         let program = program();
         let program = program.strip_prefix("/").expect("absolute").to_str().expect("text");
@@ -224,7 +225,7 @@ impl Drop for Tree {
     }
 }
 
-/// The path of the program as it is without links, which is how the units name it.
+/// Path of the program without links, as the units name it.
 pub(crate) fn program() -> PathBuf {
     std::fs::canonicalize(env!("CARGO_BIN_EXE_rxlab")).expect("built")
 }
@@ -256,15 +257,15 @@ pub(crate) fn values_in(host: &dyn Host, model: &Model) -> BTreeMap<String, Stri
     values
 }
 
-/// The receive path that a fresh tree shows. Queue 1 of `eth0` has two interrupts. Read once, and from
-/// a tree of its own: looking is no operation of the machine under test.
+/// The receive path of a fresh tree. Queue 1 of `eth0` has two interrupts. Read once, and from a separate tree:
+/// reading is not an operation of the machine under test.
 pub(crate) fn model() -> Model {
     static MODEL: LazyLock<Model> =
         LazyLock::new(|| Model::new(&Inventory::take(&Tree::new().host(), Scope::All)));
     MODEL.clone()
 }
 
-/// Standard output and standard error, and the exit code.
+/// Exit code, and standard output followed by standard error.
 pub(crate) fn said(output: &Output) -> (i32, String) {
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     (output.status.code().expect("not killed"), String::from_utf8(text).expect("text"))

@@ -1,5 +1,5 @@
-//! Trials through the program: on the practice range, and on a machine of plain files whose counters
-//! the workload moves.
+//! Trials through the program: on the practice range, and on a machine made of plain files whose counters the
+//! workload moves.
 
 mod changed_outside;
 mod on_files;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use rxlab::trial::record::TrialRecord;
 
-/// The record of a trial, if there is one yet.
+/// The record of a trial, if it exists yet.
 fn record(state: &Path, id: &str) -> Option<TrialRecord> {
     let file = state.join("trials").join(id).join("record.json");
     serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()

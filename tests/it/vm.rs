@@ -1,6 +1,6 @@
-//! Real drivers, real interrupts, several nodes, another kernel: guests of `lab/vm`. A boot costs many
-//! seconds and both CPUs, so each test boots once and asks everything about that machine; they wait
-//! for one another, and for whoever counts packets.
+//! Real drivers, real interrupts, several nodes, another kernel: guests of `lab/vm`. A boot takes many seconds and
+//! both CPUs, so each test boots once and checks everything on that machine. Tests wait for each other, and for tests
+//! that count packets.
 
 mod console;
 mod e1000e;

@@ -1,13 +1,13 @@
-//! The real code on a simulated machine, while an adversary moves between any two of its operations. What is simulated
-//! and what has to hold stands in `bench/world/mod.rs`.
+//! The real code on a simulated machine, while an adversary acts between any two of its operations.
+//! `bench/world/mod.rs` describes the simulation and its invariants.
 
 #[path = "../../bench/world/mod.rs"]
 mod simulation;
 
 use simulation::{Mutation, adversary, replay, run, shrink};
 
-/// Schedules that every test run goes through, in equal parts that run side by side. A debug build makes some 150 a
-/// second on a machine of two slow cores, a release build 1,900.
+/// Schedules of every test run, in equal parts that run in parallel. A debug build runs some 150 a second on a
+/// machine with two slow cores, a release build 1,900.
 const SEEDS: u64 = 20_000;
 const PARTS: u64 = 4;
 
@@ -48,7 +48,7 @@ fn the_fourth_part_loses_no_value() {
 }
 
 #[test]
-fn a_run_follows_from_its_schedule() {
+fn a_schedule_determines_the_run() {
     for seed in 0..20 {
         let schedule = adversary::generate(seed);
         let text = serde_json::to_string(&schedule).expect("plain data");
@@ -64,7 +64,7 @@ fn a_run_follows_from_its_schedule() {
     }
 }
 
-/// Returns the invariants that a defect breaks, once it has broken one of `wanted`.
+/// Returns the first seed for which a defect breaks one of the `wanted` invariants.
 fn found(mutation: Mutation, wanted: &[char]) -> u64 {
     let breaks = |seed: &u64| {
         let violation = run(&adversary::generate(*seed), mutation, false).violation;
@@ -74,18 +74,18 @@ fn found(mutation: Mutation, wanted: &[char]) -> u64 {
 }
 
 #[test]
-fn a_device_without_its_inode_is_lost() {
+fn ignoring_inodes_is_detected() {
     println!("found by seed {}", found(Mutation::NamesOnly, &['1', '2']));
 }
 
 #[test]
-fn a_guard_that_gives_up_is_noticed() {
+fn a_guard_that_gives_up_is_detected() {
     println!("found by seed {}", found(Mutation::FiveAttempts, &['3']));
     println!("found by seed {}", found(Mutation::BlindGuard, &['3']));
 }
 
 #[test]
-fn damage_that_spreads_is_noticed() {
+fn spreading_damage_is_detected() {
     println!("found by seed {}", found(Mutation::DamageSpreads, &['4']));
 }
 
@@ -97,41 +97,42 @@ macro_rules! replays {
 
 // Schedules that once broke an invariant.
 replays! {
-    /// A namespace that could not be entered for a while was taken for one that had ended.
+    /// A namespace that could not be entered for a while was considered deleted.
     closed_namespace: r#"{"first":{"Apply":{"set":[[{"Rps":[1,0]},0]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":1,"act":{"Netns":[1,2]}},{"of":"Any","at":1,"act":{"Fault":["Enter","ENOENT",150]}}]}"#;
-    /// An empty interface list in a live namespace once proved that a device was gone.
+    /// An empty interface list in a live namespace was considered proof that a device was gone.
     empty_interface_list: r#"{"first":{"Apply":{"set":[[{"Rps":[2,0]},0],[{"Channels":1},1]],"confirm":0,"netns":0}},"events":[{"of":"Write","at":1,"act":{"Fault":["NoInterfaces","ENOENT",150]}}]}"#;
-    /// A listed device whose directory gives ENOENT for a while once counted as gone.
+    /// A listed device whose directory returned ENOENT for a while was considered gone.
     unreadable_directory: r#"{"first":{"Apply":{"set":[[{"Irq":[1,1]},1]],"confirm":2,"netns":0}},"events":[{"of":"Journal","at":12,"act":{"Fault":[{"Device":1},"ENOENT",150]}}]}"#;
-    /// Two names were exchanged between a write of channels and the values that it threw away: those were set on the
-    /// other device.
+    /// Two names were swapped between a write of channels and the restore of the values it reset: those were set on
+    /// the other device.
     replay_on_another_device: r#"{"custom":[[{"Rps":[0,0]},0]],"first":{"Apply":{"set":[[{"Channels":1},0]],"confirm":3,"netns":0}},"events":[{"of":"Any","at":120,"act":{"Swap":[0,1]}}]}"#;
-    /// A name was given to other hardware between the look and the write: the intent had the inode of one device and
-    /// the interrupt of another.
+    /// A name passed to other hardware between the read and the write: the intent had the inode of one device and the
+    /// interrupt of another.
     interrupt_of_another_device: r#"{"first":{"Apply":{"set":[[{"Irq":[0,1]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":80,"act":{"Swap":[3,0]}}]}"#;
-    /// The same during the undo: the interrupt of the wrong device was the original one already.
+    /// The same during the undo: the interrupt of the wrong device already had the original value.
     undo_of_another_interrupt: r#"{"first":{"Apply":{"set":[[{"Irq":[1,1]},1],[{"Rps":[0,1]},0]],"confirm":2,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Swap":[0,1]}}]}"#;
-    /// What another program set on a new queue, before the values of the old one were set again, was overwritten.
+    /// A value that another program set on a new queue before the old queue's values were restored was overwritten.
     foreign_value_on_a_new_queue: r#"{"first":{"Apply":{"set":[],"confirm":3,"netns":2}},"events":[{"of":"Write","at":1,"act":{"Write":[{"Rfs":[0,0]},{"Other":1}]}},{"of":"Any","at":1,"act":{"Run":{"Apply":{"set":[[{"Channels":0},0]],"confirm":0,"netns":0}}}}]}"#;
-    /// An undo of channels that was refused noted the transaction's own values, and the next one set them again.
+    /// A refused undo of channels recorded the transaction's own values, and the next undo set them again.
     own_value_set_again: r#"{"first":{"Apply":{"set":[[{"Irq":[1,1]},0],[{"Channels":1},1]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":2,"act":{"Fault":[{"Writes":1},"EIO",150]}}]}"#;
-    /// A device that went to another namespace and back while they were searched counted as gone.
+    /// A device that moved to another namespace and back during the search was considered gone.
     moved_during_the_search: r#"{"first":{"Apply":{"set":[[{"Rps":[1,1]},0]],"confirm":1,"netns":0}},"events":[{"of":"Any","at":115,"act":{"Netns":[1,1]}},{"of":"Any","at":213,"act":{"Netns":[1,0]}}]}"#;
-    /// A name was exchanged while the values were read that a write of channels throws away, and the process was killed
-    /// before it noticed: undo set the values of the other device.
+    /// A name was swapped while the values that a write of channels resets were being read, and the process was
+    /// killed before it noticed: undo set the values of the other device.
     values_of_another_device: r#"{"custom":[[{"Rps":[2,0]},1]],"first":{"Apply":{"set":[[{"Channels":0},0]],"confirm":0,"netns":0}},"events":[{"of":"Any","at":109,"act":{"Swap":[2,0]}},{"of":"Journal","at":11,"act":"Kill"}]}"#;
-    /// A trial took the values of the interface that had got the name for foreign ones, and left its own.
+    /// A trial considered the values of the interface that took over the name foreign, and left its own.
     trial_of_another_interface: r#"{"first":{"Trial":{"set":[[{"Irq":[1,0]},1],[{"Irq":[0,0]},0]],"keep":false}},"events":[{"of":"Write","at":2,"act":{"Swap":[0,1]}}]}"#;
-    /// The same with the channels of hardware, whose queues are made again by each flip.
+    /// The same with the channels of hardware, whose queues each flip recreates.
     channels_of_another_interface: r#"{"first":{"Trial":{"set":[[{"Channels":0},0]],"keep":true}},"events":[{"of":"Journal","at":21,"act":{"Swap":[1,0]}}]}"#;
-    /// A transaction was made between the look at the journal and the undo of an older one with the same value, which
-    /// was closed over it.
+    /// A transaction was created between the read of the journal and the undo of an older one with the same value,
+    /// which was closed because of it.
     covered_meanwhile: r#"{"first":{"Apply":{"set":[["Entries",1]],"confirm":0,"netns":2}},"events":[{"of":"Any","at":83,"act":{"Run":{"Undo":{"only":0,"force":false}}}},{"of":"Journal","at":22,"act":{"Run":{"Apply":{"set":[["Entries",0],[{"Rps":[0,0]},1],[{"Rfs":[2,1]},1]],"confirm":2,"netns":0}}}},{"of":"Any","at":1,"act":{"Run":"Reapply"}}]}"#;
-    /// The value that was read back after a write was that of the interface that had got the name.
+    /// The value read back after a write was that of the interface that took over the name.
     read_back_from_another_interface: r#"{"first":{"Apply":{"set":[[{"Rps":[2,1]},0]],"confirm":3,"netns":0}},"events":[{"of":"Write","at":1,"act":{"Swap":[2,1]}},{"of":"Journal","at":10,"act":{"Cpu":[2,false]}}]}"#;
-    /// An undo of channels noted the transaction's own interrupt, which it had failed to put back, as one to set again.
+    /// An undo of channels recorded the transaction's own interrupt, which it had failed to restore, as one to set
+    /// again.
     own_interrupt_set_again: r#"{"first":{"Apply":{"set":[[{"Channels":0},1],[{"Irq":[0,1]},0]],"confirm":1,"netns":0}},"events":[{"of":"Write","at":3,"act":{"Remake":0}},{"of":"Write","at":2,"act":{"Fault":["Interrupts","EIO",20]}}]}"#;
-    /// The state directory was out of sight while a second apply looked for changes that wait, so it set a value over
-    /// that of the first.
+    /// The state directory was invisible while a second apply checked for unconfirmed changes, so it overwrote a
+    /// value of the first.
     journal_out_of_sight: r#"{"first":{"Apply":{"set":[["Budget",0]],"confirm":1,"netns":0}},"events":[{"of":"Journal","at":29,"act":{"Fault":["DiskGone","ENOENT",1]}},{"of":"Any","at":1,"act":{"Run":{"Apply":{"set":[["Budget",1],[{"Channels":0},0],[{"Irq":[0,0]},0]],"confirm":2,"netns":0}}}}]}"#;
 }

@@ -1,10 +1,10 @@
-//! Wrong input: one clear line, the documented exit code, and a machine that is as it was.
+//! Wrong input: one clear line, the documented exit code, and an unchanged machine.
 
 use std::net::TcpListener;
 
 use crate::tree::{Tree, said};
 
-/// What is wrong is said in the first line; further lines are hints.
+/// The first line states the error; further lines are hints.
 fn refused(tree: &Tree, args: &[&str], code: i32, message: &str) {
     let out = tree.rxlab(args);
     assert!(out.stdout.is_empty(), "{args:?}: {out:?}");
@@ -18,7 +18,7 @@ fn refused(tree: &Tree, args: &[&str], code: i32, message: &str) {
     assert!(!tree.state().exists(), "{args:?}: not even a state directory");
 }
 
-/// A file with `text` in it, next to the tree.
+/// A file next to the tree that contains `text`.
 fn file(tree: &Tree, text: &str) -> String {
     let path = tree.path().join("given.toml");
     std::fs::write(&path, text).expect("written");
@@ -28,7 +28,7 @@ fn file(tree: &Tree, text: &str) -> String {
 const SPEC: &str = "name = \"rps\"\n\n[change]\nset = [\"rps eth0/rx-0 = 2-3\"]\n\n[workload]\nlive = true\n";
 
 #[test]
-fn an_unknown_interface_is_named_with_those_that_are_there() {
+fn an_unknown_interface_is_reported_with_the_existing_ones() {
     let tree = Tree::new();
     for args in [
         &["show", "--nic", "eth7"][..],
@@ -48,7 +48,7 @@ fn an_unknown_interface_is_named_with_those_that_are_there() {
 }
 
 #[test]
-fn a_misspelt_finding_is_answered_with_the_nearest() {
+fn a_misspelt_finding_gets_a_suggestion() {
     let tree = Tree::new();
     let args = ["explain", "one-core-hotpot"];
     refused(&tree, &args, 2, "there is no finding `one-core-hotpot`");
@@ -87,7 +87,7 @@ fn a_malformed_specification_is_refused_with_line_and_column() {
 }
 
 #[test]
-fn a_plan_is_checked_by_a_trial_as_by_apply() {
+fn trial_checks_a_plan_like_apply() {
     let tree = Tree::new();
     for (text, code, message) in [
         ("name = \"x\"\n\n[[setting]]\nset = \"rps eth0/rx-0\"\n", 2, "given.toml: line 4, column 7: "),
@@ -105,7 +105,7 @@ fn a_plan_is_checked_by_a_trial_as_by_apply() {
 }
 
 #[test]
-fn a_target_that_is_down_ends_a_trial_before_it_begins() {
+fn a_trial_of_an_unreachable_target_does_not_start() {
     let tree = Tree::new();
     let port = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
     let url = format!("http://127.0.0.1:{port}/");
@@ -115,7 +115,7 @@ fn a_target_that_is_down_ends_a_trial_before_it_begins() {
 }
 
 #[test]
-fn an_unknown_primary_metric_is_refused_where_all_are_known() {
+fn an_unknown_primary_metric_is_refused() {
     let tree = Tree::new();
     let live = ["trial", "run", "--set", "rps eth0/rx-0 = 2-3", "--live", "--primary", "p42"];
     let none = "primary = `p42`: no such metric (known: throughput, ";
@@ -128,7 +128,7 @@ fn an_unknown_primary_metric_is_refused_where_all_are_known() {
 }
 
 #[test]
-fn what_is_not_a_running_machine_cannot_be_diagnosed() {
+fn only_a_running_machine_can_be_diagnosed() {
     let tree = Tree::new();
     refused(&tree, &["doctor", "--for", "150ms"], 2, "this is a recording, not a running machine");
     let nowhere = tree.path().join("nowhere");
@@ -139,7 +139,7 @@ fn what_is_not_a_running_machine_cannot_be_diagnosed() {
 }
 
 #[test]
-fn a_trial_or_a_transaction_that_is_not_there_is_named() {
+fn a_missing_trial_or_transaction_is_named() {
     let tree = Tree::new();
     refused(&tree, &["trial", "show", "0042-rps"], 2, "trials/0042-rps/record.json: No such file");
     refused(&tree, &["trial", "resume", "0042-rps"], 2, "trials/0042-rps/record.json: No such file");

@@ -1,5 +1,4 @@
-//! The form of the output: JSON with a schema, lines that fit, no escape codes in a pipe, and a
-//! reader that may leave.
+//! Output format: JSON with a schema, lines that fit, no escape codes in a pipe, and readers that close the pipe.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -21,7 +20,7 @@ fn schema(tree: &Tree, args: &[&str]) -> String {
 }
 
 #[test]
-fn every_json_answer_has_a_schema() {
+fn all_json_output_has_a_schema() {
     let tree = Tree::new();
     let dry = [&APPLY[..], &["--dry-run"]].concat();
     for (args, expected) in [
@@ -43,14 +42,13 @@ fn every_json_answer_has_a_schema() {
     ] {
         assert_eq!(schema(&tree, args), expected, "{args:?}");
     }
-    // A recording cannot be diagnosed: this one looks at the real machine. Load and target have
-    // their own test.
+    // A recording cannot be diagnosed: this samples the real machine. Load and target have their own test.
     let out = rxlab(&tree.state(), &["doctor", "--for", "100ms", "--json"]).output().expect("rxlab runs");
     let value: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     assert_eq!(value["schema"], "rxlab.findings/1");
 }
 
-/// Fits, and has no escape code.
+/// Lines fit, without escape codes.
 fn plain(what: &[&str], text: &str) {
     for line in text.lines() {
         assert!(line.chars().count() <= 80, "{what:?}: {line}");
@@ -106,7 +104,7 @@ fn lines_fit_and_a_pipe_gets_no_escape_codes() {
     plain(&["doctor"], &text);
 }
 
-/// A terminal gets styles, unless NO_COLOR says otherwise.
+/// A terminal gets styles unless NO_COLOR is set.
 #[test]
 fn no_color_is_obeyed_on_a_terminal() {
     let tree = Tree::new();
@@ -127,9 +125,9 @@ fn no_color_is_obeyed_on_a_terminal() {
     assert!(!on_a_terminal(Some("1")).contains('\x1b'));
 }
 
-/// As with `rxlab show | head -c 1`: the reader has seen enough before everything was written.
+/// As with `rxlab show | head -c 1`: the reader closes the pipe before everything is written.
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let tree = Tree::new();
     let dry = [&APPLY[..], &["--dry-run"]].concat();
     for args in
@@ -143,7 +141,7 @@ fn a_reader_that_leaves_is_no_error() {
     }
 }
 
-/// A command whose reader is gone before it begins.
+/// A command whose reader has closed the pipe before it starts.
 fn unread(mut command: Command, errors_too: bool) -> Command {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -154,9 +152,9 @@ fn unread(mut command: Command, errors_too: bool) -> Command {
     command
 }
 
-/// `rxlab undo | true` once ended with 0 although a value had drifted and stayed.
+/// `rxlab undo | true` once exited with 0 although a value had drifted and was not restored.
 #[test]
-fn a_reader_that_leaves_changes_no_exit_code() {
+fn a_closed_pipe_does_not_change_the_exit_code() {
     let tree = Tree::new();
     let captured = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/hosts/virtio-8cpu-1queue/host.tar.zst");
     let plan = tree.path().join("plan.toml");
@@ -191,15 +189,15 @@ fn a_reader_that_leaves_changes_no_exit_code() {
             ends(&fails, 5);
             assert_eq!(tree.rps("eth0", 0), "00");
             command_ends(rxlab(&tree.state(), &[json, &doctor].concat()), 1);
-            assert!(std::fs::read_to_string(&plan).expect("written all the same").contains("rps eth0/rx-0"));
+            assert!(std::fs::read_to_string(&plan).expect("written nevertheless").contains("rps eth0/rx-0"));
             std::fs::remove_file(&plan).expect("removed");
         }
     }
 }
 
-/// The machine counts more than the output that could not be written.
+/// The state of the machine decides the exit code, even if the output cannot be written.
 #[test]
-fn a_full_disk_hides_no_exit_code() {
+fn a_full_disk_does_not_change_the_exit_code() {
     let tree = Tree::new();
     let full = |args: &[&str]| {
         let disk = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("opened");
@@ -220,7 +218,7 @@ fn a_full_disk_hides_no_exit_code() {
     }
 }
 
-/// Watching is for a reader: when the reader leaves, at a line that it does not get, the watch ends.
+/// A watch ends when its reader closes the pipe, at the next line it prints.
 #[test]
 fn a_watch_ends_with_its_reader() {
     let tree = Tree::new();

@@ -1,5 +1,5 @@
-//! Names and values with control characters in them, from everywhere that names come from: none reaches the
-//! terminal. A stranger's device, plan or snapshot could once retitle the window and hide lines.
+//! Names and values with control characters, from every source of names: none reaches the terminal. A foreign device,
+//! plan or snapshot could once change the window title and hide lines.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -9,18 +9,18 @@ use std::process::Command;
 use crate::process::rxlab;
 use crate::tree::Tree;
 
-/// An interface name that the kernel takes, of 11 bytes: sets the window's title, then C1 and DEL.
+/// A valid interface name of 11 bytes: sets the window title, then C1 and DEL.
 const NIC: &str = "e\u{1b}]0;p\u{7}\u{9b}\u{7f}";
-/// Whatever else is free text: also clears the screen, and goes back in its line.
+/// For all other free text: also clears the screen and moves the cursor back in its line.
 const TEXT: &str = "x\u{1b}[2J\u{1b}[8m\r\u{8}\u{9b}1A\u{7f}";
-/// The same in strings of TOML and JSON.
+/// The same, escaped for TOML and JSON strings.
 const ESCAPED: &str = "x\\u001b[2J\\u001b[8m\\r\\b\\u009b1A\\u007f";
 const ESCAPED_NIC: &str = "e\\u001b]0;p\\u0007\\u009b\\u007f";
 
-/// Parameters of the styles that the program uses itself.
+/// Parameters of the styles that the program itself uses.
 const STYLES: [&str; 7] = ["0", "1", "2", "4", "31", "32", "33"];
 
-/// Runs a command with and without styles; standard output and error of the run without.
+/// Runs a command with and without styles; returns standard output and error of the run without.
 fn clean(command: impl Fn() -> Command) -> String {
     let run = |styles: bool| {
         let mut command = command();
@@ -37,7 +37,7 @@ fn clean(command: impl Fn() -> Command) -> String {
     plain
 }
 
-/// A tree in which everything that has a name has a bad one.
+/// A tree in which every name contains control characters.
 fn machine() -> Tree {
     let tree = Tree::new();
     tree.write("proc/sys/kernel/hostname", &format!("{TEXT}\n"));
@@ -59,7 +59,7 @@ fn machine() -> Tree {
     tree
 }
 
-/// A file next to the tree whose name is bad as well.
+/// A file next to the tree, with control characters in its name as well.
 fn file(tree: &Tree, name: &str, text: &str) -> String {
     let path = tree.path().join(format!("{name}{TEXT}"));
     std::fs::write(&path, text).expect("written");
@@ -72,7 +72,7 @@ fn plan(tree: &Tree) -> String {
     file(tree, "plan", &text)
 }
 
-/// A finished trial in which every text is bad.
+/// A finished trial with control characters in every text.
 fn record(tree: &Tree) {
     let text = format!(
         r#"{{ "schema": "rxlab.trial/1", "id": "0001-{ESCAPED}", "version": "{ESCAPED}", "name": "{ESCAPED}",
@@ -89,7 +89,7 @@ fn record(tree: &Tree) {
 }
 
 #[test]
-fn a_machine_does_not_steer_the_terminal() {
+fn names_of_a_machine_do_not_control_the_terminal() {
     let tree = machine();
     let plan = plan(&tree);
     for json in [&[][..], &["--json"]] {
@@ -120,7 +120,7 @@ fn a_machine_does_not_steer_the_terminal() {
 }
 
 #[test]
-fn a_journal_and_a_snapshot_do_not_steer_the_terminal() {
+fn journals_and_snapshots_do_not_control_the_terminal() {
     let tree = machine();
     let plan = plan(&tree);
     let applied = clean(|| tree.command(&["apply", &plan]));
@@ -158,7 +158,7 @@ fn a_journal_and_a_snapshot_do_not_steer_the_terminal() {
 }
 
 #[test]
-fn wrong_input_does_not_steer_the_terminal() {
+fn wrong_input_does_not_control_the_terminal() {
     let tree = machine();
     record(&tree);
     let (spec, none) = (file(&tree, "spec", &format!("name = \"{ESCAPED}\"\n[{ESCAPED}]\n")), TEXT);
@@ -201,10 +201,10 @@ fn wrong_input_does_not_steer_the_terminal() {
 }
 
 #[test]
-fn a_server_does_not_steer_the_terminal() {
+fn responses_do_not_control_the_terminal() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let url = format!("http://{}", listener.local_addr().expect("bound"));
-    // It serves until the test ends, whatever is asked.
+    // Serves any request until the test ends.
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { continue };

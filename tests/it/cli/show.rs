@@ -1,5 +1,4 @@
-//! The views of `rxlab show`: which go together, what is refused, and JSON that fits the published
-//! schemas.
+//! Views of `rxlab show`: valid combinations, refused ones, and JSON that conforms to the published schemas.
 
 use std::path::Path;
 
@@ -20,7 +19,7 @@ fn json(tree: &Tree, args: &[&str]) -> Value {
 }
 
 #[test]
-fn views_exclude_each_other_where_they_make_no_sense_together() {
+fn incompatible_views_are_refused() {
     let tree = Tree::new();
     for args in [&["--cpu", "0", "--nic", "eth0"][..], &["--cpu", "0", "--tree"]] {
         let (code, text) = said(&tree.rxlab(&[&["show"], args].concat()));
@@ -38,7 +37,7 @@ fn views_exclude_each_other_where_they_make_no_sense_together() {
 }
 
 #[test]
-fn cpus_that_are_not_there_are_named_with_those_that_are() {
+fn missing_cpus_are_reported_with_the_existing_ones() {
     let tree = Tree::new();
     for (list, message) in
         [("99", "there is no CPU 99"), ("0,98-99", "there are no CPUs 98-99"), ("", "--cpu names no CPU")]
@@ -50,18 +49,18 @@ fn cpus_that_are_not_there_are_named_with_those_that_are() {
     }
     let (code, text) = said(&tree.rxlab(&["show", "--cpu", "two"]));
     assert!(code == 2 && text.contains("`two` is not a CPU"), "{text}");
-    // Present and offline is there.
+    // A present CPU that is offline is shown.
     assert!(shown(&tree, &["--cpu", "7"]).starts_with("CPU 7: offline"), "CPU 7 of the tree is offline");
 }
 
 #[test]
-fn json_of_one_interface_is_the_model_with_that_one() {
+fn json_of_one_interface_is_the_model_without_the_others() {
     let tree = Tree::new();
     let (all, one) = (json(&tree, &[]), json(&tree, &["--nic", "veth0"]));
     assert_eq!(one["nics"].as_array().map(Vec::len), Some(1));
     let among = all["nics"].as_array().expect("a list");
     let same = among.iter().find(|nic| nic["name"] == "veth0").expect("there");
-    // It alone is asked everything.
+    // Only the named interface gets all queries.
     assert_eq!(same["hardware"]["channels"], "not_asked");
     assert_eq!(one["nics"][0]["hardware"]["channels"], "unsupported");
     assert_eq!((&same["rx"], &same["stack"]), (&one["nics"][0]["rx"], &one["nics"][0]["stack"]));
@@ -75,7 +74,7 @@ fn json_of_one_interface_is_the_model_with_that_one() {
     assert_eq!(ids, [1, 3]);
 }
 
-/// What the published schema `file` has against a value.
+/// First violation of the published schema `file` by a value.
 fn complaint(file: &str, value: &Value) -> Option<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema").join(file);
     let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
@@ -84,7 +83,7 @@ fn complaint(file: &str, value: &Value) -> Option<String> {
 }
 
 #[test]
-fn json_fits_the_published_schemas() {
+fn json_conforms_to_the_published_schemas() {
     let tree = Tree::new();
     let live = |args: &[&str]| {
         let out = rxlab(&tree.state(), args).output().expect("rxlab runs");
@@ -97,7 +96,7 @@ fn json_fits_the_published_schemas() {
         let path = host.expect("listed").path().join("host.tar.zst");
         models.push(live(&["show", "--json", "--snapshot", path.to_str().expect("text")]));
     }
-    assert!(models.len() > 5, "the captured hosts are there");
+    assert!(models.len() > 5, "the captured hosts exist");
     for model in &models {
         assert_eq!(complaint("model.json", model), None);
     }

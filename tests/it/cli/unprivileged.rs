@@ -1,4 +1,4 @@
-//! Without privileges: what only reads works, what changes says that it may not.
+//! Without privileges: reading works, and changes are refused with the reason.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use crate::process::copy_program;
 use crate::require;
 use crate::tree::said;
 
-/// A copy of the program that everybody may run, and a state directory of the user who runs it.
+/// A copy of the program that everyone may run, and a state directory of the user who runs it.
 struct Place {
     directory: tempfile::TempDir,
 }
 
 impl Place {
-    /// `None` when this is skipped.
+    /// `None` if skipped.
     fn new() -> Option<Self> {
         if !require::root() {
             return None;
@@ -57,7 +57,7 @@ impl Place {
 }
 
 #[test]
-fn receive_time_is_counted_where_it_may_not_be_measured() {
+fn receive_time_is_counted_if_it_may_not_be_measured() {
     let Some(place) = Place::new() else { return };
     let (code, text) = said(&place.rxlab(&["interference", "--for", "100ms"]));
     assert_eq!(code, 0, "{text}");
@@ -71,13 +71,14 @@ fn receive_time_is_counted_where_it_may_not_be_measured() {
     let trial = ["trial", "run", "--a", "true", "--b", "true", "--live", "--metric", "net_rx.ns_per_packet"];
     place.refused(&trial, "`net_rx.ns_per_packet` cannot be measured here");
     assert!(!place.state().join("trials").exists(), "no trial began");
-    // A timeline cannot be had in another way.
+    // A timeline has no fallback.
     place.refused(&["trace", "--for", "100ms"], "CAP_BPF and CAP_PERFMON");
 }
 
-/// No machine boots from what an ordinary user can write: the units are made, and what root would refuse is said.
+/// No machine boots from files that an ordinary user can write: the units are created, with a warning about what root
+/// would refuse.
 #[test]
-fn units_of_an_ordinary_user_come_with_a_warning() {
+fn units_created_without_root_come_with_a_warning() {
     let Some(place) = Place::new() else { return };
     if !Path::new("/proc/sys/net/core/netdev_budget").exists() {
         println!("skipped: net.core is that of the initial namespace");
@@ -104,7 +105,7 @@ fn reading_needs_no_privilege() {
     let (code, text) = said(&place.rxlab(&["show"]));
     assert!(code == 0 && text.contains("NIC") && text.contains("rx-0"), "{text}");
     let doctor = place.rxlab(&["doctor", "--for", "200ms"]);
-    // Other tests may just drown a CPU.
+    // Other tests may be overloading a CPU at this moment.
     assert!(matches!(doctor.status.code(), Some(0 | 1)) && doctor.stderr.is_empty(), "{doctor:?}");
     for args in [&["status"][..], &["undo"], &["trial", "list"]] {
         let (code, text) = said(&place.rxlab(args));
@@ -113,12 +114,12 @@ fn reading_needs_no_privilege() {
 }
 
 #[test]
-fn changing_says_what_is_denied_and_changes_nothing() {
+fn denied_changes_are_named_and_not_made() {
     let Some(place) = Place::new() else { return };
     let masks = || std::fs::read_to_string("/sys/class/net/lo/queues/rx-0/rps_cpus").expect("readable");
     let before = masks();
     let setting = ["--setting", "rps lo/rx-0 = 0"];
-    // First the value may not be written, then not even the journal.
+    // First the value is not writable, then not even the journal.
     place.refused(&[&["apply"], &setting[..]].concat(), "ermission denied");
     assert_eq!(masks(), before);
     let (code, text) = said(&place.rxlab(&["status"]));

@@ -1,11 +1,11 @@
-//! Ansible reads the playbook, says what it would change, and changes it.
+//! Ansible reads the playbook, reports what it would change, and changes it.
 
 use super::exported;
 use super::netns::Lab;
 use crate::require;
 use crate::tree::said;
 
-/// With a /etc/sysctl.d and a home of its own.
+/// With its own /etc/sysctl.d and home directory.
 const PRELUDE: &str = r#"
 mount -t tmpfs tmpfs /etc/sysctl.d
 mount -t tmpfs tmpfs /mnt
@@ -43,7 +43,7 @@ fn ansible_checks_and_runs_the_playbook() {
     assert!(again.contains("changed=0") && again.contains("failed=0"), "{again}");
 }
 
-/// The sysctls are those of the whole machine, so this one is set to what it is.
+/// Sysctls apply to the whole machine, so this one is set to its current value.
 #[test]
 fn ansible_keeps_sysctls_for_the_next_boot() {
     if !require::root() || !require::program("ansible", "ansible-playbook", "--version") {

@@ -1,4 +1,4 @@
-//! The real irqbalance asks the policy script.
+//! The real irqbalance runs the policy script.
 
 use std::process::Command;
 
@@ -32,7 +32,7 @@ fn irqbalance_leaves_the_interrupts_of_the_plan_alone() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let out = exported(folder.path(), None, "irqbalance-policy", &[&format!("irq_affinity {target} = 0")]);
     assert_eq!(said(&out).0, 0, "{}", said(&out).1);
-    // All others are banned as well: the machine stays as it is.
+    // All others are banned as well, so the machine is unchanged.
     let all = inventory.irqs.known().expect("known").iter().map(|irq| irq.number);
     let others = all.filter(|other| *other != irq).map(|other| format!("--banirq={other}"));
     let mut command = Command::new("irqbalance");

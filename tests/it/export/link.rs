@@ -1,4 +1,4 @@
-//! udev's own reader of .link files sets the interface up.
+//! udev's own parser of .link files configures the interface.
 
 use super::exported;
 use super::netns::Lab;
@@ -17,7 +17,7 @@ fn udev_sets_the_interface_up() {
     let out = exported(folder.path(), Some(&lab.netns()), "systemd-link", &settings);
     let (code, text) = said(&out);
     assert!(code == 0 && text.contains("not in systemd-link: rps srv0/rx-0 = 1"), "{text}");
-    // Its own directory of configuration, with nothing else in it.
+    // Its own configuration directory, with nothing else in it.
     let script = "mount -t tmpfs tmpfs /etc/systemd; mkdir /etc/systemd/network
         cp \"$1\" /etc/systemd/network/10-rxlab-srv0.link
         exec \"$2\" test-builtin net_setup_link /sys/class/net/srv0 2>&1";
@@ -30,8 +30,8 @@ fn udev_sets_the_interface_up() {
     assert_eq!(lab.ethtool("-l", "RX"), "2");
 }
 
-/// Every option that the form has: udev knows each key and takes each value. Not all are applied: veth
-/// has no rings and no coalescing.
+/// Every option that the format has: udev knows each key and accepts each value. Not all are applied: veth has no
+/// rings and no coalescing.
 #[test]
 fn udev_knows_every_option() {
     if !require::netns() {

@@ -1,4 +1,4 @@
-//! Two interfaces in a network namespace, and programs that take it for their machine.
+//! Two interfaces in a network namespace, and programs for which it is the whole machine.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,7 +7,7 @@ use rxlab::lab::{Range, RangeSpec};
 
 use crate::quiet;
 
-/// A range with four queues, held alone.
+/// A range with four queues, held exclusively.
 pub(super) struct Lab {
     pub(super) range: Range,
     _alone: quiet::Held,
@@ -26,7 +26,7 @@ impl Lab {
         self.range.server.path()
     }
 
-    /// Runs a script with the namespace's own /sys, and a /proc and mounts that end with it.
+    /// Runs a script with the namespace's own /sys, and with a /proc and mounts that end with the script.
     pub(super) fn sh(&self, script: &str, arguments: &[&str]) -> std::process::Output {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.netns().display()));
@@ -41,7 +41,7 @@ impl Lab {
         String::from_utf8(out.stdout).expect("text").trim().to_owned()
     }
 
-    /// A value that ethtool shows of `srv0`.
+    /// A value that ethtool shows for `srv0`.
     pub(super) fn ethtool(&self, option: &str, label: &str) -> String {
         let script = "ethtool \"$1\" srv0 | sed -n \"s/^[[:space:]]*$2:[[:space:]]*//p\" | tail -n 1";
         let out = self.sh(script, &[option, label]);

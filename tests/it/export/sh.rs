@@ -1,4 +1,4 @@
-//! The script sets what the plan says on the real kernel.
+//! The script sets the plan's values on the real kernel.
 
 use super::exported;
 use super::netns::Lab;
@@ -16,7 +16,7 @@ const SETTINGS: [&str; 7] = [
 ];
 
 #[test]
-fn the_script_sets_the_values_once_and_says_what_fails() {
+fn the_script_sets_the_values_once_and_reports_failures() {
     if !require::netns() || !require::program("ethtool", "ethtool", "--version") {
         return;
     }
@@ -38,7 +38,7 @@ fn the_script_sets_the_values_once_and_says_what_fails() {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("rps srv0/rx-1 = 0-1: would change, it is 0\n"), "{text}");
     assert_eq!(values(), before, "a check changes nothing");
-    // The fourth queue goes with the channels, which come first: its line fails, and the others do not.
+    // The fourth queue is removed by the channels, which come first: its line fails, the others do not.
     let (code, text) = said(&lab.sh("exec sh -eu \"$1\"", &[script]));
     assert_eq!(code, 1, "{text}");
     let failures: Vec<&str> = text.lines().filter(|line| !line.ends_with(": set")).collect();
@@ -49,7 +49,7 @@ fn the_script_sets_the_values_once_and_says_what_fails() {
 }
 
 #[test]
-fn a_script_that_finds_everything_set_is_silent() {
+fn a_script_with_nothing_to_change_is_silent() {
     if !require::netns() {
         return;
     }

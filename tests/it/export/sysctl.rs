@@ -14,7 +14,7 @@ const KEYS: [(&str, &str, &str); 3] = [
     ("busy_read", "proc/sys/net/core/busy_read", "7"),
 ];
 
-/// Puts the values back, however the test ends.
+/// Restores the values however the test ends.
 struct Saved(LiveHost, Vec<Vec<u8>>);
 
 impl Drop for Saved {
@@ -26,7 +26,7 @@ impl Drop for Saved {
 }
 
 #[test]
-fn sysctl_sets_what_the_file_says() {
+fn sysctl_sets_the_values_of_the_file() {
     if !require::root() || !require::program("sysctl", "sysctl", "--version") {
         return;
     }

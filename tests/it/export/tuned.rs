@@ -1,11 +1,11 @@
-//! TuneD applies the profile and verifies it: its own daemon on a bus of its own, in the namespace.
+//! TuneD applies the profile and verifies it: a separate daemon on a separate bus, in the namespace.
 
 use super::exported;
 use super::netns::Lab;
 use crate::require;
 use crate::tree::said;
 
-/// TuneD keeps its profiles and logs in fixed places, so they get mounts of their own.
+/// TuneD has fixed directories for profiles and logs, so they are mounted over.
 const SCRIPT: &str = r#"
 mount -t tmpfs tmpfs /etc/tuned
 mount -t tmpfs tmpfs /run
@@ -46,7 +46,7 @@ fn tuned_applies_and_verifies_the_profile() {
     assert!(text.contains("\n3\ngeneric-receive-offload: on\n"), "{text}");
 }
 
-/// What the plugins are given is what they know: their own tables of options, asked with their own reader.
+/// The plugins know all their options: their own tables are read with their own parser.
 #[test]
 fn tuned_knows_every_option() {
     if !require::netns() || !require::program("tuned", "tuned-adm", "--version") {
@@ -79,7 +79,7 @@ fn tuned_knows_every_option() {
         profile.to_str().expect("text"),
     ]);
     assert_eq!(said(&out).0, 0, "{}", said(&out).1);
-    // Debian's TuneD is of Debian's Python.
+    // Debian's TuneD needs Debian's Python.
     let python = r#"
 import sys
 from configparser import ConfigParser

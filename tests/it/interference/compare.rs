@@ -1,4 +1,4 @@
-//! Two setups flipped on the real kernel: the interference is on one side only, and the machine is put back.
+//! Two setups flipped on the real kernel: only one of them causes interference, and the machine is restored.
 
 use std::process::Command;
 
@@ -12,8 +12,8 @@ use crate::process::{Running, mentioning, rxlab, wait_for};
 use crate::tree::said;
 
 const RPS: &str = "sys/class/net/srv0/queues/rx-0/rps_cpus";
-/// RPS to the CPU of the victim, and none.
-const ROBS: &str = "rps srv0/rx-0 = 0";
+/// RPS to the CPU of the victim, and no RPS.
+const COSTS: &str = "rps srv0/rx-0 = 0";
 const SPARES: &str = "as-is";
 
 fn compare(flood: &Flood, a: &str, b: &str, arguments: &[&str]) -> Command {
@@ -45,12 +45,12 @@ fn is_restored(flood: &Flood) {
     assert!(code == 0 && text.starts_with("nothing is applied\n"), "{text}");
 }
 
-/// The answer of field case E's question, and the same one whichever setup is called A.
+/// The answer to the question of field case E, which is the same if A and B are exchanged.
 #[test]
 fn the_setup_that_interferes_is_named() {
     let Some(flood) = Flood::start("0", &[]) else { return };
     for (a, b, less, verdict) in
-        [(ROBS, SPARES, Arm::B, Verdict::Helps), ("rps srv0/rx-0 = off", ROBS, Arm::A, Verdict::Hurts)]
+        [(COSTS, SPARES, Arm::B, Verdict::Helps), ("rps srv0/rx-0 = off", COSTS, Arm::A, Verdict::Hurts)]
     {
         let out = compare(&flood, a, b, &["--json", "--for", "300ms", "--pairs", "6"]).output();
         let (code, text) = said(&out.expect("rxlab runs"));
@@ -73,11 +73,11 @@ fn the_setup_that_interferes_is_named() {
                 "{difference:?}"
             );
         }
-        // A fiftieth of the CPU at least, with a build that is not optimized.
+        // At least a fiftieth of the CPU, with an unoptimized build.
         let share = measure(&comparison, "interference.share");
         assert!(share.a.max(share.b) > 2.0, "{share:?}");
-        // The victim itself sees no interference from the other side. While tasks of other tests have its CPU it sees
-        // little of either: they are interrupted in its place.
+        // The victim itself sees no interference from the other setup. While tasks of other tests use its CPU it sees
+        // little of either: those are interrupted instead.
         let inferred = measure(&comparison, "interference.inferred");
         let seen = inferred.difference.expect("6 pairs");
         let (low, high) = (seen.low.expect("bound"), seen.high.expect("bound"));
@@ -90,10 +90,10 @@ fn the_setup_that_interferes_is_named() {
 }
 
 #[test]
-fn an_interrupt_puts_the_machine_back() {
+fn ctrl_c_restores_the_machine() {
     let Some(flood) = Flood::start("0", &[]) else { return };
     let host = host(&flood);
-    let running = Running::start(&mut compare(&flood, SPARES, ROBS, &["--for", "200ms", "--pairs", "200"]));
+    let running = Running::start(&mut compare(&flood, SPARES, COSTS, &["--for", "200ms", "--pairs", "200"]));
     wait_for("the setup that interferes", || rps(&host) == "1");
     running.signal(Signal::INT);
     let (code, text) = said(&running.output());
@@ -103,12 +103,12 @@ fn an_interrupt_puts_the_machine_back() {
     is_restored(&flood);
 }
 
-/// What was killed is undone by whoever comes next.
+/// The next command undoes what a killed one left.
 #[test]
 fn a_kill_leaves_an_undoable_change() {
     let Some(flood) = Flood::start("0", &[]) else { return };
     let host = host(&flood);
-    let running = Running::start(&mut compare(&flood, SPARES, ROBS, &["--for", "5s", "--pairs", "200"]));
+    let running = Running::start(&mut compare(&flood, SPARES, COSTS, &["--for", "5s", "--pairs", "200"]));
     wait_for("the setup that interferes", || rps(&host) == "1");
     running.signal(Signal::KILL);
     running.output();
@@ -120,7 +120,7 @@ fn a_kill_leaves_an_undoable_change() {
 }
 
 #[test]
-fn commands_are_switched_between_as_well() {
+fn setups_can_be_commands() {
     let Some(flood) = Flood::start("0", &[]) else { return };
     let path = flood.directory.path().join("said");
     let say = |word: &str| format!("cmd: echo {word} >> '{}'", path.display());

@@ -1,11 +1,11 @@
-//! The programs of net_rx.bpf.c, run in user space on events whose times the test chooses: what goes to whose account.
+//! The programs of net_rx.bpf.c, run in user space on events at chosen times: how time is accounted.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What the programs counted, nanoseconds by name, after these events: `TIME EVENT WORD NUMBER STARTED` each.
+/// Counts of the programs, nanoseconds by name, after these events: `TIME EVENT WORD NUMBER STARTED` each.
 fn replayed(events: &[&str]) -> BTreeMap<String, u64> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let program = directory.path().join("replay");
@@ -18,7 +18,7 @@ fn replayed(events: &[&str]) -> BTreeMap<String, u64> {
         .arg("-o")
         .arg(&program)
         .output()
-        .expect("clang, which the build needs as well, runs");
+        .expect("clang runs, as for the build");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     let mut replay = Command::new(&program)
         .stdin(Stdio::piped())
@@ -37,8 +37,8 @@ fn replayed(events: &[&str]) -> BTreeMap<String, u64> {
     text.lines().map(line).collect()
 }
 
-/// 1,000 ns of a thread that polls: 20 of a timer's interrupt, 300 of a timer's softirq with an interrupt of 50 inside,
-/// 100 of NET_RX. The rest is its own.
+/// 1,000 ns of a polling thread: 20 of a timer interrupt, 300 of a timer softirq with an interrupt of 50 inside, 100
+/// of NET_RX. The rest is its own.
 #[test]
 fn timers_and_other_softirqs_are_not_a_napi_thread_s_time() {
     for thread in ["napi/eth0-7", "backlog_napi/0"] {
@@ -61,7 +61,7 @@ fn timers_and_other_softirqs_are_not_a_napi_thread_s_time() {
     }
 }
 
-/// A wait of three polls, one of a single poll, and its own work between the two.
+/// A wait of three polls, one of a single poll, and the task's own work between them.
 #[test]
 fn own_work_between_two_waits_is_not_receive_time() {
     let counted = replayed(&[
@@ -77,7 +77,7 @@ fn own_work_between_two_waits_is_not_receive_time() {
 }
 
 #[test]
-fn a_process_number_used_again_is_another_process() {
+fn a_reused_pid_is_another_process() {
     let interrupted = |at: u64| {
         [
             format!("{at} irq_entry - 5"),
@@ -94,7 +94,7 @@ fn a_process_number_used_again_is_another_process() {
     assert_eq!((counted["victim.sh.500"], counted["victim.sh.1500"]), (100, 100), "{counted:?}");
 }
 
-/// A run of 100 ns that begins so long after these events.
+/// A run of 100 ns that starts this long after these events.
 fn classes_of_a_run(before: &[&str], at: u64) -> BTreeMap<String, u64> {
     let (entry, exit) = (format!("{at} softirq_entry - 3"), format!("{} softirq_exit - 3", at + 100));
     let first = ["0 task busy 9 0"];
@@ -102,14 +102,14 @@ fn classes_of_a_run(before: &[&str], at: u64) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn a_run_whose_raise_was_not_seen_has_the_cause_of_the_interrupt_just_before_it() {
+fn a_run_with_an_unseen_raise_is_attributed_to_the_last_interrupt() {
     let nic = ["10000 irq_entry - 5", "10300 irq_exit - 5"];
     assert_eq!(classes_of_a_run(&nic, 11_700)["NIC_IRQ"], 100);
     assert_eq!(classes_of_a_run(&nic, 11_900)["SELF"], 100, "too long after it");
     assert_eq!(classes_of_a_run(&[], 11_700)["SELF"], 100);
     let timer = ["10000 timer_entry - 0", "10300 timer_exit - 0"];
     assert_eq!(classes_of_a_run(&timer, 10_400)["OTHER_IRQ"], 100);
-    // A long timer between the two.
+    // A long timer interrupt between the two.
     let both = [&nic[..], &["10400 timer_entry - 0", "30000 timer_exit - 0"]].concat();
     assert_eq!(classes_of_a_run(&both, 30_100)["NIC_IRQ"], 100);
     let late = [&nic[..], &["12000 timer_entry - 0", "30000 timer_exit - 0"]].concat();
@@ -117,7 +117,7 @@ fn a_run_whose_raise_was_not_seen_has_the_cause_of_the_interrupt_just_before_it(
 }
 
 #[test]
-fn an_inter_processor_interrupt_hands_packets_over_where_a_run_follows() {
+fn an_inter_processor_interrupt_followed_by_a_run_is_a_handover() {
     let ipi = ["10000 ipi_entry - 0", "10300 ipi_exit - 0"];
     let counted = classes_of_a_run(&ipi, 10_400);
     assert_eq!((counted["RPS_IPI"], counted["ipi"], counted["other"]), (100, 300, 0), "{counted:?}");
@@ -126,7 +126,7 @@ fn an_inter_processor_interrupt_hands_packets_over_where_a_run_follows() {
 }
 
 #[test]
-fn a_raise_that_was_seen_decides_and_is_compared() {
+fn a_seen_raise_decides_and_is_compared() {
     let agrees = ["10000 irq_entry - 5", "10100 raise - 3", "10300 irq_exit - 5"];
     let counted = classes_of_a_run(&agrees, 10_400);
     assert_eq!((counted["NIC_IRQ"], counted["compared"], counted["differing"]), (100, 100, 0), "{counted:?}");

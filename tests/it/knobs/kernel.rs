@@ -1,4 +1,4 @@
-//! On the running kernel. What is set for the whole machine is put back also by a test that fails.
+//! On the running kernel. Machine-wide settings are restored even if a test fails.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -50,7 +50,7 @@ impl Bench {
     }
 }
 
-/// A transaction that goes back, however its test ends.
+/// A transaction that is undone, however its test ends.
 struct Open<'a> {
     bench: &'a Bench,
     transaction: Option<Transaction>,
@@ -81,7 +81,7 @@ impl Drop for Open<'_> {
 }
 
 #[test]
-fn an_interface_of_another_namespace() {
+fn an_interface_in_another_namespace() {
     if !require::netns() {
         return;
     }
@@ -130,9 +130,9 @@ fn an_interface_with_one_transmit_queue() {
     }
 }
 
-/// A veth has a NAPI while GRO is on. Its driver does not tell which of them polls which queue.
+/// A veth has a NAPI while GRO is on. Its driver does not report which NAPI polls which queue.
 #[test]
-fn a_napi_of_its_own_thread() {
+fn a_threaded_napi() {
     if !require::netns() || !require::ethtool() {
         return;
     }
@@ -164,7 +164,7 @@ fn a_napi_of_its_own_thread() {
 }
 
 #[test]
-fn sysctls_go_back_also_after_a_failure() {
+fn sysctls_are_restored_after_a_failure() {
     if !require::root() {
         return;
     }
@@ -177,7 +177,7 @@ fn sysctls_go_back_also_after_a_failure() {
         "busy_poll host = 1",
         "busy_read host = 1",
     ];
-    // In a container of another network namespace the kernel does not show them.
+    // In a container with another network namespace the kernel does not show them.
     if bench.model().settings.netdev_budget.known().is_none() {
         println!("skipped: net.core is that of the initial namespace");
         return;
@@ -201,9 +201,9 @@ fn sysctls_go_back_also_after_a_failure() {
     assert_eq!(settings.map(|setting| bench.read(setting)), before);
 }
 
-/// As in a container: `proc/sys/net` is that of whoever looks. Looking into a namespace from outside, it is ours.
+/// As in a container: `proc/sys/net` is that of the reading process, so from outside a namespace it shows ours.
 #[test]
-fn another_namespace_has_no_sysctls_of_the_machine() {
+fn another_namespace_has_no_machine_wide_sysctls() {
     if !require::netns() {
         return;
     }
@@ -224,7 +224,7 @@ fn another_namespace_has_no_sysctls_of_the_machine() {
 }
 
 #[test]
-fn the_thread_that_does_softirqs() {
+fn the_softirq_thread() {
     if !require::root() {
         return;
     }
@@ -240,7 +240,7 @@ fn the_thread_that_does_softirqs() {
     assert_eq!(bench.read("ksoftirqd_priority cpu:0 = other"), before);
 }
 
-/// A server with three threads in addition to the main one, of which one is pinned.
+/// A server with three threads in addition to the main one, one of them pinned.
 #[test]
 fn threads_of_a_real_process() {
     let bench = Bench::here();
@@ -265,9 +265,9 @@ fn threads_of_a_real_process() {
     assert_eq!(open.undo(), [Outcome::Gone]);
 }
 
-/// A process of one thread, through the program itself.
+/// A process with one thread, through the program itself.
 #[test]
-fn a_process_moved_by_the_program() {
+fn a_process_is_moved_by_the_program() {
     let state = tempfile::tempdir().expect("a temporary directory");
     let sleeper = Running::start(Command::new("sleep").arg("600").stdin(Stdio::null()));
     let setting = format!("affinity pid:{} = 1", sleeper.pid().as_raw_nonzero());

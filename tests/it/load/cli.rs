@@ -1,4 +1,4 @@
-//! The two commands as people and scripts use them: output, exit codes, signals.
+//! The commands `load` and `target` as used by people and scripts: output, exit codes, signals.
 
 use std::io::{BufRead, BufReader};
 use std::process::Output;
@@ -14,7 +14,7 @@ fn output(args: &[&str]) -> Output {
 }
 
 #[test]
-fn a_load_on_a_target_both_as_programs() {
+fn load_and_target_as_programs() {
     let _noise = crate::quiet::noisy();
     let mut command = rxlab(&["--json", "target", "--http", "127.0.0.1:0", "--udp-sink", "127.0.0.1:0"]);
     let mut server = Running::start(&mut command);
@@ -35,7 +35,7 @@ fn a_load_on_a_target_both_as_programs() {
     assert_eq!((&report["spec"]["connections"], &report["spec"]["pipeline"]), (&3.into(), &4.into()));
     assert!(report["requests"].as_u64() > Some(0));
 
-    // The server is on this machine, and so is its process.
+    // The server runs on this machine, so its process is visible.
     let server_cpu = &report["server_cpu"];
     assert_eq!(
         server_cpu["processes"][0]["pid"].as_u64(),
@@ -64,7 +64,7 @@ fn a_load_on_a_target_both_as_programs() {
 }
 
 #[test]
-fn a_prometheus_that_is_down_is_said_and_no_error() {
+fn an_unreachable_prometheus_is_reported_and_not_an_error() {
     let _noise = crate::quiet::noisy();
     let target = target(1);
     let url = format!("http://{}/simple", target.addresses().http.expect("served"));
@@ -80,7 +80,7 @@ fn a_prometheus_that_is_down_is_said_and_no_error() {
 }
 
 #[test]
-fn a_target_that_is_down_is_one_line_and_code_5() {
+fn an_unreachable_target_is_one_line_and_code_5() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
     let load = output(&["load", &format!("http://127.0.0.1:{port}/"), "--for", "1s"]);
     assert_eq!(load.status.code(), Some(5));
@@ -92,7 +92,7 @@ fn a_target_that_is_down_is_one_line_and_code_5() {
 }
 
 #[test]
-fn only_errors_is_code_5() {
+fn code_5_if_all_requests_fail() {
     let _noise = crate::quiet::noisy();
     let target = target(1);
     let url = format!("http://{}/nowhere", target.addresses().http.expect("served"));
@@ -102,7 +102,7 @@ fn only_errors_is_code_5() {
 }
 
 #[test]
-fn wrong_flags_are_code_2() {
+fn invalid_flags_are_code_2() {
     for args in [
         &["load", "ftp://localhost/"][..],
         &["load", "http://127.0.0.1:1/", "--insecure"],
@@ -125,7 +125,7 @@ fn wrong_flags_are_code_2() {
 }
 
 #[test]
-fn ctrl_c_gives_the_result_so_far() {
+fn ctrl_c_prints_the_result_so_far() {
     let _noise = crate::quiet::noisy();
     let target = target(1);
     let url = format!("http://{}/simple", target.addresses().http.expect("served"));
@@ -140,9 +140,9 @@ fn ctrl_c_gives_the_result_so_far() {
     assert!(report["requests"].as_u64() > Some(0) && report["seconds"].as_f64() < Some(30.0));
 }
 
-/// As with `rxlab load ... | head -0`: the reader has seen enough.
+/// As with `rxlab load ... | head -0`: the reader closes the pipe.
 #[test]
-fn a_closed_pipe_is_no_error_and_hides_none() {
+fn a_closed_pipe_does_not_change_the_exit_code() {
     let _noise = crate::quiet::noisy();
     let target = target(1);
     for (path, code) in [("simple", 0), ("nowhere", 5)] {

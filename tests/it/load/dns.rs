@@ -1,4 +1,4 @@
-//! A load on name servers: one that is not ours, and one that lies.
+//! A load on name servers: a third-party one, and one with faulty responses.
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
@@ -11,7 +11,7 @@ use crate::require;
 
 use super::{millis, run, spec, steady};
 
-/// dnsmasq on 127.0.0.1 with a name of its own, ended with the value.
+/// dnsmasq on 127.0.0.1 with one name, stopped when dropped.
 struct Dnsmasq {
     child: Child,
     log: BufReader<std::process::ChildStderr>,
@@ -19,7 +19,7 @@ struct Dnsmasq {
 }
 
 impl Dnsmasq {
-    /// `None` when this is skipped.
+    /// `None` if skipped.
     fn start() -> Option<Self> {
         if !require::dnsmasq() {
             return None;
@@ -38,7 +38,7 @@ impl Dnsmasq {
         let log = BufReader::new(child.stderr.take().expect("piped"));
         let mut dnsmasq = Self { child, log, port };
         dnsmasq.wait_for("started");
-        // Before its first answer it takes no signals.
+        // It ignores signals until its first response.
         let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
         socket.set_read_timeout(Some(millis(100))).expect("set");
         let query = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\x07example\0\0\x01\0\x01";
@@ -59,7 +59,7 @@ impl Dnsmasq {
         }
     }
 
-    /// Queries that it has answered by itself.
+    /// Queries that it has answered itself.
     fn answered(&mut self) -> u64 {
         kill_process(Pid::from_child(&self.child), Signal::USR1).expect("signalled");
         let line = self.wait_for("answered locally");
@@ -76,7 +76,7 @@ impl Drop for Dnsmasq {
 }
 
 #[test]
-fn a_name_server_that_is_not_ours_counts_the_same() {
+fn a_third_party_name_server_counts_the_same() {
     let Some(mut server) = Dnsmasq::start() else { return };
     for (pipeline, rate) in [(2, None), (1, steady(2000.0))] {
         let before = server.answered();
@@ -88,7 +88,7 @@ fn a_name_server_that_is_not_ours_counts_the_same() {
         // One more: the probe.
         assert_eq!(server.answered() - before, total.requests + 1);
     }
-    // A name that is there and one that is not, in turn: as many of each, to the last one of a flow.
+    // An existing and a missing name in turn: equally many of each, except for the last one of a flow.
     let mut spec = spec(&format!("dns://127.0.0.1:{}", server.port));
     spec.paths = vec!["/a.example".to_owned(), "/b.example?type=AAAA".to_owned()];
     (spec.connections, spec.rate) = (2, steady(1000.0));
@@ -99,7 +99,7 @@ fn a_name_server_that_is_not_ours_counts_the_same() {
 }
 
 #[test]
-fn each_way_to_fail_has_its_class() {
+fn each_failure_has_its_class() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let address = socket.local_addr().expect("bound");
     std::thread::spawn(move || {
@@ -109,12 +109,12 @@ fn each_way_to_fail_has_its_class() {
             answer[2] |= 0x80;
             match count % 8 {
                 0 | 1 => {}
-                // Cut off, or by its rcode.
+                // Truncated, or an error by its rcode.
                 2 => answer[2] |= 0x02,
                 3 => answer[3] |= 2,
                 4 => answer[3] |= 5,
                 5 => answer[3] |= 4,
-                // Not to this question.
+                // A response to another question.
                 6 => answer[13] ^= 1,
                 _ => answer[0] ^= 0x80,
             }

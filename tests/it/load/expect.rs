@@ -1,4 +1,4 @@
-//! What is expected of answers, and requests that are filled in anew each time.
+//! Expected responses, and requests with placeholders.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -10,7 +10,7 @@ use rxlab::load::{ErrorClass, Session};
 use super::{millis, run, spec, target};
 
 #[test]
-fn a_body_is_as_expected_or_an_error() {
+fn an_unexpected_body_is_an_error() {
     let target = target(1);
     let address = target.addresses().http.expect("served");
     let mut spec = spec(&format!("http://{address}/simple"));
@@ -22,7 +22,7 @@ fn a_body_is_as_expected_or_an_error() {
     let wrong = run(&spec, millis(100));
     assert_eq!(wrong.errors.keys().collect::<Vec<_>>(), [&ErrorClass::Body], "{wrong:?}");
     assert_eq!((wrong.requests, wrong.errors[&ErrorClass::Body]), (0, wrong.sent), "{wrong:?}");
-    // Longer than a read, and wrong only in its length.
+    // Longer than one read, and wrong only in its length.
     spec.url = format!("http://{address}/bytes?n=300000").parse().expect("a URL");
     spec.expect_body = Some(vec![b'x'; 300_000].into());
     let long = run(&spec, millis(100));
@@ -32,7 +32,7 @@ fn a_body_is_as_expected_or_an_error() {
 }
 
 #[test]
-fn a_status_is_as_expected_or_an_error() {
+fn an_unexpected_status_is_an_error() {
     let target = target(1);
     let address = target.addresses().http.expect("served");
     let mut spec = spec(&format!("http://{address}/nowhere"));
@@ -46,7 +46,7 @@ fn a_status_is_as_expected_or_an_error() {
 }
 
 #[test]
-fn requests_that_are_filled_in_are_counted_like_all_others() {
+fn requests_with_placeholders_are_counted_like_others() {
     let target = target(1);
     let address = target.addresses().http.expect("served");
     for (pipeline, rate) in [(1, None), (16, None), (1, super::steady(500.0))] {
@@ -65,7 +65,7 @@ fn requests_that_are_filled_in_are_counted_like_all_others() {
     );
 }
 
-/// A tracker of one connection at a time that refuses every third announce; gives the request lines.
+/// A tracker that serves one connection at a time and refuses every third announce; returns the request lines.
 fn tracker() -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let url = format!("http://{}", listener.local_addr().expect("bound"));
@@ -96,7 +96,7 @@ fn tracker() -> (String, Receiver<String>) {
 static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
 #[test]
-fn announces_are_all_different_and_refusals_are_errors() {
+fn announces_differ_and_refusals_are_errors() {
     let (url, asked) = tracker();
     let program = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"))
         .args([

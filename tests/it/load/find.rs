@@ -1,4 +1,4 @@
-//! The search for the highest rate, on servers whose limit is known.
+//! The search for the highest rate, on servers with a known limit.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::process::Running;
 
-/// A busy machine makes a search long: after this time it is asked for what it has.
+/// A search takes long on a busy machine: after this time it is interrupted and prints what it has.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// What a search found, and whether that is an answer: there is none where `patience` was over before, or where no
-/// rate held because others take this machine's CPUs. Either way no run at `most` a second or more kept its limits.
+/// Result of a search, and true if it is complete. It is not if `patience` ran out, or if no rate held because other
+/// processes use the CPUs of this machine. Either way no run at `most` per second or more kept its limits.
 pub(super) fn search(args: &[&str], patience: Duration, most: f64) -> (Value, bool) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
     command.args(["--json", "load", "--find-max"]).args(args).stdin(Stdio::null());
@@ -50,15 +50,15 @@ pub(super) fn search(args: &[&str], patience: Duration, most: f64) -> (Value, bo
     (found, code == 0)
 }
 
-/// A target, and the address of `path` there. A search looks at the server's CPU time, and that of the other tests is
-/// none of its: so it is a process of its own.
+/// A target, and the URL of `path` on it. It is a separate process because a search reads the server's CPU time,
+/// which must not include other tests.
 fn serve(path: &str) -> (Running, String) {
     let (server, addresses) = super::serve();
     (server, format!("http://{}{path}", addresses["http"].as_str().expect("served")))
 }
 
-/// 500 a second by its work, which is measured when the server starts: the machine may be faster or slower then than
-/// later, but not by half. What the server answered when more was due is what it could do.
+/// Work for 500 requests per second, calibrated when the server starts: the machine may be faster or slower then than
+/// later, but not by half. The rate of responses while more was due is the true limit.
 #[test]
 fn the_highest_rate_of_one_thread_that_computes() {
     let _noise = crate::quiet::noisy();
@@ -72,10 +72,10 @@ fn the_highest_rate_of_one_thread_that_computes() {
     assert!(!answered || number(&found["holds"]) <= 1.01 * fastest, "{fastest}: {found}");
 }
 
-/// Eight connections and 10 ms an answer are 800 a second at most, however fast the machine is. A busy one makes
-/// delays longer, never shorter; a run holds some answers of what was due before it.
+/// Eight connections at 10 ms per response allow at most 800 per second, however fast the machine is. A busy machine
+/// makes delays longer, never shorter; a run includes some responses to requests due before it.
 #[test]
-fn a_search_on_a_server_with_a_known_limit_ends_around_it() {
+fn a_search_finds_a_known_limit() {
     let _noise = crate::quiet::noisy();
     let (_server, url) = serve("/delay?us=10000");
     let (found, answered) =
@@ -86,8 +86,8 @@ fn a_search_on_a_server_with_a_known_limit_ends_around_it() {
         assert!((number("closed_loop") / 3.0..=850.0).contains(&holds), "{found}");
         assert!(number("fails") < 1200.0, "{found}");
     }
-    // Whose limit it was is said of a run above it: all connections were busy, or a busy machine kept this client from
-    // its CPU.
+    // The result names the limit above the highest rate: all connections were busy, or a busy machine kept this
+    // client from its CPU.
     let steps = found["steps"].as_array().expect("steps");
     let says = |step: &Value| step["elsewhere"].is_string() || step["client_limited"].is_string();
     let got_there = answered || steps.iter().any(|step| step["rate"].as_f64() > Some(1000.0));

@@ -1,4 +1,4 @@
-//! A server process that is stopped or killed while a load runs: what it never answered counts.
+//! A server process that is stopped or killed during a load: its unanswered requests count.
 
 use rustix::process::Signal;
 use rxlab::load::{Interval, Percentile, Report, Saturation, Session, Spec, render};
@@ -9,12 +9,13 @@ use super::{millis, rxlab, serve, spec, steady};
 use crate::process::{Running, wait_for};
 
 const RATE: f64 = 2000.0;
-/// How long the server stands still before the measurement ends.
+/// Length of the freeze at the end of the measurement.
 const FROZEN_MS: u64 = 600;
-/// Far longer than a run takes: no request is given up.
+/// Far longer than a run: no request times out.
 const TIMEOUT: u64 = 60_000;
 
-/// A load at [`RATE`] on `server`, which stops after some requests. What was measured up to then and in the freeze.
+/// A load at [`RATE`] on `server`, which stops after some requests. Returns the measurement up to the end of the
+/// freeze.
 fn frozen(server: &Running, url: &str) -> (Session, Spec, Interval) {
     let mut spec = spec(url);
     (spec.connections, spec.threads) = (8, 2);
@@ -31,7 +32,7 @@ fn frozen(server: &Running, url: &str) -> (Session, Spec, Interval) {
     (session, spec, measured)
 }
 
-/// Each request that was due is answered, an error, or without an answer at the end; and the percentiles know of all.
+/// Each due request is answered, an error, or unanswered at the end, and the percentiles include all of them.
 fn check(measured: &Interval, spec: &Spec) -> Report {
     let due = measured.offered.expect("open loop") * measured.seconds;
     assert!(measured.errors.is_empty(), "{measured:?}");
@@ -41,7 +42,7 @@ fn check(measured: &Interval, spec: &Spec) -> Report {
     assert!(measured.unanswered.len() as f64 > 0.8 * frozen, "{measured:?}");
     let report = Report::new(spec, measured);
     let latency = &report.latency_us;
-    // Those due when the server stopped have waited for all of the freeze.
+    // Requests due when the server stopped have waited for the whole freeze.
     assert!(latency.max > Some(800.0 * FROZEN_MS as f64), "{latency:?}");
     assert!(latency.at_least.contains(&Percentile::Max), "{latency:?}");
     assert_eq!(report.unanswered, measured.unanswered.len());
@@ -51,9 +52,9 @@ fn check(measured: &Interval, spec: &Spec) -> Report {
     report
 }
 
-/// A freeze at the end of a run once left its p99 at a millisecond, and no error.
+/// A freeze at the end of a run once gave a p99 of a millisecond, and no error.
 #[test]
-fn a_server_that_is_frozen_at_the_end_cannot_hide() {
+fn a_freeze_at_the_end_shows_in_the_percentiles() {
     let _noise = crate::quiet::noisy();
     let (server, addresses) = serve();
     let url = format!("http://{}/simple", addresses["http"].as_str().expect("served"));
@@ -63,14 +64,14 @@ fn a_server_that_is_frozen_at_the_end_cannot_hide() {
     assert_eq!(report.unanswered, 8 + measured.not_sent.waiting + measured.not_sent.late);
     assert!(measured.not_sent.waiting > measured.not_sent.late, "{measured:?}");
 
-    // It is not this client that sent too little.
+    // The client is not the reason for unsent requests.
     let saturation = Saturation::of(&measured);
     let reason = saturation.reason.unwrap_or_default();
     assert!(!reason.contains("not sent in time"), "{reason}");
     let elsewhere = saturation.elsewhere.unwrap_or_default();
     assert!(elsewhere.starts_with("no connection was free for "), "{elsewhere}");
 
-    // A bound is what it says: the answers that come after all took at least as long.
+    // Bounds hold: the responses that arrive after all took at least as long.
     let bounds = measured.latencies();
     server.signal(Signal::CONT);
     let mut total = measured.clone();
@@ -83,20 +84,20 @@ fn a_server_that_is_frozen_at_the_end_cannot_hide() {
 }
 
 #[test]
-fn datagrams_without_an_answer_count_with_their_age() {
+fn unanswered_datagrams_count_with_their_age() {
     let _noise = crate::quiet::noisy();
     let (server, addresses) = serve();
     let url = format!("udp://{}", addresses["udp_echo"].as_str().expect("served"));
     let (_session, spec, measured) = frozen(&server, &url);
     check(&measured, &spec);
-    // Nothing waits for answers: all that was due was sent.
+    // Datagrams do not wait for responses: everything due was sent.
     assert_eq!(
         (measured.unanswered.len(), measured.not_sent.waiting),
         (measured.in_flight + measured.not_sent.late, 0)
     );
 }
 
-/// A slot of a trial in which nothing is answered has percentiles, and says what they are.
+/// A slot of a trial without any response has percentiles, marked as lower bounds.
 #[test]
 fn a_slot_in_a_freeze_has_lower_bounds() {
     let _noise = crate::quiet::noisy();
@@ -112,7 +113,7 @@ fn a_slot_in_a_freeze_has_lower_bounds() {
     assert!(trouble.p99_us > Some(least) && trouble.error_rate == 0.0, "{trouble:?}");
 }
 
-/// The program as a whole: the object that it prints, its seconds and its log.
+/// The program as a whole: its JSON object, its series and its log.
 #[test]
 fn the_result_of_a_frozen_run_has_lower_bounds() {
     let _noise = crate::quiet::noisy();
@@ -147,7 +148,7 @@ fn the_result_of_a_frozen_run_has_lower_bounds() {
 }
 
 #[test]
-fn a_target_that_died_is_code_5_and_a_result() {
+fn a_killed_target_is_code_5_with_a_result() {
     let _noise = crate::quiet::noisy();
     for (key, scheme, path) in [("http", "http", "/simple"), ("udp_echo", "udp", "")] {
         let (server, addresses) = serve();
@@ -166,7 +167,7 @@ fn a_target_that_died_is_code_5_and_a_result() {
     }
 }
 
-/// How often the threads of a process have gone to sleep: a server does after each request.
+/// Number of times the threads of a process have gone to sleep: a server does so after each request.
 fn switches(server: &Running) -> u64 {
     let tasks = format!("/proc/{}/task", server.pid().as_raw_nonzero());
     let tasks = std::fs::read_dir(tasks).expect("it runs").flatten();

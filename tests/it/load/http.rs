@@ -8,9 +8,9 @@ use rxlab::target::Target;
 
 use super::{millis, run, spec, target};
 
-/// A search opens connections anew for every run.
+/// A search opens new connections for every run.
 #[test]
-fn connections_that_are_reset_at_the_end_keep_no_port() {
+fn reset_connections_free_their_ports() {
     let target = target(1);
     let address = target.addresses().http.expect("served");
     let spec = Spec { connections: 20, ..spec(&format!("http://{address}/simple")) };
@@ -34,7 +34,7 @@ fn connections_that_are_reset_at_the_end_keep_no_port() {
 }
 
 #[test]
-fn every_request_is_counted_once_on_both_sides() {
+fn each_request_is_counted_once_by_client_and_target() {
     for (connections, pipeline, threads) in [(1, 1, 1), (7, 16, 2), (20, 100, 1)] {
         let target = target(2);
         let address = target.addresses().http.expect("served");
@@ -47,7 +47,7 @@ fn every_request_is_counted_once_on_both_sides() {
         assert_eq!((total.in_flight, total.sent), (0, total.requests), "{case}");
         assert_eq!(total.latency.len(), total.requests, "{case}");
         assert_eq!((&total.statuses, total.unreachable), (&[(200, total.requests)].into(), false), "{case}");
-        // Each answer is the same, with its head.
+        // All responses are identical, heads included.
         assert!(total.bytes > 0 && total.bytes.is_multiple_of(total.requests), "{case}: {}", total.bytes);
         assert_eq!(target.stop().requests, total.requests, "{case}");
         assert_eq!(total.client_cpu.len(), threads);
@@ -55,13 +55,13 @@ fn every_request_is_counted_once_on_both_sides() {
 }
 
 #[test]
-fn compute_takes_the_time_it_is_asked_to() {
+fn compute_takes_the_requested_time() {
     let target = target(1);
     let address = target.addresses().http.expect("served");
     let mut spec = spec(&format!("http://{address}/compute?us=4000"));
     spec.connections = 1;
     let total = run(&spec, millis(400));
-    // Calibrated on the fastest of many tries: half of it is a wide margin.
+    // Calibrated on the fastest of many attempts: half of it is a wide margin.
     assert!(total.latency.min() > 2_000_000, "{} ns", total.latency.min());
     assert!(target.cpu_seconds() > total.requests as f64 * 0.002 - 0.02);
     spec.url = format!("http://{address}/compute?us=lots").parse().expect("a URL");
@@ -71,11 +71,11 @@ fn compute_takes_the_time_it_is_asked_to() {
 }
 
 #[test]
-fn a_target_that_is_down_is_said_at_once() {
+fn an_unreachable_target_is_reported_at_once() {
     let unused = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound");
     for scheme in ["http", "udp", "udp-sink"] {
         let start = Instant::now();
-        let error = Session::start(&spec(&format!("{scheme}://{unused}/"))).expect_err("nobody there");
+        let error = Session::start(&spec(&format!("{scheme}://{unused}/"))).expect_err("no server");
         assert!(matches!(error, LoadError::Down { .. }), "{error}");
         assert!(error.to_string().contains("refused"), "{error}");
         assert!(start.elapsed() < millis(2000), "{scheme} took {:?}", start.elapsed());
@@ -83,9 +83,9 @@ fn a_target_that_is_down_is_said_at_once() {
 }
 
 #[test]
-fn a_target_that_goes_away_and_comes_back_is_used_again() {
+fn connections_to_a_restarted_target_are_reopened() {
     let _noise = crate::quiet::noisy();
-    // An address of its own, so that no other test takes the port in between.
+    // A separate address, so that no other test takes the port in between.
     let start = |address| {
         let spec = rxlab::target::Spec { http: Some(address), ..Default::default() };
         Target::start(&spec).expect("the target starts")
@@ -110,7 +110,7 @@ fn a_target_that_goes_away_and_comes_back_is_used_again() {
 }
 
 #[test]
-fn no_such_cpu_and_no_such_namespace_are_errors() {
+fn missing_cpus_and_namespaces_are_errors() {
     let target = target(1);
     let mut spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
     spec.cpus = "1000".parse().expect("a list");
@@ -121,7 +121,7 @@ fn no_such_cpu_and_no_such_namespace_are_errors() {
 }
 
 #[test]
-fn pinned_threads_say_where() {
+fn pinned_threads_report_their_cpus() {
     let target = target(1);
     let mut spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
     spec.cpus = "0".parse().expect("a list");

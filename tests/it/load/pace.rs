@@ -1,4 +1,4 @@
-//! The open loop: rates, arrivals, pacing, and a server that stands still.
+//! The open loop: rates, arrivals, pacing, and a stalled server.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use rxlab::target::Target;
 
 use super::{millis, run, spec, steady, target};
 
-/// A target, and a load on it of 8 connections and 2 threads.
+/// A target, and a load on it with 8 connections and 2 threads.
 fn simple() -> (Target, Spec) {
     let target = target(1);
     let mut spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
@@ -30,16 +30,16 @@ fn the_open_loop_keeps_its_rate() {
         let mut session = Session::start(&spec).expect("started");
         std::thread::sleep(millis(1000));
         let interval = session.mark();
-        // However long that second was; the threads' seconds differ a little.
+        // The actual length of that second counts; it differs a little between threads.
         let (due, offered, sent) = (rate * interval.seconds, offered(&interval), interval.sent as f64);
         assert!((offered - due).abs() <= 1.0 + due / 20.0, "{offered} offered of {due} at {rate}/s");
         assert!(sent <= offered + 1.0 && sent >= 0.75 * due, "{sent} sent of {offered} at {rate}/s");
     }
 }
 
-/// What is due follows from the clock alone, whatever the rate, the number of threads and the pacing.
+/// The number due follows from the clock alone, at any rate, number of threads and pacing.
 #[test]
-fn what_is_due_is_sent_and_nothing_else() {
+fn all_due_requests_are_sent_and_no_others() {
     let (_target, mut spec) = simple();
     for (rate, pacing, poisson) in [
         ("2000.5", Pacing::Timer, false),
@@ -55,7 +55,7 @@ fn what_is_due_is_sent_and_nothing_else() {
         std::thread::sleep(millis(1000));
         let running = session.mark();
         let (sent, due) = (running.sent as f64, offered(&running));
-        // Due and not sent: what a stalled CPU holds up. More than was due is never sent.
+        // A stalled CPU may delay due requests. More than the number due are never sent.
         assert!(sent <= due + 0.5 && sent > 0.7 * due, "{rate}, {pacing}: {sent} of {due}");
         let total = running.then(&session.stop());
         assert_eq!((total.requests, total.errors.len()), (total.sent, 0), "{rate}, {pacing}");
@@ -64,7 +64,7 @@ fn what_is_due_is_sent_and_nothing_else() {
 }
 
 #[test]
-fn a_ramp_offers_the_area_under_its_line() {
+fn a_ramp_offers_the_area_under_its_curve() {
     let (_target, mut spec) = simple();
     spec.rate = "0..2000/1s,2000..0/1s".parse().ok();
     let mut session = Session::start(&spec).expect("started");
@@ -79,9 +79,9 @@ fn a_ramp_offers_the_area_under_its_line() {
     assert_eq!(session.mark().sent, 0, "the ramp is at its end");
 }
 
-/// The price of precision is CPU time, the price of coarseness is lateness; both are told.
+/// Precision costs CPU time, coarseness costs punctuality; the result shows both.
 #[test]
-fn each_pacing_has_its_price() {
+fn each_pacing_has_its_cost() {
     let (_target, mut spec) = simple();
     (spec.rate, spec.threads) = (steady(5000.0), 1);
     let mut price = |pacing| {
@@ -97,8 +97,8 @@ fn each_pacing_has_its_price() {
     assert!(precise_late < coarse_late, "{precise_late} ns against {coarse_late} ns");
 }
 
-/// A server that stands still for half a second, 700 ms after the first request (the load may have to wait for its
-/// turn), and the moments of its answers.
+/// A server that stalls for half a second, 700 ms after the first request (the load may have to wait for its turn),
+/// and the times of its responses.
 struct Frozen {
     address: SocketAddr,
     answers: Arc<Mutex<Vec<Instant>>>,
@@ -134,9 +134,9 @@ impl Frozen {
         }
     }
 
-    /// The p99 in milliseconds as the server knows it: its answers in their order, against the moments at which a
-    /// constant rate has the requests due. The fastest answer says when the first one was: this is below by
-    /// that answer's time. What else holds up this machine is in it, like the freeze.
+    /// The p99 in milliseconds as seen by the server: its responses in order, against the times at which a constant
+    /// rate makes the requests due. The fastest response determines the time of the first request, so this is too low
+    /// by the time of that response. Other delays on this machine are included, like the freeze.
     fn p99(&self, rate: f64) -> f64 {
         let mut answers = self.answers.lock().expect("counted").clone();
         answers.sort();
@@ -148,22 +148,21 @@ impl Frozen {
     }
 }
 
-/// Peers report a p99 of a millisecond here: they stop sending while the server is frozen, and never
-/// count the requests that they kept back.
+/// Other load generators report a p99 of a millisecond here: they stop sending during the freeze and never count the
+/// requests that they held back.
 #[test]
-fn a_frozen_server_cannot_hide() {
+fn a_freeze_shows_in_the_percentiles() {
     let server = Frozen::serve();
     let mut spec = spec(&format!("http://{}/", server.address));
     let rate = 2000.0;
     (spec.connections, spec.rate) = (4, steady(rate));
     let total = run(&spec, millis(2500));
-    // Of the requests that came due in those 500 ms, the first waited longest: as many as 1 % of all
-    // waited longer than the p99.
+    // Of the requests due in those 500 ms, the first waited longest. 1 % of all requests waited longer than the p99.
     let least = 500.0 - 1000.0 * 0.01 * total.sent as f64 / rate;
     let truth = server.p99(rate);
-    assert!(truth > 0.95 * least, "the server stood still: {truth} ms of {least} ms");
+    assert!(truth > 0.95 * least, "the server stalled: {truth} ms of {least} ms");
     let p99 = total.latency.value_at_quantile(0.99) as f64 / 1e6;
     assert!((p99 - truth).abs() < 0.1 * truth, "p99 is {p99} ms, the truth {truth} ms");
-    // What was held up was sent afterwards, not dropped.
+    // Delayed requests were sent afterwards, not dropped.
     assert_eq!(total.sent, total.requests);
 }

@@ -1,4 +1,4 @@
-//! What is asked for and over which connections: numbers, methods, lists, unix sockets, sources.
+//! Requests and their connections: numbers, methods, lists, unix sockets, sources.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -30,7 +30,7 @@ fn local() -> (Target, Spec) {
     simple([127, 0, 0, 1].into())
 }
 
-/// Runs a load with a number of requests to its end.
+/// Runs a load with a fixed number of requests to its end.
 fn finish(spec: &Spec) -> Interval {
     let _noise = crate::quiet::noisy();
     let mut session = Session::start(spec).expect("the load starts");
@@ -42,8 +42,8 @@ fn finish(spec: &Spec) -> Interval {
     session.stop()
 }
 
-/// A server that answers every request and gives away what it was sent, one connection after the
-/// other; each text is a whole request with `body` bytes of body.
+/// A server that answers every request and passes on what it received, one connection after the other; each text is a
+/// whole request with `body` bytes of body.
 fn recorder(body: usize) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let url = format!("http://{}", listener.local_addr().expect("bound"));
@@ -70,7 +70,7 @@ fn recorder(body: usize) -> (String, Receiver<String>) {
 }
 
 #[test]
-fn a_number_of_requests_is_that_number() {
+fn requests_sends_exactly_that_number() {
     for (rate, no_keepalive, pipeline) in
         [(None, false, 16), (steady(20_000.0), false, 1), (None, true, 1), (steady(2000.0), true, 1)]
     {
@@ -86,14 +86,14 @@ fn a_number_of_requests_is_that_number() {
             assert!((offered * total.seconds - 1003.0).abs() < 0.01, "{case}");
         }
         let connections = target.counters().connections;
-        // Those that were opened at the start and those of the last requests.
+        // Connections opened at the start, and those of the last requests.
         let expected = if no_keepalive { 1003..=1003 + 7 } else { 7..=7 };
         assert!(expected.contains(&connections), "{connections} connections, {case}");
     }
 }
 
 #[test]
-fn a_request_says_what_was_asked_for() {
+fn requests_have_the_given_method_headers_and_body() {
     let (url, requests) = recorder(5);
     let mut spec = spec(&format!("{url}/a?b=c"));
     (spec.connections, spec.pipeline, spec.requests) = (1, 4, Some(9));
@@ -109,7 +109,7 @@ fn a_request_says_what_was_asked_for() {
 }
 
 #[test]
-fn a_list_is_asked_for_in_turn() {
+fn urls_of_a_list_are_requested_in_turn() {
     let (url, requests) = recorder(0);
     let mut spec = spec(&format!("{url}/"));
     (spec.connections, spec.pipeline, spec.requests) = (1, 3, Some(8));
@@ -121,9 +121,9 @@ fn a_list_is_asked_for_in_turn() {
     assert_eq!(asked, turn);
 }
 
-/// The answer to HEAD has a length and no body.
+/// The response to HEAD has a length and no body.
 #[test]
-fn head_is_understood() {
+fn head_is_supported() {
     let (target, mut spec) = local();
     (spec.method, spec.requests, spec.pipeline) = ("HEAD".to_owned(), Some(500), 4);
     let total = finish(&spec);
@@ -138,7 +138,7 @@ fn ipv6() {
     assert_eq!(finish(&spec).requests, 200);
 }
 
-/// Answers every request on every connection, and takes `rest` after each that it accepts.
+/// Answers every request on every connection, and pauses for `rest` after accepting each.
 fn serve(listener: UnixListener, rest: Duration) {
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
@@ -167,13 +167,13 @@ fn a_unix_socket() {
     let total = run(&spec, millis(100));
     assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
     spec.unix = Some(folder.path().join("nobody"));
-    let error = Session::start(&spec).expect_err("nobody there").to_string();
+    let error = Session::start(&spec).expect_err("no server").to_string();
     assert!(error.contains("nobody"), "{error}");
 }
 
-/// A full queue is told by EAGAIN at once, and that was counted as a server that is down.
+/// A full queue gives EAGAIN at once, which was once counted as an unreachable server.
 #[test]
-fn a_unix_socket_with_a_full_queue_is_tried_again() {
+fn a_unix_socket_with_a_full_queue_is_retried() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("socket");
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
@@ -211,7 +211,7 @@ fn connections_and_flows_come_from_the_given_addresses() {
     let mut buffer = [0; 64];
     let mut seen = BTreeSet::new();
     while let Ok((length, from)) = receiver.recv_from(&mut buffer) {
-        // Less than a payload: somebody asked whether this is a sink.
+        // Shorter than a payload: a query that checks for a sink.
         if length == 64 {
             seen.insert(from.ip());
         }
@@ -219,9 +219,9 @@ fn connections_and_flows_come_from_the_given_addresses() {
     assert_eq!(seen, sources.into_iter().collect());
 }
 
-/// A port that is chosen when the socket is bound is nobody else's: the second load would find none.
+/// A port chosen at bind time is exclusive: the second load would find none.
 #[test]
-fn connections_to_different_places_share_their_ports() {
+fn connections_to_different_destinations_share_source_ports() {
     if !require::netns() {
         return;
     }
@@ -252,10 +252,10 @@ fn connections_to_different_places_share_their_ports() {
     assert!(session.stop().errors.is_empty());
 }
 
-/// Ten thousand connections, twenty at a time: the program never holds more files than those twenty
-/// and what it began with.
+/// Ten thousand connections, twenty at a time: the program never holds more files than those twenty and the ones it
+/// started with.
 #[test]
-fn connections_leave_no_files_behind() {
+fn closed_connections_leave_no_open_files() {
     let target = target(1);
     let url = format!("http://{}/simple", target.addresses().http.expect("served"));
     let _noise = crate::quiet::noisy();

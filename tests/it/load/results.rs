@@ -1,4 +1,4 @@
-//! What is left of a load: JSON by its schema, the series, the HDR log, and results added up.
+//! Output files of a load: JSON by its schema, the series, the HDR log, and merged results.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ fn rxlab(args: &[&str]) -> (Option<i32>, String, String) {
     (out.status.code(), text(out.stdout), text(out.stderr))
 }
 
-/// What the published schema has against a value.
+/// First violation of the published schema by a value.
 fn complaint(value: &Value) -> Option<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema/load.json");
     let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
@@ -27,7 +27,7 @@ fn sum(list: &Value, key: &str) -> u64 {
 }
 
 #[test]
-fn results_are_kept_read_and_added_up() {
+fn results_are_written_read_and_merged() {
     let target = target(1);
     let url = format!("http://{}/simple", target.addresses().http.expect("served"));
     let folder = tempfile::tempdir().expect("a folder");
@@ -47,7 +47,7 @@ fn results_are_kept_read_and_added_up() {
     broken["requests"] = "many".into();
     assert!(complaint(&broken).is_some(), "the check itself is broken");
 
-    // The parts are the whole.
+    // Parts add up to the whole.
     for report in [&open, &closed] {
         assert_eq!(sum(&report["series"], "requests"), report["requests"].as_u64().expect("a number"));
         assert_eq!(sum(&report["series"], "sent"), report["sent"].as_u64().expect("a number"));
@@ -59,7 +59,7 @@ fn results_are_kept_read_and_added_up() {
         .filter(|entry| matches!(entry.as_ref().expect("a log"), LogEntry::Interval(_)));
     assert_eq!(intervals.count(), 2);
 
-    // Added up, exactly.
+    // Merged exactly.
     for (name, report) in [("a", &open), ("b", &closed)] {
         std::fs::write(file(name), report.to_string()).expect("written");
     }
@@ -76,7 +76,7 @@ fn results_are_kept_read_and_added_up() {
     assert!(code == Some(0) && text.contains("8 connections, 2 threads"), "{text}");
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
 
-    // Random arrivals are this machine's own, or those that were asked for: no two results may have the same.
+    // Random arrivals differ by machine or follow the given seed: no two merged results may have the same.
     let random = |more: &[&str]| load(&[&["--for", "50ms", "--rate", "200", "--poisson"], more].concat());
     let own = [random(&[]), random(&[])];
     assert_eq!(own[0]["spec"]["seed"], own[1]["spec"]["seed"]);
@@ -89,7 +89,7 @@ fn results_are_kept_read_and_added_up() {
     assert!(code == Some(2) && complaints.contains("--seed"), "{complaints}");
     assert_eq!(rxlab(&["merge", &file("d"), &file("f")]).0, Some(0));
 
-    // What is none is named.
+    // A file that is not a result is named.
     std::fs::write(file("c"), "{}").expect("written");
     for bad in [file("c"), file("nowhere")] {
         let (code, out, complaints) = rxlab(&["merge", &file("a"), &bad]);
@@ -98,7 +98,7 @@ fn results_are_kept_read_and_added_up() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_code_2() {
+fn invalid_combinations_of_options_are_code_2() {
     let folder = tempfile::tempdir().expect("a folder");
     let list = folder.path().join("list");
     std::fs::write(&list, "/good\nhttp://elsewhere/\n").expect("written");

@@ -1,4 +1,4 @@
-//! Servers that lie, cut off, reset and babble: every failure has its class, and nothing hangs.
+//! Servers with wrong, truncated, reset and unsolicited responses: every failure has its class, and nothing hangs.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use rxlab::load::{ErrorClass, Interval};
 
 use super::{millis, run, run_held, spec, steady};
 
-/// Serves every connection with `behave`, on a thread of its own.
+/// Serves every connection with `behave`, each on a separate thread.
 fn rogue(behave: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("bound");
@@ -21,7 +21,7 @@ fn rogue(behave: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
     address
 }
 
-/// Waits for a request, then says `text` and hangs up.
+/// Waits for a request, then sends `text` and closes the connection.
 fn says(text: &'static str) -> SocketAddr {
     rogue(move |mut stream| {
         let _ = stream.read(&mut [0; 4096]);
@@ -29,8 +29,8 @@ fn says(text: &'static str) -> SocketAddr {
     })
 }
 
-/// Answers request `n` of a connection (from 0) with `answer(n)`, and hangs up when that is empty; what
-/// comes later is read, so that its end is no reset.
+/// Answers request `n` of a connection (from 0) with `answer(n)`, and closes the connection if that is empty. Later
+/// data is read, so that the close does not become a reset.
 fn answers(answer: impl Fn(u64) -> Vec<u8> + Clone + Send + 'static) -> SocketAddr {
     rogue(move |mut stream| {
         let (mut input, mut buffer, mut n) = (Vec::new(), [0; 4096], 0);
@@ -61,7 +61,7 @@ fn attack(address: SocketAddr, rate: Option<f64>) -> Interval {
     let start = Instant::now();
     let total = run_held(&spec, millis(300));
     assert!(start.elapsed() < Duration::from_secs(5), "took {:?}", start.elapsed());
-    // These happened to no request that was sent.
+    // These errors concern requests that were never sent.
     let others = [ErrorClass::Connect, ErrorClass::Unsent, ErrorClass::Unexpected];
     let others: u64 = others.iter().filter_map(|class| total.errors.get(class)).sum();
     let ended = total.requests + total.error_count() - others;
@@ -69,7 +69,7 @@ fn attack(address: SocketAddr, rate: Option<f64>) -> Interval {
     total
 }
 
-/// Both loops see `class`, and no good answer.
+/// Both loops see `class`, and no successful response.
 fn expect(address: SocketAddr, class: ErrorClass) {
     for rate in [None, Some(300.0)] {
         let total = attack(address, rate);
@@ -79,7 +79,7 @@ fn expect(address: SocketAddr, class: ErrorClass) {
 }
 
 #[test]
-fn cut_off_answers() {
+fn truncated_responses() {
     expect(says("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort"), ErrorClass::Truncated);
     expect(says("HTTP/1.1 200 OK\r\nContent-"), ErrorClass::Truncated);
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab";
@@ -87,14 +87,14 @@ fn cut_off_answers() {
 }
 
 #[test]
-fn garbage() {
+fn garbage_responses() {
     expect(says("SSH-2.0-OpenSSH_9.2\r\n"), ErrorClass::Garbage);
     expect(says("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"), ErrorClass::Garbage);
     expect(says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), ErrorClass::Garbage);
 }
 
 #[test]
-fn hanging_up_and_resetting() {
+fn closed_and_reset_connections() {
     expect(says(""), ErrorClass::Closed);
     let reset = rogue(|mut stream| {
         let _ = stream.read(&mut [0; 1]);
@@ -107,7 +107,7 @@ fn hanging_up_and_resetting() {
 #[test]
 fn silence_is_a_timeout() {
     expect(rogue(|_stream| std::thread::sleep(millis(3000))), ErrorClass::Timeout);
-    // An answer that never ends is no answer.
+    // A response that never ends is not a response.
     let endless = rogue(|mut stream| {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n";
         let _ = stream.write_all(head);
@@ -118,9 +118,9 @@ fn silence_is_a_timeout() {
     expect(endless, ErrorClass::Timeout);
 }
 
-/// It was once taken for an answer that ends with its connection.
+/// Such a response was once assumed to end with its connection.
 #[test]
-fn an_answer_to_head_without_a_length_keeps_the_connection() {
+fn a_head_response_without_a_length_keeps_the_connection() {
     for pipeline in [1, 8] {
         let address = answers(|_| b"HTTP/1.1 200 OK\r\n\r\n".to_vec());
         let mut spec = spec(&format!("http://{address}/"));
@@ -132,7 +132,7 @@ fn an_answer_to_head_without_a_length_keeps_the_connection() {
 }
 
 #[test]
-fn error_statuses_are_no_success() {
+fn error_statuses_are_errors() {
     for (status, class) in [("503 Busy", ErrorClass::Status5xx), ("302 Elsewhere", ErrorClass::Status3xx)] {
         let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
         expect(answers(move |_| answer.clone().into_bytes()), class);
@@ -140,7 +140,7 @@ fn error_statuses_are_no_success() {
 }
 
 #[test]
-fn answers_to_no_request() {
+fn unsolicited_responses() {
     let generous = rogue(|mut stream| {
         let _ = stream.read(&mut [0; 4096]);
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
@@ -152,14 +152,14 @@ fn answers_to_no_request() {
 }
 
 #[test]
-fn one_answer_a_connection_is_served_well() {
+fn one_response_per_connection_causes_no_errors() {
     let total = attack(says("HTTP/1.0 200 OK\r\n\r\nbody until the end"), Some(100.0));
     assert!(total.requests > 10, "{total:?}");
 }
 
 #[test]
-fn more_than_the_connections_can_carry_is_unsent() {
-    // 100 ms for an answer, four connections, depth 2: 80 a second at most.
+fn requests_beyond_the_capacity_of_the_connections_are_unsent() {
+    // 100 ms per response, four connections, depth 2: at most 80 per second.
     let slow = rogue(|mut stream| {
         while let Ok(1..) = stream.read(&mut [0; 4096]) {
             std::thread::sleep(millis(60));
@@ -177,9 +177,10 @@ fn more_than_the_connections_can_carry_is_unsent() {
     assert!(elsewhere.starts_with("no connection was free for 9"), "{elsewhere}");
 }
 
-/// As many in a turn as one may send, and turns only as often as it sweeps: most of them were once not counted.
+/// An iteration handled only as many requests as one send allows, and ran only as often as the sweep for timeouts:
+/// most of them were once not counted.
 #[test]
-fn all_that_finds_no_connection_is_unsent_however_much_it_is() {
+fn any_number_of_requests_without_a_connection_is_unsent() {
     let silent = rogue(|mut stream| while let Ok(1..) = stream.read(&mut [0; 4096]) {});
     let mut spec = spec(&format!("http://{silent}/"));
     (spec.connections, spec.rate, spec.timeout) = (1, steady(100_000.0), millis(500));
@@ -188,9 +189,9 @@ fn all_that_finds_no_connection_is_unsent_however_much_it_is() {
     assert!(unsent > 40_000, "{unsent} of 70,000 that were due half a second before the end");
 }
 
-/// Two lies: more than there is, and less.
+/// Two wrong lengths: more than the body, and less.
 #[test]
-fn a_length_that_lies() {
+fn wrong_content_lengths() {
     let more = rogue(|mut stream| {
         let _ = stream.read(&mut [0; 4096]);
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
@@ -199,17 +200,17 @@ fn a_length_that_lies() {
     expect(more, ErrorClass::Timeout);
     let total = attack(answers(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello".to_vec()), None);
     let garbage = total.errors[&ErrorClass::Garbage];
-    // The first answer of each connection is a good one, as far as anybody can tell.
+    // The first response of each connection looks successful.
     assert!(garbage > 0 && total.requests <= garbage + 4, "{total:?}");
 }
 
-/// Every byte in a packet of its own, and all of it counts.
+/// Every byte in a separate packet, and all of them count.
 #[test]
-fn answers_byte_by_byte() {
+fn responses_byte_by_byte() {
     let drip = rogue(|mut stream| {
         stream.set_nodelay(true).expect("a socket option");
         while let Ok(length @ 1..) = stream.read(&mut [0; 4096]) {
-            // Nothing but whole requests, each of more than 16 bytes, one at a time.
+            // Only whole requests, each of more than 16 bytes, one at a time.
             assert!(length > 16);
             for byte in b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" {
                 if stream.write_all(&[*byte]).is_err() {
@@ -226,7 +227,7 @@ fn answers_byte_by_byte() {
 }
 
 #[test]
-fn a_head_without_end() {
+fn an_endless_head() {
     let drip = rogue(|mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nX: ");
         while stream.write_all(b"y").is_ok() {
@@ -242,9 +243,9 @@ fn a_head_without_end() {
     expect(flood, ErrorClass::Garbage);
 }
 
-/// Whatever form the answers take, and however it changes, each request ends once.
+/// In whatever form the responses come, and however it changes, each request ends once.
 #[test]
-fn answers_that_change_all_the_time() {
+fn responses_in_changing_forms() {
     let changing = answers(|n| {
         let body = "x".repeat((n % 50) as usize);
         match n % 5 {
@@ -270,10 +271,10 @@ fn answers_that_change_all_the_time() {
     }
 }
 
-/// Three answers a connection: announced, it costs nobody an error; unannounced, the request that
-/// met the end is counted.
+/// Three responses per connection. If the end is announced there are no errors; if not, the request that met the end
+/// is counted.
 #[test]
-fn connections_that_end_after_three() {
+fn connections_that_end_after_three_responses() {
     let run_on = |address: SocketAddr, pipeline| {
         let mut spec = spec(&format!("http://{address}/"));
         (spec.connections, spec.pipeline) = (4, pipeline);
@@ -288,9 +289,9 @@ fn connections_that_end_after_three() {
     let polite = run_on(announced, 1);
     assert!(polite.requests > 12, "{polite:?}");
     assert_eq!((polite.errors.len(), polite.sent), (0, polite.requests + polite.in_flight), "{polite:?}");
-    // Each three answers ended one of them.
+    // Every three responses ended one of them.
     assert!(polite.opened >= (polite.requests / 3).saturating_sub(8), "{polite:?}");
-    // What was pipelined behind the end had no answer, and no error.
+    // Requests pipelined behind the end got no response, and are not part of the error share.
     let deep = run_on(announced, 4);
     assert_eq!(deep.errors.keys().collect::<Vec<_>>(), [&ErrorClass::Discarded], "{deep:?}");
     assert_eq!((deep.error_share(), deep.sent), (0.0, deep.requests + deep.error_count() + deep.in_flight));

@@ -1,4 +1,4 @@
-//! What arrives of a one-way load, at sinks that are slow, or say nothing.
+//! Arrivals of a one-way load, at slow or silent sinks.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::find::search;
 use super::{millis, spec, steady};
 
-/// Answers queries with the number that `count` makes of the datagrams so far; queries do not wait for them, as
-/// with a sink of several sockets.
+/// Answers queries with the result of `count` for the datagrams so far. Queries overtake datagrams, as with a sink of
+/// several sockets.
 fn sink(mut count: impl FnMut(u64) -> u64 + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let address = socket.local_addr().expect("bound");
@@ -37,9 +37,9 @@ fn rxlab(args: &[&str]) -> (Option<i32>, Value, String) {
     (out.status.code(), json, String::from_utf8_lossy(&out.stderr).into_owned())
 }
 
-/// 50 ms pass until the sink counts a datagram: what it has not counted at the end is not lost.
+/// The sink counts a datagram 50 ms after its arrival: uncounted datagrams at the end are not lost.
 #[test]
-fn what_lies_in_the_queue_of_a_sink_is_not_lost() {
+fn datagrams_in_the_queue_of_a_sink_are_not_lost() {
     let mut counted = std::collections::VecDeque::new();
     let slow = sink(move |arrived| {
         let now = Instant::now();
@@ -60,7 +60,7 @@ fn what_lies_in_the_queue_of_a_sink_is_not_lost() {
     let (code, json, complaints) = rxlab(&args);
     assert_eq!((code, &*complaints), (Some(0), ""));
     let number = |name: &str| json[name].as_u64().expect("a number");
-    // A warm-up has left 50 ms of datagrams in the queue, or more, which arrive within the measurement.
+    // A warm-up has left at least 50 ms of datagrams in the queue, which arrive within the measurement.
     let (sent, received) = (number("requests"), number("received"));
     assert!(sent >= 250 && (sent..=sent + 300).contains(&received), "{received} of {sent}");
     let mut spec = spec(&url);
@@ -74,14 +74,14 @@ fn what_lies_in_the_queue_of_a_sink_is_not_lost() {
     assert!(total.requests >= 150, "{total:?}");
 }
 
-/// A sink that counts 2,000 a second and drops the rest: the highest rate is its own, not the sender's.
+/// A sink that counts 2,000 per second and drops the rest: the highest rate is the sink's, not the sender's.
 #[test]
-fn the_highest_rate_of_a_sink_is_what_arrives() {
+fn the_highest_rate_of_a_sink_is_its_rate_of_arrivals() {
     let (begun, mut counted, mut before) = (Instant::now(), 0.0, 0);
     let mut until = begun;
     let capped = sink(move |arrived| {
         let now = Instant::now();
-        // Room for ten datagrams that come too early.
+        // Room for ten early datagrams.
         until = until.max(now - millis(5));
         for _ in before..arrived {
             if until <= now {
@@ -94,7 +94,7 @@ fn the_highest_rate_of_a_sink_is_what_arrives() {
     });
     let _noise = crate::quiet::noisy();
     let url = format!("udp-sink://{capped}");
-    // What was run until then is enough.
+    // The runs until then are enough.
     let args = [&url, "-c", "2", "--slo", "errors<5%", "--for", "200ms"];
     let (found, _) = search(&args, Duration::from_secs(10), 2400.0);
     assert!(found["closed_loop"].as_f64().is_some_and(|rate| rate < 4000.0), "{found}");
@@ -106,7 +106,7 @@ fn the_highest_rate_of_a_sink_is_what_arrives() {
 }
 
 #[test]
-fn the_highest_rate_into_the_dark_is_refused() {
+fn find_max_without_a_count_of_arrivals_is_refused() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let url = format!("udp-sink://{}", socket.local_addr().expect("bound"));
     let _noise = crate::quiet::noisy();

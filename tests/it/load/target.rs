@@ -1,4 +1,4 @@
-//! The target by itself: requests in odd pieces, limits, ports.
+//! The target by itself: fragmented requests, limits, ports.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -45,7 +45,7 @@ fn requests_in_pieces_and_in_batches() {
 }
 
 #[test]
-fn nonsense_and_excess_are_refused_and_the_connection_closed() {
+fn invalid_and_oversized_requests_close_the_connection() {
     let target = target(1);
     let long = "x".repeat(20_000);
     for (text, status) in [
@@ -60,9 +60,9 @@ fn nonsense_and_excess_are_refused_and_the_connection_closed() {
     }
 }
 
-/// A client that sends and does not read must not make the target hold all its answers.
+/// A client that sends without reading must not make the target buffer all its responses.
 #[test]
-fn answers_wait_for_a_slow_reader() {
+fn responses_wait_for_a_slow_reader() {
     let target = target(1);
     let mut stream = connect(&target);
     let requests = 200_000;
@@ -81,8 +81,8 @@ fn answers_wait_for_a_slow_reader() {
 }
 
 #[test]
-fn a_port_in_use_is_refused_also_to_a_second_target() {
-    // An address of its own: other tests take and leave the ports of 127.0.0.1 all the time.
+fn a_port_in_use_is_refused_even_for_a_second_target() {
+    // A separate address: other tests open and close ports of 127.0.0.1 all the time.
     let any: Option<SocketAddr> = Some(([127, 77, 0, 1], 0).into());
     let all = Spec { http: any, udp_echo: any, udp_sink: any, threads: 2, ..Spec::default() };
     let first = Target::start(&all).expect("started");
@@ -100,7 +100,7 @@ fn a_port_in_use_is_refused_also_to_a_second_target() {
 }
 
 #[test]
-fn nothing_to_serve_and_wrong_places_are_errors() {
+fn no_service_and_invalid_addresses_are_errors() {
     assert!(matches!(Target::start(&Spec::default()), Err(TargetError::Nothing)));
     let any: Option<SocketAddr> = Some(([127, 0, 0, 1], 0).into());
     let spec = |threads, cpus: &str| Spec {
@@ -116,7 +116,7 @@ fn nothing_to_serve_and_wrong_places_are_errors() {
 }
 
 #[test]
-fn a_body_of_any_length_comes_whole() {
+fn a_body_of_any_length_arrives_complete() {
     let target = target(1);
     for length in [0, 1, 65_000, 65_536, 3_000_000] {
         let request = |method, last: &str| format!("{method} /bytes?n={length} HTTP/1.1\r\n{last}\r\n");
@@ -124,15 +124,15 @@ fn a_body_of_any_length_comes_whole() {
         let answers = ask(&target, &text);
         let heads = answers.matches(&format!("Content-Length: {length}\r\n")).count();
         assert_eq!(heads, 3, "{length}");
-        // No head has an `x`: they are all of the two bodies, and HEAD has none.
+        // No head contains an `x`: they are all from the two bodies, and HEAD has none.
         assert_eq!(answers.matches('x').count(), 2 * length, "{length}");
         assert!(length == 0 || answers.ends_with('x'));
     }
 }
 
-/// One who waits holds up what is behind it on the same connection, and nothing else; it takes no CPU.
+/// A delay holds up only what is behind it on the same connection, and takes no CPU time.
 #[test]
-fn a_delay_keeps_the_order_and_lets_others_go_on() {
+fn a_delay_keeps_the_order_and_blocks_only_its_connection() {
     let target = target(1);
     let begun = std::time::Instant::now();
     let mut waiting = connect(&target);
@@ -144,7 +144,7 @@ fn a_delay_keeps_the_order_and_lets_others_go_on() {
     let served_at = begun.elapsed();
     let mut first = [0; 1000];
     let length = waiting.read(&mut first).expect("answered");
-    assert!(first[..length].ends_with(b"xxx"), "what is before the delay does not wait");
+    assert!(first[..length].ends_with(b"xxx"), "requests before the delay do not wait");
     if served_at < millis(400) {
         assert_eq!(target.counters().requests, 21, "the others were served meanwhile");
     }
@@ -158,9 +158,9 @@ fn a_delay_keeps_the_order_and_lets_others_go_on() {
     assert_eq!(target.stop().requests, 25);
 }
 
-/// Who hangs up during the wait leaves nothing behind, and its slot to the next.
+/// A client that disconnects during the delay leaves nothing behind, and its slot is reused.
 #[test]
-fn a_delay_outlives_its_client_without_harm() {
+fn a_delayed_client_may_disconnect() {
     let target = target(1);
     for _ in 0..10 {
         let mut stream = connect(&target);
@@ -175,7 +175,7 @@ fn a_delay_outlives_its_client_without_harm() {
 }
 
 #[test]
-fn each_thread_says_what_it_served_and_where() {
+fn each_thread_reports_its_cpu_and_requests() {
     let any: Option<SocketAddr> = Some(([127, 0, 0, 1], 0).into());
     let cpus = "0".parse().expect("a list");
     let target = Target::start(&Spec { http: any, threads: 3, cpus, ..Spec::default() }).expect("started");
@@ -186,7 +186,7 @@ fn each_thread_says_what_it_served_and_where() {
     assert_eq!(threads.iter().map(|thread| thread.thread).collect::<Vec<_>>(), [0, 1, 2]);
     assert!(threads.iter().all(|thread| thread.cpu_pinned.is_some_and(|cpu| cpu.0 == 0)));
     assert!(threads.iter().all(|thread| thread.cpu_seconds.is_some()));
-    // The kernel deals connections out by a hash: of sixty none may go to one of them.
+    // The kernel distributes connections by a hash: one of the threads may get none of sixty.
     let busy = threads.iter().filter(|thread| thread.counters.connections > 0).count();
     assert!(busy > 1, "{threads:?}");
     for thread in &threads {

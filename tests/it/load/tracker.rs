@@ -1,4 +1,4 @@
-//! A load on UDP trackers: our own, one that lies, and one that is not ours.
+//! A load on UDP trackers: rxlab's own, a faulty one, and a third-party one.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -16,7 +16,7 @@ use crate::require;
 use super::{millis, run, spec, steady};
 
 #[test]
-fn both_ends_count_the_same() {
+fn client_and_tracker_count_the_same() {
     for (question, rate) in [
         ("/announce", None),
         ("/announce?torrents=1", steady(2000.0)),
@@ -28,21 +28,21 @@ fn both_ends_count_the_same() {
         let address = target.addresses().udp_tracker.expect("served");
         let mut spec = spec(&format!("udp-tracker://{address}{question}"));
         (spec.connections, spec.threads, spec.rate) = (5, 2, rate);
-        // With a rate nothing waits for answers.
+        // With a rate nothing waits for responses.
         spec.pipeline = if spec.rate.is_some() { 1 } else { 3 };
         let total = run(&spec, millis(300));
         assert!(total.requests > 0 && total.errors.is_empty(), "{question}: {total:?}");
         assert_eq!((total.sent, total.in_flight), (total.requests, 0), "{question}");
         assert_eq!(total.latency.len(), total.requests);
         let counters = target.stop();
-        // Connection ids: one for each flow, or all that was asked for, and by the probe before.
+        // Connection ids: one for each flow, or for each request, and one for the probe before.
         let expected = if question == "/connect" { (0, total.requests + 1) } else { (total.requests, 5) };
         assert_eq!((counters.tracked, counters.tracker_ids), expected, "{question}");
         assert_eq!(counters.tracker_refused, 0);
     }
 }
 
-/// A tracker that gives connection ids and then does to every announce what `answer` says.
+/// A tracker that issues connection ids, and then answers every announce with the result of `answer`.
 fn liar(answer: impl Fn(u64, &[u8]) -> Option<Vec<u8>> + Send + 'static) -> std::net::SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let address = socket.local_addr().expect("bound");
@@ -65,13 +65,13 @@ fn liar(answer: impl Fn(u64, &[u8]) -> Option<Vec<u8>> + Send + 'static) -> std:
 }
 
 #[test]
-fn each_way_to_lie_has_its_class() {
+fn each_faulty_response_has_its_class() {
     let address = liar(|count, request| {
         let transaction = &request[12..16];
         match count % 4 {
             0 => Some([&[0, 0, 0, 1], transaction, &[0; 12]].concat()),
             1 => Some([&[0, 0, 0, 3], transaction, b"go away"].concat()),
-            // The answer of another request, or half of one.
+            // The response to another request, or half of one.
             2 => Some([&[0, 0, 0, 1], transaction, &[0; 5]].concat()),
             _ => None,
         }
@@ -85,7 +85,7 @@ fn each_way_to_lie_has_its_class() {
     assert_eq!(total.sent, total.requests + refused + late + total.in_flight, "{total:?}");
 }
 
-/// One flow has its connection id, the others wait for theirs in vain: the one does it all.
+/// One flow has its connection id, the others never get theirs: that flow sends everything.
 #[test]
 fn flows_without_a_connection_id_send_nothing() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
@@ -111,7 +111,7 @@ fn flows_without_a_connection_id_send_nothing() {
 }
 
 #[test]
-fn a_tracker_that_takes_its_time_for_connection_ids_is_no_error() {
+fn slow_connection_ids_are_not_an_error() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let address = socket.local_addr().expect("bound");
     std::thread::spawn(move || {
@@ -130,12 +130,12 @@ fn a_tracker_that_takes_its_time_for_connection_ids_is_no_error() {
     (spec.connections, spec.rate) = (3, steady(200.0));
     let total = run(&spec, millis(800));
     assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
-    // Flows asked twice before the first answer came.
+    // Flows repeated their requests before the first response arrived.
     assert!(total.datagrams.surplus > 0, "{total:?}");
 }
 
 #[test]
-fn a_tracker_that_gives_no_connection_id_is_down() {
+fn a_tracker_without_connection_ids_is_unreachable() {
     let silent = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let spec = spec(&format!("udp-tracker://{}", silent.local_addr().expect("bound")));
     assert!(matches!(Session::start(&spec), Err(LoadError::Down { .. })));
@@ -158,15 +158,15 @@ impl Drop for Ended {
 }
 
 #[test]
-fn a_tracker_that_is_not_ours_counts_the_same() {
+fn a_third_party_tracker_counts_the_same() {
     if !require::opentracker() {
         return;
     }
-    // An address of its own: connections of other tests may still have any port of the usual one.
+    // A separate address: connections of other tests may still use any port of the usual one.
     const HOST: &str = "127.78.0.2";
     let port = UdpSocket::bind((HOST, 0)).expect("bound").local_addr().expect("bound").port();
     let number = port.to_string();
-    // It serves the torrents of a list only.
+    // It serves only the torrents of a list.
     const TORRENTS: usize = 50;
     let (say, told) = channel();
     let announced = liar(move |_, request| {
@@ -184,7 +184,7 @@ fn a_tracker_that_is_not_ours_counts_the_same() {
     let list: String = torrents.iter().map(line).collect::<Vec<String>>().concat();
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("list"), list).expect("written");
-    // It gives up its rights before it reads the list.
+    // It drops its privileges before it reads the list.
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("allowed");
     let tracker = Command::new("opentracker")
         .args(["-i", HOST, "-P", &number, "-p", &number, "-w", "list", "-d"])
@@ -196,7 +196,7 @@ fn a_tracker_that_is_not_ours_counts_the_same() {
     let _tracker = Ended(tracker.expect("started"));
     crate::process::wait_for("opentracker", || std::net::TcpStream::connect((HOST, port)).is_ok());
     let announce = format!("announce?torrents={TORRENTS}");
-    // It listens before it has read its list.
+    // It accepts requests before it has read its list.
     let first = spec(&format!("udp-tracker://{HOST}:{port}/{announce}"));
     crate::process::wait_for("its list", || run(&first, millis(20)).requests > 0);
     for question in [&announce, "scrape", "connect"] {

@@ -39,9 +39,9 @@ fn trains_are_counted_datagram_by_datagram() {
         assert_eq!((total.sent, total.latency.len()), (total.requests, total.requests));
         let Datagrams { sends, receives, reordered, surplus, ref no_trains, .. } = total.datagrams;
         assert_eq!((reordered, surplus, no_trains), (Some(0), 0, &None));
-        // A schedule has trains of what came due in a tick.
+        // With a rate, a train has the datagrams that came due in one tick.
         assert!(sends > 0 && sends * 4 < total.sent, "{sends} sends of {}", total.sent);
-        // Cut up on the way in, the datagrams come back one by one, unless they are put together again.
+        // Split on the way in, the datagrams return one by one unless they are merged again.
         assert!(plain || receives * 4 < total.sent, "{receives} receives of {}", total.sent);
 
         spec.url = format!("udp-sink://{}", udp_sink.expect("served")).parse().expect("a URL");
@@ -55,9 +55,9 @@ fn trains_are_counted_datagram_by_datagram() {
     }
 }
 
-/// The datagrams do not fit the MTU: the kernel cuts no train into them.
+/// The datagrams are larger than the MTU: the kernel cannot split a train into them.
 #[test]
-fn where_there_are_no_trains_it_is_said() {
+fn missing_support_for_trains_is_reported() {
     if !require::netns() {
         return;
     }
@@ -76,7 +76,7 @@ fn where_there_are_no_trains_it_is_said() {
 }
 
 #[test]
-fn what_comes_out_of_order_is_counted() {
+fn reordered_datagrams_are_counted() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let mut spec = spec(&format!("udp://{}", socket.local_addr().expect("bound")));
     let target = target(1);
@@ -85,7 +85,7 @@ fn what_comes_out_of_order_is_counted() {
     std::thread::spawn(move || {
         let mut held: Option<Vec<u8>> = None;
         let mut buffer = [0; 2048];
-        // Echoes each pair of datagrams the wrong way round, once the probe is through.
+        // Echoes each pair of datagrams in reverse order, once the probe is done.
         let mut count = 0;
         while let Ok((length, from)) = socket.recv_from(&mut buffer) {
             count += 1;
@@ -104,14 +104,14 @@ fn what_comes_out_of_order_is_counted() {
     let total = run(&spec, millis(200));
     assert!(total.requests > 2 && total.errors.is_empty(), "{total:?}");
     assert_eq!((total.datagrams.reordered, total.requests % 2), (Some(total.requests / 2), 0));
-    // They came to the sink in order, but for the probe: it has the number of the first.
+    // They arrived at the sink in order, except for the probe: it has the number of the first.
     assert_eq!(target.stop().sink_reordered, 1);
 }
 
-/// What hashing spreads: ports, and addresses where they are given. The flows of a thread are strictly in turn; one
-/// thread may be behind the other.
+/// Input of the hash that spreads flows: ports, and addresses if they are given. The flows of a thread strictly take
+/// turns; one thread may be behind the other.
 #[test]
-fn every_flow_comes_from_a_place_of_its_own() {
+fn each_flow_has_its_own_source() {
     for threads in [1, 2] {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
         socket.set_read_timeout(Some(millis(300))).expect("set");
@@ -123,7 +123,7 @@ fn every_flow_comes_from_a_place_of_its_own() {
         let mut buffer = [0; 64];
         while flows.values().sum::<u64>() < 60 {
             let (length, from) = socket.recv_from(&mut buffer).expect("received");
-            // The others ask what arrived.
+            // Other datagrams query the number of arrivals.
             if length == spec.size {
                 *flows.entry(from).or_insert(0) += 1;
             }
@@ -142,7 +142,7 @@ fn every_flow_comes_from_a_place_of_its_own() {
 }
 
 #[test]
-fn lost_and_foreign_datagrams_have_their_class() {
+fn lost_and_unknown_datagrams_have_their_class() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let address = socket.local_addr().expect("bound");
     std::thread::spawn(move || {
@@ -153,7 +153,7 @@ fn lost_and_foreign_datagrams_have_their_class() {
             let _ = match count % 4 {
                 2 => Ok(0),
                 3 => socket.send_to(b"what?", from),
-                // Twice: the second copy counts for nothing.
+                // Sent twice: the second copy does not count.
                 0 => socket.send_to(&buffer[..length], from).and(socket.send_to(&buffer[..length], from)),
                 _ => socket.send_to(&buffer[..length], from),
             };
@@ -171,7 +171,7 @@ fn lost_and_foreign_datagrams_have_their_class() {
 }
 
 #[test]
-fn the_sink_tells_what_arrived() {
+fn the_sink_reports_arrivals() {
     let target = target(1);
     let mut spec = spec(&format!("udp-sink://{}", target.addresses().udp_sink.expect("served")));
     (spec.connections, spec.size, spec.rate) = (3, 100, steady(2000.0));
@@ -180,7 +180,7 @@ fn the_sink_tells_what_arrived() {
     assert_eq!((total.received, total.requests), (Some(total.sent), total.sent));
     let before = target.counters();
     assert_eq!((before.sink_packets, before.sink_bytes), (total.sent, total.sent * 100));
-    // Flat out the sink may lose, but never gain; queries are not counted.
+    // At full rate the sink may lose datagrams, but never count too many; queries are not counted.
     spec.rate = None;
     let total = run(&spec, millis(200));
     let received = total.received.expect("told");
@@ -189,7 +189,7 @@ fn the_sink_tells_what_arrived() {
 }
 
 #[test]
-fn a_receiver_that_is_no_sink_leaves_the_count_unknown() {
+fn a_receiver_without_a_count_leaves_arrivals_unknown() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let mut spec = spec(&format!("udp-sink://{}", socket.local_addr().expect("bound")));
     spec.rate = steady(100.0);

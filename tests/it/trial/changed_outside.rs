@@ -1,5 +1,5 @@
-//! A value that a trial flips is set from outside: on plain files, with a driver that replaces queues, and on the
-//! running kernel. The trial stops, leaves that value alone, and puts the others back.
+//! A value that a trial flips is set by another program: on plain files, with a driver that replaces queues, and on
+//! the running kernel. The trial stops, leaves that value alone, and restores the others.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ const QUICK: [&str; 7] = ["trial", "run", "--washout", "0s", "--calibration", "0
 /// The original is `off` on both queues.
 const SET: [&str; 4] = ["--set", "rps eth0/rx-0 = 2-3", "--set", "rps eth0/rx-1 = 1"];
 
-/// A workload that prints 100, and 120 while arm B is set. From its third run on it executes `a` in the directory of
+/// A workload that prints 100, or 120 while arm B is set. From its third run on it executes `a` in the directory of
 /// the queues while arm A is set, and `b` while arm B is.
 fn workload(tree: &Tree, a: &str, b: &str) -> String {
     let script = format!(
@@ -44,7 +44,7 @@ fn workload(tree: &Tree, a: &str, b: &str) -> String {
     format!("sh '{}'", path.display())
 }
 
-/// A trial during which these are executed; gives the exit code and what it says.
+/// Runs a trial that executes these commands; returns the exit code and the output.
 fn trial(tree: &Tree, a: &str, b: &str, more: &[&str]) -> (i32, String) {
     let command = workload(tree, a, b);
     said(&tree.rxlab(&[&QUICK[..], &SET, &["--pairs", "6", "--command", &command], more].concat()))
@@ -54,7 +54,8 @@ fn queues(tree: &Tree) -> [String; 2] {
     [0, 1].map(|queue| tree.rps("eth0", queue))
 }
 
-/// Checks what the trial says and leaves: `expected` and `found` of the first queue, and the void slot of `arm`.
+/// Checks the output and final state of a trial: `expected` and `found` for the first queue, and the void slot of
+/// `arm`.
 fn stopped(tree: &Tree, (code, text): (i32, String), arm: Arm, expected: &str, found: &str) {
     assert_eq!(code, 4, "{text}");
     let what = format!("rps eth0/rx-0 (expected {expected}, found {found})");
@@ -72,9 +73,9 @@ fn stopped(tree: &Tree, (code, text): (i32, String), arm: Arm, expected: &str, f
     assert_eq!(mentioning(tree.path()), []);
 }
 
-/// The trial once wrote over it at the next flip, and said that the machine was as before.
+/// The trial once overwrote it at the next flip, and reported that the machine was restored.
 #[test]
-fn a_value_set_while_arm_b_is_set_is_left_alone() {
+fn a_value_set_during_arm_b_is_kept() {
     let tree = Tree::new();
     let said_by = trial(&tree, ":", "echo 10 > rx-0/rps_cpus", &[]);
     stopped(&tree, said_by, Arm::B, "2-3", "4");
@@ -85,9 +86,9 @@ fn a_value_set_while_arm_b_is_set_is_left_alone() {
     assert!(code == 0 && text.contains("changed from outside"), "{text}");
 }
 
-/// Undo by itself takes a value that the trial had set for the trial's own.
+/// Undo alone considers a value that the trial had set the trial's own.
 #[test]
-fn the_value_of_arm_b_set_by_hand_while_arm_a_is_set_stays() {
+fn the_value_of_arm_b_set_by_hand_during_arm_a_is_kept() {
     let tree = Tree::new();
     let said_by = trial(&tree, "echo c > rx-0/rps_cpus", ":", &[]);
     stopped(&tree, said_by, Arm::A, "off", "2-3");
@@ -95,7 +96,7 @@ fn the_value_of_arm_b_set_by_hand_while_arm_a_is_set_stays() {
 }
 
 #[test]
-fn the_original_value_set_by_hand_while_arm_b_is_set_stops_the_trial_too() {
+fn the_original_value_set_by_hand_during_arm_b_stops_the_trial() {
     let tree = Tree::new();
     let said_by = trial(&tree, ":", "echo 0 > rx-0/rps_cpus", &["--json"]);
     assert_eq!(said_by.0, 4, "{}", said_by.1);
@@ -104,7 +105,7 @@ fn the_original_value_set_by_hand_while_arm_b_is_set_stops_the_trial_too() {
 }
 
 #[test]
-fn the_same_value_in_other_words_is_no_change() {
+fn the_same_value_in_another_notation_is_not_a_change() {
     let tree = Tree::new();
     let same = "echo 00000000,0000000c > rx-0/rps_cpus";
     let (code, text) = trial(&tree, "echo 00000000,00000000 > rx-0/rps_cpus", same, &[]);
@@ -113,9 +114,9 @@ fn the_same_value_in_other_words_is_no_change() {
     assert_eq!(queues(&tree).map(|value| value.trim_start_matches('0').to_owned()), ["", ""]);
 }
 
-/// Five pairs prove that arm B helps, and after the last slot of them the value is another one.
+/// Five pairs prove that arm B helps, and after their last slot the value differs.
 #[test]
-fn nothing_is_kept_that_was_changed_meanwhile() {
+fn keep_does_not_apply_to_a_value_changed_meanwhile() {
     let tree = Tree::new();
     let foreign = "if [ $n -gt 9 ]; then echo 10 > rx-0/rps_cpus; fi";
     let (code, text) = trial(&tree, foreign, foreign, &["--min-pairs", "5", "--keep"]);
@@ -126,9 +127,9 @@ fn nothing_is_kept_that_was_changed_meanwhile() {
     assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
 }
 
-/// A workload that fails because of it is another end of the trial, with the same care.
+/// If the workload fails because of it, the trial ends in another way, with the same care.
 #[test]
-fn a_failing_workload_leaves_it_alone_as_well() {
+fn a_failing_workload_keeps_the_foreign_value_as_well() {
     let tree = Tree::new();
     let (code, text) = trial(&tree, "echo c > rx-0/rps_cpus; exit 1", ":", &[]);
     assert_eq!(code, 5, "{text}");
@@ -137,7 +138,7 @@ fn a_failing_workload_leaves_it_alone_as_well() {
     assert_eq!(queues(&tree), ["c", "0"]);
 }
 
-/// A factor over a machine with a driver.
+/// A factor on a machine with a driver.
 fn factor(tree: &Tree, host: &dyn Host, a: &[&str], b: &[&str]) -> Factor {
     let model = Model::new(&Inventory::take(host, Scope::Path));
     let checked = |texts: &[&str]| {
@@ -152,9 +153,9 @@ fn factor(tree: &Tree, host: &dyn Host, a: &[&str], b: &[&str]) -> Factor {
     Factor::new(transaction, Arms::Settings { a, b }, host)
 }
 
-/// The driver throws values away with each flip, some of targets of the trial, and queue 1 comes and goes with them.
+/// The driver resets values at each flip, including targets of the trial, and queue 1 is removed and recreated.
 #[test]
-fn what_the_driver_throws_away_is_no_foreign_change() {
+fn values_reset_by_the_driver_are_not_foreign_changes() {
     let tree = Tree::new();
     tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "0c\n");
     let (original, host) = (tree.values(), Driver::new(tree.host(), &tree.root()));
@@ -170,7 +171,7 @@ fn what_the_driver_throws_away_is_no_foreign_change() {
 }
 
 #[test]
-fn a_foreign_value_survives_the_queues_that_go_back() {
+fn a_foreign_value_survives_restored_queues() {
     let tree = Tree::new();
     let (mut original, host) = (tree.values(), Driver::new(tree.host(), &tree.root()));
     let mut all = factor(&tree, &host, &[], &["channels eth0 = 1", "rps eth0/rx-0 = 1"]);
@@ -189,7 +190,7 @@ fn a_foreign_value_survives_the_queues_that_go_back() {
 }
 
 #[test]
-fn what_changes_before_the_first_flip_is_left_alone() {
+fn changes_before_the_first_flip_are_kept() {
     let tree = Tree::new();
     let host = tree.host();
     let mut all = factor(&tree, &host, &[], &["rps eth0/rx-0 = 1"]);
@@ -201,9 +202,9 @@ fn what_changes_before_the_first_flip_is_left_alone() {
     assert_eq!(tree.rps("eth0", 0), "10");
 }
 
-/// A flip that fails leaves values that are neither arm's: they are ours all the same, and go back.
+/// A failed flip leaves values that belong to neither arm: they are still the trial's own, and are restored.
 #[test]
-fn a_flip_that_failed_is_not_taken_for_a_foreign_change() {
+fn a_failed_flip_is_not_a_foreign_change() {
     use rxlab::host::{FlakyHost, Fuse, Mishap, Rule};
     let tree = Tree::new();
     let rule = Rule { suffix: "rx-1/rps_cpus".into(), mishap: Mishap::Keep(b"01".into()) };
@@ -217,9 +218,9 @@ fn a_flip_that_failed_is_not_taken_for_a_foreign_change() {
     assert_eq!(queues(&tree).map(|value| value.trim_start_matches('0').to_owned()), ["", ""]);
 }
 
-/// On the running kernel a queue that goes takes its mask along.
+/// On the running kernel a removed queue loses its mask.
 #[test]
-fn what_the_kernel_throws_away_is_no_foreign_change() {
+fn values_reset_by_the_kernel_are_not_foreign_changes() {
     if !require::netns() {
         return;
     }
@@ -241,7 +242,7 @@ fn what_the_kernel_throws_away_is_no_foreign_change() {
 
 const RPS: &str = "sys/class/net/srv0/queues/rx-0/rps_cpus";
 
-/// On the running kernel: a trial waits in its first slot, which is of `arm`, until another program has set the mask.
+/// On the running kernel: a trial waits in its first slot, which runs `arm`, until another program has set the mask.
 fn on_the_kernel(arm: Arm, expected: &str) {
     if !require::netns() {
         return;
@@ -278,11 +279,11 @@ fn on_the_kernel(arm: Arm, expected: &str) {
 }
 
 #[test]
-fn the_kernel_s_mask_set_while_arm_a_is_set() {
+fn a_mask_set_during_arm_a_on_the_kernel() {
     on_the_kernel(Arm::A, "off");
 }
 
 #[test]
-fn the_kernel_s_mask_set_while_arm_b_is_set() {
+fn a_mask_set_during_arm_b_on_the_kernel() {
     on_the_kernel(Arm::B, "1");
 }

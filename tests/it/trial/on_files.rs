@@ -1,5 +1,5 @@
-//! A tree has no counters of its own: the workload command of these trials moves its CPU times, and
-//! prints what the value of the knob makes of it.
+//! A tree has no counters of its own: the workload command of these trials moves its CPU times, and prints a figure
+//! that depends on the value of the knob.
 
 use rustix::process::Signal;
 use rxlab::trial::record::{Arm, Verdict};
@@ -8,8 +8,8 @@ use super::record;
 use crate::process::{Running, end_guards, mentioning, wait_for};
 use crate::tree::{Tree, said};
 
-/// A workload that takes `pause` seconds, drowns CPU 0 in softirqs, and prints `plain` while RPS is
-/// off and `moved` while it is not.
+/// A workload that takes `pause` seconds, fills CPU 0 with softirqs, and prints `plain` while RPS is off and `moved`
+/// while it is on.
 fn workload(tree: &Tree, pause: &str, plain: u32, moved: u32) -> String {
     let script = format!(
         "cd '{root}' || exit 1\n\
@@ -48,7 +48,7 @@ fn a_factor_that_does_nothing_has_no_measurable_effect() {
 }
 
 #[test]
-fn what_helps_is_kept_when_asked_and_undone_later() {
+fn a_helpful_change_is_kept_with_keep_and_undone_later() {
     let tree = Tree::new();
     let command = workload(&tree, "0", 100, 120);
     let args = [&QUICK[..], &SET, &["--pairs", "5", "--keep", "--command", &command]].concat();
@@ -57,16 +57,16 @@ fn what_helps_is_kept_when_asked_and_undone_later() {
     assert!(text.starts_with("trial trial: helps\n") && text.contains("+20"), "{text}");
     assert!(text.contains("kept: `rxlab undo 000001"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "c");
-    assert_eq!(mentioning(tree.path()), [], "what is kept needs no guard");
+    assert_eq!(mentioning(tree.path()), [], "a kept change needs no guard");
     let (code, text) = said(&tree.rxlab(&["status"]));
     assert!(code == 0 && text.contains("rps eth0/rx-0 = 2-3  (was off)  kept"), "{text}");
     assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
     assert_eq!(tree.rps("eth0", 0), "0");
 }
 
-/// An arm sets its own values and sets back what only the other one sets.
+/// An arm sets its own values and restores those that only the other arm sets.
 #[test]
-fn both_arms_may_set_something() {
+fn both_arms_may_have_settings() {
     let tree = Tree::new();
     let works = workload(&tree, "0", 100, 100);
     let (queues, seen) = (tree.root().join("sys/class/net/eth0/queues"), tree.path().join("seen"));
@@ -97,9 +97,9 @@ fn both_arms_may_set_something() {
     assert!(code == 2 && text.contains("its metrics cannot be combined with --root"), "{text}");
 }
 
-/// What hurts is never kept.
+/// A harmful change is never kept.
 #[test]
-fn what_hurts_goes_back_whatever_was_asked() {
+fn a_harmful_change_is_restored_despite_keep() {
     let tree = Tree::new();
     let command = workload(&tree, "0", 100, 80);
     let args = [&QUICK[..], &SET, &["--pairs", "5", "--keep", "--command", &command]].concat();
@@ -110,9 +110,9 @@ fn what_hurts_goes_back_whatever_was_asked() {
     assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
 }
 
-/// The report was once found not to be writable after the whole run.
+/// An unwritable report was once found only after the whole run.
 #[test]
-fn a_report_that_cannot_be_written_keeps_the_trial_from_running() {
+fn a_trial_with_an_unwritable_report_does_not_start() {
     let tree = Tree::new();
     let command = workload(&tree, "0", 100, 80);
     let html = tree.path().join("no-such/report.html");
@@ -123,7 +123,7 @@ fn a_report_that_cannot_be_written_keeps_the_trial_from_running() {
 }
 
 #[test]
-fn a_trial_of_a_plan_has_its_name_and_says_where_the_report_is() {
+fn a_trial_of_a_plan_has_its_name_and_prints_the_report_path() {
     let tree = Tree::new();
     let command = workload(&tree, "0", 100, 100);
     let (plan, html) = (tree.path().join("plan.toml"), tree.path().join("report.html"));
@@ -145,7 +145,7 @@ fn a_trial_of_a_plan_has_its_name_and_says_where_the_report_is() {
 }
 
 #[test]
-fn a_workload_that_fails_ends_the_trial_and_the_value_goes_back() {
+fn a_failing_workload_ends_the_trial_and_the_value_is_restored() {
     let tree = Tree::new();
     let works = workload(&tree, "0", 100, 120);
     let command = format!("{works}; test $(cat '{}/runs') -lt 400", tree.path().display());
@@ -161,8 +161,8 @@ fn a_workload_that_fails_ends_the_trial_and_the_value_goes_back() {
     assert_eq!(mentioning(tree.path()), []);
 }
 
-/// Starts a trial of six pairs and kills it while arm B is set, some slots into it, after its guard: what is left is for
-/// a user to find.
+/// Starts a trial of six pairs, and some slots later kills first its guard and then the trial while arm B is set: the
+/// change is left for a user to find.
 fn killed(tree: &Tree) {
     killed_after(tree, || end_guards(tree.path()));
 }
@@ -178,19 +178,19 @@ fn killed_after(tree: &Tree, first: impl FnOnce()) {
     first();
     trial.signal(Signal::KILL);
     assert_eq!(trial.output().status.code(), None);
-    // The slot that was running ends by itself.
+    // The running slot ends by itself.
     let works = |path: &std::path::Path| mentioning(&path.join("work.sh")).is_empty();
     wait_for("the workload's end", || works(tree.path()));
 }
 
 #[test]
-fn a_killed_trial_is_undone_and_goes_on_with_its_slots_and_seed() {
+fn a_killed_trial_is_undone_and_resumed_with_its_slots_and_seed() {
     let tree = Tree::new();
     killed(&tree);
-    assert_eq!(tree.rps("eth0", 0), "c", "nobody put it back yet");
+    assert_eq!(tree.rps("eth0", 0), "c", "not restored yet");
     let before = record(&tree.state(), "0001-trial").expect("saved after every slot");
     assert!(before.analysis.is_none());
-    // Otherwise the trial would take arm B for the machine as it was.
+    // Otherwise the trial would consider arm B the initial state.
     let (code, text) = said(&tree.rxlab(&["trial", "resume", "0001-trial"]));
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("(trial 0001-trial) was left behind by a killed process"), "{text}");
@@ -200,7 +200,7 @@ fn a_killed_trial_is_undone_and_goes_on_with_its_slots_and_seed() {
     assert!(kept.clone().all(|(after, before)| after.start_s == before.start_s && after.arm == before.arm));
     assert_eq!(kept.count(), before.slots.len());
     let analysis = after.analysis.expect("concluded");
-    // The pair that the kill has broken is run again.
+    // The pair interrupted by the kill is run again.
     let unfinished = before.slots.last().is_some_and(|slot| slot.position == 0);
     assert_eq!(after.slots.iter().filter(|slot| slot.void.is_some()).count(), usize::from(unfinished));
     assert_eq!((analysis.pairs, &analysis.verdict), (6, &Verdict::Helps));
@@ -211,9 +211,9 @@ fn a_killed_trial_is_undone_and_goes_on_with_its_slots_and_seed() {
 }
 
 #[test]
-fn the_guard_of_a_killed_trial_puts_the_value_back() {
+fn the_guard_of_a_killed_trial_restores_the_value() {
     let tree = Tree::new();
-    // Its deadline is twice the length of the trial away: that the trial has died is enough.
+    // Its deadline is twice the length of the trial away: the death of the trial is enough.
     killed_after(&tree, || ());
     wait_for("the guard", || tree.rps("eth0", 0) == "0" && mentioning(tree.path()).is_empty());
     let (code, text) = said(&tree.rxlab(&["status"]));
@@ -222,7 +222,7 @@ fn the_guard_of_a_killed_trial_puts_the_value_back() {
 }
 
 #[test]
-fn interrupted_by_the_user_it_is_130_and_can_go_on() {
+fn ctrl_c_is_code_130_and_the_trial_can_be_resumed() {
     let tree = Tree::new();
     let command = workload(&tree, "0.1", 100, 120);
     let args = [&QUICK[..], &SET, &["--pairs", "6", "--command", &command]].concat();

@@ -1,4 +1,4 @@
-//! Trials with real packets: the manipulation check, the guards, the way back.
+//! Trials with real packets: the manipulation check, the guards, the restore.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const RPS: &str = "sys/class/net/srv0/queues/rx-0/rps_cpus";
 const FLOWS: &str = "sys/class/net/srv0/queues/rx-0/rps_flow_cnt";
 const ENTRIES: &str = "proc/sys/net/core/rps_sock_flow_entries";
 
-/// The range with a target in its server host; the load is sent by CPU 0.
+/// The range with a target in its server host; CPU 0 sends the load.
 pub(super) struct Stage {
     pub(super) directory: tempfile::TempDir,
     target: Option<Target>,
@@ -30,7 +30,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// `None` when this is skipped. The target's thread is on `cpu`.
+    /// `None` if skipped. The target's thread is on `cpu`.
     pub(super) fn new(cpu: &str) -> Option<Self> {
         Self::with(cpu, &RangeSpec::default())
     }
@@ -68,7 +68,7 @@ impl Stage {
     fn trial(&self, url: &str, design: &str, guards: &str) -> Command {
         let spec = self.directory.path().join("spec.toml");
         let netns = self.range.client.path();
-        // Flat out, the sink of an unoptimized build drowns and cannot say what arrived.
+        // At full rate the sink of an unoptimized build is overloaded and cannot report arrivals.
         let rate = if url == SINK { ", rate = 20000" } else { "" };
         let text = format!(
             "name = \"rps\"\n[change]\nset = [\"rps srv0/rx-0 = 1\"]\n\
@@ -97,14 +97,14 @@ impl Stage {
 const SINK: &str = "udp-sink://10.98.0.1:9000";
 const HTTP: &str = "http://10.98.0.1:8080/simple";
 
-/// A seed whose first pair begins with arm B, so that something is set when the first slot ends.
+/// A seed whose first pair begins with arm B, so that arm B is set when the first slot ends.
 fn b_first() -> String {
     let seed = (0..).find(|seed| order(*seed, Phase::Comparison, 0)[0] == Arm::B).expect("half of them");
     format!("seed = {seed}")
 }
 
 #[test]
-fn a_change_that_takes_hold_is_measured_in_every_slot() {
+fn a_change_that_takes_effect_is_measured_in_every_slot() {
     let Some(stage) = Stage::new("1") else { return };
     let design = "seed = 5\npairs = 3\nmin_pairs = 3\ncalibration = 1";
     let (code, text) = said(&stage.trial(SINK, design, "").output().expect("rxlab runs"));
@@ -128,12 +128,12 @@ fn a_change_that_takes_hold_is_measured_in_every_slot() {
     stage.is_restored();
 }
 
-/// With RFS on, TCP flows are received where the application reads, past any RPS mask: here on
-/// CPU 0. A trial of a mask for CPU 1 then tests nothing, and must say so.
+/// With RFS on, TCP flows are received where the application reads, regardless of any RPS mask: here on CPU 0. A
+/// trial of a mask for CPU 1 then tests nothing, and must say so.
 #[test]
-fn a_change_that_does_not_take_hold_is_no_result() {
+fn a_change_without_effect_gives_no_result() {
     let Some(stage) = Stage::new("0") else { return };
-    /// The sysctl is the machine's own: it goes back also when the test fails.
+    /// The sysctl is machine-wide: it is restored even if the test fails.
     struct Entries<'a>(&'a Stage);
     impl Drop for Entries<'_> {
         fn drop(&mut self) {

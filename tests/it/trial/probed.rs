@@ -1,4 +1,4 @@
-//! Trials that judge by the probe, on the practice range.
+//! Trials evaluated by the probe, on the practice range.
 
 use std::process::Command;
 
@@ -38,8 +38,8 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
     if !require::bpf() {
         return;
     }
-    // The interrupts that hand a packet over and wake its reader are the sender's CPU's in both arms: up to 10 us each on
-    // a virtual machine. What each packet walks through is what RPS can move.
+    // The interrupts that hand over a packet and wake its reader are spent by the sender's CPU in both arms: up to 10
+    // us each on a virtual machine. RPS can move only the processing of each packet.
     let rules = RangeSpec { rules: 512, ..RangeSpec::default() };
     let Some(stage) = Stage::with("1", &rules) else { return };
     let design = "pairs = 4\nmin_pairs = 4\nprimary = \"net_rx.share.max_cpu\"\n\
@@ -58,7 +58,7 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
         assert!(cost.ns > 0 && cost.runs > 100, "{cost:?}");
         let value = |name: &str| slot.values[name];
         assert!(value("victim.rxlab.interference") > 0.0, "{:?}", slot.values);
-        // Receive time of all CPUs, as a part of one: without RPS it is all the sender's CPU's.
+        // Receive time of all CPUs, as a fraction of one CPU: without RPS all of it is the sender's.
         let all = value("net_rx.ns_per_packet") * value("net_rx.packets") / 1e7;
         let part = value("net_rx.share.max_cpu") / all;
         assert_eq!(part > 0.95, slot.arm == Arm::A, "{part} {:?}", slot.values);
@@ -67,9 +67,9 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
     stage.is_restored();
 }
 
-/// What the load is slowed by the probe is then in no figure but the probe's own.
+/// The probe then slows only its own interval.
 #[test]
-fn the_probe_can_stay_out_of_the_slots() {
+fn the_probe_can_run_between_slots() {
     if !require::bpf() {
         return;
     }
@@ -85,7 +85,7 @@ fn the_probe_can_stay_out_of_the_slots() {
         assert!(slot.values["net_rx.ns_per_packet"] > 50.0 && slot.values["throughput"] > 0.0);
         assert!(slot.values["net_rx.packets"] > 100.0 && slot.probe_cost.expect("counted").runs > 100);
     }
-    // Between two slots lies the probe's own interval, as long as a slot.
+    // Between two slots is the probe's own interval, as long as a slot.
     let apart = slots.windows(2).map(|pair| pair[1].start_s - pair[0].start_s - pair[0].seconds);
     assert!(apart.into_iter().all(|apart| apart > 0.3 + 0.05), "{text}");
     stage.is_restored();

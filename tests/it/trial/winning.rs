@@ -1,4 +1,4 @@
-//! The range on which RPS wins: each packet walks through rules, on the CPU that sends them.
+//! A range on which RPS wins: each packet goes through rules, on the CPU that sends them.
 
 use rxlab::lab::{Flood, Range, RangeSpec};
 use rxlab::plan::Prediction;
@@ -10,13 +10,13 @@ use crate::process::rxlab;
 use crate::tree::said;
 use crate::{quiet, require};
 
-/// Enough for a packet to cost several times what it takes to send it.
+/// Enough rules to make a packet several times as expensive as sending it.
 const RULES: u32 = 500;
 
-/// Once doctor said of this traffic that RPS costs capacity, and a live trial that it adds none, with +64 % in its own
-/// table.
+/// For this traffic doctor once reported that RPS costs capacity, and a live trial that it adds none, with +64 % in
+/// its own table.
 #[test]
-fn where_rps_wins_doctor_and_a_live_trial_say_so() {
+fn doctor_and_a_live_trial_report_where_rps_wins() {
     if !require::netns() || !require::bpf() {
         return;
     }

@@ -1,5 +1,5 @@
-//! Trials whose arms are shell commands: killed, interrupted, kept, and with a way back that fails. What the
-//! commands change is a plain file.
+//! Trials whose arms are shell commands: killed, interrupted, kept, and with a restore that fails. The commands
+//! change a plain file.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::tree::{Tree, said};
 const QUICK: [&str; 7] = ["trial", "run", "--washout", "0s", "--calibration", "0", "--seed=11"];
 const ID: &str = "0001-trial";
 
-/// The file says which arm is set.
+/// The file contains the current arm.
 fn set(tree: &Tree) -> String {
     std::fs::read_to_string(tree.path().join("arm")).unwrap_or_default().trim().to_owned()
 }
 
-/// A workload of a tenth of a second that prints 120 while arm B is set, and 100 otherwise. It moves the CPU times
-/// that slots are measured by. Where there is a file `hold`, it stays in arm B from its third run on until there is a
-/// file `go`.
+/// A workload of a tenth of a second that prints 120 while arm B is set, and 100 otherwise. It moves the CPU times by
+/// which slots are measured. If there is a file `hold`, it stays in arm B from its third run on until there is a file
+/// `go`.
 fn workload(tree: &Tree) -> String {
     let script = format!(
         "cd '{}' || exit 1\nsleep 0.1\n\
@@ -51,7 +51,7 @@ fn trial(tree: &Tree, a: &str, b: &str, more: &[&str]) -> std::process::Command 
 const A: &str = "echo a > arm";
 const B: &str = "echo b > arm";
 
-/// Kills a trial while arm B is set, after its guard: what is left is for a user to find.
+/// Kills first the guard of a trial and then the trial while arm B is set: the change is left for a user to find.
 fn killed(tree: &Tree, a: &str) {
     killed_after(tree, a, || end_guards(tree.path()));
 }
@@ -62,16 +62,16 @@ fn killed_after(tree: &Tree, a: &str, first: impl FnOnce()) {
     wait_for("arm B", || tree.path().join("held").exists());
     first();
     trial.signal(Signal::KILL);
-    // The workload outlives the trial and has its standard error: until it ends, that of the trial does not.
+    // The workload outlives the trial and holds its standard error, which stays open until the workload ends.
     std::fs::write(tree.path().join("go"), "").expect("written");
     assert_eq!(trial.output().status.code(), None);
     let works = |path: &Path| mentioning(&path.join("work.sh")).is_empty();
     wait_for("the workload's end", || works(tree.path()));
 }
 
-/// A trial that was killed once stayed in arm B without a trace.
+/// A killed trial once stayed in arm B without a trace.
 #[test]
-fn what_a_killed_trial_left_is_seen_and_undone() {
+fn a_change_left_by_a_killed_trial_is_shown_and_undone() {
     let tree = Tree::new();
     killed(&tree, A);
     assert_eq!(set(&tree), "b", "a kill cannot be caught");
@@ -80,7 +80,7 @@ fn what_a_killed_trial_left_is_seen_and_undone() {
     assert!(code == 1 && text.contains(&runs), "{code}: {text}");
     let (code, text) = said(&tree.rxlab(&["status", "--json"]));
     assert!(code == 1 && text.contains(&format!("\"back\": \"{A}\"")), "{text}");
-    // From any directory, which is not that of the trial.
+    // From any directory, not only that of the trial.
     let (code, text) = said(&tree.rxlab(&["undo"]));
     assert!(code == 0 && text.contains("  shell command: undone by `echo a > arm`\n"), "{code}: {text}");
     assert_eq!(set(&tree), "a");
@@ -99,7 +99,7 @@ fn what_a_killed_trial_left_is_seen_and_undone() {
 #[test]
 fn the_guard_of_a_killed_trial_runs_the_command_of_arm_a() {
     let tree = Tree::new();
-    // Its deadline is twice the length of the trial away: that the trial has died is enough.
+    // Its deadline is twice the length of the trial away: the death of the trial is enough.
     killed_after(&tree, A, || ());
     wait_for("the guard", || set(&tree) == "a" && mentioning(tree.path()).is_empty());
     let (code, text) = said(&tree.rxlab(&["status"]));
@@ -108,9 +108,9 @@ fn the_guard_of_a_killed_trial_runs_the_command_of_arm_a() {
 }
 
 #[test]
-fn a_way_back_that_fails_is_said_and_tried_again() {
+fn a_failed_restore_is_reported_and_retried() {
     let tree = Tree::new();
-    // Works for the trial, and not after it until it is allowed.
+    // Works during the trial, and afterwards only once allowed.
     let a = "test ! -e refuse || { echo not now >&2; exit 3; }; echo a > arm";
     killed(&tree, a);
     std::fs::write(tree.path().join("refuse"), "").expect("written");
@@ -128,9 +128,9 @@ fn a_way_back_that_fails_is_said_and_tried_again() {
 }
 
 #[test]
-fn a_trial_whose_way_back_fails_says_that_arm_b_is_set() {
+fn a_trial_with_a_failed_restore_reports_that_arm_b_is_set() {
     let tree = Tree::new();
-    // Arm A can be set until arm B was.
+    // Arm A can be set only until arm B was.
     let a = "test \"$(cat arm)\" != b || { echo stuck >&2; exit 3; }; echo a > arm";
     std::fs::write(tree.path().join("arm"), "a\n").expect("written");
     let (code, text) = said(&trial(&tree, a, B, &["--pairs", "5"]).output().expect("rxlab runs"));
@@ -145,7 +145,7 @@ fn a_trial_whose_way_back_fails_says_that_arm_b_is_set() {
 
 /// An impatient user presses Ctrl-C twice: the terminal sends it to the whole process group each time.
 #[test]
-fn ctrl_c_does_not_stop_the_way_back() {
+fn ctrl_c_does_not_stop_the_restore() {
     let tree = Tree::new();
     let a = "echo begun >> backs; sleep 0.5; echo a > arm";
     let mut command = trial(&tree, a, B, &["--pairs", "100"]);
@@ -155,7 +155,7 @@ fn ctrl_c_does_not_stop_the_way_back() {
     let backs = || std::fs::read_to_string(tree.path().join("backs")).unwrap_or_default().lines().count();
     let before = backs();
     kill_process_group(trial.pid(), Signal::INT).expect("signalled");
-    // The first may have ended the command of a flip; the one that puts the machine back comes after it.
+    // The first may have ended the command of a flip; the command that restores the machine comes after it.
     wait_for("the way back", || backs() > before);
     std::thread::sleep(std::time::Duration::from_millis(100));
     kill_process_group(trial.pid(), Signal::INT).expect("signalled");
@@ -165,7 +165,7 @@ fn ctrl_c_does_not_stop_the_way_back() {
     assert_eq!(mentioning(tree.path()), []);
 }
 
-/// Ctrl-C ends a command of arm B that hangs, as it ends the program.
+/// Ctrl-C ends a hanging command of arm B, as it ends the program.
 #[test]
 fn ctrl_c_ends_the_command_of_an_arm() {
     let tree = Tree::new();
@@ -179,7 +179,7 @@ fn ctrl_c_ends_the_command_of_an_arm() {
 }
 
 #[test]
-fn what_helps_is_kept_and_undone_later() {
+fn a_helpful_change_is_kept_and_undone_later() {
     let tree = Tree::new();
     let (code, text) = said(&trial(&tree, A, B, &["--pairs", "5", "--keep"]).output().expect("rxlab runs"));
     assert!(code == 0 && text.starts_with("trial trial: helps\n"), "{code}: {text}");

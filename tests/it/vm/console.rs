@@ -9,7 +9,7 @@ use crate::require;
 
 const PACKAGE: &str = "linux-image-amd64";
 
-/// Once both guests have got this far, says on its first serial line who it is, and fails.
+/// Waits until both guests have got this far, prints its identity on its first serial line, and fails.
 const QEMU: &str = r#"#!/bin/sh
 : >"$MEET/$NAME"
 while [ "$(ls "$MEET" | wc -l)" -lt 2 ]; do sleep 0.05; done
@@ -33,9 +33,9 @@ fn guest(directory: &Path, name: &str) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started")
 }
 
-/// One of two guests once removed the other's console, and both wrote to one.
+/// One of two guests once removed the other's console, and both wrote to the same one.
 #[test]
-fn each_guest_has_a_console_of_its_own() {
+fn each_guest_has_its_own_console() {
     if !require::vm() {
         return;
     }

@@ -1,4 +1,4 @@
-//! A driver that is not virtio, and a reader who may not read everything.
+//! A driver other than virtio, and a reader without full access.
 
 use rxlab::model::{Function, Hardware, Model, NicKind, Source};
 use rxlab::units::{Fact, Need};
@@ -8,7 +8,7 @@ use super::interrupts::{Path, are_where_shown, irq};
 
 const PATH: Path = Path { nic: 0, queue: 0, cpu: 0 };
 
-/// A user without rights looks twice: at what everybody may read, and at what was taken from him.
+/// An unprivileged user reads twice: first with the default file modes, then without access to some files.
 const JOB: &str = r"
 nobody() { su nobody -s /bin/sh -c 'rxlab show '$1; }
 ran root rxlab show --json
@@ -25,7 +25,7 @@ ran 'denied text' nobody
 ";
 
 #[test]
-fn an_intel_nic_is_shown_to_everybody_as_far_as_he_may_read() {
+fn an_intel_nic_is_shown_as_far_as_it_is_readable() {
     let Some(answer) = guest::run("e1000e", &[&PATH.job(), JOB].concat(), None) else { return };
     let model = answer.model("root");
     let nic = &model.nics[0];
@@ -38,7 +38,7 @@ fn an_intel_nic_is_shown_to_everybody_as_far_as_he_may_read() {
     are_where_shown(&answer, &model, &[PATH]);
 
     let (code, text) = answer.ran("same");
-    assert_eq!(code, 0, "the snapshot says something else: {text}");
+    assert_eq!(code, 0, "the snapshot differs: {text}");
     let (code, text) = answer.ran("doctor");
     assert!(code == 0 && text.starts_with("nothing to do: "), "{text}");
 
@@ -53,7 +53,7 @@ fn an_intel_nic_is_shown_to_everybody_as_far_as_he_may_read() {
 
     let mut wanted: Model = model.clone();
     let nobody = answer.model("nobody");
-    // Which namespaces and sockets are whose takes CAP_SYS_PTRACE; all else is for everybody.
+    // The owners of namespaces and sockets require CAP_SYS_PTRACE; everything else is readable by everyone.
     assert_eq!(nobody.namespaces, Fact::Denied(Need::SysPtrace));
     wanted.namespaces = nobody.namespaces.clone();
     wanted.all_namespaces_seen = nobody.all_namespaces_seen.clone();
@@ -61,7 +61,7 @@ fn an_intel_nic_is_shown_to_everybody_as_far_as_he_may_read() {
     let queue = &mut wanted.nics[0].rx[0];
     (queue.rps_cpus, queue.rps_flow_cnt) = (Fact::Denied(Need::Root), Fact::Denied(Need::Root));
     (queue.irqs[0].affinity, queue.irqs[0].effective) = (Fact::Denied(Need::Root), Fact::Denied(Need::Root));
-    assert_eq!(answer.model("denied"), wanted, "what may not be read is no zero");
+    assert_eq!(answer.model("denied"), wanted, "an unreadable value is not 0");
     let (code, text) = answer.ran("denied text");
     let row = text.lines().find(|line| line.starts_with("eth0")).unwrap_or_else(|| panic!("{text}"));
     assert!(code == 0 && row.matches("needs root").count() == 3, "{text}");

@@ -1,10 +1,10 @@
-//! A queue for each CPU.
+//! One queue per CPU.
 
 use super::guest;
 use super::interrupts::{Path, are_where_shown};
 
 #[test]
-fn each_queue_of_eight_is_where_it_is_shown() {
+fn each_of_eight_queues_is_where_it_is_shown() {
     let paths: Vec<Path> = (0..8).map(|queue| Path { nic: 0, queue, cpu: queue }).collect();
     let job: String = paths.iter().map(|path| path.job()).collect();
     let job = job + "ran show rxlab show --nic eth0 --json\n";

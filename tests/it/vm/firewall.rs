@@ -6,7 +6,7 @@ use rxlab::units::{CpuId, CpuMask};
 
 use super::guest;
 
-/// A look that missed what is there is repeated: this machine has other work as well.
+/// A sample that missed the finding is repeated: this machine also runs other work.
 const JOB: &str = r#"
 for look in 1 2 3 4 5; do
     ran doctor rxlab doctor --for 3s --json > answer
@@ -31,7 +31,7 @@ fn net_rx(answer: &guest::Answer, name: &str) -> Vec<f64> {
 }
 
 #[test]
-fn the_cpu_that_drowned_in_a_firewall_does_no_more_than_the_others() {
+fn the_overloaded_cpu_ends_with_no_more_work_than_the_others() {
     let job = [guest::FIREWALL, "walls 50\n", guest::FLOODED, "drown\n", JOB].concat();
     if !crate::require::nft() {
         return;

@@ -1,4 +1,4 @@
-//! Boots a machine shape, runs a job in it, and takes the answer apart.
+//! Boots a machine shape, runs a job in it, and parses its output.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use rxlab::model::Model;
 use super::interrupts::Interrupts;
 use crate::{quiet, require};
 
-/// What a job printed, part by part.
+/// Output of a job, part by part.
 pub(super) struct Answer {
     parts: BTreeMap<String, String>,
 }
 
-/// What every job may use: `part NAME` begins a part of the answer, `ran NAME COMMAND...` makes one of
-/// what a command prints and another, `NAME code`, of its exit code. `pings NIC CPU N` sends pings from a
-/// CPU; they are answered on the receive queue that belongs to the transmit queue of that CPU.
-/// `counts NAME` is a part with the interrupts.
+/// Shell functions for every job: `part NAME` begins a part of the output, `ran NAME COMMAND...` creates a part with
+/// the output of a command and another, `NAME code`, with its exit code. `pings NIC CPU N` sends pings from a CPU;
+/// the replies arrive on the receive queue that belongs to the transmit queue of that CPU. `counts NAME` creates a
+/// part with the interrupt counts.
 const PRELUDE: &str = r#"
 export RXLAB_STATE_DIR=/tmp/state
 part() { printf '\n== %s\n' "$1"; }
@@ -36,9 +36,9 @@ counts() {
 }
 "#;
 
-/// The beginning of a job on a machine with one queue: its interrupt, of which `part irq` has the number, goes to
-/// CPU 2; when the sink is there, a ping tells a [`flood`] to begin. Goes on when packets come: how long that
-/// takes depends on what else this machine does.
+/// Start of a job on a machine with one queue: its interrupt, whose number is in `part irq`, goes to CPU 2; once the
+/// sink is ready, a ping tells a [`flood`] to begin. Continues when packets arrive, which depends on the other load
+/// of this machine.
 pub(super) const FLOODED: &str = r#"
 irq=$(sed -n 's/^ *\([0-9]*\):.*virtio0-input.0$/\1/p' /proc/interrupts)
 echo 2 > /proc/irq/$irq/smp_affinity_list
@@ -55,9 +55,9 @@ done
 sleep 1
 "#;
 
-/// A firewall of a hundred rules, none of which concerns a packet of the flood; they are walked through as often
-/// as its chain `input` jumps there. How much of a CPU that takes depends on the machine that the guest is emulated
-/// on: `drown` lets it grow until CPU 2 is in softirq for 40 % of its time.
+/// A firewall of a hundred rules, none of which matches a packet of the flood; they are evaluated as often as its
+/// chain `input` jumps there. The share of a CPU that this takes depends on the machine that emulates the guest:
+/// `drown` raises it until CPU 2 spends 40 % of its time in softirqs.
 pub(super) const FIREWALL: &str = r#"
 {
     echo 'table ip firewall {'
@@ -93,7 +93,7 @@ drown() {
 }
 "#;
 
-/// A peer that sends so many packets a second to a sink in the guest, once it knows where that is.
+/// A peer that sends this many packets per second to a sink in the guest, once it knows its address.
 pub(super) fn flood(flows: u32, rate: u32) -> String {
     let rxlab = env!("CARGO_BIN_EXE_rxlab");
     format!(
@@ -102,12 +102,12 @@ pub(super) fn flood(flows: u32, rate: u32) -> String {
     )
 }
 
-/// Ends with the test, also when that is killed; `None` when this is skipped.
+/// Ends with the test, even if that is killed; `None` if skipped.
 pub(super) fn run(shape: &str, job: &str, peer: Option<&str>) -> Option<Answer> {
     run_with(&[], shape, job, peer)
 }
 
-/// The same with further programs of this machine in the guest.
+/// The same, with additional programs of this machine in the guest.
 pub(super) fn run_with(programs: &[&str], shape: &str, job: &str, peer: Option<&str>) -> Option<Answer> {
     if !require::vm() {
         return None;
@@ -143,25 +143,25 @@ impl Answer {
         Self { parts: parts.collect() }
     }
 
-    /// What the job printed under a name.
+    /// Output of a part of the job.
     pub(super) fn part(&self, name: &str) -> &str {
         self.parts.get(name).unwrap_or_else(|| panic!("no part {name} in {:?}", self.parts.keys()))
     }
 
-    /// What a command printed, and its exit code.
+    /// Exit code and output of a command.
     pub(super) fn ran(&self, name: &str) -> (i32, &str) {
         let code = self.part(&format!("{name} code")).trim();
         (code.parse().expect("an exit code"), self.part(name))
     }
 
-    /// What `rxlab show --json` printed.
+    /// Output of `rxlab show --json`.
     pub(super) fn model(&self, name: &str) -> Model {
         let (code, text) = self.ran(name);
         assert_eq!(code, 0, "{text}");
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
-    /// The interrupts between two parts of `counts`.
+    /// Interrupts between two parts of `counts`.
     pub(super) fn interrupts(&self, before: &str, after: &str) -> Interrupts {
         Interrupts::parse(self.part(after)).since(&Interrupts::parse(self.part(before)))
     }

@@ -6,8 +6,8 @@ use rxlab::units::{CpuId, CpuMask};
 
 use super::guest;
 
-/// A look that missed what is there is repeated: the guest's CPUs share two that others use as well. Then the
-/// planner's own plan, and the same counters for as long again.
+/// A sample that missed the finding is repeated: the guest's CPUs share two that others use as well. Then applies the
+/// planner's plan and reads the same counters for as long again.
 const JOB: &str = r#"
 net_rx() {
     part "$1"
@@ -30,7 +30,7 @@ sleep 8
 net_rx spread
 "#;
 
-/// What the guest's kernel counts of each CPU: packets that went up the stack, NET_RX runs, softirq ticks.
+/// Counts of the guest's kernel for each CPU: packets that went up the stack, NET_RX runs, softirq ticks.
 struct NetRx {
     packets: Vec<u64>,
     runs: Vec<u64>,
@@ -115,8 +115,8 @@ fn the_hotspot_and_its_interrupt_are_named() {
     let mean = of_mask as f64 / mask.len() as f64;
     let most = spread.packets[hottest(&spread.packets)] as f64;
     assert!(most < 1.5 * mean, "one CPU is far above the others: {:?}", spread.packets);
-    // It still takes every packet off the queue, here in polls of one or two: that part no mask can move.
+    // It still takes every packet off the queue, here in polls of one or two: a mask cannot move that part.
     assert!(share(&spread.packets) < 0.1 && share(&drowned.packets) > 0.9, "{:?}", drowned.packets);
-    // What it saves in time, ticks tell too roughly to be held against it: `vm::firewall` does, by eBPF.
+    // Ticks are too coarse to check how much time it saves: `vm::firewall` does that, by eBPF.
     println!("softirq time of CPU 2: {:.2} of all, then {:.2}", share(&drowned.ticks), share(&spread.ticks));
 }

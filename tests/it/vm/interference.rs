@@ -1,4 +1,4 @@
-//! What a NIC's interrupt takes from a process that has its CPU to itself, as far as the scheduler knows.
+//! Time that a NIC's interrupt takes from a process that has its CPU to itself, according to the scheduler.
 
 use rxlab::probe::trace::Trace;
 use rxlab::probe::{Class, Interference, Tier};
@@ -6,7 +6,7 @@ use rxlab::units::{CpuId, IrqId};
 
 use super::guest;
 
-/// The interrupt and the victim are on CPU 2. A look that missed what is there is repeated: the guest's CPUs share
+/// The interrupt and the victim are on CPU 2. A sample that missed the finding is repeated: the guest's CPUs share
 /// two that others use as well.
 const JOB: &str = r#"
 for look in 1 2 3; do
@@ -23,8 +23,8 @@ ran trace cat answer
 "#;
 
 #[test]
-fn a_pinned_process_is_interrupted_by_the_interrupt_of_a_queue() {
-    // At a rate that is too high for the guest the queue is polled without any more interrupts.
+fn a_queue_s_interrupt_interrupts_a_pinned_process() {
+    // At a rate too high for the guest the queue is polled without further interrupts.
     let Some(answer) =
         guest::run("8cpu-1queue", &[guest::FLOODED, JOB].concat(), Some(&guest::flood(64, 1500)))
     else {
@@ -59,7 +59,7 @@ fn a_pinned_process_is_interrupted_by_the_interrupt_of_a_queue() {
     let counted = sample("procfs");
     assert_eq!((counted.tier, columns(&counted)), (Tier::Procfs, columns(&measured)));
 
-    // The timeline of the same has the same names.
+    // The timeline of the same work has the same names.
     let (code, text) = answer.ran("trace");
     assert_eq!(code, 0, "{text}");
     let trace: Trace = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));

@@ -1,5 +1,4 @@
-//! The kernel's own count of interrupts, which is the judge here, and what it has to say about the
-//! receive path that rxlab shows.
+//! The kernel's own interrupt counts as the reference for the receive path that rxlab shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +6,17 @@ use rxlab::model::{Irq, Model, RxQueue};
 
 use super::guest::Answer;
 
-/// Pings that a queue is sent, one by one; most cause an interrupt each, some may share one.
+/// Pings sent to a queue, one by one; most cause an interrupt each, some may share one.
 const PINGS: u64 = 200;
 
-/// So many of them are no accident ...
+/// Too many interrupts to be a coincidence.
 const MANY: u64 = 50;
 
-/// ... and so few may be: the neighbours' own packets.
+/// Few enough for packets of the neighbours.
 const FEW: u64 = 20;
 
-/// Counts of each numbered interrupt, by CPU. Read here in the simplest way, and not by the parser of
-/// the program under test.
+/// Counts of each numbered interrupt, by CPU. Parsed here in the simplest way, not by the parser of the program under
+/// test.
 pub(super) struct Interrupts(BTreeMap<u32, Vec<u64>>);
 
 impl Interrupts {
@@ -43,14 +42,14 @@ impl Interrupts {
         self.0[&irq.number.0].iter().sum()
     }
 
-    /// How often an interrupt came on one CPU.
+    /// Number of times an interrupt fired on one CPU.
     pub(super) fn on(&self, irq: &Irq, cpu: usize) -> u64 {
         self.0[&irq.number.0][cpu]
     }
 }
 
-/// A NIC's receive queue, and a CPU whose packets go out through the transmit queue of the same number,
-/// so that the answers come in there.
+/// A NIC's receive queue, and a CPU whose packets leave through the transmit queue of the same number, so the replies
+/// arrive on that receive queue.
 #[derive(Clone, Copy)]
 pub(super) struct Path {
     pub(super) nic: u32,
@@ -59,8 +58,8 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// What lets a job ping over the path, counting before and after. The first pings are not counted:
-    /// an interrupt that was given another CPU goes there only with the next one.
+    /// Shell code of a job that pings over the path, counting before and after. The first pings are not counted: a
+    /// changed affinity takes effect only with the next interrupt.
     pub(super) fn job(self) -> String {
         let Path { nic, queue, cpu } = self;
         format!(
@@ -76,8 +75,8 @@ pub(super) fn irq(queue: &RxQueue) -> &Irq {
     irq
 }
 
-/// Sent to one queue, the packets are counted by the interrupt that is shown for it, on the CPU that is
-/// shown for it, and by no other receive interrupt of the machine.
+/// Packets sent to one queue are counted by the interrupt that is shown for it, on the CPU that is shown for it, and
+/// by no other receive interrupt of the machine.
 pub(super) fn are_where_shown(answer: &Answer, model: &Model, paths: &[Path]) {
     let queues = |name: &str| model.nic(&name.parse().expect("a name")).expect("shown").rx.iter();
     let nics: BTreeSet<String> = paths.iter().map(|path| format!("eth{}", path.nic)).collect();

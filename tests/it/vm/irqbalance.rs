@@ -1,9 +1,9 @@
-//! A real irqbalance next to rxlab: what is pinned stays, and irqbalance gets it back.
+//! A real irqbalance next to rxlab: pinned interrupts stay in place, and irqbalance gets them back.
 
 use super::guest;
 
-/// irqbalance looks every second and has work to do: pings from another CPU each time. `seen` has every
-/// place at which the interrupts were within a minute.
+/// irqbalance runs every second and has a reason to move interrupts: pings from another CPU each time. `seen` lists
+/// every placement of the interrupts within a minute.
 const JOB: &str = r"
 mkdir -p /run
 irqbalance --foreground -t 1 >/dev/null 2>&1 &
@@ -40,7 +40,7 @@ places
 ";
 
 #[test]
-fn what_is_pinned_stays_where_it_was_put() {
+fn pinned_interrupts_stay_in_place() {
     let Some(answer) = guest::run_with(&["irqbalance"], "4cpu-knobs", JOB, None) else { return };
     let banned = |name: &str| {
         let irqbalance = answer.model(name).irqbalance;

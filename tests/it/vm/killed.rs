@@ -1,4 +1,4 @@
-//! A guest ends with whoever wanted it.
+//! A guest ends together with the process that started it.
 
 use std::process::Command;
 
@@ -25,6 +25,6 @@ fn a_killed_lab_leaves_no_process_behind() {
     let lab = Running::start(&mut command);
     wait_for("the peer, which is the last before the guest", || !mentioning(&peer).is_empty());
     lab.signal(Signal::KILL);
-    // The first process of the namespaces is among them: when it is gone, so is all that was in them.
+    // The first process of the namespaces is among them: once it is gone, everything in them is.
     wait_for("the end of all processes", || mentioning(directory.path()).is_empty());
 }

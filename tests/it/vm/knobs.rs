@@ -1,12 +1,12 @@
-//! What ethtool sets, on real drivers: queues of virtio-net with a table of their own, rings and interrupt
-//! moderation of e1000e.
+//! Ethtool settings on real drivers: queues of virtio-net with their own RSS table, rings and interrupt moderation of
+//! e1000e.
 
 use rxlab::model::{Fact, Hardware, Model};
 use rxlab::parse::ethtool::Feature;
 
 use super::guest::{self, Answer};
 
-/// Each value, and what it is before.
+/// Each new value, and the original one.
 const VALUES: [(&str, &str); 9] = [
     ("ring_rx eth0 = 128", "256"),
     ("ring_tx eth0 = 128", "256"),
@@ -19,7 +19,7 @@ const VALUES: [(&str, &str); 9] = [
     ("rx_checksum eth1 = off", "on"),
 ];
 
-/// What these drivers refuse, and a word of why.
+/// Settings that these drivers refuse, and a word of the reason.
 const REFUSED: [(&str, &str); 6] = [
     ("channels eth0 = 2", "or the RSS table"),
     ("ring_rx eth1 = 1001", "asked for 1001, the driver rounded it to 1008"),
@@ -59,7 +59,7 @@ fn is_on(model: &Model, nic: usize, name: &str) -> bool {
 }
 
 #[test]
-fn what_ethtool_sets_is_set_and_goes_back() {
+fn ethtool_settings_are_applied_and_restored() {
     let Some(answer) = guest::run("4cpu-knobs", &job(), None) else { return };
     let before = answer.model("before");
     let names: Vec<_> = before.nics.iter().map(|nic| nic.driver.as_deref()).collect();
@@ -79,7 +79,7 @@ fn what_ethtool_sets_is_set_and_goes_back() {
     assert!(code == 0 && text.matches("  kept\n").count() == VALUES.len(), "{code}: {text}");
     goes_back(&answer, "undo", "undone", &before);
 
-    // The table was not written out anew but is the kernel's own again: it forbids no number of queues.
+    // The table was not rewritten but is the kernel's default again: it rules out no number of queues.
     let (code, text) = answer.ran("fewer");
     assert_eq!(code, 0, "{text}");
     goes_back(&answer, "back", "last", &before);
@@ -97,7 +97,7 @@ fn values_are_in_force(model: &Model) {
     assert!(!is_on(model, 0, "rx-gro") && !is_on(model, 1, "rx-gro") && !is_on(model, 1, "rx-checksum"));
 }
 
-/// Without the speed of the link: after what resets it, it is not known until the link is up again.
+/// Without the link speed: after a link reset it is unknown until the link is up again.
 fn settings(model: &Model, nic: usize) -> Hardware {
     Hardware { speed_mbits: Fact::NotAsked, ..hardware(model, nic).clone() }
 }

@@ -1,5 +1,5 @@
-//! A real driver on another kernel: an interface that is renamed and moved, and queues that another program takes away
-//! and brings back.
+//! A real driver on another kernel: an interface that is renamed and moved, and queues that another program removes
+//! and adds back.
 
 use super::guest;
 
@@ -33,7 +33,7 @@ kill $other
     let (code, early) = answer.ran("early");
     assert!(code == 4 && early.contains("rx-0: back to off"), "{code}: {early}");
     assert!(early.contains("the queue does not exist now"), "{early}");
-    assert_eq!(answer.part("fresh").trim(), "00", "a queue that came back has no mask");
+    assert_eq!(answer.part("fresh").trim(), "00", "a recreated queue has no mask");
     assert!(!answer.part("here").contains("lan0"));
     let (code, undo) = answer.ran("undo");
     assert!(code == 0 && undo.contains("rps lan0/rx-1: back to 0-1"), "{code}: {undo}");

@@ -1,6 +1,6 @@
-//! Two boots of one machine that share its /etc: what the first persists, the second has. The first also
-//! runs its values as an exported script, which finds interrupts by name. The state is not below /tmp, where persist
-//! refuses it.
+//! Two boots of one machine that share its /etc: settings persisted in the first are applied in the second. The first
+//! also applies its values by an exported script, which finds interrupts by name. The state is not below /tmp, where
+//! persist refuses it.
 
 use super::guest;
 
@@ -28,7 +28,7 @@ values
 ran silent sh -eu /tmp/rxlab.sh
 ";
 
-/// The interface has another name now, and the files are as they were. What the unit would run is run.
+/// The interface has another name now, and the files are unchanged. Runs the commands of the unit.
 const SECOND: &str = r#"
 export RXLAB_STATE_DIR=/var/state
 ip link set eth0 down
@@ -62,7 +62,7 @@ find /etc -name '*rxlab*'
 "#;
 
 #[test]
-fn a_boot_restores_what_was_persisted() {
+fn a_boot_restores_persisted_settings() {
     let Some(first) = guest::run("8cpu-8queue", FIRST, None) else { return };
     for name in ["apply", "persist"] {
         let (code, text) = first.ran(name);

@@ -1,8 +1,8 @@
-//! Everything at once under traffic, on real drivers, and back: the machine is as it was.
+//! All settings at once under traffic, on real drivers, and undone: the machine is restored.
 
 use super::guest;
 
-/// Whatever rxlab can set on this machine, as the kernel shows it. Counters are not among it.
+/// Everything that rxlab can set on this machine, as shown by the kernel, without counters.
 const STATE: &str = r#"
 # Where an interrupt goes follows its affinity only when it next fires, and where a process ran is a count.
 shown() { rxlab show --json "$@" | sed '/"effective": {/,/}/d; /"ran_on": {/,/}/d'; }
@@ -16,8 +16,8 @@ state() {
 }
 "#;
 
-/// Each step is a transaction of its own. `arrived` has what the NIC received, so that traffic is known to
-/// have flowed all the while.
+/// Each step is a separate transaction. `arrived` has the packets received by the NIC, to verify that traffic flowed
+/// all the time.
 const JOB: &str = r#"
 arrived() { part $1; cat /sys/class/net/eth0/statistics/rx_packets; }
 rxlab target --udp-sink 10.98.0.2:9000 --for 300s >/dev/null 2>&1 &
@@ -69,7 +69,7 @@ cat /sys/class/net/eth0/queues/rx-1/rps_cpus
 "#;
 
 #[test]
-fn all_of_it_under_traffic_goes_back() {
+fn all_settings_are_restored_under_traffic() {
     let Some(answer) = guest::run("4cpu-knobs", &[STATE, JOB].concat(), Some(&guest::flood(16, 500))) else {
         return;
     };
@@ -77,8 +77,8 @@ fn all_of_it_under_traffic_goes_back() {
         let (code, text) = answer.ran(step);
         assert_eq!(code, 0, "{step}: {text}");
     }
-    // The driver spreads its interrupts and XPS anew; what was set is set again. Where they go follows when
-    // they next fire.
+    // The driver redistributes its interrupts and XPS; the settings are applied again. The interrupts move when they
+    // next fire.
     let shown = answer.model("shown");
     let queues = &shown.nics[0].rx;
     let places: Vec<String> = queues
@@ -87,7 +87,7 @@ fn all_of_it_under_traffic_goes_back() {
         .collect();
     assert_eq!(places, ["3", "2"], "{}", answer.part("fewer"));
     assert_eq!(queues[0].rps_cpus.known().map(ToString::to_string).as_deref(), Some("0-2"));
-    // Over 4, 2 and 4 queues, and over other rings.
+    // After 4, 2 and 4 queues, and other ring sizes.
     let shown = answer.model("others");
     for (nic, name, cpu) in [(0, "-output.0", "2"), (0, "-config", "1"), (1, "-tx-0", "3"), (1, "eth1", "2")]
     {
@@ -101,7 +101,7 @@ fn all_of_it_under_traffic_goes_back() {
         let (code, text) = answer.ran(same);
         assert_eq!(code, 0, "{same}: {text}");
     }
-    // The deadline is no time of day.
+    // The deadline is not a time of day.
     let (code, text) = answer.ran("unconfirmed");
     assert_eq!(code, 0, "{text}");
     assert_eq!((answer.part("jumped").trim(), answer.part("late").trim()), ("2", "0"));

@@ -8,7 +8,7 @@ use rxlab::units::{CpuId, CpuMask, NicName};
 use super::guest::{self, Answer};
 use super::interrupts::{Path, are_where_shown, irq};
 
-/// Four queues on node 0, of which each sends for four CPUs, and one on node 1.
+/// Four queues on node 0, each of which sends for four CPUs, and one on node 1.
 const PATHS: [Path; 5] = [
     Path { nic: 0, queue: 0, cpu: 0 },
     Path { nic: 0, queue: 1, cpu: 5 },
@@ -33,7 +33,7 @@ set = "rfs_entries host = 30000"
 set = "rfs eth1/rx-0 = 30000"
 "#;
 
-/// Every file that a knob writes, on the whole machine; the plan comes and goes.
+/// Every file that a knob writes, on the whole machine, before, with and after the plan.
 const KNOBS: &str = r"
 values() {
     for file in /proc/irq/*/smp_affinity /sys/class/net/eth*/queues/rx-*/rps_* \
@@ -71,10 +71,10 @@ fn cpus(list: &str) -> CpuMask {
 }
 
 #[test]
-fn both_nics_are_shown_and_changed_where_they_are() {
+fn both_nics_are_shown_and_changed() {
     let job: String = PATHS.iter().map(|path| path.job()).collect();
     let plan = format!("cat > plan.toml <<'PLAN'{PLAN}PLAN\n");
-    // The module of bonds makes one when it is loaded.
+    // The bonding module creates one when it is loaded.
     let job = [
         "echo -bond0 > /sys/class/net/bonding_masters\n",
         &job,
@@ -154,13 +154,13 @@ fn the_plan_comes_and_goes(answer: &Answer, model: &Model) {
         (rx("eth1/queues/rx-0", "rps_flow_cnt"), "32768"),
     ] {
         let before = wanted.insert(file.clone(), value.to_owned());
-        assert!(before.is_some_and(|before| before != value), "{file} is there and is another value");
+        assert!(before.is_some_and(|before| before != value), "{file} exists and has another value");
     }
     assert_eq!(values("applied"), wanted);
 
     let (code, text) = answer.ran("status");
     assert!(code == 0 && text.matches("  kept\n").count() == 6, "{code}: {text}");
-    // The interrupt really goes there.
+    // The interrupt is really delivered there.
     let moved = irq(&model.nics[1].rx[0]);
     let there = answer.interrupts("before", "after").on(moved, 9);
     assert!(there >= 50, "{there} interrupts on CPU 9 of {moved:?}");

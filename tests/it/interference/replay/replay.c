@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Runs the programs of net_rx.bpf.c in user space, on one CPU: events and their times come from standard input, what
-// the programs counted goes to standard output. So a test knows every length to the nanosecond.
+// Runs the programs of net_rx.bpf.c in user space, on one CPU: reads events and their times from standard input and
+// writes the programs' counts to standard output. So a test knows every duration to the nanosecond.
 //
-// A line is a time, an event and its arguments. `task NAME PID STARTED` makes a task the current one; a number of 0
-// is the idle task, a name with a slash that of a kernel thread.
+// A line is a time, an event and its arguments. `task NAME PID STARTED` makes a task the current one; PID 0 is the
+// idle task, a name with a slash is a kernel thread.
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// In the place of libbpf's header: what the BPF programs call, for replay.c, which runs them in user space.
+// Replaces libbpf's header: functions called by the BPF programs, for replay.c, which runs them in user space.
 
 #pragma once
 
@@ -29,7 +29,7 @@ static struct entry *entries;
 static struct task_struct *current;
 static unsigned long long now_ns;
 
-// Elements of arrays are there from the beginning, as zeros.
+// Array elements exist from the start, as zeros.
 static void *lookup(const void *map, int is_array, const void *key, size_t key_size, size_t value_size)
 {
 	struct entry *entry;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// In the place of libbpf's header: a program is a function of its name.
+// Replaces libbpf's header: a program is a function of its name.
 
 #pragma once
 
