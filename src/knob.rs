@@ -9,17 +9,16 @@ mod channels;
 mod clocksource;
 mod coalesce;
 mod error;
+mod file;
 mod irq_affinity;
 mod irqbalance;
 mod napi;
 mod ntuple_rule;
-mod number;
 mod offload;
 mod priority;
 mod reference;
 mod registry;
 mod rfs;
-mod rfs_entries;
 mod ring;
 mod rps;
 mod rss;
@@ -27,7 +26,6 @@ mod rss_context;
 mod sysctl;
 #[cfg(test)]
 pub(crate) mod testbed;
-mod threaded;
 mod value;
 mod xps;
 

@@ -429,6 +429,7 @@ fn record(host: Identity) -> TrialRecord {
         id: "t".to_owned(),
         version: String::new(),
         name: "world".to_owned(),
+        against: Vec::new(),
         change: Vec::new(),
         plan: None,
         probe: None,

@@ -22,7 +22,7 @@ use super::one_core_hotspot;
 use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
 use crate::model::{CpuRates, Model, NicKind, Rates};
-use crate::units::CpuId;
+use crate::units::{CpuId, CpuMask};
 
 /// Ceiling of the gain below which no setting is worth a trial. A trial detects 3 %, and about half of the
 /// receive work of a CPU stays there whatever is set (field case A: 98 to 48.5 %).
@@ -112,6 +112,9 @@ pub struct Worth {
     pub knob: Family,
     /// True if it is worth a trial.
     pub trial: bool,
+    /// RPS: the CPUs that it would hand packets to; `None` if the senders determine them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuMask>,
     /// The figure or fact behind the verdict.
     pub why: String,
 }

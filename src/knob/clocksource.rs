@@ -1,6 +1,6 @@
 //! `clocksource`: the hardware clock that the kernel reads.
 
-use super::number::exists;
+use super::file::exists;
 use super::{Doc, Knob, KnobError, value};
 use crate::host::Host;
 use crate::journal::Armed;

@@ -1,7 +1,7 @@
-//! `napi_defer_hard_irqs` and `gro_flush_timeout`: how long a NAPI waits before it re-enables its interrupt.
+//! Who polls the NAPIs of an interface, and how long a NAPI waits before it re-enables its interrupt.
 
 use super::Doc;
-use super::number::{Number, Place, exists};
+use super::file::{At, FileKnob, Missing, Value, exists, no_meaning};
 
 fn defer_meaning(errno: i32) -> Option<&'static str> {
     (errno == rustix::io::Errno::RANGE.raw_os_error()).then_some("the kernel counts up to 2147483647")
@@ -13,7 +13,7 @@ const LOST: &str = "Re-creating the interface, for example by reloading its driv
 /// Empty polls before interrupts are re-enabled.
 ///
 /// Kernel: `Documentation/networking/napi.rst`, "IRQ mitigation".
-pub(super) static NAPI_DEFER_HARD_IRQS: Number = Number {
+pub(super) static NAPI_DEFER_HARD_IRQS: FileKnob = FileKnob {
     name: "napi_defer_hard_irqs",
     doc: &Doc {
         summary: "Number of consecutive empty polls before a NAPI re-enables its interrupt. Between two \
@@ -27,16 +27,17 @@ pub(super) static NAPI_DEFER_HARD_IRQS: Number = Number {
         beware: "Has no effect without `gro_flush_timeout`. Overwrites values set for single NAPIs over \
                  netlink (since 6.13), and undo cannot restore those.",
     },
-    place: Place::Nic { file: "napi_defer_hard_irqs", there: |nic| exists(&nic.napi.defer_hard_irqs) },
-    range: 0..=i32::MAX as u64,
-    outside: "the kernel counts no further",
+    at: At::Nic(|nic| exists(&nic.napi.defer_hard_irqs)),
+    value: Value::Number(0..=i32::MAX as u64, "the kernel counts no further"),
     meaning: defer_meaning,
+    missing: Missing::Unsupported,
+    disturbs: &[],
 };
 
 /// Nanoseconds until a deferred poll.
 ///
 /// Kernel: `Documentation/networking/napi.rst`, "IRQ mitigation".
-pub(super) static GRO_FLUSH_TIMEOUT: Number = Number {
+pub(super) static GRO_FLUSH_TIMEOUT: FileKnob = FileKnob {
     name: "gro_flush_timeout",
     doc: &Doc {
         summary: "How long packets may wait to be merged with later ones, and a NAPI for its next poll \
@@ -51,8 +52,41 @@ pub(super) static GRO_FLUSH_TIMEOUT: Number = Number {
                  even centuries; rxlab refuses more than a second. Overwrites values set for single NAPIs \
                  over netlink (since 6.13), and undo cannot restore those.",
     },
-    place: Place::Nic { file: "gro_flush_timeout", there: |nic| exists(&nic.napi.gro_flush_timeout_ns) },
-    range: 0..=1_000_000_000,
-    outside: "packets would wait longer than a second",
-    meaning: |_| None,
+    at: At::Nic(|nic| exists(&nic.napi.gro_flush_timeout_ns)),
+    value: Value::Number(0..=1_000_000_000, "packets would wait longer than a second"),
+    meaning: no_meaning,
+    missing: Missing::Unsupported,
+    disturbs: &[],
+};
+
+/// Polling by kernel threads.
+///
+/// Kernel: `Documentation/networking/napi.rst`, "Threaded NAPI".
+pub(super) static THREADED: FileKnob = FileKnob {
+    name: "threaded",
+    doc: &Doc {
+        summary: "Polls the queues of an interface in kernel threads, one for each NAPI, instead of in softirq. \
+                  The scheduler can move the threads, and they can be pinned and given a priority \
+                  (`napi_priority`).",
+        target: "`NIC`",
+        values: "`on` or `off`",
+        example: "threaded eth0 = on",
+        source: "Documentation/networking/napi.rst, \"Threaded NAPI\"",
+        since: "5.12",
+        lost: "Re-creating the interface, for example by reloading its driver. A link that goes down and up \
+               keeps it, but creates new threads: their priority and affinity are lost.",
+        beware: "The threads run wherever the scheduler puts them, not where the interrupt is. Overwrites \
+                 values set for single NAPIs over netlink (since 6.17), and undo cannot restore those.",
+    },
+    at: At::Nic(|nic| exists(&nic.napi.threaded)),
+    value: Value::Switch,
+    meaning: |errno| {
+        (errno == rustix::io::Errno::INVAL.raw_os_error()).then_some("this kernel has no such mode")
+    },
+    // EOPNOTSUPP, or the file does not exist; but it was just read.
+    missing: Missing::OnWrite(
+        "it has no NAPI now, or this kernel cannot thread it (a veth has one while GRO is on)",
+    ),
+    // Its threads are re-created.
+    disturbs: &["napi_priority"],
 };

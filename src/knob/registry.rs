@@ -7,18 +7,16 @@ use super::clocksource::ClocksourceKnob;
 use super::coalesce::{ADAPTIVE_RX, ADAPTIVE_TX, RX_FRAMES, RX_USECS, TX_FRAMES, TX_USECS};
 use super::irq_affinity::IrqAffinity;
 use super::irqbalance::IrqbalanceKnob;
-use super::napi::{GRO_FLUSH_TIMEOUT, NAPI_DEFER_HARD_IRQS};
+use super::napi::{GRO_FLUSH_TIMEOUT, NAPI_DEFER_HARD_IRQS, THREADED};
 use super::ntuple_rule::NtupleRule;
 use super::offload::{GRO, LRO, NTUPLE, RX_CHECKSUM};
 use super::priority::{KSOFTIRQD_PRIORITY, NAPI_PRIORITY};
-use super::rfs::Rfs;
-use super::rfs_entries::RfsEntries;
+use super::rfs::{RFS, RFS_ENTRIES};
 use super::ring::{RING_RX, RING_TX};
 use super::rps::Rps;
 use super::rss::RssTable;
 use super::rss_context::RssContext;
 use super::sysctl::{BUSY_POLL, BUSY_READ, NETDEV_BUDGET, NETDEV_BUDGET_USECS, NETDEV_MAX_BACKLOG};
-use super::threaded::Threaded;
 use super::xps::{XPS_CPUS, XPS_RXQS};
 
 /// The driver of each row of [`crate::plan::TUNABLES`], in the same order.
@@ -40,15 +38,15 @@ pub static KNOBS: &[&dyn Knob] = &[
     &GRO,
     &LRO,
     &RX_CHECKSUM,
-    &Threaded,
+    &THREADED,
     &NAPI_DEFER_HARD_IRQS,
     &GRO_FLUSH_TIMEOUT,
     &IrqAffinity,
     &XPS_CPUS,
     &XPS_RXQS,
     &Rps,
-    &RfsEntries,
-    &Rfs,
+    &RFS_ENTRIES,
+    &RFS,
     &NETDEV_BUDGET,
     &NETDEV_BUDGET_USECS,
     &NETDEV_MAX_BACKLOG,
@@ -72,7 +70,7 @@ mod tests {
     use super::KNOBS;
 
     /// Files of this directory that are shared by knobs and define none.
-    const OTHERS: [&str; 6] = ["error", "number", "reference", "registry", "testbed", "value"];
+    const OTHERS: [&str; 6] = ["error", "file", "reference", "registry", "testbed", "value"];
 
     #[test]
     #[allow(clippy::disallowed_methods)] // The test compares the folder with the slice.

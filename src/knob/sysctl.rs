@@ -2,7 +2,7 @@
 //! polls for packets.
 
 use super::Doc;
-use super::number::{Number, Place, exists};
+use super::file::{At, FileKnob, Missing, Value, exists, no_meaning};
 
 /// The kernel's `int`.
 const INT_MAX: u64 = i32::MAX as u64;
@@ -10,10 +10,8 @@ const OUTSIDE: &str = "the kernel stores it in 31 bits";
 const HOST: &str = "`host`";
 const SOURCE: &str = "Documentation/admin-guide/sysctl/net.rst";
 const NOTHING: &str = "Nothing.";
-
-fn none(_: i32) -> Option<&'static str> {
-    None
-}
+const MISSING: Missing =
+    Missing::Because("this kernel does not have it, or this is not the initial network namespace");
 
 fn usecs_meaning(errno: i32) -> Option<&'static str> {
     (errno == rustix::io::Errno::INVAL.raw_os_error())
@@ -21,7 +19,7 @@ fn usecs_meaning(errno: i32) -> Option<&'static str> {
 }
 
 /// `net.core.netdev_budget`.
-pub(super) static NETDEV_BUDGET: Number = Number {
+pub(super) static NETDEV_BUDGET: FileKnob = FileKnob {
     name: "netdev_budget",
     doc: &Doc {
         summary: "Number of packets that a CPU takes from all its NAPIs before it checks for other work.",
@@ -35,14 +33,15 @@ pub(super) static NETDEV_BUDGET: Number = Number {
                  round. One value for all network namespaces, visible only in the initial one. The kernel \
                  also accepts 0 and negative numbers, rxlab does not.",
     },
-    place: Place::Core { file: "netdev_budget", there: |settings| exists(&settings.netdev_budget) },
-    range: 1..=INT_MAX,
-    outside: OUTSIDE,
-    meaning: none,
+    at: At::Host(|model| exists(&model.settings.netdev_budget)),
+    value: Value::Number(1..=INT_MAX, OUTSIDE),
+    meaning: no_meaning,
+    missing: MISSING,
+    disturbs: &[],
 };
 
 /// `net.core.netdev_budget_usecs`.
-pub(super) static NETDEV_BUDGET_USECS: Number = Number {
+pub(super) static NETDEV_BUDGET_USECS: FileKnob = FileKnob {
     name: "netdev_budget_usecs",
     doc: &Doc {
         summary: "How long a CPU takes packets before it checks for other work.",
@@ -56,17 +55,15 @@ pub(super) static NETDEV_BUDGET_USECS: Number = Number {
                  ticks, which is the default (8000 at 250 Hz, seen on 6.18): there it can only be raised. \
                  One value for all network namespaces, visible only in the initial one.",
     },
-    place: Place::Core {
-        file: "netdev_budget_usecs",
-        there: |settings| exists(&settings.netdev_budget_usecs),
-    },
-    range: 1..=INT_MAX,
-    outside: OUTSIDE,
+    at: At::Host(|model| exists(&model.settings.netdev_budget_usecs)),
+    value: Value::Number(1..=INT_MAX, OUTSIDE),
     meaning: usecs_meaning,
+    missing: MISSING,
+    disturbs: &[],
 };
 
 /// `net.core.netdev_max_backlog`.
-pub(super) static NETDEV_MAX_BACKLOG: Number = Number {
+pub(super) static NETDEV_MAX_BACKLOG: FileKnob = FileKnob {
     name: "netdev_max_backlog",
     doc: &Doc {
         summary: "Number of packets that may wait on one CPU after RPS, or an interface without NAPI, \
@@ -81,14 +78,15 @@ pub(super) static NETDEV_MAX_BACKLOG: Number = Number {
                  itself never wait there. One value for all network namespaces, visible only in the initial \
                  one. The kernel also accepts 0 and negative numbers, rxlab does not.",
     },
-    place: Place::Core { file: "netdev_max_backlog", there: |settings| exists(&settings.netdev_max_backlog) },
-    range: 1..=INT_MAX,
-    outside: OUTSIDE,
-    meaning: none,
+    at: At::Host(|model| exists(&model.settings.netdev_max_backlog)),
+    value: Value::Number(1..=INT_MAX, OUTSIDE),
+    meaning: no_meaning,
+    missing: MISSING,
+    disturbs: &[],
 };
 
 /// `net.core.busy_poll`.
-pub(super) static BUSY_POLL: Number = Number {
+pub(super) static BUSY_POLL: FileKnob = FileKnob {
     name: "busy_poll",
     doc: &Doc {
         summary: "How long poll() and select() poll the driver's queue for packets before they sleep.",
@@ -101,14 +99,15 @@ pub(super) static BUSY_POLL: Number = Number {
         beware: "Every waiting process burns CPU time for lower latency. Sockets need SO_BUSY_POLL or \
                  `busy_read` too. One value for all network namespaces, visible only in the initial one.",
     },
-    place: Place::Core { file: "busy_poll", there: |settings| exists(&settings.busy_poll) },
-    range: 0..=INT_MAX,
-    outside: OUTSIDE,
-    meaning: none,
+    at: At::Host(|model| exists(&model.settings.busy_poll)),
+    value: Value::Number(0..=INT_MAX, OUTSIDE),
+    meaning: no_meaning,
+    missing: MISSING,
+    disturbs: &[],
 };
 
 /// `net.core.busy_read`.
-pub(super) static BUSY_READ: Number = Number {
+pub(super) static BUSY_READ: FileKnob = FileKnob {
     name: "busy_read",
     doc: &Doc {
         summary: "How long a read from a socket polls the driver's queue for packets before it sleeps.",
@@ -122,8 +121,9 @@ pub(super) static BUSY_READ: Number = Number {
                  process burns CPU time for lower latency. One value for all network namespaces, visible \
                  only in the initial one.",
     },
-    place: Place::Core { file: "busy_read", there: |settings| exists(&settings.busy_read) },
-    range: 0..=INT_MAX,
-    outside: OUTSIDE,
-    meaning: none,
+    at: At::Host(|model| exists(&model.settings.busy_read)),
+    value: Value::Number(0..=INT_MAX, OUTSIDE),
+    meaning: no_meaning,
+    missing: MISSING,
+    disturbs: &[],
 };

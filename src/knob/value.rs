@@ -158,13 +158,6 @@ pub(super) fn same_flows(want: &str, got: &str) -> bool {
     want == got || (rounded(want).is_some() && rounded(want).map(|n| n.to_string()).as_deref() == Some(got))
 }
 
-/// A file that holds a number.
-pub(super) fn number(path: &str, text: &str) -> Result<String, KnobError> {
-    let broken =
-        || KnobError::Broken { path: path.to_owned(), text: text.trim().to_owned(), expected: "a number" };
-    text.trim().parse::<u64>().map(|n| n.to_string()).map_err(|_| broken())
-}
-
 /// A file that holds a CPU mask.
 pub(super) fn mask(path: &str, text: &str) -> Result<CpuMask, KnobError> {
     let broken =

@@ -1,6 +1,7 @@
 //! A plan while it passes through the steps of a policy.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use super::carried::carried;
 use super::policy::{Options, Variable};
@@ -12,8 +13,23 @@ use crate::diagnose::evidence::TRAFFIC;
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask, NicName, QueueId};
 
-/// Reason given for a variable that is already right.
-pub(super) const NOTHING: &str = "nothing to change";
+/// Reason to leave something alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// The variable is as the policy wants it.
+    Unchanged(Variable),
+    /// Any other reason, in one line.
+    Other(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Unchanged(variable) => write!(f, "{variable}: nothing to change"),
+            Reason::Other(why) => f.write_str(why),
+        }
+    }
+}
 
 /// Decisions of a policy so far. Each step sees the machine as the previous steps will leave it, so that a
 /// machine set by the plan leaves every step with nothing to do.
@@ -38,7 +54,7 @@ pub(super) struct Draft<'a> {
     /// Variables of the settings, in their order.
     pub(super) variables: Vec<Variable>,
     /// Reasons for what is left alone.
-    pub(super) reasons: Vec<String>,
+    pub(super) reasons: Vec<Reason>,
     /// Limits of the plan.
     pub(super) notes: Vec<String>,
 }
@@ -90,7 +106,7 @@ impl<'a> Draft<'a> {
                 }
                 None => (vec![name.clone()], None),
             };
-            self.reasons.extend(note);
+            self.reasons.extend(note.map(Reason::Other));
             self.nics.extend(names);
         }
         let mut seen = BTreeSet::new();
@@ -151,13 +167,21 @@ impl<'a> Draft<'a> {
                 self.rates = carried(model, rates, &self.model, &self.topology);
             }
         } else if self.reasons.len() == reasons {
-            self.leave(format!("{variable}: {NOTHING}"));
+            self.reasons.push(Reason::Unchanged(variable));
         }
     }
 
     /// Records why something is left alone.
     pub(super) fn leave(&mut self, why: String) {
-        self.reasons.push(why);
+        self.reasons.push(Reason::Other(why));
+    }
+
+    /// The same unless it is recorded already.
+    pub(super) fn leave_once(&mut self, why: String) {
+        let reason = Reason::Other(why);
+        if !self.reasons.contains(&reason) {
+            self.reasons.push(reason);
+        }
     }
 
     /// Adds settings and applies them to the draft's machine.

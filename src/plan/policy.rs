@@ -13,7 +13,7 @@ mod spread;
 use std::fmt;
 use std::str::FromStr;
 
-use super::draft::{Draft, NOTHING};
+use super::draft::{Draft, Reason};
 use super::{Plan, apply_order, forecast};
 use crate::model::{Function, Model, Rates};
 use crate::units::{CpuMask, NicName};
@@ -103,9 +103,9 @@ impl Policy {
         }
         if self != Policy::Isolate {
             let idle = std::mem::take(&mut draft.idle);
-            draft.reasons.extend(
-                idle.iter().map(|nic| format!("{nic} is idle and left alone; use --nic to include it")),
-            );
+            for nic in idle {
+                draft.leave(format!("{nic} is idle and left alone; use --nic to include it"));
+            }
         }
         match self {
             Policy::Spread => spread::draft(&mut draft),
@@ -130,8 +130,10 @@ fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Police
             format!("{policy}.{}", names.join("+"))
         }
     };
-    let idle = |reason: &&String| !reason.ends_with(NOTHING);
-    notes.extend(reasons.iter().filter(idle).cloned());
+    notes.extend(reasons.iter().filter_map(|reason| match reason {
+        Reason::Unchanged(_) => None,
+        Reason::Other(why) => Some(why.clone()),
+    }));
     if variables.len() > 1 {
         let names: Vec<String> = variables.iter().map(|variable| format!("{policy}.{variable}")).collect();
         notes.push(format!(
@@ -145,7 +147,7 @@ fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Police
     if policy == Policy::Spread {
         plan.set_prediction(forecast(seen.0, seen.1, &plan).ok());
     }
-    Policed { plan, variables, reasons }
+    Policed { plan, variables, reasons: reasons.iter().map(ToString::to_string).collect() }
 }
 
 /// Recommends a host device where it would do more than any setting.
@@ -161,7 +163,7 @@ fn advise_virtual_functions(draft: &mut Draft<'_>) {
             )
         })
         .collect();
-    draft.reasons.extend(advice);
+    advice.into_iter().for_each(|advice| draft.leave(advice));
 }
 
 impl Variable {

@@ -120,7 +120,8 @@ mod tests {
     fn a_trial_is_headed_by_its_action() {
         let mut record = sample_record::rps();
         assert_eq!(heading(&record), "Hand packets of veth0/rx-0 to CPU 1 (RPS)");
-        record.change = vec!["A: cpupower -g schedutil".into(), "B: cpupower -g performance".into()];
+        record.against = vec!["cpupower -g schedutil".into()];
+        record.change = vec!["cpupower -g performance".into()];
         assert_eq!(heading(&record), "cpupower -g performance");
     }
 }

@@ -268,7 +268,8 @@ mod tests {
     #[test]
     fn each_arm_has_its_own_command() {
         let mut record = sample_record::rps();
-        record.change = vec!["A: rps veth0/rx-0 = 0".into(), "B: the machine as it was".into()];
+        record.against = vec!["rps veth0/rx-0 = 0".into()];
+        record.change.clear();
         let html = page(&[record]);
         assert!(html.contains("<code>rps veth0/rx-0 = 0</code>"), "arm A");
         assert!(html.contains("the machine as it was</code>") && !html.contains(">A: rps"), "arm B");

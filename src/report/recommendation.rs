@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::action::capitalized;
 use super::{number, words};
 use crate::plan::{Setting, export::shell, set_flags};
-use crate::trial::arms::arms;
 use crate::trial::metrics::name;
 use crate::trial::record::{Call, Capacity, MetricResult, TrialRecord, Verdict};
 use crate::trial::verdict::IDLE_BELOW;
@@ -96,13 +95,13 @@ impl Recommendation {
 
 /// The command that applies arm B permanently, with an armed rollback.
 fn keep(record: &TrialRecord, program: &str) -> Option<String> {
-    let [_, b] = arms(record);
-    let settings: Option<Vec<Setting>> = b.iter().map(|line| line.parse().ok()).collect();
+    let settings: Option<Vec<Setting>> = record.change.iter().map(|line| line.parse().ok()).collect();
     match (&record.plan, settings) {
         (Some(plan), _) => Some(format!("{program} apply {} --confirm 60s", shell(plan))),
+        (None, Some(settings)) if settings.is_empty() => None,
         (None, Some(settings)) => Some(format!("{program} apply {} --confirm 60s", set_flags(&settings))),
         // A pair of commands: the one of arm B.
-        (None, None) => record.change.iter().find_map(|line| line.strip_prefix("B: ")).map(str::to_owned),
+        (None, None) => record.change.first().cloned(),
     }
 }
 
@@ -326,7 +325,8 @@ mod tests {
         let command = |record: &TrialRecord| of(record).command;
         assert_eq!(command(&record).as_deref(), Some("rxlab apply 'my plans/rps.toml' --confirm 60s"));
         record.plan = None;
-        record.change = vec!["A: governor slow".into(), "B: governor fast".into()];
+        record.against = vec!["governor slow".into()];
+        record.change = vec!["governor fast".into()];
         assert_eq!(command(&record).as_deref(), Some("governor fast"));
     }
 
@@ -336,7 +336,7 @@ mod tests {
         let json = serde_json::to_value(&report).expect("JSON");
         assert_eq!(
             (&json["schema"], &json["recommendation"]["advice"]),
-            (&"rxlab.trial/1".into(), &"keep".into())
+            (&"rxlab.trial/2".into(), &"keep".into())
         );
     }
 }

@@ -13,7 +13,8 @@ fn record(measures: &[(&str, f64, f64)], pairs: usize) -> TrialRecord {
     let mut record = sample_record::rps();
     record.name = "compare".into();
     record.id = "0004-compare".into();
-    record.change = vec!["A: rps eth0/rx-0 = 0".into(), "B: the machine as it was".into()];
+    record.against = vec!["rps eth0/rx-0 = 0".into()];
+    record.change.clear();
     record.max_pairs = pairs;
     record.metrics = measures.iter().map(|(name, _, _)| metrics::describe(name, "")).collect::<Vec<Metric>>();
     record.slots.retain(|slot| slot.pair < pairs);

@@ -225,6 +225,7 @@ fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
         id: format!("2026-03-01T120000-{}", shape.name),
         version: "0.1.0".into(),
         name: shape.name.into(),
+        against: Vec::new(),
         change: shape.change.iter().map(|line| (*line).to_owned()).collect(),
         plan: None,
         probe: None,

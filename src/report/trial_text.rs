@@ -8,6 +8,7 @@ use super::probe_words;
 use super::recommendation::Recommendation;
 use super::text::{BAD, CAUTION, Cell, Column, FAINT, GOOD, STRONG, Table, paragraph, styled, width};
 use super::words::{self, Tone};
+use crate::trial::arms::arms;
 use crate::trial::record::{MetricResult, TrialRecord};
 
 /// One block per record, at most 80 columns wide, with an empty line between blocks.
@@ -33,10 +34,12 @@ fn block(record: &TrialRecord) -> String {
         out += &metrics(&analysis.metrics);
         out.push('\n');
     }
-    for line in &record.change {
-        // A pair of commands has a line per arm; settings are those of arm B.
-        let of_an_arm = ["A: ", "B: "].iter().any(|arm| line.starts_with(arm));
-        out += &paragraph(if of_an_arm { "  arm " } else { "  B sets: " }, line);
+    for (arm, lines) in ["A", "B"].into_iter().zip(arms(record)) {
+        match record.against.is_empty() {
+            true if arm == "A" => {}
+            true => lines.iter().for_each(|line| out += &paragraph("  B sets: ", line)),
+            false => lines.iter().for_each(|line| out += &paragraph(&format!("  arm {arm}: "), line)),
+        }
     }
     if let Some(both) = predicted::compare(record) {
         out += &paragraph("  predicted: ", &both.predicted);

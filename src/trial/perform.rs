@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use super::arms;
 use super::conclude::conclude;
 use super::factor::{Arms, Factor, FactorError};
 use super::live::{Live, LiveError};
@@ -259,15 +258,17 @@ fn softirq_time(spec: &Spec, setup: &Setup<'_>) -> Option<SoftirqTime> {
 }
 
 fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model, softirq_timed: bool) -> TrialRecord {
-    let change = match (&spec.change.a, &spec.change.b) {
-        (Some(a), Some(b)) => vec![format!("A: {a}"), format!("B: {b}")],
-        _ => arms::in_words(&setup.against, &setup.settings),
+    let lines = |settings: &[Setting]| settings.iter().map(ToString::to_string).collect();
+    let (against, change) = match (&spec.change.a, &spec.change.b) {
+        (Some(a), Some(b)) => (vec![a.clone()], vec![b.clone()]),
+        _ => (lines(&setup.against), lines(&setup.settings)),
     };
     TrialRecord {
         schema: TrialRecord::SCHEMA.to_owned(),
         id: setup.dir.id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         name: spec.name.clone(),
+        against,
         change,
         plan: spec.change.plan.clone(),
         probe: setup.meter.as_ref().map(Meter::in_use),

@@ -306,7 +306,7 @@ pub struct Analysis {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TrialRecord {
-    /// `rxlab.trial/1`.
+    /// `rxlab.trial/2`.
     pub schema: String,
     /// Directory name of the trial, unique on this machine.
     pub id: String,
@@ -314,8 +314,10 @@ pub struct TrialRecord {
     pub version: String,
     /// One word for the factor, such as `rps`.
     pub name: String,
-    /// Settings of arm B, one per line; if arm A changes something too, the settings or
-    /// commands of both arms, as `A: SETTING` and `B: SETTING`.
+    /// Settings of arm A, or its command; empty = the machine as it was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub against: Vec<String>,
+    /// Settings of arm B, or its command; empty = the machine as it was.
     pub change: Vec<String>,
     /// The plan file of arm B, as given; `None` = settings or commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -359,5 +361,5 @@ pub struct TrialRecord {
 
 impl TrialRecord {
     /// The schema of this version.
-    pub const SCHEMA: &'static str = "rxlab.trial/1";
+    pub const SCHEMA: &'static str = "rxlab.trial/2";
 }

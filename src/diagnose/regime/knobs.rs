@@ -34,7 +34,7 @@ const SHARED: f64 = 0.1;
 
 /// No family is worth a trial, for one reason.
 pub(super) fn none(why: &str) -> Vec<Worth> {
-    ALL.map(|knob| Worth { knob, trial: false, why: why.to_owned() }).to_vec()
+    ALL.map(|knob| Worth { knob, trial: false, cpus: None, why: why.to_owned() }).to_vec()
 }
 
 /// The verdict on each family, by the hottest CPU's queue and its interface. Masks that a finding would
@@ -43,13 +43,16 @@ pub(super) fn judged(model: &Model, rates: &Rates, findings: &[Finding], hot: &C
     let Some((nic, queue)) = carrier(model, rates, hot.cpu) else {
         return none("these packets come from no interface of this namespace");
     };
-    let (rps, rfs) = match polled(rates, nic, hot) {
-        Some(why) => (Err(why.clone()), Err(why)),
+    let (rps, rfs, cpus) = match polled(rates, nic, hot) {
+        Some(why) => (Err(why.clone()), Err(why), None),
         None => {
-            let rps = rps(model, rates, nic, queue).or_else(|why| mended(findings, nic).ok_or(why));
+            let (rps, cpus) = match rps(model, rates, nic, queue) {
+                Ok((why, cpus)) => (Ok(why), cpus),
+                Err(why) => (mended(findings, nic).ok_or(why), None),
+            };
             let (handed, full) = (handed_over(model, rates, queue), full_readers(rates, hot.cpu));
             let rfs = rfs(model, nic, rps.is_ok(), handed, full);
-            (rps, rfs)
+            (rps, rfs, cpus)
         }
     };
     let judged = [
@@ -64,8 +67,8 @@ pub(super) fn judged(model: &Model, rates: &Rates, findings: &[Finding], hot: &C
         .into_iter()
         .zip(judged)
         .map(|(knob, judged)| match judged {
-            Ok(why) => Worth { knob, trial: true, why },
-            Err(why) => Worth { knob, trial: false, why },
+            Ok(why) => Worth { knob, trial: true, cpus: cpus.clone().filter(|_| knob == Family::Rps), why },
+            Err(why) => Worth { knob, trial: false, cpus: None, why },
         })
         .collect();
     worth.sort_by_key(|worth| !worth.trial);
@@ -84,9 +87,9 @@ pub(super) fn without_rfs(mut worth: Vec<Worth>) -> Vec<Worth> {
 
 /// The name of a family in a list of things to try; RPS with its CPUs.
 pub(super) fn called(worth: &Worth) -> String {
-    match (worth.knob, worth.why.strip_prefix("on CPU")) {
-        (Family::Rps, Some(_)) => format!("RPS {}", worth.why.split(':').next().unwrap_or_default()),
-        _ => worth.knob.name().to_owned(),
+    match &worth.cpus {
+        Some(cpus) => format!("{} on CPUs {cpus}", worth.knob.name()),
+        None => worth.knob.name().to_owned(),
     }
 }
 
@@ -190,7 +193,13 @@ fn mended(findings: &[Finding], nic: &Nic) -> Option<String> {
     findings.iter().find(of_masks).map(|finding| finding.title.clone())
 }
 
-fn rps(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> Judged {
+/// The reason for RPS, and its CPUs where the kernel does not choose them by the senders.
+fn rps(
+    model: &Model,
+    rates: &Rates,
+    nic: &Nic,
+    queue: &RxQueue,
+) -> Result<(String, Option<CpuMask>), String> {
     let usable = model.usable();
     if nic.rx.len() >= usable.len() {
         return Err(format!(
@@ -215,11 +224,14 @@ fn rps(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> Judged {
     let flows = if may_be_one_flow(rates, nic, queue) { format!("; {PARTLY}") } else { String::new() };
     match (to.is_empty(), apart.is_empty()) {
         (true, _) => Err("no CPU of its node is free of interrupts".to_owned()),
-        (false, _) if irq.is_empty() => Ok("packets are received on the CPUs that send them".to_owned()),
-        (false, false) if apart != to => {
-            Ok(format!("on CPUs {apart}: the same node, without the core of CPU {irq}{flows}"))
+        (false, _) if irq.is_empty() => {
+            Ok(("packets are received on the CPUs that send them".to_owned(), None))
         }
-        (false, _) => Ok(format!("on CPUs {to}: the same node, without CPU {irq}{flows}")),
+        (false, false) if apart != to => {
+            let why = format!("on CPUs {apart}: the same node, without the core of CPU {irq}{flows}");
+            Ok((why, Some(apart)))
+        }
+        (false, _) => Ok((format!("on CPUs {to}: the same node, without CPU {irq}{flows}"), Some(to))),
     }
 }
 

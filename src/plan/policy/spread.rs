@@ -59,7 +59,7 @@ fn alone(draft: &mut Draft<'_>, name: &NicName) {
     let found = within(&draft.model, &draft.rates, Some(name), width);
     let asked = |plan: &Plan| plan.settings.iter().all(|planned| draft.wants(variable(planned)));
     let plans: Vec<Plan> = found.proposals.into_iter().map(|proposal| proposal.plan).filter(asked).collect();
-    draft.reasons.extend(found.reasons);
+    found.reasons.into_iter().for_each(|why| draft.leave(why));
     let Some(mut plan) = chosen(draft, name, plans) else { return };
     for step in [Variable::Rps, Variable::Rfs] {
         let own = plan.settings.iter().filter(|planned| variable(planned) == step);

@@ -104,17 +104,18 @@ pub(in crate::plan) fn none(draft: &mut Draft<'_>) {
 }
 
 fn each(draft: &mut Draft<'_>, work: impl Fn(&mut Draft<'_>, &Nic, &Coalesce)) {
+    let shows_anyway = |nic: &Nic| nic.driver.as_deref() == Some(SHOWS_ANYWAY);
+    let first = draft.planned().find(|nic| shows_anyway(nic) && nic.hardware.coalesce.known().is_some());
+    if let Some(name) = first.map(|nic| nic.name.clone()) {
+        let why = "virtio_net reports moderation even if the device has none";
+        draft.leave_once(format!("moderation: {name} is left alone: {why}"));
+    }
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name).cloned() else { continue };
         let Some(coalesce) = nic.hardware.coalesce.known() else { continue };
-        if nic.driver.as_deref() == Some(SHOWS_ANYWAY) {
-            let why = "virtio_net reports moderation even if the device has none";
-            if !draft.reasons.iter().any(|reason| reason.ends_with(why)) {
-                draft.leave(format!("moderation: {name} is left alone: {why}"));
-            }
-            continue;
+        if !shows_anyway(&nic) {
+            work(draft, &nic, coalesce);
         }
-        work(draft, &nic, coalesce);
     }
 }
 

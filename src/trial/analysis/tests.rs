@@ -19,6 +19,7 @@ fn empty(seed: u64) -> TrialRecord {
         id: "t".into(),
         version: "0".into(),
         name: "rps".into(),
+        against: Vec::new(),
         change: Vec::new(),
         plan: None,
         probe: None,

@@ -73,6 +73,7 @@ fn record(seed: u64) -> TrialRecord {
         id: "0001-test".to_owned(),
         version: String::new(),
         name: "test".to_owned(),
+        against: Vec::new(),
         change: Vec::new(),
         plan: None,
         probe: None,

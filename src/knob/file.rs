@@ -1,0 +1,368 @@
+//! The driver of knobs that are one number or one switch in one file. The knobs themselves are in `napi`, `rfs`
+//! and `sysctl`; their files are in [`crate::plan::TUNABLES`].
+
+use std::ops::RangeInclusive;
+
+use super::{Doc, Knob, KnobError, value};
+use crate::host::{Cause, Host, HostError};
+use crate::journal::Armed;
+use crate::model::{Fact, Model, Nic};
+use crate::plan::{Target, tunable};
+
+/// A knob that is a file.
+pub(super) struct FileKnob {
+    pub(super) name: &'static str,
+    pub(super) doc: &'static Doc,
+    pub(super) at: At,
+    pub(super) value: Value,
+    /// Meaning of knob-specific errnos.
+    pub(super) meaning: fn(i32) -> Option<&'static str>,
+    /// Meaning of a file that does not exist, other than that the kernel or device does not support the knob.
+    pub(super) missing: Missing,
+    /// See [`Knob::disturbs`].
+    pub(super) disturbs: &'static [&'static str],
+}
+
+/// Targets, and whether they have the file by the model.
+pub(super) enum At {
+    Host(fn(&Model) -> bool),
+    Nic(fn(&Nic) -> bool),
+    RxQueue,
+}
+
+/// Form of the value.
+pub(super) enum Value {
+    /// A whole number in a range, and the reason to refuse one outside it.
+    Number(RangeInclusive<u64>, &'static str),
+    /// A number of flows, which the kernel rounds up to a power of two.
+    Flows,
+    /// `on` or `off`, in the file 1 or 0. A number unknown to this version is kept, so that undo can restore it.
+    Switch,
+}
+
+/// Meaning of a missing file.
+pub(super) enum Missing {
+    Unsupported,
+    /// For this reason.
+    Because(&'static str),
+    /// For this reason if it could be read before.
+    OnWrite(&'static str),
+}
+
+/// No errno of the knob has a special meaning.
+pub(super) fn no_meaning(_: i32) -> Option<&'static str> {
+    None
+}
+
+/// True if a source exists: one that was denied or is broken may become readable.
+pub(super) fn exists<T>(fact: &Fact<T>) -> bool {
+    !matches!(fact, Fact::NotAsked | Fact::Unsupported)
+}
+
+impl FileKnob {
+    fn path(&self, model: &Model, target: &Target) -> Result<String, KnobError> {
+        match self.at {
+            At::Host(_) => value::only_host(self.name, target)?,
+            At::Nic(_) => value::nic(self.name, model, target).map(drop)?,
+            At::RxQueue => value::rx_queue(self.name, model, target).map(drop)?,
+        }
+        let file = tunable(self.name).and_then(|row| row.owner.file(target));
+        Ok(file.expect("the row of the knob names a file for such targets")[1..].to_owned())
+    }
+
+    fn error(&self, target: &Target, value: Option<&str>, error: &HostError) -> KnobError {
+        match (error.cause, &self.missing, value) {
+            (Cause::Missing, Missing::Because(why), _) | (Cause::Missing, Missing::OnWrite(why), Some(_)) => {
+                KnobError::Lacks { knob: self.name, target: target.clone(), why }
+            }
+            _ => {
+                let denied = match self.at {
+                    At::Host(_) => " (needs root)",
+                    At::Nic(_) | At::RxQueue => " (needs CAP_NET_ADMIN)",
+                };
+                KnobError::from_host(self.name, target, value, error, denied, self.meaning)
+            }
+        }
+    }
+}
+
+/// A whole number as the kernel prints it. Some of these files are signed and hold whatever was written.
+fn canonical(text: &str) -> Option<String> {
+    text.trim().parse::<i128>().ok().map(|number| number.to_string())
+}
+
+fn word(number: &str) -> &str {
+    match number {
+        "0" => "off",
+        "1" => "on",
+        _ => number,
+    }
+}
+
+fn digits(word: &str) -> &str {
+    match word {
+        "off" => "0",
+        "on" => "1",
+        number => number,
+    }
+}
+
+impl Knob for FileKnob {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn doc(&self) -> &'static Doc {
+        self.doc
+    }
+
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        match self.at {
+            At::Nic(exists) => value::nic_targets(model, exists),
+            At::RxQueue => value::rx_targets(model),
+            At::Host(exists) if exists(model) => vec![Target::Host],
+            At::Host(_) => Vec::new(),
+        }
+    }
+
+    fn check(
+        &self,
+        _host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<String, KnobError> {
+        self.path(model, target)?;
+        let bad = |why: String| KnobError::BadValue { knob: self.name, value: value.to_owned(), why };
+        let (range, outside) = match &self.value {
+            Value::Number(range, outside) => (range, outside),
+            Value::Flows => return value::flows(self.name, value),
+            Value::Switch if ["on", "off"].contains(&value) => return Ok(value.to_owned()),
+            Value::Switch => return Err(bad("expected on or off".to_owned())),
+        };
+        let (first, last) = (*range.start(), *range.end());
+        if value == "off" && first == 0 {
+            return Ok("0".to_owned());
+        }
+        if value.is_empty() || !value.bytes().all(|b| b.is_ascii_digit()) {
+            let off = if first == 0 { ", or off" } else { "" };
+            return Err(bad(format!("expected a whole number from {first} to {last}{off}")));
+        }
+        // A number with too many digits is above any range.
+        match value.parse::<u64>() {
+            Ok(number) if range.contains(&number) => Ok(number.to_string()),
+            _ => Err(bad(format!("must be from {first} to {last}: {outside}"))),
+        }
+    }
+
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+        Ok(vec![self.path(model, target)?])
+    }
+
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+        let path = self.path(model, target)?;
+        let text = host.read_text(&path).map_err(|error| self.error(target, None, &error))?;
+        let broken = || KnobError::Broken { path, text: text.trim().to_owned(), expected: "a number" };
+        let number = canonical(&text).ok_or_else(broken)?;
+        Ok(if matches!(self.value, Value::Switch) { word(&number).to_owned() } else { number })
+    }
+
+    fn write(
+        &self,
+        host: &dyn Host,
+        model: &Model,
+        target: &Target,
+        value: &str,
+        _armed: &Armed,
+    ) -> Result<(), KnobError> {
+        let path = self.path(model, target)?;
+        let text = if matches!(self.value, Value::Switch) { digits(value) } else { value };
+        host.write(&path, text.as_bytes()).map_err(|error| self.error(target, Some(value), &error))
+    }
+
+    fn disturbs(&self) -> &'static [&'static str] {
+        self.disturbs
+    }
+
+    fn is_fresh(&self, _host: &dyn Host, value: &str) -> bool {
+        matches!(self.at, At::RxQueue) && value == "0"
+    }
+
+    fn same(&self, want: &str, got: &str) -> bool {
+        match self.value {
+            Value::Flows => value::same_flows(want, got),
+            Value::Number(..) | Value::Switch => want == got,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert, proptest};
+
+    use super::{canonical, digits, word};
+    use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
+    use crate::knob::testbed::{model, target, write};
+    use crate::knob::{Knob, find};
+
+    const BUDGET: &str = "proc/sys/net/core/netdev_budget";
+    const THREADED: &str = "sys/class/net/veth0/threaded";
+
+    fn knob(name: &str) -> &'static dyn Knob {
+        find(name).expect("registered")
+    }
+
+    #[test]
+    fn words_stand_for_numbers_and_unknown_modes_stay() {
+        for (text, value) in [("0\n", "off"), ("1\n", "on"), ("2\n", "2")] {
+            let host = RecordedHost::new().with(THREADED, text);
+            assert_eq!(knob("threaded").read(&host, &model(), &target("veth0")).as_deref(), Ok(value));
+            assert_eq!(word(digits(value)), value);
+        }
+        for value in ["1", "2"] {
+            let refused = knob("threaded").check(&RecordedHost::new(), &model(), &target("veth0"), value);
+            assert!(refused.is_err(), "{value}");
+        }
+    }
+
+    #[test]
+    fn an_interface_without_napi_is_told_apart_from_one_without_the_file() {
+        let refusing = |cause| {
+            let rule = Rule { suffix: "threaded".into(), mishap: Mishap::Refuse(cause) };
+            let host = RecordedHost::new().with(THREADED, "0\n");
+            let host = FlakyHost::new(host, vec![rule], Fuse::new(None, || ()));
+            write(knob("threaded"), &host, "veth0", "on").expect_err("refused").to_string()
+        };
+        let none = refusing(Cause::from(rustix::io::Errno::OPNOTSUPP));
+        assert!(none.starts_with("veth0 has no threaded: it has no NAPI now"), "{none}");
+        let mode = refusing(Cause::Errno(22));
+        assert_eq!(mode, "threaded veth0 = on: the kernel rejected it: this kernel has no such mode");
+    }
+
+    #[test]
+    fn tables_of_flows_are_rounded_up_by_the_kernel() {
+        let file = |queue: u32| format!("sys/class/net/eth0/queues/rx-{queue}/rps_flow_cnt");
+        let host = RecordedHost::new().with(&file(0), "0\n").with(&file(1), "4096\n");
+        assert_eq!(knob("rfs").read(&host, &model(), &target("eth0/rx-1")).as_deref(), Ok("4096"));
+        assert!(knob("rfs").same("3000", "4096") && !knob("rfs").same("4096", "2048"));
+        let error = knob("rfs").read(&host, &model(), &target("veth0/rx-0")).expect_err("no such file");
+        assert_eq!(
+            error.to_string(),
+            "this kernel or device does not support rfs on veth0/rx-0: \
+             /sys/class/net/veth0/queues/rx-0/rps_flow_cnt does not exist"
+        );
+        let global = RecordedHost::new().with("proc/sys/net/core/rps_sock_flow_entries", "32768\n");
+        assert_eq!(knob("rfs_entries").read(&global, &model(), &target("host")).as_deref(), Ok("32768"));
+        let check = |name: &str, at: &str, value: &str| {
+            knob(name)
+                .check(&RecordedHost::new(), &model(), &target(at), value)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(check("rfs", "eth0/rx-0", "off").as_deref(), Ok("0"));
+        assert_eq!(
+            check("rfs_entries", "eth0/rx-0", "1").expect_err("a queue"),
+            "rfs_entries acts on the whole machine (host), not on eth0/rx-0"
+        );
+        assert!(check("rfs_entries", "host", "536870913").is_err());
+    }
+
+    #[test]
+    fn whatever_the_file_holds_can_be_gone_back_to() {
+        let budget = find("netdev_budget").expect("registered");
+        for (text, value) in
+            [("300\n", "300"), ("-1\n", "-1"), ("18446744073709551615\n", "18446744073709551615")]
+        {
+            let host = RecordedHost::new().with(BUDGET, text);
+            assert_eq!(budget.read(&host, &model(), &target("host")).as_deref(), Ok(value));
+        }
+        let host = RecordedHost::new().with(BUDGET, "many\n");
+        let error = budget.read(&host, &model(), &target("host")).expect_err("no number");
+        assert_eq!(error.to_string(), "/proc/sys/net/core/netdev_budget contains `many`, expected a number");
+    }
+
+    #[test]
+    fn a_value_out_of_range_says_why() {
+        let says = |knob: &str, at: &str, value: &str| {
+            let knob = find(knob).expect("registered");
+            knob.check(&RecordedHost::new(), &model(), &target(at), value).map_err(|error| error.to_string())
+        };
+        assert_eq!(says("napi_defer_hard_irqs", "eth0", "02").as_deref(), Ok("2"));
+        assert_eq!(says("busy_poll", "host", "off").as_deref(), Ok("0"));
+        for (knob, at, value, why) in [
+            ("netdev_budget", "host", "0", "must be from 1 to 2147483647: "),
+            ("netdev_budget", "host", "off", "expected a whole number from 1 to 2147483647"),
+            ("busy_read", "host", "-5", "expected a whole number from 0 to 2147483647, or off"),
+            (
+                "gro_flush_timeout",
+                "eth0",
+                "99999999999999999999999",
+                "packets would wait longer than a second",
+            ),
+            (
+                "gro_flush_timeout",
+                "eth0/rx-0",
+                "1",
+                "gro_flush_timeout acts on an interface (NIC), not on eth0/rx-0",
+            ),
+            ("busy_poll", "eth0", "1", "busy_poll acts on the whole machine (host), not on eth0"),
+            ("napi_defer_hard_irqs", "eth7", "1", "there is no interface eth7 (there are: eth0, veth0)"),
+        ] {
+            let said = says(knob, at, value).expect_err(value);
+            assert!(said.contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_explained() {
+        let refused = |knob: &str, at: &str, path: &str, cause| {
+            let host = RecordedHost::new().with_failure(path, cause);
+            let error = find(knob).expect("registered").read(&host, &model(), &target(at));
+            error.expect_err("it fails").to_string()
+        };
+        assert_eq!(
+            refused("netdev_budget", "host", BUDGET, Cause::Missing),
+            "host has no netdev_budget: this kernel does not have it, or this is not the initial network namespace"
+        );
+        let usecs = "proc/sys/net/core/netdev_budget_usecs";
+        let text = refused("netdev_budget_usecs", "host", usecs, Cause::Errno(22));
+        assert!(text.contains("two timer ticks"), "{text}");
+        let file = "sys/class/net/eth0/napi_defer_hard_irqs";
+        let text = refused("napi_defer_hard_irqs", "eth0", file, Cause::Missing);
+        assert_eq!(
+            text,
+            format!(
+                "this kernel or device does not support napi_defer_hard_irqs on eth0: /{file} does not exist"
+            )
+        );
+    }
+
+    #[test]
+    fn nothing_is_listed_that_the_kernel_does_not_have() {
+        let mut model = model();
+        model.settings.busy_poll = crate::model::Fact::Unsupported;
+        model.nics[1].napi = crate::model::NapiSettings::default();
+        assert!(find("busy_poll").expect("registered").targets(&model).is_empty());
+        let listed = find("gro_flush_timeout").expect("registered").targets(&model);
+        assert_eq!(listed, [target("eth0")]);
+        // Another namespace has no such files, and neither does the recorded host.
+        assert!(RecordedHost::new().read(BUDGET).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_number_or_none(text in "[ \\n+-]{0,2}[0-9]{0,45}|.{0,20}") {
+            if let Some(number) = canonical(&text) {
+                prop_assert!(number.parse::<i128>().is_ok());
+            }
+        }
+
+        #[test]
+        fn any_value_is_in_range_or_refused(text in "off|[0-9]{0,30}|.{0,20}") {
+            for (knob, at, range) in [("netdev_budget", "host", 1..=2_147_483_647), ("busy_poll", "host", 0..=2_147_483_647)] {
+                if let Ok(value) = find(knob).expect("registered").check(&RecordedHost::new(), &model(), &target(at), &text) {
+                    prop_assert!(range.contains(&value.parse::<u64>().expect("a number")));
+                }
+            }
+        }
+    }
+}
