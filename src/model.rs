@@ -16,7 +16,7 @@ mod stack;
 mod topology;
 
 pub use crate::parse::Container;
-pub use crate::sample::{Clocksource, Irqbalance, Settings, Transport};
+pub use crate::sample::{Clocksource, Cpu, Identity, Irqbalance, NapiSettings, Settings, Transport};
 pub use crate::units::Fact;
 pub use between::IntervalError;
 pub use hardware::{Function, Hardware};
@@ -26,7 +26,4 @@ pub use rates::{
     StackWork, ThreadRates,
 };
 pub use stack::{NetNamespace, Peer, Stack};
-pub use topology::{
-    Contradiction, Cpu, DeviceAddress, Identity, Irq, Model, Napi, NapiSettings, Nic, NicKind, RxQueue,
-    Source, TxQueue,
-};
+pub use topology::{Contradiction, DeviceAddress, Irq, Model, Napi, Nic, NicKind, RxQueue, Source, TxQueue};

@@ -1,4 +1,4 @@
-//! One sample of the machine: raw facts and counters, as values that can be saved.
+//! One sample of the machine: raw facts and counters.
 //!
 //! One source per file; a source that fails leaves the others usable. `model` interprets the facts.
 
@@ -25,19 +25,17 @@ mod vmbus;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 pub use busiest::{ProcessTimes, RawBusy, RawThread, busiest};
 pub use counters::{Counters, CpuCounters, NapiThread, NicCounters};
-pub use cpus::RawCpu;
+pub use cpus::Cpu;
 pub use hardware::RawHardware;
-pub use identity::RawIdentity;
+pub use identity::Identity;
 pub use irqbalance::Irqbalance;
 pub use irqs::RawIrq;
 pub use listeners::{RawListeners, RawProcess, RawSocket, Transport};
 pub use namespaces::{RawNamespace, RawNamespaces};
 pub(crate) use nics::pci_function;
-pub use nics::{RawNapiSettings, RawNic, RawQueue};
+pub use nics::{NapiSettings, RawNic, RawQueue};
 pub use processes::is_napi_thread;
 pub use scope::Scope;
 pub use settings::{Clocksource, Settings};
@@ -49,10 +47,8 @@ use crate::parse::{self, NetdevNapi, NetdevQueue};
 use crate::units::{CpuId, Fact};
 
 /// One sample of a machine: its inventory, and the counters at that moment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// `rxlab.sample/2`.
-    pub schema: String,
     /// The inventory.
     pub inventory: Inventory,
     /// The counters.
@@ -60,33 +56,28 @@ pub struct Sample {
 }
 
 /// Facts that rarely change: CPUs, interfaces, queues, interrupts and their settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Inventory {
     /// Identity of the machine and boot.
-    pub identity: RawIdentity,
+    pub identity: Identity,
     /// CPUs that are present.
-    pub cpus: Fact<Vec<RawCpu>>,
+    pub cpus: Fact<Vec<Cpu>>,
     /// Network interfaces.
     pub nics: Fact<Vec<RawNic>>,
     /// Every queue that is up, and the NAPI that polls it, as reported by the kernel.
-    #[serde(default)]
     pub queues: Fact<Vec<NetdevQueue>>,
     /// Every NAPI, its interrupt and its thread, as reported by the kernel.
-    #[serde(default)]
     pub napis: Fact<Vec<NetdevNapi>>,
     /// Numbered interrupts that a driver uses.
     pub irqs: Fact<Vec<RawIrq>>,
     /// `net.core.rps_sock_flow_entries`.
     pub rps_sock_flow_entries: Fact<u32>,
     /// The process id of `ksoftirqd/N` by CPU.
-    #[serde(default)]
     pub ksoftirqd: Fact<BTreeMap<CpuId, u32>>,
     /// The process ids of kernel threads that poll queues instead of softirqs.
-    #[serde(default)]
     pub napi_threads: Fact<Vec<u32>>,
     /// The process ids of programs whose CPU time the counters contain: limited in number to keep the cost
     /// low.
-    #[serde(default)]
     pub programs: Fact<Vec<u32>>,
     /// irqbalance, if it runs.
     pub irqbalance: Fact<Option<Irqbalance>>,
@@ -101,14 +92,11 @@ pub struct Inventory {
 }
 
 impl Sample {
-    /// The schema of this version.
-    pub const SCHEMA: &'static str = "rxlab.sample/2";
-
     /// Samples the whole machine.
     pub fn take(host: &dyn Host) -> Self {
         let inventory = Inventory::take(host, Scope::All);
         let counters = Counters::take(host, &inventory);
-        Self { schema: Self::SCHEMA.to_owned(), inventory, counters }
+        Self { inventory, counters }
     }
 }
 

@@ -76,7 +76,7 @@ impl Rates {
         // did not run, as for a veth that lost its NAPI, softirqs have received.
         if inventory.napi_threads.known().is_none_or(Vec::is_empty) {
             let nics = inventory.nics.known().into_iter().flatten();
-            let threaded = nics.filter(|nic| nic.napi.threaded.known().is_some_and(|mode| *mode != 0));
+            let threaded = nics.filter(|nic| nic.napi.threaded.known() == Some(&true));
             let names = threaded.map(|nic| &nic.name);
             let receives = |name: &&NicName| self.nic(name).is_some_and(|nic| nic.rx_packets > 0.0);
             let unseen: Vec<NicName> = names.filter(receives).cloned().collect();

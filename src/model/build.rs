@@ -6,9 +6,9 @@ use super::hardware::Hardware;
 use super::interrupts::{self, Polls};
 use super::listeners;
 use super::stack::{self, Stack};
-use super::topology::{Cpu, DeviceAddress, Identity, Model, NapiSettings, Nic, NicKind, RxQueue, TxQueue};
-use crate::sample::{Inventory, RawCpu, RawIrq, RawNic, RawQueue, pci_function};
-use crate::units::{Direction, Fact, IrqId};
+use super::topology::{DeviceAddress, Model, Nic, NicKind, RxQueue, TxQueue};
+use crate::sample::{Inventory, RawIrq, RawNic, RawQueue, pci_function};
+use crate::units::{Direction, IrqId};
 
 impl Model {
     /// The schema of this version.
@@ -16,8 +16,6 @@ impl Model {
 
     /// The receive path of `inventory`.
     pub fn new(inventory: &Inventory) -> Self {
-        let text = |fact: &Fact<String>| fact.known().cloned().unwrap_or_default();
-        let identity = &inventory.identity;
         let mut nics = nics(inventory);
         stack::place(
             &mut nics,
@@ -26,12 +24,8 @@ impl Model {
         );
         Self {
             schema: Self::SCHEMA.to_owned(),
-            identity: Identity {
-                hostname: text(&identity.hostname),
-                kernel: text(&identity.kernel),
-                boot_id: text(&identity.boot_id),
-            },
-            cpus: inventory.cpus.known().into_iter().flatten().map(cpu).collect(),
+            identity: inventory.identity.clone(),
+            cpus: inventory.cpus.known().cloned().unwrap_or_default(),
             nics,
             rps_sock_flow_entries: inventory.rps_sock_flow_entries.clone(),
             irqbalance: inventory.irqbalance.clone(),
@@ -40,19 +34,6 @@ impl Model {
             namespaces: inventory.namespaces.clone().and_then(stack::namespaces),
             all_namespaces_seen: inventory.namespaces.clone().and_then(|namespaces| namespaces.all_seen),
         }
-    }
-}
-
-fn cpu(raw: &RawCpu) -> Cpu {
-    Cpu {
-        id: raw.id,
-        online: raw.online,
-        isolated: raw.isolated,
-        core: raw.core.known().copied(),
-        package: raw.package.known().copied(),
-        siblings: raw.siblings.known().cloned().unwrap_or_default(),
-        l3: raw.last_level_cache.known().cloned().unwrap_or_default(),
-        node: raw.node.known().copied(),
     }
 }
 
@@ -116,11 +97,7 @@ fn nic(raw: &RawNic, irqs: &[RawIrq], listed: &BTreeSet<IrqId>, polls: &Polls<'_
             .collect(),
         other_irqs,
         hardware: Hardware::new(raw),
-        napi: NapiSettings {
-            threaded: raw.napi.threaded.clone().map(|threaded| threaded != 0),
-            defer_hard_irqs: raw.napi.defer_hard_irqs.clone(),
-            gro_flush_timeout_ns: raw.napi.gro_flush_timeout_ns.clone(),
-        },
+        napi: raw.napi.clone(),
         stack: Stack::default(),
         contradictions,
     }

@@ -7,20 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::hardware::Hardware;
 use super::listeners::Listener;
 use super::stack::{NetNamespace, Stack};
-use crate::sample::{Irqbalance, Settings};
+use crate::sample::{Cpu, Identity, Irqbalance, NapiSettings, Settings};
 use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName, QueueId};
-
-/// Identity of a machine and of its boot.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Identity {
-    /// `/proc/sys/kernel/hostname`.
-    pub hostname: String,
-    /// `/proc/sys/kernel/osrelease`.
-    pub kernel: String,
-    /// `/proc/sys/kernel/random/boot_id`.
-    pub boot_id: String,
-}
 
 /// A machine's receive path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -104,28 +92,6 @@ impl Model {
     pub fn nic(&self, name: &NicName) -> Option<&Nic> {
         self.nics.iter().find(|nic| nic.name == *name)
     }
-}
-
-/// One logical CPU and the CPUs it shares hardware with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Cpu {
-    /// Its number.
-    pub id: CpuId,
-    /// True if it is online.
-    pub online: bool,
-    /// Listed in `/sys/devices/system/cpu/isolated`.
-    pub isolated: bool,
-    /// `topology/core_id`; unique only within a package.
-    pub core: Option<u32>,
-    /// `topology/physical_package_id`.
-    pub package: Option<u32>,
-    /// Hyper-threads of the same core, itself included; empty if unknown.
-    pub siblings: CpuMask,
-    /// CPUs that share its last-level cache, itself included; empty if unknown.
-    pub l3: CpuMask,
-    /// NUMA node; `None` if the kernel shows none.
-    pub node: Option<u32>,
 }
 
 /// A device identity that survives renames and reboots: `pci:0000:00:03.0`, with `/port-1` and so on for
@@ -302,19 +268,6 @@ pub struct Napi {
     pub irq: Option<IrqId>,
     /// Its kernel thread, if NAPI is threaded.
     pub thread: Option<u32>,
-}
-
-/// Settings of an interface's NAPI instances. `NotAsked` for virtual interfaces that have none, unless
-/// everything about one was asked.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct NapiSettings {
-    /// `threaded`: polled by kernel threads instead of in softirq.
-    pub threaded: Fact<bool>,
-    /// `napi_defer_hard_irqs`: empty polls before interrupts are re-enabled.
-    pub defer_hard_irqs: Fact<u32>,
-    /// `gro_flush_timeout`, nanoseconds.
-    pub gro_flush_timeout_ns: Fact<u64>,
 }
 
 /// Two sources that contradict each other on one queue. The stronger one is believed.

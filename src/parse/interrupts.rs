@@ -9,7 +9,7 @@ use super::{ParseError, header};
 use crate::units::{CpuId, CpuMask, IrqId};
 
 /// One numbered interrupt.
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InterruptLine {
     /// Count by CPU; CPUs of [`Interrupts::cpus`] that are missing have 0.
     pub counts: BTreeMap<CpuId, u64>,
@@ -36,7 +36,7 @@ impl InterruptLine {
 }
 
 /// `/proc/interrupts`, numbered lines only (NMI, LOC and the like are left out).
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Interrupts {
     /// The counted CPUs: those that are online.
     pub cpus: CpuMask,

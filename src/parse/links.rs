@@ -3,13 +3,11 @@
 //! Each message is a `struct ifinfomsg` and attributes; numbers are those of
 //! include/uapi/linux/if_link.h.
 
-use serde::{Deserialize, Serialize};
-
 use super::{Attributes, WireError, messages};
 use crate::units::NicName;
 
 /// One interface. Indices are numbers of interfaces in one network namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// Its index.
     pub index: u32,

@@ -1,9 +1,7 @@
 //! Counters of one receive queue, from any source.
 
-use serde::{Deserialize, Serialize};
-
 /// Counters of one receive queue since the interface was created or its driver reset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueCounters {
     /// Packets.
     pub packets: u64,

@@ -6,7 +6,7 @@ use super::{ParseError, counter, cpu_number};
 use crate::units::CpuId;
 
 /// Time of one CPU since boot, in USER_HZ ticks. Fields missing in an old kernel are 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuTimes {
     /// Normal processes in user mode (includes guest time).
     pub user: u64,

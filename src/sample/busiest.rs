@@ -6,8 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::cpuset::Groups;
 use super::processes::Seen;
 use super::{Counters, Inventory, RawSockets, ThreadTimes, read, socket_queues};
@@ -29,7 +27,7 @@ const THREADS: u64 = 512;
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// CPU time of one program at one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessTimes {
     /// Its name.
     pub command: String,
@@ -46,7 +44,7 @@ pub struct ProcessTimes {
 }
 
 /// One thread in the second sample.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawThread {
     /// Its number.
     pub tid: u32,
@@ -59,7 +57,7 @@ pub struct RawThread {
 }
 
 /// One of the programs that used most CPU time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawBusy {
     /// Its number.
     pub pid: u32,

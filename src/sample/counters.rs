@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::threads::{self, ThreadsOf};
 use super::{Inventory, ProcessTimes, RawNic, SocketQueue, busiest, queue_counts, read, socket_queues};
 use crate::host::Host;
@@ -11,7 +9,7 @@ use crate::parse;
 use crate::units::{CpuId, Fact, NicName};
 
 /// All counters of one moment. They only ever grow, or wrap, within one boot.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Counters {
     /// CLOCK_BOOTTIME, in nanoseconds, in the middle of reading.
     pub taken_ns: u64,
@@ -28,22 +26,18 @@ pub struct Counters {
     /// Run time of ksoftirqd by CPU, in nanoseconds; CPUs whose schedstat cannot be read are missing.
     pub ksoftirqd_ns: BTreeMap<CpuId, u64>,
     /// The threads that poll queues, by process id; those that cannot be read are missing.
-    #[serde(default)]
     pub napi_threads: BTreeMap<u32, NapiThread>,
     /// CPU time of programs by process id. Unsupported if none is visible, as in recordings made before this
     /// was read.
-    #[serde(default)]
     pub processes: Fact<BTreeMap<u32, ProcessTimes>>,
     /// Times of threads of the programs that used most CPU time, by process id.
-    #[serde(default)]
     pub threads: Fact<ThreadsOf>,
     /// Queues of public sockets, by inode; asked if programs are.
-    #[serde(default)]
     pub sockets: Fact<BTreeMap<u64, SocketQueue>>,
 }
 
 /// Counters of one CPU. The softnet ones are 32 bits wide and wrap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuCounters {
     /// Softirq runs.
     pub softirqs: parse::SoftirqRuns,
@@ -57,7 +51,6 @@ pub struct CpuCounters {
     pub received_rps: u32,
     /// Packets that flow limit dropped. Counted on the CPU that handed them on; `dropped` of the target CPU
     /// counts them as well.
-    #[serde(default)]
     pub flow_limit: u32,
 }
 
@@ -69,7 +62,7 @@ impl CpuCounters {
 }
 
 /// A kernel thread that polls queues instead of softirqs. Its time is system time, not softirq time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NapiThread {
     /// Time it ran, in nanoseconds.
     pub ran_ns: u64,
@@ -78,7 +71,7 @@ pub struct NapiThread {
 }
 
 /// Counters of one interface.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NicCounters {
     /// Packets received.
     pub rx_packets: u64,
@@ -92,10 +85,8 @@ pub struct NicCounters {
     pub rx_dropped: u64,
     /// `rx_missed_errors`: packets for which the device had no buffer because its ring was full (if_link.h).
     /// Some drivers (ena) add them to `rx_dropped`, which also counts drops by the stack.
-    #[serde(default)]
     pub rx_missed: u64,
     /// `rx_fifo_errors` of a device: some drivers (igb) count packets without a buffer here.
-    #[serde(default)]
     pub rx_fifo: u64,
     /// Counters of each receive queue by index, if the kernel or the driver reports them.
     pub rx_queues: BTreeMap<u32, parse::QueueCounters>,

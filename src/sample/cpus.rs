@@ -11,31 +11,32 @@ use super::read;
 use crate::host::Host;
 use crate::units::{CpuId, CpuMask, Fact};
 
-/// One present CPU.
+/// One logical CPU and the CPUs it shares hardware with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RawCpu {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Cpu {
     /// Its number.
     pub id: CpuId,
-    /// In `online`.
+    /// True if it is online.
     pub online: bool,
-    /// In `isolated`.
+    /// Listed in `/sys/devices/system/cpu/isolated`.
     pub isolated: bool,
-    /// `topology/core_id`.
-    pub core: Fact<u32>,
+    /// `topology/core_id`; unique only within a package.
+    pub core: Option<u32>,
     /// `topology/physical_package_id`.
-    pub package: Fact<u32>,
-    /// `topology/thread_siblings_list`.
-    pub siblings: Fact<CpuMask>,
-    /// `shared_cpu_list` of the cache with the highest level.
-    pub last_level_cache: Fact<CpuMask>,
-    /// N of the directory `nodeN` that lists it.
-    pub node: Fact<u32>,
+    pub package: Option<u32>,
+    /// Hyper-threads of the same core, itself included; empty if unknown.
+    pub siblings: CpuMask,
+    /// CPUs that share its last-level cache, itself included; empty if unknown.
+    pub l3: CpuMask,
+    /// NUMA node; `None` if the kernel shows none.
+    pub node: Option<u32>,
 }
 
 const BASE: &str = "sys/devices/system/cpu";
 const NODES: &str = "sys/devices/system/node";
 
-pub(super) fn take(host: &dyn Host) -> Fact<Vec<RawCpu>> {
+pub(super) fn take(host: &dyn Host) -> Fact<Vec<Cpu>> {
     let online = read::cpu_list(host, &format!("{BASE}/online"));
     let present = match read::cpu_list(host, &format!("{BASE}/present")) {
         Fact::Known(present) => Fact::Known(present),
@@ -59,15 +60,15 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<RawCpu>> {
         let cache = |cpu| last_level_cache(host, cpu, &mut known_caches);
         let caches = by_group(&present, cache, Fact::known);
         let nodes = nodes(host, &present, &online);
-        let cpu = |id| RawCpu {
+        let cpu = |id| Cpu {
             id,
             online: online.contains(id),
             isolated: isolated.contains(id),
-            core: cores[&id].core.clone(),
-            package: packages[&id].number.clone(),
-            siblings: cores[&id].siblings.clone(),
-            last_level_cache: caches[&id].clone(),
-            node: nodes[&id].clone(),
+            core: cores[&id].core.known().copied(),
+            package: packages[&id].number.known().copied(),
+            siblings: cores[&id].siblings.known().cloned().unwrap_or_default(),
+            l3: caches[&id].known().cloned().unwrap_or_default(),
+            node: nodes[&id].known().copied(),
         };
         present.iter().map(cpu).collect()
     })
@@ -195,7 +196,7 @@ fn linked_node(host: &dyn Host, cpu: CpuId) -> Fact<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{RawCpu, take};
+    use super::{Cpu, take};
     use crate::host::RecordedHost;
     use crate::units::{CpuId, Fact};
 
@@ -218,7 +219,7 @@ mod tests {
         host
     }
 
-    fn cpus(host: &RecordedHost) -> Vec<RawCpu> {
+    fn cpus(host: &RecordedHost) -> Vec<Cpu> {
         let Fact::Known(cpus) = take(host) else { panic!("CPUs are there") };
         cpus
     }
@@ -226,14 +227,12 @@ mod tests {
     #[test]
     fn siblings_share_the_core_and_nothing_else() {
         let cpus = cpus(&machine());
-        let of = |fact: &Fact<crate::units::CpuMask>| fact.known().map(ToString::to_string);
         let shown: Vec<_> =
-            cpus.iter().map(|cpu| (cpu.core.known(), of(&cpu.siblings), of(&cpu.last_level_cache))).collect();
-        let row =
-            |core, siblings: &str, cache: &str| (core, Some(siblings.to_owned()), Some(cache.to_owned()));
-        assert_eq!(shown[0], row(Some(&0), "0,2", "0"));
-        assert_eq!(shown[3], row(Some(&1), "1,3", "3"));
-        assert_eq!(shown[4], (None, None, None), "offline");
+            cpus.iter().map(|cpu| (cpu.core, cpu.siblings.to_string(), cpu.l3.to_string())).collect();
+        let row = |core, siblings: &str, cache: &str| (core, siblings.to_owned(), cache.to_owned());
+        assert_eq!(shown[0], row(Some(0), "0,2", "0"));
+        assert_eq!(shown[3], row(Some(1), "1,3", "3"));
+        assert_eq!(shown[4], row(None, "", ""), "offline");
     }
 
     /// Recordings have the number for one CPU of each package, or of each core.
@@ -246,9 +245,7 @@ mod tests {
             host.with(&format!("sys/devices/system/cpu/cpu{cpu}/topology/package_cpus_list"), list)
         };
         let packages = |host| cpus(&host).into_iter().map(|cpu| cpu.package).collect::<Vec<_>>();
-        let known = |numbers: [u32; 4]| {
-            numbers.map(Fact::Known).into_iter().chain([Fact::Unsupported]).collect::<Vec<_>>()
-        };
+        let known = |numbers: [u32; 4]| numbers.map(Some).into_iter().chain([None]).collect::<Vec<_>>();
         let by_core = || number(number(machine(), 1, "7\n"), 3, "never read");
         assert_eq!(packages(by_core()), known([0, 7, 0, 7]));
         let listed = list(list(by_core(), 0, "0,2\n"), 1, "1,3\n");
@@ -269,10 +266,7 @@ mod tests {
             host =
                 host.with(&format!("{base}/level"), "3\n").with(&format!("{base}/shared_cpu_list"), "0-2\n");
         }
-        let caches: Vec<String> = cpus(&host)[..4]
-            .iter()
-            .map(|cpu| cpu.last_level_cache.known().expect("known").to_string())
-            .collect();
+        let caches: Vec<String> = cpus(&host)[..4].iter().map(|cpu| cpu.l3.to_string()).collect();
         assert_eq!(caches, ["0-2", "0-2", "0-2", "3"]);
     }
 
@@ -282,24 +276,23 @@ mod tests {
             .with("sys/devices/system/node/node0/cpulist", "0-1\n")
             .with("sys/devices/system/node/node1/cpulist", "2,9\n")
             .with("sys/devices/system/node/node2/cpulist", "\n");
-        let nodes = |host| cpus(host).iter().map(|cpu| cpu.node.clone()).collect::<Vec<_>>();
-        let (zero, one, none) = (Fact::Known(0), Fact::Known(1), Fact::Unsupported);
-        assert_eq!(nodes(&host), [zero.clone(), zero.clone(), one.clone(), none.clone(), none.clone()]);
+        let nodes = |host| cpus(host).iter().map(|cpu| cpu.node).collect::<Vec<_>>();
+        let (zero, one, none) = (Some(0), Some(1), None);
+        assert_eq!(nodes(&host), [zero, zero, one, none, none]);
         let link = |host: RecordedHost, cpu: u32, node: u32| {
             host.with_link(&format!("sys/devices/system/cpu/cpu{cpu}/node{node}"), "../../node")
         };
         let host = link(link(machine(), 0, 0), 2, 1);
-        assert_eq!(nodes(&host), [zero, none.clone(), one, none.clone(), none]);
+        assert_eq!(nodes(&host), [zero, none, one, none, none]);
     }
 
     #[test]
-    fn a_node_that_cannot_be_read_leaves_no_cpu_without_a_reason() {
+    fn the_cpus_of_a_node_that_cannot_be_read_have_none() {
         let host = machine()
             .with("sys/devices/system/node/node0/cpulist", "0-1\n")
             .with("sys/devices/system/node/node1/cpulist", "x\n");
         let cpus = cpus(&host);
-        assert_eq!(cpus[1].node, Fact::Known(0));
-        assert!(matches!(cpus[3].node, Fact::Broken(_)));
+        assert_eq!((cpus[1].node, cpus[3].node), (Some(0), None));
         assert_eq!(cpus[2].id, CpuId(2));
     }
 }

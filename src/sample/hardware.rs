@@ -4,8 +4,6 @@
 //! its driver and offloads, and a veth only for its driver: a machine may have hundreds, a list of offloads
 //! costs as much as everything else read about one, and its NAPI reveals the same fact (`rx-gro`).
 
-use serde::{Deserialize, Serialize};
-
 use super::read;
 use crate::host::{Cause, EthtoolGet, Host, Question};
 use crate::parse::WireError;
@@ -15,8 +13,7 @@ use crate::parse::ethtool::{
 use crate::units::{Fact, NicName};
 
 /// Facts from one driver and its bus.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RawHardware {
     /// Driver, firmware and bus.
     pub driver: Fact<DriverInfo>,

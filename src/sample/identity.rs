@@ -6,20 +6,23 @@ use super::read;
 use crate::host::Host;
 use crate::units::Fact;
 
-/// The names of the machine and of its boot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RawIdentity {
+/// Identity of a machine and of its boot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Identity {
     /// `/proc/sys/kernel/hostname`.
-    pub hostname: Fact<String>,
+    pub hostname: String,
     /// `/proc/sys/kernel/osrelease`.
-    pub kernel: Fact<String>,
+    pub kernel: String,
     /// `/proc/sys/kernel/random/boot_id`.
-    pub boot_id: Fact<String>,
+    pub boot_id: String,
 }
 
-pub(super) fn take(host: &dyn Host) -> RawIdentity {
-    let line = |path: &str| read::text(host, path).map(|text| text.trim().to_owned());
-    RawIdentity {
+/// Names that cannot be read are empty.
+pub(super) fn take(host: &dyn Host) -> Identity {
+    let line =
+        |path: &str| read::text(host, path).known().map(|text| text.trim().to_owned()).unwrap_or_default();
+    Identity {
         hostname: line("proc/sys/kernel/hostname"),
         kernel: line("proc/sys/kernel/osrelease"),
         boot_id: line("proc/sys/kernel/random/boot_id"),

@@ -1,14 +1,12 @@
 //! Numbered interrupts: their action names, allowed and effective CPUs.
 
-use serde::{Deserialize, Serialize};
-
 use super::read;
 use crate::host::Host;
 use crate::parse;
 use crate::units::{CpuMask, Fact, IrqId};
 
 /// One interrupt that at least one driver uses.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawIrq {
     /// Its number.
     pub number: IrqId,

@@ -23,7 +23,7 @@ pub enum Transport {
 }
 
 /// The listening sockets of the sampled namespace, and their owners.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RawListeners {
     /// TCP over IPv4, then IPv6, then UDP; each in the order of the kernel.
     pub sockets: Vec<RawSocket>,
@@ -34,7 +34,7 @@ pub struct RawListeners {
 }
 
 /// One socket.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawSocket {
     /// Its table.
     pub transport: Transport,
@@ -47,7 +47,7 @@ pub struct RawSocket {
 }
 
 /// One process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawProcess {
     /// Its name.
     pub command: String,

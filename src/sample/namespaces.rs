@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::processes::{self, Seen};
 use super::read;
 use crate::host::{Cause, Host, Question};
@@ -11,7 +9,7 @@ use crate::parse;
 use crate::units::Fact;
 
 /// The namespaces of visible processes, by inode.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RawNamespaces {
     /// Those other than the sampled one.
     pub others: Vec<RawNamespace>,
@@ -20,7 +18,7 @@ pub struct RawNamespaces {
 }
 
 /// One namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawNamespace {
     /// Its inode, as in `/proc/PID/ns/net`.
     pub inode: u64,

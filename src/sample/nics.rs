@@ -10,7 +10,7 @@ use crate::parse::NetdevQueue;
 use crate::units::{CpuId, CpuMask, Direction, Fact, IrqId, NicName, QueueId};
 
 /// One interface, from sysfs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawNic {
     /// Its name.
     pub name: NicName,
@@ -32,29 +32,28 @@ pub struct RawNic {
     pub queues: Fact<Vec<RawQueue>>,
     /// `threaded`, `napi_defer_hard_irqs` and `gro_flush_timeout`; not asked of virtual interfaces without
     /// NAPI, unless in full.
-    #[serde(default)]
-    pub napi: RawNapiSettings,
+    pub napi: NapiSettings,
     /// CPU of each VMBus channel, by receive queue: only for hv_netvsc.
-    #[serde(default)]
     pub vmbus_cpus: BTreeMap<u32, CpuId>,
     /// Facts from driver and bus.
-    #[serde(default)]
     pub hardware: RawHardware,
 }
 
-/// Settings of an interface's NAPI instances, from sysfs.
+/// Settings of an interface's NAPI instances. `NotAsked` for virtual interfaces that have none, unless
+/// everything about one was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct RawNapiSettings {
-    /// `threaded`: 0 = polled in softirq.
-    pub threaded: Fact<u32>,
-    /// `napi_defer_hard_irqs`.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct NapiSettings {
+    /// `threaded`: polled by kernel threads instead of in softirq.
+    pub threaded: Fact<bool>,
+    /// `napi_defer_hard_irqs`: empty polls before interrupts are re-enabled.
     pub defer_hard_irqs: Fact<u32>,
     /// `gro_flush_timeout`, nanoseconds.
     pub gro_flush_timeout_ns: Fact<u64>,
 }
 
 /// One queue. Files of the other direction are `Unsupported`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawQueue {
     /// Its name.
     pub id: QueueId,
@@ -65,7 +64,6 @@ pub struct RawQueue {
     /// `xps_cpus`.
     pub xps_cpus: Fact<CpuMask>,
     /// True if `xps_rxqs` is set. Recordings made before this was read do not have it.
-    #[serde(default)]
     pub xps_by_rxq: Fact<bool>,
 }
 
@@ -126,7 +124,7 @@ fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>, in_full: 
         },
         operstate: read::text(host, &format!("{base}/operstate")).map(|text| text.trim().to_owned()),
         msi_irqs: pci("msi_irqs").map_or(Fact::Unsupported, |path| msi_irqs(host, &path)),
-        napi: if has_napi { napi_settings(host, &base) } else { RawNapiSettings::default() },
+        napi: if has_napi { napi_settings(host, &base) } else { NapiSettings::default() },
         hardware: hardware::take(host, &name, rx_queues, device.map(|_| function), in_full),
         driver,
         ifindex,
@@ -136,9 +134,9 @@ fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>, in_full: 
     }
 }
 
-fn napi_settings(host: &dyn Host, base: &str) -> RawNapiSettings {
-    RawNapiSettings {
-        threaded: read::number(host, &format!("{base}/threaded")),
+fn napi_settings(host: &dyn Host, base: &str) -> NapiSettings {
+    NapiSettings {
+        threaded: read::number(host, &format!("{base}/threaded")).map(|mode: u32| mode != 0),
         defer_hard_irqs: read::number(host, &format!("{base}/napi_defer_hard_irqs")),
         gro_flush_timeout_ns: read::number(host, &format!("{base}/gro_flush_timeout")),
     }

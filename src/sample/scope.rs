@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(shown.namespaces.known().map(|seen| seen.others.len()), Some(1));
         assert!(shown.listeners.known().is_some());
         let nic = &shown.nics.known().expect("listed")[0];
-        assert_eq!((&nic.hardware.channels, &nic.napi.threaded), (&Fact::Unsupported, &Fact::Known(0)));
+        assert_eq!((&nic.hardware.channels, &nic.napi.threaded), (&Fact::Unsupported, &Fact::Known(false)));
         let overview = taken(Scope::Surroundings { nic: None });
         assert_eq!(overview.nics.known().expect("listed")[0].hardware.channels, Fact::NotAsked);
     }

@@ -23,7 +23,7 @@ pub struct SocketQueue {
 }
 
 /// A socket of a process in two samples.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawHeld {
     /// Its state in the second sample.
     pub now: SocketQueue,
@@ -37,7 +37,7 @@ pub struct RawHeld {
 }
 
 /// The public sockets of one process.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RawSockets {
     /// Those of the sampled namespace.
     pub held: Vec<RawHeld>,

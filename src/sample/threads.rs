@@ -7,8 +7,6 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::{ProcessTimes, read};
 use crate::host::Host;
 use crate::parse;
@@ -22,7 +20,7 @@ const TICK_NS: u64 = 10_000_000;
 const YOUNG: u64 = 100;
 
 /// Times of one thread since its start, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadTimes {
     /// Running. Includes interrupts on top of it unless the kernel accounts for them.
     pub ran_ns: u64,

@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use crate::parse::{QueueCounters, WireError};
 
 /// Unit of a statistic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
     /// Packets.
     Packets,
@@ -19,7 +16,7 @@ pub enum Counted {
 }
 
 /// One statistic of one receive queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueStatistic {
     /// Its position among the driver's statistics.
     pub position: usize,
@@ -30,7 +27,7 @@ pub struct QueueStatistic {
 }
 
 /// Positions of the counters of receive queues in a driver's statistics.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueStatistics {
     /// Total number of the driver's statistics; another number means that positions have moved.
     pub total: usize,

@@ -1,12 +1,10 @@
 //! `napi-get` (since 6.8): the interrupt and the thread of a NAPI.
 
-use serde::{Deserialize, Serialize};
-
 use crate::parse::{Attributes, WireError, messages};
 use crate::units::IrqId;
 
 /// One NAPI instance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetdevNapi {
     /// Its number.
     pub id: u32,

@@ -1,13 +1,11 @@
 //! `queue-get` (since 6.8): the NAPI that polls a queue.
 
-use serde::{Deserialize, Serialize};
-
 use super::queue_id;
 use crate::parse::{Attributes, WireError, messages};
 use crate::units::QueueId;
 
 /// One queue of one interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetdevQueue {
     /// The interface's index (`/sys/class/net/NAME/ifindex`).
     pub ifindex: u32,

@@ -127,7 +127,7 @@ fn setups_can_be_commands() {
     let out = compare(&flood, &say("a"), &say("b"), &["--for", "100ms", "--pairs", "2"]).output();
     let (code, text) = said(&out.expect("rxlab runs"));
     assert_eq!(code, 0, "{text}");
-    assert!(text.ends_with("the machine was left as the command of A makes it\n"), "{text}");
+    assert!(text.ends_with("the machine was left in the state of A's command\n"), "{text}");
     let words = std::fs::read_to_string(&path).expect("said");
     let words: Vec<&str> = words.lines().collect();
     assert!(words.contains(&"b") && words.last() == Some(&"a"), "{words:?}");

@@ -160,7 +160,7 @@ fn a_killed_target_is_code_5_with_a_result() {
         let out = load.output();
         let complaint = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.code(), Some(5), "{url}: {complaint}");
-        assert!(complaint.contains("could not be reached at the end"), "{url}: {complaint}");
+        assert!(complaint.contains("was unreachable at the end"), "{url}: {complaint}");
         let report: Value = serde_json::from_slice(&out.stdout).expect("JSON");
         assert!(report["unreachable"] == true && report["requests"].as_u64() > Some(0), "{report}");
         assert!(report["bytes_received"].as_u64() > Some(0), "{report}");
