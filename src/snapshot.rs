@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redacted_snapshot_names_nobody() {
+    fn a_redacted_snapshot_has_no_names() {
         let snapshot = Snapshot::take(&machine(), || (), |_| ()).redacted("sample");
         assert!(snapshot.manifest.redacted);
         let seen = model(snapshot.last());

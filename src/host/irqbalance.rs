@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_nobody_empties_ends_at_the_deadline() {
+    fn a_queue_that_is_not_emptied_ends_at_the_deadline() {
         let result = stand_in(|listener, pid| {
             rustix::net::listen(&listener, 0).expect("a queue of one");
             let name = listener.local_addr().expect("its name");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_of_somebody_else_is_not_asked() {
+    fn a_process_of_another_user_is_not_asked() {
         let other_user = Uid::from_raw(geteuid().as_raw() + 1);
         let result = stand_in(|_listener, pid| say(pid, other_user, PATIENCE, b"setup"));
         assert_eq!(result, Err(Errno::NOENT));

@@ -18,7 +18,7 @@ use crate::host::Fuse;
 /// A full disk (ENOSPC) still has the blocks already given to a file, if `holds` is set.
 #[derive(Debug, Clone, Copy)]
 pub struct Trouble {
-    /// The first operation that fails, counted from 1 on the fuse.
+    /// The first operation that fails; the fuse counts from 1.
     pub at: u64,
     /// The error, such as 28 for ENOSPC.
     pub errno: i32,

@@ -70,7 +70,7 @@ impl Storage for Memory {
     }
 
     fn lock(&self) -> Result<Lock, LockError> {
-        Ok(Lock::nobody_elses())
+        Ok(Lock::unshared())
     }
 
     fn path(&self, _: Folder, id: &str) -> PathBuf {

@@ -96,7 +96,7 @@ impl Lock {
     }
 
     /// The lock of files visible only to this process.
-    pub(super) fn nobody_elses() -> Self {
+    pub(super) fn unshared() -> Self {
         Self { file: None, _guard: None }
     }
 }

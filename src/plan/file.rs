@@ -52,12 +52,16 @@ struct File {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct About {
+    /// For readers; the data are in `prediction`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    predicted: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
 
 impl About {
     fn is_empty(&self) -> bool {
-        self.notes.is_empty()
+        self.predicted.is_empty() && self.notes.is_empty()
     }
 }
 
@@ -127,7 +131,7 @@ impl Plan {
             host: self.host.clone(),
             notes: Vec::new(),
             setting: self.settings.iter().map(entry).collect(),
-            about: About { notes: self.notes.clone() },
+            about: About { predicted: self.predicted(), notes: self.notes.clone() },
             prediction: self.prediction.clone(),
         };
         columns::fit(&toml::to_string_pretty(&file).expect("a plan is text, lists and tables only"))

@@ -145,7 +145,7 @@ fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Police
     let host = Some(model.identity.hostname);
     let mut plan = Plan { schema: Plan::SCHEMA.to_owned(), name, host, settings, notes, prediction: None };
     if policy == Policy::Spread {
-        plan.set_prediction(forecast(seen.0, seen.1, &plan).ok());
+        plan.prediction = forecast(seen.0, seen.1, &plan).ok();
     }
     Policed { plan, variables, reasons: reasons.iter().map(ToString::to_string).collect() }
 }

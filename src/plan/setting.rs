@@ -98,17 +98,10 @@ impl Plan {
         }
     }
 
-    /// Replaces the prediction. Notes describe only the current prediction.
-    pub fn set_prediction(&mut self, prediction: Option<Prediction>) {
-        let name = &self.name;
-        let told = |of: &Option<Prediction>| {
-            let told = of.as_ref().map(|of| vec![format!("predicted: {of}"), of.room(name)]);
-            told.unwrap_or_default()
-        };
-        let (old, new) = (told(&self.prediction), told(&prediction));
-        self.notes.retain(|note| !old.contains(note));
-        self.notes.splice(0..0, new);
-        self.prediction = prediction;
+    /// The prediction in words, for a reader of the plan; empty without one.
+    pub fn predicted(&self) -> Vec<String> {
+        let prediction = self.prediction.iter();
+        prediction.flat_map(|it| [format!("predicted: {it}"), it.room(&self.name)]).collect()
     }
 }
 

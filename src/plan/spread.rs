@@ -189,7 +189,7 @@ fn proposal(model: &Model, rates: &Rates, nic: &Nic, name: &str, settings: Vec<P
         notes: Vec::new(),
         prediction: None,
     };
-    plan.set_prediction(forecast(model, rates, &plan).ok());
+    plan.prediction = forecast(model, rates, &plan).ok();
     if name != "rps" {
         plan.notes.push(
             "RFS follows the CPU that last read a connected socket: TCP, and UDP after connect(); other \

@@ -183,7 +183,7 @@ pub(super) mod tests {
             let host = host.with("proc/700/comm", "irqbalance\n");
             assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(700)));
         }
-        let nobody = RecordedHost::new();
-        assert_eq!(irqbalance(&nobody, &see(&nobody)), Fact::Unsupported);
+        let hidden = RecordedHost::new();
+        assert_eq!(irqbalance(&hidden, &see(&hidden)), Fact::Unsupported);
     }
 }

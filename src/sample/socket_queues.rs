@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_asked_for_where_nobody_waits_to_be_accepted() {
+    fn connections_are_asked_for_where_none_wait_to_be_accepted() {
         let path = Question::TcpConnections { port: 80 }.path();
         let after = |backlog| host(0, 0, backlog).with(&path, connections());
         let unread =

@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn what_was_not_counted_has_no_value() {
-        assert_eq!(value("victim.nobody.interference", "", true), None);
+        assert_eq!(value("victim.absent.interference", "", true), None);
         for name in NAMES.map(|name| name.replace("NAME", "busy")) {
             let metric = Probed::parse(&name).expect("its own name");
             assert_eq!(value(&name, "", false).is_none(), metric.needs_programs(), "{name}");
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn other_names_are_not_these() {
-        for name in ["throughput", "victim..interference", "victim.x", "net_rx", "victim.stolen"] {
+        for name in ["throughput", "victim..interference", "victim.x", "net_rx", "victim.interference"] {
             assert_eq!(Probed::parse(name), None, "{name}");
         }
         assert_eq!(Probed::parse("victim.a.b.interference"), Some(Probed::Victim("a.b".into())));

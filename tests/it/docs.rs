@@ -76,3 +76,50 @@ fn the_show_page_matches_the_output() {
     });
     assert_eq!(compared.count(), 3);
 }
+
+/// Phrases that read as translated. Each was in a message, a comment or a document once.
+const TRANSLATED: [&str; 14] = [
+    " anew",
+    "somebody",
+    "nobody",
+    " of now",
+    " beside ",
+    "tells of",
+    "to be seen",
+    "makes none",
+    "thief",
+    "stolen",
+    "is no value for",
+    "one good answer",
+    "from 1 on",
+    "a look of",
+];
+
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn no_sentence_reads_as_translated() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = vec![root.join("README.md"), root.join("ARCHITECTURE.md")];
+    let mut folders = vec![root.join("src"), root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("listed") {
+            let path = entry.expect("listed").path();
+            let is_text = path.extension().is_some_and(|end| end == "rs" || end == "md");
+            match path.is_dir() {
+                true if path.ends_with("docs/adr") => {}
+                true => folders.push(path),
+                false if is_text => files.push(path),
+                false => {}
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a text").to_lowercase();
+        for (number, line) in text.lines().enumerate() {
+            let phrases = TRANSLATED.iter().filter(|phrase| line.contains(**phrase));
+            found.extend(phrases.map(|phrase| format!("{}:{}: `{phrase}`", file.display(), number + 1)));
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_that_nobody_compares_make_no_difference() {
+    fn bits_that_are_not_compared_make_no_difference() {
         assert!(same_flow("tcp4 dst-ip 10.1.2.3/16 action 1", "tcp4 dst-ip 10.1.0.0/16 action 1"));
         assert!(same_flow("unknown(51) action 1", "unknown(51) action 1"));
         assert!(!same_flow("tcp4 dst-ip 10.1.2.3/16 action 1", "tcp4 dst-ip 10.1.0.0/24 action 1"));

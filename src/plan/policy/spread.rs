@@ -60,7 +60,7 @@ fn alone(draft: &mut Draft<'_>, name: &NicName) {
     let asked = |plan: &Plan| plan.settings.iter().all(|planned| draft.wants(variable(planned)));
     let plans: Vec<Plan> = found.proposals.into_iter().map(|proposal| proposal.plan).filter(asked).collect();
     found.reasons.into_iter().for_each(|why| draft.leave(why));
-    let Some(mut plan) = chosen(draft, name, plans) else { return };
+    let Some(plan) = chosen(draft, name, plans) else { return };
     for step in [Variable::Rps, Variable::Rfs] {
         let own = plan.settings.iter().filter(|planned| variable(planned) == step);
         let own: Vec<PlannedSetting> = own.cloned().collect();
@@ -68,8 +68,6 @@ fn alone(draft: &mut Draft<'_>, name: &NicName) {
             draft.step(step, |draft| draft.take(own));
         }
     }
-    // For a plan that also moves interrupts, or covers several interfaces, it would be incomplete.
-    plan.set_prediction(None);
     draft.notes.extend(plan.notes);
 }
 
@@ -97,7 +95,7 @@ fn chosen(draft: &mut Draft<'_>, name: &NicName, mut plans: Vec<Plan>) -> Option
     }
     let without = best.as_ref().is_none_or(|plan| !sets(plan, Variable::Rfs));
     if let Some(nic) = draft.model.nic(name).filter(|_| has_rps && without && draft.wants(Variable::Rfs)) {
-        draft.leave(step::rfs::beside_rps(draft, nic));
+        draft.leave(step::rfs::next_to_rps(draft, nic));
     }
     best
 }

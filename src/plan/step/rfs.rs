@@ -29,7 +29,7 @@ pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
             continue;
         }
         if is_handed_on(nic) && !draft.is_asked(Variable::Rfs) {
-            draft.leave(beside_rps(draft, nic));
+            draft.leave(next_to_rps(draft, nic));
             continue;
         }
         let settings = rfs::settings(&draft.model, nic);
@@ -43,7 +43,7 @@ pub(in crate::plan) fn is_handed_on(nic: &Nic) -> bool {
 }
 
 /// Reason to leave RFS as it is while RPS is on.
-pub(in crate::plan) fn beside_rps(draft: &Draft<'_>, nic: &Nic) -> String {
+pub(in crate::plan) fn next_to_rps(draft: &Draft<'_>, nic: &Nic) -> String {
     let global = draft.model.rps_sock_flow_entries.known().is_some_and(|entries| *entries > 0);
     let tables = nic.rx.iter().any(|queue| queue.rps_flow_cnt.known().is_some_and(|entries| *entries > 0));
     let name = &nic.name;

@@ -160,7 +160,7 @@ mod tests {
         let said = |irqbalance| plain(&Model { irqbalance, ..sample_model::machine(2, 1) });
         let hidden = said(Fact::Denied(Need::AllProcesses));
         assert!(hidden.ends_with("irqbalance: not known (not all processes are visible)\n"), "{hidden}");
-        let nobody = said(Fact::Unsupported);
-        assert!(nobody.ends_with("irqbalance: not known (no processes are visible)\n"), "{nobody}");
+        let hidden = said(Fact::Unsupported);
+        assert!(hidden.ends_with("irqbalance: not known (no processes are visible)\n"), "{hidden}");
     }
 }
