@@ -1,7 +1,7 @@
 #!/bin/sh
 # A one-core hotspot, on a real driver with a real interrupt: 8 CPUs, one virtio queue, its
-# interrupt on CPU 2. UDP traffic comes through a tap; in the guest rxlab finds the hotspot, predicts what
-# the effect of the plan, applies it, samples again, and undoes everything. Needs root; takes about a minute
+# interrupt on CPU 2. UDP traffic comes through a tap; in the guest rxlab finds the hotspot, predicts the
+# effect of the plan, applies it, samples again, and undoes everything. Needs root; takes about a minute
 # after the build.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
