@@ -1,5 +1,5 @@
-//! Verdicts of doctor and trials where RPS wins: `cargo run --release --example winning [SEEDS [cheap]]`, 20
-//! seeds by default. Needs root, a quiet machine and the release build of `rxlab`.
+//! Verdicts of doctor and trials where RPS wins: `cargo run --release --example winning [FIRST-LAST [cheap]]`,
+//! seeds 1 to 20 by default. Needs root, a quiet machine and the release build of `rxlab`.
 //!
 //! While RPS is off, CPU 0 sends the packets, walks each through 240 policy routing rules and reads it; CPU 1
 //! is idle. For each seed: a new practice range; the highest rate of five at which all packets arrive with
@@ -228,10 +228,12 @@ fn mean(values: &[f64]) -> f64 {
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let seeds = arguments.next().map_or(20, |text| text.parse().expect("a number"));
+    let seeds = arguments.next().unwrap_or_else(|| "1-20".to_owned());
+    let (first, last) = seeds.split_once('-').expect("FIRST-LAST");
+    let (first, last): (u64, u64) = (first.parse().expect("a number"), last.parse().expect("a number"));
     let is_cheap = arguments.next().is_some_and(|word| word == "cheap");
     let mut all = Vec::new();
-    for seed in 1..=seeds {
+    for seed in first..=last {
         let one = Seed::run(seed, is_cheap);
         println!("{}", serde_json::to_string(&one).expect("JSON"));
         all.push(one);
@@ -240,7 +242,7 @@ fn main() {
     let mut gains: Vec<f64> = all.iter().map(|one| one.gain * 100.0).collect();
     gains.sort_by(f64::total_cmp);
     eprintln!(
-        "RPS changes arrivals by {:+.1} % ({:+.1} to {:+.1}), by alternation. Of {seeds}: doctor does not advise against \
+        "RPS changes arrivals by {:+.1} % ({:+.1} to {:+.1}), by alternation. Of seeds {seeds}: doctor does not advise against \
          it in {}, its interval holds what fits in {}; the trial with load helps in {}, its interval agrees with that in {}; \
          the live trial helps in {}, agrees in {}",
         gains[gains.len() / 2],
