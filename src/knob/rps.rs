@@ -34,17 +34,6 @@ impl Rps {
     }
 }
 
-/// The canonical form: the list, or `off`.
-fn text(mask: &CpuMask) -> String {
-    if mask.is_empty() { "off".to_owned() } else { mask.to_string() }
-}
-
-/// A canonical value as a set. Values come from this file, from `check` or from the journal; any other text
-/// is the empty set, which equals nothing that was asked for.
-fn cpus(value: &str) -> CpuMask {
-    value.parse().unwrap_or_default()
-}
-
 fn meaning(errno: i32) -> Option<&'static str> {
     match rustix::io::Errno::from_raw_os_error(errno) {
         rustix::io::Errno::INVAL => Some("all of these CPUs are isolated at boot"),
@@ -94,7 +83,7 @@ impl Knob for Rps {
             let why = "expected a list of CPUs such as 2-7, or off".to_owned();
             return Err(KnobError::BadValue { knob: self.name(), value: value.to_owned(), why });
         }
-        Ok(text(&mask))
+        Ok(value::mask_text(&mask))
     }
 
     fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
@@ -104,7 +93,7 @@ impl Knob for Rps {
     fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
         let path = self.path(model, target)?;
         let content = value::read_plain(self.name(), host, target, &path)?;
-        Ok(text(&value::mask(&path, &content)?))
+        Ok(value::mask_text(&value::mask(&path, &content)?))
     }
 
     fn write(
@@ -116,13 +105,13 @@ impl Knob for Rps {
         _armed: &Armed,
     ) -> Result<(), KnobError> {
         let path = self.path(model, target)?;
-        host.write(&path, cpus(value).to_hex().as_bytes()).map_err(|error| {
+        host.write(&path, value::hex(self.name(), value)?.as_bytes()).map_err(|error| {
             KnobError::from_host(self.name(), target, Some(value), &error, " (needs CAP_NET_ADMIN)", meaning)
         })
     }
 
     fn difference(&self, want: &str, got: &str) -> String {
-        let dropped = cpus(want).difference(&cpus(got));
+        let dropped = value::dropped(want, got);
         if dropped.is_empty() {
             return format!("asked for {want}, the kernel kept {got}");
         }
@@ -130,18 +119,18 @@ impl Knob for Rps {
     }
 
     fn cpus(&self, value: &str) -> Option<CpuMask> {
-        if value == "off" { Some(CpuMask::new()) } else { value.parse().ok() }
+        value::set(value)
     }
 
     fn is_fresh(&self, host: &dyn Host, value: &str) -> bool {
         let default = host.read_text("proc/sys/net/core/rps_default_mask").ok();
         let default = default.and_then(|mask| CpuMask::from_hex(&mask).ok());
-        value == "off" || default.is_some_and(|mask| text(&mask) == value)
+        value == "off" || default.is_some_and(|mask| value::mask_text(&mask) == value)
     }
 
     // A write that was not read back may have lost any of its CPUs.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
-        let subset = |value: &String| cpus(live).difference(&cpus(value)).is_empty();
+        let subset = |value: &String| value::is_part(live, value);
         ours.iter().any(|value| self.same(value, live)) || unsettled.iter().any(subset)
     }
 }
@@ -149,8 +138,8 @@ impl Knob for Rps {
 #[cfg(test)]
 mod tests {
     use super::{Knob, Rps};
-    use crate::host::RecordedHost;
-    use crate::knob::testbed::{model, target};
+    use crate::host::{Host, RecordedHost};
+    use crate::knob::testbed::{self, model, target};
 
     #[test]
     fn reads_the_mask_as_a_list() {
@@ -194,6 +183,16 @@ mod tests {
         let host = RecordedHost::new().with("proc/sys/net/core/rps_default_mask", "0c\n");
         assert!(Rps.is_fresh(&host, "off") && Rps.is_fresh(&host, "2-3") && !Rps.is_fresh(&host, "2"));
         assert!(Rps.is_fresh(&RecordedHost::new(), "off") && !Rps.is_fresh(&RecordedHost::new(), "2-3"));
+    }
+
+    #[test]
+    fn a_value_that_does_not_parse_is_not_the_empty_mask() {
+        let path = "sys/class/net/eth0/queues/rx-0/rps_cpus";
+        let host = RecordedHost::new().with(path, "0c\n");
+        let error = testbed::write(&Rps, &host, "eth0/rx-0", "x").expect_err("not a list");
+        assert!(error.to_string().contains("`x`"), "{error}");
+        assert_eq!(host.read_text(path).as_deref(), Ok("0c\n"), "nothing was written");
+        assert!(!Rps.left_by(&[], &["2-3".to_owned()], "x") && !Rps.left_by(&[], &["x".to_owned()], "2-3"));
     }
 
     #[test]

@@ -165,6 +165,33 @@ pub(super) fn mask(path: &str, text: &str) -> Result<CpuMask, KnobError> {
     CpuMask::from_hex(text).map_err(broken)
 }
 
+/// A set as a value: the list, or `off`.
+pub(super) fn mask_text(mask: &CpuMask) -> String {
+    if mask.is_empty() { "off".to_owned() } else { mask.to_string() }
+}
+
+/// A value as a set; `None` if it is none, which is not the empty set.
+pub(super) fn set(value: &str) -> Option<CpuMask> {
+    if value == "off" { Some(CpuMask::new()) } else { value.parse().ok() }
+}
+
+/// A value as the kernel's files take it.
+pub(super) fn hex(knob: &'static str, value: &str) -> Result<String, KnobError> {
+    let why = "expected a list such as 2-7, or off".to_owned();
+    let mask = set(value).ok_or_else(|| KnobError::BadValue { knob, value: value.to_owned(), why })?;
+    Ok(mask.to_hex())
+}
+
+/// Members of `want` that are not in `got`.
+pub(super) fn dropped(want: &str, got: &str) -> CpuMask {
+    set(want).zip(set(got)).map(|(want, got)| want.difference(&got)).unwrap_or_default()
+}
+
+/// True if every member of `live` is in `value`, and both are sets.
+pub(super) fn is_part(live: &str, value: &str) -> bool {
+    set(live).zip(set(value)).is_some_and(|(live, value)| live.difference(&value).is_empty())
+}
+
 /// Reads the one file of a knob whose errors have no special meaning.
 pub(super) fn read_plain(
     knob: &'static str,

@@ -68,17 +68,6 @@ pub(super) static XPS_RXQS: Xps = Xps {
     of: Of::RxQueues,
 };
 
-/// The canonical form: the list, or `off`.
-fn text(mask: &CpuMask) -> String {
-    if mask.is_empty() { "off".to_owned() } else { mask.to_string() }
-}
-
-/// A canonical value as a set. Values come from this file, from `check` or from the journal; any other text
-/// is the empty set, which equals nothing that was asked for.
-fn set(value: &str) -> CpuMask {
-    value.parse().unwrap_or_default()
-}
-
 impl Xps {
     fn path(&self, model: &Model, target: &Target) -> Result<String, KnobError> {
         let (nic, queue) = value::tx_queue(self.name, model, target)?;
@@ -166,7 +155,7 @@ impl Knob for Xps {
             let why = "expected a list such as 0-3, or off".to_owned();
             return Err(KnobError::BadValue { knob: self.name, value: value.to_owned(), why });
         }
-        Ok(text(&mask))
+        Ok(value::mask_text(&mask))
     }
 
     fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
@@ -176,7 +165,7 @@ impl Knob for Xps {
     fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
         let path = self.path(model, target)?;
         let content = host.read_text(&path).map_err(|error| self.error(target, None, &error))?;
-        Ok(text(&value::mask(&path, &content)?))
+        Ok(value::mask_text(&value::mask(&path, &content)?))
     }
 
     fn write(
@@ -188,12 +177,12 @@ impl Knob for Xps {
         _armed: &Armed,
     ) -> Result<(), KnobError> {
         let path = self.path(model, target)?;
-        host.write(&path, set(value).to_hex().as_bytes())
+        host.write(&path, value::hex(self.name, value)?.as_bytes())
             .map_err(|error| self.error(target, Some(value), &error))
     }
 
     fn difference(&self, want: &str, got: &str) -> String {
-        let dropped = set(want).difference(&set(got));
+        let dropped = value::dropped(want, got);
         if dropped.is_empty() || self.of == Of::RxQueues {
             return format!("asked for {want}, the kernel kept {got}");
         }
@@ -207,7 +196,7 @@ impl Knob for Xps {
 
     // A write that was not read back may have lost any of its CPUs.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
-        let subset = |value: &String| set(live).difference(&set(value)).is_empty();
+        let subset = |value: &String| value::is_part(live, value);
         ours.iter().any(|value| self.same(value, live)) || unsettled.iter().any(subset)
     }
 }

@@ -31,6 +31,14 @@ pub enum StoreError {
         /// The error.
         error: io::Error,
     },
+    /// A record of another version of rxlab.
+    #[error("{}: schema is `{found}`, this version reads `{}`", path.display(), TrialRecord::SCHEMA)]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: String,
+    },
     /// Not a record.
     #[error("{}: {error}", path.display())]
     Json {
@@ -107,8 +115,15 @@ impl TrialDir {
     }
 
     /// The record so far.
+    ///
+    /// # Errors
+    /// Also for a record of another version: its fields may mean something else.
     pub fn record(&self) -> Result<TrialRecord, StoreError> {
-        self.load(RECORD)
+        let record: TrialRecord = self.load(RECORD)?;
+        if record.schema != TrialRecord::SCHEMA {
+            return Err(StoreError::Schema { path: self.path.join(RECORD), found: record.schema });
+        }
+        Ok(record)
     }
 
     /// The specification.
@@ -144,6 +159,25 @@ mod tests {
         assert_eq!(TrialDir::create(state.path(), "rfs").expect("made").id(), "0002-rfs");
         let error = TrialDir::open(state.path(), "0001-rps").expect_err("no record yet");
         assert!(error.to_string().ends_with("0001-rps/record.json: No such file or directory (os error 2)"));
+    }
+
+    #[test]
+    fn a_record_of_another_version_is_refused() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let trial = TrialDir::create(state.path(), "rps").expect("made");
+        let record = serde_json::json!({
+            "schema": "rxlab.trial/1", "id": "0001-rps", "version": "0.1.0", "name": "rps",
+            "change": ["A: true", "B: false"], "workload": "", "cpus": 1, "started": "", "seed": 1,
+            "host": { "hostname": "", "kernel": "", "boot_id": "" }, "margin": 0.03, "max_pairs": 5,
+            "washout_s": 0.0, "measure_s": 1.0, "metrics": [], "calibration": null, "slots": [],
+            "analysis": null
+        });
+        trial.replace(RECORD, &record).expect("written");
+        let error = trial.record().expect_err("an earlier one").to_string();
+        assert!(
+            error.ends_with("record.json: schema is `rxlab.trial/1`, this version reads `rxlab.trial/2`"),
+            "{error}"
+        );
     }
 
     /// The temporary file of the record once had this name, and the link was followed.

@@ -191,7 +191,7 @@ fn factor_error(error: FactorError) -> CommandError {
 pub(crate) fn store_error(error: &StoreError) -> CommandError {
     let kind = match error {
         StoreError::Io { error, .. } => Kind::from(error),
-        StoreError::Json { .. } => Kind::Failed,
+        StoreError::Json { .. } | StoreError::Schema { .. } => Kind::Failed,
     };
     let denied = kind == Kind::Denied;
     let error = CommandError::new(kind, error);

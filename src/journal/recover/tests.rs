@@ -179,3 +179,16 @@ proptest! {
         }
     }
 }
+
+/// Journals of earlier versions call the displaced values `beside`.
+#[test]
+fn displaced_values_of_earlier_journals_are_read() {
+    let one =
+        Displaced { knob: "rps".into(), target: "eth0/rx-0".parse().expect("a target"), value: "2".into() };
+    let Record::Intent(intent) = intent(1, "eth0", "4", "2") else { panic!("an intent") };
+    let record = Record::Intent(Intent { displaced: vec![one], ..intent });
+    let text = serde_json::to_string(&record).expect("JSON");
+    let earlier = text.replace("\"displaced\"", "\"beside\"");
+    assert_ne!(text, earlier);
+    assert_eq!(serde_json::from_str::<Record>(&earlier).expect("a record"), record);
+}
