@@ -1,7 +1,7 @@
 #!/bin/bash
 # The load generator and its peers in one interleaved run.
 #
-#   bench/load.sh [--small] [--no-install] [--program FILE] [--repeats N] [--seconds S] [--out FILE]
+#   bench/load.sh [--small] [--no-install] [--program FILE] [--repeats N] [--seconds S] [--only PREFIX] [--out FILE]
 #
 # Server on one CPU (`rxlab target` or nginx, a new one for each run), client on another. The result is
 # client CPU time per request: user and system time of the client process by rusage, requests
@@ -10,6 +10,7 @@
 # The single runs are kept next to the table: case, client, round, requests, wall, user and system time of
 # the client, CPU time of the server, p99.
 #
+# --only takes the cases whose names begin with PREFIX; the search for the highest rate is called max.
 # --small takes one short run of a few cases with the installed peers: it only proves that all of
 # this runs. Peers are installed to RXLAB_PEERS (/var/tmp/rxlab-peers) and, as Debian packages, by
 # apt-get; one that cannot be installed is named and left out.
@@ -21,6 +22,7 @@ install=yes
 program=$PWD/target/release/rxlab
 repeats=10
 seconds=2
+only=""
 out=$PWD/bench/results/load.txt
 while [ $# -gt 0 ]; do
   case $1 in
@@ -29,6 +31,7 @@ while [ $# -gt 0 ]; do
   --program) program=$2 && shift ;;
   --repeats) repeats=$2 && shift ;;
   --seconds) seconds=$2 && shift ;;
+  --only) only=$2 && shift ;;
   --out) out=$2 && shift ;;
   *) sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//' >&2 && exit 2 ;;
   esac
@@ -115,7 +118,7 @@ client_cpu=${client_cpu:-$server_cpu}
 cat >"$work/pipeline.lua" <<'LUA'
 init = function(args)
   local batch = {}
-  for i = 1, tonumber(args[1]) do batch[i] = wrk.format(nil, "/simple") end
+  for i = 1, tonumber(args[1]) do batch[i] = wrk.format() end
   requests = table.concat(batch)
 end
 request = function() return requests end
@@ -168,7 +171,8 @@ in_us() {
 number() { sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p"; }
 
 # The server of a case, on its own CPU: sets `server` and `address`. A CASE that begins with udp- goes to the UDP echo of
-# `rxlab target`, one that begins with nginx- to nginx, which answers as servers do, with Server, Date and Connection.
+# `rxlab target`, one that begins with usual- gets the headers that servers usually send (155 bytes), and one that
+# begins with nginx- goes to nginx.
 start_server() {
   local of=http port first
   case $1 in
@@ -237,7 +241,10 @@ run() {
   local turn=$1
   shift
   local case=$1 peer=$2 freeze=${7:-} scheme=http counted=requests path=/simple
-  case $case in udp-*) scheme=udp counted=echoed path="" ;; esac
+  case $case in
+  udp-*) scheme=udp counted=echoed path="" ;;
+  usual-*) path=/usual ;;
+  esac
   local address requests cpu late before=0 code=0
   command_of "$peer" "$3" "$4" "$5" "$6" "" || return 0
   start_server "$case"
@@ -281,6 +288,9 @@ cases() {
   echo "depth-1-1000 1000 1 - $seconds - rxlab $here"
   echo "depth-16 64 16 - $seconds - rxlab $here"
   echo "depth-100 64 100 - $seconds - rxlab $here"
+  echo "usual-1 64 1 - $seconds - rxlab wrk"
+  echo "usual-16 64 16 - $seconds - rxlab wrk"
+  echo "usual-100 64 100 - $seconds - rxlab wrk"
   if command -v nginx >/dev/null 2>&1; then
     echo "nginx-1 64 1 - $seconds - rxlab wrk"
     echo "nginx-16 64 16 - $seconds - rxlab wrk"
@@ -298,6 +308,7 @@ known() { case " rxlab rxlab-precise rxlab-timer rxlab-coarse rxlab-train rxlab-
 for ((turn = 1; turn <= repeats; turn++)); do
   say "round $turn of $repeats"
   while read -r case connections depth rate length freeze peers; do
+    [[ $case == "$only"* ]] || continue
     # The freeze takes ten seconds and its result hardly varies.
     [ "$freeze" != - ] && [ "$turn" -gt 3 ] && continue
     for peer in $peers; do
@@ -308,7 +319,7 @@ for ((turn = 1; turn <= repeats; turn++)); do
 done
 
 # Highest rate of which 99 % arrive, by bisecting a list of rates; a round of all peers at a time.
-if [ -z "$small" ]; then
+if [ -z "$small" ] && [[ max == "$only"* ]]; then
   rates=(10 15 20 30 40 50 60 70 80 90 100 110 120 130 140 150 160 170 180 190 200 210 220 230 240 260 280 300)
   for ((turn = 1; turn <= 5; turn++)); do
     for peer in rxlab-timer fortio bombardier oha autocannon vegeta; do

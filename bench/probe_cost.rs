@@ -2,8 +2,8 @@
 //! default.
 //!
 //! A block has a slot of a quarter of a second with each arm, in another order each time: nothing attached;
-//! rxlab's programs of `rxlab interference`; those that measure softirq time within the budget, as in doctor and
-//! trials; the same tracepoints in `softirqs` (libbpf-tools) and in `perf record`. The value of a slot is the
+//! rxlab's programs of `rxlab interference`; those that measure softirq time, attached all the time and within
+//! the budget, as in doctor and trials; the same tracepoints in `softirqs` (libbpf-tools) and in `perf record`. The value of a slot is the
 //! mean rate of its batches of 5 ms without the fastest and slowest 5 %, and the loss of an arm is relative
 //! to nothing attached in the same block; its mean over the blocks has an interval of Student's t.
 //!
@@ -39,13 +39,16 @@ const TRACEPOINTS: &str = "irq:softirq_entry,irq:softirq_exit,irq:softirq_raise,
 enum Arm {
     Nothing,
     Rxlab,
+    Attached,
     Budget,
     Softirqs,
     Perf,
 }
 
 /// In the order of their discriminants.
-const ARMS: [Arm; 5] = [Arm::Nothing, Arm::Rxlab, Arm::Budget, Arm::Softirqs, Arm::Perf];
+const ARMS: [Arm; 6] = [Arm::Nothing, Arm::Rxlab, Arm::Attached, Arm::Budget, Arm::Softirqs, Arm::Perf];
+/// The next prime: every step through it visits each arm once.
+const PRIME: usize = 7;
 
 /// Runs `during` with the programs of `arm` attached.
 fn with<T>(arm: Arm, during: impl FnOnce() -> T) -> T {
@@ -70,8 +73,9 @@ fn with<T>(arm: Arm, during: impl FnOnce() -> T) -> T {
             run();
             programs.read().expect("still attached");
         }
-        Arm::Budget => {
-            let mut timer = SoftirqTime::load(&host, Budget::default()).expect("root may use eBPF");
+        Arm::Attached | Arm::Budget => {
+            let budget = if arm == Arm::Budget { Budget::default() } else { "100%".parse().expect("valid") };
+            let mut timer = SoftirqTime::load(&host, budget).expect("root may use eBPF");
             timer.during(run).1.expect("still attached");
         }
         Arm::Softirqs => peer("softirqs", &["1000"], &run),
@@ -97,6 +101,13 @@ fn slot(session: &mut Session) -> f64 {
         rates.push(session.mark().rate());
     }
     trimmed_mean(rates)
+}
+
+/// Softirq runs of each CPU so far.
+fn runs() -> Vec<u64> {
+    let text = std::fs::read_to_string("/proc/softirqs").expect("readable");
+    let all = rxlab::parse::softirqs(&text).expect("as the kernel writes it");
+    all.values().map(|runs| runs.iter().sum()).collect()
 }
 
 fn trimmed_mean(mut values: Vec<f64>) -> f64 {
@@ -143,15 +154,19 @@ fn main() -> ExitCode {
         let load = serde_json::from_value(load).expect("a load");
         let mut session = Session::start(&load).expect("the target is there");
         let mut rates: Vec<Vec<f64>> = vec![Vec::new(); ARMS.len()];
+        let (began, before) = (Instant::now(), runs());
         for block in 0..blocks {
-            // Every arm comes first, second, ... about equally often, and after every other one: 5 is prime.
-            let (first, step) = (block % ARMS.len(), 1 + (block / ARMS.len()) % (ARMS.len() - 1));
-            for position in 0..ARMS.len() {
-                let arm = ARMS[(first + position * step) % ARMS.len()];
+            // Every arm comes first, second, ... about equally often, and after every other one.
+            let (first, step) = (block % PRIME, 1 + (block / PRIME) % (PRIME - 1));
+            let order = (0..PRIME).filter_map(|position| ARMS.get((first + position * step) % PRIME));
+            for &arm in order {
                 rates[arm as usize].push(with(arm, || slot(&mut session)));
             }
         }
+        let passed = began.elapsed().as_secs_f64();
+        let runs = runs().into_iter().zip(before).map(|(after, before)| (after - before) as f64 / passed);
         session.stop();
+        println!("{name:<10} {:.0} softirq runs/s on the CPU with the most", runs.fold(0.0, f64::max));
         report(name, &rates);
     }
     drop(targets);

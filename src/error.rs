@@ -36,6 +36,17 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// Kind of a failed operation on a file whose path is not the user's, such as one below the state directory: a
+    /// missing one is no wrong argument.
+    pub fn of_own_file(error: &io::Error) -> Self {
+        match Kind::from(error) {
+            Kind::Usage => Kind::Failed,
+            kind => kind,
+        }
+    }
+}
+
 /// Kind of a failed operation on a file that the user named.
 impl From<&io::Error> for Kind {
     fn from(error: &io::Error) -> Self {
@@ -139,6 +150,8 @@ mod tests {
         let code = |kind: ErrorKind| Kind::from(&kind.into()).exit_code();
         assert_eq!((code(ErrorKind::PermissionDenied), code(ErrorKind::ReadOnlyFilesystem)), (3, 3));
         assert_eq!((code(ErrorKind::NotFound), code(ErrorKind::StorageFull)), (2, 5));
+        let own = |kind: ErrorKind| Kind::of_own_file(&kind.into()).exit_code();
+        assert_eq!((own(ErrorKind::ReadOnlyFilesystem), own(ErrorKind::NotFound)), (3, 5));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Small servers to aim a load at: HTTP/1.1 `/simple`, `/compute?us=N`, `/bytes?n=N` and `/delay?us=N`,
+//! Small servers to aim a load at: HTTP/1.1 `/simple`, `/usual`, `/compute?us=N`, `/bytes?n=N` and `/delay?us=N`,
 //! UDP echo, UDP sink, UDP tracker.
 //!
 //! Each thread has its own sockets (SO_REUSEPORT) and edge-triggered epoll and shares nothing but

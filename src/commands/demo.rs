@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use self::scene::Scene;
-use super::trial::{self, Conduct, Ready, conduct};
+use super::trial::{self, Conduct, Ready, conduct, store_error};
 use super::{files, leftovers, look, output, place};
 use crate::apply;
 use crate::cli::Global;
@@ -156,8 +156,7 @@ fn try_out(
         guards: Guards { error_rate: None, ..Guards::default() },
         probe: Probe::default(),
     };
-    let dir = TrialDir::create(&global.state_dir, &spec.name)
-        .map_err(|error| CommandError::failed(error).hint("--state-dir DIR puts the records elsewhere"))?;
+    let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
     let machine = &scene.machine;
     let prediction = plan.prediction.clone();
     let ready = Ready { against: Vec::new(), settings, prediction, meter: None, driver };

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::{apply, machine, output, persist};
+use super::{apply, files, machine, output, persist};
 use crate::atomic;
 use crate::cli::Global;
 use crate::error::{CommandError, Kind};
@@ -56,7 +56,7 @@ fn put(format: Format, path: &Path, files: &[ExportFile]) -> Result<(), CommandE
         let mode = if file.executable { 0o755 } else { 0o644 };
         make_directory(atomic::directory(&path))
             .and_then(|()| atomic::replace(&path, file.text.as_bytes(), Some(mode)))
-            .map_err(|error| CommandError::failed(format!("cannot write {}: {error}", path.display())))?;
+            .map_err(|error| files::cannot_write(&path, &error))?;
         writeln!(out, "wrote {}", path.display())?;
     }
     Ok(())

@@ -26,7 +26,8 @@ pub(super) fn read_bytes(what: &str, path: &Path) -> Result<Vec<u8>, CommandErro
     std::fs::read(path).map_err(|error| cannot_read(what, path, &error))
 }
 
-fn cannot_read(what: &str, path: &Path, error: &io::Error) -> CommandError {
+/// The error of a file that could not be read; `what` names it.
+pub(super) fn cannot_read(what: &str, path: &Path, error: &io::Error) -> CommandError {
     CommandError::new(error.into(), format!("cannot read the {what} {}: {error}", path.display()))
 }
 
@@ -52,7 +53,8 @@ pub(super) fn check(path: &Path) -> Result<(), CommandError> {
     }
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> CommandError {
+/// The error of a file that could not be written.
+pub(super) fn cannot_write(path: &Path, error: &io::Error) -> CommandError {
     CommandError::new(error.into(), format!("cannot write {}: {error}", path.display()))
 }
 

@@ -36,7 +36,10 @@ pub(super) fn home(root: &Path) -> Option<Namespace> {
 pub(super) fn root(global: &Global) -> Result<PathBuf, CommandError> {
     let root = global.root.canonicalize();
     root.map_err(|error| {
-        CommandError::usage(format!("cannot open the root {}: {error}", global.root.display()))
+        CommandError::new(
+            Kind::from(&error),
+            format!("cannot open the root {}: {error}", global.root.display()),
+        )
     })
 }
 

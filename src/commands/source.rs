@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use super::machine;
+use super::{files, machine};
 use crate::cli::Global;
 use crate::error::CommandError;
 use crate::host::{Host, LiveHost};
@@ -43,7 +43,7 @@ pub(super) fn open(global: &Global, from: &From) -> Result<Source, CommandError>
     }
     let failed =
         |why: String| CommandError::usage(format!("cannot read the snapshot {}: {why}", path.display()));
-    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    let file = File::open(path).map_err(|error| files::cannot_read("snapshot", path, &error))?;
     let snapshot = Snapshot::read_within(BufReader::new(file), from.snapshot_limit).map_err(|error| {
         let is_limit = matches!(error, ArchiveError::TooLarge { .. });
         failed(if is_limit {

@@ -76,10 +76,7 @@ impl JournalError {
         match self {
             JournalError::Lock(LockError::Untrusted { .. }) => Kind::Denied,
             JournalError::Io { error, .. } | JournalError::Lock(LockError::Io { error, .. }) => {
-                match error.kind() {
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Kind::Denied,
-                    _ => Kind::Failed,
-                }
+                Kind::of_own_file(error)
             }
             JournalError::Unknown { .. } => Kind::Usage,
             _ => Kind::Failed,

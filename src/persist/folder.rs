@@ -67,10 +67,7 @@ impl PersistError {
     pub fn kind(&self) -> Kind {
         match self {
             PersistError::Foreign { .. } => Kind::Changed,
-            PersistError::Io { error, .. } => match error.kind() {
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Kind::Denied,
-                _ => Kind::Failed,
-            },
+            PersistError::Io { error, .. } => Kind::of_own_file(error),
         }
     }
 }

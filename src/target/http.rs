@@ -1,5 +1,7 @@
 //! Parses requests and builds responses as bytes. No sockets here.
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::repeated::Repeated;
 use super::route::{Route, digits};
 
@@ -84,38 +86,79 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
 const SIMPLE: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 14\r\n\r\nHello, world!\n";
 
+const HELLO: &str = "Hello, world!\n";
+
 /// The response to `/`.
 const INDEX: &str = "rxlab target\n\
     /simple          14 bytes\n\
+    /usual           14 bytes, with the headers that servers usually send\n\
     /compute?us=N    after N microseconds of work, at most 1000000\n\
     /delay?us=N      after N microseconds of rest, at most 60000000\n\
     /bytes?n=N       N bytes, at most 1073741824\n";
 
-/// The last instance of the most common request, and its response many times over: a pipeline of them is
-/// answered with one comparison and one copy.
+/// The last instances of the most common requests, each with its response many times over: a pipeline of them
+/// is answered with one comparison and one copy.
+#[derive(Default)]
 pub(super) struct Prepared {
+    simple: Copies,
+    usual: Copies,
+    /// The second of the Date in the responses to `/usual`.
+    second: i64,
+}
+
+#[derive(Default)]
+struct Copies {
     request: Repeated,
+    answer: Vec<u8>,
     answers: Vec<u8>,
 }
 
-impl Prepared {
-    pub(super) fn new() -> Self {
-        Self { request: Repeated::default(), answers: SIMPLE.repeat(1024) }
-    }
+/// Copies of one response.
+const PREPARED: usize = 1024;
 
+impl Prepared {
     /// Answers the known requests at the front of `input`, until `out` holds `limit` bytes; returns their
     /// count.
     pub(super) fn answer(&mut self, input: &mut &[u8], out: &mut Vec<u8>, limit: usize) -> usize {
-        let most = limit.saturating_sub(out.len()).div_ceil(SIMPLE.len()).min(1024);
-        let count = self.request.take(input, most);
-        out.extend_from_slice(&self.answers[..count * SIMPLE.len()]);
-        count
+        match self.simple.answer(input, out, limit) {
+            0 if self.second == now() => self.usual.answer(input, out, limit),
+            count => count,
+        }
     }
 
     /// `head` is that of `request`.
     pub(super) fn learn(&mut self, head: &[u8], request: &Request) {
-        if request.is_simple() && request.body == 0 {
-            self.request.learn(head);
+        if !request.is_plain() || request.body > 0 {
+            return;
+        }
+        match request.route {
+            Route::Simple => self.simple.learn(head, SIMPLE.to_owned()),
+            Route::Usual => {
+                self.second = now();
+                self.usual.learn(head, usual(true, false));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Copies {
+    fn answer(&mut self, input: &mut &[u8], out: &mut Vec<u8>, limit: usize) -> usize {
+        let length = self.answer.len();
+        if length == 0 {
+            return 0;
+        }
+        let most = limit.saturating_sub(out.len()).div_ceil(length).min(PREPARED);
+        let count = self.request.take(input, most);
+        out.extend_from_slice(&self.answers[..count * length]);
+        count
+    }
+
+    fn learn(&mut self, head: &[u8], answer: Vec<u8>) {
+        self.request.learn(head);
+        if self.answer != answer {
+            self.answers = answer.repeat(PREPARED);
+            self.answer = answer;
         }
     }
 }
@@ -129,15 +172,15 @@ impl Request {
         }
     }
 
-    /// True if the response is exactly [`SIMPLE`].
-    fn is_simple(&self) -> bool {
-        self.route == Route::Simple && self.keep_alive && !self.old && !self.head_only
+    /// True for a GET of HTTP/1.1 on a connection that stays open.
+    fn is_plain(&self) -> bool {
+        self.keep_alive && !self.old && !self.head_only
     }
 }
 
 /// Appends the response to `request` to `out`, without the body of [`Request::fill`]; returns the status.
 pub(super) fn answer(request: &Request, out: &mut Vec<u8>) -> u16 {
-    if request.is_simple() {
+    if request.route == Route::Simple && request.is_plain() {
         out.extend_from_slice(SIMPLE);
         return 200;
     }
@@ -148,6 +191,10 @@ pub(super) fn answer(request: &Request, out: &mut Vec<u8>) -> u16 {
     };
     let status = match request.route {
         Route::Simple | Route::Compute(_) | Route::Delay(_) => 200,
+        Route::Usual => {
+            out.extend_from_slice(&usual(request.keep_alive, request.head_only));
+            return 200;
+        }
         Route::Index => {
             write_text(("200 OK", INDEX), connection, request.head_only, out);
             return 200;
@@ -166,6 +213,23 @@ pub(super) fn answer(request: &Request, out: &mut Vec<u8>) -> u16 {
     status
 }
 
+/// The response to `/usual`.
+fn usual(keep_alive: bool, head_only: bool) -> Vec<u8> {
+    let connection = if keep_alive { "keep-alive" } else { "close" };
+    // RFC 9110, section 5.6.7.
+    let date = jiff::Timestamp::from_second(now()).unwrap_or_default();
+    let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT");
+    let mut out = Vec::new();
+    let more = format!("Server: rxlab\r\nDate: {date}\r\nConnection: {connection}\r\n");
+    write_text(("200 OK", HELLO), &more, head_only, &mut out);
+    out
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    clock_gettime(ClockId::RealtimeCoarse).tv_sec
+}
+
 /// Appends the response to an invalid request; the connection closes after it.
 pub(super) fn refuse(status: u16, out: &mut Vec<u8>) {
     write_answer(status, "Connection: close\r\n", false, out);
@@ -173,7 +237,7 @@ pub(super) fn refuse(status: u16, out: &mut Vec<u8>) {
 
 fn write_answer(status: u16, connection: &str, head_only: bool, out: &mut Vec<u8>) {
     let (reason, body) = match status {
-        200 => ("OK", "Hello, world!\n"),
+        200 => ("OK", HELLO),
         400 => (
             "Bad Request",
             "bad request; there are /compute with us=0 to us=1000000, /delay with us=0 to us=60000000,\n\
@@ -212,6 +276,17 @@ mod tests {
             Parsed::Request(request) => request,
             other => panic!("{text:?}: {other:?}"),
         }
+    }
+
+    #[test]
+    fn the_usual_response_has_what_servers_send() {
+        let mut out = Vec::new();
+        assert_eq!(answer(&request("GET /usual HTTP/1.1\r\n\r\n"), &mut out), 200);
+        let text = String::from_utf8(out).expect("text");
+        assert_eq!(text.len(), 155, "{text}");
+        let date = text.lines().find_map(|line| line.strip_prefix("Date: ")).expect("a date");
+        jiff::fmt::rfc2822::parse(date).expect("an HTTP date");
+        assert!(text.ends_with("Connection: keep-alive\r\n\r\nHello, world!\n"), "{text}");
     }
 
     #[test]

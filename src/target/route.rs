@@ -12,6 +12,8 @@ const MAX_DELAY_US: u64 = 60_000_000;
 pub(super) enum Route {
     /// `/simple`.
     Simple,
+    /// `/usual`.
+    Usual,
     /// `/compute?us=N`.
     Compute(u64),
     /// `/bytes?n=N`.
@@ -35,6 +37,7 @@ impl Route {
         let route = match path {
             "/" => Some(Route::Index),
             "/simple" => Some(Route::Simple),
+            "/usual" => Some(Route::Usual),
             "/compute" => number("us", MAX_COMPUTE_US).map(Route::Compute),
             "/bytes" => number("n", MAX_BYTES).map(Route::Bytes),
             "/delay" => number("us", MAX_DELAY_US).map(Route::Delay),
@@ -64,6 +67,7 @@ mod tests {
         for (method, target, route) in [
             ("GET", "/simple", Route::Simple),
             ("HEAD", "/simple?x=1", Route::Simple),
+            ("GET", "/usual", Route::Usual),
             ("GET", "/compute?us=100", Route::Compute(100)),
             ("GET", "/compute?a=b&us=1000000", Route::Compute(1_000_000)),
             ("GET", "/compute?us=1000001", Route::Refuse(400)),

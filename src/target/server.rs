@@ -102,7 +102,7 @@ impl Server {
             accept_again: false,
             timers: Timers::default(),
             scratch: vec![0; SCRATCH],
-            prepared: Prepared::new(),
+            prepared: Prepared::default(),
             order: Order::default(),
             shared,
             index,

@@ -110,8 +110,7 @@ impl Watch {
 
     fn write(&mut self, text: impl FnOnce() -> String) -> Result<(), CommandError> {
         let Some((path, file)) = &mut self.log else { return Ok(()) };
-        file.write_all(text().as_bytes())
-            .map_err(|error| CommandError::failed(format!("cannot write {}: {error}", path.display())))
+        file.write_all(text().as_bytes()).map_err(|error| files::cannot_write(path, &error))
     }
 }
 

@@ -75,6 +75,41 @@ fn receive_time_is_counted_if_it_may_not_be_measured() {
     place.refused(&["trace", "--for", "100ms"], "CAP_BPF and CAP_PERFMON");
 }
 
+/// A missing permission has one exit code, whatever the file is for.
+#[test]
+fn files_of_others_are_refused() {
+    let Some(place) = Place::new() else { return };
+    let (file, directory) = (place.directory.path().join("file"), place.directory.path().join("out"));
+    std::fs::write(&file, "").expect("written");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("permitted");
+    std::fs::create_dir(&directory).expect("created");
+    let file = file.to_str().expect("text");
+    for reading in [
+        vec!["doctor", "--snapshot", file],
+        vec!["apply", file],
+        vec!["export", file, "--to", "sh"],
+        vec!["trial", "run", file],
+        vec!["merge", file],
+        vec!["load", "http://127.0.0.1:9", "--urls", file],
+        vec!["load", "http://127.0.0.1:9", "--body", &format!("@{file}")],
+    ] {
+        place.refused(&reading, &format!("{file}: Permission denied"));
+    }
+    let plan = place.state().join("plan.toml");
+    std::fs::write(&plan, "[[setting]]\nset = \"netdev_budget host = 600\"\n").expect("written");
+    let (plan, out) = (plan.to_str().expect("text"), directory.join("out"));
+    let out = out.to_str().expect("text");
+    for writing in [
+        vec!["snapshot", "--for", "100ms", "-o", out],
+        vec!["export", plan, "--to", "sh", "-o", out],
+        vec!["plan", "--set", "netdev_budget host = 600", "-o", out],
+        vec!["load", "http://127.0.0.1:9", "--hdr-log", out],
+    ] {
+        place.refused(&writing, "Permission denied");
+    }
+    assert_eq!(std::fs::read_dir(&directory).expect("readable").count(), 0);
+}
+
 /// No machine boots from files that an ordinary user can write: the units are created, with a warning about what root
 /// would refuse.
 #[test]
