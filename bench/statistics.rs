@@ -30,5 +30,5 @@ fn main() -> ExitCode {
 fn print(runs: usize) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{runs} runs per row\n\n{}", false_positives(runs))?;
-    write!(out, "{}", operating(runs))
+    write!(out, "{}", operating(runs, usize::MAX))
 }

@@ -18,7 +18,7 @@ use rxlab::plan::{Plan, Setting};
 use rxlab::sample::{Inventory, Scope};
 use rxlab::trial::factor::{Arms, Factor, FactorError};
 use rxlab::trial::record::{Arm, Better, Metric, TrialRecord};
-use rxlab::trial::runner::{self, Bench, Measured, Schedule as Pairs};
+use rxlab::trial::runner::{self, Bench, Measured};
 
 use super::disk::SimDisk;
 use super::host::SimHost;
@@ -405,7 +405,7 @@ fn trial(world: &Arc<World>, set: &[Set], keep: bool) -> Ended {
     };
     let factor = Factor::new(transaction, Arms::Settings { a: Vec::new(), b: settings }, &own);
     let mut bench = SimBench { world, host: &own, factor };
-    let ran = runner::run(&mut record(model.identity), Pairs { calibration: 1, min_pairs: 1 }, &mut bench);
+    let ran = runner::run(&mut record(model.identity), 1, &mut bench);
     let ended = match ran {
         Ok(_) if keep => bench.factor.keep(&own).is_ok(),
         Ok(_) => bench.factor.undo(&own).is_clean(),
@@ -441,6 +441,7 @@ fn record(host: Identity) -> TrialRecord {
         started: String::new(),
         seed: 1,
         margin: 0.03,
+        min_pairs: 1,
         max_pairs: 1,
         washout_s: 0.0,
         measure_s: 1.0,

@@ -22,7 +22,7 @@ mod tests {
         let analysis = record.analysis.as_mut().expect("the sample has an analysis");
         analysis.metrics[1].effect = Some(Effect { mid: 0.01, low: -1.0, high: f64::INFINITY });
         let text = pretty(&record).expect("a record is JSON");
-        assert!(text.starts_with("{\n  \"schema\": \"rxlab.trial/2\""), "{}", &text[..60]);
+        assert!(text.starts_with("{\n  \"schema\": \"rxlab.trial/3\""), "{}", &text[..60]);
         assert_eq!(serde_json::from_str::<TrialRecord>(&text).expect("a record"), record);
     }
 }

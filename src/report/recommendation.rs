@@ -281,7 +281,12 @@ mod tests {
 
     #[test]
     fn spreading_depends_on_its_cost_and_on_what_could_show() {
-        let spreads = |capacity| Verdict::SpreadsOnly { headroom_before: 1.9, headroom_after: 3.3, capacity };
+        let spreads = |capacity| Verdict::SpreadsOnly {
+            headroom_before: 1.9,
+            headroom_after: 3.3,
+            headroom_interval: (3.0, 3.7),
+            capacity,
+        };
         let advice = |capacity, throughput, cost: bool| {
             let mut metrics = vec![
                 result("throughput", (100.0, 100.0), throughput),
@@ -336,7 +341,7 @@ mod tests {
         let json = serde_json::to_value(&report).expect("JSON");
         assert_eq!(
             (&json["schema"], &json["recommendation"]["advice"]),
-            (&"rxlab.trial/2".into(), &"keep".into())
+            (&"rxlab.trial/3".into(), &"keep".into())
         );
     }
 }

@@ -15,7 +15,7 @@ fn record(measures: &[(&str, f64, f64)], pairs: usize) -> TrialRecord {
     record.id = "0004-compare".into();
     record.against = vec!["rps eth0/rx-0 = 0".into()];
     record.change.clear();
-    record.max_pairs = pairs;
+    (record.min_pairs, record.max_pairs) = (pairs, pairs);
     record.metrics = measures.iter().map(|(name, _, _)| metrics::describe(name, "")).collect::<Vec<Metric>>();
     record.slots.retain(|slot| slot.pair < pairs);
     for (index, slot) in record.slots.iter_mut().enumerate() {

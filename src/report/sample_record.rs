@@ -80,6 +80,7 @@ pub(crate) fn rps() -> TrialRecord {
         verdict: Verdict::SpreadsOnly {
             headroom_before: 1.02,
             headroom_after: 2.08,
+            headroom_interval: (2.04, 2.13),
             capacity: Capacity::Same,
         },
     };
@@ -127,7 +128,15 @@ pub(crate) fn every_verdict() -> Vec<TrialRecord> {
         (1.0, Verdict::CannotMatter { ceiling: 0.011 }),
         (1.0, Verdict::ServerIdle { busiest: 0.34 }),
         (1.0, Verdict::ClientLimited { reason: "client thread 0 was busy 97 % of the time".into() }),
-        (1.0, Verdict::SpreadsOnly { headroom_before: 1.0, headroom_after: 2.04, capacity: Capacity::Same }),
+        (
+            1.0,
+            Verdict::SpreadsOnly {
+                headroom_before: 1.0,
+                headroom_after: 2.04,
+                headroom_interval: (1.98, 2.11),
+                capacity: Capacity::Same,
+            },
+        ),
         (0.8, Verdict::GuardTripped { reason: "error rate 4.2 %, allowed 1 %".into() }),
         (1.0, Verdict::NotApplied { reason: "NET_RX stayed on CPU 0 with rps_cpus = 2".into() }),
         (1.0, Verdict::MachineChanged { reason: "rps veth0/rx-0 (expected 1, found off)".into() }),
@@ -241,6 +250,7 @@ fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
         started: "2026-03-01T12:00:00Z".into(),
         seed: shape.seed,
         margin: 0.03,
+        min_pairs: 9,
         max_pairs: 40,
         washout_s: 0.5,
         measure_s: 1.5,
@@ -249,7 +259,6 @@ fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
             pairs: shape.calibration,
             cv: 0.0124,
             sd_d: 0.0171,
-            lag1: 0.08,
             rejection_rate: 0.048,
         }),
         analysis: Some(Analysis {

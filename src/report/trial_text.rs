@@ -143,6 +143,7 @@ mod tests {
                     2 => Verdict::SpreadsOnly {
                         headroom_before: mid,
                         headroom_after: low,
+                        headroom_interval: (low, high),
                         capacity: Capacity::Undecided,
                     },
                     _ => Verdict::Helps,

@@ -4,6 +4,7 @@
 //! alone.
 
 use super::number;
+use crate::trial::analysis::SOUND_REJECTIONS;
 use crate::trial::record::{Call, Capacity, MetricResult, TrialRecord, Verdict};
 
 /// Tone of a verdict. Never the only sign: the words have the same meaning.
@@ -140,12 +141,14 @@ pub fn sentence(record: &TrialRecord) -> String {
                 "The load generator was the limit ({reason}): this says nothing about {name} on the server."
             )
         }
-        Verdict::SpreadsOnly { headroom_before, headroom_after, capacity } => format!(
-            "{name} spreads the load{}: {}the softirq work of the hottest CPU fits {} times into its time, {} times \
-             before.{}",
+        Verdict::SpreadsOnly { headroom_before, headroom_after, headroom_interval, capacity } => format!(
+            "{name} spreads the load{}: {}the softirq work of the hottest CPU fits {} times [{}, {}] into its time, \
+             {} times before.{}",
             if *capacity == Capacity::Same { " and adds no capacity" } else { "" },
             spread(&analysis.metrics),
             number::times(*headroom_after),
+            number::times(headroom_interval.0),
+            number::times(headroom_interval.1),
             number::times(*headroom_before),
             match capacity {
                 Capacity::Same => "",
@@ -207,15 +210,13 @@ pub fn basis(record: &TrialRecord) -> String {
 /// The calibration in one line.
 pub fn calibration(record: &TrialRecord) -> String {
     let Some(noise) = &record.calibration else { return "not run".to_owned() };
-    let sound = |ok: bool, wanted: &str| if ok { String::new() } else { format!(" ({wanted})") };
+    let is_sound = SOUND_REJECTIONS.contains(&noise.rejection_rate);
     format!(
-        "{} with nothing flipped; CV {}, spread of a pair {}, lag-1 {:.2}{}, rejection {}{}",
+        "{} with nothing flipped; CV {}, spread of a pair {}, rejection {}{}",
         count(noise.pairs, "pair"),
         number::share(noise.cv),
         number::share(noise.sd_d),
-        noise.lag1,
-        sound(noise.lag1.abs() <= 0.3, "beyond 0.3: longer slots needed"),
         number::share(noise.rejection_rate),
-        sound((0.03..=0.07).contains(&noise.rejection_rate), "sound is 3 to 7 %"),
+        if is_sound { "" } else { " (sound is 3 to 7 %)" },
     )
 }

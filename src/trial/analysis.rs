@@ -4,14 +4,16 @@
 mod notes;
 mod pairs;
 
+pub use notes::SOUND_REJECTIONS;
 pub use pairs::{Pair, valid_pairs};
 
-use super::monitor::{judge, look_at};
+use super::monitor::{Decision, Monitor};
 use super::record::{Analysis, Calibration, Call, Metric, MetricResult, Phase, Slot, TrialRecord, Verdict};
-use super::stats::interval::{Level, Look, interval, p_value};
+use super::stats::interval::Ratios;
+use super::stats::looks::{ERROR, Look};
 use super::stats::permutation::{rejection_rate, sign_flip_p};
 use super::stats::planning::detectable;
-use super::stats::{cv, holm, lag1, log_ratio, mean, rms, sd};
+use super::stats::{cv, holm, log_ratio, mean, rms, rounding, sd};
 use super::verdict::metric_verdict;
 
 /// Analyses the comparison pairs: each metric with its interval and call, the primary first, and
@@ -22,12 +24,12 @@ use super::verdict::metric_verdict;
 pub fn analyse(record: &TrialRecord) -> Analysis {
     let pairs = valid_pairs(&record.slots, Phase::Comparison);
     let samples: Vec<Sample> = record.metrics.iter().map(|metric| Sample::of(metric, &pairs)).collect();
-    let look = look_at(samples.first().map_or(0, |primary| primary.d.len()), record.max_pairs);
-    let levels = levels(&samples, look);
+    let monitor = Monitor::of(record);
+    let look = monitor.look_at(samples.first().map_or(0, |primary| primary.d.len()));
     let metrics: Vec<MetricResult> = samples
         .iter()
-        .zip(&levels)
-        .map(|(sample, level)| sample.result(record.margin, record.seed, look, *level))
+        .zip(shares(&samples, look))
+        .map(|(sample, share)| sample.result(&monitor, look, share))
         .collect();
     let undecidable = Verdict::Inconclusive { detectable: f64::INFINITY, pairs_needed: record.max_pairs };
     let verdict = metrics.first().map_or(undecidable, |primary| metric_verdict(primary, record.margin));
@@ -40,10 +42,11 @@ pub fn analyse(record: &TrialRecord) -> Analysis {
     }
 }
 
-/// Log ratios ln(B/A) of the primary metric so far, in time order, for `Monitor::look`.
-pub fn primary_ratios(record: &TrialRecord) -> Vec<f64> {
+/// The decision on the primary metric so far.
+pub fn primary_decision(record: &TrialRecord, monitor: &Monitor) -> Decision {
     let pairs = valid_pairs(&record.slots, Phase::Comparison);
-    record.metrics.first().map_or_else(Vec::new, |metric| Sample::of(metric, &pairs).d)
+    let primary = record.metrics.first().map(|metric| Sample::of(metric, &pairs));
+    primary.map_or(Decision::Continue, |sample| monitor.look(sample.ratios()))
 }
 
 /// The noise from the calibration slots; `None` with fewer than two pairs that have the primary
@@ -68,7 +71,6 @@ pub fn calibrate(record: &TrialRecord) -> Option<Calibration> {
         rejection_rate: rejection_rate(&d, record.seed)?,
         cv: cv(&slots)?,
         sd_d: rms(&d)?,
-        lag1: lag1(&d).unwrap_or(0.0),
     })
 }
 
@@ -103,40 +105,50 @@ impl<'a> Sample<'a> {
         sample
     }
 
-    fn result(&self, margin: f64, seed: u64, look: Look, level: Level) -> MetricResult {
-        let interval = interval(&self.d, look, level);
+    fn ratios(&self) -> Ratios<'_> {
+        Ratios { d: &self.d, rounding: rounding(&self.a, &self.b) }
+    }
+
+    /// `share`: the number of metrics that share the error; `None` for the primary, which has all of it.
+    fn result(&self, monitor: &Monitor, look: Look, share: Option<usize>) -> MetricResult {
+        let better = self.metric.better;
+        let judged = match share {
+            None => monitor.primary(self.ratios(), look),
+            Some(parts) => monitor.other(self.ratios(), look, parts, better),
+        };
+        let is_end = self.d.len() >= monitor.max_pairs;
         MetricResult {
             metric: self.metric.clone(),
             pairs: self.d.len(),
             // Without any value the call is `Unmeasured`, and a 0 replaces NaN, which JSON lacks.
             mean_a: mean(&self.a).unwrap_or(0.0),
             mean_b: mean(&self.b).unwrap_or(0.0),
-            effect: interval.map(|interval| interval.effect()),
-            p: interval.filter(|_| look == Look::End).and_then(|_| sign_flip_p(&self.d, seed)),
-            call: interval.map_or(Call::Unmeasured, |interval| judge(interval, margin, self.metric.better)),
+            effect: judged.map(|(_, interval)| interval.effect()),
+            p: sign_flip_p(&self.d, monitor.seed).filter(|_| is_end && judged.is_some()),
+            call: judged.map_or(Call::Unmeasured, |(call, _)| call),
             detectable: sd(&self.d)
-                .map(|spread| detectable(spread, self.d.len()).exp_m1())
+                .map(|spread| detectable(spread, self.d.len(), look.error()).exp_m1())
                 .filter(|smallest| smallest.is_finite()),
             ratios: self.numbers.iter().copied().zip(self.d.iter().copied()).collect(),
         }
     }
 }
 
-/// The level of each metric: all of it for the primary, Holm's shares for the others. Metrics without
-/// a p-value take no share.
-fn levels(samples: &[Sample], look: Look) -> Vec<Level> {
-    let mut levels = vec![Level::PRIMARY; samples.len()];
+/// The parts into which the error is divided for each metric: none for the primary, Holm's for the others.
+/// Metrics without a p-value take no share.
+fn shares(samples: &[Sample], look: Look) -> Vec<Option<usize>> {
+    let mut shares: Vec<Option<usize>> = (0..samples.len()).map(|index| (index > 0).then_some(1)).collect();
     let judged: Vec<(usize, f64)> = samples
         .iter()
         .enumerate()
         .skip(1)
-        .filter_map(|(index, sample)| Some((index, p_value(&sample.d, look)?)))
+        .filter_map(|(index, sample)| Some((index, sample.ratios().p_value(look)?)))
         .collect();
     let p: Vec<f64> = judged.iter().map(|(_, p)| *p).collect();
-    for ((index, _), divisor) in judged.iter().zip(holm::divisors(&p, Level::PRIMARY.total())) {
-        levels[*index] = Level::PRIMARY.divided(divisor);
+    for ((index, _), divisor) in judged.iter().zip(holm::divisors(&p, ERROR)) {
+        shares[*index] = Some(divisor);
     }
-    levels
+    shares
 }
 
 #[cfg(test)]

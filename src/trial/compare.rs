@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::analysis::valid_pairs;
 use super::arms::{arms, probe_cost};
-use super::monitor::look_at;
+use super::monitor::Monitor;
 use super::probed;
 use super::record::{Arm, Call, Effect, Metric, MetricResult, Phase, ProbeUse, TrialRecord, Verdict};
-use super::stats::interval::{Level, interval};
+use super::stats::interval::{Interval, Ratios};
 
 /// Compared measures, the per-second question first and the per-packet one next.
 pub const MEASURES: [&str; 5] = [
@@ -155,18 +155,21 @@ fn measure(record: &TrialRecord, result: &MetricResult, place: usize) -> Measure
             Some(b.values.get(name)? - a.values.get(name)?)
         })
         .collect();
-    let level = if place == 0 { Level::PRIMARY } else { Level::PRIMARY.divided(MEASURES.len() - 1) };
-    let look = look_at(differences.len(), record.max_pairs);
+    let (look, ratios) = (Monitor::of(record).look_at(differences.len()), Ratios::from(&differences[..]));
+    let interval = match place {
+        0 => ratios.primary_interval(look, record.seed),
+        _ => ratios.interval(look, MEASURES.len() - 1),
+    };
     let bound = |end: f64| end.is_finite().then_some(end);
     Measure {
         metric: result.metric.clone(),
         pairs: differences.len(),
         a: result.mean_a,
         b: result.mean_b,
-        difference: interval(&differences, look, level).map(|interval| Difference {
-            mid: interval.mid,
-            low: bound(interval.low()),
-            high: bound(interval.high()),
+        difference: interval.map(|Interval { mid, low, high }| Difference {
+            mid,
+            low: bound(low),
+            high: bound(high),
         }),
         call: result.call,
         change: result.effect,

@@ -1,10 +1,8 @@
 //! The decision after each pair: when to stop, and the call of an interval.
 
-use super::record::{Better, Call, Effect};
-use super::stats::interval::{Interval, Level, Look, interval};
-
-/// Fewest pairs at which a trial may stop early.
-pub const FIRST_LOOK: usize = 5;
+use super::record::{Better, Call, Effect, TrialRecord};
+use super::stats::interval::{Interval, Ratios};
+use super::stats::looks::{Look, look_at};
 
 /// Next step after a valid pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,56 +17,95 @@ pub enum Decision {
 /// resumed trial decides as if it had never been stopped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Monitor {
-    max_pairs: usize,
-    margin: f64,
-    better: Better,
+    /// Fewest pairs at which it decides before the end.
+    pub min_pairs: usize,
+    /// Pairs at which it ends, at least 2.
+    pub max_pairs: usize,
+    /// Margin of equivalence (0.03 = 3 %).
+    pub margin: f64,
+    /// Direction in which the primary metric is better.
+    pub better: Better,
+    /// Seed of the sign-flip test.
+    pub seed: u64,
 }
 
 impl Monitor {
-    /// A rule that ends at `max_pairs` (at least 2) with an equivalence margin of `margin` (0.03 =
-    /// 3 %) on a metric that is better in the direction `better`.
-    pub fn new(max_pairs: usize, margin: f64, better: Better) -> Self {
-        Self { max_pairs, margin, better }
+    /// The rule of `record`.
+    pub fn of(record: &TrialRecord) -> Self {
+        Self {
+            min_pairs: record.min_pairs,
+            max_pairs: record.max_pairs,
+            margin: record.margin,
+            better: record.metrics.first().map_or(Better::Higher, |primary| primary.better),
+            seed: record.seed,
+        }
     }
 
-    /// Decides from the log ratios ln(B/A) of all valid pairs so far, in time order.
-    ///
-    /// Before the end only a decided call stops, by the anytime-valid interval; at the end the
-    /// fixed interval decides, conclusive or not.
-    pub fn look(&self, d: &[f64]) -> Decision {
-        let look = look_at(d.len(), self.max_pairs);
-        if look == Look::Live && d.len() < FIRST_LOOK {
+    /// The look that `pairs` valid pairs are.
+    pub fn look_at(&self, pairs: usize) -> Look {
+        look_at(pairs, self.min_pairs, self.max_pairs)
+    }
+
+    /// Decides from the log ratios of all valid pairs so far. Only planned looks stop a trial; the last one does,
+    /// conclusive or not.
+    pub fn look(&self, ratios: Ratios) -> Decision {
+        let pairs = ratios.d.len();
+        let look = self.look_at(pairs);
+        if let Look::Between(_) = look {
             return Decision::Continue;
         }
-        let Some(interval) = interval(d, look, Level::PRIMARY) else { return Decision::Continue };
-        match (look, judge(interval, self.margin, self.better)) {
-            (Look::Live, Call::Inconclusive) => Decision::Continue,
-            (_, call) => Decision::Stop(call, interval.effect()),
+        // The sign-flip test only takes effects away, and costs more than all the rest.
+        let undecided = |call| call == Call::Inconclusive && pairs < self.max_pairs;
+        if self.other(ratios, look, 1, self.better).is_some_and(|(call, _)| undecided(call)) {
+            return Decision::Continue;
         }
+        match self.primary(ratios, look) {
+            Some((call, _)) if undecided(call) => Decision::Continue,
+            Some((call, interval)) => Decision::Stop(call, interval.effect()),
+            None => Decision::Continue,
+        }
+    }
+
+    /// Call and interval of the primary metric at `look`; `None` below two pairs.
+    pub fn primary(&self, ratios: Ratios, look: Look) -> Option<(Call, Interval)> {
+        let effect = ratios.primary_interval(look, self.seed)?;
+        Some(judge(effect, ratios.equivalence(look, 1)?, self.margin, self.better))
+    }
+
+    /// The same of a metric that has one of `parts` equal shares of the error.
+    pub fn other(
+        &self,
+        ratios: Ratios,
+        look: Look,
+        parts: usize,
+        better: Better,
+    ) -> Option<(Call, Interval)> {
+        let effect = ratios.interval(look, parts)?;
+        Some(judge(effect, ratios.equivalence(look, parts)?, self.margin, better))
     }
 }
 
-/// The look that `pairs` valid pairs are, in a trial that ends at `max_pairs`.
-pub fn look_at(pairs: usize, max_pairs: usize) -> Look {
-    if pairs >= max_pairs.max(2) { Look::End } else { Look::Live }
-}
-
-/// Call of an interval of ln(B/A) against `margin` (0.03 = 3 %), in this order: all inside
-/// the margin, all above 0, all below 0. Being inside comes first: a proven effect that is too
+/// Call of two intervals of ln(B/A) against `margin` (0.03 = 3 %), and the interval to show with it: `equivalence`
+/// inside the margin, else `effect` above 0 or below. Being inside comes first: a proven effect that is too
 /// small to matter is negligible, not a help.
-pub fn judge(interval: Interval, margin: f64, better: Better) -> Call {
+pub fn judge(effect: Interval, equivalence: Interval, margin: f64, better: Better) -> (Call, Interval) {
     let (rises, falls) = match better {
         Better::Higher => (Call::Helps, Call::Hurts),
         Better::Lower => (Call::Hurts, Call::Helps),
     };
-    if interval.inside(margin.ln_1p()) {
-        if interval.excludes_zero() { Call::Negligible } else { Call::NoEffect }
-    } else if interval.low() > 0.0 {
-        rises
-    } else if interval.high() < 0.0 {
-        falls
+    let margin = margin.ln_1p();
+    if equivalence.inside(margin) {
+        let call = if effect.excludes_zero() { Call::Negligible } else { Call::NoEffect };
+        // An end of the wider interval stays where that is inside too.
+        let low = if effect.low > -margin { effect.low } else { equivalence.low };
+        let high = if effect.high < margin { effect.high } else { equivalence.high };
+        (call, Interval { low, high, ..effect })
+    } else if effect.low > 0.0 {
+        (rises, effect)
+    } else if effect.high < 0.0 {
+        (falls, effect)
     } else {
-        Call::Inconclusive
+        (Call::Inconclusive, effect)
     }
 }
 
@@ -76,11 +113,16 @@ pub fn judge(interval: Interval, margin: f64, better: Better) -> Call {
 mod tests {
     use super::{Decision, Monitor, judge};
     use crate::trial::record::{Better, Call};
-    use crate::trial::stats::interval::Interval;
+    use crate::trial::stats::interval::{Interval, Ratios};
+
+    fn monitor(min_pairs: usize, max_pairs: usize, better: Better) -> Monitor {
+        Monitor { min_pairs, max_pairs, margin: 0.03, better, seed: 1 }
+    }
 
     fn call(low: f64, high: f64, better: Better) -> Call {
         let (low, high) = (low.ln_1p(), high.ln_1p());
-        judge(Interval { mid: (low + high) / 2.0, half: (high - low) / 2.0 }, 0.03, better)
+        let interval = Interval { mid: (low + high) / 2.0, low, high };
+        judge(interval, interval, 0.03, better).0
     }
 
     #[test]
@@ -109,8 +151,18 @@ mod tests {
 
     #[test]
     fn an_unbounded_interval_decides_nothing() {
-        let unbounded = Interval { mid: 2.0, half: f64::INFINITY };
-        assert_eq!(judge(unbounded, 0.03, Better::Higher), Call::Inconclusive);
+        let unbounded = Interval::around(2.0, f64::INFINITY);
+        assert_eq!(judge(unbounded, unbounded, 0.03, Better::Higher).0, Call::Inconclusive);
+    }
+
+    /// The equivalence test is narrower; what is shown with its call lies inside the margin and never looks like
+    /// an effect that was not shown.
+    #[test]
+    fn the_interval_shown_agrees_with_the_call() {
+        let effect = Interval { mid: 0.012, low: -0.004, high: 0.032 };
+        let equivalence = Interval { mid: 0.012, low: 0.001, high: 0.025 };
+        let (call, shown) = judge(effect, equivalence, 0.03, Better::Higher);
+        assert_eq!((call, shown), (Call::NoEffect, Interval { mid: 0.012, low: -0.004, high: 0.025 }));
     }
 
     fn effect_of(percent: f64, pairs: usize) -> Vec<f64> {
@@ -118,20 +170,21 @@ mod tests {
     }
 
     #[test]
-    fn goes_on_until_the_interval_decides() {
-        let monitor = Monitor::new(40, 0.03, Better::Higher);
+    fn goes_on_until_a_planned_look_decides() {
+        let monitor = monitor(9, 40, Better::Higher);
         let d = effect_of(10.0, 40);
-        let stop = (0..=40).find(|&n| monitor.look(&d[..n]) != Decision::Continue);
-        assert_eq!(stop, Some(9), "the first finite interval is at 9 pairs");
-        let Decision::Stop(call, effect) = monitor.look(&d[..9]) else { panic!("it stops at 9") };
+        let look = |n: usize| monitor.look(Ratios::from(&d[..n]));
+        assert_eq!((0..=40).find(|&n| look(n) != Decision::Continue), Some(9), "the first look");
+        let Decision::Stop(call, effect) = look(9) else { panic!("it stops at 9") };
         assert_eq!(call, Call::Helps);
-        assert!(effect.low > 0.0 && effect.mid > 0.1 && effect.high < 0.25, "{effect:?}");
+        assert!(effect.low > 0.08 && effect.mid > 0.1 && effect.high < 0.13, "{effect:?}");
+        assert_eq!(look(10), Decision::Continue, "no look is planned there");
     }
 
     #[test]
     fn a_fall_of_latency_is_a_negative_change_that_helps() {
         let d: Vec<f64> = effect_of(0.0, 12).iter().map(|noise| noise + 0.5f64.ln()).collect();
-        let Decision::Stop(call, effect) = Monitor::new(40, 0.03, Better::Lower).look(&d) else {
+        let Decision::Stop(call, effect) = monitor(9, 40, Better::Lower).look(Ratios::from(&d[..])) else {
             panic!("a halving is clear")
         };
         assert_eq!(call, Call::Helps);
@@ -141,15 +194,17 @@ mod tests {
     #[test]
     fn the_end_stops_whatever_it_says() {
         let wide: Vec<f64> = (0..6).map(|i| if i % 2 == 0 { 0.5 } else { -0.4 }).collect();
-        let monitor = Monitor::new(6, 0.03, Better::Higher);
-        assert_eq!(monitor.look(&wide[..5]), Decision::Continue);
-        assert!(matches!(monitor.look(&wide), Decision::Stop(Call::Inconclusive, _)));
+        let monitor = monitor(2, 6, Better::Higher);
+        assert_eq!(monitor.look(Ratios::from(&wide[..5])), Decision::Continue);
+        assert!(matches!(monitor.look(Ratios::from(&wide[..])), Decision::Stop(Call::Inconclusive, _)));
     }
 
+    /// Two coins show nothing, however large the difference.
     #[test]
-    fn a_trial_of_one_pair_is_one_of_two() {
-        let monitor = Monitor::new(1, 0.03, Better::Higher);
-        assert_eq!(monitor.look(&[0.1]), Decision::Continue);
-        assert!(matches!(monitor.look(&[0.1, 0.1]), Decision::Stop(Call::Helps, _)));
+    fn too_few_pairs_show_no_effect() {
+        let monitor = monitor(1, 1, Better::Higher);
+        assert_eq!(monitor.look(Ratios::from(&[0.1][..])), Decision::Continue);
+        let look = monitor.look(Ratios::from(&[0.1, 0.1][..]));
+        assert!(matches!(look, Decision::Stop(Call::Inconclusive, _)), "{look:?}");
     }
 }

@@ -14,7 +14,7 @@ use super::meter::Meter;
 use super::metrics::{self, name};
 use super::placement;
 use super::record::{Analysis, Arm, Metric, TrialRecord, Verdict};
-use super::runner::{self, Ending, Schedule};
+use super::runner::{self, Ending};
 use super::spec::Spec;
 use super::store::{StoreError, TrialDir};
 use super::workload::Driver;
@@ -136,8 +136,7 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
         began: Instant::now().checked_sub(Duration::from_secs_f64(done_s)).unwrap_or_else(Instant::now),
         progress: setup.progress,
     };
-    let schedule = Schedule { calibration: spec.design.calibration, min_pairs: spec.design.min_pairs };
-    let ending = match runner::run(&mut record, schedule, &mut live) {
+    let ending = match runner::run(&mut record, spec.design.calibration, &mut live) {
         Ok(ending) => ending,
         Err(error) => {
             return Err(failed(error, live.factor, setup.host, guard));
@@ -280,6 +279,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model, softirq_timed: bool) -> 
         started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         seed: setup.seed,
         margin: spec.design.margin,
+        min_pairs: spec.design.min_pairs,
         max_pairs: spec.design.pairs,
         washout_s: spec.design.washout.0.as_secs_f64(),
         measure_s: spec.design.measure.0.as_secs_f64(),

@@ -116,8 +116,6 @@ pub struct Calibration {
     pub cv: f64,
     /// Standard deviation of the log ratio of a pair.
     pub sd_d: f64,
-    /// Lag-1 autocorrelation of the log ratios; beyond +-0.3 slots are too short.
-    pub lag1: f64,
     /// Share of relabelled runs that a 5 % test rejects; 3 to 7 % is sound.
     pub rejection_rate: f64,
 }
@@ -237,6 +235,8 @@ pub enum Verdict {
         headroom_before: f64,
         /// The same after.
         headroom_after: f64,
+        /// Interval of the latter, from that of the hottest CPU's softirq time.
+        headroom_interval: (f64, f64),
         /// Evidence on capacity.
         capacity: Capacity,
     },
@@ -306,7 +306,7 @@ pub struct Analysis {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TrialRecord {
-    /// `rxlab.trial/2`.
+    /// `rxlab.trial/3`.
     pub schema: String,
     /// Directory name of the trial, unique on this machine.
     pub id: String,
@@ -343,6 +343,8 @@ pub struct TrialRecord {
     pub seed: u64,
     /// Margin of equivalence (0.03 = 3 %).
     pub margin: f64,
+    /// Fewest pairs at which the trial may decide before its end.
+    pub min_pairs: usize,
     /// Pairs at which the trial stops undecided.
     pub max_pairs: usize,
     /// Washout before each measured interval, seconds.
@@ -361,5 +363,5 @@ pub struct TrialRecord {
 
 impl TrialRecord {
     /// The schema of this version.
-    pub const SCHEMA: &'static str = "rxlab.trial/2";
+    pub const SCHEMA: &'static str = "rxlab.trial/3";
 }

@@ -7,7 +7,7 @@ use super::analysis;
 use super::design;
 use super::metrics::name::THROUGHPUT;
 use super::monitor::{Decision, Monitor};
-use super::record::{Arm, Better, Phase, Slot, TrialRecord};
+use super::record::{Arm, Phase, Slot, TrialRecord};
 use crate::probe::Cost;
 use crate::units::CpuId;
 
@@ -73,28 +73,20 @@ pub struct Ending {
     pub client_limited: Option<String>,
 }
 
-/// Parameters of the schedule that are not in the record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Schedule {
-    /// Pairs with nothing flipped, before the others.
-    pub calibration: usize,
-    /// Valid pairs before the trial may stop early.
-    pub min_pairs: usize,
-}
-
 /// Runs or resumes a trial: `record` holds the request and the finished slots. The slot of an
-/// unfinished pair is voided, since its neighbour is lost.
+/// unfinished pair is voided, since its neighbour is lost. `calibration`: pairs with nothing flipped, before the
+/// others.
 pub fn run<B: Bench>(
     record: &mut TrialRecord,
-    schedule: Schedule,
+    calibration: usize,
     bench: &mut B,
 ) -> Result<Ending, B::Error> {
     void_unfinished(record);
     let done = record.slots.len();
     let mut run = Run { record, bench, limited: Vec::new(), voids: [0; 2] };
-    let ending = match run.calibrate(schedule.calibration)? {
+    let ending = match run.calibrate(calibration)? {
         Some(ending) => ending,
-        None => run.compare(schedule.min_pairs)?,
+        None => run.compare()?,
     };
     // A single slot may hit a hiccup of the machine; a trial is client-limited if most slots indicate it.
     // The signs of an earlier run's slots are not in the record: those of this run stand for all.
@@ -122,14 +114,12 @@ impl<B: Bench> Run<'_, B> {
         Ok(None)
     }
 
-    fn compare(&mut self, min_pairs: usize) -> Result<Ending, B::Error> {
-        let better = self.record.metrics.first().map_or(Better::Higher, |primary| primary.better);
-        let monitor = Monitor::new(self.record.max_pairs, self.record.margin, better);
+    fn compare(&mut self) -> Result<Ending, B::Error> {
+        let monitor = Monitor::of(self.record);
         let mut pair = next_pair(self.record, Phase::Comparison);
         // Void pairs are repeated with fresh coins, up to a limit.
         while pair < 2 * self.record.max_pairs {
-            let d = analysis::primary_ratios(self.record);
-            if d.len() >= min_pairs && matches!(monitor.look(&d), Decision::Stop(..)) {
+            if matches!(analysis::primary_decision(self.record, &monitor), Decision::Stop(..)) {
                 break;
             }
             let order = design::order(self.record.seed, Phase::Comparison, pair);

@@ -21,7 +21,7 @@ use rand_chacha::rand_core::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::design::{Purpose, stream};
-use super::stats::interval::{Level, Look, interval};
+use super::stats::interval::Ratios;
 
 /// From one rate to the next.
 const STEP: f64 = 1.05;
@@ -39,7 +39,7 @@ const MOST: usize = 12;
 /// Error of the whole search.
 const ERROR: f64 = 0.05;
 /// Error of one look at one rate, at a planned number of pairs.
-const LEVEL: Level = Level { live: 0.0, end: ERROR / (LOOKS.len() * MOST) as f64 };
+const LOOK_ERROR: f64 = ERROR / (LOOKS.len() * MOST) as f64;
 
 /// Verdict on a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -252,10 +252,10 @@ impl Candidate {
         if !LOOKS.contains(&self.runs()) {
             return;
         }
-        let judged = |level| self.margins.iter().filter_map(move |all| interval(all, Look::End, level));
-        if judged(LEVEL.divided(self.margins.len())).any(|margin| margin.high() < 0.0) {
+        let judged = |error| self.margins.iter().filter_map(move |all| Ratios::from(&all[..]).student(error));
+        if judged(LOOK_ERROR / self.margins.len() as f64).any(|margin| margin.high < 0.0) {
             self.verdict = Verdict::Fails;
-        } else if judged(LEVEL).all(|margin| margin.low() > 0.0) {
+        } else if judged(LOOK_ERROR).all(|margin| margin.low > 0.0) {
             self.verdict = Verdict::Holds;
         }
     }

@@ -27,6 +27,20 @@ pub struct Noise {
     pub warm_up: f64,
     /// Every even slot is this much above, every odd one this much below.
     pub periodic: f64,
+    /// A sine of [`Noise::rhythm_slots`] with this amplitude and a random phase.
+    pub rhythm: f64,
+    /// Period of the rhythm in slots.
+    pub rhythm_slots: f64,
+    /// A fast and a slow state, this far above and below.
+    pub states: f64,
+    /// Mean stay in a state, in slots.
+    pub dwell_slots: f64,
+    /// Standard deviation of noise with heavy tails: Student's t with 3 degrees of freedom.
+    pub heavy: f64,
+    /// Loss of a slot in a hundred.
+    pub stall: f64,
+    /// Values are multiples of this part of the level.
+    pub step: f64,
 }
 
 impl Noise {
@@ -41,6 +55,10 @@ impl Noise {
         let mut wander = self.drift * normal.draw();
         let fresh = self.drift * (1.0 - DRIFT_MEMORY * DRIFT_MEMORY).sqrt();
         let last = slots.saturating_sub(1).max(1) as f64;
+        // Another stream, so that these parts do not change the others.
+        let mut extra = Normal::new(!seed);
+        let phase = extra.uniform();
+        let mut is_fast = extra.uniform() < 0.5;
         (0..slots)
             .map(|slot| {
                 if slot > 0 {
@@ -48,25 +66,40 @@ impl Noise {
                 }
                 let swing = if slot % 2 == 0 { self.periodic } else { -self.periodic };
                 let rise = self.warm_up * slot as f64 / last;
-                LEVEL * (self.white * normal.draw() + wander + rise + swing).exp()
+                let turn = slot as f64 / self.rhythm_slots.max(1.0) + phase;
+                let rhythm = self.rhythm * (std::f64::consts::TAU * turn).sin();
+                is_fast ^= extra.uniform() * self.dwell_slots < 1.0;
+                let state = if is_fast { self.states } else { -self.states };
+                let stall = if extra.uniform() < 0.01 { -self.stall } else { 0.0 };
+                let tail = if self.heavy > 0.0 { self.heavy * extra.heavy() } else { 0.0 };
+                let noise = self.white * normal.draw() + wander + rise + swing;
+                self.round(LEVEL * (noise + rhythm + state + stall + tail).exp())
             })
             .collect()
+    }
+
+    fn round(&self, value: f64) -> f64 {
+        let step = self.step * LEVEL;
+        if step > 0.0 { (value / step).round() * step } else { value }
+    }
+
+    /// Values of arm A and of arm B of `pairs` pairs in which a coin chose the order and arm B is `effect`
+    /// better (0.03 = 3 %).
+    pub fn arms(&self, seed: u64, pairs: usize, effect: f64) -> (Vec<f64>, Vec<f64>) {
+        let exact = Self { step: 0.0, ..*self };
+        let values = exact.values(seed, 2 * pairs);
+        let by_pair = values.chunks_exact(2).zip(orders(seed, Phase::Comparison));
+        by_pair
+            .map(|(pair, arms)| if arms[0] == Arm::A { (pair[0], pair[1]) } else { (pair[1], pair[0]) })
+            .map(|(a, b)| (self.round(a), self.round(b * (1.0 + effect))))
+            .unzip()
     }
 
     /// Log ratios ln(B/A) of `pairs` pairs in which a coin chose the order and arm B is `effect`
     /// better (0.03 = 3 %).
     pub fn pairs(&self, seed: u64, pairs: usize, effect: f64) -> Vec<f64> {
-        let values = self.values(seed, 2 * pairs);
-        let coins = orders(seed, Phase::Comparison);
-        values
-            .chunks_exact(2)
-            .zip(coins)
-            .map(|(pair, arms)| {
-                let later_over_earlier = (pair[1] / pair[0]).ln();
-                let noise = if arms[0] == Arm::A { later_over_earlier } else { -later_over_earlier };
-                noise + effect.ln_1p()
-            })
-            .collect()
+        let (a, b) = self.arms(seed, pairs, effect);
+        a.iter().zip(b).map(|(a, b)| (b / a).ln()).collect()
     }
 }
 
@@ -90,6 +123,14 @@ impl Normal {
         let (sin, cos) = (std::f64::consts::TAU * self.uniform()).sin_cos();
         self.spare = Some(radius * sin);
         radius * cos
+    }
+
+    /// Student's t with 3 degrees of freedom, scaled to a standard deviation of 1.
+    fn heavy(&mut self) -> f64 {
+        let top = self.draw();
+        let squares: f64 = (0..3).map(|_| self.draw().powi(2)).sum();
+        // The variance of t is 3, which the mean of the squares cancels.
+        top / squares.sqrt()
     }
 
     /// From 0 up to but not including 1, in steps of 2^-53.
@@ -124,11 +165,23 @@ mod tests {
         let swing = Noise { periodic: 0.03, ..Noise::default() }.values(2, 4);
         assert!(((swing[0] / swing[1]).ln() - 0.06).abs() < 1e-12);
         assert!((swing[0] - swing[2]).abs() < 1e-9);
+        let sine = Noise { rhythm: 0.03, rhythm_slots: 4.0, ..Noise::default() }.values(2, 8);
+        assert!((sine[0] - sine[4]).abs() < 1e-9 && (sine[0] - sine[2]).abs() > 1.0, "{sine:?}");
+        let states = Noise { states: 0.05, dwell_slots: 8.0, ..Noise::default() }.values(2, 8000);
+        let changes = states.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!((850..1150).contains(&changes), "{changes}");
+        let stalls = Noise { stall: 0.5, ..Noise::default() }.values(2, 10_000);
+        assert!((60..140).contains(&stalls.iter().filter(|value| **value < 900.0).count()));
+        let steps = Noise { step: 0.05, ..Noise::white(0.03) }.values(2, 100);
+        assert!(steps.iter().all(|value| (value / 50.0 - (value / 50.0).round()).abs() < 1e-9));
+        let heavy = Noise { heavy: 0.01, ..Noise::default() }.values(2, 20_000);
+        let far = heavy.iter().filter(|value| (*value / 1000.0).ln().abs() > 0.04).count();
+        assert!((60..200).contains(&far), "{far}: a normal would have 1");
     }
 
     #[test]
     fn the_same_seed_gives_the_same_machine() {
-        let noise = Noise { white: 0.03, drift: 0.03, warm_up: 0.05, periodic: 0.03 };
+        let noise = Noise { drift: 0.03, warm_up: 0.05, periodic: 0.03, ..Noise::white(0.03) };
         assert_eq!(noise.values(9, 50), noise.values(9, 50));
         assert_ne!(noise.values(9, 50), noise.values(10, 50));
     }

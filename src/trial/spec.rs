@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::metrics;
-use super::monitor::FIRST_LOOK;
 use super::probed::{self, Probed};
 use super::record::ProbeSlots;
+use super::stats::looks;
 use crate::load;
 use crate::parse;
 use crate::plan::Setting;
@@ -108,7 +108,7 @@ impl Default for Design {
         Self {
             seed: None,
             pairs: 40,
-            min_pairs: FIRST_LOOK,
+            min_pairs: looks::FIRST,
             calibration: 20,
             margin: 0.03,
             washout: Seconds(Duration::from_millis(500)),

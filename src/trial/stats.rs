@@ -3,6 +3,7 @@
 
 pub mod holm;
 pub mod interval;
+pub mod looks;
 pub mod permutation;
 pub mod planning;
 
@@ -45,6 +46,28 @@ pub fn cv(values: &[f64]) -> Option<f64> {
     Some(sd(values)? / mean)
 }
 
+/// Standard deviation that rounding adds to the log ratio of a value of `a` and one of `b`, of which each is a
+/// multiple of some step; 0 if they do not look rounded.
+///
+/// Values that repeat are rounded: if less than half of them differ, the smallest difference of two is taken for
+/// the step, which is uniformly distributed noise of a twelfth of its square in each value. Values that are all
+/// equal hide their step.
+pub fn rounding(a: &[f64], b: &[f64]) -> f64 {
+    let mut values: Vec<f64> = a.iter().chain(b).copied().collect();
+    let all = values.len();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    if 2 * values.len() >= all {
+        return 0.0;
+    }
+    let step = values.windows(2).map(|pair| pair[1] - pair[0]).reduce(f64::min);
+    let variance = |values: &[f64]| {
+        let mean = mean(values).filter(|mean| *mean > 0.0)?;
+        Some((step? / mean).powi(2) / 12.0)
+    };
+    variance(a).zip(variance(b)).map_or(0.0, |(a, b)| (a + b).sqrt())
+}
+
 /// Lag-1 autocorrelation; `None` below three values. 0 for values without spread.
 pub fn lag1(values: &[f64]) -> Option<f64> {
     if values.len() < 3 {
@@ -61,7 +84,7 @@ pub fn lag1(values: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{cv, lag1, log_ratio, mean, rms, sd};
+    use super::{cv, lag1, log_ratio, mean, rms, rounding, sd};
 
     #[test]
     fn summaries_of_a_known_sample() {
@@ -94,6 +117,16 @@ mod tests {
         assert!(lag1(&[1.0, -1.0, 1.0, -1.0, 1.0, -1.0]).expect("enough") < -0.7);
         // By hand: mean 2.5, (-1.5*0.5 + 0.5*-0.5 + -0.5*1.5) / 5 = -0.35.
         assert!((lag1(&[1.0, 3.0, 2.0, 4.0]).expect("enough") + 0.35).abs() < 1e-12);
+    }
+
+    /// Steps of 1 at 100: sqrt(2 / 12) of 1 %.
+    #[test]
+    fn repeated_values_are_rounded() {
+        let rounded = rounding(&[99.0, 100.0, 101.0, 100.0], &[100.0, 100.0, 99.0, 101.0]);
+        assert!((rounded - 0.01 * (2.0f64 / 12.0).sqrt()).abs() < 1e-12, "{rounded}");
+        assert_eq!(rounding(&[99.1, 100.2, 101.3], &[98.9, 99.9, 100.1]), 0.0);
+        assert_eq!(rounding(&[100.0; 4], &[100.0; 4]), 0.0, "no step is seen");
+        assert_eq!(rounding(&[], &[]), 0.0);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 mod sentence;
 
 use super::record::{Better, Call, Capacity, MetricResult, Verdict};
-use super::stats::planning::pairs_to_plan_from_sd;
+use super::stats::planning::pairs_to_plan;
 use super::stats::{mean, sd};
 
 /// A server whose busiest relevant CPU is below this fraction of wall time is idle.
@@ -61,17 +61,21 @@ pub struct Ranking {
 /// Only a value changed from outside, a tripped guard and a change that did not take hold outrank
 /// a proven effect: the coins alone decided the order, so an idle server, a
 /// small ceiling, a saturated client or an early stop by the user cannot have caused a difference
-/// between the arms. They can hide one, and so outrank every result that proves none.
+/// between the arms. They can hide one, and so outrank every result that proves none. A claim that all is well
+/// does not outrank an interval that includes harm beyond the margin.
 pub fn rank(primary: &MetricResult, margin: f64, around: &Circumstances) -> Ranking {
     let mut claims = claims(primary, margin, around);
     let proven = matches!(primary.call, Call::Helps | Call::Hurts);
     // A cooler hottest CPU is the spreading itself: it does not prove capacity.
     let is_primary = |hottest: &MetricResult| hottest.metric.name == primary.metric.name;
     let only_cooler = primary.call == Call::Helps && around.hottest.is_some_and(is_primary);
+    let harmless = !may_hurt(primary, margin);
+    let keeps_throughput = around.throughput.is_none_or(|throughput| !may_hurt(throughput, margin));
     let winner = claims.iter().position(|claim| match claim.rank {
         Rank::Absolute => true,
         Rank::Unproven => !proven,
-        Rank::Spread => !proven || only_cooler,
+        Rank::Harmless => !proven && harmless,
+        Rank::Spread => (!proven && harmless && keeps_throughput) || only_cooler,
     });
     let verdict =
         winner.map_or_else(|| metric_verdict(primary, margin), |index| claims.remove(index).verdict);
@@ -101,7 +105,9 @@ enum Rank {
     Absolute,
     /// All but a proven effect.
     Unproven,
-    /// All but a proven effect on something other than the spread itself.
+    /// All but a proven effect, and an interval that includes harm.
+    Harmless,
+    /// The same, and a throughput that may have fallen; the spread itself is no other effect.
     Spread,
 }
 
@@ -129,11 +135,19 @@ fn claims(primary: &MetricResult, margin: f64, around: &Circumstances) -> Vec<Cl
     claim(Rank::Unproven, (around.interrupted && undecided).then_some(Verdict::Interrupted));
     claim(Rank::Unproven, around.client_limited.clone().map(|reason| Verdict::ClientLimited { reason }));
     let bounded = around.receive_share.filter(|_| primary.metric.better == Better::Higher);
-    claim(Rank::Unproven, bounded.and_then(|share| cannot_matter_before(share, margin)));
+    claim(Rank::Harmless, bounded.and_then(|share| cannot_matter_before(share, margin)));
     // A hottest CPU that is proven cooler is more than an idle server: something moved.
     claim(Rank::Spread, spread(margin, around));
-    claim(Rank::Unproven, idle(around));
+    claim(Rank::Harmless, idle(around));
     claims
+}
+
+/// True if the interval of a measured metric includes harm beyond the margin.
+fn may_hurt(result: &MetricResult, margin: f64) -> bool {
+    result.effect.is_some_and(|effect| match result.metric.better {
+        Better::Higher => effect.low.ln_1p() <= -margin.ln_1p(),
+        Better::Lower => effect.high >= margin,
+    })
 }
 
 fn idle(around: &Circumstances) -> Option<Verdict> {
@@ -155,7 +169,13 @@ fn spread(margin: f64, around: &Circumstances) -> Option<Verdict> {
     };
     let headroom = |busy: Option<f64>| busy.filter(|busy| *busy > 0.0).map(|busy| 1.0 / busy);
     let (before, after) = (headroom(around.hottest_before)?, headroom(around.hottest_after)?);
-    let verdict = Verdict::SpreadsOnly { headroom_before: before, headroom_after: after, capacity };
+    let change = around.hottest?.effect?;
+    let verdict = Verdict::SpreadsOnly {
+        headroom_before: before,
+        headroom_after: after,
+        headroom_interval: (before / (1.0 + change.high), before / (1.0 + change.low)),
+        capacity,
+    };
     (cooler && !cheaper && !gains).then_some(verdict)
 }
 
@@ -179,7 +199,7 @@ fn pairs_needed(primary: &MetricResult, margin: f64) -> usize {
     let d: Vec<f64> = primary.ratios.iter().map(|(_, d)| *d).collect();
     let (Some(mid), Some(spread)) = (mean(&d), sd(&d)) else { return PAIRS_AT_LEAST };
     let delta = mid.abs().max(margin.ln_1p() - mid.abs());
-    pairs_to_plan_from_sd(spread, delta).max(d.len() + 1).max(PAIRS_AT_LEAST)
+    pairs_to_plan(spread, delta).max(d.len() + 1).max(PAIRS_AT_LEAST)
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use crate::error::CommandError;
 use crate::host::netns_path;
 use crate::load::Url;
 use crate::plan::Setting;
-use crate::trial::monitor::FIRST_LOOK;
 use crate::trial::spec::{
     Change, Design, Guards, MAX_NAME, Probe, Seconds, Spec, SpecError, Workload, is_of_name,
 };
+use crate::trial::stats::looks;
 use crate::units::{CpuId, CpuMask, NicName, parse_duration};
 
 /// The flags that replace a specification; with one they would be ignored.
@@ -96,7 +96,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N")]
     pub(super) pairs: Option<usize>,
     /// Pairs before the trial may stop early
-    #[arg(long, value_name = "N", default_value_t = FIRST_LOOK)]
+    #[arg(long, value_name = "N", default_value_t = looks::FIRST)]
     pub(super) min_pairs: usize,
     /// Pairs with nothing flipped, to measure the noise; 0: none
     #[arg(long, value_name = "N", default_value_t = 20)]

@@ -6,10 +6,10 @@ use super::Sample;
 use crate::trial::record::{Arm, Calibration, Phase, Slot, TrialRecord};
 use crate::trial::stats::lag1;
 
-/// Neighbouring pairs that correlate more than this are not independent enough.
+/// Effects of neighbouring pairs that correlate more than this are worth a remark.
 const LAG1_LIMIT: f64 = 0.3;
 /// Range of rejection rates of a sound 5 % test.
-const SOUND_REJECTIONS: std::ops::RangeInclusive<f64> = 0.03..=0.07;
+pub const SOUND_REJECTIONS: std::ops::RangeInclusive<f64> = 0.03..=0.07;
 /// An autocorrelation of independent pairs exceeds this many standard errors 1 / sqrt n in one
 /// trial of a hundred.
 const LAG1_ERRORS: f64 = 2.6;
@@ -19,10 +19,7 @@ const ENOUGH_PAIRS: usize = 10;
 
 /// All remarks on a record and its samples, primary first.
 pub(super) fn of(record: &TrialRecord, pairs: usize, samples: &[Sample]) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Some(calibration) = &record.calibration {
-        notes.extend(calibration_notes(calibration));
-    }
+    let mut notes: Vec<String> = record.calibration.as_ref().and_then(calibration_note).into_iter().collect();
     notes.extend(samples.first().and_then(drifting_effect));
     notes.extend(samples.iter().flat_map(|sample| gaps(sample, pairs)));
     notes.extend(samples.iter().filter_map(|sample| bounds(sample, record)));
@@ -30,25 +27,15 @@ pub(super) fn of(record: &TrialRecord, pairs: usize, samples: &[Sample]) -> Vec<
     notes
 }
 
-fn calibration_notes(calibration: &Calibration) -> Vec<String> {
-    let mut notes = Vec::new();
-    if calibration.pairs < ENOUGH_PAIRS {
-        return notes;
+fn calibration_note(calibration: &Calibration) -> Option<String> {
+    let is_chance = calibration.pairs < ENOUGH_PAIRS;
+    if is_chance || SOUND_REJECTIONS.contains(&calibration.rejection_rate) {
+        return None;
     }
-    if calibration.lag1.abs() > LAG1_LIMIT {
-        notes.push(format!(
-            "Calibration: neighbouring pairs correlate (lag-1 {:.2}, limit {LAG1_LIMIT}); \
-             double the slot length.",
-            calibration.lag1
-        ));
-    }
-    if !SOUND_REJECTIONS.contains(&calibration.rejection_rate) {
-        notes.push(format!(
-            "Calibration: a 5 % test rejects {:.1} % of relabelled A/A runs (3 to 7 % is sound); outliers or ties distort the intervals.",
-            100.0 * calibration.rejection_rate
-        ));
-    }
-    notes
+    Some(format!(
+        "Calibration: a 5 % test rejects {:.1} % of relabelled A/A runs (3 to 7 % is sound); outliers or ties distort the intervals.",
+        100.0 * calibration.rejection_rate
+    ))
 }
 
 /// The coins make the machine's own rhythm independent from pair to pair; any remaining correlation

@@ -5,7 +5,7 @@ use crate::model::Identity;
 use crate::trial::conclude::conclude;
 use crate::trial::metrics;
 use crate::trial::record::{Arm, Call, TrialRecord, Verdict};
-use crate::trial::runner::{Bench, Measured, Schedule, run};
+use crate::trial::runner::{Bench, Measured, run};
 use crate::trial::simulate::Noise;
 
 /// A machine with interference (percent) and a packet rate for each arm.
@@ -58,6 +58,7 @@ fn record(seed: u64) -> TrialRecord {
         started: String::new(),
         seed,
         margin: 0.03,
+        min_pairs: 12,
         max_pairs: 12,
         washout_s: 0.0,
         measure_s: 1.0,
@@ -72,8 +73,7 @@ fn compared(seed: u64, lost: [f64; 2], packets: [f64; 2]) -> Comparison {
     let mut record = record(seed);
     let noise = Noise { drift: 0.03, periodic: 0.03, ..Noise::white(0.03) }.values(seed, 100);
     let mut bench = Interrupted { noise, slots: 0, lost, packets };
-    let schedule = Schedule { calibration: 0, min_pairs: 12 };
-    let ending = run(&mut record, schedule, &mut bench).expect("simulated");
+    let ending = run(&mut record, 0, &mut bench).expect("simulated");
     assert_eq!(record.slots.len(), 24, "all pairs, whatever the first ones say");
     record.analysis = Some(conclude(&record, &ending, true, None));
     Comparison::of(&record).expect("concluded")

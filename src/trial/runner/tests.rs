@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Bench, Ending, Measured, Schedule, run};
+use super::{Bench, Ending, Measured, run};
 use crate::model::Identity;
 use crate::trial::analysis;
 use crate::trial::metrics;
@@ -85,6 +85,7 @@ fn record(seed: u64) -> TrialRecord {
         started: String::new(),
         seed,
         margin: 0.03,
+        min_pairs: 9,
         max_pairs: 40,
         washout_s: 0.0,
         measure_s: 1.0,
@@ -109,8 +110,7 @@ fn a_factor_that_does_nothing_is_not_called_an_effect() {
     let wrong = (0..20)
         .filter(|seed| {
             let mut record = record(*seed);
-            run(&mut record, Schedule::default(), &mut Simulated::new(noise(), 1000 + seed, 0.0))
-                .expect("simulated");
+            run(&mut record, 0, &mut Simulated::new(noise(), 1000 + seed, 0.0)).expect("simulated");
             matches!(call(&record), Call::Helps | Call::Hurts)
         })
         .count();
@@ -123,8 +123,7 @@ fn ten_percent_are_found() {
     let found = (0..20)
         .filter(|seed| {
             let mut record = record(*seed);
-            run(&mut record, Schedule::default(), &mut Simulated::new(noise(), 2000 + seed, 0.10))
-                .expect("simulated");
+            run(&mut record, 0, &mut Simulated::new(noise(), 2000 + seed, 0.10)).expect("simulated");
             call(&record) == Call::Helps
         })
         .count();
@@ -135,7 +134,7 @@ fn ten_percent_are_found() {
 fn calibration_comes_first_and_flips_nothing() {
     let mut record = record(7);
     let mut bench = Simulated::new(Noise::white(0.01), 7, 0.5);
-    let ending = run(&mut record, Schedule { calibration: 10, min_pairs: 0 }, &mut bench).expect("simulated");
+    let ending = run(&mut record, 10, &mut bench).expect("simulated");
     assert_eq!(ending, Ending::default());
     let calibration: Vec<_> = record.slots.iter().take_while(|s| s.phase == Phase::Calibration).collect();
     assert_eq!(calibration.len(), 20);
@@ -148,18 +147,18 @@ fn calibration_comes_first_and_flips_nothing() {
 #[test]
 fn no_early_stop_before_the_fewest_pairs() {
     let mut record = record(7);
-    let schedule = Schedule { calibration: 0, min_pairs: 25 };
-    run(&mut record, schedule, &mut Simulated::new(Noise::white(0.01), 7, 0.5)).expect("simulated");
+    record.min_pairs = 25;
+    run(&mut record, 0, &mut Simulated::new(Noise::white(0.01), 7, 0.5)).expect("simulated");
     assert_eq!(record.slots.len(), 50);
 }
 
 #[test]
 fn a_stopped_run_goes_on_with_the_same_coins() {
     let (mut whole, mut parts) = (record(11), record(11));
-    run(&mut whole, Schedule::default(), &mut Simulated::new(Noise::white(0.05), 3, 0.0)).expect("simulated");
+    run(&mut whole, 0, &mut Simulated::new(Noise::white(0.05), 3, 0.0)).expect("simulated");
     let mut first = Simulated { stop_after: 6, ..Simulated::new(Noise::white(0.05), 3, 0.0) };
-    assert!(run(&mut parts, Schedule::default(), &mut first).expect("simulated").interrupted);
-    run(&mut parts, Schedule::default(), &mut Simulated::new(Noise::white(0.05), 4, 0.0)).expect("simulated");
+    assert!(run(&mut parts, 0, &mut first).expect("simulated").interrupted);
+    run(&mut parts, 0, &mut Simulated::new(Noise::white(0.05), 4, 0.0)).expect("simulated");
     let arms = |record: &TrialRecord| -> Vec<(usize, Arm)> {
         record.slots.iter().map(|slot| (slot.pair, slot.arm)).collect()
     };
@@ -171,10 +170,10 @@ fn a_stopped_run_goes_on_with_the_same_coins() {
 fn the_lone_slot_of_a_killed_run_is_void() {
     let mut parts = record(11);
     let mut first = Simulated { stop_after: 7, ..Simulated::new(Noise::white(0.05), 3, 0.0) };
-    run(&mut parts, Schedule::default(), &mut first).expect("simulated");
+    run(&mut parts, 0, &mut first).expect("simulated");
     // As after a kill: the last slot was measured but not marked.
     parts.slots[6].void = None;
-    run(&mut parts, Schedule::default(), &mut Simulated::new(Noise::white(0.05), 4, 0.0)).expect("simulated");
+    run(&mut parts, 0, &mut Simulated::new(Noise::white(0.05), 4, 0.0)).expect("simulated");
     assert!(parts.slots[6].void.is_some());
     assert_eq!(parts.slots[7].pair, parts.slots[6].pair + 1);
 }
@@ -183,7 +182,7 @@ fn the_lone_slot_of_a_killed_run_is_void() {
 fn a_change_that_never_takes_ends_the_trial() {
     let mut record = record(5);
     let mut bench = Simulated { void: |arm, _| arm == Arm::B, ..Simulated::new(Noise::white(0.01), 5, 0.0) };
-    let ending = run(&mut record, Schedule::default(), &mut bench).expect("simulated");
+    let ending = run(&mut record, 0, &mut bench).expect("simulated");
     assert_eq!(ending.not_applied.as_deref(), Some("nothing moved"));
     assert!(record.slots.len() <= 6);
 }
@@ -193,7 +192,7 @@ fn a_change_that_never_takes_ends_the_trial() {
 fn an_arm_a_that_never_takes_ends_the_trial() {
     let mut record = record(5);
     let mut bench = Simulated { void: |arm, _| arm == Arm::A, ..Simulated::new(Noise::white(0.01), 5, 0.0) };
-    let ending = run(&mut record, Schedule::default(), &mut bench).expect("simulated");
+    let ending = run(&mut record, 0, &mut bench).expect("simulated");
     assert_eq!(ending.not_applied.as_deref(), Some("nothing moved"));
     assert!(record.slots.len() <= 6);
 }
@@ -202,7 +201,7 @@ fn an_arm_a_that_never_takes_ends_the_trial() {
 fn one_void_slot_costs_one_pair() {
     let mut record = record(5);
     let mut bench = Simulated { void: |_, slot| slot == 3, ..Simulated::new(Noise::white(0.05), 5, 0.0) };
-    run(&mut record, Schedule::default(), &mut bench).expect("simulated");
+    run(&mut record, 0, &mut bench).expect("simulated");
     let analysis = analysis::analyse(&record);
     assert_eq!(analysis.voids, 1);
     assert_eq!(record.slots.len(), 2 * (analysis.pairs + 1));
@@ -212,7 +211,7 @@ fn one_void_slot_costs_one_pair() {
 fn a_guard_stops_at_once() {
     let mut record = record(5);
     let mut bench = Simulated { guard_at: Some(4), ..Simulated::new(Noise::white(0.01), 5, 0.0) };
-    let ending = run(&mut record, Schedule::default(), &mut bench).expect("simulated");
+    let ending = run(&mut record, 0, &mut bench).expect("simulated");
     assert_eq!(ending.guard.as_deref(), Some("too many errors"));
     assert_eq!(record.slots.len(), 5);
 }
@@ -227,7 +226,7 @@ fn a_value_set_from_outside_ends_the_trial_and_voids_the_slot() {
             guard_at: Some(at),
             ..Simulated::new(Noise::white(0.01), 5, 0.0)
         };
-        let ending = run(&mut record, Schedule::default(), &mut bench).expect("simulated");
+        let ending = run(&mut record, 0, &mut bench).expect("simulated");
         assert_eq!(ending.changed.as_deref(), Some("rps eth0/rx-0"));
         assert_eq!(ending.guard.as_deref(), Some("too many errors"), "said, and outranked");
         assert_eq!((record.slots.len(), bench.saves), (void, void), "nothing runs after it");
@@ -242,8 +241,7 @@ fn a_value_set_from_outside_ends_the_trial_and_voids_the_slot() {
 fn a_change_while_nothing_is_flipped_ends_the_calibration() {
     let mut record = record(5);
     let mut bench = Simulated { changed_at: Some(3), ..Simulated::new(Noise::white(0.01), 5, 0.0) };
-    let schedule = Schedule { calibration: 10, min_pairs: 0 };
-    let ending = run(&mut record, schedule, &mut bench).expect("simulated");
+    let ending = run(&mut record, 10, &mut bench).expect("simulated");
     assert!(ending.changed.is_some() && record.slots.len() == 4 && record.calibration.is_none());
 }
 
@@ -254,16 +252,15 @@ fn a_resumed_run_is_still_client_limited() {
     let limited = |seed| Simulated { limited: true, ..Simulated::new(Noise::white(0.05), seed, 0.0) };
     let mut record = record(11);
     let mut first = Simulated { stop_after: 60, ..limited(3) };
-    assert!(run(&mut record, Schedule::default(), &mut first).expect("simulated").interrupted);
-    let ending = run(&mut record, Schedule::default(), &mut limited(4)).expect("simulated");
+    assert!(run(&mut record, 0, &mut first).expect("simulated").interrupted);
+    let ending = run(&mut record, 0, &mut limited(4)).expect("simulated");
     assert_eq!(ending.client_limited.as_deref(), Some("a full thread"));
 }
 
 #[test]
 fn what_a_command_prints_beside_is_a_metric() {
     let mut record = record(5);
-    run(&mut record, Schedule::default(), &mut Simulated::new(Noise::white(0.01), 5, 0.5))
-        .expect("simulated");
+    run(&mut record, 0, &mut Simulated::new(Noise::white(0.01), 5, 0.5)).expect("simulated");
     for slot in &mut record.slots {
         slot.values.extend([("p99_us".to_owned(), 7.0), (metrics::name::BUSIEST.to_owned(), 50.0)]);
     }
@@ -276,7 +273,7 @@ fn what_a_command_prints_beside_is_a_metric() {
 fn a_change_that_stops_all_work_is_rolled_back_at_once() {
     let mut record = record(5);
     let mut bench = Simulated::new(Noise::white(0.01), 5, -1.0);
-    let ending = run(&mut record, Schedule::default(), &mut bench).expect("simulated");
+    let ending = run(&mut record, 0, &mut bench).expect("simulated");
     assert!(ending.guard.is_some_and(|guard| guard.starts_with("nothing got through")));
     assert!(record.slots.len() <= 3, "the first slot of arm A shows that work was done");
 }

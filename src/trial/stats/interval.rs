@@ -1,99 +1,132 @@
 //! Intervals for the mean of log ratios, and the matching p-values.
 //!
-//! Two kinds. The anytime-valid one may be evaluated after every pair: it is the Gaussian-mixture
-//! t-test of Wang and Ramdas (arXiv 2310.03722), which holds at all n at once. The fixed one is
-//! Student's t interval, for the single look at the planned end. Each has its share of the error.
+//! At a planned look Student's t interval counts, at that look's share of the error; for the primary metric
+//! together with the interval of the sign-flip test, which needs only the coins. Between planned looks the
+//! anytime-valid one counts: the Gaussian-mixture t-test of Wang and Ramdas (arXiv 2310.03722).
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use super::looks::{ERROR, Look};
+use super::permutation::sign_flip_bounds;
 use super::{mean, sd};
 use crate::trial::record::Effect;
 
 /// Width of the mixture over effect sizes, in squared standard deviations of a pair.
 pub const MIXTURE: f64 = 0.25;
 
-/// Two-sided error spent on looking early and at the end. The sum is the
-/// error of the whole procedure by the union bound.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Level {
-    /// Error of all looks before the planned end.
-    pub live: f64,
-    /// Error of the look at the planned end.
-    pub end: f64,
-}
-
-impl Level {
-    /// The level of the primary metric: 1 % + 4 % = 5 %.
-    pub const PRIMARY: Level = Level { live: 0.01, end: 0.04 };
-
-    /// Both shares divided by `parts`, for one of several metrics.
-    pub fn divided(self, parts: usize) -> Self {
-        let parts = parts.max(1) as f64;
-        Self { live: self.live / parts, end: self.end / parts }
-    }
-
-    /// Error of the whole procedure.
-    pub fn total(self) -> f64 {
-        self.live + self.end
-    }
-}
-
-/// Kind of look at the data: decides the kind of interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
-    /// Before the planned end, at a time that may depend on the data.
-    Live,
-    /// At the planned number of pairs.
-    End,
-}
-
-/// An interval of log ratios, symmetric about its middle.
+/// An interval of log ratios.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// Mean of the log ratios.
     pub mid: f64,
-    /// Half width; infinite while the data give no bound.
-    pub half: f64,
+    /// Lower end; negative infinity while the data give no bound.
+    pub low: f64,
+    /// Upper end; infinite while the data give no bound.
+    pub high: f64,
 }
 
 impl Interval {
-    /// Lower end.
-    pub fn low(self) -> f64 {
-        self.mid - self.half
-    }
-
-    /// Upper end.
-    pub fn high(self) -> f64 {
-        self.mid + self.half
+    /// `half` on either side of `mid`.
+    pub fn around(mid: f64, half: f64) -> Self {
+        Self { mid, low: mid - half, high: mid + half }
     }
 
     /// True if the interval shows an effect.
     pub fn excludes_zero(self) -> bool {
-        self.low() > 0.0 || self.high() < 0.0
+        self.low > 0.0 || self.high < 0.0
     }
 
     /// True if all of it lies within `bound` of 0.
     pub fn inside(self, bound: f64) -> bool {
-        self.low() > -bound && self.high() < bound
+        self.low > -bound && self.high < bound
     }
 
     /// As ratios minus one.
     pub fn effect(self) -> Effect {
-        Effect { mid: self.mid.exp_m1(), low: self.low().exp_m1(), high: self.high().exp_m1() }
+        Effect { mid: self.mid.exp_m1(), low: self.low.exp_m1(), high: self.high.exp_m1() }
     }
 }
 
-/// The interval of `d` at `level`; `None` below two values.
-pub fn interval(d: &[f64], look: Look, level: Level) -> Option<Interval> {
-    let (mid, spread) = (mean(d)?, sd(d)?);
-    let n = d.len() as f64;
-    let scale = match look {
-        Look::Live => anytime_scale(d.len(), level.live),
-        Look::End => t_quantile(1.0 - level.end / 2.0, n - 1.0),
-    };
-    // Not a product: zero spread times an infinite scale would be NaN.
-    let half = if scale.is_infinite() { f64::INFINITY } else { scale * spread / n.sqrt() };
-    Some(Interval { mid, half })
+/// Log ratios of pairs, in time order.
+#[derive(Debug, Clone, Copy)]
+pub struct Ratios<'a> {
+    /// ln(B/A).
+    pub d: &'a [f64],
+    /// Standard deviation that the rounding of the values adds to a log ratio; the spread of equal
+    /// values does not show it.
+    pub rounding: f64,
+}
+
+impl<'a> From<&'a [f64]> for Ratios<'a> {
+    /// Values without rounding.
+    fn from(d: &'a [f64]) -> Self {
+        Self { d, rounding: 0.0 }
+    }
+}
+
+impl Ratios<'_> {
+    fn summary(self) -> Option<(f64, f64, f64)> {
+        let spread = sd(self.d)?.hypot(self.rounding);
+        Some((mean(self.d)?, spread, self.d.len() as f64))
+    }
+
+    /// Student's interval with a two-sided `error`; `None` below two values.
+    pub fn student(self, error: f64) -> Option<Interval> {
+        let (mid, spread, n) = self.summary()?;
+        Some(Interval::around(mid, t_quantile(1.0 - error / 2.0, n - 1.0) * spread / n.sqrt()))
+    }
+
+    /// The anytime-valid interval with a two-sided `error` over all looks; `None` below two values.
+    fn anytime(self, error: f64) -> Option<Interval> {
+        let (mid, spread, n) = self.summary()?;
+        let scale = anytime_scale(self.d.len(), error);
+        // Not a product: zero spread times an infinite scale would be NaN.
+        let half = if scale.is_infinite() { f64::INFINITY } else { scale * spread / n.sqrt() };
+        Some(Interval::around(mid, half))
+    }
+
+    /// Interval that shows an effect if it excludes 0, at one of `parts` equal shares of the error; `None`
+    /// below two values.
+    pub fn interval(self, look: Look, parts: usize) -> Option<Interval> {
+        match look {
+            Look::Planned(error) => self.student(error / parts.max(1) as f64),
+            Look::Between(error) => self.anytime(error / parts.max(1) as f64),
+        }
+    }
+
+    /// The same for the primary metric: at a planned look the sign-flip test has to agree. Its draws come
+    /// from `seed`.
+    pub fn primary_interval(self, look: Look, seed: u64) -> Option<Interval> {
+        let interval = self.interval(look, 1)?;
+        let Look::Planned(error) = look else { return Some(interval) };
+        let (low, high) = sign_flip_bounds(self.d, error, seed);
+        Some(Interval { low: interval.low.min(low), high: interval.high.max(high), ..interval })
+    }
+
+    /// Interval that shows the lack of an effect if it lies inside the margin: two one-sided tests (TOST), each at
+    /// the whole share.
+    pub fn equivalence(self, look: Look, parts: usize) -> Option<Interval> {
+        match look {
+            Look::Planned(error) => self.student(2.0 * error / parts.max(1) as f64),
+            Look::Between(_) => self.interval(look, parts),
+        }
+    }
+
+    /// A two-sided p-value on the scale of the whole procedure: it is at most [`ERROR`] if and only if the
+    /// [`Ratios::interval`] of all the error excludes 0. `None` below two values.
+    pub fn p_value(self, look: Look) -> Option<f64> {
+        let (mid, spread, n) = self.summary()?;
+        let t = match (mid == 0.0, spread == 0.0) {
+            (true, _) => return Some(1.0),
+            (false, true) => f64::INFINITY,
+            (false, false) => mid.abs() * n.sqrt() / spread,
+        };
+        let (p, error) = match look {
+            Look::Planned(error) => (t_two_sided(t, n - 1.0), error),
+            Look::Between(error) => (anytime_p(t, n), error),
+        };
+        Some((p * ERROR / error).min(1.0))
+    }
 }
 
 /// Half width of the anytime-valid interval in standard errors; infinite while `n` pairs cannot
@@ -105,24 +138,6 @@ pub fn anytime_scale(n: usize, alpha: f64) -> f64 {
     let top = 1.0 + n * MIXTURE;
     let k = (top.sqrt() / alpha).powf(2.0 / n);
     if k >= top { f64::INFINITY } else { ((n - 1.0) * (k - 1.0) / (1.0 - k / top)).sqrt() }
-}
-
-/// A two-sided p-value that stays valid however the time of the look was chosen, on the scale of
-/// the whole procedure: it is at most [`Level::total`] of a level if and only if that level's
-/// interval excludes 0. `None` below two values.
-pub fn p_value(d: &[f64], look: Look) -> Option<f64> {
-    let (mid, spread) = (mean(d)?, sd(d)?);
-    let n = d.len() as f64;
-    let t = match (mid == 0.0, spread == 0.0) {
-        (true, _) => return Some(1.0),
-        (false, true) => f64::INFINITY,
-        (false, false) => mid.abs() * n.sqrt() / spread,
-    };
-    let (p, share) = match look {
-        Look::Live => (anytime_p(t, n), Level::PRIMARY.live),
-        Look::End => (t_two_sided(t, n - 1.0), Level::PRIMARY.end),
-    };
-    Some((p * Level::PRIMARY.total() / share).min(1.0))
 }
 
 /// One over the mixture likelihood ratio of a t statistic: by Ville's inequality its minimum over
@@ -145,10 +160,13 @@ fn t_two_sided(t: f64, freedom: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
+    use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 
-    use super::{Interval, Level, Look, anytime_scale, interval, p_value, t_quantile};
+    use super::{Interval, Ratios, anytime_scale, t_quantile};
     use crate::trial::simulate::Noise;
+    use crate::trial::stats::looks::{ERROR, Look};
+
+    const BETWEEN: Look = Look::Between(0.01);
 
     /// Table of Student's t as printed in textbooks.
     #[test]
@@ -188,39 +206,59 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_said_live_before_nine_pairs() {
+    fn nothing_can_be_said_between_looks_before_nine_pairs() {
         assert!((1..9).all(|n| anytime_scale(n, 0.01).is_infinite()));
         assert!((9..500).all(|n| anytime_scale(n, 0.01).is_finite()));
     }
 
     #[test]
     fn equal_values_give_a_point_or_nothing() {
-        let none = interval(&[0.0; 5], Look::Live, Level::PRIMARY).expect("two values");
-        assert_eq!(none, Interval { mid: 0.0, half: f64::INFINITY });
-        let point = interval(&[0.5; 12], Look::Live, Level::PRIMARY).expect("two values");
-        assert_eq!(point, Interval { mid: 0.5, half: 0.0 });
-        assert_eq!(interval(&[0.5], Look::End, Level::PRIMARY), None);
-        assert_eq!(p_value(&[0.0; 12], Look::End), Some(1.0));
-        assert_eq!(p_value(&[0.5; 12], Look::End), Some(0.0));
+        let interval = |d: &[f64], look| Ratios::from(d).interval(look, 1);
+        let none = interval(&[0.0; 5], BETWEEN).expect("two values");
+        assert_eq!(none, Interval::around(0.0, f64::INFINITY));
+        assert_eq!(interval(&[0.5; 12], BETWEEN), Some(Interval::around(0.5, 0.0)));
+        assert_eq!(interval(&[0.5], Look::Planned(0.04)), None);
+        assert_eq!(Ratios::from(&[0.0; 12][..]).p_value(Look::Planned(0.04)), Some(1.0));
+        assert_eq!(Ratios::from(&[0.5; 12][..]).p_value(Look::Planned(0.04)), Some(0.0));
+    }
+
+    /// Equal values do not say how far the next step is.
+    #[test]
+    fn rounding_widens_the_interval_of_equal_values() {
+        let rounded = Ratios { d: &[0.01; 12], rounding: 0.02 };
+        let interval = rounded.student(0.05).expect("values");
+        assert!((interval.high - 0.01 - t_quantile(0.975, 11.0) * 0.02 / 12f64.sqrt()).abs() < 1e-12);
+        assert!(!interval.excludes_zero());
     }
 
     /// 1..=5: mean 3, sd 1.5811, t(.98, 4) = 2.9985, so 3 +- 2.1202.
     #[test]
-    fn the_end_interval_of_a_known_sample() {
-        let got = interval(&[1.0, 2.0, 3.0, 4.0, 5.0], Look::End, Level::PRIMARY).expect("two values");
+    fn the_planned_interval_of_a_known_sample() {
+        let ratios = Ratios::from(&[1.0, 2.0, 3.0, 4.0, 5.0][..]);
+        let got = ratios.interval(Look::Planned(0.04), 1).expect("two values");
         assert!((got.mid - 3.0).abs() < 1e-12);
-        assert!((got.half - 2.1203).abs() < 0.0002, "{}", got.half);
+        assert!((got.high - 3.0 - 2.1203).abs() < 0.0002, "{got:?}");
+        let narrower = ratios.equivalence(Look::Planned(0.02), 1).expect("two values");
+        assert_eq!(narrower, got, "one-sided at the whole share");
     }
 
-    /// The promise of the live interval: over all looks together it misses the truth in 1 % of the
+    /// The sign-flip test cannot show an effect at 4 % with five pairs: 2 of 32 patterns are as extreme.
+    #[test]
+    fn the_primary_interval_needs_both_tests() {
+        let (d, look) = ([0.10, 0.11, 0.12, 0.13, 0.14, 0.15], Look::Planned(0.04));
+        let of = |n: usize| Ratios::from(&d[..n]).primary_interval(look, 1).expect("values");
+        assert_eq!((of(5).low, of(5).high), (f64::NEG_INFINITY, f64::INFINITY));
+        assert!(of(6).excludes_zero(), "{:?}", of(6));
+    }
+
+    /// The promise of the anytime-valid interval: over all looks together it misses the truth in 1 % of the
     /// trials. Three standard errors of 1000 trials are 0.9 %.
     #[test]
     fn looking_after_every_pair_costs_what_it_says() {
         let misses = |noise: Noise| {
             let misses = |d: &Vec<f64>| {
-                let excludes =
-                    |n| interval(&d[..n], Look::Live, Level::PRIMARY).is_some_and(Interval::excludes_zero);
-                (5..=d.len()).any(excludes)
+                let interval = |n| Ratios::from(&d[..n]).interval(BETWEEN, 1);
+                (5..=d.len()).any(|n| interval(n).is_some_and(Interval::excludes_zero))
             };
             (0..1000).map(|seed| noise.pairs(seed, 60, 0.0)).filter(misses).count()
         };
@@ -233,23 +271,33 @@ mod tests {
 
     #[test]
     fn an_unbounded_interval_is_every_ratio() {
-        let effect = Interval { mid: 0.0, half: f64::INFINITY }.effect();
+        let effect = Interval::around(0.0, f64::INFINITY).effect();
         assert_eq!((effect.mid, effect.low, effect.high), (0.0, -1.0, f64::INFINITY));
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
+
         #[test]
         fn p_and_interval_agree(d in proptest::collection::vec(-1.0f64..1.5, 2..60), parts in 1usize..6) {
-            for look in [Look::Live, Look::End] {
-                let level = Level::PRIMARY.divided(parts);
-                let excludes = interval(&d, look, level).expect("two values").excludes_zero();
-                let p = p_value(&d, look).expect("two values");
+            let ratios = Ratios::from(&d[..]);
+            for look in [BETWEEN, Look::Planned(0.007)] {
+                let excludes = ratios.interval(look, parts).expect("two values").excludes_zero();
+                let p = ratios.p_value(look).expect("two values");
+                let level = ERROR / parts as f64;
                 // At the exact boundary rounding may decide either way.
-                if (p / level.total() - 1.0).abs() > 1e-6 {
-                    prop_assert_eq!(excludes, p < level.total());
+                if (p / level - 1.0).abs() > 1e-6 {
+                    prop_assert_eq!(excludes, p < level);
                 }
             }
+        }
+
+        #[test]
+        fn the_sign_flip_test_only_widens(d in proptest::collection::vec(-1.0f64..1.5, 6..30)) {
+            let (ratios, look) = (Ratios::from(&d[..]), Look::Planned(0.04));
+            let (t, both) = (ratios.interval(look, 1), ratios.primary_interval(look, 1));
+            let (t, both) = (t.expect("values"), both.expect("values"));
+            prop_assert!(both.low <= t.low && both.high >= t.high);
         }
     }
 }

@@ -75,10 +75,10 @@ fn plan(tree: &Tree) -> String {
 /// A finished trial with control characters in every text.
 fn record(tree: &Tree) {
     let text = format!(
-        r#"{{ "schema": "rxlab.trial/2", "id": "0001-{ESCAPED}", "version": "{ESCAPED}", "name": "{ESCAPED}",
+        r#"{{ "schema": "rxlab.trial/3", "id": "0001-{ESCAPED}", "version": "{ESCAPED}", "name": "{ESCAPED}",
             "change": ["{ESCAPED}"], "workload": "{ESCAPED}",
             "host": {{ "hostname": "{ESCAPED}", "kernel": "{ESCAPED}", "boot_id": "{ESCAPED}" }},
-            "cpus": 1, "started": "{ESCAPED}", "seed": 1, "margin": 0.03, "max_pairs": 5, "washout_s": 0.0,
+            "cpus": 1, "started": "{ESCAPED}", "seed": 1, "margin": 0.03, "min_pairs": 5, "max_pairs": 5, "washout_s": 0.0,
             "measure_s": 1.0, "metrics": [], "calibration": null, "slots": [], "analysis": null }}"#
     );
     for (id, text) in [("0001-good", text.as_str()), ("0002-bad", &text.replace("0.03", ESCAPED))] {

@@ -76,7 +76,7 @@ fn both_arms_may_have_settings() {
     let text = format!(
         "name = \"arms\"\n[change]\nagainst = [\"rps eth0/rx-0 = 2\", \"rps eth0/rx-1 = 2\"]\n\
          set = [\"rps eth0/rx-0 = 3\"]\n[workload]\ncommand = \"\"\"{command}\"\"\"\n\
-         [design]\nseed = 11\npairs = 5\nmin_pairs = 5\ncalibration = 1\nwashout = \"0s\"\n"
+         [design]\nseed = 11\npairs = 6\nmin_pairs = 6\ncalibration = 1\nwashout = \"0s\"\n"
     );
     std::fs::write(&spec, text).expect("written");
     let (code, text) = said(&tree.rxlab(&["trial", "run", spec.to_str().expect("text")]));
