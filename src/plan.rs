@@ -14,8 +14,6 @@ mod moves;
 mod paper;
 mod policy;
 mod prediction;
-mod rfs;
-mod rps;
 mod setting;
 mod share;
 mod spread;

@@ -46,7 +46,7 @@ pub(super) struct Draft<'a> {
     /// Interfaces that are planned for.
     pub(super) nics: Vec<NicName>,
     /// Maximum number of CPUs that a queue hands packets to.
-    pub(super) cpus_per_queue: Option<usize>,
+    pub(super) width: usize,
     /// CPUs that receive work should leave.
     pub(super) clean: CpuMask,
     only: Option<&'a [Variable]>,
@@ -74,7 +74,7 @@ impl<'a> Draft<'a> {
             seen: (model, rates),
             idle: Vec::new(),
             nics: Vec::new(),
-            cpus_per_queue: options.cpus_per_queue,
+            width: options.cpus_per_queue.unwrap_or(usize::MAX),
             clean: options.keep_clean.clone(),
             only,
             settings: Vec::new(),
@@ -161,7 +161,9 @@ impl<'a> Draft<'a> {
         let (settings, reasons) = (self.settings.len(), self.reasons.len());
         work(self);
         if self.settings.len() > settings {
-            self.variables.push(variable);
+            if !self.variables.contains(&variable) {
+                self.variables.push(variable);
+            }
             if matches!(variable, Variable::Channels | Variable::Irq) {
                 let (model, rates) = self.seen;
                 self.rates = carried(model, rates, &self.model, &self.topology);

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::cost::{basis, of_move};
 use super::moves::{Move, Shares, Steering};
 use super::prediction::{FIXED, Prediction, predict};
-use super::spread::{even, readers};
-use super::{Plan, PlannedSetting, Setting, Target, interrupts, rps};
+use super::spread::{even, hottest, readers};
+use super::{Plan, PlannedSetting, Setting, Target, interrupts};
 use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receiving};
 use crate::diagnose::figures::{count, plural};
 use crate::model::{Fact, Model, Nic, NicKind, Rates, RxQueue};
@@ -122,7 +122,7 @@ impl<'a> Asked<'a> {
             homes.extend(queue.channel_cpu.filter(is_online));
         }
         if homes.is_empty() && self.is_about(nic) {
-            homes.extend(rps::hottest(self.rates));
+            homes.extend(hottest(self.rates));
         }
         let target = Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(queue.index) };
         let value = |knob| self.values.get(&(&target, knob)).copied();

@@ -6,8 +6,7 @@ use super::back::Back;
 use crate::diagnose::evidence::queue_packets;
 use crate::model::Nic;
 use crate::plan::draft::{Draft, What};
-use crate::plan::rps::{HIGH_LOAD, HIGH_RATE};
-use crate::plan::share::ShareOptions;
+use crate::plan::share::{HIGH_LOAD, HIGH_RATE, ShareOptions};
 use crate::plan::spread::threaded;
 use crate::units::{CpuMask, NicName, QueueId};
 
@@ -65,7 +64,7 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>) 
     let (covered, sharing) = covered(draft, nics);
     off.extend(queues(draft, &covered, COVERED));
     let sharing: Vec<&Nic> = sharing.iter().filter_map(|name| draft.model.nic(name)).collect();
-    let options = ShareOptions { width: draft.cpus_per_queue.unwrap_or(usize::MAX), whole_cores: true };
+    let options = ShareOptions { width: draft.width, whole_cores: true, replaces_drowning: false };
     let (parts, homeless) = draft.machine().share_out(&sharing, options);
     for (nic, queue) in homeless {
         draft.leave(format!("rps: cannot tell which CPU takes the interrupt of {nic}/rx-{queue}"));
@@ -73,7 +72,7 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>) 
     for part in parts {
         match part.mask.is_empty() {
             true => off.push((part.nic, part.queue, part.why)),
-            false if part.has_part || part.as_sound => {}
+            false if part.stays => {}
             false => give(draft, &part.nic, part.queue, &part.mask, part.why),
         }
     }
