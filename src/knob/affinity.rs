@@ -22,6 +22,7 @@ const DENIED: &str = " (needs CAP_SYS_NICE for a process, and write access for a
 pub(super) struct Affinity;
 
 static DOC: Doc = Doc {
+    name: NAME,
     summary: "Sets the CPUs that an application runs on: near the CPUs that take its packets, or away from \
               them. For a process it sets each thread, for a control group or a systemd unit the cpuset.",
     target: "`pid:N`, `cgroup:/PATH` or `unit:NAME`",
@@ -50,11 +51,7 @@ fn wrong(target: &Target) -> KnobError {
 }
 
 impl Knob for Affinity {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn doc(&self) -> &'static Doc {
+    fn doc(&self) -> &Doc {
         &DOC
     }
 

@@ -1,5 +1,8 @@
 //! `channels`: the numbers of queues of an interface.
 
+use rustix::io::Errno;
+
+use super::error::Meanings;
 use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, EthtoolGet, Host};
 use crate::journal::Armed;
@@ -15,6 +18,7 @@ use crate::units::Fact;
 pub(super) struct NicChannels;
 
 static DOC: Doc = Doc {
+    name: "channels",
     summary: "Number of queues of the interface, and so the number of CPUs that can take its interrupts. \
               With fewer queues than the load needs, one CPU does all receive work.",
     target: "`NIC`",
@@ -68,23 +72,17 @@ fn count(counts: &[(ChannelKind, u32)], kind: ChannelKind) -> u32 {
     counts.iter().find(|(k, _)| *k == kind).map_or(0, |(_, count)| *count)
 }
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    match rustix::io::Errno::from_raw_os_error(errno) {
-        rustix::io::Errno::INVAL => Some(
-            "the driver does not support these counts, or the RSS table, flow rules or AF_XDP use a queue \
+const MEANINGS: Meanings = &[
+    (
+        Errno::INVAL,
+        "the driver does not support these counts, or the RSS table, flow rules or AF_XDP use a queue \
              that would be removed; check with `ethtool -x` and `ethtool -n`",
-        ),
-        rustix::io::Errno::NETDOWN => Some("the interface is down"),
-        _ => None,
-    }
-}
+    ),
+    (Errno::NETDOWN, "the interface is down"),
+];
 
 impl Knob for NicChannels {
-    fn name(&self) -> &'static str {
-        "channels"
-    }
-
-    fn doc(&self) -> &'static Doc {
+    fn doc(&self) -> &Doc {
         &DOC
     }
 
@@ -149,7 +147,7 @@ impl Knob for NicChannels {
         let counts = counts(value).unwrap_or_default();
         let attributes = counts.iter().flat_map(|(kind, count)| kind.attribute(*count)).collect();
         let action = Action::Ethtool { get: EthtoolGet::Channels, nic: nic.name.clone(), attributes };
-        value::act(self.name(), host, target, value, &action, meaning)
+        value::act(self.name(), host, target, value, &action, MEANINGS)
     }
 
     fn disturbs(&self) -> &'static [&'static str] {

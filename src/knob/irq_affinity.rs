@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
+use super::error::Meanings;
 use super::{Doc, Knob, KnobError, value};
 use crate::host::Host;
 use crate::journal::Armed;
@@ -18,6 +21,7 @@ use crate::units::{CpuMask, Direction, IrqId};
 pub(super) struct IrqAffinity;
 
 static DOC: Doc = Doc {
+    name: "irq_affinity",
     summary: "Sets the CPUs that may take the interrupts of a receive queue, and so where its packets are \
               first handled; those of a transmit queue, and so where sent packets are freed; or those of \
               the device itself. rxlab looks up the interrupt by device and queue each time.",
@@ -125,27 +129,17 @@ fn await_shown(host: &dyn Host, target: &Target, path: &str, mask: &CpuMask) {
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    use rustix::io::Errno;
-    match Errno::from_raw_os_error(errno) {
-        Errno::IO => {
-            Some("the kernel manages this interrupt itself (or it cannot be moved); use rps instead")
-        }
-        Errno::INVAL => Some("none of these CPUs is online"),
-        Errno::OVERFLOW => Some("this kernel has no such CPU"),
-        Errno::NOSPC => Some("these CPUs have no free interrupt vectors; choose other CPUs"),
-        _ => None,
-    }
-}
+const MEANINGS: Meanings = &[
+    (Errno::IO, "the kernel manages this interrupt itself (or it cannot be moved); use rps instead"),
+    (Errno::INVAL, "none of these CPUs is online"),
+    (Errno::OVERFLOW, "this kernel has no such CPU"),
+    (Errno::NOSPC, "these CPUs have no free interrupt vectors; choose other CPUs"),
+];
 
 const DENIED: &str = " (needs root; or the kernel manages this interrupt itself and it cannot be moved)";
 
 impl Knob for IrqAffinity {
-    fn name(&self) -> &'static str {
-        "irq_affinity"
-    }
-
-    fn doc(&self) -> &'static Doc {
+    fn doc(&self) -> &Doc {
         &DOC
     }
 
@@ -212,7 +206,7 @@ impl Knob for IrqAffinity {
                 continue;
             }
             host.write(path, mask.to_hex().as_bytes()).map_err(|error| {
-                KnobError::from_host(self.name(), target, Some(value), &error, DENIED, meaning)
+                KnobError::from_host(self.name(), target, Some(value), &error, DENIED, MEANINGS)
             })?;
             await_shown(host, target, path, &mask);
         }

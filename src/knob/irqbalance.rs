@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use rustix::io::Errno;
+
+use super::error::Meanings;
 use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, Cause, Host, HostError, Question};
 use crate::journal::Armed;
@@ -23,6 +26,7 @@ const BANNED: &str = "banned";
 const SOME: &str = "banned:";
 
 static DOC: Doc = Doc {
+    name: NAME,
     summary: "Tells a running irqbalance to leave the interrupts of an interface where they are. Applied \
               before `irq_affinity`, otherwise irqbalance moves them back.",
     target: "`NIC`, of a NIC that has interrupts, while irqbalance runs",
@@ -92,22 +96,16 @@ fn failed(host: &dyn Host, target: &Target, value: Option<&str>, pid: u32, error
         },
         Cause::Denied => {
             let meaning = "; irqbalance accepts requests only from root: be root, or stop the service";
-            KnobError::from_host(NAME, target, value, error, meaning, |_| None)
+            KnobError::from_host(NAME, target, value, error, meaning, &[])
         }
-        _ => KnobError::from_host(NAME, target, value, error, "", meaning),
+        _ => KnobError::from_host(NAME, target, value, error, "", MEANINGS),
     }
 }
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    use rustix::io::Errno;
-    match Errno::from_raw_os_error(errno) {
-        Errno::MSGSIZE => {
-            Some("the list is longer than the 255 bytes that irqbalance accepts; stop the service")
-        }
-        Errno::TIMEDOUT => Some("irqbalance does not answer; try again, or stop the service"),
-        _ => None,
-    }
-}
+const MEANINGS: Meanings = &[
+    (Errno::MSGSIZE, "the list is longer than the 255 bytes that irqbalance accepts; stop the service"),
+    (Errno::TIMEDOUT, "irqbalance does not answer; try again, or stop the service"),
+];
 
 /// The banned ones of `all`, in words.
 fn text(all: &[IrqId], banned: &BTreeSet<IrqId>) -> String {
@@ -135,11 +133,7 @@ fn wanted(all: &[IrqId], value: &str) -> Option<BTreeSet<IrqId>> {
 }
 
 impl Knob for IrqbalanceKnob {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn doc(&self) -> &'static Doc {
+    fn doc(&self) -> &Doc {
         &DOC
     }
 

@@ -1,11 +1,12 @@
 //! Who polls the NAPIs of an interface, and how long a NAPI waits before it re-enables its interrupt.
 
-use super::Doc;
-use super::file::{At, FileKnob, Missing, Value, exists, no_meaning};
+use rustix::io::Errno;
 
-fn defer_meaning(errno: i32) -> Option<&'static str> {
-    (errno == rustix::io::Errno::RANGE.raw_os_error()).then_some("the kernel counts up to 2147483647")
-}
+use super::Doc;
+use super::error::Meanings;
+use super::file::{At, FileKnob, Missing, Value, exists};
+
+const DEFER_MEANINGS: Meanings = &[(Errno::RANGE, "the kernel counts up to 2147483647")];
 
 const LOST: &str = "Re-creating the interface, for example by reloading its driver. Neither a link that \
                     goes down and up nor a change of the number of queues loses it.";
@@ -14,8 +15,8 @@ const LOST: &str = "Re-creating the interface, for example by reloading its driv
 ///
 /// Kernel: `Documentation/networking/napi.rst`, "IRQ mitigation".
 pub(super) static NAPI_DEFER_HARD_IRQS: FileKnob = FileKnob {
-    name: "napi_defer_hard_irqs",
-    doc: &Doc {
+    doc: Doc {
+        name: "napi_defer_hard_irqs",
         summary: "Number of consecutive empty polls before a NAPI re-enables its interrupt. Between two \
                   polls it sleeps for `gro_flush_timeout`: fewer interrupts, slightly more latency.",
         target: "`NIC`",
@@ -29,7 +30,7 @@ pub(super) static NAPI_DEFER_HARD_IRQS: FileKnob = FileKnob {
     },
     at: At::Nic(|nic| exists(&nic.napi.defer_hard_irqs)),
     value: Value::Number(0..=i32::MAX as u64, "the kernel counts no further"),
-    meaning: defer_meaning,
+    meanings: DEFER_MEANINGS,
     missing: Missing::Unsupported,
     disturbs: &[],
 };
@@ -38,8 +39,8 @@ pub(super) static NAPI_DEFER_HARD_IRQS: FileKnob = FileKnob {
 ///
 /// Kernel: `Documentation/networking/napi.rst`, "IRQ mitigation".
 pub(super) static GRO_FLUSH_TIMEOUT: FileKnob = FileKnob {
-    name: "gro_flush_timeout",
-    doc: &Doc {
+    doc: Doc {
+        name: "gro_flush_timeout",
         summary: "How long packets may wait to be merged with later ones, and a NAPI for its next poll \
                   while its interrupt is off (`napi_defer_hard_irqs`).",
         target: "`NIC`",
@@ -54,7 +55,7 @@ pub(super) static GRO_FLUSH_TIMEOUT: FileKnob = FileKnob {
     },
     at: At::Nic(|nic| exists(&nic.napi.gro_flush_timeout_ns)),
     value: Value::Number(0..=1_000_000_000, "packets would wait longer than a second"),
-    meaning: no_meaning,
+    meanings: &[],
     missing: Missing::Unsupported,
     disturbs: &[],
 };
@@ -63,8 +64,8 @@ pub(super) static GRO_FLUSH_TIMEOUT: FileKnob = FileKnob {
 ///
 /// Kernel: `Documentation/networking/napi.rst`, "Threaded NAPI".
 pub(super) static THREADED: FileKnob = FileKnob {
-    name: "threaded",
-    doc: &Doc {
+    doc: Doc {
+        name: "threaded",
         summary: "Polls the queues of an interface in kernel threads, one for each NAPI, instead of in softirq. \
                   The scheduler can move the threads, and they can be pinned and given a priority \
                   (`napi_priority`).",
@@ -80,9 +81,7 @@ pub(super) static THREADED: FileKnob = FileKnob {
     },
     at: At::Nic(|nic| exists(&nic.napi.threaded)),
     value: Value::Switch,
-    meaning: |errno| {
-        (errno == rustix::io::Errno::INVAL.raw_os_error()).then_some("this kernel has no such mode")
-    },
+    meanings: &[(Errno::INVAL, "this kernel has no such mode")],
     // EOPNOTSUPP, or the file does not exist; but it was just read.
     missing: Missing::OnWrite(
         "it has no NAPI now, or this kernel cannot thread it (a veth has one while GRO is on)",

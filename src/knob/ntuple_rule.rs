@@ -1,5 +1,8 @@
 //! `ntuple_rule`: flows that the device sends to a queue of their own.
 
+use rustix::io::Errno;
+
+use super::error::Meanings;
 use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
 use crate::journal::Armed;
@@ -14,6 +17,7 @@ use crate::plan::Target;
 pub(super) struct NtupleRule;
 
 static DOC: Doc = Doc {
+    name: "ntuple_rule",
     summary: "A rule by which the device sends matching packets to one queue, or drops them, before RSS. \
               Requires `ntuple` on.",
     target: "`NIC/rule-N`, N as in `ethtool -n`",
@@ -35,18 +39,21 @@ static DOC: Doc = Doc {
 const NONE: &str = "none";
 const LACKS: &str = "the driver does not support flow rules, or they are off (ntuple)";
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    use rustix::io::Errno;
-    match Errno::from_raw_os_error(errno) {
-        Errno::INVAL => Some("the device cannot match this, or has no such slot or queue"),
-        Errno::NOSPC | Errno::FBIG => Some("the device has no room for another rule, or no such slot"),
-        Errno::EXIST | Errno::BUSY => Some(
-            "another rule conflicts: the same rule in another slot, or the existing one in this slot, which \
+const MEANINGS: Meanings = &[
+    (Errno::INVAL, "the device cannot match this, or has no such slot or queue"),
+    (Errno::NOSPC, "the device has no room for another rule, or no such slot"),
+    (Errno::FBIG, "the device has no room for another rule, or no such slot"),
+    (
+        Errno::EXIST,
+        "another rule conflicts: the same rule in another slot, or the existing one in this slot, which \
              this driver does not replace (remove it first: = none)",
-        ),
-        _ => None,
-    }
-}
+    ),
+    (
+        Errno::BUSY,
+        "another rule conflicts: the same rule in another slot, or the existing one in this slot, which \
+             this driver does not replace (remove it first: = none)",
+    ),
+];
 
 impl NtupleRule {
     fn find<'m>(&self, model: &'m Model, target: &Target) -> Result<(&'m Nic, u32), KnobError> {
@@ -92,11 +99,7 @@ fn text(rule: Option<&FlowRule>) -> String {
 }
 
 impl Knob for NtupleRule {
-    fn name(&self) -> &'static str {
-        "ntuple_rule"
-    }
-
-    fn doc(&self) -> &'static Doc {
+    fn doc(&self) -> &Doc {
         &DOC
     }
 
@@ -166,7 +169,7 @@ impl Knob for NtupleRule {
             EthtoolChange::Rule { location, rule: self.encode(location, value)?.0 }
         };
         let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
-        value::act_or(self.name(), host, target, value, &action, meaning, LACKS)
+        value::act_or(self.name(), host, target, value, &action, MEANINGS, LACKS)
     }
 
     // Drivers may clear the bits of a value that its mask leaves out.

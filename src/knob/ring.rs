@@ -1,177 +1,71 @@
 //! `ring_rx` and `ring_tx`: the number of packets that wait in each queue of the device.
+//!
+//! Kernel: `Documentation/networking/ethtool-netlink.rst`, `RINGS_SET`.
 
-use super::{Doc, Knob, KnobError, value};
-use crate::host::{Action, EthtoolGet, Host};
-use crate::journal::Armed;
-use crate::model::{Model, Nic};
-use crate::parse::ethtool::{Count, RingKind, rings};
-use crate::plan::Target;
-use crate::units::Fact;
+use rustix::io::Errno;
 
-/// Descriptors of the rings of one kind.
-///
-/// Kernel: `Documentation/networking/ethtool-netlink.rst`, `RINGS_SET`.
-pub(super) struct Ring {
+use super::Doc;
+use super::error::Meanings;
+use super::ethtool::{EthtoolKnob, OF_QUEUES, Value};
+use crate::parse::ethtool::RingKind;
+
+/// The size of the rings of one kind.
+const fn ring(
     name: &'static str,
     kind: RingKind,
-    doc: &'static Doc,
-}
-
-const TARGET: &str = "`NIC`";
-const VALUES: &str = "a number of packets from 1 to the device's maximum";
-const SOURCE: &str = "Documentation/networking/ethtool-netlink.rst, \"RINGS_SET\"";
-const SINCE: &str = "2.4; netlink since 5.7";
-const LOST: &str = "Re-creating the interface, for example by reloading its driver. Neither a link that \
-                    goes down and up nor a change of the number of queues loses it.";
-const BEWARE: &str = "Drivers silently round it to a multiple or a power of two and raise it to their \
-                      minimum; rxlab then restores the old value and reports what the driver would have \
-                      kept. Most drivers stop the device or reset the link for it, and some (ena, bnxt) \
-                      re-create their interrupts without affinity and XPS; rxlab replays these.";
-
-pub(super) static RING_RX: Ring = Ring {
-    name: "ring_rx",
-    kind: RingKind::Rx,
-    doc: &Doc {
-        summary: "Number of received packets that wait in each queue of the device until a CPU takes them. \
-                  The device drops what exceeds it.",
-        target: TARGET,
-        values: VALUES,
-        example: "ring_rx eth0 = 1024",
-        source: SOURCE,
-        since: SINCE,
-        lost: LOST,
-        beware: BEWARE,
-    },
-};
-
-pub(super) static RING_TX: Ring = Ring {
-    name: "ring_tx",
-    kind: RingKind::Tx,
-    doc: &Doc {
-        summary: "Number of packets to send that each queue of the device holds. The kernel keeps the rest.",
-        target: TARGET,
-        values: VALUES,
-        example: "ring_tx eth0 = 1024",
-        source: SOURCE,
-        since: SINCE,
-        lost: LOST,
-        beware: BEWARE,
-    },
-};
-
-/// Settings that drivers may discard when they re-create their queues.
-const OF_QUEUES: &[&str] = &["irq_affinity", "xps_cpus", "xps_rxqs"];
-
-const FIXED: &str = "the driver does not let its ring sizes be set, or not while the interface is up";
-
-impl Ring {
-    fn ask(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<Count, KnobError> {
-        let nic = value::nic(self.name, model, target)?;
-        let rings = value::ethtool(self.name, host, target, EthtoolGet::Rings, &nic.name, rings)?;
-        let lacks = || KnobError::Lacks {
-            knob: self.name,
-            target: target.clone(),
-            why: "the device has no such rings",
-        };
-        rings.of(self.kind).ok_or_else(lacks)
-    }
-
-    fn there(&self, nic: &Nic) -> bool {
-        match &nic.hardware.rings {
-            Fact::Known(rings) => rings.of(self.kind).is_some(),
-            other => *other != Fact::Unsupported,
-        }
+    summary: &'static str,
+    example: &'static str,
+) -> EthtoolKnob {
+    let doc = Doc {
+        name,
+        summary,
+        target: "`NIC`",
+        values: "a number of packets from 1 to the device's maximum",
+        example,
+        source: "Documentation/networking/ethtool-netlink.rst, \"RINGS_SET\"",
+        since: "2.4; netlink since 5.7",
+        lost: "Re-creating the interface, for example by reloading its driver. Neither a link that goes down \
+               and up nor a change of the number of queues loses it.",
+        beware: "Drivers silently round it to a multiple or a power of two and raise it to their minimum; \
+                 rxlab then restores the old value and reports what the driver would have kept. Most drivers \
+                 stop the device or reset the link for it, and some (ena, bnxt) re-create their interrupts \
+                 without affinity and XPS; rxlab replays these.",
+    };
+    EthtoolKnob {
+        doc,
+        value: Value::Ring(kind),
+        absent: "the device has no such rings",
+        fixed: "the driver does not let its ring sizes be set, or not while the interface is up",
+        meanings: MEANINGS,
+        disturbs: OF_QUEUES,
     }
 }
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    match rustix::io::Errno::from_raw_os_error(errno) {
-        rustix::io::Errno::INVAL => {
-            Some("the driver does not support this ring size, or not with these settings")
-        }
-        rustix::io::Errno::NETDOWN => Some("the interface is down"),
-        _ => None,
-    }
-}
+const MEANINGS: Meanings = &[
+    (Errno::INVAL, "the driver does not support this ring size, or not with these settings"),
+    (Errno::NETDOWN, "the interface is down"),
+];
 
-/// True if a driver may have turned `want` into `got`: a multiple or a power of two, or its minimum.
-fn rounded(want: u32, got: u32) -> bool {
-    got >= want / 2 && got <= want.saturating_mul(2).max(512)
-}
+pub(super) static RING_RX: EthtoolKnob = ring(
+    "ring_rx",
+    RingKind::Rx,
+    "Number of received packets that wait in each queue of the device until a CPU takes them. The device \
+     drops what exceeds it.",
+    "ring_rx eth0 = 1024",
+);
 
-impl Knob for Ring {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn doc(&self) -> &'static Doc {
-        self.doc
-    }
-
-    fn targets(&self, model: &Model) -> Vec<Target> {
-        value::nic_targets(model, |nic| self.there(nic))
-    }
-
-    fn check(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
-        let limit = self.ask(host, model, target)?.max;
-        let size = value::number32(self.name, value, "a number of packets, such as 1024")?;
-        if size == 0 || size > limit {
-            let why = format!("must be from 1 to {limit} for {target}");
-            return Err(KnobError::BadValue { knob: self.name, value: value.to_owned(), why });
-        }
-        Ok(size.to_string())
-    }
-
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
-        value::ethtool_path(self.name, model, target, EthtoolGet::Rings)
-    }
-
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
-        Ok(self.ask(host, model, target)?.now.to_string())
-    }
-
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
-        let nic = value::nic(self.name, model, target)?;
-        let attributes = self.kind.attribute(value::number32(self.name, value, "a number of packets")?);
-        let action = Action::Ethtool { get: EthtoolGet::Rings, nic: nic.name.clone(), attributes };
-        value::act_or(self.name, host, target, value, &action, meaning, FIXED)
-    }
-
-    fn disturbs(&self) -> &'static [&'static str] {
-        OF_QUEUES
-    }
-
-    fn difference(&self, want: &str, got: &str) -> String {
-        format!("asked for {want}, the driver rounded it to {got}; ask for a number that it keeps")
-    }
-
-    // A write that was not read back may have been rounded.
-    fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
-        let made_of = |want: &String| match (want.parse(), live.parse()) {
-            (Ok(want), Ok(got)) => rounded(want, got),
-            _ => false,
-        };
-        ours.iter().any(|value| value == live) || unsettled.iter().any(made_of)
-    }
-}
+pub(super) static RING_TX: EthtoolKnob = ring(
+    "ring_tx",
+    RingKind::Tx,
+    "Number of packets to send that each queue of the device holds. The kernel keeps the rest.",
+    "ring_tx eth0 = 1024",
+);
 
 #[cfg(test)]
 mod tests {
-    use super::{EthtoolGet, Knob, RING_RX, RING_TX};
-    use crate::host::{Cause, FlakyHost, Fuse, Mishap, Question, RecordedHost, Rule};
+    use super::{RING_RX, RING_TX};
+    use crate::host::{Cause, EthtoolGet, FlakyHost, Fuse, Mishap, Question, RecordedHost, Rule};
+    use crate::knob::Knob;
     use crate::knob::testbed::{self, model, target};
     use crate::parse::{push_attribute, push_message};
 

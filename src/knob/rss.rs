@@ -2,6 +2,9 @@
 
 pub(super) mod form;
 
+use rustix::io::Errno;
+
+use super::error::Meanings;
 use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
 use crate::journal::Armed;
@@ -19,6 +22,7 @@ use crate::units::Fact;
 pub(super) struct RssTable;
 
 static DOC: Doc = Doc {
+    name: "rss",
     summary: "The device's indirection table: the receive queues that the hash of a flow leads to, and how \
               many entries each queue has.",
     target: "`NIC`",
@@ -110,21 +114,11 @@ impl RssTable {
     }
 }
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    match rustix::io::Errno::from_raw_os_error(errno) {
-        rustix::io::Errno::INVAL => {
-            Some("the driver does not accept this table, or the device lost one of its queues")
-        }
-        _ => None,
-    }
-}
+const MEANINGS: Meanings =
+    &[(Errno::INVAL, "the driver does not accept this table, or the device lost one of its queues")];
 
 impl Knob for RssTable {
-    fn name(&self) -> &'static str {
-        "rss"
-    }
-
-    fn doc(&self) -> &'static Doc {
+    fn doc(&self) -> &Doc {
         &DOC
     }
 
@@ -179,7 +173,15 @@ impl Knob for RssTable {
         };
         let change = EthtoolChange::Table { get, queues, reset };
         let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
-        value::act_or(self.name(), host, target, value, &action, meaning, "the driver does not let it be set")
+        value::act_or(
+            self.name(),
+            host,
+            target,
+            value,
+            &action,
+            MEANINGS,
+            "the driver does not let it be set",
+        )
     }
 
     // The table `equal 2` of four queues is the default of two.

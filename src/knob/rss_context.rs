@@ -1,5 +1,8 @@
 //! `rss_context`: further RSS tables, for the flows that rules send there.
 
+use rustix::io::Errno;
+
+use super::error::Meanings;
 use super::rss::{NO_TABLE, entries, form, shown, table_of};
 use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
@@ -14,6 +17,7 @@ use crate::plan::Target;
 pub(super) struct RssContext;
 
 static DOC: Doc = Doc {
+    name: "rss_context",
     summary: "An additional indirection table, for flows that an `ntuple_rule` with `context N` sends \
               there: a service gets its own queues. Setting a value creates the context.",
     target: "`NIC/context-N`, counted from 1",
@@ -32,18 +36,12 @@ const NONE: &str = "none";
 const TOO_OLD: &str =
     "the driver has no RSS contexts, or this kernel cannot list them (Linux can since 6.12)";
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    use rustix::io::Errno;
-    match Errno::from_raw_os_error(errno) {
-        Errno::EXIST => {
-            Some("the kernel gave it another number; ask for the lowest free one. Nothing was changed")
-        }
-        Errno::BUSY => Some("flow rules lead to it; remove them first"),
-        Errno::INVAL => Some("the driver does not accept this table, or the device lost one of its queues"),
-        Errno::NOSPC => Some("the device has no room for another context"),
-        _ => None,
-    }
-}
+const MEANINGS: Meanings = &[
+    (Errno::EXIST, "the kernel gave it another number; ask for the lowest free one. Nothing was changed"),
+    (Errno::BUSY, "flow rules lead to it; remove them first"),
+    (Errno::INVAL, "the driver does not accept this table, or the device lost one of its queues"),
+    (Errno::NOSPC, "the device has no room for another context"),
+];
 
 impl RssContext {
     fn find<'m>(&self, model: &'m Model, target: &Target) -> Result<(&'m Nic, u32), KnobError> {
@@ -73,11 +71,7 @@ impl RssContext {
 }
 
 impl Knob for RssContext {
-    fn name(&self) -> &'static str {
-        "rss_context"
-    }
-
-    fn doc(&self) -> &'static Doc {
+    fn doc(&self) -> &Doc {
         &DOC
     }
 
@@ -143,7 +137,7 @@ impl Knob for RssContext {
             }
         };
         let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
-        value::act_or(self.name(), host, target, value, &action, meaning, TOO_OLD)
+        value::act_or(self.name(), host, target, value, &action, MEANINGS, TOO_OLD)
     }
 }
 

@@ -2,6 +2,7 @@
 //! files of one value.
 
 use super::KnobError;
+use super::error::Meanings;
 use crate::host::{Action, EthtoolGet, Host, Question};
 use crate::model::{Model, Nic, RxQueue, TxQueue};
 use crate::parse::WireError;
@@ -199,7 +200,7 @@ pub(super) fn read_plain(
     target: &Target,
     path: &str,
 ) -> Result<String, KnobError> {
-    host.read_text(path).map_err(|error| KnobError::from_host(knob, target, None, &error, "", |_| None))
+    host.read_text(path).map_err(|error| KnobError::from_host(knob, target, None, &error, "", &[]))
 }
 
 /// The driver's answer, parsed by `parse`.
@@ -213,7 +214,7 @@ pub(super) fn ethtool<T>(
 ) -> Result<T, KnobError> {
     let question = Question::Ethtool(get, nic.clone());
     let answer = host.ask(&question);
-    let answer = answer.map_err(|error| KnobError::from_host(knob, target, None, &error, "", |_| None))?;
+    let answer = answer.map_err(|error| KnobError::from_host(knob, target, None, &error, "", &[]))?;
     parse(&answer).map_err(|error| KnobError::Broken {
         path: question.path(),
         text: error.to_string(),
@@ -238,10 +239,10 @@ pub(super) fn act(
     target: &Target,
     value: &str,
     action: &Action,
-    meaning: fn(i32) -> Option<&'static str>,
+    meanings: Meanings,
 ) -> Result<(), KnobError> {
     host.act(action).map_err(|error| {
-        KnobError::from_host(knob, target, Some(value), &error, " (needs CAP_NET_ADMIN)", meaning)
+        KnobError::from_host(knob, target, Some(value), &error, " (needs CAP_NET_ADMIN)", meanings)
     })
 }
 
@@ -252,10 +253,10 @@ pub(super) fn act_or(
     target: &Target,
     value: &str,
     action: &Action,
-    meaning: fn(i32) -> Option<&'static str>,
+    meanings: Meanings,
     why: &'static str,
 ) -> Result<(), KnobError> {
-    act(knob, host, target, value, action, meaning).map_err(|error| match error {
+    act(knob, host, target, value, action, meanings).map_err(|error| match error {
         KnobError::Unsupported { knob, target, .. } => KnobError::Lacks { knob, target, why },
         error => error,
     })
