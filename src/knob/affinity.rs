@@ -42,12 +42,12 @@ static DOC: Doc = Doc {
 };
 
 fn bad(value: &str, why: &str) -> KnobError {
-    KnobError::BadValue { knob: NAME, value: value.to_owned(), why: why.to_owned() }
+    KnobError::bad(NAME, value, why.to_owned())
 }
 
 fn wrong(target: &Target) -> KnobError {
     let acts_on = "a process (pid:N), a control group (cgroup:/PATH) or a unit (unit:NAME)";
-    KnobError::WrongTarget { knob: NAME, acts_on, target: target.clone() }
+    KnobError::wrong(NAME, target, acts_on)
 }
 
 impl Knob for Affinity {

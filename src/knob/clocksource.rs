@@ -1,14 +1,14 @@
 //! `clocksource`: the hardware clock that the kernel reads.
 
 use super::Doc;
-use super::file::{At, FileKnob, Missing, Value, exists};
+use super::file::{At, FileKnob, Value, exists};
 
 /// The clock of the whole machine.
 ///
 /// Kernel: `Documentation/timers/timekeeping.rst`. The kernel accepts an unavailable name without an error,
 /// and then chooses a clock itself.
-pub(super) static CLOCKSOURCE: FileKnob = FileKnob {
-    doc: Doc {
+pub(super) static CLOCKSOURCE: FileKnob = FileKnob::new(
+    Doc {
         name: "clocksource",
         summary: "Clock that the kernel reads. Every timer and every packet with a timestamp reads it: `tsc` \
                   takes nanoseconds, `hpet` and `acpi_pm` a microsecond.",
@@ -23,12 +23,9 @@ pub(super) static CLOCKSOURCE: FileKnob = FileKnob {
                  chosen stays chosen, even if it was already in use: the kernel does not switch to a better one \
                  that appears later.",
     },
-    at: At::Host(|model| exists(&model.settings.clocksource)),
-    value: Value::Clock,
-    meanings: &[],
-    missing: Missing::Unsupported,
-    disturbs: &[],
-};
+    At::Host(|model| exists(&model.settings.clocksource)),
+    Value::Clock,
+);
 
 #[cfg(test)]
 mod tests {

@@ -116,24 +116,19 @@ pub(super) static TX_FRAMES: EthtoolKnob = moderation(
 #[cfg(test)]
 mod tests {
     use super::{ADAPTIVE_RX, ADAPTIVE_TX, RX_USECS, TX_FRAMES};
-    use crate::host::{Cause, EthtoolGet, FlakyHost, Fuse, Mishap, Question, RecordedHost, Rule};
+    use crate::host::{Cause, EthtoolGet, RecordedHost};
     use crate::knob::Knob;
-    use crate::knob::testbed::{self, model, target};
-    use crate::parse::{push_attribute, push_message};
+    use crate::knob::testbed::{answer, armed, list, model, path, refusing, target, write};
 
     /// Adaptive on receive, at 8 microseconds.
     fn host() -> RecordedHost {
-        let (mut message, mut answer) = (Vec::new(), Vec::new());
-        push_attribute(&mut message, 2, &8u32.to_ne_bytes());
-        push_attribute(&mut message, 11, &[1]);
-        push_message(&mut answer, &message);
-        let question = Question::Ethtool(EthtoolGet::Coalesce, "eth0".parse().expect("a name"));
-        RecordedHost::new().with(&question.path(), answer)
+        let answer = answer(&[(2, &8u32.to_ne_bytes()), (11, &[1])]);
+        RecordedHost::new().with(&path(EthtoolGet::Coalesce), answer)
     }
 
     #[test]
     fn numbers_and_switches_are_set_alone() {
-        let (host, model, eth0, armed) = (host(), model(), target("eth0"), testbed::armed());
+        let (host, model, eth0, armed) = (host(), model(), target("eth0"), armed());
         let read = |knob: &dyn Knob| knob.read(&host, &model, &eth0).map_err(|error| error.to_string());
         assert_eq!(RX_USECS.check(&host, &model, &eth0, "050").as_deref(), Ok("50"));
         RX_USECS.write(&host, &model, &eth0, "50", &armed).expect("written");
@@ -168,12 +163,8 @@ mod tests {
     #[test]
     fn refusals_of_the_driver_are_explained() {
         let says = |cause| {
-            let rule = Rule { suffix: "coalesce-get/eth0".into(), mishap: Mishap::Refuse(cause) };
-            let host = FlakyHost::new(host(), vec![rule], Fuse::new(None, || ()));
-            RX_USECS
-                .write(&host, &model(), &target("eth0"), "5", &testbed::armed())
-                .expect_err("refused")
-                .to_string()
+            let host = refusing(host(), "coalesce-get/eth0", cause);
+            write(&RX_USECS, &host, "eth0", "5").expect_err("refused").to_string()
         };
         assert!(says(Cause::Missing).contains("reports it but does not let it be set; its module"));
         assert!(says(Cause::Errno(22)).contains("the driver does not accept this value"));
@@ -181,7 +172,6 @@ mod tests {
 
     #[test]
     fn a_write_cut_short_may_have_been_rounded() {
-        let list = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>();
         let left = |live: &str| RX_USECS.left_by(&list(&["8", "51"]), &list(&["51"]), live);
         assert!(left("50") && left("8") && !left("200") && !left("9"));
         assert!(

@@ -157,6 +157,27 @@ fn cpu_word(cpus: &CpuMask) -> &'static str {
 }
 
 impl KnobError {
+    pub(super) fn wrong(knob: &'static str, target: &Target, acts_on: &'static str) -> Self {
+        KnobError::WrongTarget { knob, acts_on, target: target.clone() }
+    }
+
+    pub(super) fn bad(knob: &'static str, value: &str, why: impl Into<String>) -> Self {
+        KnobError::BadValue { knob, value: value.to_owned(), why: why.into() }
+    }
+
+    pub(super) fn lacks(knob: &'static str, target: &Target, why: &'static str) -> Self {
+        KnobError::Lacks { knob, target: target.clone(), why }
+    }
+
+    /// The same error, except that a missing file has the reason `why`.
+    #[must_use]
+    pub(super) fn or_lacks(self, why: &'static str) -> Self {
+        match self {
+            KnobError::Unsupported { knob, target, .. } => KnobError::Lacks { knob, target, why },
+            error => error,
+        }
+    }
+
     /// The kind that decides the exit code.
     pub fn kind(&self) -> Kind {
         match self {

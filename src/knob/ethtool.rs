@@ -111,11 +111,11 @@ impl EthtoolKnob {
     }
 
     fn lacks(&self, target: &Target, why: &'static str) -> KnobError {
-        KnobError::Lacks { knob: self.doc.name, target: target.clone(), why }
+        KnobError::lacks(self.doc.name, target, why)
     }
 
     fn bad(&self, value: &str, why: String) -> KnobError {
-        KnobError::BadValue { knob: self.doc.name, value: value.to_owned(), why }
+        KnobError::bad(self.doc.name, value, why)
     }
 
     /// True if the interface may have the value, as far as is known.

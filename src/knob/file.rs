@@ -8,19 +8,19 @@ use super::{Doc, Knob, KnobError, value};
 use crate::host::{Cause, Host, HostError};
 use crate::journal::Armed;
 use crate::model::{Fact, Model, Nic};
-use crate::plan::{Target, tunable};
+use crate::plan::{Target, set_of, set_text, tunable};
 use crate::units::{CpuId, CpuMask, QueueId};
 
 /// A knob that is a file.
 pub(super) struct FileKnob {
-    pub(super) doc: Doc,
-    pub(super) at: At,
-    pub(super) value: Value,
-    pub(super) meanings: Meanings,
+    doc: Doc,
+    at: At,
+    value: Value,
+    meanings: Meanings,
     /// Meaning of a file that does not exist, other than that the kernel or device does not support the knob.
-    pub(super) missing: Missing,
+    missing: Missing,
     /// See [`Knob::disturbs`].
-    pub(super) disturbs: &'static [&'static str],
+    disturbs: &'static [&'static str],
 }
 
 /// Targets, and whether they have the file by the model.
@@ -70,6 +70,23 @@ pub(super) fn exists<T>(fact: &Fact<T>) -> bool {
 }
 
 impl FileKnob {
+    /// A knob without special errnos.
+    pub(super) const fn new(doc: Doc, at: At, value: Value) -> Self {
+        Self { doc, at, value, meanings: &[], missing: Missing::Unsupported, disturbs: &[] }
+    }
+
+    pub(super) const fn meanings(self, meanings: Meanings) -> Self {
+        Self { meanings, ..self }
+    }
+
+    pub(super) const fn missing(self, missing: Missing) -> Self {
+        Self { missing, ..self }
+    }
+
+    pub(super) const fn disturbs(self, disturbs: &'static [&'static str]) -> Self {
+        Self { disturbs, ..self }
+    }
+
     fn path(&self, model: &Model, target: &Target) -> Result<String, KnobError> {
         match self.at {
             At::Host(_) => value::only_host(self.doc.name, target)?,
@@ -88,11 +105,11 @@ impl FileKnob {
     }
 
     fn lacks(&self, target: &Target, why: &'static str) -> KnobError {
-        KnobError::Lacks { knob: self.doc.name, target: target.clone(), why }
+        KnobError::lacks(self.doc.name, target, why)
     }
 
     fn bad(&self, value: &str, why: impl Into<String>) -> KnobError {
-        KnobError::BadValue { knob: self.doc.name, value: value.to_owned(), why: why.into() }
+        KnobError::bad(self.doc.name, value, why.into())
     }
 
     fn check_number(
@@ -145,7 +162,7 @@ impl FileKnob {
         if mask.is_empty() {
             return Err(self.bad(value, "expected a list such as 2-7, or off"));
         }
-        Ok(value::mask_text(&mask))
+        Ok(set_text(&mask))
     }
 
     /// Parses `value` as a list of receive queues of the interface.
@@ -218,7 +235,7 @@ impl Knob for FileKnob {
     fn targets(&self, model: &Model) -> Vec<Target> {
         match self.at {
             At::Nic(exists) => value::nic_targets(model, exists),
-            At::RxQueue => value::rx_targets(model),
+            At::RxQueue => value::rx_targets(model, |_| true),
             At::TxQueue(_) => value::tx_targets(model, |queue| queue.xps_cpus != Fact::Unsupported),
             At::Host(exists) if exists(model) => vec![Target::Host],
             At::Host(_) => Vec::new(),
@@ -252,9 +269,7 @@ impl Knob for FileKnob {
         let (value, expected) = match self.value {
             Value::Number(..) | Value::Flows => (canonical(&text), "a number"),
             Value::Switch => (canonical(&text).map(|number| word(&number).to_owned()), "a number"),
-            Value::Mask(_) => {
-                (CpuMask::from_hex(&text).ok().map(|mask| value::mask_text(&mask)), "a CPU mask")
-            }
+            Value::Mask(_) => (CpuMask::from_hex(&text).ok().map(|mask| set_text(&mask)), "a CPU mask"),
             Value::Clock => (Some(text.trim().to_owned()).filter(|name| !name.is_empty()), "a clock name"),
         };
         value.ok_or_else(|| KnobError::Broken { path, text: text.trim().to_owned(), expected })
@@ -288,7 +303,7 @@ impl Knob for FileKnob {
             Value::Mask(Members::HousekeepingCpus) => {
                 let default = host.read_text("proc/sys/net/core/rps_default_mask").ok();
                 let default = default.and_then(|mask| CpuMask::from_hex(&mask).ok());
-                value == "off" || default.is_some_and(|mask| value::mask_text(&mask) == value)
+                value == "off" || default.is_some_and(|mask| set_text(&mask) == value)
             }
             Value::Mask(_) => value == "off",
             _ => false,
@@ -296,7 +311,7 @@ impl Knob for FileKnob {
     }
 
     fn cpus(&self, value: &str) -> Option<CpuMask> {
-        matches!(self.value, Value::Mask(Members::HousekeepingCpus)).then(|| value::set(value)).flatten()
+        matches!(self.value, Value::Mask(Members::HousekeepingCpus)).then(|| set_of(value)).flatten()
     }
 
     fn same(&self, want: &str, got: &str) -> bool {
@@ -338,8 +353,8 @@ mod tests {
     use proptest::prelude::{prop_assert, proptest};
 
     use super::{canonical, digits, word};
-    use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
-    use crate::knob::testbed::{model, target, write};
+    use crate::host::{Cause, Host, RecordedHost};
+    use crate::knob::testbed::{model, refusing, target, write};
     use crate::knob::{Knob, find};
 
     const BUDGET: &str = "proc/sys/net/core/netdev_budget";
@@ -365,9 +380,7 @@ mod tests {
     #[test]
     fn an_interface_without_napi_is_told_apart_from_one_without_the_file() {
         let refusing = |cause| {
-            let rule = Rule { suffix: "threaded".into(), mishap: Mishap::Refuse(cause) };
-            let host = RecordedHost::new().with(THREADED, "0\n");
-            let host = FlakyHost::new(host, vec![rule], Fuse::new(None, || ()));
+            let host = refusing(RecordedHost::new().with(THREADED, "0\n"), "threaded", cause);
             write(knob("threaded"), &host, "veth0", "on").expect_err("refused").to_string()
         };
         let none = refusing(Cause::from(rustix::io::Errno::OPNOTSUPP));

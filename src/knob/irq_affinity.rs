@@ -52,7 +52,7 @@ impl IrqAffinity {
             Target::Irq { nic, .. } => value::known_nic(model, nic)?,
             _ => {
                 let acts_on = "a queue or an interrupt (NIC/rx-N, NIC/tx-N, NIC/irq-NAME)";
-                return Err(KnobError::WrongTarget { knob: self.name(), acts_on, target: target.clone() });
+                return Err(KnobError::wrong(self.name(), target, acts_on));
             }
         };
         let irqs: Vec<IrqId> = interrupts(nic, target).iter().map(|irq| irq.number).collect();
@@ -144,7 +144,7 @@ impl Knob for IrqAffinity {
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {
-        let queues = value::rx_targets(model).into_iter().chain(value::tx_targets(model, |_| true));
+        let queues = value::rx_targets(model, |_| true).into_iter().chain(value::tx_targets(model, |_| true));
         let queues = queues.filter(|target| self.irqs(model, target).is_ok());
         queues.chain(model.nics.iter().flat_map(by_name)).collect()
     }
@@ -160,7 +160,7 @@ impl Knob for IrqAffinity {
         let mask = value::online_cpus(self.name(), model, target, value)?;
         if mask.is_empty() {
             let why = "expected a list of CPUs such as 2 or 0-3".to_owned();
-            return Err(KnobError::BadValue { knob: self.name(), value: value.to_owned(), why });
+            return Err(KnobError::bad(self.name(), value, why));
         }
         Ok(mask.to_string())
     }
@@ -192,14 +192,11 @@ impl Knob for IrqAffinity {
         let given = parts(value).count();
         if given != 1 && given != paths.len() {
             let why = format!("{target} now has {} interrupts, not {given}", paths.len());
-            return Err(KnobError::BadValue { knob: self.name(), value: value.to_owned(), why });
+            return Err(KnobError::bad(self.name(), value, why));
         }
         for (path, list) in paths.iter().zip(parts(value).cycle()) {
-            let mask: CpuMask = list.parse().map_err(|_| KnobError::BadValue {
-                knob: self.name(),
-                value: value.to_owned(),
-                why: "not a list of CPUs".to_owned(),
-            })?;
+            let mask: CpuMask =
+                list.parse().map_err(|_| KnobError::bad(self.name(), value, "not a list of CPUs"))?;
             // Undoing a write that was refused halfway must not ask the refusing interrupt for the mask it
             // already has.
             if host.read_text(path).is_ok_and(|text| CpuMask::from_hex(&text).as_ref() == Ok(&mask)) {

@@ -47,7 +47,7 @@ fn irqs(model: &Model, target: &Target) -> Result<Vec<IrqId>, KnobError> {
     let irqs = irqs_of(nic);
     if irqs.is_empty() {
         let why = "the interface has no interrupts of its own";
-        return Err(KnobError::Lacks { knob: NAME, target: target.clone(), why });
+        return Err(KnobError::lacks(NAME, target, why));
     }
     Ok(irqs)
 }
@@ -63,7 +63,7 @@ fn pid(model: &Model, target: &Target) -> Result<u32, KnobError> {
         Fact::Known(None) => Err(not_running(target)),
         _ => {
             let why = "cannot tell from here if irqbalance is running";
-            Err(KnobError::Lacks { knob: NAME, target: target.clone(), why })
+            Err(KnobError::lacks(NAME, target, why))
         }
     }
 }
@@ -88,12 +88,12 @@ fn banned(host: &dyn Host, target: &Target, pid: u32) -> Result<BTreeSet<IrqId>,
 fn failed(host: &dyn Host, target: &Target, value: Option<&str>, pid: u32, error: &HostError) -> KnobError {
     match error.cause {
         Cause::Missing if host.read(&format!("proc/{pid}/comm")).is_err() => not_running(target),
-        Cause::Missing => KnobError::Lacks {
-            knob: NAME,
-            target: target.clone(),
-            why: "irqbalance runs but has no socket here; stop the service, or ban interrupts in its \
+        Cause::Missing => KnobError::lacks(
+            NAME,
+            target,
+            "irqbalance runs but has no socket here; stop the service, or ban interrupts in its \
                   configuration",
-        },
+        ),
         Cause::Denied => {
             let meaning = "; irqbalance accepts requests only from root: be root, or stop the service";
             KnobError::from_host(NAME, target, value, error, meaning, &[])
@@ -155,11 +155,7 @@ impl Knob for IrqbalanceKnob {
         pid(model, target)?;
         match value {
             MANAGED | BANNED => Ok(value.to_owned()),
-            _ => Err(KnobError::BadValue {
-                knob: NAME,
-                value: value.to_owned(),
-                why: "expected banned or managed".to_owned(),
-            }),
+            _ => Err(KnobError::bad(NAME, value, "expected banned or managed")),
         }
     }
 
@@ -182,7 +178,7 @@ impl Knob for IrqbalanceKnob {
         _armed: &Armed,
     ) -> Result<(), KnobError> {
         let (own, pid) = (irqs(model, target)?, pid(model, target)?);
-        let bad = || KnobError::BadValue { knob: NAME, value: value.to_owned(), why: "no ban".to_owned() };
+        let bad = || KnobError::bad(NAME, value, "no ban");
         let wanted = wanted(&own, value).ok_or_else(bad)?;
         let mut list = banned(host, target, pid)?;
         list.retain(|irq| !own.contains(irq));

@@ -100,24 +100,17 @@ pub(super) static NTUPLE: EthtoolKnob = EthtoolKnob {
 #[cfg(test)]
 mod tests {
     use super::{GRO, LRO, NTUPLE, RX_CHECKSUM};
-    use crate::host::{EthtoolGet, Question, RecordedHost};
+    use crate::host::{EthtoolGet, RecordedHost};
     use crate::knob::Knob;
-    use crate::knob::testbed::{self, model, target};
+    use crate::knob::testbed::{self, model, path, target};
     use crate::parse::ethtool::flow_bytes;
     use crate::parse::push_message;
 
     /// Supported features and those that are on; `rx-lro` is fixed.
     fn host() -> RecordedHost {
         let known = ["rx-gro", "rx-lro", "rx-ntuple-filter"];
-        path_with(
-            RecordedHost::new(),
-            EthtoolGet::Features,
-            testbed::features_answer(&known, &["rx-gro", "rx-ntuple-filter"], &["rx-lro"]),
-        )
-    }
-
-    fn path_with(host: RecordedHost, get: EthtoolGet, answer: Vec<u8>) -> RecordedHost {
-        host.with(&Question::Ethtool(get, "eth0".parse().expect("a name")).path(), answer)
+        let answer = testbed::features_answer(&known, &["rx-gro", "rx-ntuple-filter"], &["rx-lro"]);
+        RecordedHost::new().with(&path(EthtoolGet::Features), answer)
     }
 
     #[test]
@@ -159,7 +152,7 @@ mod tests {
     fn flow_rules_are_not_lost_with_their_switch() {
         let mut rules = Vec::new();
         push_message(&mut rules, &flow_bytes(7, "tcp4 dst-port 80 action 1").expect("a rule"));
-        let with = path_with(host(), EthtoolGet::Rules, rules);
+        let with = host().with(&path(EthtoolGet::Rules), rules);
         let error = NTUPLE.check(&with, &model(), &target("eth0"), "off").expect_err("a rule");
         assert!(
             error
@@ -168,7 +161,7 @@ mod tests {
             "{error}"
         );
         assert_eq!(NTUPLE.check(&with, &model(), &target("eth0"), "on").as_deref(), Ok("on"));
-        for none in [host(), path_with(host(), EthtoolGet::Rules, Vec::new())] {
+        for none in [host(), host().with(&path(EthtoolGet::Rules), Vec::new())] {
             assert_eq!(NTUPLE.check(&none, &model(), &target("eth0"), "off").as_deref(), Ok("off"));
         }
     }

@@ -11,7 +11,7 @@ use crate::journal::Armed;
 use crate::model::Model;
 use crate::parse::{self, Scheduling};
 use crate::plan::Target;
-use crate::units::{CpuId, CpuMask, QueueId};
+use crate::units::{CpuId, CpuMask};
 
 /// Scheduling of one kernel thread: sched_setattr(2).
 pub(super) struct Priority {
@@ -83,11 +83,7 @@ impl Priority {
                 cpus: [*cpu].into_iter().collect::<CpuMask>(),
                 why: "does not exist on this machine".to_owned(),
             }),
-            (Of::Ksoftirqd, _) => Err(KnobError::WrongTarget {
-                knob: self.doc.name,
-                acts_on: "a CPU (cpu:N)",
-                target: target.clone(),
-            }),
+            (Of::Ksoftirqd, _) => Err(KnobError::wrong(self.doc.name, target, "a CPU (cpu:N)")),
         }
     }
 
@@ -159,14 +155,7 @@ impl Knob for Priority {
                 model.cpus.iter().filter(|cpu| cpu.online).map(|cpu| Target::Cpu(cpu.id)).collect()
             }
             Of::Napi => {
-                let queues = model.nics.iter().flat_map(|nic| nic.rx.iter().map(move |rx| (nic, rx)));
-                let threaded =
-                    queues.filter(|(_, rx)| rx.napi.as_ref().is_some_and(|napi| napi.thread.is_some()));
-                let target = |name: &crate::units::NicName, index| Target::Queue {
-                    nic: name.clone(),
-                    queue: QueueId::rx(index),
-                };
-                threaded.map(|(nic, rx)| target(&nic.name, rx.index)).collect()
+                value::rx_targets(model, |rx| rx.napi.as_ref().is_some_and(|napi| napi.thread.is_some()))
             }
         }
     }
@@ -180,10 +169,12 @@ impl Knob for Priority {
         value: &str,
     ) -> Result<String, KnobError> {
         self.known(model, target)?;
-        let bad = || KnobError::BadValue {
-            knob: self.doc.name,
-            value: value.to_owned(),
-            why: "expected other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)".to_owned(),
+        let bad = || {
+            KnobError::bad(
+                self.doc.name,
+                value,
+                "expected other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)",
+            )
         };
         text::asked(value).map(|scheduling| text::of(&scheduling)).ok_or_else(bad)
     }
@@ -210,7 +201,7 @@ impl Knob for Priority {
             return Ok(text::of(&now));
         }
         let why = "its thread has a scheduling policy that rxlab could not restore";
-        Err(KnobError::Lacks { knob: self.doc.name, target: target.clone(), why })
+        Err(KnobError::lacks(self.doc.name, target, why))
     }
 
     fn write(
@@ -221,11 +212,7 @@ impl Knob for Priority {
         value: &str,
         _armed: &Armed,
     ) -> Result<(), KnobError> {
-        let bad = || KnobError::BadValue {
-            knob: self.doc.name,
-            value: value.to_owned(),
-            why: "not a scheduling policy".to_owned(),
-        };
+        let bad = || KnobError::bad(self.doc.name, value, "not a scheduling policy");
         let scheduling: Scheduling = text::parse(value).ok_or_else(bad)?;
         let pid = self.thread(host, model, target)?;
         host.act(&Action::ThreadPolicy { pid, scheduling }).map_err(|error| match error.cause {

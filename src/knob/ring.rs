@@ -64,26 +64,21 @@ pub(super) static RING_TX: EthtoolKnob = ring(
 #[cfg(test)]
 mod tests {
     use super::{RING_RX, RING_TX};
-    use crate::host::{Cause, EthtoolGet, FlakyHost, Fuse, Mishap, Question, RecordedHost, Rule};
+    use crate::host::{Cause, EthtoolGet, RecordedHost};
     use crate::knob::Knob;
-    use crate::knob::testbed::{self, model, target};
-    use crate::parse::{push_attribute, push_message};
+    use crate::knob::testbed::{answer, list, model, path, refusing, target, write};
 
     /// 256 of 4096 receive descriptors, and no transmit ring that ethtool knows of.
     fn host() -> RecordedHost {
-        let (mut message, mut answer) = (Vec::new(), Vec::new());
-        push_attribute(&mut message, 2, &4096u32.to_ne_bytes());
-        push_attribute(&mut message, 6, &256u32.to_ne_bytes());
-        push_message(&mut answer, &message);
-        let question = Question::Ethtool(EthtoolGet::Rings, "eth0".parse().expect("a name"));
-        RecordedHost::new().with(&question.path(), answer)
+        let answer = answer(&[(2, &4096u32.to_ne_bytes()), (6, &256u32.to_ne_bytes())]);
+        RecordedHost::new().with(&path(EthtoolGet::Rings), answer)
     }
 
     #[test]
     fn a_size_within_the_limits_is_set() {
         let (host, model, eth0) = (host(), model(), target("eth0"));
         assert_eq!(RING_RX.check(&host, &model, &eth0, "01024").as_deref(), Ok("1024"));
-        RING_RX.write(&host, &model, &eth0, "1024", &testbed::armed()).expect("written");
+        write(&RING_RX, &host, "eth0", "1024").expect("written");
         assert_eq!(RING_RX.read(&host, &model, &eth0).as_deref(), Ok("1024"));
         let says = |value: &str| RING_RX.check(&host, &model, &eth0, value).expect_err(value).to_string();
         assert_eq!(says("4097"), "invalid value `4097` for ring_rx: must be from 1 to 4096 for eth0");
@@ -96,12 +91,8 @@ mod tests {
     #[test]
     fn a_driver_that_only_shows_them_is_no_missing_file() {
         let says = |cause| {
-            let rule = Rule { suffix: "rings-get/eth0".into(), mishap: Mishap::Refuse(cause) };
-            let host = FlakyHost::new(host(), vec![rule], Fuse::new(None, || ()));
-            RING_RX
-                .write(&host, &model(), &target("eth0"), "64", &testbed::armed())
-                .expect_err("refused")
-                .to_string()
+            let host = refusing(host(), "rings-get/eth0", cause);
+            write(&RING_RX, &host, "eth0", "64").expect_err("refused").to_string()
         };
         assert!(says(Cause::Missing).starts_with("eth0 has no ring_rx: the driver does not let"));
         assert!(says(Cause::Errno(22)).contains("the driver does not support this ring size"));
@@ -109,7 +100,6 @@ mod tests {
 
     #[test]
     fn a_write_cut_short_may_have_been_rounded() {
-        let list = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>();
         let (ours, unsettled) = (list(&["256", "1000"]), list(&["1000"]));
         for (live, left) in [("1024", true), ("512", true), ("256", true), ("4096", false), ("128", false)] {
             assert_eq!(RING_RX.left_by(&ours, &unsettled, live), left, "{live}");

@@ -4,14 +4,14 @@ use rustix::io::Errno;
 
 use super::Doc;
 use super::error::Meanings;
-use super::file::{At, FileKnob, Members, Missing, Value};
+use super::file::{At, FileKnob, Members, Value};
 
 /// Receive packet steering of one queue.
 ///
 /// Kernel: `Documentation/networking/scaling.rst`, since 2.6.35. The kernel silently drops offline and
 /// isolated CPUs; a mask of only offline CPUs switches RPS off.
-pub(super) static RPS: FileKnob = FileKnob {
-    doc: Doc {
+pub(super) static RPS: FileKnob = FileKnob::new(
+    Doc {
         name: "rps",
         summary: "Hands packets of a receive queue to other CPUs, by a hash of the flow, right after the \
                   driver. For a NIC with fewer queues than CPUs: it moves protocol work off the CPU that takes \
@@ -25,12 +25,10 @@ pub(super) static RPS: FileKnob = FileKnob {
         beware: "The kernel silently drops offline and isolated CPUs; rxlab refuses them by name and reads back \
                  every write.",
     },
-    at: At::RxQueue,
-    value: Value::Mask(Members::HousekeepingCpus),
-    meanings: MEANINGS,
-    missing: Missing::Unsupported,
-    disturbs: &[],
-};
+    At::RxQueue,
+    Value::Mask(Members::HousekeepingCpus),
+)
+.meanings(MEANINGS);
 
 const MEANINGS: Meanings = &[
     (Errno::INVAL, "all of these CPUs are isolated at boot"),
@@ -42,7 +40,7 @@ mod tests {
     use super::RPS;
     use crate::host::{Host, RecordedHost};
     use crate::knob::Knob;
-    use crate::knob::testbed::{self, model, target};
+    use crate::knob::testbed::{self, list, model, target};
 
     #[test]
     fn reads_the_mask_as_a_list() {
@@ -100,7 +98,6 @@ mod tests {
 
     #[test]
     fn a_write_cut_short_may_have_lost_cpus() {
-        let list = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>();
         assert!(RPS.left_by(&list(&["off", "1-4"]), &list(&["1-4"]), "1-2"));
         assert!(!RPS.left_by(&list(&["off", "1-4"]), &list(&[]), "1-2"));
         assert!(!RPS.left_by(&list(&["off", "1-4"]), &list(&["1-4"]), "1-5"));

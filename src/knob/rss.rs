@@ -61,14 +61,14 @@ pub(super) fn shown(
         rss => (EthtoolGet::Rss, rss?),
     };
     if rss.table.is_empty() {
-        return Err(KnobError::Lacks { knob, target: target.clone(), why: NO_TABLE });
+        return Err(KnobError::lacks(knob, target, NO_TABLE));
     }
     Ok((get, rss))
 }
 
 /// The table that `value` describes.
 pub(super) fn entries(knob: &'static str, value: &str, size: usize) -> Result<Vec<u32>, KnobError> {
-    form::table(value, size).map_err(|why| KnobError::BadValue { knob, value: value.to_owned(), why })
+    form::table(value, size).map_err(|why| KnobError::bad(knob, value, why))
 }
 
 /// [`entries`], limited to queues that the interface has.
@@ -79,11 +79,8 @@ pub(super) fn table_of(
     size: usize,
 ) -> Result<Vec<u32>, KnobError> {
     let table = entries(knob, value, size)?;
-    let Some(queue) = table.iter().find(|queue| nic.rx.iter().all(|rx| rx.index != **queue)) else {
-        return Ok(table);
-    };
-    let why = format!("{} has {} receive queues, and no rx-{queue}", nic.name, nic.rx.len());
-    Err(KnobError::BadValue { knob, value: value.to_owned(), why })
+    value::check_queues(knob, nic, value, &table)?;
+    Ok(table)
 }
 
 /// Number of queues that the default spreads over. If the driver does not report it, the queues are counted.
@@ -212,23 +209,16 @@ impl Knob for RssTable {
 #[cfg(test)]
 mod tests {
     use super::{EthtoolGet, Knob, RssTable};
-    use crate::host::{Host, Question, RecordedHost};
-    use crate::knob::testbed::{self, model, target};
-    use crate::parse::{push_attribute, push_message};
-
-    fn path(get: EthtoolGet) -> String {
-        Question::Ethtool(get, "eth0".parse().expect("a name")).path()
-    }
+    use crate::host::{Host, RecordedHost};
+    use crate::knob::testbed::{self, answer, model, path, target};
+    use crate::parse::push_message;
 
     fn bytes(numbers: &[u32]) -> Vec<u8> {
         numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
     }
 
     fn netlink(table: &[u32]) -> RecordedHost {
-        let (mut message, mut answer) = (Vec::new(), Vec::new());
-        push_attribute(&mut message, 4, &bytes(table));
-        push_message(&mut answer, &message);
-        RecordedHost::new().with(&path(EthtoolGet::Rss), answer)
+        RecordedHost::new().with(&path(EthtoolGet::Rss), answer(&[(4, &bytes(table))]))
     }
 
     fn ioctl(table: &[u32]) -> RecordedHost {

@@ -16,8 +16,8 @@ const ONLY_ONE: &str =
     "the interface has one transmit queue, so there is nothing to choose, or its kernel has no XPS";
 
 /// By the CPU that sends.
-pub(super) static XPS_CPUS: FileKnob = FileKnob {
-    doc: Doc {
+pub(super) static XPS_CPUS: FileKnob = FileKnob::new(
+    Doc {
         name: "xps_cpus",
         summary: "CPUs that send through a transmit queue. Without any, the kernel spreads flows over the \
                   queues by their hash.",
@@ -30,16 +30,15 @@ pub(super) static XPS_CPUS: FileKnob = FileKnob {
         beware: "The kernel silently drops offline CPUs; rxlab refuses them by name and reads back every \
                  write. `xps_rxqs` of any queue takes precedence.",
     },
-    at: At::TxQueue(ONLY_ONE),
-    value: Value::Mask(Members::OnlineCpus),
-    meanings: &[(Errno::OVERFLOW, "this kernel has no such CPU")],
-    missing: Missing::Because(ONLY_ONE),
-    disturbs: &[],
-};
+    At::TxQueue(ONLY_ONE),
+    Value::Mask(Members::OnlineCpus),
+)
+.meanings(&[(Errno::OVERFLOW, "this kernel has no such CPU")])
+.missing(Missing::Because(ONLY_ONE));
 
 /// By the receive queue of the flow.
-pub(super) static XPS_RXQS: FileKnob = FileKnob {
-    doc: Doc {
+pub(super) static XPS_RXQS: FileKnob = FileKnob::new(
+    Doc {
         name: "xps_rxqs",
         summary: "Receive queues whose connections send through a transmit queue, so that one CPU handles \
                   both directions.",
@@ -52,12 +51,10 @@ pub(super) static XPS_RXQS: FileKnob = FileKnob {
         beware: "As soon as one queue has it, it takes precedence over `xps_cpus` for every socket that \
                  remembers its receive queue.",
     },
-    at: At::TxQueue(ONLY_ONE),
-    value: Value::Mask(Members::RxQueues),
-    meanings: &[(Errno::OVERFLOW, "the interface has no such receive queue")],
-    missing: Missing::Unsupported,
-    disturbs: &[],
-};
+    At::TxQueue(ONLY_ONE),
+    Value::Mask(Members::RxQueues),
+)
+.meanings(&[(Errno::OVERFLOW, "the interface has no such receive queue")]);
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! Target of a setting, in its text form.
+//! Target of a setting in its text form, and the interrupts that it stands for.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::SettingError;
-use crate::units::{CpuId, NicName, QueueId};
+use crate::model::{Irq, Nic};
+use crate::units::{CpuId, Direction, NicName, QueueId};
 
 /// Target of a knob.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -99,6 +100,21 @@ impl Target {
             other => other.to_string(),
         }
     }
+}
+
+/// The interrupts of a queue of `nic`, or those of a name, in the order of their numbers; none if the target
+/// has none or is not such a part of an interface.
+pub fn interrupts<'m>(nic: &'m Nic, target: &Target) -> Vec<&'m Irq> {
+    let mut irqs: Vec<&Irq> = match target {
+        Target::Queue { queue, .. } if queue.direction == Direction::Rx => {
+            nic.rx.iter().filter(|rx| rx.index == queue.index).flat_map(|rx| &rx.irqs).collect()
+        }
+        Target::Queue { queue, .. } => nic.tx_irqs(queue.index).collect(),
+        Target::Irq { name, .. } => nic.queueless_irqs().filter(|irq| irq.action == *name).collect(),
+        _ => Vec::new(),
+    };
+    irqs.sort_by_key(|irq| irq.number);
+    irqs
 }
 
 impl FromStr for Target {

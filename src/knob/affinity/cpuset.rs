@@ -44,7 +44,7 @@ pub(super) fn file(host: &dyn Host, target: &Target) -> Result<String, KnobError
     }
     let why = "the cpuset controller is not enabled for its control group (for a unit, `systemctl \
                set-property --runtime UNIT AllowedCPUs=` enables it); or set its processes by pid:N";
-    Err(KnobError::Lacks { knob: NAME, target: target.clone(), why })
+    Err(KnobError::lacks(NAME, target, why))
 }
 
 /// The value of the file.

@@ -6,6 +6,7 @@ use super::back::Back;
 use crate::diagnose::evidence::queue_packets;
 use crate::model::Nic;
 use crate::plan::draft::{Draft, What};
+use crate::plan::set_text;
 use crate::plan::share::{HIGH_LOAD, HIGH_RATE, ShareOptions};
 use crate::plan::spread::threaded;
 use crate::units::{CpuMask, NicName, QueueId};
@@ -138,7 +139,6 @@ fn give(draft: &mut Draft<'_>, nic: &NicName, queue: u32, mask: &CpuMask, why: S
         return draft.leave(format!("rps: the mask of {nic}/rx-{queue} cannot be read"));
     };
     if current != *mask {
-        let value = if mask.is_empty() { "off".to_owned() } else { mask.to_string() };
-        draft.set("rps", nic, What::Queue(QueueId::rx(queue)), value, why);
+        draft.set("rps", nic, What::Queue(QueueId::rx(queue)), set_text(mask), why);
     }
 }
