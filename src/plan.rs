@@ -30,5 +30,5 @@ pub use policy::{Options, Policed, Policy, Variable};
 pub use prediction::{CpuLoad, Overfull, Prediction, Range};
 pub use setting::{Plan, PlannedSetting, Setting, SettingError, set_of, set_text};
 pub use spread::{Proposal, Spread, spread};
-pub use target::{Target, interrupts};
+pub use target::{Target, interrupts, queueless_targets};
 pub use tunable::{Encoding, EthtoolGroup, Owner, Risk, TUNABLES, Tunable, Upkeep, apply_order, tunable};

@@ -10,7 +10,7 @@ use super::{Doc, Knob, KnobError, value};
 use crate::host::Host;
 use crate::journal::Armed;
 use crate::model::{Model, Nic, NicKind};
-use crate::plan::{Target, interrupts};
+use crate::plan::{Target, interrupts, queueless_targets};
 use crate::units::{CpuMask, Direction, IrqId};
 
 /// Affinity of the interrupts of one queue, or of those of one name that belong to no queue.
@@ -87,12 +87,6 @@ fn none(nic: &Nic, target: &Target) -> KnobError {
     KnobError::NoIrq { target: target.clone(), why: why.into() }
 }
 
-/// Interrupts of no queue, each name once.
-fn by_name(nic: &Nic) -> Vec<Target> {
-    let names: BTreeSet<&str> = nic.queueless_irqs().map(|irq| irq.action.as_str()).collect();
-    names.into_iter().filter_map(|name| Target::irq(nic.name.clone(), name)).collect()
-}
-
 fn path(irq: IrqId) -> String {
     format!("proc/irq/{irq}/smp_affinity")
 }
@@ -146,7 +140,7 @@ impl Knob for IrqAffinity {
     fn targets(&self, model: &Model) -> Vec<Target> {
         let queues = value::rx_targets(model, |_| true).into_iter().chain(value::tx_targets(model, |_| true));
         let queues = queues.filter(|target| self.irqs(model, target).is_ok());
-        queues.chain(model.nics.iter().flat_map(by_name)).collect()
+        queues.chain(model.nics.iter().flat_map(queueless_targets)).collect()
     }
 
     fn check(

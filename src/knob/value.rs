@@ -32,7 +32,7 @@ pub(super) fn tx_targets(model: &Model, wanted: impl Fn(&TxQueue) -> bool) -> Ve
 fn queue_targets(model: &Model, queues: impl Fn(&Nic) -> Vec<QueueId>) -> Vec<Target> {
     let of_nic = |nic: &Nic| {
         let name = nic.name.clone();
-        queues(nic).into_iter().map(move |queue| Target::Queue { nic: name.clone(), queue })
+        queues(nic).into_iter().map(move |queue| Target::queue(&name, queue))
     };
     model.nics.iter().flat_map(of_nic).collect()
 }

@@ -124,7 +124,7 @@ impl<'a> Asked<'a> {
         if homes.is_empty() && self.is_about(nic) {
             homes.extend(hottest(self.rates));
         }
-        let target = Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(queue.index) };
+        let target = Target::queue(&nic.name, QueueId::rx(queue.index));
         let value = |knob| self.values.get(&(&target, knob)).copied();
         let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
         let wanted = value("rps").and_then(set_of);

@@ -177,7 +177,7 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
     }
     let readable = masks.into_iter().filter(|(queue, _)| current(*queue).is_some());
     let settings = readable.map(|(queue, (mask, why))| {
-        let target = Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(queue) };
+        let target = Target::queue(&nic.name, QueueId::rx(queue));
         let set = Setting { knob: "rps".to_owned(), target, value: mask.to_string() };
         PlannedSetting::new(set, why, Some(nic.address.clone()))
     });
@@ -214,10 +214,8 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) ->
         }
         (true, false) => format!("rps: the masks of {} need no change", nic.name),
     }));
-    let sizes = model.rps_sock_flow_entries.known().is_some()
-        && nic.rx.iter().all(|queue| queue.rps_flow_cnt.known().is_some());
     spread.reasons.extend(rfs.is_empty().then(|| {
-        match sizes {
+        match rfs::are_readable(model, nic) {
             true => format!("rfs: the tables of {} are complete", nic.name),
             false => "rfs: a table cannot be read (the global one is visible only in the initial network \
                       namespace)"

@@ -1,5 +1,6 @@
 //! Target of a setting in its text form, and the interrupts that it stands for.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -70,6 +71,11 @@ impl Target {
         }
     }
 
+    /// A queue of an interface.
+    pub fn queue(nic: &NicName, queue: QueueId) -> Self {
+        Target::Queue { nic: nic.clone(), queue }
+    }
+
     /// The interrupts of `nic` of that name; `None` for a name that cannot be written in a setting.
     pub fn irq(nic: NicName, name: &str) -> Option<Self> {
         is_plain(name).then(|| Target::Irq { nic, name: name.to_owned() })
@@ -115,6 +121,12 @@ pub fn interrupts<'m>(nic: &'m Nic, target: &Target) -> Vec<&'m Irq> {
     };
     irqs.sort_by_key(|irq| irq.number);
     irqs
+}
+
+/// The interrupts of an interface that belong to no queue, each name once.
+pub fn queueless_targets(nic: &Nic) -> Vec<Target> {
+    let names: BTreeSet<&str> = nic.queueless_irqs().map(|irq| irq.action.as_str()).collect();
+    names.into_iter().filter_map(|name| Target::irq(nic.name.clone(), name)).collect()
 }
 
 impl FromStr for Target {

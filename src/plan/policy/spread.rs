@@ -63,7 +63,8 @@ fn spread(draft: &mut Draft<'_>, name: &NicName, names: &[NicName]) {
             draft.step(step, |draft| draft.take(own));
         }
     }
-    draft.notes.extend(plan.notes);
+    let notes = plan.notes.into_iter().filter(|note| !draft.notes.contains(note)).collect::<Vec<_>>();
+    draft.notes.extend(notes);
 }
 
 /// The widest proposal if RFS is requested by name. Otherwise the one with which most packets fit, and of

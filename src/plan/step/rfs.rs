@@ -4,7 +4,7 @@
 
 use crate::diagnose::figures::plural;
 use crate::model::{Model, Nic, NicKind};
-use crate::plan::draft::{Draft, What};
+use crate::plan::draft::Draft;
 use crate::plan::policy::Variable;
 use crate::plan::spread::threaded;
 use crate::plan::{PlannedSetting, Setting, Target};
@@ -26,9 +26,7 @@ pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
             draft.leave(format!("rfs: {}", threaded(&name)));
             continue;
         }
-        let readable = draft.model.rps_sock_flow_entries.known().is_some()
-            && nic.rx.iter().all(|queue| queue.rps_flow_cnt.known().is_some());
-        if !readable {
+        if !are_readable(&draft.model, nic) {
             draft.leave(format!(
                 "rfs: a table of {name} cannot be read (the global one is visible only in the initial \
                  network namespace)"
@@ -42,6 +40,12 @@ pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
         let settings = settings(&draft.model, nic);
         draft.take(settings);
     }
+}
+
+/// True if the sizes of all tables are known.
+pub(in crate::plan) fn are_readable(model: &Model, nic: &Nic) -> bool {
+    model.rps_sock_flow_entries.known().is_some()
+        && nic.rx.iter().all(|queue| queue.rps_flow_cnt.known().is_some())
 }
 
 /// True if RPS is on.
@@ -73,8 +77,8 @@ pub(in crate::plan) fn off(draft: &mut Draft<'_>) {
         let on = nic.rx.iter().filter(|queue| queue.rps_flow_cnt.known().is_some_and(|flows| *flows > 0));
         let on: Vec<u32> = on.map(|queue| queue.index).collect();
         for queue in on {
-            let why = "RFS hands packets to the CPU of their reader, which should be kept clean".to_owned();
-            draft.set("rfs", &name, What::Queue(QueueId::rx(queue)), "0".to_owned(), why);
+            let why = "RFS hands packets to the CPU of their reader, which should be kept clean";
+            draft.set("rfs", Target::queue(&name, QueueId::rx(queue)), "0", why);
         }
     }
 }
@@ -98,7 +102,7 @@ pub(in crate::plan) fn settings(model: &Model, nic: &Nic) -> Vec<PlannedSetting>
         settings.extend(wrong.map(|(queue, _)| {
             let set = Setting {
                 knob: "rfs".to_owned(),
-                target: Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(queue.index) },
+                target: Target::queue(&nic.name, QueueId::rx(queue.index)),
                 value: part.to_string(),
             };
             let queues = plural(nic.rx.len(), "RX queue");

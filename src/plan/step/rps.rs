@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::back::Back;
 use crate::diagnose::evidence::queue_packets;
 use crate::model::Nic;
-use crate::plan::draft::{Draft, What};
-use crate::plan::set_text;
+use crate::plan::draft::Draft;
 use crate::plan::share::{HIGH_LOAD, HIGH_RATE, ShareOptions};
 use crate::plan::spread::threaded;
+use crate::plan::{Target, set_text};
 use crate::units::{CpuMask, NicName, QueueId};
 
 /// Reason why RPS is redundant.
@@ -139,6 +139,6 @@ fn give(draft: &mut Draft<'_>, nic: &NicName, queue: u32, mask: &CpuMask, why: S
         return draft.leave(format!("rps: the mask of {nic}/rx-{queue} cannot be read"));
     };
     if current != *mask {
-        draft.set("rps", nic, What::Queue(QueueId::rx(queue)), set_text(mask), why);
+        draft.set("rps", Target::queue(nic, QueueId::rx(queue)), set_text(mask), why);
     }
 }
