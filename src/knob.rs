@@ -9,6 +9,7 @@ mod channels;
 mod clocksource;
 mod coalesce;
 mod error;
+mod ethtool;
 mod file;
 mod irq_affinity;
 mod irqbalance;
@@ -42,6 +43,8 @@ use crate::units::CpuMask;
 /// User documentation of a knob; `docs/knobs.md` is generated from it.
 #[derive(Debug, Clone, Copy)]
 pub struct Doc {
+    /// Name of the knob: one word, unique.
+    pub name: &'static str,
     /// Effect of the knob, in a few sentences.
     pub summary: &'static str,
     /// Form of a target: `NIC/rx-N` or `host`.
@@ -66,11 +69,13 @@ pub struct Doc {
 /// Values are text in the knob's canonical form, the one that [`Knob::read`] and [`Knob::check`] return.
 /// Targets are resolved through the model at each call: nothing is remembered.
 pub trait Knob: Sync {
-    /// One word, unique.
-    fn name(&self) -> &'static str;
+    /// Name and user documentation.
+    fn doc(&self) -> &Doc;
 
-    /// User documentation.
-    fn doc(&self) -> &'static Doc;
+    /// One word, unique.
+    fn name(&self) -> &'static str {
+        self.doc().name
+    }
 
     /// Everything on this machine that the knob can act on.
     fn targets(&self, model: &Model) -> Vec<Target>;

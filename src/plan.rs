@@ -1,6 +1,6 @@
 //! Plans: the value each tunable should have, and the reason. A plan decides; `knob` knows how.
 //!
-//! One policy per file in `policy`, one variable per file in `step`. Nothing here reads or writes a machine.
+//! The policies are in `policy`, one variable per file in `step`. Nothing here reads or writes a machine.
 
 mod carried;
 mod command_line;
@@ -9,13 +9,10 @@ mod draft;
 pub mod export;
 mod file;
 mod forecast;
-mod irqs;
 mod moves;
 mod paper;
 mod policy;
 mod prediction;
-mod rfs;
-mod rps;
 mod setting;
 mod share;
 mod spread;
@@ -28,10 +25,10 @@ pub use command_line::{set_flags, trial_of, trial_of_plan};
 pub use cost::basis;
 pub use file::PlanFileError;
 pub use forecast::forecast;
-pub use irqs::interrupts;
+pub use paper::set_queues;
 pub use policy::{Options, Policed, Policy, Variable};
 pub use prediction::{CpuLoad, Overfull, Prediction, Range};
-pub use setting::{Plan, PlannedSetting, Setting, SettingError};
+pub use setting::{Plan, PlannedSetting, Setting, SettingError, set_of, set_text};
 pub use spread::{Proposal, Spread, spread};
-pub use target::Target;
+pub use target::{Target, interrupts, queueless_targets};
 pub use tunable::{Encoding, EthtoolGroup, Owner, Risk, TUNABLES, Tunable, Upkeep, apply_order, tunable};

@@ -22,6 +22,7 @@ const DENIED: &str = " (needs CAP_SYS_NICE for a process, and write access for a
 pub(super) struct Affinity;
 
 static DOC: Doc = Doc {
+    name: NAME,
     summary: "Sets the CPUs that an application runs on: near the CPUs that take its packets, or away from \
               them. For a process it sets each thread, for a control group or a systemd unit the cpuset.",
     target: "`pid:N`, `cgroup:/PATH` or `unit:NAME`",
@@ -41,20 +42,16 @@ static DOC: Doc = Doc {
 };
 
 fn bad(value: &str, why: &str) -> KnobError {
-    KnobError::BadValue { knob: NAME, value: value.to_owned(), why: why.to_owned() }
+    KnobError::bad(NAME, value, why.to_owned())
 }
 
 fn wrong(target: &Target) -> KnobError {
     let acts_on = "a process (pid:N), a control group (cgroup:/PATH) or a unit (unit:NAME)";
-    KnobError::WrongTarget { knob: NAME, acts_on, target: target.clone() }
+    KnobError::wrong(NAME, target, acts_on)
 }
 
 impl Knob for Affinity {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn doc(&self) -> &'static Doc {
+    fn doc(&self) -> &Doc {
         &DOC
     }
 

@@ -1,11 +1,14 @@
 //! `channels`: the numbers of queues of an interface.
 
+use rustix::io::Errno;
+
+use super::error::Meanings;
 use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, EthtoolGet, Host};
 use crate::journal::Armed;
-use crate::model::{Model, RxQueue, TxQueue};
+use crate::model::{Model, RxQueue};
 use crate::parse::ethtool::{ChannelKind, Channels, channels};
-use crate::plan::Target;
+use crate::plan::{Target, set_queues};
 use crate::units::Fact;
 
 /// Queues of one interface, by kind.
@@ -15,6 +18,7 @@ use crate::units::Fact;
 pub(super) struct NicChannels;
 
 static DOC: Doc = Doc {
+    name: "channels",
     summary: "Number of queues of the interface, and so the number of CPUs that can take its interrupts. \
               With fewer queues than the load needs, one CPU does all receive work.",
     target: "`NIC`",
@@ -68,23 +72,17 @@ fn count(counts: &[(ChannelKind, u32)], kind: ChannelKind) -> u32 {
     counts.iter().find(|(k, _)| *k == kind).map_or(0, |(_, count)| *count)
 }
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    match rustix::io::Errno::from_raw_os_error(errno) {
-        rustix::io::Errno::INVAL => Some(
-            "the driver does not support these counts, or the RSS table, flow rules or AF_XDP use a queue \
+const MEANINGS: Meanings = &[
+    (
+        Errno::INVAL,
+        "the driver does not support these counts, or the RSS table, flow rules or AF_XDP use a queue \
              that would be removed; check with `ethtool -x` and `ethtool -n`",
-        ),
-        rustix::io::Errno::NETDOWN => Some("the interface is down"),
-        _ => None,
-    }
-}
+    ),
+    (Errno::NETDOWN, "the interface is down"),
+];
 
 impl Knob for NicChannels {
-    fn name(&self) -> &'static str {
-        "channels"
-    }
-
-    fn doc(&self) -> &'static Doc {
+    fn doc(&self) -> &Doc {
         &DOC
     }
 
@@ -101,7 +99,7 @@ impl Knob for NicChannels {
     ) -> Result<String, KnobError> {
         let channels = self.ask(host, model, target)?;
         let has = now(&channels);
-        let bad = |why: String| KnobError::BadValue { knob: self.name(), value: value.to_owned(), why };
+        let bad = |why: String| KnobError::bad(self.name(), value, why);
         let asked = match (value::plain_number(value), &has[..]) {
             (Some(count), [(kind, _)]) => vec![(*kind, count)],
             _ => counts(value)
@@ -149,7 +147,7 @@ impl Knob for NicChannels {
         let counts = counts(value).unwrap_or_default();
         let attributes = counts.iter().flat_map(|(kind, count)| kind.attribute(*count)).collect();
         let action = Action::Ethtool { get: EthtoolGet::Channels, nic: nic.name.clone(), attributes };
-        value::act(self.name(), host, target, value, &action, meaning)
+        value::act(self.name(), host, target, value, &action, MEANINGS)
     }
 
     fn disturbs(&self) -> &'static [&'static str] {
@@ -160,18 +158,8 @@ impl Knob for NicChannels {
         let Some(counts) = counts(value) else { return };
         let both = count(&counts, ChannelKind::Combined);
         let Some(nic) = model.nics.iter_mut().find(|nic| Some(&nic.name) == target.nic()) else { return };
-        let rx = both + count(&counts, ChannelKind::Rx);
-        nic.rx.retain(|queue| queue.index < rx);
-        let first = u32::try_from(nic.rx.len()).unwrap_or(u32::MAX);
-        nic.rx.extend((first..rx).map(|index| RxQueue { index, ..RxQueue::default() }));
-        let tx = both + count(&counts, ChannelKind::Tx);
-        nic.tx.retain(|queue| queue.index < tx);
-        let first = u32::try_from(nic.tx.len()).unwrap_or(u32::MAX);
-        nic.tx.extend((first..tx).map(|index| TxQueue {
-            index,
-            xps_cpus: Fact::NotAsked,
-            xps_by_rxq: Fact::NotAsked,
-        }));
+        let (rx, tx) = (both + count(&counts, ChannelKind::Rx), both + count(&counts, ChannelKind::Tx));
+        set_queues(nic, rx, tx, |index| RxQueue { index, ..RxQueue::default() });
     }
 }
 
@@ -179,12 +167,11 @@ impl Knob for NicChannels {
 mod tests {
     use super::{ChannelKind, EthtoolGet, Knob, NicChannels};
     use crate::host::{Host, Question, RecordedHost};
-    use crate::knob::testbed::{self, model, target};
+    use crate::knob::testbed::{self, model, path, target};
     use crate::parse::ethtool::{Channels, Count};
 
     fn host(channels: Channels) -> RecordedHost {
-        let question = Question::Ethtool(EthtoolGet::Channels, "eth0".parse().expect("a name"));
-        RecordedHost::new().with(&question.path(), testbed::channels_answer(&channels))
+        RecordedHost::new().with(&path(EthtoolGet::Channels), testbed::channels_answer(&channels))
     }
 
     fn combined() -> Channels {

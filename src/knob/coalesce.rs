@@ -1,33 +1,14 @@
 //! Interrupt moderation: how long a device delays its interrupts, and whether its driver decides that.
+//!
+//! Kernel: `Documentation/networking/ethtool-netlink.rst`, `COALESCE_SET`.
 
-use super::{Doc, Knob, KnobError, value};
-use crate::host::{Action, EthtoolGet, Host};
-use crate::journal::Armed;
-use crate::model::{Model, Nic};
-use crate::parse::ethtool::{Adaptive, Coalesce, Holdback, coalesce};
-use crate::plan::Target;
-use crate::units::Fact;
+use rustix::io::Errno;
 
-/// One number or one switch of interrupt moderation.
-///
-/// Kernel: `Documentation/networking/ethtool-netlink.rst`, `COALESCE_SET`.
-pub(super) struct Moderation {
-    name: &'static str,
-    what: What,
-    doc: &'static Doc,
-}
+use super::Doc;
+use super::error::Meanings;
+use super::ethtool::{EthtoolKnob, Value};
+use crate::parse::ethtool::{Adaptive, Holdback};
 
-/// The attribute.
-#[derive(Clone, Copy)]
-enum What {
-    /// A number, and the switch that lets the driver change it by itself.
-    Number(Holdback, Adaptive),
-    Switch(Adaptive),
-}
-
-const TARGET: &str = "`NIC`";
-const SOURCE: &str = "Documentation/networking/ethtool-netlink.rst, \"COALESCE_SET\"";
-const SINCE: &str = "2.6; netlink since 5.7";
 const LOST: &str = "Re-creating the interface, for example by reloading its driver. Some drivers forget it \
                     in a reset, or when the number of queues changes.";
 const SWITCH: &str = "`on` or `off`";
@@ -45,226 +26,109 @@ const NUMBER_BEWARE: &str = "With the adaptive switch on, the driver changes it 
 const SWITCH_BEWARE: &str = "While it is on, the numbers of its direction show the driver's latest choice. \
                              Some drivers (mlx5) stop their queues for a moment.";
 
-pub(super) static ADAPTIVE_RX: Moderation = Moderation {
-    name: "adaptive_rx",
-    what: What::Switch(Adaptive::Rx),
-    doc: &Doc {
-        summary: "Lets the driver choose how long it delays receive interrupts.",
-        target: TARGET,
-        values: SWITCH,
-        example: "adaptive_rx eth0 = off",
-        source: SOURCE,
-        since: SINCE,
+/// A knob of moderation.
+const fn moderation(
+    name: &'static str,
+    value: Value,
+    values: &'static str,
+    summary: &'static str,
+    example: &'static str,
+) -> EthtoolKnob {
+    let doc = Doc {
+        name,
+        summary,
+        target: "`NIC`",
+        values,
+        example,
+        source: "Documentation/networking/ethtool-netlink.rst, \"COALESCE_SET\"",
+        since: "2.6; netlink since 5.7",
         lost: LOST,
-        beware: SWITCH_BEWARE,
-    },
-};
-
-pub(super) static ADAPTIVE_TX: Moderation = Moderation {
-    name: "adaptive_tx",
-    what: What::Switch(Adaptive::Tx),
-    doc: &Doc {
-        summary: "Lets the driver choose how long it delays transmit interrupts.",
-        target: TARGET,
-        values: SWITCH,
-        example: "adaptive_tx eth0 = off",
-        source: SOURCE,
-        since: SINCE,
-        lost: LOST,
-        beware: SWITCH_BEWARE,
-    },
-};
-
-pub(super) static RX_USECS: Moderation = Moderation {
-    name: "rx_usecs",
-    what: What::Number(Holdback::RxUsecs, Adaptive::Rx),
-    doc: &Doc {
-        summary: "How long the device delays a receive interrupt so that it covers several packets: fewer \
-                  interrupts, more latency.",
-        target: TARGET,
-        values: USECS,
-        example: "rx_usecs eth0 = 50",
-        source: SOURCE,
-        since: SINCE,
-        lost: LOST,
-        beware: NUMBER_BEWARE,
-    },
-};
-
-pub(super) static RX_FRAMES: Moderation = Moderation {
-    name: "rx_frames",
-    what: What::Number(Holdback::RxFrames, Adaptive::Rx),
-    doc: &Doc {
-        summary: "Number of packets after which the device raises a delayed receive interrupt.",
-        target: TARGET,
-        values: FRAMES,
-        example: "rx_frames eth0 = 64",
-        source: SOURCE,
-        since: SINCE,
-        lost: LOST,
-        beware: NUMBER_BEWARE,
-    },
-};
-
-pub(super) static TX_USECS: Moderation = Moderation {
-    name: "tx_usecs",
-    what: What::Number(Holdback::TxUsecs, Adaptive::Tx),
-    doc: &Doc {
-        summary: "How long the device delays the interrupt that reports sent packets.",
-        target: TARGET,
-        values: USECS,
-        example: "tx_usecs eth0 = 50",
-        source: SOURCE,
-        since: SINCE,
-        lost: LOST,
-        beware: NUMBER_BEWARE,
-    },
-};
-
-pub(super) static TX_FRAMES: Moderation = Moderation {
-    name: "tx_frames",
-    what: What::Number(Holdback::TxFrames, Adaptive::Tx),
-    doc: &Doc {
-        summary: "Number of sent packets after which the device raises the delayed interrupt.",
-        target: TARGET,
-        values: FRAMES,
-        example: "tx_frames eth0 = 64",
-        source: SOURCE,
-        since: SINCE,
-        lost: LOST,
-        beware: NUMBER_BEWARE,
-    },
-};
-
-const NOT_SHOWN: &str =
-    "the driver has no such setting; its module may have an option for it (docs/knobs.md)";
-const FIXED: &str =
-    "the driver reports it but does not let it be set; its module may have an option for it (docs/knobs.md)";
-
-impl What {
-    fn text(self, coalesce: &Coalesce) -> Option<String> {
-        match self {
-            What::Number(which, _) => coalesce.holdback(which).map(|number| number.to_string()),
-            What::Switch(which) => coalesce.adaptive(which).map(value::on_off),
-        }
+        beware: match value {
+            Value::Adaptive(_) => SWITCH_BEWARE,
+            _ => NUMBER_BEWARE,
+        },
+    };
+    EthtoolKnob {
+        doc,
+        value,
+        absent: "the driver has no such setting; its module may have an option for it (docs/knobs.md)",
+        fixed: "the driver reports it but does not let it be set; its module may have an option for it \
+                (docs/knobs.md)",
+        meanings: MEANINGS,
+        disturbs: &[],
     }
 }
 
-impl Moderation {
-    fn ask(&self, host: &dyn Host, nic: &Nic, target: &Target) -> Result<Coalesce, KnobError> {
-        value::ethtool(self.name, host, target, EthtoolGet::Coalesce, &nic.name, coalesce)
-    }
-}
+const MEANINGS: Meanings = &[(
+    Errno::INVAL,
+    "the driver does not accept this value, or not while it adapts by itself (adaptive_rx, adaptive_tx)",
+)];
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    (errno == rustix::io::Errno::INVAL.raw_os_error()).then_some(
-        "the driver does not accept this value, or not while it adapts by itself (adaptive_rx, adaptive_tx)",
-    )
-}
+pub(super) static ADAPTIVE_RX: EthtoolKnob = moderation(
+    "adaptive_rx",
+    Value::Adaptive(Adaptive::Rx),
+    SWITCH,
+    "Lets the driver choose how long it delays receive interrupts.",
+    "adaptive_rx eth0 = off",
+);
 
-/// True if a driver may have rounded `want` to `got`: it counts in its own steps.
-fn rounded(want: u32, got: u32) -> bool {
-    got >= want / 2 && got <= want.saturating_mul(2).max(16)
-}
+pub(super) static ADAPTIVE_TX: EthtoolKnob = moderation(
+    "adaptive_tx",
+    Value::Adaptive(Adaptive::Tx),
+    SWITCH,
+    "Lets the driver choose how long it delays transmit interrupts.",
+    "adaptive_tx eth0 = off",
+);
 
-impl Knob for Moderation {
-    fn name(&self) -> &'static str {
-        self.name
-    }
+pub(super) static RX_USECS: EthtoolKnob = moderation(
+    "rx_usecs",
+    Value::Delay(Holdback::RxUsecs, Adaptive::Rx),
+    USECS,
+    "How long the device delays a receive interrupt so that it covers several packets: fewer interrupts, \
+     more latency.",
+    "rx_usecs eth0 = 50",
+);
 
-    fn doc(&self) -> &'static Doc {
-        self.doc
-    }
+pub(super) static RX_FRAMES: EthtoolKnob = moderation(
+    "rx_frames",
+    Value::Delay(Holdback::RxFrames, Adaptive::Rx),
+    FRAMES,
+    "Number of packets after which the device raises a delayed receive interrupt.",
+    "rx_frames eth0 = 64",
+);
 
-    fn targets(&self, model: &Model) -> Vec<Target> {
-        value::nic_targets(model, |nic| match &nic.hardware.coalesce {
-            Fact::Known(coalesce) => self.what.text(coalesce).is_some(),
-            other => *other != Fact::Unsupported,
-        })
-    }
+pub(super) static TX_USECS: EthtoolKnob = moderation(
+    "tx_usecs",
+    Value::Delay(Holdback::TxUsecs, Adaptive::Tx),
+    USECS,
+    "How long the device delays the interrupt that reports sent packets.",
+    "tx_usecs eth0 = 50",
+);
 
-    fn check(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
-        self.read(host, model, target)?;
-        match self.what {
-            What::Switch(_) => value::switch(self.name, value).map(value::on_off),
-            What::Number(..) => value::number32(self.name, value, "a whole number").map(|n| n.to_string()),
-        }
-    }
-
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
-        value::ethtool_path(self.name, model, target, EthtoolGet::Coalesce)
-    }
-
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
-        let shown = self.ask(host, value::nic(self.name, model, target)?, target)?;
-        let lacks = || KnobError::Lacks { knob: self.name, target: target.clone(), why: NOT_SHOWN };
-        self.what.text(&shown).ok_or_else(lacks)
-    }
-
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
-        let nic = value::nic(self.name, model, target)?;
-        let attributes = match self.what {
-            What::Switch(which) => which.attribute(value::switch(self.name, value)?),
-            What::Number(which, _) => which.attribute(value::number32(self.name, value, "a whole number")?),
-        };
-        let action = Action::Ethtool { get: EthtoolGet::Coalesce, nic: nic.name.clone(), attributes };
-        value::act_or(self.name, host, target, value, &action, meaning, FIXED)
-    }
-
-    // A write that was not read back may have been rounded.
-    fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
-        let made_of = |want: &String| match (want.parse(), live.parse()) {
-            (Ok(want), Ok(got)) => rounded(want, got),
-            _ => want == live,
-        };
-        ours.iter().any(|value| value == live) || unsettled.iter().any(made_of)
-    }
-
-    fn remark(&self, host: &dyn Host, model: &Model, target: &Target, _value: &str) -> Option<String> {
-        let What::Number(_, adaptive) = self.what else { return None };
-        let shown = self.ask(host, value::nic(self.name, model, target).ok()?, target).ok()?;
-        let switch = match adaptive {
-            Adaptive::Rx => "adaptive_rx",
-            Adaptive::Tx => "adaptive_tx",
-        };
-        let on = shown.adaptive(adaptive) == Some(true);
-        on.then(|| format!("{switch} {target} is on: the driver changes this number by itself"))
-    }
-}
+pub(super) static TX_FRAMES: EthtoolKnob = moderation(
+    "tx_frames",
+    Value::Delay(Holdback::TxFrames, Adaptive::Tx),
+    FRAMES,
+    "Number of sent packets after which the device raises the delayed interrupt.",
+    "tx_frames eth0 = 64",
+);
 
 #[cfg(test)]
 mod tests {
-    use super::{ADAPTIVE_RX, ADAPTIVE_TX, EthtoolGet, Knob, RX_USECS, TX_FRAMES};
-    use crate::host::{Cause, FlakyHost, Fuse, Mishap, Question, RecordedHost, Rule};
-    use crate::knob::testbed::{self, model, target};
-    use crate::parse::{push_attribute, push_message};
+    use super::{ADAPTIVE_RX, ADAPTIVE_TX, RX_USECS, TX_FRAMES};
+    use crate::host::{Cause, EthtoolGet, RecordedHost};
+    use crate::knob::Knob;
+    use crate::knob::testbed::{answer, armed, list, model, path, refusing, target, write};
 
     /// Adaptive on receive, at 8 microseconds.
     fn host() -> RecordedHost {
-        let (mut message, mut answer) = (Vec::new(), Vec::new());
-        push_attribute(&mut message, 2, &8u32.to_ne_bytes());
-        push_attribute(&mut message, 11, &[1]);
-        push_message(&mut answer, &message);
-        let question = Question::Ethtool(EthtoolGet::Coalesce, "eth0".parse().expect("a name"));
-        RecordedHost::new().with(&question.path(), answer)
+        let answer = answer(&[(2, &8u32.to_ne_bytes()), (11, &[1])]);
+        RecordedHost::new().with(&path(EthtoolGet::Coalesce), answer)
     }
 
     #[test]
     fn numbers_and_switches_are_set_alone() {
-        let (host, model, eth0, armed) = (host(), model(), target("eth0"), testbed::armed());
+        let (host, model, eth0, armed) = (host(), model(), target("eth0"), armed());
         let read = |knob: &dyn Knob| knob.read(&host, &model, &eth0).map_err(|error| error.to_string());
         assert_eq!(RX_USECS.check(&host, &model, &eth0, "050").as_deref(), Ok("50"));
         RX_USECS.write(&host, &model, &eth0, "50", &armed).expect("written");
@@ -299,12 +163,8 @@ mod tests {
     #[test]
     fn refusals_of_the_driver_are_explained() {
         let says = |cause| {
-            let rule = Rule { suffix: "coalesce-get/eth0".into(), mishap: Mishap::Refuse(cause) };
-            let host = FlakyHost::new(host(), vec![rule], Fuse::new(None, || ()));
-            RX_USECS
-                .write(&host, &model(), &target("eth0"), "5", &testbed::armed())
-                .expect_err("refused")
-                .to_string()
+            let host = refusing(host(), "coalesce-get/eth0", cause);
+            write(&RX_USECS, &host, "eth0", "5").expect_err("refused").to_string()
         };
         assert!(says(Cause::Missing).contains("reports it but does not let it be set; its module"));
         assert!(says(Cause::Errno(22)).contains("the driver does not accept this value"));
@@ -312,7 +172,6 @@ mod tests {
 
     #[test]
     fn a_write_cut_short_may_have_been_rounded() {
-        let list = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>();
         let left = |live: &str| RX_USECS.left_by(&list(&["8", "51"]), &list(&["51"]), live);
         assert!(left("50") && left("8") && !left("200") && !left("9"));
         assert!(

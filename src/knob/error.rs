@@ -2,12 +2,23 @@
 
 use std::borrow::Cow;
 
+use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::error::Kind;
 use crate::host::{Cause, HostError, Operation};
 use crate::plan::Target;
 use crate::units::{CpuMask, NicName, QueueId};
+
+/// Errnos and what they mean for a knob.
+pub(super) type Meanings = &'static [(Errno, &'static str)];
+
+/// Transient errnos, for any knob.
+const TRANSIENT: Meanings = &[
+    (Errno::BUSY, "it is busy; try again"),
+    (Errno::AGAIN, "it is busy; try again"),
+    (Errno::NOMEM, "not enough memory; try again or ask for less"),
+];
 
 /// A knob cannot do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -146,6 +157,27 @@ fn cpu_word(cpus: &CpuMask) -> &'static str {
 }
 
 impl KnobError {
+    pub(super) fn wrong(knob: &'static str, target: &Target, acts_on: &'static str) -> Self {
+        KnobError::WrongTarget { knob, acts_on, target: target.clone() }
+    }
+
+    pub(super) fn bad(knob: &'static str, value: &str, why: impl Into<String>) -> Self {
+        KnobError::BadValue { knob, value: value.to_owned(), why: why.into() }
+    }
+
+    pub(super) fn lacks(knob: &'static str, target: &Target, why: &'static str) -> Self {
+        KnobError::Lacks { knob, target: target.clone(), why }
+    }
+
+    /// The same error, except that a missing file has the reason `why`.
+    #[must_use]
+    pub(super) fn or_lacks(self, why: &'static str) -> Self {
+        match self {
+            KnobError::Unsupported { knob, target, .. } => KnobError::Lacks { knob, target, why },
+            error => error,
+        }
+    }
+
     /// The kind that decides the exit code.
     pub fn kind(&self) -> Kind {
         match self {
@@ -157,15 +189,15 @@ impl KnobError {
         }
     }
 
-    /// The meaning of an operation on `path` that failed; `errno_meaning` knows the errnos that are special
-    /// to the knob.
+    /// The meaning of an operation on `path` that failed; `meanings` has the errnos that are special to
+    /// the knob.
     pub(super) fn from_host(
         knob: &'static str,
         target: &Target,
         value: Option<&str>,
         error: &HostError,
         denied: &'static str,
-        errno_meaning: fn(i32) -> Option<&'static str>,
+        meanings: Meanings,
     ) -> Self {
         let path = error.path.clone();
         let verb =
@@ -177,7 +209,9 @@ impl KnobError {
                 KnobError::Broken { path, text: "?".to_owned(), expected: "text" }
             }
             Cause::Errno(errno) => {
-                let meaning = errno_meaning(errno).or_else(|| transient(errno));
+                let errno = Errno::from_raw_os_error(errno);
+                let mut meanings = meanings.iter().chain(TRANSIENT);
+                let meaning = meanings.find(|(known, _)| *known == errno).map(|(_, meaning)| *meaning);
                 KnobError::Refused {
                     knob,
                     target: target.clone(),
@@ -186,14 +220,5 @@ impl KnobError {
                 }
             }
         }
-    }
-}
-
-/// Transient errnos, for any knob.
-fn transient(errno: i32) -> Option<&'static str> {
-    match rustix::io::Errno::from_raw_os_error(errno) {
-        rustix::io::Errno::BUSY | rustix::io::Errno::AGAIN => Some("it is busy; try again"),
-        rustix::io::Errno::NOMEM => Some("not enough memory; try again or ask for less"),
-        _ => None,
     }
 }

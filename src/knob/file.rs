@@ -1,26 +1,26 @@
-//! The driver of knobs that are one number or one switch in one file. The knobs themselves are in `napi`, `rfs`
-//! and `sysctl`; their files are in [`crate::plan::TUNABLES`].
+//! The driver of knobs that are one value in one file. The knobs themselves are in `clocksource`, `napi`, `rfs`,
+//! `rps`, `sysctl` and `xps`; their files are in [`crate::plan::TUNABLES`].
 
 use std::ops::RangeInclusive;
 
+use super::error::Meanings;
 use super::{Doc, Knob, KnobError, value};
 use crate::host::{Cause, Host, HostError};
 use crate::journal::Armed;
 use crate::model::{Fact, Model, Nic};
-use crate::plan::{Target, tunable};
+use crate::plan::{Target, set_of, set_text, tunable};
+use crate::units::{CpuId, CpuMask, QueueId};
 
 /// A knob that is a file.
 pub(super) struct FileKnob {
-    pub(super) name: &'static str,
-    pub(super) doc: &'static Doc,
-    pub(super) at: At,
-    pub(super) value: Value,
-    /// Meaning of knob-specific errnos.
-    pub(super) meaning: fn(i32) -> Option<&'static str>,
+    doc: Doc,
+    at: At,
+    value: Value,
+    meanings: Meanings,
     /// Meaning of a file that does not exist, other than that the kernel or device does not support the knob.
-    pub(super) missing: Missing,
+    missing: Missing,
     /// See [`Knob::disturbs`].
-    pub(super) disturbs: &'static [&'static str],
+    disturbs: &'static [&'static str],
 }
 
 /// Targets, and whether they have the file by the model.
@@ -28,6 +28,8 @@ pub(super) enum At {
     Host(fn(&Model) -> bool),
     Nic(fn(&Nic) -> bool),
     RxQueue,
+    /// Transmit queues, except the only one of an interface: for this reason.
+    TxQueue(&'static str),
 }
 
 /// Form of the value.
@@ -38,6 +40,19 @@ pub(super) enum Value {
     Flows,
     /// `on` or `off`, in the file 1 or 0. A number unknown to this version is kept, so that undo can restore it.
     Switch,
+    /// A list of these, or `off`; in the file a mask.
+    Mask(Members),
+    /// The name of a clock.
+    Clock,
+}
+
+/// Members of a mask.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Members {
+    /// CPUs that are online and not isolated at boot.
+    HousekeepingCpus,
+    OnlineCpus,
+    RxQueues,
 }
 
 /// Meaning of a missing file.
@@ -49,38 +64,143 @@ pub(super) enum Missing {
     OnWrite(&'static str),
 }
 
-/// No errno of the knob has a special meaning.
-pub(super) fn no_meaning(_: i32) -> Option<&'static str> {
-    None
-}
-
 /// True if a source exists: one that was denied or is broken may become readable.
 pub(super) fn exists<T>(fact: &Fact<T>) -> bool {
     !matches!(fact, Fact::NotAsked | Fact::Unsupported)
 }
 
 impl FileKnob {
+    /// A knob without special errnos.
+    pub(super) const fn new(doc: Doc, at: At, value: Value) -> Self {
+        Self { doc, at, value, meanings: &[], missing: Missing::Unsupported, disturbs: &[] }
+    }
+
+    pub(super) const fn meanings(self, meanings: Meanings) -> Self {
+        Self { meanings, ..self }
+    }
+
+    pub(super) const fn missing(self, missing: Missing) -> Self {
+        Self { missing, ..self }
+    }
+
+    pub(super) const fn disturbs(self, disturbs: &'static [&'static str]) -> Self {
+        Self { disturbs, ..self }
+    }
+
     fn path(&self, model: &Model, target: &Target) -> Result<String, KnobError> {
         match self.at {
-            At::Host(_) => value::only_host(self.name, target)?,
-            At::Nic(_) => value::nic(self.name, model, target).map(drop)?,
-            At::RxQueue => value::rx_queue(self.name, model, target).map(drop)?,
+            At::Host(_) => value::only_host(self.doc.name, target)?,
+            At::Nic(_) => value::nic(self.doc.name, model, target).map(drop)?,
+            At::RxQueue => value::rx_queue(self.doc.name, model, target).map(drop)?,
+            At::TxQueue(only_one) => {
+                let (_, queue) = value::tx_queue(self.doc.name, model, target)?;
+                // The kernel has no `xps_cpus` there, and an `xps_rxqs` without effect.
+                if queue.xps_cpus == Fact::Unsupported {
+                    return Err(self.lacks(target, only_one));
+                }
+            }
         }
-        let file = tunable(self.name).and_then(|row| row.owner.file(target));
+        let file = tunable(self.doc.name).and_then(|row| row.owner.file(target));
         Ok(file.expect("the row of the knob names a file for such targets")[1..].to_owned())
+    }
+
+    fn lacks(&self, target: &Target, why: &'static str) -> KnobError {
+        KnobError::lacks(self.doc.name, target, why)
+    }
+
+    fn bad(&self, value: &str, why: impl Into<String>) -> KnobError {
+        KnobError::bad(self.doc.name, value, why.into())
+    }
+
+    fn check_number(
+        &self,
+        range: &RangeInclusive<u64>,
+        outside: &str,
+        value: &str,
+    ) -> Result<String, KnobError> {
+        let (first, last) = (*range.start(), *range.end());
+        if value == "off" && first == 0 {
+            return Ok("0".to_owned());
+        }
+        if value.is_empty() || !value.bytes().all(|b| b.is_ascii_digit()) {
+            let off = if first == 0 { ", or off" } else { "" };
+            return Err(self.bad(value, format!("expected a whole number from {first} to {last}{off}")));
+        }
+        // A number with too many digits is above any range.
+        match value.parse::<u64>() {
+            Ok(number) if range.contains(&number) => Ok(number.to_string()),
+            _ => Err(self.bad(value, format!("must be from {first} to {last}: {outside}"))),
+        }
+    }
+
+    fn check_mask(
+        &self,
+        members: Members,
+        model: &Model,
+        target: &Target,
+        value: &str,
+    ) -> Result<String, KnobError> {
+        if value == "off" {
+            return Ok("off".to_owned());
+        }
+        let mask = match members {
+            Members::RxQueues => self.rx_queues(model, target, value)?,
+            _ => value::online_cpus(self.doc.name, model, target, value)?,
+        };
+        let isolated = mask.intersection(&model.isolated());
+        if members == Members::HousekeepingCpus && !isolated.is_empty() {
+            let is = if isolated.len() == 1 { "is" } else { "are" };
+            return Err(KnobError::UnusableCpus {
+                knob: self.doc.name,
+                target: target.clone(),
+                cpus: isolated,
+                why: format!(
+                    "{is} isolated at boot and would be dropped silently by the kernel; leave it out"
+                ),
+            });
+        }
+        if mask.is_empty() {
+            return Err(self.bad(value, "expected a list such as 2-7, or off"));
+        }
+        Ok(set_text(&mask))
+    }
+
+    /// Parses `value` as a list of receive queues of the interface.
+    fn rx_queues(&self, model: &Model, target: &Target, value: &str) -> Result<CpuMask, KnobError> {
+        let (nic, _) = value::tx_queue(self.doc.name, model, target)?;
+        let why = "expected a list of receive queues such as 0-3, or off";
+        let mask: CpuMask = value.parse().map_err(|_| self.bad(value, why))?;
+        let known: CpuMask = nic.rx.iter().map(|queue| CpuId(queue.index)).collect();
+        match mask.difference(&known).first() {
+            None => Ok(mask),
+            Some(CpuId(missing)) => Err(KnobError::UnknownQueue {
+                nic: nic.name.clone(),
+                queue: QueueId::rx(missing),
+                known: nic.rx.iter().map(|queue| QueueId::rx(queue.index)).collect(),
+            }),
+        }
+    }
+
+    fn check_clock(&self, model: &Model, value: &str) -> Result<String, KnobError> {
+        let known = model.settings.clocksource.known().map(|clock| clock.available.as_slice());
+        match known.unwrap_or_default() {
+            [] => Err(self.bad(value, "the available clocks cannot be read here")),
+            known if known.iter().any(|name| name == value) => Ok(value.to_owned()),
+            known => Err(self.bad(value, format!("available: {}", known.join(", ")))),
+        }
     }
 
     fn error(&self, target: &Target, value: Option<&str>, error: &HostError) -> KnobError {
         match (error.cause, &self.missing, value) {
             (Cause::Missing, Missing::Because(why), _) | (Cause::Missing, Missing::OnWrite(why), Some(_)) => {
-                KnobError::Lacks { knob: self.name, target: target.clone(), why }
+                self.lacks(target, why)
             }
             _ => {
                 let denied = match self.at {
                     At::Host(_) => " (needs root)",
-                    At::Nic(_) | At::RxQueue => " (needs CAP_NET_ADMIN)",
+                    _ => " (needs CAP_NET_ADMIN)",
                 };
-                KnobError::from_host(self.name, target, value, error, denied, self.meaning)
+                KnobError::from_host(self.doc.name, target, value, error, denied, self.meanings)
             }
         }
     }
@@ -108,18 +228,15 @@ fn digits(word: &str) -> &str {
 }
 
 impl Knob for FileKnob {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn doc(&self) -> &'static Doc {
-        self.doc
+    fn doc(&self) -> &Doc {
+        &self.doc
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {
         match self.at {
             At::Nic(exists) => value::nic_targets(model, exists),
-            At::RxQueue => value::rx_targets(model),
+            At::RxQueue => value::rx_targets(model, |_| true),
+            At::TxQueue(_) => value::tx_targets(model, |queue| queue.xps_cpus != Fact::Unsupported),
             At::Host(exists) if exists(model) => vec![Target::Host],
             At::Host(_) => Vec::new(),
         }
@@ -133,25 +250,12 @@ impl Knob for FileKnob {
         value: &str,
     ) -> Result<String, KnobError> {
         self.path(model, target)?;
-        let bad = |why: String| KnobError::BadValue { knob: self.name, value: value.to_owned(), why };
-        let (range, outside) = match &self.value {
-            Value::Number(range, outside) => (range, outside),
-            Value::Flows => return value::flows(self.name, value),
-            Value::Switch if ["on", "off"].contains(&value) => return Ok(value.to_owned()),
-            Value::Switch => return Err(bad("expected on or off".to_owned())),
-        };
-        let (first, last) = (*range.start(), *range.end());
-        if value == "off" && first == 0 {
-            return Ok("0".to_owned());
-        }
-        if value.is_empty() || !value.bytes().all(|b| b.is_ascii_digit()) {
-            let off = if first == 0 { ", or off" } else { "" };
-            return Err(bad(format!("expected a whole number from {first} to {last}{off}")));
-        }
-        // A number with too many digits is above any range.
-        match value.parse::<u64>() {
-            Ok(number) if range.contains(&number) => Ok(number.to_string()),
-            _ => Err(bad(format!("must be from {first} to {last}: {outside}"))),
+        match &self.value {
+            Value::Number(range, outside) => self.check_number(range, outside, value),
+            Value::Flows => value::flows(self.doc.name, value),
+            Value::Switch => value::switch(self.doc.name, value).map(value::on_off),
+            Value::Mask(members) => self.check_mask(*members, model, target, value),
+            Value::Clock => self.check_clock(model, value),
         }
     }
 
@@ -162,9 +266,13 @@ impl Knob for FileKnob {
     fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
         let path = self.path(model, target)?;
         let text = host.read_text(&path).map_err(|error| self.error(target, None, &error))?;
-        let broken = || KnobError::Broken { path, text: text.trim().to_owned(), expected: "a number" };
-        let number = canonical(&text).ok_or_else(broken)?;
-        Ok(if matches!(self.value, Value::Switch) { word(&number).to_owned() } else { number })
+        let (value, expected) = match self.value {
+            Value::Number(..) | Value::Flows => (canonical(&text), "a number"),
+            Value::Switch => (canonical(&text).map(|number| word(&number).to_owned()), "a number"),
+            Value::Mask(_) => (CpuMask::from_hex(&text).ok().map(|mask| set_text(&mask)), "a CPU mask"),
+            Value::Clock => (Some(text.trim().to_owned()).filter(|name| !name.is_empty()), "a clock name"),
+        };
+        value.ok_or_else(|| KnobError::Broken { path, text: text.trim().to_owned(), expected })
     }
 
     fn write(
@@ -176,7 +284,11 @@ impl Knob for FileKnob {
         _armed: &Armed,
     ) -> Result<(), KnobError> {
         let path = self.path(model, target)?;
-        let text = if matches!(self.value, Value::Switch) { digits(value) } else { value };
+        let text = match self.value {
+            Value::Switch => digits(value).to_owned(),
+            Value::Mask(_) => value::hex(self.doc.name, value)?,
+            _ => value.to_owned(),
+        };
         host.write(&path, text.as_bytes()).map_err(|error| self.error(target, Some(value), &error))
     }
 
@@ -184,15 +296,55 @@ impl Knob for FileKnob {
         self.disturbs
     }
 
-    fn is_fresh(&self, _host: &dyn Host, value: &str) -> bool {
-        matches!(self.at, At::RxQueue) && value == "0"
+    // Some drivers spread the CPUs of XPS over their queues, each in its own way.
+    fn is_fresh(&self, host: &dyn Host, value: &str) -> bool {
+        match self.value {
+            Value::Flows => matches!(self.at, At::RxQueue) && value == "0",
+            Value::Mask(Members::HousekeepingCpus) => {
+                let default = host.read_text("proc/sys/net/core/rps_default_mask").ok();
+                let default = default.and_then(|mask| CpuMask::from_hex(&mask).ok());
+                value == "off" || default.is_some_and(|mask| set_text(&mask) == value)
+            }
+            Value::Mask(_) => value == "off",
+            _ => false,
+        }
+    }
+
+    fn cpus(&self, value: &str) -> Option<CpuMask> {
+        matches!(self.value, Value::Mask(Members::HousekeepingCpus)).then(|| set_of(value)).flatten()
     }
 
     fn same(&self, want: &str, got: &str) -> bool {
         match self.value {
             Value::Flows => value::same_flows(want, got),
-            Value::Number(..) | Value::Switch => want == got,
+            _ => want == got,
         }
+    }
+
+    fn difference(&self, want: &str, got: &str) -> String {
+        let dropped = value::dropped(want, got);
+        let kept = format!("asked for {want}, the kernel kept {got}");
+        match self.value {
+            Value::Clock => {
+                format!("asked for {want}, the kernel chose {got}: it does not accept {want} as its clock")
+            }
+            Value::Mask(Members::HousekeepingCpus) if !dropped.is_empty() => {
+                format!("{kept}: it dropped CPU {dropped} (offline or isolated)")
+            }
+            Value::Mask(Members::OnlineCpus) if !dropped.is_empty() => {
+                format!("{kept}: it dropped CPU {dropped} (offline)")
+            }
+            _ => kept,
+        }
+    }
+
+    // A mask that was not read back may have lost any of its members.
+    fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
+        let left = |value: &String| match self.value {
+            Value::Mask(_) => value::is_part(live, value),
+            _ => self.same(value, live),
+        };
+        ours.iter().any(|value| self.same(value, live)) || unsettled.iter().any(left)
     }
 }
 
@@ -201,8 +353,8 @@ mod tests {
     use proptest::prelude::{prop_assert, proptest};
 
     use super::{canonical, digits, word};
-    use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
-    use crate::knob::testbed::{model, target, write};
+    use crate::host::{Cause, Host, RecordedHost};
+    use crate::knob::testbed::{model, refusing, target, write};
     use crate::knob::{Knob, find};
 
     const BUDGET: &str = "proc/sys/net/core/netdev_budget";
@@ -228,9 +380,7 @@ mod tests {
     #[test]
     fn an_interface_without_napi_is_told_apart_from_one_without_the_file() {
         let refusing = |cause| {
-            let rule = Rule { suffix: "threaded".into(), mishap: Mishap::Refuse(cause) };
-            let host = RecordedHost::new().with(THREADED, "0\n");
-            let host = FlakyHost::new(host, vec![rule], Fuse::new(None, || ()));
+            let host = refusing(RecordedHost::new().with(THREADED, "0\n"), "threaded", cause);
             write(knob("threaded"), &host, "veth0", "on").expect_err("refused").to_string()
         };
         let none = refusing(Cause::from(rustix::io::Errno::OPNOTSUPP));

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
+use super::error::Meanings;
 use super::{Doc, Knob, KnobError, value};
 use crate::host::Host;
 use crate::journal::Armed;
 use crate::model::{Model, Nic, NicKind};
-use crate::plan::{Target, interrupts};
+use crate::plan::{Target, interrupts, queueless_targets};
 use crate::units::{CpuMask, Direction, IrqId};
 
 /// Affinity of the interrupts of one queue, or of those of one name that belong to no queue.
@@ -18,6 +21,7 @@ use crate::units::{CpuMask, Direction, IrqId};
 pub(super) struct IrqAffinity;
 
 static DOC: Doc = Doc {
+    name: "irq_affinity",
     summary: "Sets the CPUs that may take the interrupts of a receive queue, and so where its packets are \
               first handled; those of a transmit queue, and so where sent packets are freed; or those of \
               the device itself. rxlab looks up the interrupt by device and queue each time.",
@@ -48,7 +52,7 @@ impl IrqAffinity {
             Target::Irq { nic, .. } => value::known_nic(model, nic)?,
             _ => {
                 let acts_on = "a queue or an interrupt (NIC/rx-N, NIC/tx-N, NIC/irq-NAME)";
-                return Err(KnobError::WrongTarget { knob: self.name(), acts_on, target: target.clone() });
+                return Err(KnobError::wrong(self.name(), target, acts_on));
             }
         };
         let irqs: Vec<IrqId> = interrupts(nic, target).iter().map(|irq| irq.number).collect();
@@ -81,12 +85,6 @@ fn none(nic: &Nic, target: &Target) -> KnobError {
         (NicKind::Loopback, _) => "lo takes packets on the sender's CPU",
     };
     KnobError::NoIrq { target: target.clone(), why: why.into() }
-}
-
-/// Interrupts of no queue, each name once.
-fn by_name(nic: &Nic) -> Vec<Target> {
-    let names: BTreeSet<&str> = nic.queueless_irqs().map(|irq| irq.action.as_str()).collect();
-    names.into_iter().filter_map(|name| Target::irq(nic.name.clone(), name)).collect()
 }
 
 fn path(irq: IrqId) -> String {
@@ -125,34 +123,24 @@ fn await_shown(host: &dyn Host, target: &Target, path: &str, mask: &CpuMask) {
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    use rustix::io::Errno;
-    match Errno::from_raw_os_error(errno) {
-        Errno::IO => {
-            Some("the kernel manages this interrupt itself (or it cannot be moved); use rps instead")
-        }
-        Errno::INVAL => Some("none of these CPUs is online"),
-        Errno::OVERFLOW => Some("this kernel has no such CPU"),
-        Errno::NOSPC => Some("these CPUs have no free interrupt vectors; choose other CPUs"),
-        _ => None,
-    }
-}
+const MEANINGS: Meanings = &[
+    (Errno::IO, "the kernel manages this interrupt itself (or it cannot be moved); use rps instead"),
+    (Errno::INVAL, "none of these CPUs is online"),
+    (Errno::OVERFLOW, "this kernel has no such CPU"),
+    (Errno::NOSPC, "these CPUs have no free interrupt vectors; choose other CPUs"),
+];
 
 const DENIED: &str = " (needs root; or the kernel manages this interrupt itself and it cannot be moved)";
 
 impl Knob for IrqAffinity {
-    fn name(&self) -> &'static str {
-        "irq_affinity"
-    }
-
-    fn doc(&self) -> &'static Doc {
+    fn doc(&self) -> &Doc {
         &DOC
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {
-        let queues = value::rx_targets(model).into_iter().chain(value::tx_targets(model, |_| true));
+        let queues = value::rx_targets(model, |_| true).into_iter().chain(value::tx_targets(model, |_| true));
         let queues = queues.filter(|target| self.irqs(model, target).is_ok());
-        queues.chain(model.nics.iter().flat_map(by_name)).collect()
+        queues.chain(model.nics.iter().flat_map(queueless_targets)).collect()
     }
 
     fn check(
@@ -166,7 +154,7 @@ impl Knob for IrqAffinity {
         let mask = value::online_cpus(self.name(), model, target, value)?;
         if mask.is_empty() {
             let why = "expected a list of CPUs such as 2 or 0-3".to_owned();
-            return Err(KnobError::BadValue { knob: self.name(), value: value.to_owned(), why });
+            return Err(KnobError::bad(self.name(), value, why));
         }
         Ok(mask.to_string())
     }
@@ -198,21 +186,18 @@ impl Knob for IrqAffinity {
         let given = parts(value).count();
         if given != 1 && given != paths.len() {
             let why = format!("{target} now has {} interrupts, not {given}", paths.len());
-            return Err(KnobError::BadValue { knob: self.name(), value: value.to_owned(), why });
+            return Err(KnobError::bad(self.name(), value, why));
         }
         for (path, list) in paths.iter().zip(parts(value).cycle()) {
-            let mask: CpuMask = list.parse().map_err(|_| KnobError::BadValue {
-                knob: self.name(),
-                value: value.to_owned(),
-                why: "not a list of CPUs".to_owned(),
-            })?;
+            let mask: CpuMask =
+                list.parse().map_err(|_| KnobError::bad(self.name(), value, "not a list of CPUs"))?;
             // Undoing a write that was refused halfway must not ask the refusing interrupt for the mask it
             // already has.
             if host.read_text(path).is_ok_and(|text| CpuMask::from_hex(&text).as_ref() == Ok(&mask)) {
                 continue;
             }
             host.write(path, mask.to_hex().as_bytes()).map_err(|error| {
-                KnobError::from_host(self.name(), target, Some(value), &error, DENIED, meaning)
+                KnobError::from_host(self.name(), target, Some(value), &error, DENIED, MEANINGS)
             })?;
             await_shown(host, target, path, &mask);
         }

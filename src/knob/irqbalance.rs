@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use rustix::io::Errno;
+
+use super::error::Meanings;
 use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, Cause, Host, HostError, Question};
 use crate::journal::Armed;
@@ -23,6 +26,7 @@ const BANNED: &str = "banned";
 const SOME: &str = "banned:";
 
 static DOC: Doc = Doc {
+    name: NAME,
     summary: "Tells a running irqbalance to leave the interrupts of an interface where they are. Applied \
               before `irq_affinity`, otherwise irqbalance moves them back.",
     target: "`NIC`, of a NIC that has interrupts, while irqbalance runs",
@@ -43,7 +47,7 @@ fn irqs(model: &Model, target: &Target) -> Result<Vec<IrqId>, KnobError> {
     let irqs = irqs_of(nic);
     if irqs.is_empty() {
         let why = "the interface has no interrupts of its own";
-        return Err(KnobError::Lacks { knob: NAME, target: target.clone(), why });
+        return Err(KnobError::lacks(NAME, target, why));
     }
     Ok(irqs)
 }
@@ -59,7 +63,7 @@ fn pid(model: &Model, target: &Target) -> Result<u32, KnobError> {
         Fact::Known(None) => Err(not_running(target)),
         _ => {
             let why = "cannot tell from here if irqbalance is running";
-            Err(KnobError::Lacks { knob: NAME, target: target.clone(), why })
+            Err(KnobError::lacks(NAME, target, why))
         }
     }
 }
@@ -84,30 +88,24 @@ fn banned(host: &dyn Host, target: &Target, pid: u32) -> Result<BTreeSet<IrqId>,
 fn failed(host: &dyn Host, target: &Target, value: Option<&str>, pid: u32, error: &HostError) -> KnobError {
     match error.cause {
         Cause::Missing if host.read(&format!("proc/{pid}/comm")).is_err() => not_running(target),
-        Cause::Missing => KnobError::Lacks {
-            knob: NAME,
-            target: target.clone(),
-            why: "irqbalance runs but has no socket here; stop the service, or ban interrupts in its \
+        Cause::Missing => KnobError::lacks(
+            NAME,
+            target,
+            "irqbalance runs but has no socket here; stop the service, or ban interrupts in its \
                   configuration",
-        },
+        ),
         Cause::Denied => {
             let meaning = "; irqbalance accepts requests only from root: be root, or stop the service";
-            KnobError::from_host(NAME, target, value, error, meaning, |_| None)
+            KnobError::from_host(NAME, target, value, error, meaning, &[])
         }
-        _ => KnobError::from_host(NAME, target, value, error, "", meaning),
+        _ => KnobError::from_host(NAME, target, value, error, "", MEANINGS),
     }
 }
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    use rustix::io::Errno;
-    match Errno::from_raw_os_error(errno) {
-        Errno::MSGSIZE => {
-            Some("the list is longer than the 255 bytes that irqbalance accepts; stop the service")
-        }
-        Errno::TIMEDOUT => Some("irqbalance does not answer; try again, or stop the service"),
-        _ => None,
-    }
-}
+const MEANINGS: Meanings = &[
+    (Errno::MSGSIZE, "the list is longer than the 255 bytes that irqbalance accepts; stop the service"),
+    (Errno::TIMEDOUT, "irqbalance does not answer; try again, or stop the service"),
+];
 
 /// The banned ones of `all`, in words.
 fn text(all: &[IrqId], banned: &BTreeSet<IrqId>) -> String {
@@ -135,11 +133,7 @@ fn wanted(all: &[IrqId], value: &str) -> Option<BTreeSet<IrqId>> {
 }
 
 impl Knob for IrqbalanceKnob {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn doc(&self) -> &'static Doc {
+    fn doc(&self) -> &Doc {
         &DOC
     }
 
@@ -161,11 +155,7 @@ impl Knob for IrqbalanceKnob {
         pid(model, target)?;
         match value {
             MANAGED | BANNED => Ok(value.to_owned()),
-            _ => Err(KnobError::BadValue {
-                knob: NAME,
-                value: value.to_owned(),
-                why: "expected banned or managed".to_owned(),
-            }),
+            _ => Err(KnobError::bad(NAME, value, "expected banned or managed")),
         }
     }
 
@@ -188,7 +178,7 @@ impl Knob for IrqbalanceKnob {
         _armed: &Armed,
     ) -> Result<(), KnobError> {
         let (own, pid) = (irqs(model, target)?, pid(model, target)?);
-        let bad = || KnobError::BadValue { knob: NAME, value: value.to_owned(), why: "no ban".to_owned() };
+        let bad = || KnobError::bad(NAME, value, "no ban");
         let wanted = wanted(&own, value).ok_or_else(bad)?;
         let mut list = banned(host, target, pid)?;
         list.retain(|irq| !own.contains(irq));

@@ -1,11 +1,9 @@
 //! Who polls the NAPIs of an interface, and how long a NAPI waits before it re-enables its interrupt.
 
-use super::Doc;
-use super::file::{At, FileKnob, Missing, Value, exists, no_meaning};
+use rustix::io::Errno;
 
-fn defer_meaning(errno: i32) -> Option<&'static str> {
-    (errno == rustix::io::Errno::RANGE.raw_os_error()).then_some("the kernel counts up to 2147483647")
-}
+use super::Doc;
+use super::file::{At, FileKnob, Missing, Value, exists};
 
 const LOST: &str = "Re-creating the interface, for example by reloading its driver. Neither a link that \
                     goes down and up nor a change of the number of queues loses it.";
@@ -13,9 +11,9 @@ const LOST: &str = "Re-creating the interface, for example by reloading its driv
 /// Empty polls before interrupts are re-enabled.
 ///
 /// Kernel: `Documentation/networking/napi.rst`, "IRQ mitigation".
-pub(super) static NAPI_DEFER_HARD_IRQS: FileKnob = FileKnob {
-    name: "napi_defer_hard_irqs",
-    doc: &Doc {
+pub(super) static NAPI_DEFER_HARD_IRQS: FileKnob = FileKnob::new(
+    Doc {
+        name: "napi_defer_hard_irqs",
         summary: "Number of consecutive empty polls before a NAPI re-enables its interrupt. Between two \
                   polls it sleeps for `gro_flush_timeout`: fewer interrupts, slightly more latency.",
         target: "`NIC`",
@@ -27,19 +25,17 @@ pub(super) static NAPI_DEFER_HARD_IRQS: FileKnob = FileKnob {
         beware: "Has no effect without `gro_flush_timeout`. Overwrites values set for single NAPIs over \
                  netlink (since 6.13), and undo cannot restore those.",
     },
-    at: At::Nic(|nic| exists(&nic.napi.defer_hard_irqs)),
-    value: Value::Number(0..=i32::MAX as u64, "the kernel counts no further"),
-    meaning: defer_meaning,
-    missing: Missing::Unsupported,
-    disturbs: &[],
-};
+    At::Nic(|nic| exists(&nic.napi.defer_hard_irqs)),
+    Value::Number(0..=i32::MAX as u64, "the kernel counts no further"),
+)
+.meanings(&[(Errno::RANGE, "the kernel counts up to 2147483647")]);
 
 /// Nanoseconds until a deferred poll.
 ///
 /// Kernel: `Documentation/networking/napi.rst`, "IRQ mitigation".
-pub(super) static GRO_FLUSH_TIMEOUT: FileKnob = FileKnob {
-    name: "gro_flush_timeout",
-    doc: &Doc {
+pub(super) static GRO_FLUSH_TIMEOUT: FileKnob = FileKnob::new(
+    Doc {
+        name: "gro_flush_timeout",
         summary: "How long packets may wait to be merged with later ones, and a NAPI for its next poll \
                   while its interrupt is off (`napi_defer_hard_irqs`).",
         target: "`NIC`",
@@ -52,19 +48,16 @@ pub(super) static GRO_FLUSH_TIMEOUT: FileKnob = FileKnob {
                  even centuries; rxlab refuses more than a second. Overwrites values set for single NAPIs \
                  over netlink (since 6.13), and undo cannot restore those.",
     },
-    at: At::Nic(|nic| exists(&nic.napi.gro_flush_timeout_ns)),
-    value: Value::Number(0..=1_000_000_000, "packets would wait longer than a second"),
-    meaning: no_meaning,
-    missing: Missing::Unsupported,
-    disturbs: &[],
-};
+    At::Nic(|nic| exists(&nic.napi.gro_flush_timeout_ns)),
+    Value::Number(0..=1_000_000_000, "packets would wait longer than a second"),
+);
 
 /// Polling by kernel threads.
 ///
 /// Kernel: `Documentation/networking/napi.rst`, "Threaded NAPI".
-pub(super) static THREADED: FileKnob = FileKnob {
-    name: "threaded",
-    doc: &Doc {
+pub(super) static THREADED: FileKnob = FileKnob::new(
+    Doc {
+        name: "threaded",
         summary: "Polls the queues of an interface in kernel threads, one for each NAPI, instead of in softirq. \
                   The scheduler can move the threads, and they can be pinned and given a priority \
                   (`napi_priority`).",
@@ -78,15 +71,13 @@ pub(super) static THREADED: FileKnob = FileKnob {
         beware: "The threads run wherever the scheduler puts them, not where the interrupt is. Overwrites \
                  values set for single NAPIs over netlink (since 6.17), and undo cannot restore those.",
     },
-    at: At::Nic(|nic| exists(&nic.napi.threaded)),
-    value: Value::Switch,
-    meaning: |errno| {
-        (errno == rustix::io::Errno::INVAL.raw_os_error()).then_some("this kernel has no such mode")
-    },
+    At::Nic(|nic| exists(&nic.napi.threaded)),
+    Value::Switch,
+)
+.meanings(&[(Errno::INVAL, "this kernel has no such mode")])
     // EOPNOTSUPP, or the file does not exist; but it was just read.
-    missing: Missing::OnWrite(
+.missing(Missing::OnWrite(
         "it has no NAPI now, or this kernel cannot thread it (a veth has one while GRO is on)",
-    ),
+    ))
     // Its threads are re-created.
-    disturbs: &["napi_priority"],
-};
+.disturbs(&["napi_priority"]);

@@ -1,7 +1,10 @@
 //! `ntuple_rule`: flows that the device sends to a queue of their own.
 
+use rustix::io::Errno;
+
+use super::error::Meanings;
 use super::{Doc, Knob, KnobError, value};
-use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
+use crate::host::{Action, EthtoolChange, EthtoolGet, Host, Question};
 use crate::journal::Armed;
 use crate::model::{Model, Nic};
 use crate::parse::ethtool::{FlowAction, FlowRule, flow_bytes, flow_text, rules};
@@ -14,6 +17,7 @@ use crate::plan::Target;
 pub(super) struct NtupleRule;
 
 static DOC: Doc = Doc {
+    name: "ntuple_rule",
     summary: "A rule by which the device sends matching packets to one queue, or drops them, before RSS. \
               Requires `ntuple` on.",
     target: "`NIC/rule-N`, N as in `ethtool -n`",
@@ -35,26 +39,28 @@ static DOC: Doc = Doc {
 const NONE: &str = "none";
 const LACKS: &str = "the driver does not support flow rules, or they are off (ntuple)";
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    use rustix::io::Errno;
-    match Errno::from_raw_os_error(errno) {
-        Errno::INVAL => Some("the device cannot match this, or has no such slot or queue"),
-        Errno::NOSPC | Errno::FBIG => Some("the device has no room for another rule, or no such slot"),
-        Errno::EXIST | Errno::BUSY => Some(
-            "another rule conflicts: the same rule in another slot, or the existing one in this slot, which \
+const MEANINGS: Meanings = &[
+    (Errno::INVAL, "the device cannot match this, or has no such slot or queue"),
+    (Errno::NOSPC, "the device has no room for another rule, or no such slot"),
+    (Errno::FBIG, "the device has no room for another rule, or no such slot"),
+    (
+        Errno::EXIST,
+        "another rule conflicts: the same rule in another slot, or the existing one in this slot, which \
              this driver does not replace (remove it first: = none)",
-        ),
-        _ => None,
-    }
-}
+    ),
+    (
+        Errno::BUSY,
+        "another rule conflicts: the same rule in another slot, or the existing one in this slot, which \
+             this driver does not replace (remove it first: = none)",
+    ),
+];
 
 impl NtupleRule {
     fn find<'m>(&self, model: &'m Model, target: &Target) -> Result<(&'m Nic, u32), KnobError> {
-        let Target::Rule { nic, location } = target else {
-            let acts_on = "a flow rule (NIC/rule-N)";
-            return Err(KnobError::WrongTarget { knob: self.name(), acts_on, target: target.clone() });
-        };
-        Ok((value::nic(self.name(), model, &Target::Nic(nic.clone()))?, *location))
+        match target {
+            Target::Rule { nic, location } => Ok((value::known_nic(model, nic)?, *location)),
+            _ => Err(KnobError::wrong(self.name(), target, "a flow rule (NIC/rule-N)")),
+        }
     }
 
     fn ask(
@@ -65,15 +71,12 @@ impl NtupleRule {
         location: u32,
     ) -> Result<Option<FlowRule>, KnobError> {
         let all = value::ethtool(self.name(), host, target, EthtoolGet::Rules, &nic.name, rules);
-        let all = all.map_err(|error| match error {
-            KnobError::Unsupported { knob, target, .. } => KnobError::Lacks { knob, target, why: LACKS },
-            error => error,
-        })?;
+        let all = all.map_err(|error| error.or_lacks(LACKS))?;
         Ok(all.into_iter().find(|rule| rule.location == location))
     }
 
     fn bad(&self, value: &str, why: String) -> KnobError {
-        KnobError::BadValue { knob: self.name(), value: value.to_owned(), why }
+        KnobError::bad(self.name(), value, why)
     }
 
     /// The bytes of the rule, and the rule as the kernel will read them.
@@ -92,11 +95,7 @@ fn text(rule: Option<&FlowRule>) -> String {
 }
 
 impl Knob for NtupleRule {
-    fn name(&self) -> &'static str {
-        "ntuple_rule"
-    }
-
-    fn doc(&self) -> &'static Doc {
+    fn doc(&self) -> &Doc {
         &DOC
     }
 
@@ -126,19 +125,15 @@ impl Knob for NtupleRule {
             return Ok(NONE.to_owned());
         }
         let (_, rule) = self.encode(location, value)?;
-        if let FlowAction::Queue(queue) = rule.action
-            && nic.rx.iter().all(|rx| rx.index != queue)
-        {
-            let why = format!("{} has {} receive queues, and no rx-{queue}", nic.name, nic.rx.len());
-            return Err(self.bad(value, why));
+        if let FlowAction::Queue(queue) = rule.action {
+            value::check_queues(self.name(), nic, value, &[queue])?;
         }
         Ok(flow_text(&rule))
     }
 
     fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
         let (nic, _) = self.find(model, target)?;
-        let nic = Target::Nic(nic.name.clone());
-        value::ethtool_path(self.name(), model, &nic, EthtoolGet::Rules)
+        Ok(vec![Question::Ethtool(EthtoolGet::Rules, nic.name.clone()).path()])
     }
 
     fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
@@ -166,7 +161,7 @@ impl Knob for NtupleRule {
             EthtoolChange::Rule { location, rule: self.encode(location, value)?.0 }
         };
         let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
-        value::act_or(self.name(), host, target, value, &action, meaning, LACKS)
+        value::act_or(self.name(), host, target, value, &action, MEANINGS, LACKS)
     }
 
     // Drivers may clear the bits of a value that its mask leaves out.
@@ -184,14 +179,10 @@ impl Knob for NtupleRule {
 #[cfg(test)]
 mod tests {
     use super::{EthtoolGet, Knob, NtupleRule};
-    use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, Question, RecordedHost, Rule};
-    use crate::knob::testbed::{self, model, target};
+    use crate::host::{Cause, Host, RecordedHost};
+    use crate::knob::testbed::{armed, list, model, path, refusing, target, write};
     use crate::parse::ethtool::flow_bytes;
     use crate::parse::push_message;
-
-    fn path() -> String {
-        Question::Ethtool(EthtoolGet::Rules, "eth0".parse().expect("a name")).path()
-    }
 
     /// Synthetic: no available machine has flow rules. One in slot 7, and one of an unknown kind in 9.
     fn host() -> RecordedHost {
@@ -200,12 +191,12 @@ mod tests {
         let mut unknown = flow_bytes(9, "udp4 action 1").expect("a rule");
         unknown[16..20].copy_from_slice(&0x33u32.to_ne_bytes());
         push_message(&mut answer, &unknown);
-        RecordedHost::new().with(&path(), answer)
+        RecordedHost::new().with(&path(EthtoolGet::Rules), answer)
     }
 
     #[test]
     fn a_rule_comes_is_replaced_and_goes() {
-        let (host, model, armed) = (host(), model(), testbed::armed());
+        let (host, model, armed) = (host(), model(), armed());
         let read = |at: &str| NtupleRule.read(&host, &model, &target(at)).expect("readable");
         for (at, value, kept) in [
             ("eth0/rule-3", "tcp4 dst-ip 10.0.0.2 action 1", "tcp4 dst-ip 10.0.0.2 action 1"),
@@ -234,16 +225,13 @@ mod tests {
         let none = RecordedHost::new();
         let error = NtupleRule.check(&none, &model(), &target("eth0/rule-3"), "none").expect_err("no table");
         assert_eq!(error.to_string(), format!("eth0/rule-3 has no ntuple_rule: {}", super::LACKS));
-        let rule = Rule { suffix: "grxclsrlall/eth0".into(), mishap: Mishap::Refuse(Cause::Errno(28)) };
-        let full = FlakyHost::new(host(), vec![rule], Fuse::new(None, || ()));
-        let error =
-            NtupleRule.write(&full, &model(), &target("eth0/rule-3"), "tcp4 action 1", &testbed::armed());
+        let full = refusing(host(), "grxclsrlall/eth0", Cause::Errno(28));
+        let error = write(&NtupleRule, &full, "eth0/rule-3", "tcp4 action 1");
         assert!(error.expect_err("full").to_string().contains("no room for another rule"));
     }
 
     #[test]
     fn a_rule_that_went_with_a_refused_one_is_ours() {
-        let list = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>();
         let (old, new) = ("udp4 dst-port 53 action 1", "udp4 dst-port 53 action 0");
         assert!(NtupleRule.left_by(&list(&[old, new]), &list(&[new]), "none"));
         assert!(!NtupleRule.left_by(&list(&[old, new]), &[], "none"), "removed by another program");
@@ -253,10 +241,9 @@ mod tests {
     #[test]
     fn nothing_is_done_for_what_is_no_rule() {
         let host = host();
-        let before = host.read(&path()).expect("there");
-        NtupleRule
-            .write(&host, &model(), &target("eth0/rule-7"), "bad", &testbed::armed())
-            .expect_err("no rule");
-        assert_eq!(host.read(&path()).expect("there"), before);
+        let read = || host.read(&path(EthtoolGet::Rules)).expect("there");
+        let before = read();
+        write(&NtupleRule, &host, "eth0/rule-7", "bad").expect_err("no rule");
+        assert_eq!(read(), before);
     }
 }

@@ -1,47 +1,25 @@
 //! Offloads: work on packets that the device, or the kernel right after it, does before the protocols.
+//!
+//! Kernel: `Documentation/networking/netdev-features.rst`.
 
-use super::{Doc, Knob, KnobError, value};
-use crate::host::{Action, EthtoolGet, Host};
-use crate::journal::{Armed, Displaced};
-use crate::model::Model;
-use crate::parse::ethtool::{Feature, features, rules, wanted};
-use crate::plan::Target;
-use crate::units::Fact;
-
-/// One offload that can be on or off.
-///
-/// Kernel: `Documentation/networking/netdev-features.rst`.
-pub(super) struct Offload {
-    name: &'static str,
-    /// Name in the kernel.
-    feature: &'static str,
-    /// Error if the kernel reports it as fixed.
-    fixed: &'static str,
-    /// True if switching it off removes flow rules.
-    holds_rules: bool,
-    disturbs: &'static [&'static str],
-    doc: &'static Doc,
-}
+use super::Doc;
+use super::ethtool::{EthtoolKnob, OF_QUEUES, RULE, Value};
 
 const TARGET: &str = "`NIC`";
 const VALUES: &str = "`on` or `off`";
 const LOST: &str = "Re-creating the interface, for example by reloading its driver. A bond, a bridge or XDP \
                     on it may switch it.";
 const SOURCE: &str = "Documentation/networking/netdev-features.rst";
+const ABSENT: &str = "this kernel does not know the offload";
 
-/// Settings that drivers may discard when they restart their device.
-const OF_QUEUES: &[&str] = &["irq_affinity", "xps_cpus", "xps_rxqs"];
-
-/// Settings that disappear with [`NTUPLE`].
-const RULE: &str = "ntuple_rule";
-
-pub(super) static GRO: Offload = Offload {
-    name: "gro",
-    feature: "rx-gro",
+pub(super) static GRO: EthtoolKnob = EthtoolKnob {
+    value: Value::Offload("rx-gro"),
+    absent: ABSENT,
     fixed: "the kernel does not let rx-gro change (fixed)",
-    holds_rules: false,
+    meanings: &[],
     disturbs: &[],
-    doc: &Doc {
+    doc: Doc {
+        name: "gro",
         summary: "Merges packets of a flow that arrive close together into one large packet before the \
                   protocols see them: less work per byte.",
         target: TARGET,
@@ -55,13 +33,14 @@ pub(super) static GRO: Offload = Offload {
     },
 };
 
-pub(super) static LRO: Offload = Offload {
-    name: "lro",
-    feature: "rx-lro",
+pub(super) static LRO: EthtoolKnob = EthtoolKnob {
+    value: Value::Offload("rx-lro"),
+    absent: ABSENT,
     fixed: "the device has no rx-lro, or the kernel does not let it change (fixed)",
-    holds_rules: false,
+    meanings: &[],
     disturbs: OF_QUEUES,
-    doc: &Doc {
+    doc: Doc {
+        name: "lro",
         summary: "Merges packets of a flow in the device or its driver. Older than `gro`, and loses \
                   information about the merged packets.",
         target: TARGET,
@@ -76,13 +55,14 @@ pub(super) static LRO: Offload = Offload {
     },
 };
 
-pub(super) static RX_CHECKSUM: Offload = Offload {
-    name: "rx_checksum",
-    feature: "rx-checksum",
+pub(super) static RX_CHECKSUM: EthtoolKnob = EthtoolKnob {
+    value: Value::Offload("rx-checksum"),
+    absent: ABSENT,
     fixed: "the device has no rx-checksum, or the kernel does not let it change (fixed)",
-    holds_rules: false,
+    meanings: &[],
     disturbs: &[],
-    doc: &Doc {
+    doc: Doc {
+        name: "rx_checksum",
         summary: "Lets the device verify checksums of received packets.",
         target: TARGET,
         values: VALUES,
@@ -95,13 +75,14 @@ pub(super) static RX_CHECKSUM: Offload = Offload {
     },
 };
 
-pub(super) static NTUPLE: Offload = Offload {
-    name: "ntuple",
-    feature: "rx-ntuple-filter",
+pub(super) static NTUPLE: EthtoolKnob = EthtoolKnob {
+    value: Value::FlowRules("rx-ntuple-filter"),
+    absent: ABSENT,
     fixed: "the device has no rx-ntuple-filter, or the kernel does not let it change (fixed)",
-    holds_rules: true,
+    meanings: &[],
     disturbs: &[RULE],
-    doc: &Doc {
+    doc: Doc {
+        name: "ntuple",
         summary: "Lets the device follow flow rules (`ntuple_rule`), and steer flows by itself to the CPU \
                   that reads them (accelerated RFS).",
         target: TARGET,
@@ -116,151 +97,20 @@ pub(super) static NTUPLE: Offload = Offload {
     },
 };
 
-impl Offload {
-    fn ask(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<Feature, KnobError> {
-        let nic = value::nic(self.name, model, target)?;
-        let all = value::ethtool(self.name, host, target, EthtoolGet::Features, &nic.name, features)?;
-        let unknown = || self.lacks(target, "this kernel does not know the offload");
-        all.into_iter().find(|feature| feature.name == self.feature).ok_or_else(unknown)
-    }
-
-    fn lacks(&self, target: &Target, why: &'static str) -> KnobError {
-        KnobError::Lacks { knob: self.name, target: target.clone(), why }
-    }
-
-    /// Refuses to remove flow rules that no setting names and that are not `kept`.
-    fn keeps_rules(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        kept: &[Displaced],
-    ) -> Result<(), KnobError> {
-        let nic = value::nic(self.name, model, target)?;
-        let mut lost = match value::ethtool(self.name, host, target, EthtoolGet::Rules, &nic.name, rules) {
-            Ok(rules) => rules,
-            // Some drivers have the switch only for accelerated RFS.
-            Err(KnobError::Unsupported { .. }) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        let is_at = |displaced: &Displaced, place: u32| {
-            let at = |location: u32| location == place;
-            displaced.knob == RULE
-                && matches!(displaced.target, Target::Rule { location, .. } if at(location))
-        };
-        lost.retain(|rule| kept.iter().all(|displaced| !is_at(displaced, rule.location)));
-        let (Some(first), number) = (lost.first(), lost.len()) else { return Ok(()) };
-        let rules = if number == 1 { "a flow rule".to_owned() } else { format!("{number} flow rules") };
-        let why = format!(
-            "{target} has {rules} that would be removed; remove first: ntuple_rule {target}/rule-{} = none",
-            first.location
-        );
-        Err(KnobError::BadValue { knob: self.name, value: value::on_off(false), why })
-    }
-}
-
-impl Knob for Offload {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn doc(&self) -> &'static Doc {
-        self.doc
-    }
-
-    fn targets(&self, model: &Model) -> Vec<Target> {
-        value::nic_targets(model, |nic| match &nic.hardware.features {
-            Fact::Known(all) => all.iter().any(|one| one.name == self.feature && one.changeable),
-            other => *other != Fact::Unsupported,
-        })
-    }
-
-    fn check(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
-        let now = self.ask(host, model, target)?;
-        let on = value::switch(self.name, value)?;
-        if on != now.on && !now.changeable {
-            return Err(self.lacks(target, self.fixed));
-        }
-        if self.holds_rules && now.on && !on {
-            self.keeps_rules(host, model, target, &[])?;
-        }
-        Ok(value::on_off(on))
-    }
-
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
-        value::ethtool_path(self.name, model, target, EthtoolGet::Features)
-    }
-
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
-        Ok(value::on_off(self.ask(host, model, target)?.on))
-    }
-
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
-        let nic = value::nic(self.name, model, target)?;
-        let attributes = wanted(self.feature, value::switch(self.name, value)?);
-        let action = Action::Ethtool { get: EthtoolGet::Features, nic: nic.name.clone(), attributes };
-        value::act_or(self.name, host, target, value, &action, |_| None, self.fixed)
-    }
-
-    fn disturbs(&self) -> &'static [&'static str] {
-        self.disturbs
-    }
-
-    fn check_restore(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        kept: &[Displaced],
-    ) -> Result<(), KnobError> {
-        if self.holds_rules && !value::switch(self.name, value)? {
-            self.keeps_rules(host, model, target, kept)?;
-        }
-        Ok(())
-    }
-
-    fn difference(&self, want: &str, got: &str) -> String {
-        format!(
-            "asked for {want}, it stays {got}: another offload, or a device on top of the interface, \
-             requires it"
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{EthtoolGet, GRO, Knob, LRO, NTUPLE, RX_CHECKSUM};
-    use crate::host::{Question, RecordedHost};
-    use crate::knob::testbed::{self, model, target};
+    use super::{GRO, LRO, NTUPLE, RX_CHECKSUM};
+    use crate::host::{EthtoolGet, RecordedHost};
+    use crate::knob::Knob;
+    use crate::knob::testbed::{self, model, path, target};
     use crate::parse::ethtool::flow_bytes;
     use crate::parse::push_message;
 
     /// Supported features and those that are on; `rx-lro` is fixed.
     fn host() -> RecordedHost {
         let known = ["rx-gro", "rx-lro", "rx-ntuple-filter"];
-        path_with(
-            RecordedHost::new(),
-            EthtoolGet::Features,
-            testbed::features_answer(&known, &["rx-gro", "rx-ntuple-filter"], &["rx-lro"]),
-        )
-    }
-
-    fn path_with(host: RecordedHost, get: EthtoolGet, answer: Vec<u8>) -> RecordedHost {
-        host.with(&Question::Ethtool(get, "eth0".parse().expect("a name")).path(), answer)
+        let answer = testbed::features_answer(&known, &["rx-gro", "rx-ntuple-filter"], &["rx-lro"]);
+        RecordedHost::new().with(&path(EthtoolGet::Features), answer)
     }
 
     #[test]
@@ -302,7 +152,7 @@ mod tests {
     fn flow_rules_are_not_lost_with_their_switch() {
         let mut rules = Vec::new();
         push_message(&mut rules, &flow_bytes(7, "tcp4 dst-port 80 action 1").expect("a rule"));
-        let with = path_with(host(), EthtoolGet::Rules, rules);
+        let with = host().with(&path(EthtoolGet::Rules), rules);
         let error = NTUPLE.check(&with, &model(), &target("eth0"), "off").expect_err("a rule");
         assert!(
             error
@@ -311,7 +161,7 @@ mod tests {
             "{error}"
         );
         assert_eq!(NTUPLE.check(&with, &model(), &target("eth0"), "on").as_deref(), Ok("on"));
-        for none in [host(), path_with(host(), EthtoolGet::Rules, Vec::new())] {
+        for none in [host(), host().with(&path(EthtoolGet::Rules), Vec::new())] {
             assert_eq!(NTUPLE.check(&none, &model(), &target("eth0"), "off").as_deref(), Ok("off"));
         }
     }

@@ -2,18 +2,20 @@
 
 mod text;
 
+use rustix::io::Errno;
+
+use super::error::Meanings;
 use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, Cause, Host, Question};
 use crate::journal::Armed;
 use crate::model::Model;
 use crate::parse::{self, Scheduling};
 use crate::plan::Target;
-use crate::units::{CpuId, CpuMask, QueueId};
+use crate::units::{CpuId, CpuMask};
 
 /// Scheduling of one kernel thread: sched_setattr(2).
 pub(super) struct Priority {
-    name: &'static str,
-    doc: &'static Doc,
+    doc: Doc,
     of: Of,
 }
 
@@ -33,8 +35,8 @@ const BEWARE: &str = "A realtime thread that never runs out of packets starves e
 
 /// The thread that takes over when a CPU has too many softirqs.
 pub(super) static KSOFTIRQD_PRIORITY: Priority = Priority {
-    name: "ksoftirqd_priority",
-    doc: &Doc {
+    doc: Doc {
+        name: "ksoftirqd_priority",
         summary: "Scheduling of `ksoftirqd/N`, which takes over a CPU's softirqs when there are too many, \
                   relative to the processes on that CPU.",
         target: "`cpu:N`",
@@ -50,8 +52,8 @@ pub(super) static KSOFTIRQD_PRIORITY: Priority = Priority {
 
 /// The thread of a NAPI.
 pub(super) static NAPI_PRIORITY: Priority = Priority {
-    name: "napi_priority",
-    doc: &Doc {
+    doc: Doc {
+        name: "napi_priority",
         summary: "Scheduling of the thread that polls a receive queue of an interface with threaded NAPI \
                   (`threaded`).",
         target: "`NIC/rx-N`, of an interface with `threaded`",
@@ -73,19 +75,15 @@ impl Priority {
     /// Checks only that the target can exist, not that it has a thread.
     fn known(&self, model: &Model, target: &Target) -> Result<(), KnobError> {
         match (self.of, target) {
-            (Of::Napi, _) => value::rx_queue(self.name, model, target).map(|_| ()),
+            (Of::Napi, _) => value::rx_queue(self.doc.name, model, target).map(|_| ()),
             (Of::Ksoftirqd, Target::Cpu(cpu)) if model.cpu(*cpu).is_some() => Ok(()),
             (Of::Ksoftirqd, Target::Cpu(cpu)) => Err(KnobError::UnusableCpus {
-                knob: self.name,
+                knob: self.doc.name,
                 target: target.clone(),
                 cpus: [*cpu].into_iter().collect::<CpuMask>(),
                 why: "does not exist on this machine".to_owned(),
             }),
-            (Of::Ksoftirqd, _) => Err(KnobError::WrongTarget {
-                knob: self.name,
-                acts_on: "a CPU (cpu:N)",
-                target: target.clone(),
-            }),
+            (Of::Ksoftirqd, _) => Err(KnobError::wrong(self.doc.name, target, "a CPU (cpu:N)")),
         }
     }
 
@@ -101,7 +99,7 @@ impl Priority {
     }
 
     fn napi_thread(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<u32, KnobError> {
-        let (nic, queue) = value::rx_queue(self.name, model, target)?;
+        let (nic, queue) = value::rx_queue(self.doc.name, model, target)?;
         let Some(napi) = &queue.napi else {
             let why = "the kernel does not report which NAPI polls it (it does since 6.8, while the \
                        interface is up)";
@@ -109,7 +107,7 @@ impl Priority {
         };
         let answer = host
             .ask(&Question::Napis)
-            .map_err(|error| KnobError::from_host(self.name, target, None, &error, "", |_| None))?;
+            .map_err(|error| KnobError::from_host(self.doc.name, target, None, &error, "", &[]))?;
         let broken = |error: parse::WireError| KnobError::Broken {
             path: Question::Napis.path(),
             text: error.to_string(),
@@ -144,17 +142,11 @@ fn ksoftirqd(host: &dyn Host, cpu: CpuId) -> Option<u32> {
     pids.into_iter().find(|pid| is_kernel_thread(host, *pid, |found| found == name))
 }
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    (errno == rustix::io::Errno::INVAL.raw_os_error()).then_some("this kernel has no such policy or priority")
-}
+const MEANINGS: Meanings = &[(Errno::INVAL, "this kernel has no such policy or priority")];
 
 impl Knob for Priority {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn doc(&self) -> &'static Doc {
-        self.doc
+    fn doc(&self) -> &Doc {
+        &self.doc
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {
@@ -163,14 +155,7 @@ impl Knob for Priority {
                 model.cpus.iter().filter(|cpu| cpu.online).map(|cpu| Target::Cpu(cpu.id)).collect()
             }
             Of::Napi => {
-                let queues = model.nics.iter().flat_map(|nic| nic.rx.iter().map(move |rx| (nic, rx)));
-                let threaded =
-                    queues.filter(|(_, rx)| rx.napi.as_ref().is_some_and(|napi| napi.thread.is_some()));
-                let target = |name: &crate::units::NicName, index| Target::Queue {
-                    nic: name.clone(),
-                    queue: QueueId::rx(index),
-                };
-                threaded.map(|(nic, rx)| target(&nic.name, rx.index)).collect()
+                value::rx_targets(model, |rx| rx.napi.as_ref().is_some_and(|napi| napi.thread.is_some()))
             }
         }
     }
@@ -184,10 +169,12 @@ impl Knob for Priority {
         value: &str,
     ) -> Result<String, KnobError> {
         self.known(model, target)?;
-        let bad = || KnobError::BadValue {
-            knob: self.name,
-            value: value.to_owned(),
-            why: "expected other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)".to_owned(),
+        let bad = || {
+            KnobError::bad(
+                self.doc.name,
+                value,
+                "expected other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)",
+            )
         };
         text::asked(value).map(|scheduling| text::of(&scheduling)).ok_or_else(bad)
     }
@@ -203,7 +190,7 @@ impl Knob for Priority {
 
     fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
         let path = format!("proc/{}/stat", self.thread(host, model, target)?);
-        let stat = value::read_plain(self.name, host, target, &path)?;
+        let stat = value::read_plain(self.doc.name, host, target, &path)?;
         let broken = |error: parse::ParseError| KnobError::Broken {
             path,
             text: error.to_string(),
@@ -214,7 +201,7 @@ impl Knob for Priority {
             return Ok(text::of(&now));
         }
         let why = "its thread has a scheduling policy that rxlab could not restore";
-        Err(KnobError::Lacks { knob: self.name, target: target.clone(), why })
+        Err(KnobError::lacks(self.doc.name, target, why))
     }
 
     fn write(
@@ -225,18 +212,14 @@ impl Knob for Priority {
         value: &str,
         _armed: &Armed,
     ) -> Result<(), KnobError> {
-        let bad = || KnobError::BadValue {
-            knob: self.name,
-            value: value.to_owned(),
-            why: "not a scheduling policy".to_owned(),
-        };
+        let bad = || KnobError::bad(self.doc.name, value, "not a scheduling policy");
         let scheduling: Scheduling = text::parse(value).ok_or_else(bad)?;
         let pid = self.thread(host, model, target)?;
         host.act(&Action::ThreadPolicy { pid, scheduling }).map_err(|error| match error.cause {
             Cause::Missing => self.not_there(target, "its thread has ended"),
             _ => {
                 let denied = " (needs CAP_SYS_NICE)";
-                KnobError::from_host(self.name, target, Some(value), &error, denied, meaning)
+                KnobError::from_host(self.doc.name, target, Some(value), &error, denied, MEANINGS)
             }
         })
     }

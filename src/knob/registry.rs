@@ -3,7 +3,7 @@
 use super::Knob;
 use super::affinity::Affinity;
 use super::channels::NicChannels;
-use super::clocksource::ClocksourceKnob;
+use super::clocksource::CLOCKSOURCE;
 use super::coalesce::{ADAPTIVE_RX, ADAPTIVE_TX, RX_FRAMES, RX_USECS, TX_FRAMES, TX_USECS};
 use super::irq_affinity::IrqAffinity;
 use super::irqbalance::IrqbalanceKnob;
@@ -13,7 +13,7 @@ use super::offload::{GRO, LRO, NTUPLE, RX_CHECKSUM};
 use super::priority::{KSOFTIRQD_PRIORITY, NAPI_PRIORITY};
 use super::rfs::{RFS, RFS_ENTRIES};
 use super::ring::{RING_RX, RING_TX};
-use super::rps::Rps;
+use super::rps::RPS;
 use super::rss::RssTable;
 use super::rss_context::RssContext;
 use super::sysctl::{BUSY_POLL, BUSY_READ, NETDEV_BUDGET, NETDEV_BUDGET_USECS, NETDEV_MAX_BACKLOG};
@@ -44,7 +44,7 @@ pub static KNOBS: &[&dyn Knob] = &[
     &IrqAffinity,
     &XPS_CPUS,
     &XPS_RXQS,
-    &Rps,
+    &RPS,
     &RFS_ENTRIES,
     &RFS,
     &NETDEV_BUDGET,
@@ -52,7 +52,7 @@ pub static KNOBS: &[&dyn Knob] = &[
     &NETDEV_MAX_BACKLOG,
     &BUSY_POLL,
     &BUSY_READ,
-    &ClocksourceKnob,
+    &CLOCKSOURCE,
     &Affinity,
     &KSOFTIRQD_PRIORITY,
     &NAPI_PRIORITY,
@@ -70,7 +70,7 @@ mod tests {
     use super::KNOBS;
 
     /// Files of this directory that are shared by knobs and define none.
-    const OTHERS: [&str; 6] = ["error", "file", "reference", "registry", "testbed", "value"];
+    const OTHERS: [&str; 7] = ["error", "ethtool", "file", "reference", "registry", "testbed", "value"];
 
     #[test]
     #[allow(clippy::disallowed_methods)] // The test compares the folder with the slice.

@@ -1,15 +1,17 @@
 //! Receive flow steering: the number of flows whose application CPU a receive queue and the machine remember.
 
+use rustix::io::Errno;
+
 use super::Doc;
-use super::file::{At, FileKnob, Missing, Value, exists, no_meaning};
+use super::file::{At, FileKnob, Value, exists};
 
 /// The global table.
 ///
 /// Kernel: `Documentation/networking/scaling.rst`, since 2.6.35. Only in the initial network namespace; the
 /// kernel rounds up to a power of two and refuses more than 2^29.
-pub(super) static RFS_ENTRIES: FileKnob = FileKnob {
-    name: "rfs_entries",
-    doc: &Doc {
+pub(super) static RFS_ENTRIES: FileKnob = FileKnob::new(
+    Doc {
+        name: "rfs_entries",
         summary: "Size of the table in which the kernel records on which CPU each flow was last read. Enables \
                   receive flow steering for the machine; each queue also needs `rfs`.",
         target: "`host`",
@@ -22,23 +24,18 @@ pub(super) static RFS_ENTRIES: FileKnob = FileKnob {
         beware: "Rounded up to a power of two. One table for all network namespaces, visible only in the \
                  initial one.",
     },
-    at: At::Host(|model| exists(&model.rps_sock_flow_entries)),
-    value: Value::Flows,
-    meaning: |errno| {
-        (errno == rustix::io::Errno::INVAL.raw_os_error())
-            .then_some("the largest table has 536870912 entries")
-    },
-    missing: Missing::Unsupported,
-    disturbs: &[],
-};
+    At::Host(|model| exists(&model.rps_sock_flow_entries)),
+    Value::Flows,
+)
+.meanings(&[(Errno::INVAL, "the largest table has 536870912 entries")]);
 
 /// The table of one queue.
 ///
 /// Kernel: `Documentation/networking/scaling.rst`, since 2.6.35. Without the global table (`rfs_entries`) it
 /// has no effect. The kernel rounds up to a power of two.
-pub(super) static RFS: FileKnob = FileKnob {
-    name: "rfs",
-    doc: &Doc {
+pub(super) static RFS: FileKnob = FileKnob::new(
+    Doc {
+        name: "rfs",
         summary: "Size of a receive queue's flow table, which steers each flow to the CPU where the application \
                   last read it. Works only together with `rfs_entries`, the table of the whole machine.",
         target: "`NIC/rx-N`",
@@ -51,9 +48,6 @@ pub(super) static RFS: FileKnob = FileKnob {
         beware: "Rounded up to a power of two. The CPU it picks is not limited by the `rps` list. Follows only \
                  connected sockets (sock_rps_record_flow in include/net/sock.h): TCP, and UDP after connect().",
     },
-    at: At::RxQueue,
-    value: Value::Flows,
-    meaning: no_meaning,
-    missing: Missing::Unsupported,
-    disturbs: &[],
-};
+    At::RxQueue,
+    Value::Flows,
+);

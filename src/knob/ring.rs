@@ -1,195 +1,84 @@
 //! `ring_rx` and `ring_tx`: the number of packets that wait in each queue of the device.
+//!
+//! Kernel: `Documentation/networking/ethtool-netlink.rst`, `RINGS_SET`.
 
-use super::{Doc, Knob, KnobError, value};
-use crate::host::{Action, EthtoolGet, Host};
-use crate::journal::Armed;
-use crate::model::{Model, Nic};
-use crate::parse::ethtool::{Count, RingKind, rings};
-use crate::plan::Target;
-use crate::units::Fact;
+use rustix::io::Errno;
 
-/// Descriptors of the rings of one kind.
-///
-/// Kernel: `Documentation/networking/ethtool-netlink.rst`, `RINGS_SET`.
-pub(super) struct Ring {
+use super::Doc;
+use super::error::Meanings;
+use super::ethtool::{EthtoolKnob, OF_QUEUES, Value};
+use crate::parse::ethtool::RingKind;
+
+/// The size of the rings of one kind.
+const fn ring(
     name: &'static str,
     kind: RingKind,
-    doc: &'static Doc,
-}
-
-const TARGET: &str = "`NIC`";
-const VALUES: &str = "a number of packets from 1 to the device's maximum";
-const SOURCE: &str = "Documentation/networking/ethtool-netlink.rst, \"RINGS_SET\"";
-const SINCE: &str = "2.4; netlink since 5.7";
-const LOST: &str = "Re-creating the interface, for example by reloading its driver. Neither a link that \
-                    goes down and up nor a change of the number of queues loses it.";
-const BEWARE: &str = "Drivers silently round it to a multiple or a power of two and raise it to their \
-                      minimum; rxlab then restores the old value and reports what the driver would have \
-                      kept. Most drivers stop the device or reset the link for it, and some (ena, bnxt) \
-                      re-create their interrupts without affinity and XPS; rxlab replays these.";
-
-pub(super) static RING_RX: Ring = Ring {
-    name: "ring_rx",
-    kind: RingKind::Rx,
-    doc: &Doc {
-        summary: "Number of received packets that wait in each queue of the device until a CPU takes them. \
-                  The device drops what exceeds it.",
-        target: TARGET,
-        values: VALUES,
-        example: "ring_rx eth0 = 1024",
-        source: SOURCE,
-        since: SINCE,
-        lost: LOST,
-        beware: BEWARE,
-    },
-};
-
-pub(super) static RING_TX: Ring = Ring {
-    name: "ring_tx",
-    kind: RingKind::Tx,
-    doc: &Doc {
-        summary: "Number of packets to send that each queue of the device holds. The kernel keeps the rest.",
-        target: TARGET,
-        values: VALUES,
-        example: "ring_tx eth0 = 1024",
-        source: SOURCE,
-        since: SINCE,
-        lost: LOST,
-        beware: BEWARE,
-    },
-};
-
-/// Settings that drivers may discard when they re-create their queues.
-const OF_QUEUES: &[&str] = &["irq_affinity", "xps_cpus", "xps_rxqs"];
-
-const FIXED: &str = "the driver does not let its ring sizes be set, or not while the interface is up";
-
-impl Ring {
-    fn ask(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<Count, KnobError> {
-        let nic = value::nic(self.name, model, target)?;
-        let rings = value::ethtool(self.name, host, target, EthtoolGet::Rings, &nic.name, rings)?;
-        let lacks = || KnobError::Lacks {
-            knob: self.name,
-            target: target.clone(),
-            why: "the device has no such rings",
-        };
-        rings.of(self.kind).ok_or_else(lacks)
-    }
-
-    fn there(&self, nic: &Nic) -> bool {
-        match &nic.hardware.rings {
-            Fact::Known(rings) => rings.of(self.kind).is_some(),
-            other => *other != Fact::Unsupported,
-        }
+    summary: &'static str,
+    example: &'static str,
+) -> EthtoolKnob {
+    let doc = Doc {
+        name,
+        summary,
+        target: "`NIC`",
+        values: "a number of packets from 1 to the device's maximum",
+        example,
+        source: "Documentation/networking/ethtool-netlink.rst, \"RINGS_SET\"",
+        since: "2.4; netlink since 5.7",
+        lost: "Re-creating the interface, for example by reloading its driver. Neither a link that goes down \
+               and up nor a change of the number of queues loses it.",
+        beware: "Drivers silently round it to a multiple or a power of two and raise it to their minimum; \
+                 rxlab then restores the old value and reports what the driver would have kept. Most drivers \
+                 stop the device or reset the link for it, and some (ena, bnxt) re-create their interrupts \
+                 without affinity and XPS; rxlab replays these.",
+    };
+    EthtoolKnob {
+        doc,
+        value: Value::Ring(kind),
+        absent: "the device has no such rings",
+        fixed: "the driver does not let its ring sizes be set, or not while the interface is up",
+        meanings: MEANINGS,
+        disturbs: OF_QUEUES,
     }
 }
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    match rustix::io::Errno::from_raw_os_error(errno) {
-        rustix::io::Errno::INVAL => {
-            Some("the driver does not support this ring size, or not with these settings")
-        }
-        rustix::io::Errno::NETDOWN => Some("the interface is down"),
-        _ => None,
-    }
-}
+const MEANINGS: Meanings = &[
+    (Errno::INVAL, "the driver does not support this ring size, or not with these settings"),
+    (Errno::NETDOWN, "the interface is down"),
+];
 
-/// True if a driver may have turned `want` into `got`: a multiple or a power of two, or its minimum.
-fn rounded(want: u32, got: u32) -> bool {
-    got >= want / 2 && got <= want.saturating_mul(2).max(512)
-}
+pub(super) static RING_RX: EthtoolKnob = ring(
+    "ring_rx",
+    RingKind::Rx,
+    "Number of received packets that wait in each queue of the device until a CPU takes them. The device \
+     drops what exceeds it.",
+    "ring_rx eth0 = 1024",
+);
 
-impl Knob for Ring {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn doc(&self) -> &'static Doc {
-        self.doc
-    }
-
-    fn targets(&self, model: &Model) -> Vec<Target> {
-        value::nic_targets(model, |nic| self.there(nic))
-    }
-
-    fn check(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
-        let limit = self.ask(host, model, target)?.max;
-        let size = value::number32(self.name, value, "a number of packets, such as 1024")?;
-        if size == 0 || size > limit {
-            let why = format!("must be from 1 to {limit} for {target}");
-            return Err(KnobError::BadValue { knob: self.name, value: value.to_owned(), why });
-        }
-        Ok(size.to_string())
-    }
-
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
-        value::ethtool_path(self.name, model, target, EthtoolGet::Rings)
-    }
-
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
-        Ok(self.ask(host, model, target)?.now.to_string())
-    }
-
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
-        let nic = value::nic(self.name, model, target)?;
-        let attributes = self.kind.attribute(value::number32(self.name, value, "a number of packets")?);
-        let action = Action::Ethtool { get: EthtoolGet::Rings, nic: nic.name.clone(), attributes };
-        value::act_or(self.name, host, target, value, &action, meaning, FIXED)
-    }
-
-    fn disturbs(&self) -> &'static [&'static str] {
-        OF_QUEUES
-    }
-
-    fn difference(&self, want: &str, got: &str) -> String {
-        format!("asked for {want}, the driver rounded it to {got}; ask for a number that it keeps")
-    }
-
-    // A write that was not read back may have been rounded.
-    fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
-        let made_of = |want: &String| match (want.parse(), live.parse()) {
-            (Ok(want), Ok(got)) => rounded(want, got),
-            _ => false,
-        };
-        ours.iter().any(|value| value == live) || unsettled.iter().any(made_of)
-    }
-}
+pub(super) static RING_TX: EthtoolKnob = ring(
+    "ring_tx",
+    RingKind::Tx,
+    "Number of packets to send that each queue of the device holds. The kernel keeps the rest.",
+    "ring_tx eth0 = 1024",
+);
 
 #[cfg(test)]
 mod tests {
-    use super::{EthtoolGet, Knob, RING_RX, RING_TX};
-    use crate::host::{Cause, FlakyHost, Fuse, Mishap, Question, RecordedHost, Rule};
-    use crate::knob::testbed::{self, model, target};
-    use crate::parse::{push_attribute, push_message};
+    use super::{RING_RX, RING_TX};
+    use crate::host::{Cause, EthtoolGet, RecordedHost};
+    use crate::knob::Knob;
+    use crate::knob::testbed::{answer, list, model, path, refusing, target, write};
 
     /// 256 of 4096 receive descriptors, and no transmit ring that ethtool knows of.
     fn host() -> RecordedHost {
-        let (mut message, mut answer) = (Vec::new(), Vec::new());
-        push_attribute(&mut message, 2, &4096u32.to_ne_bytes());
-        push_attribute(&mut message, 6, &256u32.to_ne_bytes());
-        push_message(&mut answer, &message);
-        let question = Question::Ethtool(EthtoolGet::Rings, "eth0".parse().expect("a name"));
-        RecordedHost::new().with(&question.path(), answer)
+        let answer = answer(&[(2, &4096u32.to_ne_bytes()), (6, &256u32.to_ne_bytes())]);
+        RecordedHost::new().with(&path(EthtoolGet::Rings), answer)
     }
 
     #[test]
     fn a_size_within_the_limits_is_set() {
         let (host, model, eth0) = (host(), model(), target("eth0"));
         assert_eq!(RING_RX.check(&host, &model, &eth0, "01024").as_deref(), Ok("1024"));
-        RING_RX.write(&host, &model, &eth0, "1024", &testbed::armed()).expect("written");
+        write(&RING_RX, &host, "eth0", "1024").expect("written");
         assert_eq!(RING_RX.read(&host, &model, &eth0).as_deref(), Ok("1024"));
         let says = |value: &str| RING_RX.check(&host, &model, &eth0, value).expect_err(value).to_string();
         assert_eq!(says("4097"), "invalid value `4097` for ring_rx: must be from 1 to 4096 for eth0");
@@ -202,12 +91,8 @@ mod tests {
     #[test]
     fn a_driver_that_only_shows_them_is_no_missing_file() {
         let says = |cause| {
-            let rule = Rule { suffix: "rings-get/eth0".into(), mishap: Mishap::Refuse(cause) };
-            let host = FlakyHost::new(host(), vec![rule], Fuse::new(None, || ()));
-            RING_RX
-                .write(&host, &model(), &target("eth0"), "64", &testbed::armed())
-                .expect_err("refused")
-                .to_string()
+            let host = refusing(host(), "rings-get/eth0", cause);
+            write(&RING_RX, &host, "eth0", "64").expect_err("refused").to_string()
         };
         assert!(says(Cause::Missing).starts_with("eth0 has no ring_rx: the driver does not let"));
         assert!(says(Cause::Errno(22)).contains("the driver does not support this ring size"));
@@ -215,7 +100,6 @@ mod tests {
 
     #[test]
     fn a_write_cut_short_may_have_been_rounded() {
-        let list = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>();
         let (ours, unsettled) = (list(&["256", "1000"]), list(&["1000"]));
         for (live, left) in [("1024", true), ("512", true), ("256", true), ("4096", false), ("128", false)] {
             assert_eq!(RING_RX.left_by(&ours, &unsettled, live), left, "{live}");

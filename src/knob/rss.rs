@@ -2,6 +2,9 @@
 
 pub(super) mod form;
 
+use rustix::io::Errno;
+
+use super::error::Meanings;
 use super::{Doc, Knob, KnobError, value};
 use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
 use crate::journal::Armed;
@@ -19,6 +22,7 @@ use crate::units::Fact;
 pub(super) struct RssTable;
 
 static DOC: Doc = Doc {
+    name: "rss",
     summary: "The device's indirection table: the receive queues that the hash of a flow leads to, and how \
               many entries each queue has.",
     target: "`NIC`",
@@ -57,14 +61,14 @@ pub(super) fn shown(
         rss => (EthtoolGet::Rss, rss?),
     };
     if rss.table.is_empty() {
-        return Err(KnobError::Lacks { knob, target: target.clone(), why: NO_TABLE });
+        return Err(KnobError::lacks(knob, target, NO_TABLE));
     }
     Ok((get, rss))
 }
 
 /// The table that `value` describes.
 pub(super) fn entries(knob: &'static str, value: &str, size: usize) -> Result<Vec<u32>, KnobError> {
-    form::table(value, size).map_err(|why| KnobError::BadValue { knob, value: value.to_owned(), why })
+    form::table(value, size).map_err(|why| KnobError::bad(knob, value, why))
 }
 
 /// [`entries`], limited to queues that the interface has.
@@ -75,11 +79,8 @@ pub(super) fn table_of(
     size: usize,
 ) -> Result<Vec<u32>, KnobError> {
     let table = entries(knob, value, size)?;
-    let Some(queue) = table.iter().find(|queue| nic.rx.iter().all(|rx| rx.index != **queue)) else {
-        return Ok(table);
-    };
-    let why = format!("{} has {} receive queues, and no rx-{queue}", nic.name, nic.rx.len());
-    Err(KnobError::BadValue { knob, value: value.to_owned(), why })
+    value::check_queues(knob, nic, value, &table)?;
+    Ok(table)
 }
 
 /// Number of queues that the default spreads over. If the driver does not report it, the queues are counted.
@@ -110,21 +111,11 @@ impl RssTable {
     }
 }
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    match rustix::io::Errno::from_raw_os_error(errno) {
-        rustix::io::Errno::INVAL => {
-            Some("the driver does not accept this table, or the device lost one of its queues")
-        }
-        _ => None,
-    }
-}
+const MEANINGS: Meanings =
+    &[(Errno::INVAL, "the driver does not accept this table, or the device lost one of its queues")];
 
 impl Knob for RssTable {
-    fn name(&self) -> &'static str {
-        "rss"
-    }
-
-    fn doc(&self) -> &'static Doc {
+    fn doc(&self) -> &Doc {
         &DOC
     }
 
@@ -179,7 +170,15 @@ impl Knob for RssTable {
         };
         let change = EthtoolChange::Table { get, queues, reset };
         let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
-        value::act_or(self.name(), host, target, value, &action, meaning, "the driver does not let it be set")
+        value::act_or(
+            self.name(),
+            host,
+            target,
+            value,
+            &action,
+            MEANINGS,
+            "the driver does not let it be set",
+        )
     }
 
     // The table `equal 2` of four queues is the default of two.
@@ -210,23 +209,16 @@ impl Knob for RssTable {
 #[cfg(test)]
 mod tests {
     use super::{EthtoolGet, Knob, RssTable};
-    use crate::host::{Host, Question, RecordedHost};
-    use crate::knob::testbed::{self, model, target};
-    use crate::parse::{push_attribute, push_message};
-
-    fn path(get: EthtoolGet) -> String {
-        Question::Ethtool(get, "eth0".parse().expect("a name")).path()
-    }
+    use crate::host::{Host, RecordedHost};
+    use crate::knob::testbed::{self, answer, model, path, target};
+    use crate::parse::push_message;
 
     fn bytes(numbers: &[u32]) -> Vec<u8> {
         numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
     }
 
     fn netlink(table: &[u32]) -> RecordedHost {
-        let (mut message, mut answer) = (Vec::new(), Vec::new());
-        push_attribute(&mut message, 4, &bytes(table));
-        push_message(&mut answer, &message);
-        RecordedHost::new().with(&path(EthtoolGet::Rss), answer)
+        RecordedHost::new().with(&path(EthtoolGet::Rss), answer(&[(4, &bytes(table))]))
     }
 
     fn ioctl(table: &[u32]) -> RecordedHost {

@@ -1,8 +1,11 @@
 //! `rss_context`: further RSS tables, for the flows that rules send there.
 
+use rustix::io::Errno;
+
+use super::error::Meanings;
 use super::rss::{NO_TABLE, entries, form, shown, table_of};
 use super::{Doc, Knob, KnobError, value};
-use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
+use crate::host::{Action, EthtoolChange, EthtoolGet, Host, Question};
 use crate::journal::Armed;
 use crate::model::{Model, Nic};
 use crate::parse::ethtool::{Rss, rss_contexts};
@@ -14,6 +17,7 @@ use crate::plan::Target;
 pub(super) struct RssContext;
 
 static DOC: Doc = Doc {
+    name: "rss_context",
     summary: "An additional indirection table, for flows that an `ntuple_rule` with `context N` sends \
               there: a service gets its own queues. Setting a value creates the context.",
     target: "`NIC/context-N`, counted from 1",
@@ -32,52 +36,36 @@ const NONE: &str = "none";
 const TOO_OLD: &str =
     "the driver has no RSS contexts, or this kernel cannot list them (Linux can since 6.12)";
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    use rustix::io::Errno;
-    match Errno::from_raw_os_error(errno) {
-        Errno::EXIST => {
-            Some("the kernel gave it another number; ask for the lowest free one. Nothing was changed")
-        }
-        Errno::BUSY => Some("flow rules lead to it; remove them first"),
-        Errno::INVAL => Some("the driver does not accept this table, or the device lost one of its queues"),
-        Errno::NOSPC => Some("the device has no room for another context"),
-        _ => None,
-    }
-}
+const MEANINGS: Meanings = &[
+    (Errno::EXIST, "the kernel gave it another number; ask for the lowest free one. Nothing was changed"),
+    (Errno::BUSY, "flow rules lead to it; remove them first"),
+    (Errno::INVAL, "the driver does not accept this table, or the device lost one of its queues"),
+    (Errno::NOSPC, "the device has no room for another context"),
+];
 
 impl RssContext {
     fn find<'m>(&self, model: &'m Model, target: &Target) -> Result<(&'m Nic, u32), KnobError> {
-        let Target::Context { nic, id } = target else {
-            let acts_on = "an RSS context (NIC/context-N)";
-            return Err(KnobError::WrongTarget { knob: self.name(), acts_on, target: target.clone() });
-        };
-        Ok((value::nic(self.name(), model, &Target::Nic(nic.clone()))?, *id))
+        match target {
+            Target::Context { nic, id } => Ok((value::known_nic(model, nic)?, *id)),
+            _ => Err(KnobError::wrong(self.name(), target, "an RSS context (NIC/context-N)")),
+        }
     }
 
     fn contexts(&self, host: &dyn Host, target: &Target, nic: &Nic) -> Result<Vec<Rss>, KnobError> {
         let get = EthtoolGet::RssContexts;
-        value::ethtool(self.name(), host, target, get, &nic.name, rss_contexts).map_err(|error| match error {
-            KnobError::Unsupported { knob, target, .. } => KnobError::Lacks { knob, target, why: TOO_OLD },
-            error => error,
-        })
+        value::ethtool(self.name(), host, target, get, &nic.name, rss_contexts)
+            .map_err(|error| error.or_lacks(TOO_OLD))
     }
 
     /// A table for a context has as many entries as the default one.
     fn size(&self, host: &dyn Host, target: &Target, nic: &Nic) -> Result<usize, KnobError> {
-        let shown = shown(self.name(), host, target, nic).map_err(|error| match error {
-            KnobError::Unsupported { knob, target, .. } => KnobError::Lacks { knob, target, why: NO_TABLE },
-            error => error,
-        });
+        let shown = shown(self.name(), host, target, nic).map_err(|error| error.or_lacks(NO_TABLE));
         shown.map(|(_, rss)| rss.table.len())
     }
 }
 
 impl Knob for RssContext {
-    fn name(&self) -> &'static str {
-        "rss_context"
-    }
-
-    fn doc(&self) -> &'static Doc {
+    fn doc(&self) -> &Doc {
         &DOC
     }
 
@@ -109,8 +97,7 @@ impl Knob for RssContext {
 
     fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
         let (nic, _) = self.find(model, target)?;
-        let nic = Target::Nic(nic.name.clone());
-        value::ethtool_path(self.name(), model, &nic, EthtoolGet::RssContexts)
+        Ok(vec![Question::Ethtool(EthtoolGet::RssContexts, nic.name.clone()).path()])
     }
 
     fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
@@ -143,37 +130,28 @@ impl Knob for RssContext {
             }
         };
         let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
-        value::act_or(self.name(), host, target, value, &action, meaning, TOO_OLD)
+        value::act_or(self.name(), host, target, value, &action, MEANINGS, TOO_OLD)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{EthtoolGet, Knob, RssContext};
-    use crate::host::{Cause, FlakyHost, Fuse, Mishap, Question, RecordedHost, Rule};
-    use crate::knob::testbed::{self, model, target};
-    use crate::parse::{push_attribute, push_message};
+    use crate::host::{Cause, RecordedHost};
+    use crate::knob::testbed::{answer, armed, model, path, refusing, target, write};
 
     /// Synthetic: no available machine has RSS contexts. A table of four, and the context 1.
     fn host() -> RecordedHost {
-        let path = |get| Question::Ethtool(get, "eth0".parse().expect("a name")).path();
-        let answer = |context: Option<u32>, table: [u32; 4]| {
-            let (mut message, mut answer) = (Vec::new(), Vec::new());
-            if let Some(context) = context {
-                push_attribute(&mut message, 2, &context.to_ne_bytes());
-            }
-            push_attribute(&mut message, 4, &table.map(u32::to_ne_bytes).concat());
-            push_message(&mut answer, &message);
-            answer
-        };
+        let table = |queues: [u32; 4]| queues.map(u32::to_ne_bytes).concat();
+        let context = answer(&[(2, &1u32.to_ne_bytes()), (4, &table([1, 1, 1, 1]))]);
         RecordedHost::new()
-            .with(&path(EthtoolGet::Rss), answer(None, [0, 1, 0, 1]))
-            .with(&path(EthtoolGet::RssContexts), answer(Some(1), [1, 1, 1, 1]))
+            .with(&path(EthtoolGet::Rss), answer(&[(4, &table([0, 1, 0, 1]))]))
+            .with(&path(EthtoolGet::RssContexts), context)
     }
 
     #[test]
     fn a_context_comes_and_goes() {
-        let (host, model, armed) = (host(), model(), testbed::armed());
+        let (host, model, armed) = (host(), model(), armed());
         let read = |at: &str| RssContext.read(&host, &model, &target(at)).expect("readable");
         let set = |at: &str, value: &str| {
             let value = RssContext.check(&host, &model, &target(at), value).expect(value);
@@ -213,10 +191,8 @@ mod tests {
         assert!(says(&host(), "eth0/context-1", "default").contains("expected default, equal N"));
         let old = RecordedHost::new();
         assert!(says(&old, "eth0/context-1", "none").contains("Linux can since 6.12"));
-        let rule = Rule { suffix: "rss-contexts-get/eth0".into(), mishap: Mishap::Refuse(Cause::Errno(17)) };
-        let other_number = FlakyHost::new(host(), vec![rule], Fuse::new(None, || ()));
-        let (at, armed) = (target("eth0/context-5"), testbed::armed());
-        let error = RssContext.write(&other_number, &model(), &at, "equal 2", &armed).expect_err("refused");
+        let other_number = refusing(host(), "rss-contexts-get/eth0", Cause::Errno(17));
+        let error = write(&RssContext, &other_number, "eth0/context-5", "equal 2").expect_err("refused");
         assert_eq!(
             error.to_string(),
             "rss_context eth0/context-5 = equal 2: the kernel rejected it: the kernel gave it another number; ask \

@@ -1,7 +1,7 @@
 //! The small machine that the knobs' own tests use.
 
 use super::{Knob, KnobError};
-use crate::host::{EthtoolGet, Host, Question, RecordedHost};
+use crate::host::{Cause, EthtoolGet, FlakyHost, Fuse, Host, Mishap, Question, RecordedHost, Rule};
 use crate::journal::{Armed, Begin, Disk, Intent, Store};
 use crate::model::{
     Clocksource, Cpu, DeviceAddress, Fact, Identity, Irq, Irqbalance, Listener, Model, Napi, NapiSettings,
@@ -132,6 +132,30 @@ pub(crate) fn target(text: &str) -> Target {
     text.parse().expect("a target")
 }
 
+/// Path of an answer of ethtool for `eth0`.
+pub(super) fn path(get: EthtoolGet) -> String {
+    Question::Ethtool(get, "eth0".parse().expect("a name")).path()
+}
+
+/// An answer of one message with these attributes.
+pub(super) fn answer(attributes: &[(u16, &[u8])]) -> Vec<u8> {
+    let (mut message, mut answer) = (Vec::new(), Vec::new());
+    attributes.iter().for_each(|(kind, bytes)| push_attribute(&mut message, *kind, bytes));
+    push_message(&mut answer, &message);
+    answer
+}
+
+/// A host that refuses what ends in `suffix`.
+pub(super) fn refusing(host: RecordedHost, suffix: &str, cause: Cause) -> FlakyHost<RecordedHost> {
+    let rule = Rule { suffix: suffix.into(), mishap: Mishap::Refuse(cause) };
+    FlakyHost::new(host, vec![rule], Fuse::new(None, || ()))
+}
+
+/// Values as [`Knob::left_by`] takes them.
+pub(super) fn list(values: &[&str]) -> Vec<String> {
+    values.iter().map(|value| (*value).to_owned()).collect()
+}
+
 /// The answer of ethtool for these channels.
 pub(crate) fn channels_answer(channels: &Channels) -> Vec<u8> {
     let mut message = Vec::new();
@@ -168,7 +192,6 @@ pub(crate) fn features_answer(known: &[&str], on: &[&str], fixed: &[&str]) -> Ve
 
 /// A machine with `rx-ntuple-filter` on or off, and flow rules in these slots.
 pub(crate) fn with_rules(on: bool, places: &[u32]) -> RecordedHost {
-    let path = |get| Question::Ethtool(get, "eth0".parse().expect("a name")).path();
     let mut rules = Vec::new();
     for place in places {
         let rule = flow_bytes(*place, "udp4 dst-port 53 action 1").expect("a rule");

@@ -2,10 +2,11 @@
 //! files of one value.
 
 use super::KnobError;
+use super::error::Meanings;
 use crate::host::{Action, EthtoolGet, Host, Question};
 use crate::model::{Model, Nic, RxQueue, TxQueue};
 use crate::parse::WireError;
-use crate::plan::Target;
+use crate::plan::{Target, set_of};
 use crate::units::{CpuMask, Direction, NicName, QueueId};
 
 /// Form of the targets of a per-queue knob.
@@ -14,24 +15,26 @@ pub(super) const RX_QUEUE: &str = "a receive queue (NIC/rx-N)";
 /// The largest RFS table that the kernel allows, 2^29 entries.
 pub(super) const MAX_FLOWS: u32 = 1 << 29;
 
-/// Every receive queue of every interface.
-pub(super) fn rx_targets(model: &Model) -> Vec<Target> {
-    let queues = |nic: &Nic| {
-        let name = nic.name.clone();
-        let target = |q: &RxQueue| Target::Queue { nic: name.clone(), queue: QueueId::rx(q.index) };
-        nic.rx.iter().map(target).collect::<Vec<_>>()
-    };
-    model.nics.iter().flat_map(queues).collect()
+/// Every receive queue of every interface for which `wanted` is true.
+pub(super) fn rx_targets(model: &Model, wanted: impl Fn(&RxQueue) -> bool) -> Vec<Target> {
+    queue_targets(model, |nic| {
+        nic.rx.iter().filter(|rx| wanted(rx)).map(|rx| QueueId::rx(rx.index)).collect()
+    })
 }
 
 /// Every transmit queue of every interface for which `wanted` is true.
 pub(super) fn tx_targets(model: &Model, wanted: impl Fn(&TxQueue) -> bool) -> Vec<Target> {
-    let queues = |nic: &Nic| {
+    queue_targets(model, |nic| {
+        nic.tx.iter().filter(|tx| wanted(tx)).map(|tx| QueueId::tx(tx.index)).collect()
+    })
+}
+
+fn queue_targets(model: &Model, queues: impl Fn(&Nic) -> Vec<QueueId>) -> Vec<Target> {
+    let of_nic = |nic: &Nic| {
         let name = nic.name.clone();
-        let target = |q: &TxQueue| Target::Queue { nic: name.clone(), queue: QueueId::tx(q.index) };
-        nic.tx.iter().filter(|q| wanted(q)).map(target).collect::<Vec<_>>()
+        queues(nic).into_iter().map(move |queue| Target::queue(&name, queue))
     };
-    model.nics.iter().flat_map(queues).collect()
+    model.nics.iter().flat_map(of_nic).collect()
 }
 
 /// Refuses any target but the whole machine.
@@ -39,7 +42,7 @@ pub(super) fn only_host(knob: &'static str, target: &Target) -> Result<(), KnobE
     let acts_on = "the whole machine (host)";
     match target {
         Target::Host => Ok(()),
-        _ => Err(KnobError::WrongTarget { knob, acts_on, target: target.clone() }),
+        _ => Err(KnobError::wrong(knob, target, acts_on)),
     }
 }
 
@@ -72,7 +75,7 @@ fn queue<'m, Q>(
     all: fn(&Nic) -> &[Q],
     id: fn(&Q) -> QueueId,
 ) -> Result<(&'m Nic, &'m Q), KnobError> {
-    let wrong = || KnobError::WrongTarget { knob, acts_on, target: target.clone() };
+    let wrong = || KnobError::wrong(knob, target, acts_on);
     let Target::Queue { nic: name, queue } = target else { return Err(wrong()) };
     if queue.direction != direction {
         return Err(wrong());
@@ -87,6 +90,22 @@ fn queue<'m, Q>(
     Ok((nic, found))
 }
 
+/// Refuses a value that names receive queues which the interface does not have.
+pub(super) fn check_queues(
+    knob: &'static str,
+    nic: &Nic,
+    value: &str,
+    queues: &[u32],
+) -> Result<(), KnobError> {
+    match queues.iter().find(|queue| nic.rx.iter().all(|rx| rx.index != **queue)) {
+        None => Ok(()),
+        Some(queue) => {
+            let why = format!("{} has {} receive queues, and no rx-{queue}", nic.name, nic.rx.len());
+            Err(KnobError::bad(knob, value, why))
+        }
+    }
+}
+
 /// Every interface that can have it, as far as is known.
 pub(super) fn nic_targets(model: &Model, can: impl Fn(&Nic) -> bool) -> Vec<Target> {
     model.nics.iter().filter(|nic| can(nic)).map(|nic| Target::Nic(nic.name.clone())).collect()
@@ -95,7 +114,7 @@ pub(super) fn nic_targets(model: &Model, can: impl Fn(&Nic) -> bool) -> Vec<Targ
 /// The interface that `target` is.
 pub(super) fn nic<'m>(knob: &'static str, model: &'m Model, target: &Target) -> Result<&'m Nic, KnobError> {
     let Target::Nic(name) = target else {
-        return Err(KnobError::WrongTarget { knob, acts_on: "an interface (NIC)", target: target.clone() });
+        return Err(KnobError::wrong(knob, target, "an interface (NIC)"));
     };
     known_nic(model, name)
 }
@@ -115,11 +134,9 @@ pub(super) fn online_cpus(
     target: &Target,
     value: &str,
 ) -> Result<CpuMask, KnobError> {
-    let mask: CpuMask = value.parse().map_err(|error: crate::units::MaskError| KnobError::BadValue {
-        knob,
-        value: value.to_owned(),
-        why: error.to_string(),
-    })?;
+    let mask: CpuMask = value
+        .parse()
+        .map_err(|error: crate::units::MaskError| KnobError::bad(knob, value, error.to_string()))?;
     let online = model.online();
     let present: CpuMask = model.cpus.iter().map(|cpu| cpu.id).collect();
     let refuse = |cpus: CpuMask, why: String| {
@@ -140,7 +157,7 @@ pub(super) fn online_cpus(
 
 /// Parses `value` as a number of flows; `off` is 0.
 pub(super) fn flows(knob: &'static str, value: &str) -> Result<String, KnobError> {
-    let bad = |why: String| KnobError::BadValue { knob, value: value.to_owned(), why };
+    let bad = |why: String| KnobError::bad(knob, value, why);
     if value == "off" {
         return Ok("0".to_owned());
     }
@@ -165,31 +182,21 @@ pub(super) fn mask(path: &str, text: &str) -> Result<CpuMask, KnobError> {
     CpuMask::from_hex(text).map_err(broken)
 }
 
-/// A set as a value: the list, or `off`.
-pub(super) fn mask_text(mask: &CpuMask) -> String {
-    if mask.is_empty() { "off".to_owned() } else { mask.to_string() }
-}
-
-/// A value as a set; `None` if it is none, which is not the empty set.
-pub(super) fn set(value: &str) -> Option<CpuMask> {
-    if value == "off" { Some(CpuMask::new()) } else { value.parse().ok() }
-}
-
 /// A value as the kernel's files take it.
 pub(super) fn hex(knob: &'static str, value: &str) -> Result<String, KnobError> {
     let why = "expected a list such as 2-7, or off".to_owned();
-    let mask = set(value).ok_or_else(|| KnobError::BadValue { knob, value: value.to_owned(), why })?;
+    let mask = set_of(value).ok_or_else(|| KnobError::bad(knob, value, why))?;
     Ok(mask.to_hex())
 }
 
 /// Members of `want` that are not in `got`.
 pub(super) fn dropped(want: &str, got: &str) -> CpuMask {
-    set(want).zip(set(got)).map(|(want, got)| want.difference(&got)).unwrap_or_default()
+    set_of(want).zip(set_of(got)).map(|(want, got)| want.difference(&got)).unwrap_or_default()
 }
 
 /// True if every member of `live` is in `value`, and both are sets.
 pub(super) fn is_part(live: &str, value: &str) -> bool {
-    set(live).zip(set(value)).is_some_and(|(live, value)| live.difference(&value).is_empty())
+    set_of(live).zip(set_of(value)).is_some_and(|(live, value)| live.difference(&value).is_empty())
 }
 
 /// Reads the one file of a knob whose errors have no special meaning.
@@ -199,7 +206,7 @@ pub(super) fn read_plain(
     target: &Target,
     path: &str,
 ) -> Result<String, KnobError> {
-    host.read_text(path).map_err(|error| KnobError::from_host(knob, target, None, &error, "", |_| None))
+    host.read_text(path).map_err(|error| KnobError::from_host(knob, target, None, &error, "", &[]))
 }
 
 /// The driver's answer, parsed by `parse`.
@@ -213,7 +220,7 @@ pub(super) fn ethtool<T>(
 ) -> Result<T, KnobError> {
     let question = Question::Ethtool(get, nic.clone());
     let answer = host.ask(&question);
-    let answer = answer.map_err(|error| KnobError::from_host(knob, target, None, &error, "", |_| None))?;
+    let answer = answer.map_err(|error| KnobError::from_host(knob, target, None, &error, "", &[]))?;
     parse(&answer).map_err(|error| KnobError::Broken {
         path: question.path(),
         text: error.to_string(),
@@ -238,10 +245,10 @@ pub(super) fn act(
     target: &Target,
     value: &str,
     action: &Action,
-    meaning: fn(i32) -> Option<&'static str>,
+    meanings: Meanings,
 ) -> Result<(), KnobError> {
     host.act(action).map_err(|error| {
-        KnobError::from_host(knob, target, Some(value), &error, " (needs CAP_NET_ADMIN)", meaning)
+        KnobError::from_host(knob, target, Some(value), &error, " (needs CAP_NET_ADMIN)", meanings)
     })
 }
 
@@ -252,13 +259,10 @@ pub(super) fn act_or(
     target: &Target,
     value: &str,
     action: &Action,
-    meaning: fn(i32) -> Option<&'static str>,
+    meanings: Meanings,
     why: &'static str,
 ) -> Result<(), KnobError> {
-    act(knob, host, target, value, action, meaning).map_err(|error| match error {
-        KnobError::Unsupported { knob, target, .. } => KnobError::Lacks { knob, target, why },
-        error => error,
-    })
+    act(knob, host, target, value, action, meanings).map_err(|error| error.or_lacks(why))
 }
 
 /// Parses `value` as a switch.
@@ -268,7 +272,7 @@ pub(super) fn switch(knob: &'static str, value: &str) -> Result<bool, KnobError>
         "off" => Ok(false),
         _ => {
             let why = "expected on or off".to_owned();
-            Err(KnobError::BadValue { knob, value: value.to_owned(), why })
+            Err(KnobError::bad(knob, value, why))
         }
     }
 }
@@ -282,7 +286,7 @@ pub(super) fn on_off(on: bool) -> String {
 pub(super) fn number32(knob: &'static str, value: &str, what: &str) -> Result<u32, KnobError> {
     plain_number(value).ok_or_else(|| {
         let why = format!("expected {what}");
-        KnobError::BadValue { knob, value: value.to_owned(), why }
+        KnobError::bad(knob, value, why)
     })
 }
 

@@ -1,41 +1,24 @@
 //! `xps_cpus` and `xps_rxqs`: the senders that use a transmit queue, by CPU or by the receive queue of their
 //! flow.
+//!
+//! Kernel: `Documentation/networking/scaling.rst`, "XPS: Transmit Packet Steering".
 
 use rustix::io::Errno;
 
-use super::{Doc, Knob, KnobError, value};
-use crate::host::{Cause, Host, HostError};
-use crate::journal::Armed;
-use crate::model::{Fact, Model, Nic};
-use crate::plan::Target;
-use crate::units::{CpuId, CpuMask, QueueId};
-
-/// Transmit packet steering of one queue.
-///
-/// Kernel: `Documentation/networking/scaling.rst`, "XPS: Transmit Packet Steering".
-pub(super) struct Xps {
-    name: &'static str,
-    doc: &'static Doc,
-    /// Kind of the numbers in the file.
-    of: Of,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Of {
-    Cpus,
-    // The kernel prints these as the same kind of mask.
-    RxQueues,
-}
+use super::Doc;
+use super::file::{At, FileKnob, Members, Missing, Value};
 
 const SOURCE: &str = "Documentation/networking/scaling.rst, \"XPS: Transmit Packet Steering\"";
 const LOST: &str = "Removing the queue, even if it comes back later. Some drivers reset it for all queues \
                     when the link comes up, the number of queues changes or a CPU goes on- or offline \
                     (virtio_net, mlx5).";
+const ONLY_ONE: &str =
+    "the interface has one transmit queue, so there is nothing to choose, or its kernel has no XPS";
 
 /// By the CPU that sends.
-pub(super) static XPS_CPUS: Xps = Xps {
-    name: "xps_cpus",
-    doc: &Doc {
+pub(super) static XPS_CPUS: FileKnob = FileKnob::new(
+    Doc {
+        name: "xps_cpus",
         summary: "CPUs that send through a transmit queue. Without any, the kernel spreads flows over the \
                   queues by their hash.",
         target: "`NIC/tx-N`, of an interface with several transmit queues",
@@ -47,13 +30,16 @@ pub(super) static XPS_CPUS: Xps = Xps {
         beware: "The kernel silently drops offline CPUs; rxlab refuses them by name and reads back every \
                  write. `xps_rxqs` of any queue takes precedence.",
     },
-    of: Of::Cpus,
-};
+    At::TxQueue(ONLY_ONE),
+    Value::Mask(Members::OnlineCpus),
+)
+.meanings(&[(Errno::OVERFLOW, "this kernel has no such CPU")])
+.missing(Missing::Because(ONLY_ONE));
 
 /// By the receive queue of the flow.
-pub(super) static XPS_RXQS: Xps = Xps {
-    name: "xps_rxqs",
-    doc: &Doc {
+pub(super) static XPS_RXQS: FileKnob = FileKnob::new(
+    Doc {
+        name: "xps_rxqs",
         summary: "Receive queues whose connections send through a transmit queue, so that one CPU handles \
                   both directions.",
         target: "`NIC/tx-N`, of an interface with several transmit queues",
@@ -65,148 +51,17 @@ pub(super) static XPS_RXQS: Xps = Xps {
         beware: "As soon as one queue has it, it takes precedence over `xps_cpus` for every socket that \
                  remembers its receive queue.",
     },
-    of: Of::RxQueues,
-};
-
-impl Xps {
-    fn path(&self, model: &Model, target: &Target) -> Result<String, KnobError> {
-        let (nic, queue) = value::tx_queue(self.name, model, target)?;
-        // The kernel has no `xps_cpus` there, and an `xps_rxqs` without effect.
-        if queue.xps_cpus == Fact::Unsupported {
-            return Err(self.one_queue(target));
-        }
-        Ok(format!("sys/class/net/{}/queues/tx-{}/{}", nic.name, queue.index, self.name))
-    }
-
-    fn one_queue(&self, target: &Target) -> KnobError {
-        let why =
-            "the interface has one transmit queue, so there is nothing to choose, or its kernel has no XPS";
-        KnobError::Lacks { knob: self.name, target: target.clone(), why }
-    }
-
-    fn error(&self, target: &Target, value: Option<&str>, error: &HostError) -> KnobError {
-        match error.cause {
-            Cause::Missing if self.of == Of::Cpus => self.one_queue(target),
-            _ => {
-                let meaning = match self.of {
-                    Of::Cpus => cpus_meaning,
-                    Of::RxQueues => queues_meaning,
-                };
-                KnobError::from_host(self.name, target, value, error, " (needs CAP_NET_ADMIN)", meaning)
-            }
-        }
-    }
-
-    fn rx_queues(&self, nic: &Nic, value: &str) -> Result<CpuMask, KnobError> {
-        let mask: CpuMask = value.parse().map_err(|_| KnobError::BadValue {
-            knob: self.name,
-            value: value.to_owned(),
-            why: "expected a list of receive queues such as 0-3, or off".to_owned(),
-        })?;
-        let there: CpuMask = nic.rx.iter().map(|queue| CpuId(queue.index)).collect();
-        match mask.difference(&there).first() {
-            None => Ok(mask),
-            Some(CpuId(missing)) => Err(KnobError::UnknownQueue {
-                nic: nic.name.clone(),
-                queue: QueueId::rx(missing),
-                known: nic.rx.iter().map(|queue| QueueId::rx(queue.index)).collect(),
-            }),
-        }
-    }
-}
-
-fn cpus_meaning(errno: i32) -> Option<&'static str> {
-    (Errno::from_raw_os_error(errno) == Errno::OVERFLOW).then_some("this kernel has no such CPU")
-}
-
-fn queues_meaning(errno: i32) -> Option<&'static str> {
-    (Errno::from_raw_os_error(errno) == Errno::OVERFLOW).then_some("the interface has no such receive queue")
-}
-
-impl Knob for Xps {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn doc(&self) -> &'static Doc {
-        self.doc
-    }
-
-    fn targets(&self, model: &Model) -> Vec<Target> {
-        value::tx_targets(model, |queue| queue.xps_cpus != Fact::Unsupported)
-    }
-
-    fn check(
-        &self,
-        _host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
-        self.path(model, target)?;
-        if value == "off" {
-            return Ok("off".to_owned());
-        }
-        let mask = match self.of {
-            Of::Cpus => value::online_cpus(self.name, model, target, value)?,
-            Of::RxQueues => self.rx_queues(value::tx_queue(self.name, model, target)?.0, value)?,
-        };
-        if mask.is_empty() {
-            let why = "expected a list such as 0-3, or off".to_owned();
-            return Err(KnobError::BadValue { knob: self.name, value: value.to_owned(), why });
-        }
-        Ok(value::mask_text(&mask))
-    }
-
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
-        Ok(vec![self.path(model, target)?])
-    }
-
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
-        let path = self.path(model, target)?;
-        let content = host.read_text(&path).map_err(|error| self.error(target, None, &error))?;
-        Ok(value::mask_text(&value::mask(&path, &content)?))
-    }
-
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
-        let path = self.path(model, target)?;
-        host.write(&path, value::hex(self.name, value)?.as_bytes())
-            .map_err(|error| self.error(target, Some(value), &error))
-    }
-
-    fn difference(&self, want: &str, got: &str) -> String {
-        let dropped = value::dropped(want, got);
-        if dropped.is_empty() || self.of == Of::RxQueues {
-            return format!("asked for {want}, the kernel kept {got}");
-        }
-        format!("asked for {want}, the kernel kept {got}: it dropped CPU {dropped} (offline)")
-    }
-
-    // The kernel's default. Some drivers then spread the CPUs over the queues, each in its own way.
-    fn is_fresh(&self, _host: &dyn Host, value: &str) -> bool {
-        value == "off"
-    }
-
-    // A write that was not read back may have lost any of its CPUs.
-    fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
-        let subset = |value: &String| value::is_part(live, value);
-        ours.iter().any(|value| self.same(value, live)) || unsettled.iter().any(subset)
-    }
-}
+    At::TxQueue(ONLY_ONE),
+    Value::Mask(Members::RxQueues),
+)
+.meanings(&[(Errno::OVERFLOW, "the interface has no such receive queue")]);
 
 #[cfg(test)]
 mod tests {
-    use super::{Knob, XPS_CPUS, XPS_RXQS};
+    use super::{XPS_CPUS, XPS_RXQS};
     use crate::host::{Cause, Host, RecordedHost};
-    use crate::knob::KnobError;
     use crate::knob::testbed::{model, target, write};
+    use crate::knob::{Knob, KnobError};
 
     const CPUS: &str = "sys/class/net/eth0/queues/tx-1/xps_cpus";
     const RXQS: &str = "sys/class/net/eth0/queues/tx-1/xps_rxqs";

@@ -11,7 +11,7 @@ use super::topology::CpuTopology;
 use super::{PlannedSetting, Setting, Target, paper};
 use crate::diagnose::evidence::TRAFFIC;
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
-use crate::units::{CpuId, CpuMask, NicName, QueueId};
+use crate::units::{CpuId, CpuMask, NicName};
 
 /// Reason to leave something alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) struct Draft<'a> {
     /// Interfaces that are planned for.
     pub(super) nics: Vec<NicName>,
     /// Maximum number of CPUs that a queue hands packets to.
-    pub(super) cpus_per_queue: Option<usize>,
+    pub(super) width: usize,
     /// CPUs that receive work should leave.
     pub(super) clean: CpuMask,
     only: Option<&'a [Variable]>,
@@ -74,7 +74,7 @@ impl<'a> Draft<'a> {
             seen: (model, rates),
             idle: Vec::new(),
             nics: Vec::new(),
-            cpus_per_queue: options.cpus_per_queue,
+            width: options.cpus_per_queue.unwrap_or(usize::MAX),
             clean: options.keep_clean.clone(),
             only,
             settings: Vec::new(),
@@ -161,7 +161,9 @@ impl<'a> Draft<'a> {
         let (settings, reasons) = (self.settings.len(), self.reasons.len());
         work(self);
         if self.settings.len() > settings {
-            self.variables.push(variable);
+            if !self.variables.contains(&variable) {
+                self.variables.push(variable);
+            }
             if matches!(variable, Variable::Channels | Variable::Irq) {
                 let (model, rates) = self.seen;
                 self.rates = carried(model, rates, &self.model, &self.topology);
@@ -192,17 +194,18 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds one setting of `nic` and applies it to the draft's machine.
-    pub(super) fn set(&mut self, knob: &str, nic: &NicName, what: What, value: String, why: String) {
-        let target = match what {
-            What::Whole => Target::Nic(nic.clone()),
-            What::Queue(queue) => Target::Queue { nic: nic.clone(), queue },
-            What::Irq(target) => target,
-        };
-        let found = self.model.nic(nic);
+    /// Adds one setting and applies it to the draft's machine.
+    pub(super) fn set(
+        &mut self,
+        knob: &str,
+        target: Target,
+        value: impl Into<String>,
+        why: impl Into<String>,
+    ) {
+        let nic = target.nic().and_then(|name| self.model.nic(name));
         let (device, driver) =
-            (found.map(|nic| nic.address.clone()), found.and_then(|nic| nic.driver.as_deref()));
-        let set = Setting { knob: knob.to_owned(), target, value };
+            (nic.map(|nic| nic.address.clone()), nic.and_then(|nic| nic.driver.as_deref()));
+        let set = Setting { knob: knob.to_owned(), target, value: value.into() };
         let planned = PlannedSetting::new(set, why, device).with_driver(driver);
         self.take(vec![planned]);
     }
@@ -221,12 +224,4 @@ impl<'a> Draft<'a> {
     pub(super) fn is_asked(&self, variable: Variable) -> bool {
         self.only.is_some_and(|only| only.contains(&variable))
     }
-}
-
-/// The part of an interface that a setting is for.
-pub(super) enum What {
-    Whole,
-    Queue(QueueId),
-    /// Interrupts of no queue, by their target.
-    Irq(Target),
 }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::cost::{basis, of_move};
 use super::moves::{Move, Shares, Steering};
 use super::prediction::{FIXED, Prediction, predict};
-use super::spread::{even, readers};
-use super::{Plan, PlannedSetting, Setting, Target, interrupts, rps};
+use super::spread::{even, hottest, readers};
+use super::{Plan, PlannedSetting, Setting, Target, interrupts, set_of};
 use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receiving};
 use crate::diagnose::figures::{count, plural};
 use crate::model::{Fact, Model, Nic, NicKind, Rates, RxQueue};
@@ -122,12 +122,12 @@ impl<'a> Asked<'a> {
             homes.extend(queue.channel_cpu.filter(is_online));
         }
         if homes.is_empty() && self.is_about(nic) {
-            homes.extend(rps::hottest(self.rates));
+            homes.extend(hottest(self.rates));
         }
-        let target = Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(queue.index) };
+        let target = Target::queue(&nic.name, QueueId::rx(queue.index));
         let value = |knob| self.values.get(&(&target, knob)).copied();
         let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
-        let wanted = value("rps").and_then(mask_of);
+        let wanted = value("rps").and_then(set_of);
         let wanted = wanted.map(|wanted| wanted.intersection(&self.masks)).unwrap_or_else(|| mask.clone());
         let [now, then] = self.tables;
         let steering = |flows: bool, mask: &CpuMask| match readers.filter(|_| flows) {
@@ -159,10 +159,6 @@ fn has_table(text: &str) -> bool {
 
 fn has_flows(queue: &RxQueue) -> bool {
     queue.rps_flow_cnt.known().is_some_and(|entries| *entries > 0)
-}
-
-fn mask_of(text: &str) -> Option<CpuMask> {
-    if text == "off" { Some(CpuMask::new()) } else { text.parse().ok() }
 }
 
 /// The CPU that an interrupt goes to when it may go to `cpus` alone; `None` if it can stay, or if the kernel

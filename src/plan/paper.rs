@@ -4,7 +4,7 @@
 //! Only the settings that policies make are known here. `knob` knows what the kernel does with a value.
 
 use super::tunable::tunable;
-use super::{Setting, Target, interrupts};
+use super::{Setting, Target, interrupts, set_of};
 use crate::model::{Irq, Model, Nic, RxQueue, TxQueue};
 use crate::parse::ethtool::Channels;
 use crate::units::{CpuMask, Fact, IrqId, NicName};
@@ -90,7 +90,7 @@ pub(super) fn irq_affinity(model: &mut Model, target: &Target, value: &str) {
 }
 
 pub(super) fn xps_cpus(model: &mut Model, target: &Target, value: &str) {
-    let (Target::Queue { queue, .. }, Some(mask)) = (target, cpus(value)) else { return };
+    let (Target::Queue { queue, .. }, Some(mask)) = (target, set_of(value)) else { return };
     on_nic(model, target, |nic| {
         if let Some(tx) = nic.tx.iter_mut().find(|tx| tx.index == queue.index) {
             tx.xps_cpus = Fact::Known(mask);
@@ -99,7 +99,7 @@ pub(super) fn xps_cpus(model: &mut Model, target: &Target, value: &str) {
 }
 
 pub(super) fn rps(model: &mut Model, target: &Target, value: &str) {
-    let Some(mask) = cpus(value) else { return };
+    let Some(mask) = set_of(value) else { return };
     let mask = mask.intersection(&model.online().difference(&model.isolated()));
     on_rx_queue(model, target, |queue| queue.rps_cpus = Fact::Known(mask));
 }
@@ -133,11 +133,6 @@ fn on_rx_queue(model: &mut Model, target: &Target, change: impl FnOnce(&mut RxQu
             change(rx);
         }
     });
-}
-
-/// `off` is the empty set.
-fn cpus(value: &str) -> Option<CpuMask> {
-    if value == "off" { Some(CpuMask::new()) } else { value.parse().ok() }
 }
 
 /// The kernel rounds sizes of flow tables up to a power of two.
@@ -194,29 +189,15 @@ fn resize(nic: &mut Nic, value: &str, first_irq: u32) {
     };
     let was_even = is_even(nic);
     let (receive, transmit) = (count("combined") + count("rx"), count("combined") + count("tx"));
-    nic.rx.retain(|queue| queue.index < receive);
-    nic.tx.retain(|queue| queue.index < transmit);
-    let first = u32::try_from(nic.rx.len()).unwrap_or(u32::MAX);
-    nic.rx.extend((first..receive).map(|index| RxQueue {
+    set_queues(nic, receive, transmit, |index| RxQueue {
         index,
         rps_cpus: Fact::Known(CpuMask::new()),
         rps_flow_cnt: Fact::Known(0),
         irqs: vec![Irq { number: IrqId(first_irq + index % OF_ONE), ..Irq::default() }],
         ..RxQueue::default()
-    }));
-    let first = u32::try_from(nic.tx.len()).unwrap_or(u32::MAX);
-    nic.tx.extend((first..transmit).map(|index| TxQueue {
-        index,
-        xps_cpus: Fact::NotAsked,
-        xps_by_rxq: Fact::NotAsked,
-    }));
+    });
     if let Fact::Known(Channels { rx, tx, combined, .. }) = &mut nic.hardware.channels {
-        for (kind, count) in [("rx", count("rx")), ("tx", count("tx")), ("combined", count("combined"))] {
-            let kind = match kind {
-                "rx" => &mut *rx,
-                "tx" => &mut *tx,
-                _ => &mut *combined,
-            };
+        for (kind, count) in [(rx, count("rx")), (tx, count("tx")), (combined, count("combined"))] {
             if let Some(kind) = kind {
                 kind.now = count;
             }
@@ -225,6 +206,20 @@ fn resize(nic: &mut Nic, value: &str, first_irq: u32) {
     if was_even {
         spread_table(nic);
     }
+}
+
+/// Removes queues of an interface or adds new ones, until it has so many.
+pub fn set_queues(nic: &mut Nic, receive: u32, transmit: u32, new: impl Fn(u32) -> RxQueue) {
+    nic.rx.retain(|queue| queue.index < receive);
+    let first = u32::try_from(nic.rx.len()).unwrap_or(u32::MAX);
+    nic.rx.extend((first..receive).map(new));
+    nic.tx.retain(|queue| queue.index < transmit);
+    let first = u32::try_from(nic.tx.len()).unwrap_or(u32::MAX);
+    nic.tx.extend((first..transmit).map(|index| TxQueue {
+        index,
+        xps_cpus: Fact::NotAsked,
+        xps_by_rxq: Fact::NotAsked,
+    }));
 }
 
 /// True if each receive queue has as many entries of the default RSS table as any other, or one more. For a

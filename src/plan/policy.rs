@@ -1,20 +1,16 @@
-//! Purposes of a plan: one policy per file, each a list of steps from topology to settings.
+//! Purposes of a plan, each a list of steps from topology to settings; those with rules of their own have a file.
 //!
 //! A policy uses the location of CPUs, memory and devices, and uses rates only to judge how busy a queue is.
 //! Planning again on a machine set by the plan gives no settings.
 
-mod full;
 mod isolate;
-mod latency;
-mod minimal;
-mod numa_local;
 mod spread;
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::draft::{Draft, Reason};
-use super::{Plan, apply_order, forecast};
+use super::{Plan, apply_order, forecast, step};
 use crate::model::{Function, Model, Rates};
 use crate::units::{CpuMask, NicName};
 
@@ -109,14 +105,64 @@ impl Policy {
         }
         match self {
             Policy::Spread => spread::draft(&mut draft),
-            Policy::NumaLocal => numa_local::draft(&mut draft),
+            Policy::NumaLocal => numa_local(&mut draft),
             Policy::Isolate => isolate::draft(&mut draft, &options.keep_clean),
-            Policy::Latency => latency::draft(&mut draft),
-            Policy::Minimal => minimal::draft(&mut draft),
-            Policy::Full => full::draft(&mut draft),
+            Policy::Latency => latency(&mut draft),
+            Policy::Minimal => minimal(&mut draft),
+            Policy::Full => full(&mut draft),
         }
         finish(self, draft, only)
     }
+}
+
+/// Every interrupt, and the CPUs that its packets are handed to, in one memory domain.
+///
+/// Published: field case C, where the masks stayed in the node of the interrupt and without its CPU.
+fn numa_local(draft: &mut Draft<'_>) {
+    draft.step(Variable::Irq, step::irqs::near);
+    draft.step(Variable::Xps, step::xps::near);
+    draft.step(Variable::Rps, step::rps::near);
+    draft.step(Variable::Rfs, step::rfs::complete);
+}
+
+/// Packets as early as possible: no interrupt is delayed, and packets stay on the CPU that took them while it
+/// has time. It costs an interrupt for nearly every packet.
+fn latency(draft: &mut Draft<'_>) {
+    draft.step(Variable::Moderation, step::moderation::none);
+    draft.step(Variable::Irq, step::irqs::near);
+    draft.step(Variable::Xps, step::xps::near);
+    draft.step(Variable::Rps, step::rps::where_needed);
+    draft.step(Variable::Clocksource, step::clocksource::fast);
+    if !draft.nics.is_empty() {
+        draft
+            .notes
+            .push("more interrupts take more CPU time: use it for services that wait for packets".to_owned());
+    }
+}
+
+/// Only what is safe to set and needs no upkeep.
+///
+/// Published: field case C closes with two such steps for production, SR-IOV and interrupt moderation. The
+/// first is not a setting: a note says where it would help.
+fn minimal(draft: &mut Draft<'_>) {
+    draft.step(Variable::Moderation, step::moderation::safe);
+    // A mask needs upkeep; removing one does not.
+    draft.step(Variable::Rps, step::rps::redundant);
+    advise_virtual_functions(draft);
+}
+
+/// Everything that may help. Published: field case C's advice for the record. Some of it stops traffic for a
+/// moment, and some needs upkeep: each setting says so.
+fn full(draft: &mut Draft<'_>) {
+    draft.step(Variable::Channels, step::channels::more);
+    draft.step(Variable::Rss, step::rss::even);
+    draft.step(Variable::Moderation, step::moderation::adaptive);
+    draft.step(Variable::Irq, step::irqs::near);
+    draft.step(Variable::Xps, step::xps::near);
+    draft.step(Variable::Rps, step::rps::near);
+    draft.step(Variable::Rfs, step::rfs::complete);
+    draft.step(Variable::Clocksource, step::clocksource::fast);
+    advise_virtual_functions(draft);
 }
 
 /// Puts a draft into the order of applying and names it.

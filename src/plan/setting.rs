@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::tunable::{Risk, Upkeep, risk_and_upkeep};
 use super::{Prediction, Target};
 use crate::model::DeviceAddress;
+use crate::units::CpuMask;
 
 /// One value for one tunable; written `rps eth0/rx-0 = 2-7`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,6 +115,16 @@ pub enum SettingError {
     /// Not a target.
     #[error("`{0}` is not a target (expected host, NIC, NIC/QUEUE, cpu:N, pid:N, cgroup:PATH or unit:NAME)")]
     Target(String),
+}
+
+/// A value that is a set of CPUs or queues: a list, or `off` for the empty one. `None` if it is neither.
+pub fn set_of(value: &str) -> Option<CpuMask> {
+    if value == "off" { Some(CpuMask::new()) } else { value.parse().ok() }
+}
+
+/// A set as [`set_of`] reads it.
+pub fn set_text(set: &CpuMask) -> String {
+    if set.is_empty() { "off".to_owned() } else { set.to_string() }
 }
 
 impl FromStr for Setting {

@@ -6,12 +6,21 @@
 //! for two queues of two CPUs. Queues whose interrupts come to one CPU may have one mask if there are fewer
 //! CPUs than queues: their work is that of one CPU.
 
-use super::rps::{HIGH_LOAD, HIGH_RATE};
 use super::topology::{CpuTopology, Domain};
 use crate::diagnose::EVEN_QUEUES;
 use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask, Fact, NicName};
+
+/// Packets per second on one queue from which the hyper-threads of the interrupt's CPU are left out too: at
+/// 10 to 20 us between packets a core is interrupted all the time.
+pub(super) const HIGH_RATE: f64 = 50_000.0;
+
+/// Receive time of the interrupt's CPU that counts as a high rate, independent of the cost of a packet.
+pub(super) const HIGH_LOAD: f64 = 0.5;
+
+/// Receive time from which a CPU of a hand-made mask is drowning, so that the mask may be replaced.
+const DROWNING: f64 = 0.8;
 
 /// The machine whose CPUs are shared out.
 #[derive(Clone, Copy)]
@@ -28,6 +37,8 @@ pub(super) struct ShareOptions {
     pub(super) width: usize,
     /// Leaves out the other threads of a busy core even if nothing else is left.
     pub(super) whole_cores: bool,
+    /// Replaces a mask that is a part of the new one if one of its CPUs is drowning.
+    pub(super) replaces_drowning: bool,
 }
 
 /// A queue and the CPUs that it should hand packets to.
@@ -36,11 +47,9 @@ pub(super) struct Part {
     pub(super) queue: u32,
     /// Empty if there is no CPU for it.
     pub(super) mask: CpuMask,
-    /// True if its current mask is this one or a part of it, and no width was requested: fewer CPUs won in
-    /// field case C.
-    pub(super) has_part: bool,
-    /// True if its current mask and those of the other queues around are as sound together as the new ones.
-    pub(super) as_sound: bool,
+    /// True if its current mask should stay: it is this one or a part of it, and no width was requested (fewer
+    /// CPUs won in field case C), or the current masks of the group are as sound together as the new ones.
+    pub(super) stays: bool,
     pub(super) why: String,
 }
 
@@ -52,6 +61,20 @@ struct Unassigned<'a> {
     /// Place of that CPU among all: domain by domain, and in its domain.
     place: (usize, usize),
     is_busy: bool,
+}
+
+impl Unassigned<'_> {
+    /// Its current mask, if there is one.
+    fn current(&self) -> Option<&CpuMask> {
+        self.queue.rps_cpus.known().filter(|current| !current.is_empty())
+    }
+
+    /// True if the current mask lacks some CPUs of `mask` and one that it has is drowning.
+    fn is_short_of(&self, mask: &CpuMask, machine: &Machine<'_>) -> bool {
+        self.current().is_some_and(|current| {
+            !mask.difference(current).is_empty() && current.iter().any(|cpu| machine.load(cpu) >= DROWNING)
+        })
+    }
 }
 
 impl Machine<'_> {
@@ -91,7 +114,6 @@ impl Machine<'_> {
     /// Returns a part for each queue of `nics`, those of one interface together, and the queues whose
     /// receiving CPU is not known.
     pub(super) fn share_out(&self, nics: &[&Nic], options: ShareOptions) -> (Vec<Part>, Vec<(NicName, u32)>) {
-        let topology = self.topology;
         let (mut unassigned, homeless) = self.unassigned(nics);
         unassigned.sort_by_key(|unassigned| unassigned.place);
         let irqs: CpuMask = unassigned.iter().map(|unassigned| unassigned.home).collect();
@@ -99,7 +121,7 @@ impl Machine<'_> {
         let (mut parts, mut given) = (Vec::new(), CpuMask::new());
         let mut alone: Vec<Unassigned<'_>> = Vec::new();
         let mut unassigned = unassigned.into_iter().peekable();
-        for (at, domain) in topology.domains.iter().enumerate() {
+        for (at, domain) in self.topology.domains.iter().enumerate() {
             let mut group = Vec::new();
             while let Some(next) = unassigned.next_if(|next| next.place.0 == at) {
                 group.push(next);
@@ -110,13 +132,13 @@ impl Machine<'_> {
             } else if !group.is_empty() {
                 let share =
                     Share { around: Some(domain), irqs: &irqs, given: &given, others: &others, options };
-                parts.extend(share.of(topology, &group));
+                parts.extend(share.of(self, &group));
             }
         }
         if !alone.is_empty() {
             given = parts.iter().fold(given, |all, part| all.union(&part.mask));
             let share = Share { around: None, irqs: &irqs, given: &given, others: &others, options };
-            parts.extend(share.of(topology, &alone));
+            parts.extend(share.of(self, &alone));
         }
         parts.sort_by(|a, b| (&a.nic, a.queue).cmp(&(&b.nic, b.queue)));
         (parts, homeless)
@@ -168,7 +190,8 @@ struct Share<'a> {
 
 impl Share<'_> {
     /// A part for each of `group`, which is in the order of its interrupts' CPUs.
-    fn of(&self, topology: &CpuTopology, group: &[Unassigned<'_>]) -> Vec<Part> {
+    fn of(&self, machine: &Machine<'_>, group: &[Unassigned<'_>]) -> Vec<Part> {
+        let topology = machine.topology;
         let all: Vec<CpuId> = match self.around {
             Some(domain) => domain.usable.clone(),
             None => topology.in_order().collect(),
@@ -194,7 +217,12 @@ impl Share<'_> {
             }
         }
         let masks = self.masks(group, &homes, &free);
-        let as_sound = self.is_as_sound(group, &masks, &free);
+        let is_short = |unassigned: &Unassigned<'_>, mask: &CpuMask| {
+            self.options.replaces_drowning && unassigned.is_short_of(mask, machine)
+        };
+        let some_short = group.iter().zip(&masks).any(|(unassigned, (mask, _))| is_short(unassigned, mask));
+        // Masks that are only sound together may overlap a new mask for one of the queues.
+        let as_sound = !some_short && self.is_as_sound(group, &masks, &free);
         let place = match self.around.map(|domain| domain.node) {
             Some(Some(node)) => format!("the CPUs of node {node}"),
             Some(None) => "the CPUs".to_owned(),
@@ -215,13 +243,13 @@ impl Share<'_> {
                     format!("{place} except those of {without}, for the queues of CPU {}", unassigned.home)
                 }
             };
-            let current = unassigned.queue.rps_cpus.known().filter(|current| !current.is_empty());
-            let has_part = current.is_some_and(|current| match self.options.width {
+            let has_part = unassigned.current().is_some_and(|current| match self.options.width {
                 usize::MAX => current.difference(&mask).is_empty(),
                 _ => *current == mask,
             });
+            let stays = as_sound || (has_part && !is_short(unassigned, &mask));
             let (nic, queue) = (unassigned.nic.name.clone(), unassigned.queue.index);
-            Part { nic, queue, mask, has_part, as_sound, why }
+            Part { nic, queue, mask, stays, why }
         });
         parts.collect()
     }
@@ -260,10 +288,7 @@ impl Share<'_> {
         let free: CpuMask = free.iter().copied().collect();
         let (mut seen, mut of_home) = (CpuMask::new(), CpuMask::new());
         for (at, (unassigned, (mask, is_shared))) in group.iter().zip(masks).enumerate() {
-            let Some(current) = unassigned.queue.rps_cpus.known().filter(|current| !current.is_empty())
-            else {
-                return false;
-            };
+            let Some(current) = unassigned.current() else { return false };
             if at > 0 && group[at - 1].home != unassigned.home {
                 seen = seen.union(&of_home);
                 of_home = CpuMask::new();

@@ -1,17 +1,21 @@
-//! Spreading receive work in software: RPS and RFS for one interface, each as a separate plan so that each
+//! Spreading receive work in software: RPS and RFS for one interface by the rules of `share`, each as a separate plan so that each
 //! can be tried alone, and both together.
 //!
 //! Only queues whose values are not sound get a setting, so a machine that follows the plan gets none.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::moves::Steering;
-use super::share::Machine;
+use super::share::{Machine, ShareOptions};
+use super::step::rfs;
 use super::topology::CpuTopology;
-use super::{Plan, PlannedSetting, forecast, rfs, rps};
+use super::{Plan, PlannedSetting, Setting, Target, forecast};
+use crate::diagnose::evidence::receive_time;
 use crate::diagnose::processing;
 use crate::model::{Model, Nic, NicKind, Rates};
-use crate::units::{CpuMask, NicName};
+use crate::units::{CpuId, CpuMask, NicName, QueueId};
 
 /// A plan for an interface. In JSON it is the plan with one more field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,11 +49,6 @@ impl Spread {
 
 /// Plans for `nic`, or for the interface that receives most, regardless of need: `diagnose` finds the need.
 pub fn spread(model: &Model, rates: &Rates, nic: Option<&NicName>) -> Spread {
-    within(model, rates, nic, usize::MAX)
-}
-
-/// The same with at most `width` CPUs for a queue.
-pub(super) fn within(model: &Model, rates: &Rates, nic: Option<&NicName>, width: usize) -> Spread {
     let named = match nic {
         Some(name) => match model.nic(name) {
             Some(nic) => nic,
@@ -62,7 +61,7 @@ pub(super) fn within(model: &Model, rates: &Rates, nic: Option<&NicName>, width:
     };
     let devices = below(model, named);
     let nic = devices.as_ref().and_then(|devices| most(devices, rates)).unwrap_or(named);
-    let mut spread = of_nic(model, rates, nic, width);
+    let mut spread = of_nic(model, rates, nic, &[nic], usize::MAX);
     if let Some(devices) = devices {
         let note = stands_on(named, &devices);
         spread.proposals.iter_mut().for_each(|proposal| proposal.plan.notes.insert(0, note.clone()));
@@ -71,31 +70,35 @@ pub(super) fn within(model: &Model, rates: &Rates, nic: Option<&NicName>, width:
     spread
 }
 
-fn of_nic(model: &Model, rates: &Rates, nic: &Nic, width: usize) -> Spread {
-    let name = &nic.name;
-    if nic.kind == NicKind::Loopback {
-        return Spread::nothing(format!(
-            "{name} receives inside the sender's system call: steering it is refused"
-        ));
-    }
-    let usable = model.usable();
-    if usable.len() < 2 {
-        return Spread::nothing("no second CPU to give work to".to_owned());
-    }
-    if nic.napi.threaded.known() == Some(&true) {
-        return Spread::nothing(threaded(name));
-    }
+/// Plans for `nic`, which is one of `nics`: these share out the CPUs, at most `width` for each queue.
+pub(super) fn of_nic(model: &Model, rates: &Rates, nic: &Nic, nics: &[&Nic], width: usize) -> Spread {
     let topology = CpuTopology::new(model);
-    let redundant = match nic.kind {
-        NicKind::Device => Machine { model, rates, topology: &topology }.is_covered_by(nic),
-        _ => nic.rx.len() >= usable.len(),
-    };
-    if redundant {
-        let reason =
-            format!("{name} has {} RX queues for {} CPUs: RPS is redundant", nic.rx.len(), usable.len());
+    let machine = Machine { model, rates, topology: &topology };
+    if let Some(reason) = refusal(machine, nic) {
         return Spread::nothing(reason);
     }
-    propose(model, rates, nic, width)
+    let nics: Vec<&Nic> = nics.iter().copied().filter(|nic| refusal(machine, nic).is_none()).collect();
+    propose(model, rates, nic, rps_settings(machine, nic, &nics, width))
+}
+
+/// Reason to leave RPS and RFS of an interface alone.
+fn refusal(machine: Machine<'_>, nic: &Nic) -> Option<String> {
+    let name = &nic.name;
+    let usable = machine.topology.usable.len();
+    if nic.kind == NicKind::Loopback {
+        return Some(format!("{name} receives inside the sender's system call: steering it is refused"));
+    }
+    if usable < 2 {
+        return Some("no second CPU to give work to".to_owned());
+    }
+    if nic.napi.threaded.known() == Some(&true) {
+        return Some(threaded(name));
+    }
+    let is_redundant = match nic.kind {
+        NicKind::Device => machine.is_covered_by(nic),
+        _ => nic.rx.len() >= usable,
+    };
+    is_redundant.then(|| format!("{name} has {} RX queues for {usable} CPUs: RPS is redundant", nic.rx.len()))
 }
 
 /// Reason to leave RPS and RFS alone if kernel threads poll the queues.
@@ -144,8 +147,62 @@ fn packets(nic: &Nic, rates: &Rates) -> f64 {
     rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets)
 }
 
-fn propose(model: &Model, rates: &Rates, nic: &Nic, width: usize) -> Spread {
-    let rps = rps::settings(nic, rps::masks(model, rates, nic, width));
+/// Masks that an interface should have but does not; none if all are sound.
+fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) -> Vec<PlannedSetting> {
+    // The other thread of a busy core is better than nothing here: a trial can tell.
+    let options = ShareOptions { width, whole_cores: false, replaces_drowning: true };
+    let (parts, homeless) = machine.share_out(nics, options);
+    let current = |index: u32| {
+        let queue = nic.rx.iter().find(|queue| queue.index == index);
+        queue.and_then(|queue| queue.rps_cpus.known())
+    };
+    let parts = parts.into_iter().filter(|part| part.nic == nic.name && !part.stays && !part.mask.is_empty());
+    let mut masks: BTreeMap<u32, (CpuMask, String)> =
+        parts.map(|part| (part.queue, (part.mask, part.why))).collect();
+    let usable = &machine.topology.usable;
+    let anywhere = match hottest(machine.rates) {
+        Some(cpu) => usable.difference(&[cpu].into_iter().collect()),
+        None => usable.clone(),
+    };
+    let why = somewhere(nic, machine.rates, anywhere.len() > width);
+    let anywhere: CpuMask = anywhere.iter().take(width).collect();
+    for (_, queue) in homeless.into_iter().filter(|(name, _)| *name == nic.name && !anywhere.is_empty()) {
+        // The receiving CPU depends on where the senders run and on the mask itself: once one CPU is left
+        // out, changing the mask gains nothing.
+        let is_sound =
+            |current: &CpuMask| current.difference(usable).is_empty() && current.len() == anywhere.len();
+        if !current(queue).is_some_and(is_sound) {
+            masks.insert(queue, (anywhere.clone(), why.clone()));
+        }
+    }
+    let readable = masks.into_iter().filter(|(queue, _)| current(*queue).is_some());
+    let settings = readable.map(|(queue, (mask, why))| {
+        let target = Target::queue(&nic.name, QueueId::rx(queue));
+        let set = Setting { knob: "rps".to_owned(), target, value: mask.to_string() };
+        PlannedSetting::new(set, why, Some(nic.address.clone()))
+    });
+    settings.collect()
+}
+
+/// Reason for handing the packets of a queue to these CPUs when the receiving CPU is not known.
+fn somewhere(nic: &Nic, rates: &Rates, is_cut: bool) -> String {
+    let interrupt = match nic.kind {
+        NicKind::Device => "the interrupt's CPU is not known",
+        NicKind::Virtual | NicKind::Loopback => "no interrupt",
+    };
+    let cpus = if is_cut { "the requested number of CPUs" } else { "every CPU" };
+    match hottest(rates) {
+        Some(cpu) => format!("{interrupt}: {cpus}, without CPU {cpu}, which receives the packets now"),
+        None => format!("{interrupt}: {cpus}"),
+    }
+}
+
+/// The CPU that does most of the receive work: by packets, which a short interval does not distort.
+pub(super) fn hottest(rates: &Rates) -> Option<CpuId> {
+    rates.hottest(|cpu| cpu.packets).or_else(|| rates.hottest(receive_time)).map(|(cpu, _)| cpu)
+}
+
+fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) -> Spread {
     let rfs = rfs::settings(model, nic);
     let mut spread = Spread::default();
     let readable = nic.rx.iter().all(|queue| queue.rps_cpus.known().is_some());
@@ -157,10 +214,8 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, width: usize) -> Spread {
         }
         (true, false) => format!("rps: the masks of {} need no change", nic.name),
     }));
-    let sizes = model.rps_sock_flow_entries.known().is_some()
-        && nic.rx.iter().all(|queue| queue.rps_flow_cnt.known().is_some());
     spread.reasons.extend(rfs.is_empty().then(|| {
-        match sizes {
+        match rfs::are_readable(model, nic) {
             true => format!("rfs: the tables of {} are complete", nic.name),
             false => "rfs: a table cannot be read (the global one is visible only in the initial network \
                       namespace)"

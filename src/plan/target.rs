@@ -1,12 +1,14 @@
-//! Target of a setting, in its text form.
+//! Target of a setting in its text form, and the interrupts that it stands for.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use super::SettingError;
-use crate::units::{CpuId, NicName, QueueId};
+use crate::model::{Irq, Nic};
+use crate::units::{CpuId, Direction, NicName, QueueId};
 
 /// Target of a knob.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -69,6 +71,11 @@ impl Target {
         }
     }
 
+    /// A queue of an interface.
+    pub fn queue(nic: &NicName, queue: QueueId) -> Self {
+        Target::Queue { nic: nic.clone(), queue }
+    }
+
     /// The interrupts of `nic` of that name; `None` for a name that cannot be written in a setting.
     pub fn irq(nic: NicName, name: &str) -> Option<Self> {
         is_plain(name).then(|| Target::Irq { nic, name: name.to_owned() })
@@ -99,6 +106,27 @@ impl Target {
             other => other.to_string(),
         }
     }
+}
+
+/// The interrupts of a queue of `nic`, or those of a name, in the order of their numbers; none if the target
+/// has none or is not such a part of an interface.
+pub fn interrupts<'m>(nic: &'m Nic, target: &Target) -> Vec<&'m Irq> {
+    let mut irqs: Vec<&Irq> = match target {
+        Target::Queue { queue, .. } if queue.direction == Direction::Rx => {
+            nic.rx.iter().filter(|rx| rx.index == queue.index).flat_map(|rx| &rx.irqs).collect()
+        }
+        Target::Queue { queue, .. } => nic.tx_irqs(queue.index).collect(),
+        Target::Irq { name, .. } => nic.queueless_irqs().filter(|irq| irq.action == *name).collect(),
+        _ => Vec::new(),
+    };
+    irqs.sort_by_key(|irq| irq.number);
+    irqs
+}
+
+/// The interrupts of an interface that belong to no queue, each name once.
+pub fn queueless_targets(nic: &Nic) -> Vec<Target> {
+    let names: BTreeSet<&str> = nic.queueless_irqs().map(|irq| irq.action.as_str()).collect();
+    names.into_iter().filter_map(|name| Target::irq(nic.name.clone(), name)).collect()
 }
 
 impl FromStr for Target {

@@ -1,8 +1,11 @@
 //! Control groups with a cpuset: their location, in either version, and the group of a systemd unit.
 
+use rustix::io::Errno;
+
 use super::{DENIED, NAME};
 use crate::host::{Cause, Host};
 use crate::knob::KnobError;
+use crate::knob::error::Meanings;
 use crate::parse::{self, Mount};
 use crate::plan::Target;
 use crate::units::CpuMask;
@@ -33,7 +36,7 @@ pub(super) fn file(host: &dyn Host, target: &Target) -> Result<String, KnobError
         match host.read(&file) {
             Ok(_) => return Ok(file),
             Err(error) if error.cause == Cause::Missing => found |= host.list(&group).is_ok(),
-            Err(error) => return Err(KnobError::from_host(NAME, target, None, &error, "", |_| None)),
+            Err(error) => return Err(KnobError::from_host(NAME, target, None, &error, "", &[])),
         }
     }
     if !found {
@@ -41,14 +44,13 @@ pub(super) fn file(host: &dyn Host, target: &Target) -> Result<String, KnobError
     }
     let why = "the cpuset controller is not enabled for its control group (for a unit, `systemctl \
                set-property --runtime UNIT AllowedCPUs=` enables it); or set its processes by pid:N";
-    Err(KnobError::Lacks { knob: NAME, target: target.clone(), why })
+    Err(KnobError::lacks(NAME, target, why))
 }
 
 /// The value of the file.
 pub(super) fn read(host: &dyn Host, target: &Target, file: &str) -> Result<String, KnobError> {
-    let text = host
-        .read_text(file)
-        .map_err(|error| KnobError::from_host(NAME, target, None, &error, "", |_| None))?;
+    let text =
+        host.read_text(file).map_err(|error| KnobError::from_host(NAME, target, None, &error, "", &[]))?;
     list(file, &text).map(|cpus| if cpus.is_empty() { INHERIT.to_owned() } else { cpus.to_string() })
 }
 
@@ -57,7 +59,7 @@ pub(super) fn write(host: &dyn Host, target: &Target, file: &str, value: &str) -
     // An empty write would be ignored.
     let text = if value == INHERIT { "\n" } else { value };
     host.write(file, text.as_bytes())
-        .map_err(|error| KnobError::from_host(NAME, target, Some(value), &error, DENIED, meaning))
+        .map_err(|error| KnobError::from_host(NAME, target, Some(value), &error, DENIED, MEANINGS))
 }
 
 /// The CPUs that the parent groups withhold, if any.
@@ -70,17 +72,12 @@ pub(super) fn remark(host: &dyn Host, file: &str, value: &str) -> Option<String>
     (!lost.is_empty()).then(|| format!("its parent groups or other partitions withhold CPU {lost}"))
 }
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    use rustix::io::Errno;
-    match Errno::from_raw_os_error(errno) {
-        Errno::NOSPC => Some("a group of version 1 with processes in it must have CPUs"),
-        Errno::INVAL => {
-            Some("another group has exclusive use of these CPUs, or this kernel has none of them")
-        }
-        Errno::RANGE | Errno::OVERFLOW => Some("this kernel has no such CPU"),
-        _ => None,
-    }
-}
+const MEANINGS: Meanings = &[
+    (Errno::NOSPC, "a group of version 1 with processes in it must have CPUs"),
+    (Errno::INVAL, "another group has exclusive use of these CPUs, or this kernel has none of them"),
+    (Errno::RANGE, "this kernel has no such CPU"),
+    (Errno::OVERFLOW, "this kernel has no such CPU"),
+];
 
 fn list(file: &str, text: &str) -> Result<CpuMask, KnobError> {
     let broken =

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use rustix::io::Errno;
+
 use super::lists::{ALL, Lists};
 use super::{DENIED, NAME};
 use crate::host::{Action, Cause, Host};
 use crate::knob::KnobError;
+use crate::knob::error::Meanings;
 use crate::model::Model;
 use crate::parse;
 use crate::plan::Target;
@@ -74,25 +77,23 @@ fn move_to(
     match host.act(&Action::ThreadCpus { pid, tid, cpus }) {
         // It has ended.
         Err(error) if error.cause == Cause::Missing => Ok(()),
-        done => done.map_err(|error| KnobError::from_host(NAME, target, Some(list), &error, DENIED, meaning)),
+        done => {
+            done.map_err(|error| KnobError::from_host(NAME, target, Some(list), &error, DENIED, MEANINGS))
+        }
     }
 }
 
-fn meaning(errno: i32) -> Option<&'static str> {
-    use rustix::io::Errno;
-    match Errno::from_raw_os_error(errno) {
-        Errno::INVAL => Some("its cpuset has none of these CPUs, or it is a kernel thread bound to its CPU"),
-        Errno::OVERFLOW => Some("rxlab supports CPUs up to 1023 here"),
-        _ => None,
-    }
-}
+const MEANINGS: Meanings = &[
+    (Errno::INVAL, "its cpuset has none of these CPUs, or it is a kernel thread bound to its CPU"),
+    (Errno::OVERFLOW, "rxlab supports CPUs up to 1023 here"),
+];
 
 /// The threads, the main one first.
 fn tids(host: &dyn Host, target: &Target, pid: u32) -> Result<Vec<u32>, KnobError> {
     let path = format!("proc/{pid}/task");
     let names = host.list(&path).map_err(|error| match error.cause {
         Cause::Missing => gone(target),
-        _ => KnobError::from_host(NAME, target, None, &error, "", |_| None),
+        _ => KnobError::from_host(NAME, target, None, &error, "", &[]),
     })?;
     let mut tids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
     tids.sort_by_key(|tid| (*tid != pid, *tid));
@@ -105,7 +106,7 @@ fn allowed(host: &dyn Host, target: &Target, pid: u32, tid: u32) -> Result<Optio
     let text = match host.read_text(&path) {
         Ok(text) => text,
         Err(error) if error.cause == Cause::Missing => return Ok(None),
-        Err(error) => return Err(KnobError::from_host(NAME, target, None, &error, "", |_| None)),
+        Err(error) => return Err(KnobError::from_host(NAME, target, None, &error, "", &[])),
     };
     let broken = |error: parse::ParseError| KnobError::Broken {
         path: path.clone(),

@@ -160,7 +160,7 @@ fn each_errno_says_what_it_means() {
     let says = |cause: Cause| {
         let error = HostError::new(Operation::Write, "proc/irq/24/smp_affinity", cause);
         let target = target("eth0/rx-0");
-        KnobError::from_host("irq_affinity", &target, Some("2"), &error, super::DENIED, super::meaning)
+        KnobError::from_host("irq_affinity", &target, Some("2"), &error, super::DENIED, super::MEANINGS)
             .to_string()
     };
     for (errno, meaning) in [

@@ -3,7 +3,7 @@
 use super::nic_of;
 use crate::model::{Model, NicKind};
 use crate::plan::tunable::{Encoding, EthtoolGroup, Owner, tunable};
-use crate::plan::{Setting, Target, interrupts};
+use crate::plan::{Setting, Target, interrupts, set_of};
 use crate::units::{CpuMask, NicName};
 
 /// A setting in a form that no export format owns.
@@ -116,10 +116,7 @@ fn text(encoding: Encoding, value: &str) -> Option<Text> {
             "off" => Some(same("0".to_owned())),
             _ => None,
         },
-        Encoding::Mask => {
-            let set = if value == "off" { CpuMask::new() } else { value.parse().ok()? };
-            Some(mask(&set))
-        }
+        Encoding::Mask => set_of(value).map(|set| mask(&set)),
         Encoding::Text => (!value.contains(|c: char| c.is_control())).then(|| same(value.to_owned())),
     }
 }

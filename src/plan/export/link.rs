@@ -105,7 +105,7 @@ fn same_rps(draft: &Draft<'_>, model: &Model) -> BTreeMap<NicName, CpuMask> {
         draft.said.iter().map(|said| said.setting).filter(|setting| setting.knob == "rps").collect();
     let of = |nic: &Nic| {
         let mut masks = nic.rx.iter().map(|rx| {
-            let target = Target::Queue { nic: nic.name.clone(), queue: QueueId::rx(rx.index) };
+            let target = Target::queue(&nic.name, QueueId::rx(rx.index));
             settings.iter().find(|setting| setting.target == target)?.value.parse::<CpuMask>().ok()
         });
         let first = masks.next()??;

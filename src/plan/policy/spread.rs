@@ -4,9 +4,9 @@
 //! CPUs is drowning.
 
 use super::{Options, Variable};
-use crate::model::{Model, NicKind, Rates};
+use crate::model::{Model, Nic, NicKind, Rates};
 use crate::plan::draft::Draft;
-use crate::plan::spread::{busiest, within};
+use crate::plan::spread::{busiest, of_nic};
 use crate::plan::{Plan, PlannedSetting, step};
 use crate::units::NicName;
 
@@ -34,16 +34,8 @@ pub(super) fn draft(draft: &mut Draft<'_>) {
     if !devices.is_empty() {
         of(draft, &devices, |draft| draft.step(Variable::Irq, step::irqs::apart));
     }
-    // Several interfaces must share out the CPUs among them.
-    if draft.cpus_per_queue.is_some() || devices.len() > 1 {
-        of(draft, &devices, |draft| {
-            draft.step(Variable::Rps, step::rps::near);
-            draft.step(Variable::Rfs, step::rfs::complete);
-        });
-    } else {
-        devices.iter().for_each(|name| alone(draft, name));
-    }
-    others.iter().for_each(|name| alone(draft, name));
+    devices.iter().for_each(|name| spread(draft, name, &devices));
+    others.iter().for_each(|name| spread(draft, name, std::slice::from_ref(name)));
 }
 
 /// Runs a step as if only these interfaces were planned for.
@@ -53,10 +45,13 @@ fn of(draft: &mut Draft<'_>, nics: &[NicName], work: impl FnOnce(&mut Draft<'_>)
     draft.nics = all;
 }
 
-/// Plans one interface with the spreading planner.
-fn alone(draft: &mut Draft<'_>, name: &NicName) {
-    let width = draft.cpus_per_queue.unwrap_or(usize::MAX);
-    let found = within(&draft.model, &draft.rates, Some(name), width);
+/// Plans one interface of `names`, which share out the CPUs.
+fn spread(draft: &mut Draft<'_>, name: &NicName, names: &[NicName]) {
+    let Some(nic) = draft.model.nic(name) else {
+        return draft.leave(format!("there is no interface {name}"));
+    };
+    let nics: Vec<&Nic> = names.iter().filter_map(|name| draft.model.nic(name)).collect();
+    let found = of_nic(&draft.model, &draft.rates, nic, &nics, draft.width);
     let asked = |plan: &Plan| plan.settings.iter().all(|planned| draft.wants(variable(planned)));
     let plans: Vec<Plan> = found.proposals.into_iter().map(|proposal| proposal.plan).filter(asked).collect();
     found.reasons.into_iter().for_each(|why| draft.leave(why));
@@ -68,7 +63,8 @@ fn alone(draft: &mut Draft<'_>, name: &NicName) {
             draft.step(step, |draft| draft.take(own));
         }
     }
-    draft.notes.extend(plan.notes);
+    let notes = plan.notes.into_iter().filter(|note| !draft.notes.contains(note)).collect::<Vec<_>>();
+    draft.notes.extend(notes);
 }
 
 /// The widest proposal if RFS is requested by name. Otherwise the one with which most packets fit, and of

@@ -7,8 +7,8 @@ use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
 use super::{Spread, readers, spread};
 use crate::diagnose::sketch::{Sketch, cpus};
-use crate::model::{Fact, Model, Nic};
-use crate::plan::{Plan, Target};
+use crate::model::{Model, Nic};
+use crate::plan::{Plan, Target, paper};
 use crate::units::CpuMask;
 
 fn of(sketch: Sketch) -> Spread {
@@ -25,25 +25,8 @@ fn plan(spread: &Spread, name: &str) -> Vec<String> {
     found.map(|proposal| texts(&proposal.plan)).unwrap_or_default()
 }
 
-/// Applies a plan to the model, as a kernel would.
 fn simulate(model: &mut Model, plan: &Plan) {
-    for setting in &plan.settings {
-        let value = &setting.set.value;
-        let number = || Fact::Known(value.parse().expect("a number"));
-        match (&setting.set.target, setting.set.knob.as_str()) {
-            (Target::Host, "rfs_entries") => model.rps_sock_flow_entries = number(),
-            (Target::Queue { nic, queue }, knob) => {
-                let nic = model.nics.iter_mut().find(|found| found.name == *nic).expect("the NIC is there");
-                let queue = nic.rx.iter_mut().find(|rx| rx.index == queue.index).expect("the queue is there");
-                match knob {
-                    "rps" => queue.rps_cpus = Fact::Known(cpus(value)),
-                    "rfs" => queue.rps_flow_cnt = number(),
-                    other => panic!("unexpected knob {other}"),
-                }
-            }
-            (target, knob) => panic!("unexpected {knob} {target}"),
-        }
-    }
+    plan.settings.iter().for_each(|planned| paper::simulate(model, &planned.set));
 }
 
 #[test]

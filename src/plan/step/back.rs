@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::diagnose::evidence::{queue_packets, receive_time};
 use crate::model::NicKind;
-use crate::plan::rps::HIGH_LOAD;
-use crate::plan::share::Machine;
+use crate::plan::share::{HIGH_LOAD, Machine};
 use crate::units::{CpuId, CpuMask};
 
 /// How much busier than today's busiest a CPU may get: the attribution of a CPU's receive time is an

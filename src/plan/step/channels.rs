@@ -1,7 +1,8 @@
 //! As many queues as there are cores for them, if the driver has them.
 
 use crate::parse::ethtool::{ChannelKind, Channels};
-use crate::plan::draft::{Draft, What};
+use crate::plan::Target;
+use crate::plan::draft::Draft;
 
 /// More queues for every interface that has fewer than cores; never fewer. Hyper-threads have shown no benefit
 /// (Documentation/networking/scaling.rst, "RSS: Receive Side Scaling").
@@ -23,7 +24,7 @@ pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
         if wanted > count.now {
             let value = text(channels, kind, wanted);
             let why = format!("{} of {} queues for {cores} cores", count.now, count.max);
-            draft.set("channels", &name, What::Whole, value, why);
+            draft.set("channels", Target::Nic(name), value, why);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A clock that is read in nanoseconds.
 
 use crate::diagnose::{FAST_CLOCK, SLOW_CLOCKS};
+use crate::plan::Target;
 use crate::plan::draft::Draft;
-use crate::plan::{PlannedSetting, Setting, Target};
 
 /// `tsc` if a slow clock is in use and the kernel offers it, which it does not while `tsc` is unstable.
 pub(in crate::plan) fn fast(draft: &mut Draft<'_>) {
@@ -10,8 +10,6 @@ pub(in crate::plan) fn fast(draft: &mut Draft<'_>) {
     if SLOW_CLOCKS.contains(&clock.current.as_str()) && clock.available.iter().any(|name| name == FAST_CLOCK)
     {
         let why = format!("every packet with a timestamp reads the clock, and {} is slow", clock.current);
-        let set =
-            Setting { knob: "clocksource".to_owned(), target: Target::Host, value: FAST_CLOCK.to_owned() };
-        draft.take(vec![PlannedSetting::new(set, why, None)]);
+        draft.set("clocksource", Target::Host, FAST_CLOCK, why);
     }
 }

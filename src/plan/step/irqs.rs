@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::placement::{self, Placed};
 use crate::model::{Fact, Irq, Nic};
-use crate::plan::draft::{Draft, What};
-use crate::plan::{Target, interrupts, paper};
+use crate::plan::draft::Draft;
+use crate::plan::{Target, interrupts, paper, queueless_targets};
 use crate::units::{CpuId, CpuMask, IrqId, NicName, QueueId};
 
 /// Longest list of interrupts, in bytes, that irqbalance accepts; the knob sends no longer one.
@@ -47,8 +47,7 @@ pub(in crate::plan) fn anywhere_in(draft: &mut Draft<'_>, name: &NicName, cpus: 
     let receive = nic.rx.iter().map(|rx| QueueId::rx(rx.index));
     let queues: Vec<QueueId> = receive.chain(nic.tx.iter().map(|tx| QueueId::tx(tx.index))).collect();
     let is_inside = |draft: &Draft<'_>, queue: QueueId| {
-        let target = Target::Queue { nic: name.clone(), queue };
-        draft.model.nic(name).is_some_and(|nic| are_inside(nic, &target, cpus))
+        draft.model.nic(name).is_some_and(|nic| are_inside(nic, &Target::queue(name, queue), cpus))
     };
     let outside: Vec<QueueId> = queues.into_iter().filter(|queue| !is_inside(draft, *queue)).collect();
     if !outside.is_empty() {
@@ -129,13 +128,10 @@ fn free_near(draft: &Draft<'_>, from: CpuId, taken: &CpuMask) -> Option<CpuId> {
 pub(in crate::plan) fn queueless(draft: &mut Draft<'_>, cpus: &CpuMask, why: &str) {
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name) else { continue };
-        let names: BTreeSet<&str> = nic.queueless_irqs().map(|irq| irq.action.as_str()).collect();
-        let targets: Vec<Target> =
-            names.into_iter().filter_map(|irq| Target::irq(name.clone(), irq)).collect();
-        for target in targets {
+        for target in queueless_targets(nic) {
             let inside = draft.model.nic(&name).is_some_and(|nic| are_inside(nic, &target, cpus));
             if !inside {
-                draft.set("irq_affinity", &name, What::Irq(target), cpus.to_string(), why.to_owned());
+                draft.set("irq_affinity", target, cpus.to_string(), why);
             }
         }
     }
@@ -149,7 +145,7 @@ fn are_inside(nic: &Nic, target: &Target, cpus: &CpuMask) -> bool {
 
 /// Sends the interrupts of a queue to these CPUs, unless they are sent there or there are none.
 fn send(draft: &mut Draft<'_>, name: &NicName, queue: QueueId, wanted: &CpuMask, why: &str) {
-    let target = Target::Queue { nic: name.clone(), queue };
+    let target = Target::queue(name, queue);
     let Some(nic) = draft.model.nic(name) else { return };
     let irqs = interrupts(nic, &target);
     let unreadable = irqs.iter().any(|irq| match &irq.affinity {
@@ -160,7 +156,7 @@ fn send(draft: &mut Draft<'_>, name: &NicName, queue: QueueId, wanted: &CpuMask,
         return draft.leave(format!("irq: the affinity of the interrupt of {target} cannot be read"));
     }
     if irqs.iter().any(|irq| irq.affinity.known() != Some(wanted)) {
-        draft.set("irq_affinity", name, What::Queue(queue), wanted.to_string(), why.to_owned());
+        draft.set("irq_affinity", target, wanted.to_string(), why);
     }
 }
 
@@ -190,6 +186,6 @@ fn ban(draft: &mut Draft<'_>, name: &NicName) {
              them back"
         ));
     }
-    let why = "irqbalance would move the interrupts back".to_owned();
-    draft.set("irqbalance", name, What::Whole, "banned".to_owned(), why);
+    let why = "irqbalance would move the interrupts back";
+    draft.set("irqbalance", Target::Nic(name.clone()), "banned", why);
 }

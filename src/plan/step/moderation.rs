@@ -4,9 +4,9 @@ use crate::diagnose::evidence::{adapts, queue_packets};
 use crate::diagnose::{INTERRUPTS, moderation_is_off};
 use crate::model::Nic;
 use crate::parse::ethtool::Coalesce;
-use crate::plan::Risk;
-use crate::plan::draft::{Draft, What};
+use crate::plan::draft::Draft;
 use crate::plan::tunable::risk_and_upkeep;
+use crate::plan::{Risk, Target};
 use crate::units::{Fact, NicName};
 
 /// Microseconds for devices that raise an interrupt for every packet: at most 50,000 interrupts per second
@@ -120,5 +120,5 @@ fn each(draft: &mut Draft<'_>, work: impl Fn(&mut Draft<'_>, &Nic, &Coalesce)) {
 }
 
 fn set(draft: &mut Draft<'_>, nic: &Nic, knob: &str, value: &str, why: &str) {
-    draft.set(knob, &nic.name, What::Whole, value.to_owned(), why.to_owned());
+    draft.set(knob, Target::Nic(nic.name.clone()), value, why);
 }

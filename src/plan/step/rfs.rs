@@ -1,11 +1,18 @@
-//! Flows that follow their readers, and the table sizes.
+//! Flows that follow their readers: the sizes of the global table, and of each queue's part of it.
+//!
+//! RFS needs both and no RPS mask: it sends a flow to the CPU that last read its socket.
 
-use crate::model::{Nic, NicKind};
-use crate::plan::draft::{Draft, What};
+use crate::diagnose::figures::plural;
+use crate::model::{Model, Nic, NicKind};
+use crate::plan::draft::Draft;
 use crate::plan::policy::Variable;
-use crate::plan::rfs;
 use crate::plan::spread::threaded;
+use crate::plan::{PlannedSetting, Setting, Target};
 use crate::units::{CpuMask, QueueId};
+
+/// Default entries of the global table: the kernel document's suggestion for a moderately loaded server, and
+/// that of field cases A, B and D.
+const ENTRIES: u32 = 32_768;
 
 /// Tables for every interface whose packets stay on too few CPUs. Not in addition to RPS unless requested by
 /// name: RFS sends packets to the CPU of their reader, regardless of the mask.
@@ -19,9 +26,7 @@ pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
             draft.leave(format!("rfs: {}", threaded(&name)));
             continue;
         }
-        let readable = draft.model.rps_sock_flow_entries.known().is_some()
-            && nic.rx.iter().all(|queue| queue.rps_flow_cnt.known().is_some());
-        if !readable {
+        if !are_readable(&draft.model, nic) {
             draft.leave(format!(
                 "rfs: a table of {name} cannot be read (the global one is visible only in the initial \
                  network namespace)"
@@ -32,9 +37,15 @@ pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
             draft.leave(next_to_rps(draft, nic));
             continue;
         }
-        let settings = rfs::settings(&draft.model, nic);
+        let settings = settings(&draft.model, nic);
         draft.take(settings);
     }
+}
+
+/// True if the sizes of all tables are known.
+pub(in crate::plan) fn are_readable(model: &Model, nic: &Nic) -> bool {
+    model.rps_sock_flow_entries.known().is_some()
+        && nic.rx.iter().all(|queue| queue.rps_flow_cnt.known().is_some())
 }
 
 /// True if RPS is on.
@@ -66,8 +77,96 @@ pub(in crate::plan) fn off(draft: &mut Draft<'_>) {
         let on = nic.rx.iter().filter(|queue| queue.rps_flow_cnt.known().is_some_and(|flows| *flows > 0));
         let on: Vec<u32> = on.map(|queue| queue.index).collect();
         for queue in on {
-            let why = "RFS hands packets to the CPU of their reader, which should be kept clean".to_owned();
-            draft.set("rfs", &name, What::Queue(QueueId::rx(queue)), "0".to_owned(), why);
+            let why = "RFS hands packets to the CPU of their reader, which should be kept clean";
+            draft.set("rfs", Target::queue(&name, QueueId::rx(queue)), "0", why);
         }
+    }
+}
+
+/// The settings that complete RFS on an interface, global table first as they must be applied; empty if it is
+/// complete or a table cannot be read.
+pub(in crate::plan) fn settings(model: &Model, nic: &Nic) -> Vec<PlannedSetting> {
+    let global = model.rps_sock_flow_entries.known().copied();
+    let tables: Option<Vec<u32>> = nic.rx.iter().map(|queue| queue.rps_flow_cnt.known().copied()).collect();
+    let (Some(global), Some(tables)) = (global, tables) else { return Vec::new() };
+    let entries = if global == 0 { ENTRIES } else { global };
+    let part = part(entries, nic.rx.len());
+    let mut settings = Vec::new();
+    if global == 0 {
+        let set =
+            Setting { knob: "rfs_entries".to_owned(), target: Target::Host, value: entries.to_string() };
+        settings.push(PlannedSetting::new(set, "the global table; without it RFS is off", None));
+    }
+    if !fits(&tables, entries) {
+        let wrong = nic.rx.iter().zip(&tables).filter(|(_, table)| **table != part);
+        settings.extend(wrong.map(|(queue, _)| {
+            let set = Setting {
+                knob: "rfs".to_owned(),
+                target: Target::queue(&nic.name, QueueId::rx(queue.index)),
+                value: part.to_string(),
+            };
+            let queues = plural(nic.rx.len(), "RX queue");
+            let why = format!("{entries} entries over {queues}, rounded up to a power of two");
+            PlannedSetting::new(set, why, Some(nic.address.clone()))
+        }));
+    }
+    settings
+}
+
+/// One queue's part, rounded up to a power of two as the kernel would do.
+fn part(entries: u32, queues: usize) -> u32 {
+    let queues = u32::try_from(queues.max(1)).unwrap_or(u32::MAX);
+    (entries / queues).max(1).next_power_of_two()
+}
+
+/// True if the tables work together as they are: all set, and neither side mostly wasted.
+fn fits(tables: &[u32], entries: u32) -> bool {
+    let sum: u64 = tables.iter().map(|table| u64::from(*table)).sum();
+    let entries = u64::from(entries);
+    tables.iter().all(|table| *table > 0) && (entries / 2..=entries * 2).contains(&sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::settings;
+    use crate::diagnose::sketch::Sketch;
+    use crate::model::Fact;
+
+    fn texts(sketch: Sketch) -> Vec<String> {
+        let (model, _) = sketch.build();
+        settings(&model, &model.nics[0]).iter().map(|setting| setting.set.to_string()).collect()
+    }
+
+    fn queues(count: u32) -> Sketch {
+        Sketch::new(128).device("eth0", &(0..count).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn published_sizes() {
+        assert_eq!(texts(queues(1)), ["rfs_entries host = 32768", "rfs eth0/rx-0 = 32768"]);
+        let case_d = texts(queues(16));
+        assert_eq!(case_d.len(), 17);
+        assert_eq!(case_d[16], "rfs eth0/rx-15 = 2048");
+        assert_eq!(texts(queues(8))[1], "rfs eth0/rx-0 = 4096", "field case B");
+        assert_eq!(texts(queues(6))[1], "rfs eth0/rx-0 = 8192", "rounded up like the kernel");
+    }
+
+    #[test]
+    fn only_what_is_missing() {
+        assert_eq!(texts(queues(2).rfs(32768, "eth0", 16384)), Vec::<String>::new());
+        assert_eq!(texts(queues(1).rfs(0, "eth0", 32768)), ["rfs_entries host = 32768"]);
+        assert_eq!(texts(queues(1).rfs(65536, "eth0", 0)), ["rfs eth0/rx-0 = 65536"]);
+        assert_eq!(
+            texts(queues(2).rfs(32768, "eth0", 32768)),
+            Vec::<String>::new(),
+            "generous, but it works"
+        );
+    }
+
+    #[test]
+    fn an_unreadable_table_is_not_planned_over() {
+        let (mut model, _) = queues(1).build();
+        model.rps_sock_flow_entries = Fact::Unsupported;
+        assert_eq!(settings(&model, &model.nics[0]), []);
     }
 }

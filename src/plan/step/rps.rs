@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::back::Back;
 use crate::diagnose::evidence::queue_packets;
 use crate::model::Nic;
-use crate::plan::draft::{Draft, What};
-use crate::plan::rps::{HIGH_LOAD, HIGH_RATE};
-use crate::plan::share::ShareOptions;
+use crate::plan::draft::Draft;
+use crate::plan::share::{HIGH_LOAD, HIGH_RATE, ShareOptions};
 use crate::plan::spread::threaded;
+use crate::plan::{Target, set_text};
 use crate::units::{CpuMask, NicName, QueueId};
 
 /// Reason why RPS is redundant.
@@ -65,7 +65,7 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>) 
     let (covered, sharing) = covered(draft, nics);
     off.extend(queues(draft, &covered, COVERED));
     let sharing: Vec<&Nic> = sharing.iter().filter_map(|name| draft.model.nic(name)).collect();
-    let options = ShareOptions { width: draft.cpus_per_queue.unwrap_or(usize::MAX), whole_cores: true };
+    let options = ShareOptions { width: draft.width, whole_cores: true, replaces_drowning: false };
     let (parts, homeless) = draft.machine().share_out(&sharing, options);
     for (nic, queue) in homeless {
         draft.leave(format!("rps: cannot tell which CPU takes the interrupt of {nic}/rx-{queue}"));
@@ -73,7 +73,7 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>) 
     for part in parts {
         match part.mask.is_empty() {
             true => off.push((part.nic, part.queue, part.why)),
-            false if part.has_part || part.as_sound => {}
+            false if part.stays => {}
             false => give(draft, &part.nic, part.queue, &part.mask, part.why),
         }
     }
@@ -139,7 +139,6 @@ fn give(draft: &mut Draft<'_>, nic: &NicName, queue: u32, mask: &CpuMask, why: S
         return draft.leave(format!("rps: the mask of {nic}/rx-{queue} cannot be read"));
     };
     if current != *mask {
-        let value = if mask.is_empty() { "off".to_owned() } else { mask.to_string() };
-        draft.set("rps", nic, What::Queue(QueueId::rx(queue)), value, why);
+        draft.set("rps", Target::queue(nic, QueueId::rx(queue)), set_text(mask), why);
     }
 }

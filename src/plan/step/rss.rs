@@ -1,7 +1,7 @@
 //! An even distribution of the device's hash to all of its queues.
 
-use crate::plan::draft::{Draft, What};
-use crate::plan::paper;
+use crate::plan::draft::Draft;
+use crate::plan::{Target, paper};
 use crate::units::Fact;
 
 /// Sets the default table if the table is uneven and nothing depends on it.
@@ -22,7 +22,7 @@ pub(in crate::plan) fn even(draft: &mut Draft<'_>) {
             ));
             continue;
         }
-        let why = "the table gives some queues more of the flows than others".to_owned();
-        draft.set("rss", &name, What::Whole, "default".to_owned(), why);
+        let why = "the table gives some queues more of the flows than others";
+        draft.set("rss", Target::Nic(name), "default", why);
     }
 }

@@ -1,7 +1,8 @@
 //! The transmit queue that each CPU sends through: one whose completions are handled near it.
 
 use crate::model::{Fact, Nic, TxQueue};
-use crate::plan::draft::{Draft, What};
+use crate::plan::draft::Draft;
+use crate::plan::{Target, set_text};
 use crate::units::{CpuId, CpuMask, NicName, QueueId};
 
 /// Gives every CPU one transmit queue of its memory domain, unless it already has one.
@@ -44,11 +45,11 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
 
 fn set(draft: &mut Draft<'_>, name: &NicName, masks: Vec<(u32, CpuMask)>) {
     for (queue, mask) in masks {
-        let (value, why) = match mask.is_empty() {
-            true => ("off".to_owned(), "every CPU sends through a queue nearer to it"),
-            false => (mask.to_string(), "CPUs of the memory domain in which its interrupt is handled"),
+        let why = match mask.is_empty() {
+            true => "every CPU sends through a queue nearer to it",
+            false => "CPUs of the memory domain in which its interrupt is handled",
         };
-        draft.set("xps_cpus", name, What::Queue(QueueId::tx(queue)), value, why.to_owned());
+        draft.set("xps_cpus", Target::queue(name, QueueId::tx(queue)), set_text(&mask), why);
     }
 }
 

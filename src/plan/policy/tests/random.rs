@@ -223,7 +223,7 @@ fn sound(model: &Model, plan: &Plan, after: &Model, clean: &CpuMask) -> Result<(
             continue;
         }
         let Target::Queue { nic: name, queue } = &set.target else { return Err(format!("{set}: no queue")) };
-        let target = Target::Queue { nic: name.clone(), queue: *queue };
+        let target = Target::queue(name, *queue);
         for irq in interrupts(nic, &target) {
             if !mask.intersection(&lands(irq, &after.online())).is_empty() {
                 return Err(format!("{set}: holds the CPU of its interrupt"));
