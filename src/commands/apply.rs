@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use self::report::Done;
 use super::machine::Machine;
-use super::{files, leftovers, machine, output, place};
+use super::{Global, files, leftovers, machine, output, place};
 use crate::apply::{self, BeginInfo, Transaction, launch_guard};
-use crate::cli::Global;
 use crate::error::CommandError;
 use crate::host::ProcessId;
 use crate::journal::Seen;

@@ -8,9 +8,8 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::json;
 
-use super::{apply as apply_command, machine, output, place};
+use super::{Global, apply as apply_command, machine, output, place};
 use crate::apply;
-use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::Host;
 use crate::journal::kept as kept_plan;

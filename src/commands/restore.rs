@@ -11,8 +11,7 @@ use round::look;
 use rustix::process::geteuid;
 
 use super::persist::{Etc, boot};
-use super::{apply as apply_command, machine, output, place};
-use crate::cli::Global;
+use super::{Global, apply as apply_command, machine, output, place};
 use crate::error::{CommandError, Kind};
 use crate::host::Host;
 use crate::parse::has_kernel_argument;

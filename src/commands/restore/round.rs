@@ -7,7 +7,7 @@ use super::super::machine::Machine;
 use super::super::persist::mac;
 use super::super::{apply as apply_command, place};
 use crate::apply::{self, ApplyError, BeginInfo, Failure, Transaction};
-use crate::cli::Global;
+use crate::commands::Global;
 use crate::error::CommandError;
 use crate::host::ProcessId;
 use crate::journal::{JournalError, LockError};
