@@ -1,4 +1,4 @@
-//! Commands, one per file: arguments and `run`. The logic is in other modules.
+//! The command line: its tree, and one file per command with its arguments and `run`. The logic is in other modules.
 
 pub mod apply;
 pub mod confirm;
@@ -34,14 +34,126 @@ pub mod undo;
 pub mod unpersist;
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, Parser, Subcommand};
 use serde::Serialize;
 
-use crate::cli::{Cli, Command};
 use crate::error::{CommandError, Kind};
+use crate::plan::export::shell;
 use crate::report::json;
+
+/// Find the CPU that is drowning in network receive work, try a fix on the live machine, keep it only if
+/// it is proven to help.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 80, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Global {
+    /// Print JSON instead of text
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub json: bool,
+    /// Read the machine below DIR instead of this one
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR", default_value = "/", hide_default_value = true)]
+    pub root: PathBuf,
+    /// Use the interfaces of another network namespace: a name of `ip netns`, a process id, or a file
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NS")]
+    pub netns: Option<String>,
+    /// Directory of the journal and the trial records
+    #[arg(
+        long,
+        global = true,
+        help_heading = GLOBAL,
+        value_name = "DIR",
+        env = "RXLAB_STATE_DIR",
+        default_value = STATE_DIR
+    )]
+    pub state_dir: PathBuf,
+    /// Directory of this machine's lock, empty after a boot
+    #[arg(
+        long,
+        global = true,
+        hide = true,
+        value_name = "DIR",
+        env = "RXLAB_RUN_DIR",
+        default_value = "/run/rxlab"
+    )]
+    pub run_dir: PathBuf,
+}
+
+impl Global {
+    /// `rxlab` with the given options that select a machine or a journal: the start of the next command line.
+    pub fn program(&self) -> String {
+        let mut words = vec!["rxlab".to_owned()];
+        if self.root != Path::new("/") {
+            words.extend(["--root".to_owned(), shell(&self.root.to_string_lossy())]);
+        }
+        if let Some(netns) = &self.netns {
+            words.extend(["--netns".to_owned(), shell(netns)]);
+        }
+        // The environment variable applies to the next command too.
+        let is_named = std::env::var_os("RXLAB_STATE_DIR").is_some();
+        if !is_named && self.state_dir != Path::new(STATE_DIR) {
+            words.extend(["--state-dir".to_owned(), shell(&self.state_dir.to_string_lossy())]);
+        }
+        words.join(" ")
+    }
+}
+
+/// Default directory of the journal and the trial records.
+const STATE_DIR: &str = "/var/lib/rxlab";
+
+/// Help section of the global options.
+const GLOBAL: &str = "Global options";
+
+const EXIT_CODES: &str = "Exit codes:
+  0    success: done, or nothing to do
+  1    the doctor has findings, a trial proved that its change hurts, or a guard tripped
+  2    the command line, a file or a value is wrong
+  3    a permission or a kernel feature is missing
+  4    the machine is not what the command assumes (drift, NIC gone, other host)
+  5    the work could not be done (target down before or at the end, disk full)
+  130  interrupted, after putting everything back";
+
+/// The commands. Help comes from the arguments of each.
+#[allow(missing_docs)]
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Show(show::Args),
+    Doctor(doctor::Args),
+    Explain(explain::Args),
+    Interference(interference::Args),
+    Trace(trace::Args),
+    Snapshot(snapshot::Args),
+    Plan(plan::Args),
+    Apply(apply::Args),
+    Confirm(confirm::Args),
+    Undo(undo::Args),
+    Status(status::Args),
+    History(history::Args),
+    Reapply(reapply::Args),
+    Persist(persist::Args),
+    Unpersist(unpersist::Args),
+    Restore(restore::Args),
+    Export(export::Args),
+    Trial(trial::Args),
+    Demo(demo::Args),
+    Target(target::Args),
+    Load(Box<load::Args>),
+    Merge(merge::Args),
+    #[command(hide = true)]
+    Guard(guard::Args),
+}
 
 /// Parses the command line, runs the command, prints its error, if any, and returns the exit code.
 pub fn main() -> ExitCode {

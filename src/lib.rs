@@ -17,7 +17,6 @@
 
 pub mod apply;
 pub mod atomic;
-pub mod cli;
 pub mod commands;
 pub mod diagnose;
 pub mod doctor;

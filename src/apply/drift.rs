@@ -2,20 +2,16 @@
 //!
 //! Nothing on a machine records who wrote a file. Only later events and running programs are visible, so
 //! no suspect is named without evidence; without any suspect the cause is unknown.
-//! One file per suspect; [`SUSPECTS`] is the only list. Reads only.
+//! Reads only.
 
-mod device;
-mod hotplug;
-mod irqbalance;
-mod link;
-mod queues;
-mod rxlab;
 #[cfg(test)]
 mod scene;
+mod suspects;
 
 use std::fmt;
 
 use serde::Serialize;
+use suspects::SUSPECTS;
 
 use crate::host::Host;
 use crate::journal::{DeviceThen, Surroundings, Touched};
@@ -91,10 +87,6 @@ pub(super) struct Scene<'a> {
     pub(super) then: Option<&'a Surroundings>,
     pub(super) now: &'a Surroundings,
 }
-
-/// All suspects, those that affect most values first.
-static SUSPECTS: &[fn(&Scene<'_>) -> Option<Suspect>] =
-    &[device::suspect, queues::suspect, link::suspect, hotplug::suspect, irqbalance::suspect, rxlab::suspect];
 
 /// Probable suspects; the possible ones if there are no probable ones; empty without
 /// evidence.

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use self::report::Done;
 use super::machine::Machine;
-use super::{files, leftovers, machine, output, place};
+use super::{Global, files, leftovers, machine, output, place};
 use crate::apply::{self, BeginInfo, Transaction, launch_guard};
-use crate::cli::Global;
 use crate::error::CommandError;
 use crate::host::ProcessId;
 use crate::journal::Seen;
@@ -107,7 +106,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
 
 /// Reads the machine again under the lock, and checks the settings of `plan` against it: before the lock was held,
 /// another process may have recreated queues, with other interrupt numbers. An error closes the transaction.
-pub(super) fn look_again(
+fn look_again(
     global: &Global,
     transaction: Transaction,
     plan: &Plan,

@@ -4,9 +4,8 @@ use std::io::Write;
 
 use serde_json::json;
 
-use super::{machine, output, place};
+use super::{Global, machine, output, place};
 use crate::apply::{self, ConfirmError};
-use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 
 /// Keep a change that was applied with --confirm

@@ -13,7 +13,7 @@ use self::scene::Scene;
 use super::trial::{self, Conduct, Ready, conduct, store_error};
 use super::{files, leftovers, look, output, place};
 use crate::apply;
-use crate::cli::Global;
+use crate::commands::Global;
 use crate::doctor::{DoctorReport, doctor};
 use crate::error::{CommandError, Kind};
 use crate::model::{Model, Rates};

@@ -7,9 +7,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::source::{self, From, Source};
-use super::{look, machine, output, place, status};
+use super::{Global, look, machine, output, place, status};
 use crate::apply::{Live, State, TransactionStatus, ValueStatus};
-use crate::cli::Global;
 use crate::diagnose::Finding;
 use crate::diagnose::figures::plural;
 use crate::doctor::{self, DoctorReport};

@@ -4,8 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::output;
-use crate::cli::Global;
+use super::{Global, output};
 use crate::diagnose::{RULES, Rule};
 use crate::error::CommandError;
 use crate::report::text::{STRONG, paragraph, styled};

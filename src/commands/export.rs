@@ -3,9 +3,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::{apply, files, machine, output, persist};
+use super::{Global, apply, files, machine, output, persist};
 use crate::atomic;
-use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::journal::make_directory;
 use crate::plan::export::{ExportFile, Format, export};

@@ -5,9 +5,8 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::{output, place};
+use super::{Global, output, place};
 use crate::apply::{LiveWatchpost, hold_deadline};
-use crate::cli::Global;
 use crate::error::CommandError;
 use crate::journal::History;
 

@@ -6,9 +6,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::trial::list;
-use super::{machine, output, place, status};
+use super::{Global, machine, output, place, status};
 use crate::apply::{self, Ending, State};
-use crate::cli::Global;
 use crate::error::CommandError;
 use crate::host::Host;
 use crate::journal::Entry;

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use super::{machine, output, place, progress};
-use crate::cli::Global;
+use super::{Global, machine, output, place, progress};
 use crate::error::{CommandError, Kind};
 use crate::host::Host;
 use crate::probe::{LookError, Method, Missing, OpensslError, SampleOptions, Tier, look};

@@ -2,9 +2,8 @@
 
 use std::io::Write;
 
-use super::{machine, output, place, undo};
+use super::{Global, machine, output, place, undo};
 use crate::apply::{self, Abandoned};
-use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::ProcessId;
 use crate::journal::Notice;

@@ -10,8 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use super::{files, output, place};
-use crate::cli::Global;
+use super::{Global, files, output, place};
 use crate::error::{CommandError, Kind};
 use crate::host::{Host, LiveHost, netns_path};
 use crate::load::{

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::cli::Global;
+use crate::commands::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::{LiveHost, Namespace, netns_path};
 use crate::model::{Identity, Model, Nic};

@@ -3,8 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::{files, output};
-use crate::cli::Global;
+use super::{Global, files, output};
 use crate::error::CommandError;
 use crate::load::{MergeError, Report, merge, render};
 

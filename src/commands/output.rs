@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
 
-use crate::cli::Global;
+use crate::commands::Global;
 use crate::error::CommandError;
 use crate::report::text::{for_json, for_screen, is_control};
 

@@ -8,14 +8,12 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::json;
 
-use super::{apply as apply_command, machine, output, place};
+use super::{Global, apply as apply_command, machine, output, place};
 use crate::apply;
-use crate::cli::Global;
 use crate::error::{CommandError, Kind};
-use crate::host::Host;
 use crate::journal::kept as kept_plan;
 use crate::model::Model;
-use crate::persist::{Folder, OFF, PersistError, Restore, Written, files, lasting};
+use crate::persist::{Folder, OFF, PersistError, Restore, Written, files, lasting, permanent_mac};
 use crate::plan::{Plan, Setting, Target};
 use crate::units::NicName;
 
@@ -72,7 +70,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if let Some(setting) = checked.iter().find(|setting| !survives_a_reboot(setting)) {
         return Err(CommandError::usage(format!("{setting}: a process does not survive a reboot")));
     }
-    let mac = |nic: &NicName| mac(&machine.host, nic).filter(|_| args.by == By::Mac);
+    let mac = |nic: &NicName| permanent_mac(&machine.host, nic).filter(|_| args.by == By::Mac);
     let plan = lasting(&Plan { name: plan.name, ..Plan::of("", &checked) }, &machine.model, mac);
     let etc = args.etc.path(global)?;
     let restore = boot::restore(global, &etc)?;
@@ -106,13 +104,6 @@ pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan, CommandError>
             .hint("apply a plan first, or name one"));
     }
     Ok(plan)
-}
-
-/// Permanent hardware address of an interface; one that was assigned later does not last.
-pub(super) fn mac(host: &dyn Host, nic: &NicName) -> Option<String> {
-    let read = |file: &str| host.read_text(&format!("sys/class/net/{nic}/{file}")).ok();
-    let permanent = read("addr_assign_type")?.trim() == "0";
-    permanent.then(|| read("address"))?.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// A [`PersistError`] with a hint.

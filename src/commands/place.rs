@@ -9,9 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{machine, output};
+use super::{Global, machine, output};
 use crate::apply::{self, ApplyError};
-use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::{Hidden, Host, Namespace};
 use crate::journal::{Archived, Begin, Disk, History, JournalError, LockError, Store, Unreadable};

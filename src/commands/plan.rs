@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::source::{self, From, Source};
-use super::{files, look, machine, output, place};
+use super::{Global, files, look, machine, output, place};
 use crate::apply;
-use crate::cli::Global;
 use crate::error::CommandError;
 use crate::model::{Model, Rates};
 use crate::plan::export::shell;

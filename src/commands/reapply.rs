@@ -6,9 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{leftovers, machine, output, place, undo};
+use super::{Global, leftovers, machine, output, place, undo};
 use crate::apply::{Reapplied, Reapply, Transaction, in_words, preview_reapply};
-use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::host::Host;
 use crate::journal::{History, Store};

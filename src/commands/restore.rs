@@ -1,22 +1,20 @@
 //! `rxlab restore`: sets the values of the persisted plan. The units run this.
 
-mod round;
-
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use round::look;
 use rustix::process::geteuid;
 
+use super::apply::report::{self, Done};
+use super::machine::Machine;
 use super::persist::{Etc, boot};
-use super::{apply as apply_command, machine, output, place};
-use crate::cli::Global;
+use super::{Global, apply as apply_command, machine, output, place};
 use crate::error::{CommandError, Kind};
 use crate::host::Host;
 use crate::parse::has_kernel_argument;
-use crate::persist::{OFF, PLAN};
+use crate::persist::{Made, OFF, PLAN, Refusal, Restorer};
 use crate::units::{NicName, parse_duration};
 
 /// Time between two checks for what is missing.
@@ -50,13 +48,28 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let path: PathBuf = etc.join(PLAN);
     let mut plan = apply_command::read_plan(&path)?;
     let stop = place::stop_flag()?;
+    let (root, store) = (place::root(global)?, place::store(global));
     let end = Instant::now().checked_add(args.wait);
     let mut said = false;
     let mut refused = Vec::new();
     loop {
-        let machine = machine::open(global)?;
-        let round = look(global, &machine, &plan, args.nic.as_ref(), &stop, &mut said);
-        refused.extend(round.refused);
+        let Machine { host, model, netns, .. } = machine::open(global)?;
+        let restorer = Restorer {
+            host: &host,
+            model: &model,
+            root: &root,
+            netns,
+            home: place::home(&root),
+            store: &store,
+            again: &|| machine::open(global).map(|machine| (machine.host, machine.model)),
+            stop: &stop,
+        };
+        let round = restorer.round(&plan, args.nic.as_ref());
+        for made in &round.made {
+            said = true;
+            refused.extend(print_made(global, made).err());
+        }
+        refused.extend(round.refused.into_iter().map(refusal));
         plan.settings.retain(|planned| !round.done.contains(planned));
         if round.waiting.is_empty() {
             return ended(said, refused);
@@ -77,6 +90,19 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 /// covers other init systems. False if the kernel arguments are unreadable.
 fn is_off(host: &dyn Host) -> bool {
     host.read_text("proc/cmdline").is_ok_and(|text| has_kernel_argument(&text, OFF))
+}
+
+fn print_made(global: &Global, made: &Made) -> Result<(), CommandError> {
+    let archived = place::archived_lines(&made.archived);
+    report::kept(global, &Done { id: &made.id, kept: &made.kept, archived: &archived, confirm: None }, false)
+}
+
+fn refusal(refusal: Refusal) -> CommandError {
+    match refusal {
+        Refusal::Machine(error) => error,
+        Refusal::Apply(error) => place::apply_error(error),
+        Refusal::RolledBack(failure) => report::rolled_back(*failure),
+    }
 }
 
 /// Returns the first reason why a value is not set, with the others as its hints.

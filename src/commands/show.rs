@@ -3,8 +3,7 @@
 use std::io::Write;
 
 use super::source::{self, From};
-use super::{machine, output};
-use crate::cli::Global;
+use super::{Global, machine, output};
 use crate::error::CommandError;
 use crate::report::receive_path::{self, CpuReport};
 use crate::units::{CpuMask, NicName};

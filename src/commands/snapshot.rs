@@ -8,9 +8,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::machine::{self, Machine};
-use super::{files, look, output, place, progress};
+use super::{Global, files, look, output, place, progress};
 use crate::apply::status;
-use crate::cli::Global;
 use crate::error::CommandError;
 use crate::host::Host;
 use crate::host::Namespace;

@@ -6,8 +6,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use super::{files, machine};
-use crate::cli::Global;
+use super::{Global, files, machine};
 use crate::error::CommandError;
 use crate::host::{Host, LiveHost};
 use crate::model::Model;

@@ -8,9 +8,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::source::{self, From, Source};
-use super::{machine, output, place};
+use super::{Global, machine, output, place};
 use crate::apply::{Live, State, Suspect, TransactionStatus, ValueStatus, in_words, status};
-use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::journal::{BackCommand, History, Open, Unreadable};
 use crate::model::Model;

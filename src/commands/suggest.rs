@@ -31,7 +31,7 @@ mod tests {
     use clap::{CommandFactory, Parser};
 
     use super::suggest;
-    use crate::cli::Cli;
+    use crate::commands::Cli;
 
     fn said(words: &[&str]) -> String {
         let arguments = || std::iter::once("rxlab").chain(words.iter().copied()).map(str::to_owned);

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::{output, place};
-use crate::cli::Global;
+use super::{Global, output, place};
 use crate::error::{CommandError, Kind};
 use crate::host::netns_path;
 use crate::target::{Addresses, Counters, Served, Spec, Target, TargetError};

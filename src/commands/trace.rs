@@ -8,8 +8,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::{files, machine, output, place, progress};
-use crate::cli::Global;
+use super::{Global, files, machine, output, place, progress};
 use crate::error::{CommandError, Kind};
 use crate::model::{Identity, Model};
 use crate::probe::trace::{Item, Sink, TraceError, TraceOptions, record};

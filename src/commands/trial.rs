@@ -9,7 +9,7 @@ mod resume;
 mod run;
 mod show;
 
-use crate::cli::Global;
+use crate::commands::Global;
 use crate::error::CommandError;
 
 pub(super) use conduct::{Conduct, Ready, conduct, store_error};

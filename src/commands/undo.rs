@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{machine, output, place};
+use super::{Global, machine, output, place};
 use crate::apply::{
     self, Backwards, CommandUndo, Undo, UndoError, UndoOptions, UndoOutcome, Undone, Waiting, Which,
 };
-use crate::cli::Global;
 use crate::error::{CommandError, Kind};
 use crate::journal::{BackCommand, History, JournalError, LockError, Outcome, Store};
 use crate::report::text::{clean, paragraph};

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::output;
 use super::persist::{Etc, boot, persist_error};
-use crate::cli::Global;
+use super::{Global, output};
 use crate::error::CommandError;
 use crate::persist::{Folder, Restore, files};
 use crate::plan::Plan;

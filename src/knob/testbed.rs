@@ -1,30 +1,20 @@
 //! The small machine that the knobs' own tests use.
 
 use super::{Knob, KnobError};
+use crate::diagnose::sketch::Sketch;
 use crate::host::{Cause, EthtoolGet, FlakyHost, Fuse, Host, Mishap, Question, RecordedHost, Rule};
 use crate::journal::{Armed, Begin, Disk, Intent, Store};
 use crate::model::{
-    Clocksource, Cpu, DeviceAddress, Fact, Identity, Irq, Irqbalance, Listener, Model, Napi, NapiSettings,
-    Nic, NicKind, Process, RxQueue, Settings, Transport, TxQueue,
+    DeviceAddress, Fact, Irq, Irqbalance, Listener, Model, Napi, NapiSettings, Process, Transport, TxQueue,
 };
 use crate::parse::ethtool::{Channels, FlowAction, FlowRule, FlowSpec, Rss, flow_bytes};
 use crate::parse::{push_attribute, push_message};
 use crate::plan::Target;
-use crate::units::{CpuId, CpuMask, IrqId};
+use crate::units::IrqId;
 
 /// Eight CPUs, 3 isolated and 7 offline; `eth0` with two queues (interrupts 24, and 25 with 26; 27 belongs to
 /// none), an RSS context and a flow rule, and `veth0` with one queue; process 812 listens.
 pub(crate) fn model() -> Model {
-    let cpu = |n| Cpu {
-        id: CpuId(n),
-        online: n != 7,
-        isolated: n == 3,
-        core: None,
-        package: None,
-        siblings: CpuMask::new(),
-        l3: CpuMask::new(),
-        node: None,
-    };
     let irq = |n| Irq {
         number: IrqId(n),
         action: format!("virtio0-input.{n}"),
@@ -32,69 +22,44 @@ pub(crate) fn model() -> Model {
         effective: Fact::Unsupported,
         ..Irq::default()
     };
-    let queue = |index, irqs: &[u32]| RxQueue {
-        index,
-        rps_cpus: Fact::Known(CpuMask::new()),
-        rps_flow_cnt: Fact::Known(0),
-        irqs: irqs.iter().copied().map(irq).collect(),
-        napi: (!irqs.is_empty()).then_some(Napi { id: 8193 + index, irq: None, thread: Some(500 + index) }),
-        channel_cpu: None,
-    };
-    let tx = |queues, xps_cpus: Fact<CpuMask>| {
-        let queue = |index| TxQueue { index, xps_cpus: xps_cpus.clone(), xps_by_rxq: Fact::Unsupported };
-        (0..queues).map(queue).collect::<Vec<_>>()
-    };
-    let napi = NapiSettings {
-        threaded: Fact::Known(false),
-        defer_hard_irqs: Fact::Known(0),
-        gro_flush_timeout_ns: Fact::Known(0),
-    };
-    let nic = |name: &str, address: &str, kind, rx, tx| Nic {
-        rx,
-        tx,
-        napi: napi.clone(),
-        ..Nic::new(name.parse().expect("a name"), DeviceAddress(address.to_owned()), kind)
-    };
-    let mut eth0 = nic(
-        "eth0",
-        "pci:0000:00:03.0",
-        NicKind::Device,
-        vec![queue(0, &[24]), queue(1, &[25, 26])],
-        tx(2, Fact::Known(CpuMask::new())),
-    );
+    let (mut model, _) = Sketch::new(8)
+        .isolate("3")
+        .offline("7")
+        .device("eth0", &[0, 0])
+        .xps("eth0", &["", ""])
+        .veth("veth0")
+        .clock("tsc", &["hpet"])
+        .set(|settings| {
+            settings.netdev_budget = Fact::Known(300);
+            settings.netdev_budget_usecs = Fact::Known(8000);
+            settings.netdev_max_backlog = Fact::Known(1000);
+            settings.busy_poll = Fact::Known(0);
+            settings.busy_read = Fact::Known(0);
+        })
+        .build();
+    model.identity.hostname = "testbed".to_owned();
+    model.identity.boot_id = "boot-1".to_owned();
+    model.listeners = Fact::Known(vec![listener()]);
+    for nic in &mut model.nics {
+        nic.napi = NapiSettings {
+            threaded: Fact::Known(false),
+            defer_hard_irqs: Fact::Known(0),
+            gro_flush_timeout_ns: Fact::Known(0),
+        };
+    }
+    let [eth0, veth0] = &mut model.nics[..] else { unreachable!("two interfaces") };
+    veth0.tx = vec![TxQueue { index: 0, xps_cpus: Fact::Unsupported, xps_by_rxq: Fact::Unsupported }];
+    eth0.address = DeviceAddress("pci:0000:00:03.0".to_owned());
+    eth0.driver = None;
     eth0.other_irqs = vec![irq(27)];
+    for (queue, irqs) in eth0.rx.iter_mut().zip([vec![irq(24)], vec![irq(25), irq(26)]]) {
+        queue.irqs = irqs;
+        queue.napi = Some(Napi { id: 8193 + queue.index, irq: None, thread: Some(500 + queue.index) });
+    }
     eth0.hardware.rss_contexts = Fact::Known(vec![Rss { context: 1, ..Rss::default() }]);
     let spec = FlowSpec { kind: "udp4".to_owned(), fields: vec!["dst-port 53".to_owned()] };
     eth0.hardware.rules = Fact::Known(vec![FlowRule { location: 7, spec, action: FlowAction::Queue(1) }]);
-    Model {
-        schema: "rxlab.model/2".to_owned(),
-        identity: Identity {
-            hostname: "testbed".to_owned(),
-            kernel: "6.1".to_owned(),
-            boot_id: "boot-1".to_owned(),
-        },
-        cpus: (0..8).map(cpu).collect(),
-        nics: vec![
-            eth0,
-            nic("veth0", "virtual:veth0", NicKind::Virtual, vec![queue(0, &[])], tx(1, Fact::Unsupported)),
-        ],
-        rps_sock_flow_entries: Fact::Known(0),
-        irqbalance: Fact::Known(None),
-        settings: Settings {
-            netdev_budget: Fact::Known(300),
-            netdev_budget_usecs: Fact::Known(8000),
-            netdev_max_backlog: Fact::Known(1000),
-            busy_poll: Fact::Known(0),
-            busy_read: Fact::Known(0),
-            clocksource: Fact::Known(Clocksource {
-                current: "tsc".to_owned(),
-                available: ["tsc", "hpet"].map(str::to_owned).to_vec(),
-            }),
-            ..Settings::default()
-        },
-        listeners: Fact::Known(vec![listener()]),
-        ..Model::default()
-    }
+    model
 }
 
 /// The same with irqbalance as process 70.

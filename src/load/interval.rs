@@ -364,12 +364,6 @@ impl Interval {
     pub fn is_lower_bound(&self, q: f64) -> bool {
         is_lower_bound(&self.latency, &self.unanswered, q)
     }
-
-    /// 99th percentile of the send lag in nanoseconds; `None` with too few requests and outside
-    /// the open loop.
-    pub fn send_lag_p99(&self) -> Option<u64> {
-        quantile(&self.send_lag, 0.99)
-    }
 }
 
 #[cfg(test)]

@@ -242,8 +242,6 @@ pub struct Report {
     pub latency_us: LatencyReport,
     /// Open loop: adherence to the schedule.
     pub pacing: Option<PacingReport>,
-    /// Open loop: 99th percentile of the send delay caused by the generator itself.
-    pub send_lag_p99_us: Option<f64>,
     /// CPU time of the generator, by thread.
     pub client_cpu: Vec<ThreadCpu>,
     /// Event loop of each thread.
@@ -267,7 +265,7 @@ pub struct Report {
 
 impl Report {
     /// Schema of this version.
-    pub const SCHEMA: &'static str = "rxlab.load/1";
+    pub const SCHEMA: &'static str = "rxlab.load/2";
 
     /// Parses a report from JSON.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
@@ -319,7 +317,6 @@ impl Report {
                 error_us: LatencyReport::of(&interval.pacing_error),
                 send_lag_us: LatencyReport::of(&interval.send_lag),
             }),
-            send_lag_p99_us: interval.send_lag_p99().map(us),
             client_cpu: interval.client_cpu.clone(),
             event_loop: interval
                 .loop_lag

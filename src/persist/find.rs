@@ -1,6 +1,6 @@
 //! Maps a persisted plan to the interfaces of a machine, and interfaces to persistent addresses.
-//! Pure.
 
+use crate::host::Host;
 use crate::model::{DeviceAddress, Model, Nic};
 use crate::plan::{Plan, PlannedSetting, Setting};
 use crate::units::NicName;
@@ -65,6 +65,13 @@ pub fn lasting(plan: &Plan, model: &Model, mac: impl Fn(&NicName) -> Option<Stri
         });
     }
     plan
+}
+
+/// Permanent hardware address of an interface; one that was assigned later does not last.
+pub fn permanent_mac(host: &dyn Host, nic: &NicName) -> Option<String> {
+    let read = |file: &str| host.read_text(&format!("sys/class/net/{nic}/{file}")).ok();
+    let permanent = read("addr_assign_type")?.trim() == "0";
+    permanent.then(|| read("address"))?.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

@@ -132,10 +132,7 @@ mod tests {
     use crate::trial::compare::Comparison;
 
     fn plain(comparison: &Comparison) -> String {
-        let text = anstream::adapter::strip_str(&text(comparison)).to_string();
-        let widest = text.lines().map(|line| line.chars().count()).max();
-        assert!(widest <= Some(80), "{text}");
-        text
+        crate::report::text::plain(&text(comparison))
     }
 
     #[test]

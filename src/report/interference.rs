@@ -266,10 +266,7 @@ mod tests {
 
     /// The report without colours.
     fn plain(sample: &Interference) -> String {
-        let text = anstream::adapter::strip_str(&text(sample)).to_string();
-        let widest = text.lines().map(|line| line.chars().count()).max();
-        assert!(widest <= Some(80), "{text}");
-        text
+        crate::report::text::plain(&text(sample))
     }
 
     #[test]

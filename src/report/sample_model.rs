@@ -2,9 +2,9 @@
 
 mod rich;
 
+use crate::diagnose::sketch::Sketch;
 use crate::model::{
-    Clocksource, Cpu, DeviceAddress, Identity, Irq, Model, Napi, Nic, NicKind, RxQueue, Settings, Source,
-    Stack, TxQueue,
+    DeviceAddress, Identity, Irq, Model, Napi, Nic, NicKind, RxQueue, Settings, Source, Stack, TxQueue,
 };
 use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName};
 
@@ -20,52 +20,37 @@ pub(crate) fn name(text: &str) -> NicName {
 
 /// A machine of `count` CPUs in `nodes` nodes of equal size, with hyper-threads side by side.
 pub(crate) fn machine(count: u32, nodes: u32) -> Model {
-    let share = count / nodes;
-    let cpu = |id| {
-        let node = id / share;
-        Cpu {
-            id: CpuId(id),
-            online: true,
-            isolated: false,
-            core: Some(id % share / 2),
-            package: Some(node),
-            siblings: (id / 2 * 2..=id / 2 * 2 + 1).map(CpuId).collect(),
-            l3: (node * share..(node + 1) * share).map(CpuId).collect(),
-            node: Some(node),
-        }
-    };
-    Model {
-        schema: Model::SCHEMA.to_owned(),
-        identity: Identity {
-            hostname: "web1".into(),
-            kernel: "6.12.9-amd64".into(),
-            boot_id: "00000000-0000-4000-8000-000000000001".into(),
-        },
-        cpus: (0..count).map(cpu).collect(),
-        rps_sock_flow_entries: Fact::Known(32768),
-        settings: Settings {
-            netdev_budget: Fact::Known(300),
-            netdev_budget_usecs: Fact::Known(8000),
-            netdev_max_backlog: Fact::Known(1000),
-            busy_poll: Fact::Known(0),
-            busy_read: Fact::Known(0),
-            rps_default_mask: Fact::Known(CpuMask::new()),
-            clocksource: Fact::Known(Clocksource {
-                current: "tsc".into(),
-                available: vec!["tsc".into(), "hpet".into()],
-            }),
-            exact_softirq_time: Fact::Known(false),
-            nohz_full: Fact::Known(CpuMask::new()),
-            cpuset: Fact::Known((0..count).map(CpuId).collect()),
-            cpuset_isolated: Fact::Known(CpuMask::new()),
-            tuned_profile: Fact::Unsupported,
-        },
-        irqbalance: Fact::Known(None),
-        listeners: Fact::Known(Vec::new()),
-        namespaces: Fact::Known(Vec::new()),
-        all_namespaces_seen: Fact::Known(()),
-        ..Model::default()
+    let (mut model, _) = Sketch::new(count).nodes(nodes).clock("tsc", &["hpet"]).build();
+    for cpu in &mut model.cpus {
+        let (id, node) = (cpu.id.0, cpu.node.expect("every CPU of a sketch has a node"));
+        cpu.core = Some(id % (count / nodes) / 2);
+        cpu.package = Some(node);
+        cpu.siblings = (id / 2 * 2..=id / 2 * 2 + 1).map(CpuId).collect();
     }
+    model.identity = Identity {
+        hostname: "web1".into(),
+        kernel: "6.12.9-amd64".into(),
+        boot_id: "00000000-0000-4000-8000-000000000001".into(),
+    };
+    model.rps_sock_flow_entries = Fact::Known(32768);
+    model.settings = Settings {
+        netdev_budget: Fact::Known(300),
+        netdev_budget_usecs: Fact::Known(8000),
+        netdev_max_backlog: Fact::Known(1000),
+        busy_poll: Fact::Known(0),
+        busy_read: Fact::Known(0),
+        rps_default_mask: Fact::Known(CpuMask::new()),
+        exact_softirq_time: Fact::Known(false),
+        nohz_full: Fact::Known(CpuMask::new()),
+        cpuset: Fact::Known((0..count).map(CpuId).collect()),
+        cpuset_isolated: Fact::Known(CpuMask::new()),
+        tuned_profile: Fact::Unsupported,
+        ..model.settings
+    };
+    model.listeners = Fact::Known(Vec::new());
+    model.namespaces = Fact::Known(Vec::new());
+    model.all_namespaces_seen = Fact::Known(());
+    model
 }
 
 /// A virtual interface with one queue each way and no settings.

@@ -62,6 +62,14 @@ fn plain_width(text: &str) -> usize {
     width(&anstream::adapter::strip_str(text).to_string())
 }
 
+/// `text` without its styles, for tests; every line has to fit the width.
+#[cfg(test)]
+pub(crate) fn plain(text: &str) -> String {
+    let text = anstream::adapter::strip_str(text).to_string();
+    assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    text
+}
+
 /// `text` without control characters: external names must not control the terminal.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()

@@ -2,7 +2,7 @@
 
 use rxlab::journal::{Disk, Storage};
 
-use crate::tree::{PCI, Tree, said};
+use crate::tree::{Ended, PCI, Tree, said};
 
 const RPS: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
 
@@ -16,26 +16,25 @@ fn untouched(tree: &Tree) {
 fn apply_and_undo_restore_the_machine() {
     let tree = Tree::new();
     let original = tree.values();
-    let (code, text) = said(&tree.rxlab(&[
-        "apply",
-        "--setting",
-        "rfs eth0/rx-0 = 4096",
-        "--setting",
-        "rps eth0/rx-0 = 2-3",
-        "--setting",
-        "rfs_entries host = 4096",
-    ]));
-    assert_eq!(code, 0, "{text}");
+    let text = tree
+        .rxlab(&[
+            "apply",
+            "--setting",
+            "rfs eth0/rx-0 = 4096",
+            "--setting",
+            "rps eth0/rx-0 = 2-3",
+            "--setting",
+            "rfs_entries host = 4096",
+        ])
+        .exits(0);
     let order: Vec<_> = ["rps eth0/rx-0 = 2-3  (was off)", "rfs_entries host", "rfs eth0/rx-0"]
         .iter()
         .map(|line| text.find(line).unwrap_or_else(|| panic!("{line} in {text}")))
         .collect();
     assert!(order.is_sorted(), "{text}");
     assert_eq!(tree.rps("eth0", 0), "c");
-    let (code, text) = said(&tree.rxlab(&["status"]));
-    assert!(code == 0 && text.contains("rps eth0/rx-0 = 2-3  (was off)  kept"), "{text}");
-    let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert!(code == 0 && text.contains("rps eth0/rx-0: back to off"), "{text}");
+    tree.rxlab(&["status"]).says(0, "rps eth0/rx-0 = 2-3  (was off)  kept");
+    tree.rxlab(&["undo"]).says(0, "rps eth0/rx-0: back to off");
     assert_eq!(tree.values(), original);
     let (code, text) = said(&tree.rxlab(&["undo"]));
     assert!(code == 0 && text == "nothing to undo\n", "{text}");
@@ -87,8 +86,7 @@ fn a_plan_is_checked_before_anything_else() {
     let (code, text) = apply("host = \"treehost\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n");
     assert_eq!(code, 0, "{text}");
     assert_eq!(tree.rps("eth0", 0), "2");
-    let (code, text) = said(&tree.rxlab(&["apply", "/no/such/plan"]));
-    assert!(code == 2 && text.contains("cannot read the plan /no/such/plan"), "{text}");
+    tree.rxlab(&["apply", "/no/such/plan"]).says(2, "cannot read the plan /no/such/plan");
 }
 
 #[test]
@@ -97,8 +95,7 @@ fn values_already_set_are_not_written() {
     let (code, text) = said(&tree.rxlab(&["apply", "--dry-run", "--setting", "rps eth0/rx-0 = 2-3"]));
     assert!(code == 0 && text.contains("rps eth0/rx-0 = 2-3  (now off)"), "{text}");
     untouched(&tree);
-    let (code, text) = said(&tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = off"]));
-    assert!(code == 0 && text.contains("already set"), "{text}");
+    tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = off"]).says(0, "already set");
     untouched(&tree);
 }
 
@@ -106,24 +103,21 @@ fn values_already_set_are_not_written() {
 fn one_process_changes_the_machine_at_a_time() {
     let tree = Tree::new();
     let lock = Disk::new(tree.state()).lock().expect("free");
-    let (code, text) = said(&tree.rxlab(&RPS));
-    assert_eq!(code, 5, "{text}");
+    let text = tree.rxlab(&RPS).exits(5);
     assert!(text.contains(&format!("process {} holds the lock", std::process::id())), "{text}");
     assert_eq!(tree.rps("eth0", 0), "00");
     drop(lock);
-    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+    tree.rxlab(&RPS).exits(0);
 }
 
 #[test]
 fn foreign_changes_are_reported_and_kept() {
     let tree = Tree::new();
-    assert_eq!(said(&tree.rxlab(&[&RPS[..], &["--setting", "rps eth0/rx-1 = 4"]].concat())).0, 0);
+    tree.rxlab(&[&RPS[..], &["--setting", "rps eth0/rx-1 = 4"]].concat()).exits(0);
     tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "20\n");
-    let (code, text) = said(&tree.rxlab(&["status"]));
-    assert_eq!(code, 1, "{text}");
+    let text = tree.rxlab(&["status"]).exits(1);
     assert!(text.contains("rps eth0/rx-0 = 2-3  (was off)  DRIFTED: it is 5 now"), "{text}");
-    let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert_eq!(code, 4, "{text}");
+    let text = tree.rxlab(&["undo"]).exits(4);
     assert!(text.contains("rps eth0/rx-0: left alone: another program changed it to 5"), "{text}");
     assert!(text.contains("rps eth0/rx-1: back to off"), "{text}");
     assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("20".into(), "0".into()));
@@ -133,10 +127,9 @@ fn foreign_changes_are_reported_and_kept() {
 #[test]
 fn a_dry_run_of_undo_lists_what_it_would_restore() {
     let tree = Tree::new();
-    assert_eq!(said(&tree.rxlab(&[&RPS[..], &["--setting", "rps eth0/rx-1 = 4"]].concat())).0, 0);
+    tree.rxlab(&[&RPS[..], &["--setting", "rps eth0/rx-1 = 4"]].concat()).exits(0);
     tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "20\n");
-    let (code, text) = said(&tree.rxlab(&["undo", "--dry-run"]));
-    assert_eq!(code, 4, "{text}");
+    let text = tree.rxlab(&["undo", "--dry-run"]).exits(4);
     assert!(text.contains("rps eth0/rx-0: would go back to off (rxlab set 2-3)"), "{text}");
     assert!(text.contains("rps eth0/rx-1: would be left alone: another program changed it to 5"), "{text}");
     assert!(text.ends_with("nothing was changed\n"), "{text}");
@@ -149,9 +142,9 @@ fn the_history_lists_past_and_present_changes() {
     let tree = Tree::new();
     let (code, text) = said(&tree.rxlab(&["history"]));
     assert_eq!((code, text.as_str()), (0, "nothing was changed or tried here yet\n"));
-    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
-    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
-    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+    tree.rxlab(&RPS).exits(0);
+    tree.rxlab(&["undo"]).exits(0);
+    tree.rxlab(&RPS).exits(0);
     let (code, text) = said(&tree.rxlab(&["history"]));
     let lines: Vec<&str> = text.lines().collect();
     assert!(code == 0 && lines.len() == 4, "{text}");
@@ -166,11 +159,10 @@ fn the_history_lists_past_and_present_changes() {
 #[test]
 fn another_boot_is_archived_and_never_replayed() {
     let tree = Tree::new();
-    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+    tree.rxlab(&RPS).exits(0);
     tree.write("proc/sys/kernel/random/boot_id", "boot-2\n");
     assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
-    let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert_eq!(code, 0, "{text}");
+    let text = tree.rxlab(&["undo"]).exits(0);
     assert!(text.contains("archived 000001-") && text.contains("nothing to undo"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "c", "left alone");
 }
@@ -179,13 +171,11 @@ fn another_boot_is_archived_and_never_replayed() {
 fn transactions_are_undone_newest_first() {
     let tree = Tree::new();
     for value in ["rps eth0/rx-0 = 1", "rps eth0/rx-0 = 2", "rps eth0/rx-1 = 3"] {
-        assert_eq!(said(&tree.rxlab(&["apply", "--setting", value])).0, 0);
+        tree.rxlab(&["apply", "--setting", value]).exits(0);
     }
-    let (code, text) = said(&tree.rxlab(&["undo", "000001"]));
-    assert!(code == 4 && text.contains("changed the same values after 000001"), "{text}");
-    let (code, text) = said(&tree.rxlab(&["undo", "0"]));
-    assert!(code == 2 && text.contains("no open transaction `0`"), "{text}");
-    assert_eq!(said(&tree.rxlab(&["undo", "--last"])).0, 0);
+    tree.rxlab(&["undo", "000001"]).says(4, "changed the same values after 000001");
+    tree.rxlab(&["undo", "0"]).says(2, "no open transaction `0`");
+    tree.rxlab(&["undo", "--last"]).exits(0);
     assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("4".into(), "0".into()));
     let (code, text) = said(&tree.rxlab(&["undo", "--json"]));
     assert_eq!(code, 0);
@@ -199,7 +189,7 @@ fn transactions_are_undone_newest_first() {
 #[test]
 fn a_damaged_journal_is_passed_over() {
     let tree = Tree::new();
-    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+    tree.rxlab(&RPS).exits(0);
     let damaged = tree.store().open_ids().expect("listed").remove(0);
     let file = tree.state().join(format!("journal/{damaged}.jsonl"));
     let text =
@@ -210,17 +200,15 @@ fn a_damaged_journal_is_passed_over() {
     assert_eq!(said(&tree.rxlab(&other)).0, 0, "it shares no target");
     let (code, text) = said(&tree.rxlab(&["status"]));
     assert!(code == 1 && text.contains("rps eth0/rx-1 = 1") && text.contains("line 2 is damaged"), "{text}");
-    let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert!(code == 5 && text.contains("rps eth0/rx-1: back to off"), "{text}");
+    let text = tree.rxlab(&["undo"]).says(5, "rps eth0/rx-1: back to off");
     assert!(text.contains(&format!("skipped transaction {damaged}: line 2 is damaged")), "{text}");
     assert_eq!(tree.rps("eth0", 1), "0");
     let confirm = [&other[..], &["--confirm", "60s"]].concat();
-    assert_eq!(said(&tree.rxlab(&confirm)).0, 0);
+    tree.rxlab(&confirm).exits(0);
     assert_eq!(said(&tree.rxlab(&["confirm"])).0, 0, "a healthy change can be confirmed");
-    assert_eq!(said(&tree.rxlab(&["reapply"])).0, 0);
-    let (code, text) = said(&tree.rxlab(&["undo", "--forget", &damaged]));
-    assert!(code == 0 && text.contains("is given up"), "{text}");
-    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    tree.rxlab(&["reapply"]).exits(0);
+    tree.rxlab(&["undo", "--forget", &damaged]).says(0, "is given up");
+    tree.rxlab(&["undo"]).exits(0);
     assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
 }
 
@@ -228,7 +216,7 @@ fn a_damaged_journal_is_passed_over() {
 #[test]
 fn a_target_of_a_damaged_journal_is_not_touched() {
     let tree = Tree::new();
-    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+    tree.rxlab(&RPS).exits(0);
     let damaged = tree.store().open_ids().expect("listed").remove(0);
     let file = tree.state().join(format!("journal/{damaged}.jsonl"));
     let text = std::fs::read_to_string(&file).expect("readable");
@@ -246,14 +234,13 @@ fn a_target_of_a_damaged_journal_is_not_touched() {
 fn records_of_a_later_version_are_not_damage() {
     use std::io::Write;
     let tree = Tree::new();
-    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+    tree.rxlab(&RPS).exits(0);
     let id = tree.store().open_ids().expect("listed").remove(0);
     let path = tree.state().join(format!("journal/{id}.jsonl"));
     let json = "{\"record\":\"of_the_future\",\"what\":7}";
     let mut file = std::fs::OpenOptions::new().append(true).open(path).expect("opened");
     writeln!(file, "{:08x} {json}", crc32fast::hash(json.as_bytes())).expect("written");
-    let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert!(code == 5 && text.contains("a later version of rxlab wrote"), "{text}");
+    tree.rxlab(&["undo"]).says(5, "a later version of rxlab wrote");
     assert_eq!(tree.rps("eth0", 0), "0", "known records are undone");
     assert_eq!(tree.store().open_ids().expect("listed"), [id]);
 }
@@ -271,8 +258,7 @@ fn a_state_directory_that_others_can_write_to_is_refused() {
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o755)).expect("permitted");
     if crate::require::root() {
         std::os::unix::fs::chown(&state, Some(65534), None).expect("given away");
-        let (code, text) = said(&tree.rxlab(&RPS));
-        assert!(code == 3 && text.contains("it belongs to user 65534"), "{code} {text}");
+        tree.rxlab(&RPS).says(3, "it belongs to user 65534");
     }
     assert_eq!(tree.rps("eth0", 0), "00");
 }
@@ -284,8 +270,7 @@ fn a_planted_lock_is_not_followed() {
     std::fs::write(&victim, "precious").expect("written");
     std::fs::create_dir(tree.state()).expect("made");
     std::os::unix::fs::symlink(&victim, tree.state().join("lock")).expect("linked");
-    let (code, text) = said(&tree.rxlab(&RPS));
-    assert!(code == 5 && text.contains("cannot take the lock"), "{code} {text}");
+    tree.rxlab(&RPS).says(5, "cannot take the lock");
     assert_eq!(std::fs::read_to_string(&victim).expect("readable"), "precious");
     assert_eq!(tree.rps("eth0", 0), "00");
 }
@@ -295,12 +280,11 @@ fn a_planted_lock_is_not_followed() {
 #[test]
 fn a_sibling_changes_no_device() {
     let tree = Tree::new();
-    assert_eq!(said(&tree.rxlab(&RPS)).0, 0);
+    tree.rxlab(&RPS).exits(0);
     let sibling = format!("{PCI}/net/eth0s1");
     tree.write(&format!("{sibling}/queues/rx-0/rps_cpus"), "00\n");
     tree.write(&format!("{sibling}/operstate"), "up\n");
     tree.link("sys/class/net/eth0s1", "../../devices/pci0000:00/0000:00:03.0/net/eth0s1");
-    let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert!(code == 0 && text.contains("rps eth0/rx-0: back to off"), "{code} {text}");
+    tree.rxlab(&["undo"]).says(0, "rps eth0/rx-0: back to off");
     assert_eq!(tree.rps("eth0", 0), "0");
 }

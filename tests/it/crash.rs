@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 use rxlab::apply::{BeginInfo, Failure, Kept, Transaction};
-use rxlab::host::{Action, Cause, FlakyHost, Fuse, Host, HostError, LiveHost, Mishap, Question, Rule};
+use rxlab::host::{Cause, FlakyHost, Fuse, Host, LiveHost, Mishap, Rule};
 use rxlab::journal::{Disk, FlakyStorage, Folder, Lock, LockError, Storage, Store, Trouble};
 use rxlab::model::Model;
 use rxlab::plan::Setting;
 use rxlab::sample::{Inventory, Scope};
 
 use crate::driver::Driver;
+use crate::observed::Observed;
 use crate::settings::{SETTINGS, everything, settings};
 use crate::tree::{Tree, model};
 
@@ -261,8 +262,15 @@ fn the_old_value_is_synced_before_the_write() {
     let tree = Tree::new();
     let synced = Arc::new(AtomicBool::new(false));
     let storage = Watched { inner: Disk::new(tree.state()), synced: synced.clone() };
-    let host = Watching { inner: tree.host(), journal: Disk::new(tree.state()), synced };
-    let host = Driver::new(host, &tree.root());
+    let journal = Disk::new(tree.state());
+    let before = |path: &str| {
+        assert!(synced.load(Ordering::SeqCst), "{path} is written before the journal is synced");
+        let id = &journal.list(Folder::Open).expect("listed")[0];
+        let text = String::from_utf8(journal.read(Folder::Open, id).expect("readable")).expect("text");
+        let last = text.lines().last().expect("a line");
+        assert!(last.contains("\"record\":\"intent\""), "{path}: {last}");
+    };
+    let host = Driver::new(Observed { inner: tree.host(), before }, &tree.root());
     let kept = apply(&Store::new(storage), &host, &tree.root()).expect("applied");
     assert!(kept.iter().all(|kept| kept.changed));
 }
@@ -306,53 +314,6 @@ impl Storage for Watched {
     }
     fn path(&self, folder: Folder, id: &str) -> PathBuf {
         self.inner.path(folder, id)
-    }
-}
-
-/// Checks the journal at each write.
-struct Watching {
-    inner: LiveHost,
-    journal: Disk,
-    synced: Arc<AtomicBool>,
-}
-
-impl Watching {
-    fn announced(&self, path: &str) {
-        assert!(self.synced.load(Ordering::SeqCst), "{path} is written before the journal is synced");
-        let id = &self.journal.list(Folder::Open).expect("listed")[0];
-        let text = String::from_utf8(self.journal.read(Folder::Open, id).expect("readable")).expect("text");
-        let last = text.lines().last().expect("a line");
-        assert!(last.contains("\"record\":\"intent\""), "{path}: {last}");
-    }
-}
-
-impl Host for Watching {
-    fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        self.inner.read(path)
-    }
-    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
-        self.announced(path);
-        self.inner.write(path, value)
-    }
-    fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
-        self.inner.list(path)
-    }
-    fn link(&self, path: &str) -> Result<String, HostError> {
-        self.inner.link(path)
-    }
-    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
-        self.inner.ask(question)
-    }
-    fn act(&self, action: &Action) -> Result<(), HostError> {
-        self.announced(&action.path());
-        self.inner.act(action)
-    }
-    fn now_ns(&self) -> u64 {
-        self.inner.now_ns()
-    }
-
-    fn inode(&self, path: &str) -> Result<u64, HostError> {
-        self.inner.inode(path)
     }
 }
 

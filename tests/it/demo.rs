@@ -12,7 +12,7 @@ use rxlab::trial::record::TrialRecord;
 use serde_json::Value;
 
 use crate::process::{Running, end_guards, mentioning, rxlab, wait_for};
-use crate::tree::said;
+use crate::tree::{Ended, said};
 use crate::{quiet, require};
 
 const FLOW_ENTRIES: &str = "/proc/sys/net/core/rps_sock_flow_entries";
@@ -212,8 +212,7 @@ fn interrupted_before_its_first_trial() {
     std::thread::sleep(Duration::from_millis(500));
     demo.signal(Signal::INT);
     wait_for("its end, long before the look's", || demo.has_ended());
-    let (code, text) = said(&demo.output());
-    assert_eq!(code, 130, "{text}");
+    let text = demo.output().exits(130);
     assert!(text.contains("interrupted"), "{text}");
     assert!(!stage.html().exists(), "there is nothing to report");
     stage.is_as_before();
@@ -241,10 +240,8 @@ fn killed_with_a_sysctl_set_and_undone() {
         demo.signal(Signal::KILL);
         assert_eq!(demo.output().status.code(), None, "killed");
         assert_ne!(entries(), stage.before.flow_entries);
-        let (code, text) = said(&rxlab(&stage.state(), &["status"]).output().expect("rxlab runs"));
-        assert!(code == 1 && text.contains("`rxlab undo` continues"), "{code}: {text}");
-        let (code, text) = said(&rxlab(&stage.state(), &["undo"]).output().expect("rxlab runs"));
-        assert_eq!(code, 0, "{text}");
+        rxlab(&stage.state(), &["status"]).output().expect("rxlab runs").says(1, "`rxlab undo` continues");
+        let text = rxlab(&stage.state(), &["undo"]).output().expect("rxlab runs").exits(0);
         assert!(text.contains("rfs_entries host: back to "), "{text}");
         wait_for("the workload's end", || mentioning(stage.directory.path()).is_empty());
         stage.is_as_before();

@@ -11,7 +11,7 @@ use rxlab::host::{FlakyHost, Fuse};
 use rxlab::journal::{Disk, FlakyStorage, Outcome, Store};
 
 use crate::process::{Running, wait_for};
-use crate::tree::{Tree, model, said};
+use crate::tree::{Ended, Tree, model, said};
 
 /// Foreign writes: to one queue, and to the two interrupts of another one.
 const EXTERNAL: [(&str, &str); 3] =
@@ -37,8 +37,7 @@ fn drifted_values_are_reapplied_and_undone() {
     let original = tree.values();
     ok(&tree, &[&APPLY[..], &["--setting", "rps eth0/rx-1 = 4"]].concat());
     tree.write(RPS, "20\n");
-    let (code, text) = said(&tree.rxlab(&["status"]));
-    assert!(code == 1 && text.contains("DRIFTED: it is 5 now\n    cause unknown\n"), "{text}");
+    tree.rxlab(&["status"]).says(1, "DRIFTED: it is 5 now\n    cause unknown\n");
     let text = ok(&tree, &["reapply", "--dry-run"]);
     assert!(text.contains("rps eth0/rx-0 = 2-3: would be set again, it is 5 (cause unknown)"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "20");
@@ -64,8 +63,7 @@ fn one_of_several_transactions_is_reapplied() {
     assert!(text.contains("rps eth0/rx-0 = 2-3: left to 000003-"), "{text}");
     ok(&tree, &["reapply", "000002"]);
     assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("20".into(), "10".into()));
-    let (code, text) = said(&tree.rxlab(&["reapply", "000009"]));
-    assert!(code == 2 && text.contains("no open transaction `000009`"), "{text}");
+    tree.rxlab(&["reapply", "000009"]).says(2, "no open transaction `000009`");
     let json: serde_json::Value = serde_json::from_str(&ok(&tree, &["reapply", "--json"])).expect("JSON");
     assert_eq!(json["schema"], "rxlab.reapply/1");
     assert_eq!(json["transactions"][0]["values"][0]["outcome"], "covered");
@@ -79,15 +77,13 @@ fn reapply_reports_why_a_value_cannot_be_set() {
     ok(&tree, &APPLY);
     tree.write(RPS, "20\n");
     tree.write("sys/devices/system/cpu/online", "0-2,4-6\n");
-    let (code, text) = said(&tree.rxlab(&["reapply"]));
-    assert_eq!(code, 5, "{text}");
+    let text = tree.rxlab(&["reapply"]).exits(5);
     assert!(
         joined(&text).contains("not set again: rps eth0/rx-0: CPU 3 is offline (online: 0-2,4-6)"),
         "{text}"
     );
     std::fs::remove_file(tree.root().join("sys/class/net/eth0")).expect("removed");
-    let (code, text) = said(&tree.rxlab(&["reapply"]));
-    assert!(code == 4 && text.contains("gone with its device"), "{text}");
+    tree.rxlab(&["reapply"]).says(4, "gone with its device");
     let (code, text) = said(&tree.rxlab(&["status"]));
     assert!(code == 1 && joined(&text).contains("no interface has the address pci:0000:00:03.0"), "{text}");
 }
@@ -99,8 +95,7 @@ fn nothing_is_reapplied_while_a_change_awaits_confirmation() {
     ok(&tree, &["apply", "--confirm", "600s", "--setting", "rps eth0/rx-1 = 4"]);
     tree.write(RPS, "20\n");
     for args in [&["reapply"][..], &["reapply", "--dry-run"]] {
-        let (code, text) = said(&tree.rxlab(args));
-        assert!(code == 4 && text.contains("is waiting for confirmation"), "{text}");
+        tree.rxlab(args).says(4, "is waiting for confirmation");
     }
     assert_eq!(tree.rps("eth0", 0), "20");
     ok(&tree, &["confirm"]);
@@ -116,8 +111,7 @@ fn a_recreated_interface_is_detected() {
     ok(&tree, &["apply", "--setting", "rps veth0/rx-0 = 1"]);
     tree.write("sys/class/net/veth0/ifindex", "8\n");
     tree.write("sys/class/net/veth0/queues/rx-0/rps_cpus", "00\n");
-    let (code, text) = said(&tree.rxlab(&["status"]));
-    assert_eq!(code, 1, "{text}");
+    let text = tree.rxlab(&["status"]).exits(1);
     let who = "probably new queues created by the driver: interface number of veth0 changed from 3 to 8";
     assert!(joined(&text).contains(who), "{text}");
     let json = said(&tree.rxlab(&["status", "--json"])).1;
@@ -250,8 +244,6 @@ fn a_watch_exits_like_status() {
     assert_eq!((&line["schema"], &line["news"]), (&"rxlab.news/1".into(), &"value".into()));
     assert_eq!((&line["live"], &line["value"]), (&"drifted".into(), &"5".into()));
     assert_eq!(watch.end(), (1, 1));
-    let (code, text) = said(&tree.rxlab(&["status", "--watch", "--every", "0s"]));
-    assert!(code == 2 && text.contains("--every needs a time above 0"), "{text}");
-    let (code, text) = said(&tree.rxlab(&["status", "--for", "1s"]));
-    assert!(code == 2 && text.contains("--watch"), "{text}");
+    tree.rxlab(&["status", "--watch", "--every", "0s"]).says(2, "--every needs a time above 0");
+    tree.rxlab(&["status", "--for", "1s"]).says(2, "--watch");
 }

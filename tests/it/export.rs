@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Output;
 
 use crate::process::rxlab;
-use crate::tree::{Tree, said};
+use crate::tree::{Ended, Tree, said};
 
 /// `rxlab export` of settings for the interfaces of a network namespace, into `output`.
 fn exported(folder: &Path, netns: Option<&Path>, form: &str, settings: &[&str]) -> Output {
@@ -52,14 +52,10 @@ fn settings_that_cannot_be_exported_are_reported() {
         "{text}"
     );
     assert_eq!(text.lines().count(), 3);
-    let (code, text) = said(&export("yaml", &[]));
-    assert!(code == 2 && text.contains("expected one of sh, sysctl, systemd-link"), "{text}");
-    let (code, text) = said(&export("sh", &["-o", "/dev/null"]));
-    assert!(code == 5 && text.contains("cannot write /dev/null: it is not a regular file"), "{text}");
+    export("yaml", &[]).says(2, "expected one of sh, sysctl, systemd-link");
+    export("sh", &["-o", "/dev/null"]).says(5, "cannot write /dev/null: it is not a regular file");
     // Without a plan: what is applied and confirmed.
-    let (code, text) = said(&tree.rxlab(&["export", "--to", "sh"]));
-    assert!(code == 4 && text.contains("nothing is applied and confirmed"), "{text}");
-    assert_eq!(said(&tree.rxlab(&["apply", plan.to_str().expect("text")])).0, 0);
-    let (code, text) = said(&tree.rxlab(&["export", "--to", "sh"]));
-    assert!(code == 0 && text.contains("\nfile /sys/class/net/eth0/queues/rx-0/rps_cpus 2 2\n"), "{text}");
+    tree.rxlab(&["export", "--to", "sh"]).says(4, "nothing is applied and confirmed");
+    tree.rxlab(&["apply", plan.to_str().expect("text")]).exits(0);
+    tree.rxlab(&["export", "--to", "sh"]).says(0, "\nfile /sys/class/net/eth0/queues/rx-0/rps_cpus 2 2\n");
 }

@@ -3,7 +3,7 @@
 //! wrote to another interface.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use rxlab::host::{Host, LiveHost};
@@ -12,7 +12,7 @@ use rxlab::lab::{Namespace, Range, RangeSpec};
 
 use crate::process::{Running, end_guards, guards, wait_for};
 use crate::require;
-use crate::tree::said;
+use crate::tree::{Ended, said};
 
 /// Two namespaces connected by a veth pair with two queues, and their own journal.
 struct World {
@@ -45,12 +45,12 @@ impl World {
         command.arg("--state-dir").arg(self.state()).arg("--run-dir").arg(self.state.path().join("run"))
     }
 
-    fn rxlab(&self, args: &[&str]) -> (i32, String) {
-        said(&self.command(args).output().expect("rxlab runs"))
+    fn rxlab(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("rxlab runs")
     }
 
     /// `rxlab --netns SERVER`.
-    fn on_server(&self, args: &[&str]) -> (i32, String) {
+    fn on_server(&self, args: &[&str]) -> Output {
         let netns = self.range.server.path();
         self.rxlab(&[&["--netns", netns.to_str().expect("text")], args].concat())
     }
@@ -67,8 +67,17 @@ impl World {
     }
 
     fn apply(&self, setting: &str) {
-        let (code, text) = self.on_server(&["apply", "--setting", setting]);
-        assert_eq!(code, 0, "{text}");
+        self.on_server(&["apply", "--setting", setting]).exits(0);
+    }
+
+    /// A trial of RPS on the server, in its second slot.
+    fn start_trial(&self) -> Running {
+        let netns = self.range.server.path();
+        let mut command = self.command(&["--netns", netns.to_str().expect("text"), "trial", "run", "--live"]);
+        command.args(["--set", "rps srv0/rx-0 = 0-1", "--washout", "50ms", "--measure", "100ms"]);
+        let trial = Running::start(command.args(["--pairs", "400", "--calibration", "0"]));
+        wait_for("arm B", || mask(&self.range.server, "srv0", 0) == "3");
+        trial
     }
 
     fn has_open(&self) -> bool {
@@ -106,10 +115,8 @@ fn a_renamed_interface_is_restored() {
     world.apply("rps srv0/rx-0 = 0-1");
     server.ip("link set srv0 down").expect("down");
     server.ip("link set srv0 name lan7").expect("renamed");
-    let (code, text) = world.rxlab(&["status"]);
-    assert!(code == 0 && text.contains("rps lan7/rx-0 = 0-1  (was 0)  kept"), "{text}");
-    let (code, text) = world.rxlab(&["undo"]);
-    assert!(code == 0 && text.contains("rps lan7/rx-0: back to 0"), "{text}");
+    world.rxlab(&["status"]).says(0, "rps lan7/rx-0 = 0-1  (was 0)  kept");
+    world.rxlab(&["undo"]).says(0, "rps lan7/rx-0: back to 0");
     assert_eq!((mask(server, "lan7", 0).as_str(), world.has_open()), ("1", false));
 }
 
@@ -123,8 +130,7 @@ fn a_name_that_changed_hands() {
     server.ip("link set srv0 name lan7").expect("renamed");
     server.ip("link add srv0 type veth peer name other").expect("added");
     set_mask(server, "srv0", 0, "3");
-    let (code, text) = world.rxlab(&["undo"]);
-    assert!(code == 0 && text.contains("rps lan7/rx-0: back to off"), "{text}");
+    world.rxlab(&["undo"]).says(0, "rps lan7/rx-0: back to off");
     assert_eq!(mask(server, "lan7", 0), "0");
     assert_eq!(mask(server, "srv0", 0), "3", "foreign, whatever its value");
 }
@@ -135,8 +141,7 @@ fn an_interface_moved_to_another_namespace_is_restored() {
     let (server, client) = (&world.range.server, &world.range.client);
     world.apply("rps srv0/rx-0 = 0-1");
     server.ip(&format!("link set srv0 netns {}", client.path().display())).expect("moved");
-    let (code, text) = world.rxlab(&["undo"]);
-    assert!(code == 0 && text.contains("rps srv0/rx-0: back to off"), "{text}");
+    world.rxlab(&["undo"]).says(0, "rps srv0/rx-0: back to off");
     assert_eq!((mask(client, "srv0", 0).as_str(), world.has_open()), ("0", false));
 }
 
@@ -147,8 +152,7 @@ fn an_interface_that_left_and_returned_is_restored() {
     world.apply("rps srv0/rx-0 = 0-1");
     server.ip(&format!("link set srv0 netns {}", client.path().display())).expect("moved");
     client.ip(&format!("link set srv0 name srv9 netns {}", server.path().display())).expect("moved back");
-    let (code, text) = world.rxlab(&["undo"]);
-    assert_eq!(code, 0, "{text}");
+    world.rxlab(&["undo"]).exits(0);
     assert_eq!((mask(server, "srv9", 0).as_str(), world.has_open()), ("0", false));
 }
 
@@ -158,13 +162,11 @@ fn undo_works_from_another_namespace() {
     let Some(world) = World::new() else { return };
     let (server, client) = (&world.range.server, &world.range.client);
     let apply = "exec \"$@\" apply --setting 'rps srv0/rx-0 = 0-1'";
-    let (code, text) = said(&world.inside(server, apply).output().expect("it runs"));
-    assert_eq!(code, 0, "{text}");
+    world.inside(server, apply).output().expect("it runs").exits(0);
     // An interface with the same name in this namespace is a different one.
     client.ip("link add srv0 type veth peer name other").expect("added");
     set_mask(client, "srv0", 0, "3");
-    let (code, text) = said(&world.inside(client, "exec \"$@\" undo").output().expect("it runs"));
-    assert!(code == 0 && text.contains("rps srv0/rx-0: back to off"), "{text}");
+    world.inside(client, "exec \"$@\" undo").output().expect("it runs").says(0, "rps srv0/rx-0: back to off");
     assert_eq!((mask(server, "srv0", 0).as_str(), mask(client, "srv0", 0).as_str()), ("0", "3"));
     assert!(!world.has_open());
 }
@@ -178,14 +180,12 @@ fn a_namespace_with_a_reused_inode_is_left_alone() {
     inner.ip("link add eth0 type veth peer name eth1").expect("added");
     let netns = inner.path();
     let apply = ["--netns", netns.to_str().expect("text"), "apply", "--setting", "rps eth0/rx-0 = 0-1"];
-    let (code, text) = world.rxlab(&apply);
-    assert_eq!(code, 0, "{text}");
+    world.rxlab(&apply).exits(0);
     drop(inner);
     let later = Namespace::new().expect("made");
     later.ip("link add eth0 type veth peer name eth1").expect("added");
     set_mask(&later, "eth0", 0, "3");
-    let (code, text) = world.rxlab(&["undo"]);
-    assert!(code == 0 && text.contains("rps eth0/rx-0: gone, and its value with it"), "{text}");
+    world.rxlab(&["undo"]).says(0, "rps eth0/rx-0: gone, and its value with it");
     assert_eq!((mask(&later, "eth0", 0).as_str(), world.has_open()), ("3", false));
 }
 
@@ -223,16 +223,11 @@ fn a_queue_that_went_and_came_back() {
     set_mask(server, "srv0", 1, "2");
     world.apply("rps srv0/rx-1 = 0-1");
     channels(1);
-    let (code, text) = world.rxlab(&["undo"]);
-    assert!(
-        code == 4 && text.contains("the queue does not exist now; 1 is set once it does"),
-        "{code} {text}"
-    );
+    world.rxlab(&["undo"]).says(4, "the queue does not exist now; 1 is set once it does");
     assert!(world.has_open());
     channels(2);
     assert_eq!(mask(server, "srv0", 1), "0", "a new queue has no mask");
-    let (code, text) = world.rxlab(&["undo"]);
-    assert!(code == 0 && text.contains("rps srv0/rx-1: back to 1"), "{text}");
+    world.rxlab(&["undo"]).says(0, "rps srv0/rx-1: back to 1");
     assert_eq!((mask(server, "srv0", 1).as_str(), world.has_open()), ("2", false));
 }
 
@@ -246,10 +241,9 @@ fn a_default_set_by_another_program_is_left_to_the_user() {
     for decision in ["--force", "--forget"] {
         world.apply("rps srv0/rx-0 = 0-1");
         set_mask(server, "srv0", 0, "0");
-        let (code, text) = world.rxlab(&["undo"]);
-        assert!(code == 4 && text.contains("which the kernel gives a new queue"), "{code} {text}");
+        world.rxlab(&["undo"]).says(4, "which the kernel gives a new queue");
         let id = Store::new(Disk::new(world.state())).open_ids().expect("listed").remove(0);
-        assert_eq!(world.rxlab(&["undo", decision, &id]).0, 0);
+        world.rxlab(&["undo", decision, &id]).exits(0);
         assert!(!world.has_open());
         assert_eq!(mask(server, "srv0", 0), if decision == "--force" { "2" } else { "0" });
     }
@@ -268,8 +262,7 @@ fn a_default_set_after_a_link_flap_is_foreign() {
     client.ip("link set cli0 down").expect("down");
     client.ip("link set cli0 up").expect("up");
     set("0");
-    let (code, text) = world.rxlab(&["undo"]);
-    assert!(code == 4 && text.contains("left alone"), "{code} {text}");
+    let text = world.rxlab(&["undo"]).says(4, "left alone");
     assert_eq!(host(server).read_text(path).expect("there").trim(), "0");
     assert!(world.has_open() && text.contains("next: `rxlab undo --force"), "{text}");
 }
@@ -308,8 +301,7 @@ fn a_file_system_that_went_read_only() {
     let mut command = world
         .inside(server, &format!("exec timeout 40 sh -euc '{}' sh \"$@\"", script.replace('\'', "'\\''")));
     let output = command.env("STATE", world.state()).output().expect("it runs");
-    let (code, text) = said(&output);
-    assert_eq!(code, 0, "{text}");
+    let text = output.exits(0);
     assert!(text.contains("the values are back, but cannot append to the journal"), "{text}");
     assert_eq!(mask(server, "srv0", 0), "0");
 }
@@ -334,7 +326,7 @@ fn two_journals_on_one_machine() {
     // Another spelling of `/` once had its own lock.
     let (code, text) = second("/tmp/..");
     assert!(code == 4 && text.contains("is open in another journal"), "{code} {text}");
-    assert_eq!(world.rxlab(&["undo"]).0, 0);
+    world.rxlab(&["undo"]).exits(0);
     let (code, text) = second("/");
     assert_eq!(code, 0, "{text}");
 }
@@ -344,22 +336,8 @@ fn two_journals_on_one_machine() {
 fn the_change_of_a_stopped_applier_is_restored() {
     let Some(world) = World::new() else { return };
     let server = &world.range.server;
-    let netns = server.path();
-    let netns = netns.to_str().expect("text");
     // A trial holds the lock from its first slot to its last. Its deadline is far away, so the guard is terminated.
-    let mut command = world.command(&["--netns", netns, "trial", "run", "--set", "rps srv0/rx-0 = 0-1"]);
-    let trial = Running::start(command.args([
-        "--live",
-        "--washout",
-        "50ms",
-        "--measure",
-        "100ms",
-        "--pairs",
-        "400",
-        "--calibration",
-        "0",
-    ]));
-    wait_for("arm B", || mask(server, "srv0", 0) == "3");
+    let trial = world.start_trial();
     trial.signal(rustix::process::Signal::STOP);
     let guards = guards(world.state.path());
     rustix::process::kill_process(guards[0], rustix::process::Signal::TERM).expect("sent");
@@ -371,21 +349,7 @@ fn the_change_of_a_stopped_applier_is_restored() {
 fn a_killed_trial_is_restored_at_once() {
     let Some(world) = World::new() else { return };
     let server = &world.range.server;
-    let netns = server.path();
-    let netns = netns.to_str().expect("text");
-    let mut command = world.command(&["--netns", netns, "trial", "run", "--set", "rps srv0/rx-0 = 0-1"]);
-    let trial = Running::start(command.args([
-        "--live",
-        "--washout",
-        "50ms",
-        "--measure",
-        "100ms",
-        "--pairs",
-        "400",
-        "--calibration",
-        "0",
-    ]));
-    wait_for("arm B", || mask(server, "srv0", 0) == "3");
+    let trial = world.start_trial();
     trial.signal(rustix::process::Signal::KILL);
     wait_for("the guard", || mask(server, "srv0", 0) == "0" && !world.has_open());
 }
@@ -395,10 +359,7 @@ fn a_killed_trial_is_restored_at_once() {
 fn a_guard_survives_an_invisible_journal() {
     let Some(world) = World::new() else { return };
     let server = &world.range.server;
-    let netns = server.path();
-    let args = ["--netns", netns.to_str().expect("text"), "apply", "--setting", "rps srv0/rx-0 = 0-1"];
-    let (code, text) = world.rxlab(&[&args[..], &["--confirm", "3s"]].concat());
-    assert_eq!(code, 0, "{text}");
+    world.on_server(&["apply", "--setting", "rps srv0/rx-0 = 0-1", "--confirm", "3s"]).exits(0);
     let away = world.state.path().join("away");
     std::fs::rename(world.state(), &away).expect("renamed");
     std::thread::sleep(Duration::from_millis(800));

@@ -9,19 +9,17 @@ use rxlab::host::ProcessId;
 use rxlab::journal::Disk;
 
 use crate::process::{copy_program, wait_for};
-use crate::tree::{Tree, model, said};
+use crate::tree::{Ended, Tree, model, said};
 
 #[test]
 fn an_unconfirmed_change_is_restored() {
     let tree = Tree::new();
-    let (code, text) = said(&tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 2-3", "--confirm", "1s"]));
-    assert_eq!(code, 0, "{text}");
+    let text = tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 2-3", "--confirm", "1s"]).exits(0);
     assert!(text.contains("goes back in 1 s unless you run `rxlab confirm`"), "{text}");
     wait_for("the deadline", || tree.rps("eth0", 0) == "0");
     let notices = tree.state().join("journal/notices");
     wait_for("the notice", || std::fs::read_dir(&notices).is_ok_and(|mut all| all.next().is_some()));
-    let (code, text) = said(&tree.rxlab(&["confirm"]));
-    assert_eq!(code, 4, "{text}");
+    let text = tree.rxlab(&["confirm"]).exits(4);
     assert!(text.contains("no change is waiting for confirmation"), "{text}");
     assert!(text.contains("rxlab: transaction 000001-"), "{text}");
     assert!(text.contains("was not confirmed in time and was put back"), "{text}");
@@ -65,16 +63,14 @@ fn the_next_command_restores_changes_of_a_killed_process() {
 fn a_confirmed_change_is_kept() {
     let tree = Tree::new();
     let applied = tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 2-3", "--confirm", "2s"]);
-    assert_eq!(said(&applied).0, 0);
-    let (code, text) = said(&tree.rxlab(&["status"]));
-    assert!(code == 0 && text.contains("unless you run `rxlab confirm`"), "{text}");
-    let (code, text) = said(&tree.rxlab(&["apply", "--setting", "rps eth0/rx-1 = 2"]));
-    assert_eq!(code, 4, "{text}");
+    applied.exits(0);
+    tree.rxlab(&["status"]).says(0, "unless you run `rxlab confirm`");
+    let text = tree.rxlab(&["apply", "--setting", "rps eth0/rx-1 = 2"]).exits(4);
     assert!(text.contains("is waiting for confirmation") && text.contains("rxlab confirm 000001"), "{text}");
-    assert_eq!(said(&tree.rxlab(&["confirm"])).0, 0);
+    tree.rxlab(&["confirm"]).exits(0);
     std::thread::sleep(Duration::from_millis(2500));
     assert_eq!(tree.rps("eth0", 0), "c", "the deadline has passed and it stays");
-    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    tree.rxlab(&["undo"]).exits(0);
     assert_eq!(tree.rps("eth0", 0), "0");
 }
 
@@ -95,8 +91,7 @@ fn the_guard_outlives_the_applier() {
     // The deadline passes while the applier still holds the lock: the guard waits for it.
     std::thread::sleep(Duration::from_millis(1300));
     assert_eq!(tree.rps("eth0", 0), "c");
-    let (code, text) = said(&tree.rxlab(&["confirm"]));
-    assert_eq!(code, 5, "{text}");
+    tree.rxlab(&["confirm"]).exits(5);
     drop(transaction);
     wait_for("the guard", || tree.rps("eth0", 0) == "0");
     assert!(guard.wait().expect("ended").success());
@@ -144,8 +139,7 @@ fn without_a_guard_nothing_is_written() {
     let mut plan = apply.stdin.take().expect("piped");
     plan.write_all(b"[[setting]]\nset = \"rps eth0/rx-0 = 2\"\n").expect("written");
     drop(plan);
-    let (code, text) = said(&apply.wait_with_output().expect("ended"));
-    assert_eq!(code, 5, "{text}");
+    let text = apply.wait_with_output().expect("ended").exits(5);
     assert!(text.contains("nothing was changed: the guard did not start"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "00");
     assert!(tree.store().open_ids().expect("listed").is_empty());

@@ -13,7 +13,7 @@ use rxlab::model::Model;
 use rxlab::plan::Setting;
 use rxlab::sample::{Inventory, Scope};
 
-use crate::tree::{Tree, said, values_in};
+use crate::tree::{Ended, Tree, said, values_in};
 
 /// A value for each knob that differs from the current one, and the file that the write changes.
 const SETTINGS: [(&str, &str); 16] = [
@@ -55,8 +55,7 @@ fn all_knobs_are_set_and_restored() {
     let original = values_in(&tree.host(), &model);
     let arguments = SETTINGS.iter().flat_map(|(text, _)| ["--setting", text]);
     let arguments: Vec<&str> = ["apply"].into_iter().chain(arguments).collect();
-    let (code, text) = said(&tree.rxlab(&arguments));
-    assert_eq!(code, 0, "{text}");
+    let text = tree.rxlab(&arguments).exits(0);
     assert!(!text.contains("already set"), "{text}");
     let changed = values_in(&tree.host(), &model);
     for setting in settings() {
@@ -64,11 +63,9 @@ fn all_knobs_are_set_and_restored() {
         assert_ne!(changed[&place], original[&place], "{place}");
     }
     assert_eq!(changed["affinity pid:812"], "4-5@812-813");
-    let (code, text) = said(&tree.rxlab(&["status"]));
-    assert_eq!(code, 0, "{text}");
+    let text = tree.rxlab(&["status"]).exits(0);
     assert_eq!(text.matches("  kept").count(), SETTINGS.len(), "{text}");
-    let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert_eq!(code, 0, "{text}");
+    tree.rxlab(&["undo"]).exits(0);
     assert_eq!(values_in(&tree.host(), &model), original);
 }
 
@@ -110,13 +107,10 @@ fn a_write_without_effect_is_noticed() {
 #[test]
 fn another_process_with_the_same_pid_is_left_alone() {
     let tree = Tree::new();
-    let (code, text) = said(&tree.rxlab(&["apply", "--setting", "affinity pid:812 = 4-5"]));
-    assert_eq!(code, 0, "{text}");
+    tree.rxlab(&["apply", "--setting", "affinity pid:812 = 4-5"]).exits(0);
     tree.process(812, "web", 1, 6000);
-    let (code, text) = said(&tree.rxlab(&["status"]));
-    assert!(code == 1 && text.contains("gone with its device"), "{code}: {text}");
-    let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert_eq!(code, 0, "{text}");
+    tree.rxlab(&["status"]).says(1, "gone with its device");
+    let text = tree.rxlab(&["undo"]).exits(0);
     assert!(text.contains("affinity pid:812: gone, and its value with it"), "{text}");
     assert!(tree.read("proc/812/task/812/status").ends_with("4-5"), "left alone");
 }
@@ -125,12 +119,10 @@ fn another_process_with_the_same_pid_is_left_alone() {
 #[test]
 fn later_threads_follow_the_main_thread() {
     let tree = Tree::new();
-    let (code, text) = said(&tree.rxlab(&["apply", "--setting", "affinity pid:812 = 4-5"]));
-    assert_eq!(code, 0, "{text}");
+    tree.rxlab(&["apply", "--setting", "affinity pid:812 = 4-5"]).exits(0);
     std::fs::remove_dir_all(tree.root().join("proc/812/task/813")).expect("ended");
     tree.write("proc/812/task/814/status", "Name:\tweb\nCpus_allowed_list:\t4-5\n");
-    let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert_eq!(code, 0, "{text}");
+    let text = tree.rxlab(&["undo"]).exits(0);
     assert!(text.contains("affinity pid:812: back to all@812;2@813"), "{text}");
     for thread in [812, 814] {
         assert!(tree.read(&format!("proc/812/task/{thread}/status")).ends_with("0-1023"), "{thread}");
@@ -171,6 +163,5 @@ fn a_future_thread_is_expected_only_with_threaded() {
     assert!(code != 0 && text.contains("its NAPI has no thread"), "{code}: {text}");
     assert!(text.contains("nothing is changed"), "{text}");
     assert_eq!(tree.values(), original);
-    let (code, text) = said(&tree.rxlab(&["apply", "--setting", priority]));
-    assert!(code == 2 && text.contains("`threaded eth0 = on` creates one"), "{code}: {text}");
+    tree.rxlab(&["apply", "--setting", priority]).says(2, "`threaded eth0 = on` creates one");
 }

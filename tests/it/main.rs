@@ -28,6 +28,7 @@ mod knobs;
 mod lab;
 mod load;
 mod nginx;
+mod observed;
 mod persist;
 mod plan;
 mod planted;

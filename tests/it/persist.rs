@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::process::{Running, copy_program};
 use crate::require;
-use crate::tree::{Tree, program, said};
+use crate::tree::{Ended, Tree, program, said};
 
 const SET: [&str; 5] = ["apply", "--setting", "rps eth0/rx-0 = 2-3", "--setting", "rfs_entries host = 4096"];
 
@@ -48,9 +48,8 @@ fn settings_survive_a_boot_until_unpersisted() {
     let tree = tree();
     tree.write("etc/hosts", "127.0.0.1 localhost\n");
     let before = etc(&tree);
-    let (code, text) = said(&tree.rxlab(&["persist"]));
-    assert!(code == 4 && text.contains("nothing is applied and confirmed"), "{text}");
-    assert_eq!(said(&tree.rxlab(&SET)).0, 0);
+    tree.rxlab(&["persist"]).says(4, "nothing is applied and confirmed");
+    tree.rxlab(&SET).exits(0);
     let (code, text) = said(&tree.rxlab(&["persist"]));
     assert!(code == 0 && text.contains("wrote ") && text.contains("rps eth0/rx-0 = 2-3"), "{text}");
     let installed = etc(&tree);
@@ -73,8 +72,7 @@ fn settings_survive_a_boot_until_unpersisted() {
     assert!(code == 0 && !text.contains("wrote "), "{text}");
     assert_eq!(etc(&tree), installed);
     boot(&tree);
-    let (code, text) = said(&tree.rxlab(&["restore"]));
-    assert!(code == 0 && text.contains("rps eth0/rx-0 = 2-3  (was off)"), "{text}");
+    tree.rxlab(&["restore"]).says(0, "rps eth0/rx-0 = 2-3  (was off)");
     assert_eq!(
         (tree.rps("eth0", 0).as_str(), tree.read("proc/sys/net/core/rps_sock_flow_entries")),
         ("c", "4096".into())
@@ -97,19 +95,18 @@ fn settings_survive_a_boot_until_unpersisted() {
 #[test]
 fn edited_files_are_kept() {
     let tree = tree();
-    assert_eq!(said(&tree.rxlab(&SET)).0, 0);
-    assert_eq!(said(&tree.rxlab(&["persist"])).0, 0);
+    tree.rxlab(&SET).exits(0);
+    tree.rxlab(&["persist"]).exits(0);
     let service = tree.read("etc/systemd/system/rxlab.service");
     tree.write("etc/systemd/system/rxlab.service", &format!("{service}\nNice=5\n"));
     let edited = etc(&tree);
     for verb in ["persist", "unpersist"] {
-        let (code, text) = said(&tree.rxlab(&[verb]));
-        assert_eq!(code, 4, "{text}");
+        let text = tree.rxlab(&[verb]).exits(4);
         assert!(text.contains("/rxlab.service was edited or is not from rxlab: nothing was "), "{text}");
         assert_eq!(etc(&tree), edited);
     }
     std::fs::remove_file(tree.root().join("etc/systemd/system/rxlab.service")).expect("removed");
-    assert_eq!(said(&tree.rxlab(&["unpersist"])).0, 0);
+    tree.rxlab(&["unpersist"]).exits(0);
     assert_eq!(etc(&tree), BTreeMap::new());
 }
 
@@ -127,20 +124,18 @@ fn only_settings_that_can_hold_are_persisted() {
     assert!(code == 4 && text.contains("the plan is for host web1"), "{text}");
     assert_eq!(etc(&tree), BTreeMap::new());
     let args = [&SET[..], &["--confirm", "60s"]].concat();
-    assert_eq!(said(&tree.rxlab(&args)).0, 0);
-    let (code, text) = said(&tree.rxlab(&["persist"]));
-    assert!(code == 4 && text.contains("is left out: it is not finished, not confirmed"), "{text}");
-    assert_eq!(said(&tree.rxlab(&["confirm"])).0, 0);
-    assert_eq!(said(&tree.rxlab(&["persist"])).0, 0);
+    tree.rxlab(&args).exits(0);
+    tree.rxlab(&["persist"]).says(4, "is left out: it is not finished, not confirmed");
+    tree.rxlab(&["confirm"]).exits(0);
+    tree.rxlab(&["persist"]).exits(0);
 }
 
 /// A way out of a plan that cuts the machine off the network at each boot. Not even the plan is read.
 #[test]
 fn a_boot_with_rxlab_off_restores_nothing() {
     let tree = tree();
-    assert_eq!(said(&tree.rxlab(&SET)).0, 0);
-    let (code, text) = said(&tree.rxlab(&["persist"]));
-    assert!(code == 0 && text.contains("a boot with `rxlab=off` on the kernel command line"), "{text}");
+    tree.rxlab(&SET).exits(0);
+    tree.rxlab(&["persist"]).says(0, "a boot with `rxlab=off` on the kernel command line");
     boot(&tree);
     let plan = tree.read("etc/rxlab/plan.toml");
     tree.write("etc/rxlab/plan.toml", "not a plan");
@@ -166,23 +161,20 @@ fn restore_waits_for_queues_and_finds_the_device_again() {
         "[[setting]]\nset = \"rps eth0/rx-1 = 4\"\n[[setting]]\nset = \"rps veth0/rx-0 = 1\"\n",
     )
     .expect("written");
-    assert_eq!(said(&tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")])).0, 0);
+    tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")]).exits(0);
     boot(&tree);
     let device = tree.root().join("sys/devices/pci0000:00/0000:00:03.0/net");
     std::fs::rename(device.join("eth0"), device.join("lan0")).expect("renamed");
     std::fs::remove_file(tree.root().join("sys/class/net/eth0")).expect("removed");
-    let (code, text) = said(&tree.rxlab(&["restore"]));
-    assert!(code == 4 && text.contains("rps eth0/rx-1 = 4: interface not found"), "{text}");
+    tree.rxlab(&["restore"]).says(4, "rps eth0/rx-1 = 4: interface not found");
     assert_eq!(tree.rps("veth0", 0), "2", "existing queues are set");
     tree.link("sys/class/net/lan0", "../../devices/pci0000:00/0000:00:03.0/net/lan0");
     std::fs::rename(device.join("lan0/queues/rx-1"), device.join("later")).expect("renamed");
-    let (code, text) = said(&tree.rxlab(&["restore", "--nic", "lan0"]));
-    assert!(code == 4 && text.contains("lan0 has no queue rx-1 (it has rx-0)"), "{text}");
+    tree.rxlab(&["restore", "--nic", "lan0"]).says(4, "lan0 has no queue rx-1 (it has rx-0)");
     let waiting = Running::start(&mut tree.command(&["restore", "--nic", "lan0", "--wait", "30s"]));
     std::thread::sleep(Duration::from_millis(300));
     std::fs::rename(device.join("later"), device.join("lan0/queues/rx-1")).expect("renamed");
-    let (code, text) = said(&waiting.output());
-    assert!(code == 0 && text.contains("rps lan0/rx-1 = 4  (was off)"), "{text}");
+    waiting.output().says(0, "rps lan0/rx-1 = 4  (was off)");
     assert_eq!(tree.rps("lan0", 1), "10");
 }
 
@@ -195,18 +187,16 @@ fn restore_waits_for_the_interrupt_of_an_interface() {
     let settings = ["irq_affinity eth0/irq-eth0 = 5", "rps eth0/rx-0 = 2"];
     let text: String = settings.iter().map(|set| format!("[[setting]]\nset = \"{set}\"\n")).collect();
     std::fs::write(&plan, text).expect("written");
-    assert_eq!(said(&tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")])).0, 0);
+    tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")]).exits(0);
     boot(&tree);
     let up = std::fs::read_to_string(tree.root().join("proc/interrupts")).expect("readable");
     let down: String = up.split_inclusive('\n').filter(|line| !line.contains("eth0")).collect();
     tree.write("proc/interrupts", &down);
-    let (code, text) = said(&tree.rxlab(&["restore"]));
-    assert!(code == 4 && text.contains("eth0/irq-eth0 has no interrupt: "), "{text}");
+    tree.rxlab(&["restore"]).says(4, "eth0/irq-eth0 has no interrupt: ");
     let waiting = Running::start(&mut tree.command(&["restore", "--wait", "30s"]));
     std::thread::sleep(Duration::from_millis(300));
     tree.write("proc/interrupts", &up);
-    let (code, text) = said(&waiting.output());
-    assert_eq!(code, 0, "{text}");
+    let text = waiting.output().exits(0);
     assert!(settings.iter().all(|set| text.contains(set)), "{text}");
     assert_eq!((tree.read("proc/irq/39/smp_affinity"), tree.rps("eth0", 0)), ("20".into(), "4".into()));
 }
@@ -230,7 +220,7 @@ fn restore_waits_for_processes_and_sets_the_rest() {
     ];
     let text: String = settings.iter().map(|set| format!("[[setting]]\nset = \"{set}\"\n")).collect();
     std::fs::write(&plan, text).expect("written");
-    assert_eq!(said(&tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")])).0, 0);
+    tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")]).exits(0);
     boot(&tree);
     let set_aside = |path: &str| {
         let away = tree.path().join(path.replace('/', "-"));
@@ -238,8 +228,7 @@ fn restore_waits_for_processes_and_sets_the_rest() {
         (away, tree.root().join(path))
     };
     let processes = ["proc/70", WEB, "proc/500"].map(set_aside);
-    let (code, text) = said(&tree.rxlab(&["restore"]));
-    assert_eq!(code, 4, "{text}");
+    let text = tree.rxlab(&["restore"]).exits(4);
     for why in [
         "irqbalance: eth0: irqbalance is not running",
         "affinity: unit:web: no control group has this unit's name: the unit is not running",
@@ -254,8 +243,7 @@ fn restore_waits_for_processes_and_sets_the_rest() {
         std::thread::sleep(Duration::from_millis(300));
         std::fs::rename(away, back).expect("renamed");
     }
-    let (code, text) = said(&waiting.output());
-    assert_eq!(code, 0, "{text}");
+    let text = waiting.output().exits(0);
     for set in ["irqbalance eth0 = banned", "affinity unit:web = 4-5", "napi_priority eth0/rx-0 = rr:3"] {
         assert!(text.contains(set), "{text}");
     }
@@ -271,7 +259,7 @@ fn a_read_only_etc_is_one_clear_line() {
     }
     let tree = tree();
     std::fs::create_dir(tree.root().join("etc")).expect("made");
-    assert_eq!(said(&tree.rxlab(&SET)).0, 0);
+    tree.rxlab(&SET).exits(0);
     let mut command = Command::new("unshare");
     let script = "mount --bind \"$0/etc\" \"$0/etc\" && mount -o remount,ro,bind \"$0/etc\" && exec \"$@\"";
     command.args(["--mount", "sh", "-c", script]).arg(tree.root()).arg(env!("CARGO_BIN_EXE_rxlab"));
@@ -292,8 +280,7 @@ fn systemd_accepts_the_units() {
         return;
     }
     let Some(installed) = Installed::new() else { return };
-    let (code, text) = said(&installed.persist());
-    assert_eq!(code, 0, "{text}");
+    installed.persist().exits(0);
     let units = installed.at("etc/systemd/system");
     // A template is verified through one of its instances.
     std::fs::copy(units.join("rxlab@.service"), units.join("rxlab@eth0.service")).expect("copied");
@@ -327,8 +314,8 @@ fn udev_starts_the_unit_of_an_interface() {
     let Some(udevadm) = require::udevadm() else { return };
     let tree = tree();
     let settings = ["apply", "--setting", "rps veth0/rx-0 = 1", "--setting", "rps eth0/rx-0 = 1"];
-    assert_eq!(said(&tree.rxlab(&settings)).0, 0);
-    assert_eq!(said(&tree.rxlab(&["persist"])).0, 0);
+    tree.rxlab(&settings).exits(0);
+    tree.rxlab(&["persist"]).exits(0);
     let script = "mount -t sysfs sysfs /sys; mount -t tmpfs tmpfs /run; mkdir -p /etc/udev
         mount -t tmpfs tmpfs /etc/udev; mkdir /etc/udev/rules.d
         cp \"$1\"/etc/udev/rules.d/* /etc/udev/rules.d
@@ -343,8 +330,7 @@ fn udev_starts_the_unit_of_an_interface() {
         command.arg(format!("--net={}", namespace.path().display()));
         command.args(["unshare", "--mount", "sh", "-euc", script, "sh"]);
         command.arg(tree.root()).args([&udevadm, action]);
-        let (code, text) = said(&command.output().expect("nsenter runs"));
-        assert_eq!(code, 0, "{text}");
+        let text = command.output().expect("nsenter runs").exits(0);
         let said_of_it = text.lines().filter(|line| line.contains("90-rxlab.rules:"));
         let complaints: Vec<&str> = said_of_it.filter(|line| !line.contains(" RUN '")).collect();
         assert_eq!(complaints, [""; 0], "{text}");
@@ -476,8 +462,7 @@ fn a_program_that_others_can_change_is_not_persisted() {
     let theirs = tempfile::tempdir_in("/tmp").expect("a temporary directory");
     let link = theirs.path().join("rxlab");
     std::os::unix::fs::symlink(&program, &link).expect("linked");
-    let (code, text) = said(&installed.persist_by(&link));
-    assert_eq!(code, 0, "{text}");
+    installed.persist_by(&link).exits(0);
     let unit = std::fs::read_to_string(installed.at("etc/systemd/system/rxlab.service")).expect("read");
     assert!(unit.contains(&format!("\nExecStart={} --state-dir ", program.display())), "{unit}");
 }
@@ -501,7 +486,7 @@ fn a_plan_or_journal_that_others_can_change_is_refused() {
         installed.chmod(component, 0o755);
         assert_eq!(installed.etc(), 0, "nothing is written");
     }
-    assert_eq!(said(&installed.persist()).0, 0);
+    installed.persist().exits(0);
     for component in ["etc/rxlab/plan.toml", "etc/rxlab", "etc"] {
         let mode = if component.ends_with("toml") { 0o644 } else { 0o755 };
         installed.chmod(component, mode | 0o020);
@@ -525,8 +510,7 @@ fn a_lax_umask_creates_no_directory_that_restore_refuses() {
         "umask 0; exec \"$0\" --state-dir \"$1/state\" persist --plan \"$1/plan.toml\" --etc \"$1/etc\"";
     let mut command = Command::new("sh");
     command.args(["-c", script]).arg(installed.at("bin/rxlab")).arg(installed.directory.path());
-    let (code, text) = said(&command.output().expect("it runs"));
-    assert_eq!(code, 0, "{text}");
+    command.output().expect("it runs").exits(0);
     assert_eq!(said(&installed.restore()), (0, "everything is set already\n".to_owned()));
 }
 
@@ -534,7 +518,7 @@ fn a_lax_umask_creates_no_directory_that_restore_refuses() {
 #[test]
 fn units_of_another_root_have_its_paths() {
     let tree = Tree::new();
-    assert_eq!(said(&tree.rxlab(&SET)).0, 0);
+    tree.rxlab(&SET).exits(0);
     if require::root() {
         let (code, text) = said(&tree.rxlab(&["persist"]));
         let hint = format!("hint: `make install DESTDIR={0}` puts the program", tree.root().display());

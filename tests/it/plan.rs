@@ -4,7 +4,7 @@ use rxlab::plan::Plan;
 use rxlab::report::forecast::Forecast;
 use rxlab::units::CpuMask;
 
-use crate::tree::{Tree, said};
+use crate::tree::{Ended, Tree, said};
 
 #[test]
 fn a_plan_of_own_values_is_checked_and_bound_to_the_machine() {
@@ -21,10 +21,8 @@ fn a_plan_of_own_values_is_checked_and_bound_to_the_machine() {
     assert_eq!(settings, ["channels eth0 = combined 3", "rps eth0/rx-0 = 2-3"], "in the order of applying");
     let devices = plan.settings.iter().map(|planned| planned.device.as_ref().map(|device| device.0.as_str()));
     assert_eq!(devices.collect::<Vec<_>>(), [Some("pci:0000:00:03.0"); 2]);
-    let (code, text) = said(&tree.rxlab(&["apply", path, "--dry-run"]));
-    assert!(code == 0 && text.contains("rps eth0/rx-0 = 2-3  (now off)"), "{text}");
-    let (code, text) = said(&tree.rxlab(&["plan", "--setting", "rps eth0/rx-0 = 99"]));
-    assert!(code == 2 && text.contains("CPU 99 does not exist"), "{text}");
+    tree.rxlab(&["apply", path, "--dry-run"]).says(0, "rps eth0/rx-0 = 2-3  (now off)");
+    tree.rxlab(&["plan", "--setting", "rps eth0/rx-0 = 99"]).says(2, "CPU 99 does not exist");
 }
 
 /// Output of `rxlab plan` for a captured machine.

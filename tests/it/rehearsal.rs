@@ -3,57 +3,26 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rxlab::apply::{check, rehearse};
-use rxlab::host::{Action, Host, HostError, LiveHost, Question};
+use rxlab::host::Host;
 use rxlab::knob::KNOBS;
 use rxlab::plan::Plan;
 
+use crate::observed::Observed;
 use crate::settings::everything;
 use crate::tree::{Tree, model, said};
-
-/// Counts all changes of the machine, and passes them on.
-struct Counting {
-    inner: LiveHost,
-    changes: AtomicU64,
-}
-
-impl Host for Counting {
-    fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        self.inner.read(path)
-    }
-    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
-        self.changes.fetch_add(1, Ordering::SeqCst);
-        self.inner.write(path, value)
-    }
-    fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
-        self.inner.list(path)
-    }
-    fn link(&self, path: &str) -> Result<String, HostError> {
-        self.inner.link(path)
-    }
-    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
-        self.inner.ask(question)
-    }
-    fn act(&self, action: &Action) -> Result<(), HostError> {
-        self.changes.fetch_add(1, Ordering::SeqCst);
-        self.inner.act(action)
-    }
-    fn now_ns(&self) -> u64 {
-        self.inner.now_ns()
-    }
-
-    fn inode(&self, path: &str) -> Result<u64, HostError> {
-        self.inner.inode(path)
-    }
-}
 
 #[test]
 fn every_knob_is_rehearsed_without_a_write() {
     let tree = Tree::new();
     let original = tree.values();
-    let host = Counting { inner: tree.host(), changes: AtomicU64::new(0) };
+    let changed = AtomicU64::new(0);
+    let before = |_: &str| {
+        changed.fetch_add(1, Ordering::SeqCst);
+    };
+    let host = Observed { inner: tree.host(), before };
     let settings = check(&host, &model(), &Plan::of("all", &everything())).expect("sound");
     let changes = rehearse(&host, &model(), &settings).expect("nothing goes wrong");
-    assert_eq!(host.changes.load(Ordering::SeqCst), 0);
+    assert_eq!(changed.load(Ordering::SeqCst), 0);
     assert_eq!(tree.values(), original);
     // Verifies that the host counts.
     for knob in KNOBS {
@@ -61,7 +30,7 @@ fn every_knob_is_rehearsed_without_a_write() {
         assert!(change.is_some_and(|change| change.needed), "{}", knob.name());
     }
     host.write("proc/sys/net/core/rps_sock_flow_entries", b"1").expect("written");
-    assert_eq!(host.changes.load(Ordering::SeqCst), 1);
+    assert_eq!(changed.load(Ordering::SeqCst), 1);
 }
 
 #[test]

@@ -5,14 +5,13 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::process::rxlab;
-use crate::tree::{Tree, said};
+use crate::tree::{Ended, Tree, said};
 
 const RPS: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
 
 fn snapshot(tree: &Tree, file: &Path, more: &[&str]) {
     let file = file.to_str().expect("text");
-    let (code, text) = said(&tree.rxlab(&[&["snapshot", "--for", "0s", "-o", file], more].concat()));
-    assert_eq!(code, 0, "{text}");
+    tree.rxlab(&[&["snapshot", "--for", "0s", "-o", file], more].concat()).exits(0);
 }
 
 /// Output of a command on a file, without a root and a state directory.
@@ -25,8 +24,7 @@ fn of_file(file: &Path, args: &[&str]) -> (i32, String) {
 #[test]
 fn show_and_status_are_identical_byte_for_byte() {
     let tree = Tree::new();
-    let (code, text) = said(&tree.rxlab(&RPS));
-    assert_eq!(code, 0, "{text}");
+    tree.rxlab(&RPS).exits(0);
     let file = tree.path().join("tree.tar.zst");
     snapshot(&tree, &file, &["--unredacted"]);
     for args in [&["show", "--json"][..], &["show"], &["show", "--json", "--nic", "eth0"], &["status"]] {
@@ -52,8 +50,7 @@ fn a_redacted_snapshot_has_no_names_and_is_never_overwritten() {
         0: 0700000A:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1 0 0\n   \
         1: 0700000A:0050 0900000A:D431 01 00000000:00000000 00:00000000 00000000     0        0 12 1 0 0\n";
     tree.write("proc/net/tcp", sockets);
-    let (code, text) = said(&tree.rxlab(&["apply", "--setting", "rps hv0/rx-0 = 1"]));
-    assert_eq!(code, 0, "{text}");
+    tree.rxlab(&["apply", "--setting", "rps hv0/rx-0 = 1"]).exits(0);
     let file = tree.path().join("a-case.tar.zst");
     snapshot(&tree, &file, &[]);
     let bytes = zstd::decode_all(std::fs::File::open(&file).expect("written")).expect("zstd");
@@ -68,8 +65,7 @@ fn a_redacted_snapshot_has_no_names_and_is_never_overwritten() {
     let (code, text) = of_file(&file, &["show", "--json"]);
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("\"hostname\": \"a-case\"") && !text.contains("treehost"), "{text}");
-    let (code, text) = said(&tree.rxlab(&["snapshot", "--for", "0s", "-o", file.to_str().expect("text")]));
-    assert!(code == 2 && text.contains("already exists"), "{text}");
+    tree.rxlab(&["snapshot", "--for", "0s", "-o", file.to_str().expect("text")]).says(2, "already exists");
     snapshot(&tree, &file, &["--force"]);
 }
 

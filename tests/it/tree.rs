@@ -270,3 +270,26 @@ pub(crate) fn said(output: &Output) -> (i32, String) {
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     (output.status.code().expect("not killed"), String::from_utf8(text).expect("text"))
 }
+
+/// Checks of a command that ended; each returns its text.
+pub(crate) trait Ended {
+    /// It ended with this exit code.
+    fn exits(&self, code: i32) -> String;
+
+    /// It ended with this exit code, and `part` is in its text.
+    fn says(&self, code: i32, part: &str) -> String;
+}
+
+impl Ended for Output {
+    #[track_caller]
+    fn exits(&self, code: i32) -> String {
+        self.says(code, "")
+    }
+
+    #[track_caller]
+    fn says(&self, code: i32, part: &str) -> String {
+        let (exit, text) = said(self);
+        assert!(exit == code && text.contains(part), "expected {code} and {part:?}, but {exit}: {text}");
+        text
+    }
+}

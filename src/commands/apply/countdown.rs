@@ -9,8 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::apply::boottime;
-use crate::cli::Global;
-use crate::commands::{confirm, leftovers, place, progress, undo};
+use crate::commands::{Global, confirm, leftovers, place, progress, undo};
 use crate::error::{CommandError, Kind};
 use crate::journal::Store;
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::apply::{Change, Failure, Kept};
-use crate::cli::Global;
-use crate::commands::{output, place, undo};
+use crate::commands::{Global, output, place, undo};
 use crate::error::CommandError;
 use crate::plan::Setting;
 

@@ -5,8 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::concerns;
-use crate::cli::Global;
-use crate::commands::{look, output, place};
+use crate::commands::{Global, look, output, place};
 use crate::diagnose::diagnose;
 use crate::doctor::Alerts;
 use crate::error::{CommandError, Kind};

@@ -3,9 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use crate::cli::Global;
 use crate::commands::trial::{Conduct, conduct, exit, put_back, ready, store_error};
-use crate::commands::{json, leftovers, machine, output, place};
+use crate::commands::{Global, json, leftovers, machine, output, place};
 use crate::error::CommandError;
 use crate::report::compare;
 use crate::trial::compare::{Comparison, MEASURES};

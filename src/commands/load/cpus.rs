@@ -2,8 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::cli::Global;
-use crate::commands::machine;
+use crate::commands::{Global, machine};
 use crate::error::CommandError;
 use crate::host::allowed_cpus;
 use crate::load::quiet_cpus;

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::explain;
 use super::watch::joined;
-use crate::cli::Global;
-use crate::commands::output;
 use crate::commands::progress::Bar;
+use crate::commands::{Global, output};
 use crate::error::{CommandError, Kind};
 use crate::host::LiveHost;
 use crate::load::{Interval, LoadError, Protocol, Rate, ServerCpu, ServerWatch, Session, Spec};

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Mode;
 use rustix::process::{geteuid, umask};
 
-use crate::cli::Global;
-use crate::commands::{output, place};
+use crate::commands::{Global, output, place};
 use crate::error::CommandError;
 use crate::persist::{PLAN, Restore, Walked, walk};
 

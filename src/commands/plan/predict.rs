@@ -4,9 +4,8 @@ use std::io::Write;
 use std::sync::atomic::AtomicBool;
 
 use super::Args;
-use crate::cli::Global;
 use crate::commands::source::Source;
-use crate::commands::{look, machine, output};
+use crate::commands::{Global, look, machine, output};
 use crate::error::CommandError;
 use crate::model::{Model, Rates};
 use crate::plan::{Plan, Spread, spread};

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{asks_who, now, of_machine, output, place, standing, verdict};
 use crate::apply::{News, StatusDiff, in_words};
-use crate::cli::Global;
+use crate::commands::Global;
 use crate::error::CommandError;
 use crate::report::text::clean;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::apply::{Undo, launch_guard};
-use crate::cli::Global;
+use crate::commands::Global;
 use crate::commands::machine::Machine;
 use crate::commands::{look, output, place, progress, undo};
 use crate::error::{CommandError, Kind};

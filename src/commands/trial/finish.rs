@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::conduct::{Conduct, conduct, left, trouble_hints};
 use super::show;
 use crate::apply::{Undo, UndoOutcome};
-use crate::cli::Global;
+use crate::commands::Global;
 use crate::commands::{files, output, undo};
 use crate::error::{CommandError, Kind};
 use crate::journal;

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::conduct::store_error;
-use crate::cli::Global;
+use crate::commands::Global;
 use crate::commands::output;
 use crate::error::CommandError;
 use crate::report::text::{Cell, Column, Table};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::conduct::Ready;
 use crate::apply::{self, Change};
-use crate::cli::Global;
+use crate::commands::Global;
 use crate::commands::machine::{self, Machine};
 use crate::commands::{files, load, place};
 use crate::error::{CommandError, Kind};

@@ -3,7 +3,7 @@
 use super::conduct::{Conduct, store_error};
 use super::finish::{After, finish};
 use super::ready::ready;
-use crate::cli::Global;
+use crate::commands::Global;
 use crate::commands::{leftovers, machine, place};
 use crate::error::{CommandError, Kind};
 use crate::trial::record::Verdict;

@@ -4,7 +4,7 @@ use super::conduct::{Conduct, foretell, store_error};
 use super::finish::finish;
 use super::flags::{Args, from_flags};
 use super::ready::ready;
-use crate::cli::Global;
+use crate::commands::Global;
 use crate::commands::{files, leftovers, machine, place};
 use crate::error::CommandError;
 use crate::trial::spec::Spec;

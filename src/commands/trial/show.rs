@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::conduct::store_error;
-use crate::cli::Global;
+use crate::commands::Global;
 use crate::commands::{files, output};
 use crate::error::CommandError;
 use crate::report::recommendation::{Recommendation, TrialReport};

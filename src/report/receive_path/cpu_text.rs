@@ -127,12 +127,10 @@ mod tests {
     use super::cpus;
     use crate::model::Model;
     use crate::report::sample_model;
+    use crate::report::text;
 
     fn plain(model: &Model, list: &str) -> String {
-        let report = CpuReport::new(model, &sample_model::cpus(list));
-        let text = anstream::adapter::strip_str(&cpus(&report)).to_string();
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        text
+        text::plain(&cpus(&CpuReport::new(model, &sample_model::cpus(list))))
     }
 
     #[test]

@@ -115,14 +115,12 @@ mod tests {
     use super::{Footnotes, lines};
     use crate::model::{Fact, Irqbalance, Model};
     use crate::report::sample_model;
+    use crate::report::text;
     use crate::units::Need;
 
     fn plain(model: &Model) -> String {
         let mut notes = Footnotes::default();
-        let text = lines(model, &mut notes) + &notes.render();
-        let text = anstream::adapter::strip_str(&text).to_string();
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        text
+        text::plain(&(lines(model, &mut notes) + &notes.render()))
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 mod about;
 
-use super::cells::{Footnotes, entries, mask, not_applicable, ranges};
+use super::cells::{Footnotes, not_applicable, ranges};
 use super::contradictions;
 use super::links::Marks;
 use super::overview::{kind, placed};
 use super::queues::{Queue, queues};
 use crate::model::{Irq, Model, Nic};
-use crate::report::text::{BAD, CAUTION, Cell, Column, STRONG, Table, paragraph, styled};
+use crate::report::text::{BAD, Cell, Column, STRONG, Table, paragraph, styled};
 
 /// The interface, its device and driver, its position in the stack, and each queue.
 pub fn nic(model: &Model, nic: &Nic) -> String {
@@ -50,19 +50,8 @@ fn steering(nic: &Nic, notes: &mut Footnotes) -> String {
     }
     let mut table = Table::new(columns);
     for queue in &queues {
-        let at = |what: &str| format!("{}/{} {what}", nic.name, queue.id());
-        let mark = queue.contradicted(nic);
-        let id = if mark {
-            Cell::styled(CAUTION, format!("{} !", queue.id()))
-        } else {
-            queue.id().to_string().into()
-        };
-        let rps = queue.rx.map_or_else(not_applicable, |rx| notes.cell(&rx.rps_cpus, &at("rps_cpus"), mask));
-        let rfs = queue
-            .rx
-            .map_or_else(not_applicable, |rx| notes.cell(&rx.rps_flow_cnt, &at("rps_flow_cnt"), entries));
-        let xps_place = format!("{}/tx-{} xps_cpus", nic.name, queue.index);
-        let xps = queue.tx.map_or_else(not_applicable, |tx| notes.cell(&tx.xps_cpus, &xps_place, mask));
+        let id = queue.title(nic, queue.id().to_string());
+        let [rps, rfs, xps] = queue.steering(nic, &queue.xps(), notes);
         if !interrupts {
             table.row([id, rps, rfs, xps]);
             continue;
@@ -116,12 +105,10 @@ mod tests {
     use super::nic;
     use crate::model::Model;
     use crate::report::sample_model::{large, name, rich};
+    use crate::report::text;
 
     fn plain(model: &Model, of: &str) -> String {
-        let text = nic(model, model.nic(&name(of)).expect("there"));
-        let text = anstream::adapter::strip_str(&text).to_string();
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        text
+        text::plain(&nic(model, model.nic(&name(of)).expect("there")))
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The whole machine: the CPU that each queue interrupts, and where packets go from there.
 
-use super::cells::{Footnotes, entries, list, mask, not_applicable};
+use super::cells::{Footnotes, list, not_applicable};
 use super::links::Marks;
 use super::queues::{Run, runs};
 use super::{contradictions, machine};
 use crate::model::{Fact, Irq, Model, Nic, NicKind};
-use crate::report::text::{CAUTION, Cell, Column, FAINT, Table, paragraph};
+use crate::report::text::{Cell, Column, FAINT, Table, paragraph};
 use crate::units::CpuMask;
 
 /// Virtual interfaces of one kind without steering share a line if there are more than this.
@@ -59,18 +59,9 @@ fn rows(nic: &Nic, marks: &Marks, table: &mut Table, notes: &mut Footnotes) -> b
     }
     for run in &runs {
         let queue = run.first();
-        let at = |what: &str| format!("{}/{} {what}", nic.name, queue.id());
-        let rps = queue.rx.map_or_else(not_applicable, |rx| notes.cell(&rx.rps_cpus, &at("rps_cpus"), mask));
-        let rfs = queue
-            .rx
-            .map_or_else(not_applicable, |rx| notes.cell(&rx.rps_flow_cnt, &at("rps_flow_cnt"), entries));
-        let place = format!("{}/tx-{} xps_cpus", nic.name, queue.index);
-        let xps = notes.cell(&run.xps(), &place, mask);
+        let [rps, rfs, xps] = queue.steering(nic, &run.xps(), notes);
         let (irq, cpu) = interrupt(run, marks, notes);
-        let id = match queue.contradicted(nic) {
-            true => Cell::styled(CAUTION, format!("{} !", run.name())),
-            false => run.name().into(),
-        };
+        let id = queue.title(nic, run.name());
         let [nic_cell, driver_cell] = std::mem::take(&mut head);
         table.row([nic_cell, driver_cell, id, irq, cpu, rps, rfs, xps]);
         for irq in queue.irqs().iter().skip(1) {
@@ -177,12 +168,11 @@ mod tests {
     use super::overview;
     use crate::model::{Fact, Model};
     use crate::report::sample_model::{cpus, device, large, machine, rich, virtual_nic};
+    use crate::report::text;
     use crate::units::Need;
 
     fn plain(model: &Model) -> String {
-        let text = anstream::adapter::strip_str(&overview(model)).to_string();
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        text
+        text::plain(&overview(model))
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Queues of an interface, and runs of similar queues that share a line.
 
+use super::cells::{Footnotes, entries, mask, not_applicable};
 use crate::model::{Fact, Irq, Nic, RxQueue, TxQueue};
+use crate::report::text::{CAUTION, Cell};
 use crate::units::{CpuMask, QueueId};
 
 /// On an interface with more queues than this, runs of similar queues share a line.
@@ -28,6 +30,26 @@ impl<'a> Queue<'a> {
     pub(super) fn contradicted(&self, nic: &Nic) -> bool {
         let own = [QueueId::rx(self.index), QueueId::tx(self.index)];
         nic.contradictions.iter().any(|contradiction| own.contains(&contradiction.queue))
+    }
+
+    /// `name` as a cell, marked if two sources contradict each other about the queue.
+    pub(super) fn title(&self, nic: &Nic, name: String) -> Cell {
+        if self.contradicted(nic) { Cell::styled(CAUTION, format!("{name} !")) } else { name.into() }
+    }
+
+    /// RPS, RFS and XPS as cells; `xps` may be that of several queues.
+    pub(super) fn steering(&self, nic: &Nic, xps: &Fact<CpuMask>, notes: &mut Footnotes) -> [Cell; 3] {
+        let at = |what: &str| format!("{}/{} {what}", nic.name, self.id());
+        let rps = self.rx.map_or_else(not_applicable, |rx| notes.cell(&rx.rps_cpus, &at("rps_cpus"), mask));
+        let rfs = self
+            .rx
+            .map_or_else(not_applicable, |rx| notes.cell(&rx.rps_flow_cnt, &at("rps_flow_cnt"), entries));
+        [rps, rfs, notes.cell(xps, &format!("{}/tx-{} xps_cpus", nic.name, self.index), mask)]
+    }
+
+    /// XPS CPUs of the transmit queue.
+    pub(super) fn xps(&self) -> Fact<CpuMask> {
+        self.tx.map_or(Fact::Unsupported, |queue| queue.xps_cpus.clone())
     }
 
     /// CPUs of its only interrupt; `None` if it has several or the CPUs are unknown.
@@ -90,9 +112,8 @@ impl<'a> Run<'a> {
 
     /// The XPS CPUs of all transmit queues.
     pub(super) fn xps(&self) -> Fact<CpuMask> {
-        let first = self.first().tx.map_or(Fact::Unsupported, |queue| queue.xps_cpus.clone());
         let masks = self.0.iter().filter_map(|queue| queue.tx?.xps_cpus.known());
-        first.map(|first| masks.fold(first, |all, one| all.union(one)))
+        self.first().xps().map(|first| masks.fold(first, |all, one| all.union(one)))
     }
 
     fn takes(&self, nic: &Nic, next: &Queue<'_>) -> bool {

@@ -170,12 +170,11 @@ mod tests {
     use super::tree;
     use crate::model::Model;
     use crate::report::sample_model::{large, machine, name, rich, virtual_nic};
+    use crate::report::text;
 
     fn plain(model: &Model, only: Option<&str>) -> String {
         let only = only.map(|only| model.nic(&name(only)).expect("there"));
-        let text = anstream::adapter::strip_str(&tree(model, only)).to_string();
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        text
+        text::plain(&tree(model, only))
     }
 
     #[test]

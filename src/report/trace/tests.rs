@@ -5,15 +5,8 @@ use std::path::Path;
 use super::{text, time, written};
 use crate::probe::trace::{CpuTrace, Trace};
 use crate::report::sample_trace::{full, traced};
+use crate::report::text::plain;
 use crate::units::CpuId;
-
-/// The report without colours.
-fn plain(text: &str) -> String {
-    let text = anstream::adapter::strip_str(text).to_string();
-    let widest = text.lines().map(|line| line.chars().count()).max();
-    assert!(widest <= Some(80), "{text}");
-    text
-}
 
 #[test]
 fn all_of_it() {

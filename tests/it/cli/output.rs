@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::process::{Running, rxlab};
-use crate::tree::{Tree, said};
+use crate::tree::{Ended, Tree, said};
 
 const APPLY: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
 
@@ -117,9 +117,7 @@ fn no_color_is_obeyed_on_a_terminal() {
         let mut command = Command::new("script");
         command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).env("TERM", "xterm");
         command.env_remove("NO_COLOR").envs(no_color.map(|value| ("NO_COLOR", value)));
-        let (code, text) = said(&command.output().expect("script runs"));
-        assert_eq!(code, 0, "{text}");
-        text
+        command.output().expect("script runs").exits(0)
     };
     assert!(on_a_terminal(None).contains('\x1b'));
     assert!(!on_a_terminal(Some("1")).contains('\x1b'));
@@ -222,7 +220,7 @@ fn a_full_disk_does_not_change_the_exit_code() {
 #[test]
 fn a_watch_ends_with_its_reader() {
     let tree = Tree::new();
-    assert_eq!(said(&tree.rxlab(&APPLY)).0, 0);
+    tree.rxlab(&APPLY).exits(0);
     let drifts = |mask: &str| tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", mask);
     drifts("20\n");
     let begun = Instant::now();

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::process::rxlab;
-use crate::tree::{Tree, said};
+use crate::tree::{Ended, Tree, said};
 
 fn shown(tree: &Tree, args: &[&str]) -> String {
     let (code, text) = said(&tree.rxlab(&[&["show"], args].concat()));
@@ -26,8 +26,7 @@ fn incompatible_views_are_refused() {
         assert_eq!(code, 2, "{args:?}: {text}");
         assert!(text.contains("cannot be used with"), "{args:?}: {text}");
     }
-    let (code, text) = said(&tree.rxlab(&["--json", "show", "--tree"]));
-    assert_eq!(code, 2, "{text}");
+    let text = tree.rxlab(&["--json", "show", "--tree"]).exits(2);
     assert!(text.starts_with("rxlab: --tree is a drawing"), "{text}");
     let text = shown(&tree, &["--tree", "--nic", "eth0"]);
     assert!(text.starts_with("eth0 ") && !text.contains("veth0"), "{text}");
@@ -47,8 +46,7 @@ fn missing_cpus_are_reported_with_the_existing_ones() {
         assert!(text.starts_with(&format!("rxlab: {message}")), "{list}: {text}");
         assert!(text.contains("\n  hint: CPUs here: 0-7"), "{list}: {text}");
     }
-    let (code, text) = said(&tree.rxlab(&["show", "--cpu", "two"]));
-    assert!(code == 2 && text.contains("`two` is not a CPU"), "{text}");
+    tree.rxlab(&["show", "--cpu", "two"]).says(2, "`two` is not a CPU");
     // A present CPU that is offline is shown.
     assert!(shown(&tree, &["--cpu", "7"]).starts_with("CPU 7: offline"), "CPU 7 of the tree is offline");
 }

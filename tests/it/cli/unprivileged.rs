@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use crate::process::copy_program;
 use crate::require;
-use crate::tree::said;
+use crate::tree::{Ended, said};
 
 /// A copy of the program that everyone may run, and a state directory of the user who runs it.
 struct Place {
@@ -59,8 +59,7 @@ impl Place {
 #[test]
 fn receive_time_is_counted_if_it_may_not_be_measured() {
     let Some(place) = Place::new() else { return };
-    let (code, text) = said(&place.rxlab(&["interference", "--for", "100ms"]));
-    assert_eq!(code, 0, "{text}");
+    let text = place.rxlab(&["interference", "--for", "100ms"]).exits(0);
     assert!(text.contains("no eBPF: eBPF needs CAP_BPF and CAP_PERFMON"), "{text}");
     place.refused(&["interference", "--for", "100ms", "--tier", "ebpf"], "CAP_BPF and CAP_PERFMON");
     let compare = ["interference", "--compare", "cmd: true", "cmd: false"];
@@ -122,8 +121,7 @@ fn units_created_without_root_come_with_a_warning() {
     let (plan, etc) = (place.directory.path().join("plan.toml"), place.state().join("etc"));
     std::fs::write(&plan, "[[setting]]\nset = \"netdev_budget host = 600\"\n").expect("written");
     let (plan, etc_text) = (plan.to_str().expect("text"), etc.to_str().expect("text"));
-    let (code, text) = said(&place.rxlab(&["persist", "--plan", plan, "--etc", etc_text]));
-    assert_eq!(code, 0, "{text}");
+    let text = place.rxlab(&["persist", "--plan", plan, "--etc", etc_text]).exits(0);
     for purpose in ["run", "apply", "keep its journal in"] {
         let found = text.lines().any(|line| {
             line.starts_with(&format!("rxlab: root would {purpose} "))
@@ -172,8 +170,7 @@ fn denied_changes_are_named_and_not_made() {
 #[test]
 fn namespaces_and_the_demo_need_root() {
     let Some(place) = Place::new() else { return };
-    let (code, text) = said(&place.rxlab(&["demo", "--html", "/no/such/directory/report.html"]));
-    assert_eq!(code, 3, "{text}");
+    let text = place.rxlab(&["demo", "--html", "/no/such/directory/report.html"]).exits(3);
     assert!(text.contains("hint: the practice range needs root"), "{text}");
     let own = format!("/proc/{}/ns/net", std::process::id());
     for args in [&["--netns", &own, "show"][..], &["--netns", &own, "doctor", "--for", "150ms"]] {

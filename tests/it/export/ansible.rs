@@ -3,7 +3,7 @@
 use super::exported;
 use super::netns::Lab;
 use crate::require;
-use crate::tree::said;
+use crate::tree::{Ended, said};
 
 /// With its own /etc/sysctl.d and home directory.
 const PRELUDE: &str = r#"
@@ -32,8 +32,7 @@ fn ansible_checks_and_runs_the_playbook() {
     let out = exported(folder.path(), Some(&lab.netns()), "ansible", &["rps srv0/rx-1 = 0-1"]);
     assert_eq!(said(&out).0, 0, "{}", said(&out).1);
     let playbook = folder.path().join("out");
-    let (code, text) = said(&lab.sh(&[PRELUDE, RUN].concat(), &[playbook.to_str().expect("text")]));
-    assert_eq!(code, 0, "{text}");
+    let text = lab.sh(&[PRELUDE, RUN].concat(), &[playbook.to_str().expect("text")]).exits(0);
     let parts: Vec<&str> = text.split("\n== ").collect();
     let [_, check, nothing, run, values, again] = parts[..] else { panic!("{text}") };
     assert!(check.contains("changed=1") && check.contains("failed=0"), "{check}");
@@ -56,8 +55,7 @@ fn ansible_keeps_sysctls_for_the_next_boot() {
     let mut command = std::process::Command::new("unshare");
     let script = "play --check \"$1\"; ls /etc/sysctl.d; play \"$1\"; cat /etc/sysctl.d/90-rxlab.conf";
     command.args(["--mount", "sh", "-euc", &[PRELUDE, script].concat(), "sh"]).arg(folder.path().join("out"));
-    let (code, text) = said(&command.output().expect("unshare runs"));
-    assert_eq!(code, 0, "{text}");
+    let text = command.output().expect("unshare runs").exits(0);
     assert_eq!(text.matches("changed=1 ").count(), 2, "{text}");
     assert!(text.ends_with(&format!("\nnet.core.busy_read = {}\n", now.trim())), "{text}");
 }

@@ -3,7 +3,7 @@
 use super::exported;
 use super::netns::Lab;
 use crate::require;
-use crate::tree::said;
+use crate::tree::{Ended, said};
 
 #[test]
 fn udev_sets_the_interface_up() {
@@ -15,15 +15,13 @@ fn udev_sets_the_interface_up() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let settings = ["gro srv0 = on", "channels srv0 = rx 2", "rps srv0/rx-0 = 1"];
     let out = exported(folder.path(), Some(&lab.netns()), "systemd-link", &settings);
-    let (code, text) = said(&out);
-    assert!(code == 0 && text.contains("not in systemd-link: rps srv0/rx-0 = 1"), "{text}");
+    out.says(0, "not in systemd-link: rps srv0/rx-0 = 1");
     // Its own configuration directory, with nothing else in it.
     let script = "mount -t tmpfs tmpfs /etc/systemd; mkdir /etc/systemd/network
         cp \"$1\" /etc/systemd/network/10-rxlab-srv0.link
         exec \"$2\" test-builtin net_setup_link /sys/class/net/srv0 2>&1";
     let file = folder.path().join("out");
-    let (code, text) = said(&lab.sh(script, &[file.to_str().expect("text"), &udevadm]));
-    assert_eq!(code, 0, "{text}");
+    let text = lab.sh(script, &[file.to_str().expect("text"), &udevadm]).exits(0);
     assert!(text.contains("ID_NET_LINK_FILE=/etc/systemd/network/10-rxlab-srv0.link"), "{text}");
     assert!(!text.contains("Unknown") && !text.contains("Failed to parse"), "{text}");
     assert_eq!(lab.ethtool("-k", "generic-receive-offload"), "on");

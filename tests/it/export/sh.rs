@@ -3,7 +3,7 @@
 use super::exported;
 use super::netns::Lab;
 use crate::require;
-use crate::tree::said;
+use crate::tree::{Ended, said};
 
 const SETTINGS: [&str; 7] = [
     "rps srv0/rx-1 = 0-1",
@@ -34,13 +34,11 @@ fn the_script_sets_the_values_once_and_reports_failures() {
             .collect::<Vec<_>>()
     };
     let before = values();
-    let (code, text) = said(&lab.sh("RXLAB_CHECK=1 exec sh -eu \"$1\"", &[script]));
-    assert_eq!(code, 0, "{text}");
+    let text = lab.sh("RXLAB_CHECK=1 exec sh -eu \"$1\"", &[script]).exits(0);
     assert!(text.contains("rps srv0/rx-1 = 0-1: would change, it is 0\n"), "{text}");
     assert_eq!(values(), before, "a check changes nothing");
     // The fourth queue is removed by the channels, which come first: its line fails, the others do not.
-    let (code, text) = said(&lab.sh("exec sh -eu \"$1\"", &[script]));
-    assert_eq!(code, 1, "{text}");
+    let text = lab.sh("exec sh -eu \"$1\"", &[script]).exits(1);
     let failures: Vec<&str> = text.lines().filter(|line| !line.ends_with(": set")).collect();
     assert!(matches!(failures[..], [line] if line.starts_with("rps srv0/rx-3 = 1: ")), "{text}");
     assert_eq!(values(), ["3", "4096", "2", "1", "on", "3"]);

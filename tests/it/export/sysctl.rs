@@ -5,7 +5,7 @@ use std::process::Command;
 use rxlab::host::{Host, LiveHost};
 
 use super::exported;
-use crate::tree::said;
+use crate::tree::Ended;
 use crate::{quiet, require};
 
 const KEYS: [(&str, &str, &str); 3] = [
@@ -39,8 +39,7 @@ fn sysctl_sets_the_values_of_the_file() {
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     assert!(exported(folder.path(), None, "sysctl", &settings).status.success());
     let out = Command::new("sysctl").arg("-p").arg(folder.path().join("out")).output().expect("sysctl runs");
-    let (code, text) = said(&out);
-    assert_eq!(code, 0, "{text}");
+    out.exits(0);
     for (knob, path, value) in KEYS {
         assert_eq!(saved.0.read_text(path).expect("readable").trim(), value, "{knob}");
     }

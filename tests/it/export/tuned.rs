@@ -3,7 +3,7 @@
 use super::exported;
 use super::netns::Lab;
 use crate::require;
-use crate::tree::said;
+use crate::tree::{Ended, said};
 
 /// TuneD has fixed directories for profiles and logs, so they are mounted over.
 const SCRIPT: &str = r#"
@@ -41,8 +41,7 @@ fn tuned_applies_and_verifies_the_profile() {
     let out = exported(folder.path(), Some(&lab.netns()), "tuned", &settings);
     assert_eq!(said(&out).0, 0, "{}", said(&out).1);
     let profile = folder.path().join("out");
-    let (code, text) = said(&lab.sh(SCRIPT, &[profile.to_str().expect("text")]));
-    assert_eq!(code, 0, "{text}");
+    let text = lab.sh(SCRIPT, &[profile.to_str().expect("text")]).exits(0);
     assert!(text.contains("\n3\ngeneric-receive-offload: on\n"), "{text}");
 }
 
@@ -106,8 +105,7 @@ for name, value in net.options.items():
 print(dict(units["sysctl"].options))
 "#;
     let mut command = std::process::Command::new("/usr/bin/python3");
-    let (code, text) = said(&command.args(["-c", python]).arg(tree.path()).output().expect("python3 runs"));
-    assert_eq!(code, 0, "{text}");
+    let text = command.args(["-c", python]).arg(tree.path()).output().expect("python3 runs").exits(0);
     assert!(text.contains("ring {'rx': '512'}") && text.contains("{'net.core.busy_poll': '50'}"), "{text}");
     assert!(text.contains("features {'ntuple': 'off', 'gro': 'on', 'lro': 'off', 'rx': 'on'}"), "{text}");
 }

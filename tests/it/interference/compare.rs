@@ -9,7 +9,7 @@ use rxlab::trial::record::{Arm, Verdict};
 
 use crate::flood::Flood;
 use crate::process::{Running, mentioning, rxlab, wait_for};
-use crate::tree::said;
+use crate::tree::{Ended, said};
 
 const RPS: &str = "sys/class/net/srv0/queues/rx-0/rps_cpus";
 /// RPS to the CPU of the victim, and no RPS.
@@ -53,8 +53,7 @@ fn the_setup_that_interferes_is_named() {
         [(COSTS, SPARES, Arm::B, Verdict::Helps), ("rps srv0/rx-0 = off", COSTS, Arm::A, Verdict::Hurts)]
     {
         let out = compare(&flood, a, b, &["--json", "--for", "300ms", "--pairs", "6"]).output();
-        let (code, text) = said(&out.expect("rxlab runs"));
-        assert_eq!(code, 0, "{text}");
+        let text = out.expect("rxlab runs").exits(0);
         let comparison: Comparison = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
         assert_eq!((comparison.pairs, comparison.seed), (6, 7));
         assert_eq!(
@@ -96,8 +95,7 @@ fn ctrl_c_restores_the_machine() {
     let running = Running::start(&mut compare(&flood, SPARES, COSTS, &["--for", "200ms", "--pairs", "200"]));
     wait_for("the setup that interferes", || rps(&host) == "1");
     running.signal(Signal::INT);
-    let (code, text) = said(&running.output());
-    assert_eq!(code, 130, "{text}");
+    let text = running.output().exits(130);
     assert!(text.contains("verdict on B against A: interrupted"), "{text}");
     assert!(text.contains("the machine is as it was before"), "{text}");
     is_restored(&flood);
@@ -125,13 +123,11 @@ fn setups_can_be_commands() {
     let path = flood.directory.path().join("said");
     let say = |word: &str| format!("cmd: echo {word} >> '{}'", path.display());
     let out = compare(&flood, &say("a"), &say("b"), &["--for", "100ms", "--pairs", "2"]).output();
-    let (code, text) = said(&out.expect("rxlab runs"));
-    assert_eq!(code, 0, "{text}");
+    let text = out.expect("rxlab runs").exits(0);
     assert!(text.ends_with("the machine was left in the state of A's command\n"), "{text}");
     let words = std::fs::read_to_string(&path).expect("said");
     let words: Vec<&str> = words.lines().collect();
     assert!(words.contains(&"b") && words.last() == Some(&"a"), "{words:?}");
-    let (code, text) = said(&compare(&flood, &say("a"), SPARES, &[]).output().expect("rxlab runs"));
-    assert_eq!(code, 2, "{text}");
+    let text = compare(&flood, &say("a"), SPARES, &[]).output().expect("rxlab runs").exits(2);
     assert!(text.contains("a command on one side needs one on the other"), "{text}");
 }

@@ -31,7 +31,7 @@ fn load_and_target_as_programs() {
     assert_eq!(load.status.code(), Some(0), "{load:?}");
     assert!(load.stderr.is_empty(), "{load:?}");
     let report: Value = serde_json::from_slice(&load.stdout).expect("JSON");
-    assert_eq!(report["schema"], "rxlab.load/1");
+    assert_eq!(report["schema"], "rxlab.load/2");
     assert_eq!((&report["spec"]["connections"], &report["spec"]["pipeline"]), (&3.into(), &4.into()));
     assert!(report["requests"].as_u64() > Some(0));
 

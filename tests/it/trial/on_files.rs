@@ -51,7 +51,7 @@ fn a_factor_that_does_nothing_has_no_measurable_effect() {
 fn a_helpful_change_is_kept_with_keep_and_undone_later() {
     let tree = Tree::new();
     let command = workload(&tree, "0", 100, 120);
-    let args = [&QUICK[..], &SET, &["--pairs", "5", "--keep", "--command", &command]].concat();
+    let args = [&QUICK[..], &SET, &["--pairs", "6", "--keep", "--command", &command]].concat();
     let (code, text) = said(&tree.rxlab(&args));
     assert_eq!(code, 0, "{text}");
     assert!(text.starts_with("trial trial: helps\n") && text.contains("+20"), "{text}");
@@ -102,7 +102,7 @@ fn both_arms_may_have_settings() {
 fn a_harmful_change_is_restored_despite_keep() {
     let tree = Tree::new();
     let command = workload(&tree, "0", 100, 80);
-    let args = [&QUICK[..], &SET, &["--pairs", "5", "--keep", "--command", &command]].concat();
+    let args = [&QUICK[..], &SET, &["--pairs", "6", "--keep", "--command", &command]].concat();
     let (code, text) = said(&tree.rxlab(&args));
     assert_eq!(code, 1, "{text}");
     assert!(text.starts_with("trial trial: hurts\n"), "{text}");
@@ -149,7 +149,7 @@ fn a_failing_workload_ends_the_trial_and_the_value_is_restored() {
     let tree = Tree::new();
     let works = workload(&tree, "0", 100, 120);
     let command = format!("{works}; test $(cat '{}/runs') -lt 400", tree.path().display());
-    let args = [&QUICK[..], &SET, &["--pairs", "5", "--command", &command]].concat();
+    let args = [&QUICK[..], &SET, &["--pairs", "6", "--command", &command]].concat();
     let (code, text) = said(&tree.rxlab(&args));
     assert_eq!(code, 5, "{text}");
     assert!(

@@ -42,7 +42,7 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
     // us each on a virtual machine. RPS can move only the processing of each packet.
     let rules = RangeSpec { rules: 512, ..RangeSpec::default() };
     let Some(stage) = Stage::with("1", &rules) else { return };
-    let design = "pairs = 4\nmin_pairs = 4\nprimary = \"net_rx.share.max_cpu\"\n\
+    let design = "pairs = 6\nmin_pairs = 6\nprimary = \"net_rx.share.max_cpu\"\n\
                   metrics = [\"net_rx.ns_per_packet\", \"net_rx.packets\", \"victim.rxlab.interference\"]";
     let (code, text) = said(&trial(&stage, design, "").output().expect("rxlab runs"));
     assert_eq!(code, 0, "{text}");
@@ -50,7 +50,7 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let analysis = record.analysis.as_ref().expect("concluded");
     let hottest = &analysis.metrics[0];
-    assert_eq!((hottest.metric.name.as_str(), hottest.pairs), ("net_rx.share.max_cpu", 4), "{text}");
+    assert_eq!((hottest.metric.name.as_str(), hottest.pairs), ("net_rx.share.max_cpu", 6), "{text}");
     assert!(hottest.effect.is_some_and(|effect| effect.high.is_finite()), "{text}");
     assert_eq!(record.probe.as_ref().map(|probe| probe.slots), Some(ProbeSlots::Attached));
     for slot in compared(&record) {

@@ -133,7 +133,7 @@ fn a_trial_with_a_failed_restore_reports_that_arm_b_is_set() {
     // Arm A can be set only until arm B was.
     let a = "test \"$(cat arm)\" != b || { echo stuck >&2; exit 3; }; echo a > arm";
     std::fs::write(tree.path().join("arm"), "a\n").expect("written");
-    let (code, text) = said(&trial(&tree, a, B, &["--pairs", "5"]).output().expect("rxlab runs"));
+    let (code, text) = said(&trial(&tree, a, B, &["--pairs", "6"]).output().expect("rxlab runs"));
     assert_eq!(code, 5, "{text}");
     assert!(text.contains("arm B is still set: `test ") && text.contains("exit status: 3: stuck"), "{text}");
     assert!(text.contains("try again with `rxlab undo 000001-") && !text.contains("left in arm A"), "{text}");
@@ -181,7 +181,7 @@ fn ctrl_c_ends_the_command_of_an_arm() {
 #[test]
 fn a_helpful_change_is_kept_and_undone_later() {
     let tree = Tree::new();
-    let (code, text) = said(&trial(&tree, A, B, &["--pairs", "5", "--keep"]).output().expect("rxlab runs"));
+    let (code, text) = said(&trial(&tree, A, B, &["--pairs", "6", "--keep"]).output().expect("rxlab runs"));
     assert!(code == 0 && text.starts_with("trial trial: helps\n"), "{code}: {text}");
     assert!(text.contains("runs the command of arm A"), "{text}");
     assert_eq!((set(&tree).as_str(), mentioning(tree.path())), ("b", Vec::new()));

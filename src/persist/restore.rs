@@ -1,0 +1,278 @@
+//! Restores a persisted plan in rounds: each sets the values whose targets exist by now; the others wait.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use super::{Found, found, permanent_mac};
+use crate::apply::{self, ApplyError, BeginInfo, Failure, Kept, Transaction};
+use crate::error::CommandError;
+use crate::host::{LiveHost, Namespace, ProcessId};
+use crate::journal::{Archived, JournalError, LockError, Store};
+use crate::knob::{self, KnobError};
+use crate::model::Model;
+use crate::plan::{Plan, PlannedSetting, Setting, Target};
+use crate::units::NicName;
+
+/// A machine, and the journal of its changes.
+pub struct Restorer<'a> {
+    /// Its files.
+    pub host: &'a LiveHost,
+    /// Its receive path.
+    pub model: &'a Model,
+    /// Its root.
+    pub root: &'a Path,
+    /// Its network namespace, unless it is our own.
+    pub netns: Option<Namespace>,
+    /// Our own network namespace.
+    pub home: Option<Namespace>,
+    /// The journal.
+    pub store: &'a Store,
+    /// Reads the machine again, under the lock of the journal.
+    pub again: &'a dyn Fn() -> Result<(LiveHost, Model), CommandError>,
+    /// Stops between two writes, and undoes what was written.
+    pub stop: &'a AtomicBool,
+}
+
+/// The outcome of one round.
+#[derive(Default)]
+pub struct Round {
+    /// Set, already set, or refused: not to be tried again.
+    pub done: Vec<PlannedSetting>,
+    /// Transactions of values that had to be written.
+    pub made: Vec<Made>,
+    /// Reasons of refusals.
+    pub refused: Vec<Refusal>,
+    /// Missing targets, with the reason, one line each.
+    pub waiting: Vec<String>,
+}
+
+/// A transaction that is complete.
+pub struct Made {
+    /// Its id.
+    pub id: String,
+    /// Its values.
+    pub kept: Vec<Kept>,
+    /// Transactions archived when it began.
+    pub archived: Vec<Archived>,
+}
+
+/// Reason why settings are not set, and not tried again.
+pub enum Refusal {
+    /// The machine could not be read again.
+    Machine(CommandError),
+    /// Nothing was written.
+    Apply(ApplyError),
+    /// A write failed.
+    RolledBack(Box<Failure>),
+}
+
+/// Outcome of an attempt.
+enum Attempt {
+    /// Nothing had to be written.
+    AlreadySet,
+    Made(Made),
+    /// Not to be tried again.
+    Refused(Refusal),
+    /// Not now: an interface is not ready, or another process is changing the machine, which must be read again
+    /// after that.
+    Later(String),
+    /// The target of one of the settings does not exist. Nothing is set.
+    Absent(KnobError),
+}
+
+impl From<ApplyError> for Attempt {
+    fn from(error: ApplyError) -> Self {
+        match error {
+            // The units of the boot and of an interface may run at the same time.
+            ApplyError::Journal(JournalError::Lock(error @ LockError::Held { .. })) => {
+                Attempt::Later(error.to_string())
+            }
+            ApplyError::Knob(error @ KnobError::NotThere { .. }) => Attempt::Absent(error),
+            ApplyError::Knob(
+                error @ (KnobError::UnknownNic { .. }
+                | KnobError::UnknownQueue { .. }
+                | KnobError::NoIrq { .. }),
+            ) => Attempt::Later(error.to_string()),
+            error => Attempt::Refused(Refusal::Apply(error)),
+        }
+    }
+}
+
+/// A setting as in the plan, and with current names.
+type Pair = (PlannedSetting, PlannedSetting);
+
+impl Restorer<'_> {
+    /// Sets the values of `plan` whose targets exist by now; with `only` just those of one interface.
+    pub fn round(&self, plan: &Plan, only: Option<&NicName>) -> Round {
+        let mut round = Round::default();
+        let mac = |nic: &NicName| permanent_mac(self.host, nic);
+        let Found { here, absent } = found(plan, self.model, mac, only);
+        round.waiting.extend(absent.iter().map(|setting| format!("{setting}: interface not found")));
+        if let Some(nic) = only.filter(|nic| self.model.nic(nic).is_none()) {
+            round.waiting.push(format!("there is no interface {nic}"));
+        }
+        for group in groups(here) {
+            let group = self.without_absent(group, &mut round);
+            let attempt = self.set(&plan.name, &group);
+            let Attempt::Absent(why) = attempt else {
+                round.end(group, attempt);
+                continue;
+            };
+            // Found missing only now, and it may never appear: the others need not wait for it.
+            let (fleeting, lasting): (Vec<Pair>, Vec<Pair>) = group.into_iter().partition(is_fleeting);
+            if fleeting.is_empty() {
+                round.end(lasting, Attempt::Absent(why));
+                continue;
+            }
+            round.waiting.push(why.to_string());
+            let attempt = self.set(&plan.name, &lasting);
+            round.end(lasting, attempt);
+        }
+        round
+    }
+
+    /// Returns the settings of a group whose process or thread exists; the others wait.
+    fn without_absent(&self, group: Vec<Pair>, round: &mut Round) -> Vec<Pair> {
+        let settings: Vec<Setting> = group.iter().map(|(_, here)| here.set.clone()).collect();
+        let mut there = Vec::new();
+        for pair in group {
+            match apply::awaits(self.host, self.model, &pair.1.set, &settings) {
+                Some(why) => round.waiting.push(format!("{}: {why}", pair.1.set.knob)),
+                None => there.push(pair),
+            }
+        }
+        there
+    }
+
+    /// Applies the settings of a group.
+    fn set(&self, name: &str, group: &[Pair]) -> Attempt {
+        let here = group.iter().map(|(_, here)| here.clone()).collect();
+        let part = Plan { settings: here, ..Plan::of(name, &[]) };
+        let changes = apply::check(self.host, self.model, &part)
+            .and_then(|settings| apply::rehearse(self.host, self.model, &settings));
+        match changes {
+            Ok(changes) if changes.iter().all(|change| !change.needed) => Attempt::AlreadySet,
+            Ok(_) => self.write(&part),
+            Err(error) => error.into(),
+        }
+    }
+
+    fn write(&self, part: &Plan) -> Attempt {
+        let info = BeginInfo {
+            root: self.root,
+            netns: self.netns.clone(),
+            home: self.home.clone(),
+            applier: ProcessId::own(),
+            what: "restore".to_owned(),
+            ..BeginInfo::new(&self.model.identity)
+        };
+        let transaction = match Transaction::begin(self.store, info) {
+            Ok(transaction) => transaction,
+            Err(error) => return error.into(),
+        };
+        let id = transaction.id().to_owned();
+        let archived = transaction.archived().to_vec();
+        let checked = (self.again)().map_err(Refusal::Machine).and_then(|(host, model)| {
+            let settings = apply::check(&host, &model, part).map_err(Refusal::Apply)?;
+            Ok((host, model, settings))
+        });
+        let (host, model, settings) = match checked {
+            Ok(checked) => checked,
+            Err(refusal) => {
+                let closed = transaction.keep().map_err(|error| Refusal::Apply(error.into()));
+                return Attempt::Refused(closed.err().unwrap_or(refusal));
+            }
+        };
+        match transaction.apply(&host, &model, &settings, self.stop) {
+            Ok(kept) => Attempt::Made(Made { id, kept, archived }),
+            Err(failure) => match *failure {
+                Failure { error: ApplyError::Knob(error @ KnobError::NotThere { .. }), undo }
+                    if undo.is_clean() =>
+                {
+                    Attempt::Absent(error)
+                }
+                failure => Attempt::Refused(Refusal::RolledBack(Box::new(failure))),
+            },
+        }
+    }
+}
+
+impl Round {
+    fn end(&mut self, group: Vec<Pair>, attempt: Attempt) {
+        match attempt {
+            Attempt::Later(why) => return self.waiting.push(why),
+            Attempt::AlreadySet => {}
+            Attempt::Made(made) => self.made.push(made),
+            Attempt::Refused(refusal) => self.refused.push(refusal),
+            Attempt::Absent(error) => self.refused.push(Refusal::Apply(error.into())),
+        }
+        self.done.extend(group.into_iter().map(|(of_plan, _)| of_plan));
+    }
+}
+
+fn is_fleeting((_, here): &Pair) -> bool {
+    knob::find(&here.set.knob).is_some_and(|knob| knob.is_fleeting())
+}
+
+/// The whole machine first, then one interface after another: one that is not ready blocks no other.
+/// Settings of processes come last, one by one: they are independent, and may start late.
+fn groups(here: Vec<Pair>) -> Vec<Vec<Pair>> {
+    let mut groups: BTreeMap<Group, Vec<Pair>> = BTreeMap::new();
+    for pair in here {
+        let Setting { knob, target, .. } = &pair.1.set;
+        let group = match target.nic() {
+            Some(nic) => Group::Nic(nic.clone()),
+            None if knob::find(knob).is_some_and(|knob| knob.is_fleeting()) => Group::Alone(target.clone()),
+            None => Group::Machine,
+        };
+        groups.entry(group).or_default().push(pair);
+    }
+    groups.into_values().collect()
+}
+
+/// In the order of applying.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    Machine,
+    Nic(NicName),
+    Alone(Target),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::groups;
+    use crate::plan::{PlannedSetting, Setting};
+
+    #[test]
+    fn a_process_keeps_nothing_else_waiting() {
+        let settings = [
+            "affinity unit:nginx.service = 1",
+            "rps eth1/rx-0 = 1",
+            "irqbalance eth0 = banned",
+            "affinity unit:web.service = 2",
+            "netdev_budget host = 600",
+            "irq_affinity eth0/rx-0 = 1",
+            "ksoftirqd_priority cpu:2 = fifo:10",
+        ];
+        let pair = |text: &str| {
+            let set: Setting = text.parse().expect("a setting");
+            let planned = PlannedSetting::new(set, "", None);
+            (planned.clone(), planned)
+        };
+        let groups: Vec<Vec<String>> = groups(settings.map(pair).to_vec())
+            .iter()
+            .map(|group| group.iter().map(|(_, here)| here.set.to_string()).collect())
+            .collect();
+        assert_eq!(
+            groups,
+            [
+                &["netdev_budget host = 600", "ksoftirqd_priority cpu:2 = fifo:10"][..],
+                &["irqbalance eth0 = banned", "irq_affinity eth0/rx-0 = 1"],
+                &["rps eth1/rx-0 = 1"],
+                &["affinity unit:nginx.service = 1"],
+                &["affinity unit:web.service = 2"],
+            ]
+        );
+    }
+}
