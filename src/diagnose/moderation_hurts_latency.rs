@@ -1,7 +1,7 @@
 //! Interrupts are delayed although hardly any packets arrive meanwhile: each packet waits in vain.
 
 use super::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time};
-use super::figures::{count, percent};
+use super::figures::{Evidence, Subject, Unit, count, percent};
 use super::workload::interrupts;
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
@@ -68,12 +68,18 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         cpu: None,
         title: format!("packets of {name} wait up to {held} us for an interrupt"),
         evidence: vec![
-            format!("{name}: rx-usecs {held}, not adaptive"),
-            format!(
-                "{name}: {} packets/s with {} interrupts/s; {collected:.2} packets per queue in {held} us",
-                count(packets),
-                count(rings)
-            ),
+            Evidence::of(Subject::nic(nic), |seen| {
+                seen.figure("rx_usecs", held.into(), Unit::Microseconds);
+                format!("{name}: rx-usecs {held}, not adaptive")
+            }),
+            Evidence::of(Subject::nic(nic), |seen| {
+                format!(
+                    "{name}: {} packets/s with {} interrupts/s; {:.2} packets per queue in {held} us",
+                    seen.packets("rx_packets", packets),
+                    seen.rate("interrupts", rings),
+                    seen.figure("packets_held", collected, Unit::Count)
+                )
+            }),
         ],
         why: "the device delays interrupts for more packets, and at this rate none arrive".to_owned(),
         remedy: format!(
