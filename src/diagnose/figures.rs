@@ -136,7 +136,8 @@ impl Evidence {
 
     /// A fraction as percent with one decimal.
     pub(super) fn precise_percent(&mut self, name: &str, fraction: f64) -> String {
-        format!("{:.1} %", self.figure(name, fraction * 100.0, Unit::Percent))
+        self.figure(name, fraction * 100.0, Unit::Percent);
+        precise_percent(fraction)
     }
 
     /// Packets/s.
@@ -172,6 +173,11 @@ pub fn percent(fraction: f64) -> String {
     format!("{:.0} %", fraction * 100.0)
 }
 
+/// A fraction as percent with one decimal: `0.031` is `3.1 %`.
+pub fn precise_percent(fraction: f64) -> String {
+    format!("{:.1} %", fraction * 100.0)
+}
+
 /// A rate with thousands separators, and one decimal below 10: `45,210`, `0.4`.
 pub fn count(rate: f64) -> String {
     if rate < 9.95 && rate.fract() != 0.0 {
@@ -196,7 +202,7 @@ pub fn plural(number: usize, thing: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Evidence, Figure, Subject, Unit, count, percent, plural, times};
+    use super::{Evidence, Figure, Subject, Unit, count, percent, plural, precise_percent, times};
     use crate::units::CpuId;
 
     /// What is shown is recorded, in its order.
@@ -213,7 +219,7 @@ mod tests {
 
     #[test]
     fn figures_read_well() {
-        assert_eq!(percent(0.957), "96 %");
+        assert_eq!((percent(0.957), precise_percent(0.031)), ("96 %".to_owned(), "3.1 %".to_owned()));
         assert_eq!(
             [count(0.0), count(0.4), count(9.97), count(999.6), count(1_234_567.0)].join(" "),
             "0 0.4 10 1,000 1,234,567"

@@ -1,7 +1,7 @@
 //! All interrupts of a device's busy queues land on CPUs outside the device's node.
 
 use super::figures::{Evidence, Subject, percent, plural};
-use super::places::{loaded_of, node, of_node};
+use super::places::{loaded_of, most_loaded, node, of_node};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
@@ -44,8 +44,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let mut nodes = nodes.filter(|nodes| !nodes.is_empty() && !nodes.contains(&own))?;
     nodes.sort_unstable();
     nodes.dedup();
-    let busiest =
-        queues.iter().fold(&queues[0], |most, next| if next.load > most.load { next } else { most });
+    let busiest = most_loaded(&queues)?;
     if local.is_empty() || busiest.load < BUSY {
         return None;
     }

@@ -1,11 +1,10 @@
 //! RPS is on although every CPU has a queue of its own: interrupts between CPUs hand packets on, for no gain.
 
-use super::evidence::{TRAFFIC, irq_cpus, may_be_lo};
+use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, nic_irq_cpus};
 use super::figures::{Evidence, Subject, count, percent, plural};
 use super::places::busiest;
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
-use crate::units::CpuMask;
 
 /// Receive time of the busiest CPU from which the cost of handing packets on is worth avoiding.
 const BUSY: f64 = 0.10;
@@ -42,8 +41,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let traffic = rates.nic(&nic.name).filter(|traffic| traffic.rx_packets >= TRAFFIC)?;
-    let places = nic.rx.iter().map(|queue| irq_cpus(queue, model, rates));
-    let served = places.fold(CpuMask::new(), |all, one| all.union(&one));
+    let served = nic_irq_cpus(nic, model, rates);
     let elsewhere = nic.rx.iter().filter(|queue| {
         let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
         !mask.difference(&irq_cpus(queue, model, rates)).is_empty()

@@ -6,7 +6,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{LOST, busy, lost, receiving, room};
-use super::figures::{Evidence, Subject, Unit, count, percent, plural};
+use super::figures::{Evidence, Subject, Unit, count, percent, plural, precise_percent};
 use super::workload::{FULL, ROOM, carries_traffic, common, named, programs};
 use super::{Finding, Rule, Severity, one_core_hotspot};
 use crate::model::{CpuRates, Fact, HeldRates, Model, ProcessRates, Rates, ThreadRates};
@@ -91,11 +91,11 @@ impl Limit<'_> {
     /// The reason steering does not matter.
     pub(super) fn reason(&self) -> String {
         format!(
-            "the load waits for one thread of {}, and receive work takes {:.1} % of its CPU, so it can gain \
-             at most {:.1} %",
+            "the load waits for one thread of {}, and receive work takes {} of its CPU, so it can gain at \
+             most {}",
             self.process.command,
-            self.receive * 100.0,
-            self.ceiling() * 100.0
+            precise_percent(self.receive),
+            precise_percent(self.ceiling())
         )
     }
 }
@@ -285,8 +285,8 @@ fn finding(model: &Model, rates: &Rates, limit: &Limit<'_>) -> Finding {
         why: format!("{one} of {} can use only one CPU, and is not waiting for one", process.command),
         remedy: format!(
             "{condition}more workers or threads (SO_REUSEPORT, io-threads), or a faster core; keep \
-             interrupts and RPS off {avoid} (gains at most {:.1} %); no RFS",
-            limit.ceiling() * 100.0
+             interrupts and RPS off {avoid} (gains at most {}); no RFS",
+            precise_percent(limit.ceiling())
         ),
         plans: Vec::new(),
     }

@@ -3,7 +3,7 @@
 
 use super::evidence::receiving;
 use super::figures::{Evidence, Subject, percent, plural};
-use super::places::{Loaded, cores, loaded_of, mean};
+use super::places::{Loaded, cores, loaded_of, mean, most_loaded};
 use super::{Finding, Rule, Severity};
 use crate::model::{Function, Model, Nic, Rates};
 use crate::units::CpuMask;
@@ -66,8 +66,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }
     let (name, number) = (&nic.name, plural(queues.len(), "RX queue"));
     let could = more.map_or_else(|| "the maximum".to_owned(), |most| format!("of at most {most}"));
-    let busiest =
-        queues.iter().fold(&queues[0], |most, next| if next.load > most.load { next } else { most });
+    let busiest = most_loaded(&queues)?;
     Some(Finding {
         id: RULE.id.to_owned(),
         severity: Severity::Warning,
