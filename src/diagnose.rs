@@ -60,6 +60,7 @@ pub(crate) use workload::processing;
 use crate::model::{Model, Rates};
 use crate::units::{CpuId, NicName};
 
+pub use figures::{Evidence, Figure, Subject, Unit};
 pub use single_thread_limit::{ThreadRoom, thread_room};
 
 /// Severity of a finding.
@@ -76,7 +77,7 @@ pub enum Severity {
 }
 
 /// One problem, with the figures that show it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
     /// Name of the rule, such as `one-core-hotspot`.
@@ -92,7 +93,7 @@ pub struct Finding {
     /// One line with the figure that matters.
     pub title: String,
     /// The figures, with units and the way they were measured.
-    pub evidence: Vec<String>,
+    pub evidence: Vec<Evidence>,
     /// The cause.
     pub why: String,
     /// The remedy, in words.
@@ -106,6 +107,11 @@ impl Finding {
     /// True if the finding calls for attention: a note that no plan addresses does not.
     pub fn calls(&self) -> bool {
         self.severity > Severity::Note || !self.plans.is_empty()
+    }
+
+    /// Its evidence in words.
+    pub fn seen(&self) -> Vec<&str> {
+        self.evidence.iter().map(|seen| seen.text.as_str()).collect()
     }
 }
 

@@ -20,7 +20,7 @@ use crate::units::{CpuId, NicName};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DoctorReport {
-    /// `rxlab.findings/1`.
+    /// `rxlab.findings/2`.
     pub schema: String,
     /// The machine.
     pub identity: Identity,
@@ -117,7 +117,7 @@ impl Since {
 
 impl DoctorReport {
     /// The schema of this version.
-    pub const SCHEMA: &'static str = "rxlab.findings/1";
+    pub const SCHEMA: &'static str = "rxlab.findings/2";
 }
 
 /// Settings of a plan that a command names one by one.
@@ -243,7 +243,12 @@ mod tests {
     fn json_round_trips() {
         let report = of(Sketch::case_a());
         let json = serde_json::to_value(&report).expect("a report is a JSON value");
-        assert_eq!(json["schema"], "rxlab.findings/1");
+        assert_eq!(json["schema"], "rxlab.findings/2");
+        let packets = &json["findings"][0]["evidence"][1];
+        assert_eq!(packets["subject"], serde_json::json!({ "cpu": 2 }));
+        let figure =
+            serde_json::json!({ "name": "packets", "value": 42_000.0, "unit": "packets_per_second" });
+        assert_eq!(packets["figures"][0], figure, "{packets}");
         assert_eq!(json["plans"][0]["schema"], "rxlab.plan/1", "each entry is a plan");
         assert_eq!(json["plans"][0]["settings"][0]["set"], "rps eth0/rx-0 = 0-1,3-7");
         assert_eq!(

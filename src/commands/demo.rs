@@ -167,7 +167,10 @@ fn try_out(
 fn finish(global: &Global, args: &Args, played: &[Played]) -> Result<(), CommandError> {
     let findings = played.iter().flat_map(|played| &played.report.findings);
     let observations: Vec<html::Observation> = findings
-        .map(|finding| html::Observation { title: finding.title.clone(), evidence: finding.evidence.clone() })
+        .map(|finding| html::Observation {
+            title: finding.title.clone(),
+            evidence: finding.seen().into_iter().map(str::to_owned).collect(),
+        })
         .collect();
     let records: Vec<TrialRecord> = played.iter().flat_map(|played| played.records.clone()).collect();
     let page =

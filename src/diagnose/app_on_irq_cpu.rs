@@ -3,8 +3,8 @@
 //! [`super::receive_interference`] covers a program that is pinned to that one CPU.
 
 use super::elsewhere::is_elsewhere;
-use super::evidence::{busy, may_be_lo, receive_time, tier};
-use super::figures::percent;
+use super::evidence::{busy, may_be_lo, receive_time};
+use super::figures::{Evidence, Subject, percent};
 use super::workload::{FULL, ROOM, common, interrupt_cpus, landings, named, nic_on, processing, programs};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, ProcessRates, Rates};
@@ -93,23 +93,30 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let id = cpu.cpu;
     let allowed = process.allowed.known().map_or_else(String::new, ToString::to_string);
     let mut evidence = vec![
-        format!(
-            "CPU {id}: {} of its time in softirq ({}), {} in processes, {} idle",
-            percent(receive_time(cpu)),
-            tier(rates),
-            percent(processing(cpu)),
-            percent(cpu.idle)
+        Evidence::of(Subject::Cpu(id), |seen| {
+            format!(
+                "CPU {id}: {} of its time in softirq ({}), {} in processes, {} idle",
+                seen.percent("receive_time", receive_time(cpu)),
+                seen.tier(rates),
+                seen.percent("processing", processing(cpu)),
+                seen.percent("idle", cpu.idle)
+            )
+        }),
+        Evidence::of(Subject::process(process), |seen| {
+            format!(
+                "{}: {} of a CPU in {}, may use CPUs {allowed}, ran on CPU {id}",
+                named(process),
+                seen.percent("cpu", process.cpu),
+                match seen.count("threads", process.threads as usize) {
+                    1 => "one thread".to_owned(),
+                    threads => format!("{threads} threads"),
+                }
+            )
+        }),
+        Evidence::fact(
+            Subject::Cpus(first.room.clone()),
+            format!("CPUs {} handle no interrupts and are at least half idle", first.room),
         ),
-        format!(
-            "{}: {} of a CPU in {}, may use CPUs {allowed}, ran on CPU {id}",
-            named(process),
-            percent(process.cpu),
-            match process.threads {
-                1 => "one thread".to_owned(),
-                threads => format!("{threads} threads"),
-            }
-        ),
-        format!("CPUs {} handle no interrupts and are at least half idle", first.room),
     ];
     if found.len() > 1 {
         let others: Vec<String> = found
@@ -118,7 +125,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             .take(4)
             .map(|other| named(other.process))
             .collect();
-        evidence.push(format!("the same for {}", others.join(", ")));
+        evidence.push(Evidence::fact(Subject::Machine, format!("the same for {}", others.join(", "))));
     }
     let why = match first.confined {
         true => "the program may run only on CPUs with interrupts, and receive work preempts it",
@@ -165,10 +172,10 @@ mod tests {
         assert_eq!(found[0].title, "redis-server shares CPU 2 with interrupts: 45 % in softirq");
         assert_eq!(found[0].severity, Severity::Warning);
         assert_eq!(
-            found[0].evidence[1],
+            found[0].evidence[1].text,
             "redis-server (800): 60 % of a CPU in one thread, may use CPUs 2-3, ran on CPU 2"
         );
-        assert_eq!(found[0].evidence[2], "CPUs 0-1,4-7 handle no interrupts and are at least half idle");
+        assert_eq!(found[0].evidence[2].text, "CPUs 0-1,4-7 handle no interrupts and are at least half idle");
     }
 
     #[test]

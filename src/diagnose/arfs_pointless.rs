@@ -1,7 +1,7 @@
 //! The device steers flows for readers that have no queue on their node.
 
 use super::arfs_possible::{local, offload, rfs_complete};
-use super::figures::{count, percent};
+use super::figures::{Evidence, Subject, count, percent};
 use super::places::{loaded_of, most_loaded, readers};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
@@ -56,10 +56,13 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         cpu: None,
         title: format!("{} steers flows, but has no queue near their readers", nic.name),
         evidence: vec![
-            format!(
-                "processes run on CPU {readers}, the queues' interrupts land on CPU {cpus} of other nodes"
+            Evidence::fact(
+                Subject::nic(nic),
+                format!(
+                    "processes run on CPU {readers}, the queues' interrupts land on CPU {cpus} of other nodes"
+                ),
             ),
-            busiest.line(rates),
+            busiest.evidence(rates),
         ],
         why: "the filters can direct a flow only to a queue, and no queue is on its reader's node".to_owned(),
         remedy:
@@ -95,6 +98,7 @@ mod tests {
         assert_eq!(found[0].title, "eth0 steers flows, but has no queue near their readers");
         assert!(
             found[0].evidence[0]
+                .text
                 .starts_with("processes run on CPU 4-7, the queues' interrupts land on CPU 0-1")
         );
     }

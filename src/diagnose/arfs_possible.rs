@@ -1,6 +1,6 @@
 //! RFS runs in software on a device that could steer flows itself.
 
-use super::figures::percent;
+use super::figures::{Evidence, Subject, percent};
 use super::places::{Loaded, loaded_of, most_loaded, node, readers};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
@@ -61,9 +61,15 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         cpu: None,
         title: format!("{} could steer flows to their readers itself", nic.name),
         evidence: vec![
-            format!("RFS is on; {OFFLOAD} is off; driver {}", nic.driver.as_deref().unwrap_or("unknown")),
-            busiest.line(rates),
-            format!("processes run on CPU {readers}; a queue lands on the node of {} of them", local.len()),
+            Evidence::fact(
+                Subject::nic(nic),
+                format!("RFS is on; {OFFLOAD} is off; driver {}", nic.driver.as_deref().unwrap_or("unknown")),
+            ),
+            busiest.evidence(rates),
+            Evidence::of(Subject::Cpus(readers.clone()), |seen| {
+                let local = seen.count("near_a_queue", local.len());
+                format!("processes run on CPU {readers}; a queue lands on the node of {local} of them")
+            }),
         ],
         why: "RFS hands packets on by interrupts between CPUs; the device could deliver them to the right \
               one directly"
@@ -116,7 +122,10 @@ mod tests {
     fn the_offload_is_off() {
         let found = of(host("ice", false));
         assert_eq!(found[0].title, "eth0 could steer flows to their readers itself");
-        assert_eq!(found[0].evidence[2], "processes run on CPU 0-3; a queue lands on the node of 4 of them");
+        assert_eq!(
+            found[0].evidence[2].text,
+            "processes run on CPU 0-3; a queue lands on the node of 4 of them"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Packets dropped because a CPU's backlog queue was full.
 
-use super::evidence::{LOST, carrier, may_be_lo, receive_time, tier};
-use super::figures::{count, percent, plural};
+use super::evidence::{LOST, carrier, may_be_lo, receive_time};
+use super::figures::{Evidence, Subject, count, plural};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Rates};
 
@@ -44,22 +44,29 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let part = total / (total + rates.cpus.iter().map(|cpu| cpu.packets).sum::<f64>());
     let limited: f64 = rates.cpus.iter().map(|cpu| cpu.flow_limit).sum();
     let line = |cpu: &&crate::model::CpuRates| {
-        format!(
-            "CPU {}: {} drops/s and {} packets/s, {} of its time in softirq ({})",
-            cpu.cpu,
-            count(cpu.dropped),
-            count(cpu.packets),
-            percent(receive_time(cpu)),
-            tier(rates)
-        )
+        Evidence::of(Subject::Cpu(cpu.cpu), |seen| {
+            format!(
+                "CPU {}: {} drops/s and {} packets/s, {} of its time in softirq ({})",
+                cpu.cpu,
+                seen.packets("dropped", cpu.dropped),
+                seen.packets("packets", cpu.packets),
+                seen.percent("receive_time", receive_time(cpu)),
+                seen.tier(rates)
+            )
+        })
     };
     const SHOWN: usize = 4;
-    let mut evidence: Vec<String> = dropping.iter().take(SHOWN).map(line).collect();
+    let mut evidence: Vec<Evidence> = dropping.iter().take(SHOWN).map(line).collect();
     if dropping.len() > SHOWN {
-        evidence.push(format!("and {} more", plural(dropping.len() - SHOWN, "CPU")));
+        evidence.push(Evidence::of(Subject::Machine, |seen| {
+            format!("and {} more", plural(seen.count("more", dropping.len() - SHOWN), "CPU"))
+        }));
     }
     if limited > 0.0 {
-        evidence.push(format!("{} of {} drops/s are due to flow limit", count(limited), count(total)));
+        evidence.push(Evidence::of(Subject::Machine, |seen| {
+            let (limited, total) = (seen.packets("flow_limit", limited), seen.packets("dropped", total));
+            format!("{limited} of {total} drops/s are due to flow limit")
+        }));
     }
     let by_flow = limited >= total * LIMITED;
     let carrier = carrier(model, rates, worst.cpu);
@@ -110,8 +117,8 @@ mod tests {
         let (model, rates) = Sketch::case_a().drops(2, 812.0).drops(5, 0.4).build();
         let found = check(&model, &rates);
         assert_eq!(found[0].title, "812 packets/s are dropped at the backlog of 2 CPUs");
-        assert!(found[0].evidence[0].starts_with("CPU 2: 812 drops/s and 42,000 packets/s, 98 %"));
-        assert!(found[0].evidence[1].starts_with("CPU 5: 0.4 drops/s"));
+        assert!(found[0].evidence[0].text.starts_with("CPU 2: 812 drops/s and 42,000 packets/s, 98 %"));
+        assert!(found[0].evidence[1].text.starts_with("CPU 5: 0.4 drops/s"));
         assert_eq!(found[0].plans, ["rps"]);
     }
 
@@ -132,7 +139,7 @@ mod tests {
         let (model, rates) = sketch.build();
         let found = &check(&model, &rates)[0];
         assert!(found.why.starts_with("flow limit drops") && found.plans.is_empty(), "{found:?}");
-        assert_eq!(found.evidence[1], "290 of 300 drops/s are due to flow limit");
+        assert_eq!(found.evidence[1].text, "290 of 300 drops/s are due to flow limit");
     }
 
     #[test]

@@ -150,6 +150,11 @@ pub fn irq_cpus(queue: &RxQueue, model: &Model, rates: &Rates) -> CpuMask {
     cpus.intersection(&online)
 }
 
+/// The online CPUs that handle interrupts of an interface's receive queues, as far as known.
+pub fn nic_irq_cpus(nic: &Nic, model: &Model, rates: &Rates) -> CpuMask {
+    nic.rx.iter().fold(CpuMask::new(), |all, queue| all.union(&irq_cpus(queue, model, rates)))
+}
+
 fn irq_cpu(irq: &Irq, rates: &Rates) -> CpuMask {
     let one = |mask: Option<&CpuMask>| mask.filter(|mask| mask.len() == 1).cloned();
     let counted = || {

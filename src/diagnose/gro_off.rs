@@ -1,6 +1,6 @@
 //! Large packets go up the stack one by one because GRO is off.
 
-use super::figures::count;
+use super::figures::{Evidence, Subject, Unit, count};
 use super::places::{loaded_of, most_loaded};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
@@ -59,13 +59,15 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         cpu: Some(busiest.cpu),
         title: format!("GRO is off on {}, packets average {} bytes", nic.name, count(size)),
         evidence: vec![
-            format!(
-                "{}: {GRO} off, {} packets/s, {} bytes/s",
-                nic.name,
-                count(traffic.rx_packets),
-                count(traffic.rx_bytes)
-            ),
-            busiest.line(rates),
+            Evidence::of(Subject::nic(nic), |seen| {
+                format!(
+                    "{}: {GRO} off, {} packets/s, {} bytes/s",
+                    nic.name,
+                    seen.packets("rx_packets", traffic.rx_packets),
+                    count(seen.figure("rx_bytes", traffic.rx_bytes, Unit::BytesPerSecond))
+                )
+            }),
+            busiest.evidence(rates),
         ],
         why: "the stack's cost is per packet: GRO merges up to 45 packets of one flow".to_owned(),
         remedy: format!(
@@ -96,7 +98,7 @@ mod tests {
     fn large_packets_one_by_one() {
         let found = of(host(false, 1448.0));
         assert_eq!(found[0].title, "GRO is off on eth0, packets average 1,448 bytes");
-        assert_eq!(found[0].evidence[0], "eth0: rx-gro off, 80,000 packets/s, 115,840,000 bytes/s");
+        assert_eq!(found[0].evidence[0].text, "eth0: rx-gro off, 80,000 packets/s, 115,840,000 bytes/s");
     }
 
     #[test]

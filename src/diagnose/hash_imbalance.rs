@@ -1,8 +1,8 @@
 //! One receive queue takes far more packets than the others: few flows, one large flow, or an uneven table.
 
-use super::evidence::{TRAFFIC, carrier, headroom, irq_cpus, may_be_lo, through_lo, tier};
-use super::figures::{count, percent, times};
-use super::places::receive_work;
+use super::evidence::{TRAFFIC, carrier, irq_cpus, may_be_lo, through_lo};
+use super::figures::{Evidence, Subject, count, percent};
+use super::places::{fits, receive_work};
 use super::workload::{interrupt_cpus, landings};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
@@ -148,31 +148,37 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     });
     let left_out = packets.iter().filter(|packets| **packets < LEFT_OUT * total).count();
     let mut evidence = vec![
-        format!(
-            "{name}/rx-{index}: {} packets/s; the other {} average {} packets/s, {left_out} of them hardly \
-             any",
-            count(most),
-            packets.len() - 1,
-            count(others)
-        ),
-        format!(
-            "CPU {cpu} (its interrupt): {} of its time on receive work; {}",
-            percent(load(cpu)),
-            tier(rates)
-        ),
+        Evidence::of(Subject::rx(nic, index), |seen| {
+            format!(
+                "{name}/rx-{index}: {} packets/s; the other {} average {} packets/s, {} of them hardly any",
+                seen.packets("packets", most),
+                seen.count("other_queues", packets.len() - 1),
+                seen.packets("packets_others", others),
+                seen.count("left_out", left_out)
+            )
+        }),
+        Evidence::of(Subject::Cpu(cpu), |seen| {
+            format!(
+                "CPU {cpu} (its interrupt): {} of its time on receive work; {}",
+                seen.percent("receive_work", load(cpu)),
+                seen.tier(rates)
+            )
+        }),
     ];
-    evidence.extend(part.map(|(own, _)| format!("{} of the RSS table leads to rx-{index}", percent(own))));
+    evidence.extend(part.map(|(own, _)| {
+        Evidence::of(Subject::rx(nic, index), |seen| {
+            format!("{} of the RSS table leads to rx-{index}", seen.percent("rss_share", own))
+        })
+    }));
     let taker = taker(model, rates, queue);
     evidence.extend(taker.map(|cpu| {
         let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
-        format!("RPS may hand them to CPUs {mask}, but CPU {cpu} takes most")
+        Evidence::fact(
+            Subject::Cpu(cpu),
+            format!("RPS may hand them to CPUs {mask}, but CPU {cpu} takes most"),
+        )
     }));
-    let room = headroom(rates);
-    evidence.push(format!(
-        "headroom: {} for receive work of the hottest CPU, {} for the machine",
-        times(room.hottest),
-        times(room.machine)
-    ));
+    evidence.push(fits(rates));
     let (why, remedy) = match part {
         Some((_, odds)) if odds >= UNEVEN => (
             "the RSS table directs more flows to this queue than to others".to_owned(),
@@ -240,7 +246,7 @@ mod tests {
         let found = of(host(&ONE, 0.7));
         assert_eq!(found[0].title, "rx-2 takes 87 % of the packets of eth0's 4 queues");
         assert!(found[0].why.contains("one large flow"), "{}", found[0].why);
-        assert_eq!(found[0].evidence[2], "25 % of the RSS table leads to rx-2");
+        assert_eq!(found[0].evidence[2].text, "25 % of the RSS table leads to rx-2");
         assert_eq!(
             (found[0].severity, of(host(&ONE, 0.95))[0].severity),
             (Severity::Warning, Severity::Critical)
@@ -259,7 +265,7 @@ mod tests {
     fn a_mask_tells_few_flows_from_many() {
         let rps = |packets: f64| host(&ONE, 0.7).rps("eth0", "4-7").all_receive("4-7", 0.3, packets);
         let few = of(rps(100.0).receives(5, 0.7, 2e5));
-        assert_eq!(few[0].evidence[3], "RPS may hand them to CPUs 4-7, but CPU 5 takes most");
+        assert_eq!(few[0].evidence[3].text, "RPS may hand them to CPUs 4-7, but CPU 5 takes most");
         assert_eq!(few[0].remedy, "use more flows: a mask cannot split one");
         let many = of(rps(5e4));
         assert!(many[0].why.ends_with("treats as one"), "{}", many[0].why);

@@ -1,7 +1,7 @@
 //! A device without interrupt moderation raises an interrupt for every packet or two, on a CPU short of time.
 
-use super::evidence::{queue_packets, receive_time, receiving, tier};
-use super::figures::{count, percent};
+use super::evidence::{queue_packets, receive_time, receiving};
+use super::figures::{Evidence, Subject, count, percent};
 use super::workload::{Landing, interrupts, landings};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Function, Model, Nic, NicKind, Rates};
@@ -102,17 +102,25 @@ fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding
         cpu: Some(id),
         title: format!("{name}: {} interrupts/s on CPU {id}, {each:.1} packets each", count(rings)),
         evidence: vec![
-            format!("{name}: {} interrupts/s for {} packets/s on CPU {id}", count(rings), count(packets)),
-            format!(
-                "CPU {id}: {} of its time in softirq ({}), {} in hard interrupts",
-                percent(receive_time(cpu)),
-                tier(rates),
-                percent(cpu.irq)
+            Evidence::of(Subject::nic(nic), |seen| {
+                let (rings, packets) = (seen.rate("interrupts", rings), seen.packets("packets", packets));
+                format!("{name}: {rings} interrupts/s for {packets} packets/s on CPU {id}")
+            }),
+            Evidence::of(Subject::Cpu(id), |seen| {
+                format!(
+                    "CPU {id}: {} of its time in softirq ({}), {} in hard interrupts",
+                    seen.percent("receive_time", receive_time(cpu)),
+                    seen.tier(rates),
+                    seen.percent("irq", cpu.irq)
+                )
+            }),
+            Evidence::fact(
+                Subject::nic(nic),
+                match half(nic) {
+                    Some(half) => format!("{name}: rx-usecs 0, not adaptive; {half}: no deferral"),
+                    None => format!("{name}: rx-usecs 0, not adaptive, no deferral in software"),
+                },
             ),
-            match half(nic) {
-                Some(half) => format!("{name}: rx-usecs 0, not adaptive; {half}: no deferral"),
-                None => format!("{name}: rx-usecs 0, not adaptive, no deferral in software"),
-            },
         ],
         why: match half(nic) {
             Some(half) => format!("{half}: without both nothing is deferred, and the CPU is short of time"),
@@ -166,7 +174,7 @@ mod tests {
         {
             let (model, rates) = deferral(Fact::Known(times), Fact::Known(timeout)).build();
             let found = check(&model, &rates);
-            assert!(found[0].why.contains(lacks) && found[0].evidence[2].contains(lacks), "{found:?}");
+            assert!(found[0].why.contains(lacks) && found[0].evidence[2].text.contains(lacks), "{found:?}");
         }
     }
 

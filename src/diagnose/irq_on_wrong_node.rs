@@ -1,7 +1,7 @@
 //! All interrupts of a device's busy queues land on CPUs outside the device's node.
 
-use super::figures::{percent, plural};
-use super::places::{loaded_of, node, of_node};
+use super::figures::{Evidence, Subject, percent, plural};
+use super::places::{loaded_of, most_loaded, node, of_node};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
@@ -44,8 +44,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let mut nodes = nodes.filter(|nodes| !nodes.is_empty() && !nodes.contains(&own))?;
     nodes.sort_unstable();
     nodes.dedup();
-    let busiest =
-        queues.iter().fold(&queues[0], |most, next| if next.load > most.load { next } else { most });
+    let busiest = most_loaded(&queues)?;
     if local.is_empty() || busiest.load < BUSY {
         return None;
     }
@@ -59,9 +58,12 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         cpu: Some(busiest.cpu),
         title: format!("{} is on node {own}, its interrupts land on {there}", nic.name),
         evidence: vec![
-            format!("{} with traffic, interrupts on CPU {cpus}", plural(queues.len(), "queue")),
-            format!("node {own} has CPUs {local}"),
-            busiest.line(rates),
+            Evidence::of(Subject::nic(nic), |seen| {
+                let queues = plural(seen.count("queues_with_traffic", queues.len()), "queue");
+                format!("{queues} with traffic, interrupts on CPU {cpus}")
+            }),
+            Evidence::fact(Subject::Cpus(local.clone()), format!("node {own} has CPUs {local}")),
+            busiest.evidence(rates),
         ],
         why: "each packet is fetched from another node's memory".to_owned(),
         remedy: format!("place the interrupts on CPUs of node {own}"),
@@ -91,9 +93,9 @@ mod tests {
     fn on_the_other_node() {
         let found = of(host(&[3]).on_node("eth0", 1));
         assert_eq!(found[0].title, "eth0 is on node 1, its interrupts land on node 0");
-        assert_eq!(found[0].evidence[1], "node 1 has CPUs 16-31");
+        assert_eq!(found[0].evidence[1].text, "node 1 has CPUs 16-31");
         assert_eq!(
-            of(host(&[3, 4]).on_node("eth0", 1))[0].evidence[0],
+            of(host(&[3, 4]).on_node("eth0", 1))[0].evidence[0].text,
             "2 queues with traffic, interrupts on CPU 3-4"
         );
     }

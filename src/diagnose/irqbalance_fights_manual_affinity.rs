@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::evidence::{TRAFFIC, queue_packets};
-use super::figures::count;
+use super::figures::{Evidence, Subject, count};
 use super::{Finding, Rule, Severity};
 use crate::model::{Irq, Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask, Fact, IrqId};
@@ -45,8 +45,9 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let banned = irqbalance.banned_irqs.known().map(Vec::as_slice).unwrap_or_default();
     for nic in model.nics.iter().filter(carries) {
         let moved = moved(rates, nic, banned);
-        let mut evidence = vec![format!("irqbalance runs (pid {})", irqbalance.pid)];
-        evidence.extend(moved.as_ref().map(|moved| moved.line.clone()));
+        let process = Subject::Process { pid: irqbalance.pid, command: "irqbalance".to_owned() };
+        let mut evidence = vec![Evidence::fact(process, format!("irqbalance runs (pid {})", irqbalance.pid))];
+        evidence.extend(moved.as_ref().map(|moved| moved.evidence.clone()));
         evidence.extend(rps_around(model, nic, banned));
         evidence.extend(crowded(model, rates, nic, banned));
         if evidence.len() == 1 {
@@ -78,7 +79,7 @@ struct Moved {
     irq: IrqId,
     from: CpuId,
     to: CpuId,
-    line: String,
+    evidence: Evidence,
 }
 
 /// The first interrupt of the device that moved into its queue's RPS mask during the sample. A move without a
@@ -101,15 +102,17 @@ fn moved(rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<Moved> {
             irq: irq.number,
             from: *from,
             to,
-            line: format!(
-                "IRQ {} of {}/rx-{}: {} interrupts/s on CPU {from}, then {} on CPU {to}, which is in its RPS \
-                 mask {mask}",
-                irq.number,
-                nic.name,
-                queue.index,
-                count(*before),
-                count(after)
-            ),
+            evidence: Evidence::of(Subject::Irq(irq.number), |seen| {
+                format!(
+                    "IRQ {} of {}/rx-{}: {} interrupts/s on CPU {from}, then {} on CPU {to}, which is in its \
+                     RPS mask {mask}",
+                    irq.number,
+                    nic.name,
+                    queue.index,
+                    seen.rate("interrupts_before", *before),
+                    seen.rate("interrupts", after)
+                )
+            }),
         })
     })
 }
@@ -120,23 +123,21 @@ fn pinned<'a>(model: &Model, irq: &'a Irq) -> Option<&'a CpuMask> {
     irq.affinity.known().filter(|mask| !mask.is_empty() && !online.difference(mask).is_empty())
 }
 
-fn rps_around(model: &Model, nic: &Nic, banned: &[IrqId]) -> Option<String> {
+fn rps_around(model: &Model, nic: &Nic, banned: &[IrqId]) -> Option<Evidence> {
     nic.rx.iter().find_map(|queue| {
         let mask = queue.rps_cpus.known().filter(|mask| !mask.is_empty())?;
         let mut free = queue.irqs.iter().filter(|irq| !banned.contains(&irq.number));
         let irq = free.find(|irq| pinned(model, irq).is_some())?;
         let place = pinned(model, irq)?;
-        place.intersection(mask).is_empty().then(|| {
-            format!(
-                "{}/rx-{}: RPS {mask} was chosen around IRQ {} on CPU {place}; a move into the mask would \
-                 defeat it",
-                nic.name, queue.index, irq.number
-            )
-        })
+        let text = format!(
+            "{}/rx-{}: RPS {mask} was chosen around IRQ {} on CPU {place}; a move into the mask would defeat it",
+            nic.name, queue.index, irq.number
+        );
+        place.intersection(mask).is_empty().then(|| Evidence::fact(Subject::rx(nic, queue.index), text))
     })
 }
 
-fn crowded(model: &Model, rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<String> {
+fn crowded(model: &Model, rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<Evidence> {
     // irqbalance does not move idle queues.
     let busy = nic.rx.iter().filter(|queue| queue_packets(nic, queue, rates) >= TRAFFIC);
     let free = busy.flat_map(|queue| &queue.irqs).filter(|irq| !banned.contains(&irq.number));
@@ -147,11 +148,13 @@ fn crowded(model: &Model, rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<
     let crowded = all_single && irqs.len() >= 2 && single.len() < irqs.len().min(model.online().len());
     crowded.then(|| {
         let cpus: CpuMask = single.into_iter().collect();
-        format!(
-            "{} busy RX interrupts of {} are pinned to CPU {cpus}, other CPUs have none",
-            irqs.len(),
-            nic.name
-        )
+        Evidence::of(Subject::nic(nic), |seen| {
+            format!(
+                "{} busy RX interrupts of {} are pinned to CPU {cpus}, other CPUs have none",
+                seen.count("pinned_interrupts", irqs.len()),
+                nic.name
+            )
+        })
     })
 }
 
@@ -164,7 +167,7 @@ mod tests {
 
     fn evidence(sketch: Sketch) -> Vec<String> {
         let (model, rates) = sketch.build();
-        check(&model, &rates).into_iter().flat_map(|finding| finding.evidence).collect()
+        check(&model, &rates).into_iter().flat_map(|finding| finding.evidence).map(|seen| seen.text).collect()
     }
 
     fn host(irqs: &[u32]) -> Sketch {
@@ -201,7 +204,7 @@ mod tests {
         let found = check(&model, &rates);
         assert_eq!(found[0].title, "IRQ 41 of eth0 moved from CPU 2 to CPU 5 under irqbalance");
         assert_eq!(
-            found[0].evidence[1],
+            found[0].evidence[1].text,
             "IRQ 41 of eth0/rx-0: 30 interrupts/s on CPU 2, then 50 on CPU 5, which is in its RPS mask 0-1,3-7"
         );
         assert_eq!(found[0].severity, crate::diagnose::Severity::Warning);

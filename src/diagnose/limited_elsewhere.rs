@@ -1,10 +1,10 @@
 //! Something that no knob of the receive path changes limits the machine: its programs, or the link.
 
-use super::evidence::{LINK, LOST, LinkUse, busy, full_link, headroom, lost, receiving, tier};
-use super::figures::{count, percent, times};
+use super::evidence::{LINK, LOST, LinkUse, busy, full_link, headroom, lost, receiving};
+use super::figures::{Evidence, Subject, Unit, count, percent};
 use super::one_core_hotspot::is_hidden;
-use super::places::steal_line;
-use super::workload::{carries_traffic, processing, programs};
+use super::places::steal;
+use super::workload::{carries_traffic, named, processing, programs};
 use super::{Finding, OWN_RULE, Rule, Severity};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates};
 
@@ -59,27 +59,33 @@ fn by_programs(model: &Model, rates: &Rates) -> Option<Finding> {
     if !carries_traffic(model, rates) || lost(rates) >= LOST || !even || !full || is_hidden(model, rates) {
         return None;
     }
-    let busiest = programs(rates).iter().take(3);
-    let busiest: Vec<String> =
-        busiest.map(|process| format!("{} ({}) {:.1}", process.command, process.pid, process.cpu)).collect();
-    let mut evidence = vec![format!(
-        "{} CPUs: {} of their time in processes, {} in interrupts and softirqs ({}), {} idle",
-        rates.cpus.len(),
-        percent(own),
-        percent(share),
-        tier(rates),
-        percent(mean(|cpu| cpu.idle))
-    )];
-    if !busiest.is_empty() {
-        evidence.push(format!("CPUs' time by program: {}", busiest.join(", ")));
+    let mut evidence = vec![Evidence::of(Subject::Machine, |seen| {
+        format!(
+            "{} CPUs: {} of their time in processes, {} in interrupts and softirqs ({}), {} idle",
+            seen.count("cpus", rates.cpus.len()),
+            seen.percent("processing", own),
+            seen.percent("receiving", share),
+            seen.tier(rates),
+            seen.percent("idle", mean(|cpu| cpu.idle))
+        )
+    })];
+    if !programs(rates).is_empty() {
+        evidence.push(Evidence::of(Subject::Machine, |seen| {
+            let busiest = programs(rates).iter().take(3).map(|process| {
+                let name = named(process);
+                format!("{name} {:.1}", seen.figure(&name, process.cpu, Unit::Cpus))
+            });
+            format!("CPUs' time by program: {}", busiest.collect::<Vec<_>>().join(", "))
+        }));
     }
-    evidence.extend(steal_line(rates, &rates.cpus.iter().map(|cpu| cpu.cpu).collect()));
-    let gain = share / (1.0 - share);
-    evidence.push(format!(
-        "without any receive work there would be {:.1} % more capacity; headroom of the machine: {}",
-        gain * 100.0,
-        times(headroom(rates).machine)
-    ));
+    evidence.extend(steal(rates, &rates.cpus.iter().map(|cpu| cpu.cpu).collect()));
+    evidence.push(Evidence::of(Subject::Machine, |seen| {
+        format!(
+            "without any receive work there would be {} more capacity; headroom of the machine: {}",
+            seen.precise_percent("gain", share / (1.0 - share)),
+            seen.times("headroom_machine", headroom(rates).machine)
+        )
+    }));
     Some(Finding {
         id: RULE.id.to_owned(),
         severity: Severity::Note,
@@ -93,6 +99,10 @@ fn by_programs(model: &Model, rates: &Rates) -> Option<Finding> {
     })
 }
 
+fn megabits(seen: &mut Evidence, name: &str, bits: f64) -> String {
+    count(seen.figure(name, bits / 1e6, Unit::MegabitsPerSecond))
+}
+
 fn by_link(rates: &Rates, nic: &Nic) -> Option<Finding> {
     let LinkUse { way, part, speed } = full_link(nic, rates)?;
     let traffic = rates.nic(&nic.name)?;
@@ -104,18 +114,22 @@ fn by_link(rates: &Rates, nic: &Nic) -> Option<Finding> {
         cpu: None,
         title: format!("{name} {way} at {} of its link speed", percent(part)),
         evidence: vec![
-            format!(
-                "{name}: {} Mbit/s of {} Mbit/s, including the framing of each packet",
-                count(part * speed / 1e6),
-                count(speed / 1e6)
-            ),
-            format!(
-                "{name}: receives {} Mbit/s in {} packets/s, sends {} Mbit/s in {} packets/s",
-                count(traffic.rx_bytes * 8.0 / 1e6),
-                count(traffic.rx_packets),
-                count(traffic.tx_bytes * 8.0 / 1e6),
-                count(traffic.tx_packets)
-            ),
+            Evidence::of(Subject::nic(nic), |seen| {
+                format!(
+                    "{name}: {} Mbit/s of {} Mbit/s, including the framing of each packet",
+                    megabits(seen, "used", part * speed),
+                    megabits(seen, "speed", speed)
+                )
+            }),
+            Evidence::of(Subject::nic(nic), |seen| {
+                format!(
+                    "{name}: receives {} Mbit/s in {} packets/s, sends {} Mbit/s in {} packets/s",
+                    megabits(seen, "rx", traffic.rx_bytes * 8.0),
+                    seen.packets("rx_packets", traffic.rx_packets),
+                    megabits(seen, "tx", traffic.tx_bytes * 8.0),
+                    seen.packets("tx_packets", traffic.tx_packets)
+                )
+            }),
         ],
         why: "the link is full: no CPU can make it carry more".to_owned(),
         remedy: "a faster link or a second one, or fewer bytes: no setting makes the link carry more"
@@ -147,9 +161,11 @@ mod tests {
         let found = of(case_b(0.95, 0.02));
         assert_eq!(found[0].title, "programs take 96 % of all CPU time, receive work 2 %");
         assert_eq!((found[0].severity, found[0].plans.len()), (Severity::Note, 0));
-        assert_eq!(found[0].evidence[1], "CPUs' time by program: server (800) 7.7");
+        assert_eq!(found[0].evidence[1].text, "CPUs' time by program: server (800) 7.7");
         assert!(
-            found[0].evidence[2].starts_with("without any receive work there would be 2.0 % more capacity")
+            found[0].evidence[2]
+                .text
+                .starts_with("without any receive work there would be 2.0 % more capacity")
         );
     }
 

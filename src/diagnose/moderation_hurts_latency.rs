@@ -1,11 +1,10 @@
 //! Interrupts are delayed although hardly any packets arrive meanwhile: each packet waits in vain.
 
-use super::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time};
-use super::figures::{count, percent};
+use super::evidence::{TRAFFIC, nic_irq_cpus, queue_packets, receive_time};
+use super::figures::{Evidence, Subject, Unit, count, percent};
 use super::workload::interrupts;
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
-use crate::units::CpuMask;
 
 /// Delay in microseconds that a request notices: a round trip in a data centre takes 20 to 100.
 const HELD: u32 = 100;
@@ -54,8 +53,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let collected = busiest * f64::from(held) / 1e6;
     let rings: f64 = nic.rx.iter().map(|queue| interrupts(queue, rates)).sum();
     let load = |cpu| rates.cpu(cpu).map_or(0.0, receive_time);
-    let cpus = nic.rx.iter().fold(CpuMask::new(), |all, queue| all.union(&irq_cpus(queue, model, rates)));
-    let busy = cpus.iter().map(load).fold(0.0, f64::max);
+    let busy = nic_irq_cpus(nic, model, rates).iter().map(load).fold(0.0, f64::max);
     let idle = packets >= TRAFFIC && collected < COLLECTED && rings >= packets / 2.0 && busy < BUSY;
     if !waits || spaced || !idle {
         return None;
@@ -68,12 +66,18 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         cpu: None,
         title: format!("packets of {name} wait up to {held} us for an interrupt"),
         evidence: vec![
-            format!("{name}: rx-usecs {held}, not adaptive"),
-            format!(
-                "{name}: {} packets/s with {} interrupts/s; {collected:.2} packets per queue in {held} us",
-                count(packets),
-                count(rings)
-            ),
+            Evidence::of(Subject::nic(nic), |seen| {
+                seen.figure("rx_usecs", held.into(), Unit::Microseconds);
+                format!("{name}: rx-usecs {held}, not adaptive")
+            }),
+            Evidence::of(Subject::nic(nic), |seen| {
+                format!(
+                    "{name}: {} packets/s with {} interrupts/s; {:.2} packets per queue in {held} us",
+                    seen.packets("rx_packets", packets),
+                    seen.rate("interrupts", rings),
+                    seen.figure("packets_held", collected, Unit::Count)
+                )
+            }),
         ],
         why: "the device delays interrupts for more packets, and at this rate none arrive".to_owned(),
         remedy: format!(

@@ -1,12 +1,10 @@
 //! One CPU does far more than its share of the receive work, and is short of time.
 
 use super::elsewhere;
-use super::evidence::{
-    TRAFFIC, busy, by_threads, carrier, headroom, irq_cpus, may_be_lo, queue_packets, receiving, tier,
-};
-use super::figures::{count, percent, plural, times};
+use super::evidence::{TRAFFIC, busy, by_threads, carrier, irq_cpus, may_be_lo, queue_packets, receiving};
+use super::figures::{Evidence, Subject, count, percent, plural};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, says_few_flows, taker};
-use super::places::{loaded, spreading, steal_line};
+use super::places::{fits, loaded, spreading, steal};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
@@ -215,6 +213,9 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
     }
 }
 
+/// Time from which a part of a CPU's time is shown: it is not rounded to 0 %.
+const SHOWN: f64 = 0.005;
+
 /// Mean busy time below which CPUs count as idle.
 const IDLE: f64 = 0.1;
 
@@ -230,50 +231,54 @@ fn of_others(rates: &Rates, hot: CpuId) -> String {
     }
 }
 
-fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &RxQueue)>) -> Vec<String> {
+fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &RxQueue)>) -> Vec<Evidence> {
     let cpu = hot.cpu.cpu;
     let others = (rates.cpus.len() - 1) as f64;
     let elsewhere = rates.cpus.iter().map(receiving).sum::<f64>() - receiving(hot.cpu);
-    let some = |time: f64| Some(percent(time)).filter(|_| time >= 0.005);
-    let thread =
-        some(hot.cpu.ksoftirqd).map_or_else(String::new, |time| format!(" (ksoftirqd/{cpu} {time})"));
-    let polling = some(hot.cpu.napi).map_or_else(String::new, |time| format!(", {time} in polling threads"));
-    let interrupts = some(hot.cpu.irq).map_or_else(String::new, |time| format!(", {time} in interrupts"));
-    let mut lines = vec![
-        format!(
-            "CPU {cpu}: {} of its time in softirq{thread}{polling}{interrupts}, the others {} on average; {}",
-            percent(hot.cpu.softirq),
-            percent(elsewhere / others),
-            tier(rates)
-        ),
+    let time = |seen: &mut Evidence| {
+        let mut text =
+            format!("CPU {cpu}: {} of its time in softirq", seen.percent("softirq", hot.cpu.softirq));
+        if hot.cpu.ksoftirqd >= SHOWN {
+            text += &format!(" (ksoftirqd/{cpu} {})", seen.percent("ksoftirqd", hot.cpu.ksoftirqd));
+        }
+        if hot.cpu.napi >= SHOWN {
+            text += &format!(", {} in polling threads", seen.percent("napi", hot.cpu.napi));
+        }
+        if hot.cpu.irq >= SHOWN {
+            text += &format!(", {} in interrupts", seen.percent("irq", hot.cpu.irq));
+        }
+        let others = seen.percent("receiving_others", elsewhere / others);
+        format!("{text}, the others {others} on average; {}", seen.tier(rates))
+    };
+    let packets = |seen: &mut Evidence| {
         format!(
             "CPU {cpu}: {} packets/s, {} of all; {} NET_RX runs/s, {} of all",
-            count(hot.cpu.packets),
-            percent(share_of(rates, hot.cpu, |c| c.packets)),
-            count(hot.cpu.net_rx),
-            percent(share_of(rates, hot.cpu, |c| c.net_rx))
-        ),
-    ];
-    if let Some((nic, queue)) = carrier {
-        let irqs: Vec<String> = queue.irqs.iter().map(|irq| irq.number.to_string()).collect();
-        let lands = irq_cpus(queue, model, rates);
-        let place = match (irqs.is_empty(), lands.is_empty()) {
-            (true, _) if nic.kind == NicKind::Device => "interrupt unknown".to_owned(),
-            (true, _) => "no interrupt".to_owned(),
-            (false, true) => format!("IRQ {}", irqs.join(",")),
-            (false, false) => format!("IRQ {} -> CPU {lands}", irqs.join(",")),
-        };
-        let packets = count(queue_packets(nic, queue, rates));
-        lines.push(format!("{}/rx-{}: {packets} packets/s, {place}", nic.name, queue.index));
-    }
-    lines.extend(steal_line(rates, &[cpu].into_iter().collect()));
-    let room = headroom(rates);
-    lines.push(format!(
-        "headroom: {} for receive work of the hottest CPU, {} for the machine",
-        times(room.hottest),
-        times(room.machine)
-    ));
-    lines
+            seen.packets("packets", hot.cpu.packets),
+            seen.percent("packets_share", share_of(rates, hot.cpu, |c| c.packets)),
+            seen.rate("net_rx", hot.cpu.net_rx),
+            seen.percent("net_rx_share", share_of(rates, hot.cpu, |c| c.net_rx))
+        )
+    };
+    let mut found = vec![Evidence::of(Subject::Cpu(cpu), time), Evidence::of(Subject::Cpu(cpu), packets)];
+    found.extend(carrier.map(|(nic, queue)| queue_and_place(model, rates, nic, queue)));
+    found.extend(steal(rates, &[cpu].into_iter().collect()));
+    found.push(fits(rates));
+    found
+}
+
+fn queue_and_place(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> Evidence {
+    let irqs: Vec<String> = queue.irqs.iter().map(|irq| irq.number.to_string()).collect();
+    let lands = irq_cpus(queue, model, rates);
+    let place = match (irqs.is_empty(), lands.is_empty()) {
+        (true, _) if nic.kind == NicKind::Device => "interrupt unknown".to_owned(),
+        (true, _) => "no interrupt".to_owned(),
+        (false, true) => format!("IRQ {}", irqs.join(",")),
+        (false, false) => format!("IRQ {} -> CPU {lands}", irqs.join(",")),
+    };
+    Evidence::of(Subject::rx(nic, queue.index), |seen| {
+        let packets = seen.packets("packets", queue_packets(nic, queue, rates));
+        format!("{}/rx-{}: {packets} packets/s, {place}", nic.name, queue.index)
+    })
 }
 
 /// Number of queues with traffic whose interrupt is on this CPU.

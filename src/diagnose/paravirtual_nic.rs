@@ -1,7 +1,7 @@
 //! A busy interface is paravirtual, while a function of a real device is idle.
 
 use super::evidence::TRAFFIC;
-use super::figures::{count, percent};
+use super::figures::{Evidence, Subject, count, percent};
 use super::places::{loaded_of, most_loaded};
 use super::{Finding, OWN_RULE, Rule, Severity};
 use crate::model::{Function, Model, Nic, NicKind, Rates};
@@ -52,7 +52,12 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     // With accelerated networking the paravirtual interface represents the function below it.
     let carries = reals.clone().any(|other| packets(other) > packets(nic) * IDLE);
     let other = reals.next().filter(|_| !carries)?;
-    let driver = |nic: &Nic| nic.driver.clone().unwrap_or_else(|| "unknown".to_owned());
+    let seen = |nic: &Nic| {
+        Evidence::of(Subject::nic(nic), |seen| {
+            let driver = nic.driver.as_deref().unwrap_or("unknown");
+            format!("{}: driver {driver}, {} packets/s", nic.name, seen.packets("rx_packets", packets(nic)))
+        })
+    };
     let kind = match other.hardware.function {
         Function::Virtual { .. } => "a virtual function",
         _ => "a physical function",
@@ -63,11 +68,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         nic: Some(nic.name.clone()),
         cpu: Some(busiest.cpu),
         title: format!("{} is paravirtual, {} is {kind} and idle", nic.name, other.name),
-        evidence: vec![
-            format!("{}: driver {}, {} packets/s", nic.name, driver(nic), count(packets(nic))),
-            busiest.line(rates),
-            format!("{}: driver {}, {} packets/s", other.name, driver(other), count(packets(other))),
-        ],
+        evidence: vec![seen(nic), busiest.evidence(rates), seen(other)],
         why: "packets of a paravirtual interface also pass through the hypervisor's network stack".to_owned(),
         remedy: format!("if {} is on the same network, move the traffic there", other.name),
         plans: Vec::new(),
@@ -97,7 +98,7 @@ mod tests {
     fn a_virtual_function_is_there_and_idle() {
         let found = of(host(Function::Virtual { physical: None }));
         assert_eq!(found[0].title, "eth0 is paravirtual, eth1 is a virtual function and idle");
-        assert_eq!(found[0].evidence[2], "eth1: driver ixgbevf, 10 packets/s");
+        assert_eq!(found[0].evidence[2].text, "eth1: driver ixgbevf, 10 packets/s");
         assert_eq!(of(host(Function::Physical { vfs: 0, max: 8 })).len(), 1);
     }
 

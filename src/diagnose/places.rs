@@ -1,8 +1,8 @@
 //! CPUs by NUMA node and core, and receive queues with traffic by the CPU of their interrupt. No verdicts
 //! here.
 
-use super::evidence::{DEAREST, TRAFFIC, busy, irq_cpus, may_be_lo, queue_packets, receiving, tier};
-use super::figures::{count, percent};
+use super::evidence::{DEAREST, TRAFFIC, busy, headroom, irq_cpus, may_be_lo, queue_packets, receiving};
+use super::figures::{Evidence, Subject};
 use super::workload::{FULL, processing};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
@@ -36,16 +36,23 @@ impl Loaded<'_> {
         self.queue.rps_cpus.known().filter(|mask| !mask.is_empty())
     }
 
-    /// A line of evidence: traffic, place and load.
-    pub(super) fn line(&self, rates: &Rates) -> String {
-        format!(
-            "{}: {} packets/s, interrupt on CPU {}, {} of its time in interrupts and softirq ({})",
-            self.name(),
-            count(self.packets),
-            self.cpu,
-            percent(self.time),
-            tier(rates)
-        )
+    /// The queue as the subject of evidence.
+    pub(super) fn subject(&self) -> Subject {
+        Subject::rx(self.nic, self.queue.index)
+    }
+
+    /// Evidence: traffic, place and load.
+    pub(super) fn evidence(&self, rates: &Rates) -> Evidence {
+        Evidence::of(self.subject(), |seen| {
+            format!(
+                "{}: {} packets/s, interrupt on CPU {}, {} of its time in interrupts and softirq ({})",
+                self.name(),
+                seen.packets("packets", self.packets),
+                self.cpu,
+                seen.percent("receiving", self.time),
+                seen.tier(rates)
+            )
+        })
     }
 }
 
@@ -99,9 +106,13 @@ pub(super) fn worst<'a, 'b, T>(caught: &'b [(&'b Loaded<'a>, T)]) -> Option<&'b 
     caught.iter().rev().max_by(|a, b| a.0.load.total_cmp(&b.0.load))
 }
 
-/// An evidence line for the other affected queues.
-pub(super) fn same_on(caught: usize, nic: &Nic) -> Option<String> {
-    (caught > 1).then(|| format!("the same on {caught} of {} queues", nic.rx.len()))
+/// Evidence for the other affected queues.
+pub(super) fn same_on(caught: usize, nic: &Nic) -> Option<Evidence> {
+    let text = |seen: &mut Evidence| {
+        let (same, all) = (seen.count("same", caught), seen.count("queues", nic.rx.len()));
+        format!("the same on {same} of {all} queues")
+    };
+    (caught > 1).then(|| Evidence::of(Subject::nic(nic), text))
 }
 
 /// The CPU with most receive time (including hard interrupts) and that time; the first if equal.
@@ -158,11 +169,26 @@ pub(super) fn cores(model: &Model, cpus: &CpuMask) -> usize {
 /// Interference time from which it is reported: it counts as busy time.
 const TAKEN: f64 = 0.05;
 
-/// An evidence line if the hypervisor takes time from these CPUs.
-pub(super) fn steal_line(rates: &Rates, cpus: &CpuMask) -> Option<String> {
+/// Evidence if the hypervisor takes time from these CPUs.
+pub(super) fn steal(rates: &Rates, cpus: &CpuMask) -> Option<Evidence> {
     let taken = mean(rates, cpus, |cpu| cpu.steal);
-    (taken >= TAKEN)
-        .then(|| format!("the hypervisor takes {} of CPU {cpus} (steal, counted as busy)", percent(taken)))
+    let text = |seen: &mut Evidence| {
+        let taken = seen.percent("steal", taken);
+        format!("the hypervisor takes {taken} of CPU {cpus} (steal, counted as busy)")
+    };
+    (taken >= TAKEN).then(|| Evidence::of(Subject::Cpus(cpus.clone()), text))
+}
+
+/// Evidence: how much more fits.
+pub(super) fn fits(rates: &Rates) -> Evidence {
+    let room = headroom(rates);
+    Evidence::of(Subject::Machine, |seen| {
+        format!(
+            "headroom: {} for receive work of the hottest CPU, {} for the machine",
+            seen.times("headroom_hottest", room.hottest),
+            seen.times("headroom_machine", room.machine)
+        )
+    })
 }
 
 /// The mean over these CPUs; 0 if the rates have none of them.
@@ -228,7 +254,7 @@ mod tests {
         let (model, mut rates) = host.receives(1, 0.06, 5e4).receives(2, 0.1, 1e3).build();
         rates.cpus[1].irq = 0.24;
         assert_eq!(busiest(&rates, &cpus("0-3")).map(|(cpu, _)| cpu), Some(CpuId(1)));
-        let line = loaded(&model, &rates)[0].line(&rates);
+        let line = loaded(&model, &rates)[0].evidence(&rates).text;
         assert!(
             line.ends_with("interrupt on CPU 1, 30 % of its time in interrupts and softirq (tick-sampled)"),
             "{line}"
@@ -239,10 +265,10 @@ mod tests {
     fn what_the_hypervisor_takes_is_told_where_it_matters() {
         let (_, mut rates) = Sketch::new(2).build();
         rates.cpus[1].steal = 0.3;
-        let line = super::steal_line(&rates, &cpus("1")).expect("30 %");
-        assert_eq!(line, "the hypervisor takes 30 % of CPU 1 (steal, counted as busy)");
+        let found = super::steal(&rates, &cpus("1")).expect("30 %");
+        assert_eq!(found.text, "the hypervisor takes 30 % of CPU 1 (steal, counted as busy)");
         rates.cpus[1].steal = 0.04;
-        assert_eq!(super::steal_line(&rates, &cpus("1")), None);
+        assert_eq!(super::steal(&rates, &cpus("1")), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Interrupts of several busy queues land on one CPU while CPUs with room have none.
 
-use super::evidence::{busy, tier};
-use super::figures::{count, percent, plural};
+use super::evidence::busy;
+use super::figures::{Evidence, Subject, percent, plural};
 use super::places::{Loaded, loaded, node, of_node};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Rates};
@@ -71,14 +71,17 @@ fn crowd<'a>(queues: &'a [Loaded<'a>], cpu: CpuId) -> Option<Vec<&'a Loaded<'a>>
 fn finding(rates: &Rates, crowd: &[&Loaded<'_>], near: &CpuMask) -> Finding {
     const SHOWN: usize = 4;
     let (cpu, load) = (crowd[0].cpu, crowd[0].load);
-    let mut names: Vec<String> = crowd
-        .iter()
-        .take(SHOWN)
-        .map(|queue| format!("{} {} packets/s", queue.name(), count(queue.packets)))
-        .collect();
-    if crowd.len() > SHOWN {
-        names.push(format!("{} more", crowd.len() - SHOWN));
-    }
+    let shared = |seen: &mut Evidence| {
+        let queues = crowd.iter().take(SHOWN).map(|queue| {
+            let name = queue.name();
+            format!("{name} {} packets/s", seen.packets(&name, queue.packets))
+        });
+        let mut queues: Vec<String> = queues.collect();
+        if crowd.len() > SHOWN {
+            queues.push(format!("{} more", seen.count("more", crowd.len() - SHOWN)));
+        }
+        format!("interrupts on CPU {cpu}: {}", queues.join(", "))
+    };
     Finding {
         id: RULE.id.to_owned(),
         severity: Severity::Warning,
@@ -86,9 +89,15 @@ fn finding(rates: &Rates, crowd: &[&Loaded<'_>], near: &CpuMask) -> Finding {
         cpu: Some(cpu),
         title: format!("CPU {cpu} handles the interrupts of {}", plural(crowd.len(), "busy queue")),
         evidence: vec![
-            format!("interrupts on CPU {cpu}: {}", names.join(", ")),
-            format!("CPU {cpu}: {} of its time in interrupts and softirq; {}", percent(load), tier(rates)),
-            format!("CPUs of its node with room and no queue: {near}"),
+            Evidence::of(Subject::Cpu(cpu), shared),
+            Evidence::of(Subject::Cpu(cpu), |seen| {
+                let load = seen.percent("receive_work", load);
+                format!("CPU {cpu}: {load} of its time in interrupts and softirq; {}", seen.tier(rates))
+            }),
+            Evidence::fact(
+                Subject::Cpus(near.clone()),
+                format!("CPUs of its node with room and no queue: {near}"),
+            ),
         ],
         why: "queues spread packets only if their interrupts land on different CPUs".to_owned(),
         remedy: format!("move the interrupts of all but one of these queues to CPUs {near}"),
@@ -116,7 +125,9 @@ mod tests {
     fn two_queues_on_one_cpu() {
         let found = of(host(0.7));
         assert_eq!(found[0].title, "CPU 0 handles the interrupts of 2 busy queues");
-        assert!(found[0].evidence[0].ends_with("eth0/rx-0 30,000 packets/s, eth0/rx-1 30,000 packets/s"));
+        assert!(
+            found[0].evidence[0].text.ends_with("eth0/rx-0 30,000 packets/s, eth0/rx-1 30,000 packets/s")
+        );
         assert_eq!(found[0].remedy, "move the interrupts of all but one of these queues to CPUs 2-3");
     }
 

@@ -2,7 +2,7 @@
 
 use super::elsewhere::is_elsewhere;
 use super::evidence::{busy, carrier, may_be_lo, receive_time, receiving};
-use super::figures::{count, percent};
+use super::figures::{Evidence, Subject, percent};
 use super::workload::{FULL, named, processing, programs};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, NicKind, ProcessRates, Rates};
@@ -68,25 +68,35 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         None => "accounting mode of the kernel unknown",
     };
     let mut evidence = vec![
-        format!(
-            "CPU {id}: {} of its time in softirqs, {} in hard interrupts, {} in processes, {} idle",
-            percent(receive_time(cpu)),
-            percent(cpu.irq),
-            percent(processing(cpu)),
-            percent(cpu.idle)
-        ),
-        tier.to_owned(),
-        format!(
-            "{}: {} of CPU {id} by its own account, pinned there; {} packets/s there",
-            named(process),
-            percent(process.cpu),
-            count(cpu.packets)
-        ),
+        Evidence::of(Subject::Cpu(id), |seen| {
+            format!(
+                "CPU {id}: {} of its time in softirqs, {} in hard interrupts, {} in processes, {} idle",
+                seen.percent("receive_time", receive_time(cpu)),
+                seen.percent("irq", cpu.irq),
+                seen.percent("processing", processing(cpu)),
+                seen.percent("idle", cpu.idle)
+            )
+        }),
+        Evidence::of(Subject::Machine, |seen| {
+            seen.tier(rates);
+            tier.to_owned()
+        }),
+        Evidence::of(Subject::process(process), |seen| {
+            format!(
+                "{}: {} of CPU {id} by its own account, pinned there; {} packets/s there",
+                named(process),
+                seen.percent("cpu", process.cpu),
+                seen.packets("packets", cpu.packets)
+            )
+        }),
     ];
     if found.len() > 1 {
         let others =
             found[1..].iter().take(4).map(|(other, cpu)| format!("{} on CPU {}", named(other), cpu.cpu));
-        evidence.push(format!("the same for {}", others.collect::<Vec<_>>().join(", ")));
+        evidence.push(Evidence::fact(
+            Subject::Machine,
+            format!("the same for {}", others.collect::<Vec<_>>().join(", ")),
+        ));
     }
     vec![Finding {
         id: RULE.id.to_owned(),
@@ -143,8 +153,8 @@ mod tests {
     fn field_case_e() {
         let found = of(case_e(0.8, 0.195));
         assert_eq!(found[0].title, "packets take 80 % of CPU 5, where openssl is pinned");
-        assert!(found[0].evidence[1].starts_with("sampled by ticks"));
-        assert!(found[0].evidence[2].starts_with("openssl (800): 73 % of CPU 5 by its own account"));
+        assert!(found[0].evidence[1].text.starts_with("sampled by ticks"));
+        assert!(found[0].evidence[2].text.starts_with("openssl (800): 73 % of CPU 5 by its own account"));
         assert!(found[0].remedy.contains("`rxlab interference`"));
         let (model, mut rates) = case_e(0.8, 0.195).build();
         rates.cpus[5].irq = 0.3;
@@ -155,7 +165,10 @@ mod tests {
         );
         let (model, mut rates) = case_e(0.55, 0.44).build();
         rates.exact_softirq_time = Some(true);
-        assert!(check(&model, &rates)[0].evidence[1].starts_with("exact"), "one stream: 4.0 to 4.5 seconds");
+        assert!(
+            check(&model, &rates)[0].evidence[1].text.starts_with("exact"),
+            "one stream: 4.0 to 4.5 seconds"
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::Finding;
 use super::evidence::{
     LOST, TRAFFIC, busy, carrier, full_link, irq_cpus, loopback_share, lost, queue_packets, receiving, tier,
 };
-use super::figures::{count, percent};
+use super::figures::{count, percent, precise_percent};
 use super::one_core_hotspot;
 use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
@@ -239,11 +239,11 @@ fn too_little(rates: &Rates, hot: &CpuRegime) -> Option<String> {
     let busiest = rates.cpus.iter().map(busy).fold(0.0, f64::max);
     if hot.ceiling < CEILING {
         return Some(format!(
-            "receive work takes {:.1} % of CPU {} and less of the others, so removing all of it would free \
-             at most {:.1} % more capacity on any CPU",
-            hot.receive * 100.0,
+            "receive work takes {} of CPU {} and less of the others, so removing all of it would free at \
+             most {} more capacity on any CPU",
+            precise_percent(hot.receive),
             hot.cpu,
-            hot.ceiling * 100.0
+            precise_percent(hot.ceiling)
         ));
     }
     (busiest < BUSY)

@@ -2,7 +2,7 @@
 
 use super::app_on_irq_cpu::sharing;
 use super::evidence::busy;
-use super::figures::{percent, plural};
+use super::figures::{Evidence, Subject, Unit, percent, plural};
 use super::places::mean;
 use super::workload::{FULL, ROOM, carries_traffic, common, named, processing, programs};
 use super::{Finding, Rule, Severity};
@@ -94,17 +94,24 @@ fn finding(model: &Model, rates: &Rates, set: &CpuMask, processes: &[&ProcessRat
             percent(idle)
         ),
         evidence: vec![
-            format!(
-                "{}{}: uses {share:.1} CPUs, {}, limited to CPUs {own} by {who}",
-                named(first),
-                match processes.len() {
-                    1 => String::new(),
-                    many => format!(" and {} more", many - 1),
-                },
-                plural(runnable as usize, "runnable thread")
-            ),
-            format!("CPUs {own}: {} busy on average", percent(mean(rates, &own, busy))),
-            format!("CPUs {others}: {} idle on average", percent(idle)),
+            Evidence::of(Subject::process(first), |seen| {
+                format!(
+                    "{}{}: uses {:.1} CPUs, {}, limited to CPUs {own} by {who}",
+                    named(first),
+                    match processes.len() {
+                        1 => String::new(),
+                        many => format!(" and {} more", seen.count("more_processes", many - 1)),
+                    },
+                    seen.figure("cpu", share, Unit::Cpus),
+                    plural(seen.count("runnable", runnable as usize), "runnable thread")
+                )
+            }),
+            Evidence::of(Subject::Cpus(own.clone()), |seen| {
+                format!("CPUs {own}: {} busy on average", seen.percent("busy", mean(rates, &own, busy)))
+            }),
+            Evidence::of(Subject::Cpus(others.clone()), |seen| {
+                format!("CPUs {others}: {} idle on average", seen.percent("idle", idle))
+            }),
         ],
         why: format!("{who} limits it to {}, and it has work for more", plural(width, "CPU")),
         remedy: format!("if it serves this traffic, let it run on CPUs {others} as well"),
@@ -137,7 +144,7 @@ mod tests {
         assert_eq!(found[0].title, "server fills its 6 of 8 CPUs; the others are 96 % idle");
         assert_eq!(found[0].severity, Severity::Note, "six threads on six CPUs may be all there is");
         assert_eq!(
-            found[0].evidence[0],
+            found[0].evidence[0].text,
             "server (800): uses 5.8 CPUs, 6 runnable threads, limited to CPUs 0-5 by its affinity"
         );
         assert_eq!(found[0].remedy, "if it serves this traffic, let it run on CPUs 6-7 as well");
@@ -154,7 +161,9 @@ mod tests {
             |sketch: Sketch, _| sketch.program("nginx", 0.97, "0-5").last(|process| process.stays_on = None);
         let found = of(case_b(0.98).each("0-5", worker));
         assert!(
-            found[0].evidence[0].starts_with("nginx (800) and 5 more: uses 5.8 CPUs, 6 runnable threads"),
+            found[0].evidence[0]
+                .text
+                .starts_with("nginx (800) and 5 more: uses 5.8 CPUs, 6 runnable threads"),
             "{found:?}"
         );
     }

@@ -2,7 +2,7 @@
 //! nothing.
 
 use super::evidence::TRAFFIC;
-use super::figures::count;
+use super::figures::{Evidence, Subject, count};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
 
@@ -81,9 +81,11 @@ fn defect(nic: &Nic, tables: &[u32], global: u32, used: bool) -> Option<Finding>
         nic: Some(name.clone()),
         cpu: None,
         title,
-        evidence: vec![format!(
-            "rps_sock_flow_entries {global}; rps_flow_cnt {range} on {queues} RX queues of {name}"
-        )],
+        evidence: vec![Evidence::of(Subject::nic(nic), |seen| {
+            let (global, queues) =
+                (seen.count("rps_sock_flow_entries", global as usize), seen.count("queues", queues));
+            format!("rps_sock_flow_entries {global}; rps_flow_cnt {range} on {queues} RX queues of {name}")
+        })],
         why: why.to_owned(),
         remedy:
             "set both, each queue's table to the global size divided by the number of queues; or both to 0"

@@ -1,7 +1,7 @@
 //! Packets lost by the device because its receive ring was full.
 
-use super::evidence::{LOST, TRAFFIC, busy, irq_cpus, receive_time, tier};
-use super::figures::{count, percent};
+use super::evidence::{LOST, TRAFFIC, busy, irq_cpus, receive_time};
+use super::figures::{Evidence, Subject, count};
 use super::places::handed_over;
 use super::workload::{FULL, processing};
 use super::{Finding, Rule, Severity};
@@ -78,23 +78,31 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let part = lost / (lost + traffic.rx_packets);
     let (hottest, blame) = blame(model, rates, nic);
     let ring = nic.hardware.rings.known().and_then(|rings| rings.rx);
-    let mut evidence = vec![format!(
-        "{name}: {} packets/s lost for lack of a buffer, {} packets/s received",
-        count(lost),
-        count(traffic.rx_packets)
-    )];
-    evidence.extend(
-        ring.map(|ring| format!("RX ring: {} descriptors per queue, at most {}", ring.now, ring.max)),
-    );
-    evidence.extend(hottest.map(|cpu| {
+    let mut evidence = vec![Evidence::of(Subject::nic(nic), |seen| {
         format!(
-            "CPU {} (its interrupts): {} of its time in softirq, {} in processes, {} idle ({})",
-            cpu.cpu,
-            percent(receive_time(cpu)),
-            percent(processing(cpu)),
-            percent(cpu.idle),
-            tier(rates)
+            "{name}: {} packets/s lost for lack of a buffer, {} packets/s received",
+            seen.packets("rx_missed", lost),
+            seen.packets("rx_packets", traffic.rx_packets)
         )
+    })];
+    evidence.extend(ring.map(|ring| {
+        Evidence::of(Subject::nic(nic), |seen| {
+            let (now, max) =
+                (seen.count("ring", ring.now as usize), seen.count("ring_max", ring.max as usize));
+            format!("RX ring: {now} descriptors per queue, at most {max}")
+        })
+    }));
+    evidence.extend(hottest.map(|cpu| {
+        Evidence::of(Subject::Cpu(cpu.cpu), |seen| {
+            format!(
+                "CPU {} (its interrupts): {} of its time in softirq, {} in processes, {} idle ({})",
+                cpu.cpu,
+                seen.percent("receive_time", receive_time(cpu)),
+                seen.percent("processing", processing(cpu)),
+                seen.percent("idle", cpu.idle),
+                seen.tier(rates)
+            )
+        })
     }));
     let room = ring.filter(|ring| ring.now < ring.max);
     let (why, remedy, plans): (&str, String, &[&str]) = if blame == Blame::Cpu {
@@ -181,7 +189,7 @@ mod tests {
         let finding = one(host(0.3, 9.0).rings("eth0", 256, 4096));
         assert!(finding.remedy.contains("at most 4096") && finding.plans.is_empty(), "{finding:?}");
         assert_eq!(finding.severity, Severity::Warning, "9 of 200,000");
-        assert_eq!(finding.evidence[1], "RX ring: 256 descriptors per queue, at most 4096");
+        assert_eq!(finding.evidence[1].text, "RX ring: 256 descriptors per queue, at most 4096");
         assert!(one(host(0.3, 9.0).rings("eth0", 4096, 4096)).why.contains("at its maximum"));
         assert!(one(host(0.3, 9.0)).why.contains("does not report"));
     }

@@ -1,7 +1,7 @@
 //! The CPU that handles a queue's interrupt is also in the queue's RPS mask, and is busy.
 
-use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, queue_packets, receiving, tier};
-use super::figures::{count, percent};
+use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, queue_packets, receiving};
+use super::figures::{Evidence, Subject, count, percent};
 use super::places::{mean, receive_work, same_on};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, NicKind, Rates};
@@ -63,17 +63,19 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         };
         let name = &nic.name;
         let mut evidence = vec![
-            format!(
-                "{name}/rx-{}: {} packets/s, RPS {mask}, interrupt on CPU {cpu}",
-                queue.index,
-                count(packets)
-            ),
-            format!(
-                "CPU {cpu}: {} of its time in interrupts and softirq, others in the mask {} on average; {}",
-                percent(time),
-                percent(mean(rates, &mask.difference(&irq_cpus(queue, model, rates)), receiving)),
-                tier(rates)
-            ),
+            Evidence::of(Subject::rx(nic, queue.index), |seen| {
+                let packets = seen.packets("packets", packets);
+                format!("{name}/rx-{}: {packets} packets/s, RPS {mask}, interrupt on CPU {cpu}", queue.index)
+            }),
+            Evidence::of(Subject::Cpu(cpu), |seen| {
+                let others = mean(rates, &mask.difference(&irq_cpus(queue, model, rates)), receiving);
+                format!(
+                    "CPU {cpu}: {} of its time in interrupts and softirq, others in the mask {} on average; {}",
+                    seen.percent("receiving", time),
+                    seen.percent("receiving_others", others),
+                    seen.tier(rates)
+                )
+            }),
         ];
         evidence.extend(same_on(caught.len(), nic));
         findings.push(Finding {
@@ -120,7 +122,7 @@ mod tests {
         rates.cpus[2].irq = 0.25;
         let found = check(&model, &rates);
         assert!(
-            found[0].evidence[1].starts_with("CPU 2: 30 % of its time in interrupts and softirq"),
+            found[0].evidence[1].text.starts_with("CPU 2: 30 % of its time in interrupts and softirq"),
             "{found:?}"
         );
         for cpu in [0, 1, 3, 4, 5, 6, 7] {
@@ -150,6 +152,6 @@ mod tests {
         let found = check(&model, &rates);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].cpu, Some(crate::units::CpuId(3)));
-        assert_eq!(found[0].evidence[2], "the same on 2 of 2 queues");
+        assert_eq!(found[0].evidence[2].text, "the same on 2 of 2 queues");
     }
 }

@@ -2,7 +2,7 @@
 //! that core has no time for both.
 
 use super::evidence::irq_cpus;
-use super::figures::{count, percent};
+use super::figures::{Evidence, count, percent};
 use super::places::{Loaded, loaded_of, same_on, worst};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
@@ -56,8 +56,11 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (queue, threads) = worst(&caught)?;
     let (name, mask) = (queue.name(), queue.mask()?);
     let mut evidence = vec![
-        queue.line(rates),
-        format!("{name}: RPS {mask}; CPU {threads} is on the same core as CPU {}", queue.cpu),
+        queue.evidence(rates),
+        Evidence::fact(
+            queue.subject(),
+            format!("{name}: RPS {mask}; CPU {threads} is on the same core as CPU {}", queue.cpu),
+        ),
     ];
     evidence.extend(same_on(caught.len(), nic));
     Some(Finding {
@@ -105,7 +108,7 @@ mod tests {
     fn the_other_thread_at_a_high_rate() {
         let found = of(host("0-1,3-7", 9e4, 0.3));
         assert_eq!(found[0].title, "RPS of eth0/rx-0 uses the core of its interrupt, CPU 2");
-        assert_eq!(found[0].evidence[1], "eth0/rx-0: RPS 0-1,3-7; CPU 6 is on the same core as CPU 2");
+        assert_eq!(found[0].evidence[1].text, "eth0/rx-0: RPS 0-1,3-7; CPU 6 is on the same core as CPU 2");
         assert_eq!(of(host("0-1,3-7", 2e4, 0.6)).len(), 1, "dear packets");
     }
 

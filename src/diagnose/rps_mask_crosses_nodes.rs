@@ -1,6 +1,6 @@
 //! RPS hands packets to CPUs outside the interrupt's node, though the readers are not there.
 
-use super::figures::percent;
+use super::figures::{Evidence, percent};
 use super::places::{Loaded, loaded_of, mean, node, of_node, same_on, worst};
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Nic, Rates};
@@ -49,8 +49,11 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (queue, far) = worst(&caught)?;
     let (name, mask, home) = (queue.name(), queue.mask()?, node(model, queue.cpu)?);
     let mut evidence = vec![
-        queue.line(rates),
-        format!("{name}: RPS {mask}; the interrupt is on node {home}, CPUs {far} are not"),
+        queue.evidence(rates),
+        Evidence::fact(
+            queue.subject(),
+            format!("{name}: RPS {mask}; the interrupt is on node {home}, CPUs {far} are not"),
+        ),
     ];
     evidence.extend(same_on(caught.len(), nic));
     Some(Finding {
@@ -106,7 +109,7 @@ mod tests {
         let found = of(host("0-15,17-31"));
         assert_eq!(found[0].title, "RPS of eth0/rx-0 hands packets to CPUs outside node 1");
         assert_eq!(
-            found[0].evidence[1],
+            found[0].evidence[1].text,
             "eth0/rx-0: RPS 0-15,17-31; the interrupt is on node 1, CPUs 0-15 are not"
         );
         assert_eq!(of(host("0-7")).len(), 1, "only far ones");

@@ -2,7 +2,7 @@
 //! the interrupt's CPU, the latter are disturbed.
 
 use super::evidence::{TRAFFIC, queue_packets};
-use super::figures::{count, percent};
+use super::figures::{Evidence, Subject, count};
 use super::places::same_on;
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
@@ -66,14 +66,18 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         ),
     };
     let part = bad.len() as f64 / worst.mask.len() as f64;
-    let mut evidence = vec![format!(
-        "{name}: {} packets/s, RPS {}; {} of the mask's CPUs are {word}",
-        count(worst.packets),
-        worst.mask,
-        percent(part)
-    )];
+    let mut evidence = vec![Evidence::of(Subject::rx(nic, worst.queue.index), |seen| {
+        format!(
+            "{name}: {} packets/s, RPS {}; {} of the mask's CPUs are {word}",
+            seen.packets("packets", worst.packets),
+            worst.mask,
+            seen.percent("unusable", part)
+        )
+    })];
     for (what, cpus) in [("offline", &worst.offline), ("isolated", &worst.isolated)] {
-        evidence.extend((!cpus.is_empty()).then(|| format!("{what}: CPU {cpus}")));
+        if !cpus.is_empty() {
+            evidence.push(Evidence::fact(Subject::Cpus(cpus.clone()), format!("{what}: CPU {cpus}")));
+        }
     }
     evidence.extend(same_on(caught.len(), nic));
     Some(Finding {
@@ -113,9 +117,9 @@ mod tests {
     fn offline_isolated_and_both() {
         let found = of(host().offline("6-7"));
         assert_eq!(found[0].title, "the RPS mask of eth0/rx-0 contains offline CPUs");
-        assert!(found[0].evidence[0].ends_with("29 % of the mask's CPUs are offline"), "{found:?}");
-        assert_eq!(found[0].evidence[1], "offline: CPU 6-7");
-        assert_eq!(of(isolate(host(), "5"))[0].evidence[1], "isolated: CPU 5");
+        assert!(found[0].evidence[0].text.ends_with("29 % of the mask's CPUs are offline"), "{found:?}");
+        assert_eq!(found[0].evidence[1].text, "offline: CPU 6-7");
+        assert_eq!(of(isolate(host(), "5"))[0].evidence[1].text, "isolated: CPU 5");
         let both = of(isolate(host().offline("7"), "6"));
         assert_eq!(both[0].title, "the RPS mask of eth0/rx-0 contains offline or isolated CPUs");
         assert_eq!(both[0].remedy, "rewrite the mask without CPU 6-7");

@@ -1,7 +1,7 @@
 //! Queues of one or several interfaces hand their packets to the same CPU, while CPUs of its node get none.
 
-use super::evidence::{busy, may_be_lo, receive_time, tier};
-use super::figures::{count, percent, plural};
+use super::evidence::{busy, may_be_lo, receive_time};
+use super::figures::{Evidence, Subject, percent, plural};
 use super::places::{Loaded, loaded, node};
 use super::{Finding, OWN_RULE, Rule, Severity};
 use crate::model::{Model, Rates};
@@ -63,18 +63,27 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 
 fn finding(rates: &Rates, cpu: CpuId, load: f64, here: &[&Loaded<'_>], near: &CpuMask) -> Finding {
     const SHOWN: usize = 4;
-    let mut evidence: Vec<String> = here
-        .iter()
-        .take(SHOWN)
-        .filter_map(|queue| {
-            Some(format!("{}: {} packets/s, RPS {}", queue.name(), count(queue.packets), queue.mask()?))
+    let masked = here.iter().filter_map(|queue| Some((queue, queue.mask()?)));
+    let shown = masked.take(SHOWN).map(|(queue, mask)| {
+        Evidence::of(queue.subject(), |seen| {
+            let packets = seen.packets("packets", queue.packets);
+            format!("{}: {packets} packets/s, RPS {mask}", queue.name())
         })
-        .collect();
+    });
+    let mut evidence: Vec<Evidence> = shown.collect();
     if here.len() > SHOWN {
-        evidence.push(format!("and {} more", here.len() - SHOWN));
+        evidence.push(Evidence::of(Subject::Machine, |seen| {
+            format!("and {} more", seen.count("more", here.len() - SHOWN))
+        }));
     }
-    evidence.push(format!("CPU {cpu}: {} of its time in softirq; {}", percent(load), tier(rates)));
-    evidence.push(format!("CPUs of its node with room, in no mask: {near}"));
+    evidence.push(Evidence::of(Subject::Cpu(cpu), |seen| {
+        let load = seen.percent("receive_time", load);
+        format!("CPU {cpu}: {load} of its time in softirq; {}", seen.tier(rates))
+    }));
+    evidence.push(Evidence::fact(
+        Subject::Cpus(near.clone()),
+        format!("CPUs of its node with room, in no mask: {near}"),
+    ));
     let busiest = here.iter().rev().max_by(|a, b| a.packets.total_cmp(&b.packets));
     Finding {
         id: RULE.id.to_owned(),
@@ -115,7 +124,7 @@ mod tests {
     fn two_interfaces_use_the_same_cpus() {
         let found = of(host("2-3", 0.7));
         assert_eq!(found[0].title, "CPU 3 is in the RPS masks of 2 queues, 4 nearby CPUs in none");
-        assert_eq!(found[0].evidence[0], "eth0/rx-0: 50,000 packets/s, RPS 2-3");
+        assert_eq!(found[0].evidence[0].text, "eth0/rx-0: 50,000 packets/s, RPS 2-3");
         assert_eq!(of(host("3-4", 0.7))[0].cpu.map(|cpu| cpu.0), Some(3), "a part of the masks");
     }
 

@@ -1,11 +1,10 @@
 //! RPS is on although every CPU has a queue of its own: interrupts between CPUs hand packets on, for no gain.
 
-use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, tier};
-use super::figures::{count, percent, plural};
+use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, nic_irq_cpus};
+use super::figures::{Evidence, Subject, count, percent, plural};
 use super::places::busiest;
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
-use crate::units::CpuMask;
 
 /// Receive time of the busiest CPU from which the cost of handing packets on is worth avoiding.
 const BUSY: f64 = 0.10;
@@ -42,8 +41,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let traffic = rates.nic(&nic.name).filter(|traffic| traffic.rx_packets >= TRAFFIC)?;
-    let places = nic.rx.iter().map(|queue| irq_cpus(queue, model, rates));
-    let served = places.fold(CpuMask::new(), |all, one| all.union(&one));
+    let served = nic_irq_cpus(nic, model, rates);
     let elsewhere = nic.rx.iter().filter(|queue| {
         let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
         !mask.difference(&irq_cpus(queue, model, rates)).is_empty()
@@ -70,21 +68,28 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         cpu: None,
         title: format!("RPS is on for {}, although each CPU has a queue", nic.name),
         evidence: vec![
-            format!(
-                "{} on {}; the busiest queue has {} of {} packets/s",
-                plural(nic.rx.len(), "RX queue"),
-                plural(served.len(), "CPU"),
-                percent(most / traffic.rx_packets.max(most)),
-                count(traffic.rx_packets)
-            ),
-            format!("RPS on {}: {}/rx-{} {mask}", plural(steered.len(), "queue"), nic.name, first.index),
-            format!(
-                "{} RPS interrupts/s between CPUs; CPU {cpu} spends {} of its time in interrupts and softirq \
-                 ({})",
-                count(ipis),
-                percent(load),
-                tier(rates)
-            ),
+            Evidence::of(Subject::nic(nic), |seen| {
+                format!(
+                    "{} on {}; the busiest queue has {} of {} packets/s",
+                    plural(seen.count("queues", nic.rx.len()), "RX queue"),
+                    plural(seen.count("cpus", served.len()), "CPU"),
+                    seen.percent("busiest_share", most / traffic.rx_packets.max(most)),
+                    seen.packets("rx_packets", traffic.rx_packets)
+                )
+            }),
+            Evidence::of(Subject::nic(nic), |seen| {
+                let queues = plural(seen.count("queues_with_rps", steered.len()), "queue");
+                format!("RPS on {queues}: {}/rx-{} {mask}", nic.name, first.index)
+            }),
+            Evidence::of(Subject::Cpu(cpu), |seen| {
+                format!(
+                    "{} RPS interrupts/s between CPUs; CPU {cpu} spends {} of its time in interrupts and \
+                     softirq ({})",
+                    seen.rate("rps_ipis", ipis),
+                    seen.percent("receiving", load),
+                    seen.tier(rates)
+                )
+            }),
         ],
         why: "the queues already spread the packets over all CPUs; handing them on costs an interrupt and \
               cache misses"
@@ -116,10 +121,10 @@ mod tests {
         let found = of(host());
         assert_eq!(found[0].title, "RPS is on for eth0, although each CPU has a queue");
         assert_eq!(
-            found[0].evidence[0],
+            found[0].evidence[0].text,
             "4 RX queues on 4 CPUs; the busiest queue has 25 % of 80,000 packets/s"
         );
-        assert_eq!(found[0].evidence[1], "RPS on 4 queues: eth0/rx-0 0-3");
+        assert_eq!(found[0].evidence[1].text, "RPS on 4 queues: eth0/rx-0 0-3");
     }
 
     #[test]

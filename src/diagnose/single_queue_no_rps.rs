@@ -1,8 +1,8 @@
 //! A one-queue device carries real traffic on a machine with several CPUs, and RPS is off: a future
 //! hotspot.
 
-use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, receiving, tier};
-use super::figures::{count, percent, times};
+use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, receiving};
+use super::figures::{Evidence, Subject, count, percent};
 use super::places::{receive_work, spreading};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, NicKind, Rates};
@@ -56,12 +56,14 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
                 count(traffic.rx_packets),
                 nic.name
             ),
-            evidence: vec![format!(
-                "CPU {cpu}: {} of its time in interrupts and softirq ({}), headroom {}",
-                percent(rates.cpu(cpu).map_or(0.0, receiving)),
-                tier(rates),
-                times(1.0 / load(cpu))
-            )],
+            evidence: vec![Evidence::of(Subject::Cpu(cpu), |seen| {
+                format!(
+                    "CPU {cpu}: {} of its time in interrupts and softirq ({}), headroom {}",
+                    seen.percent("receiving", rates.cpu(cpu).map_or(0.0, receiving)),
+                    seen.tier(rates),
+                    seen.times("headroom", 1.0 / load(cpu))
+                )
+            })],
             why: "one queue, no RPS: every packet is processed where its interrupt lands".to_owned(),
             remedy: "RPS, before the traffic grows".to_owned(),
             plans: spreading(rates, cpu),
@@ -90,13 +92,13 @@ mod tests {
         let found = check(&model, &rates);
         assert_eq!(found[0].title, "all 20,000 packets/s of eth0 go through CPU 1");
         assert_eq!(
-            found[0].evidence,
+            found[0].seen(),
             ["CPU 1: 15 % of its time in interrupts and softirq (tick-sampled), headroom 6.7x"]
         );
         let (model, mut rates) = host(4, &[1]).build();
         rates.cpus[1].irq = 0.15;
         assert_eq!(
-            check(&model, &rates)[0].evidence,
+            check(&model, &rates)[0].seen(),
             ["CPU 1: 30 % of its time in interrupts and softirq (tick-sampled), headroom 3.3x"]
         );
     }

@@ -5,8 +5,8 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence::{LOST, busy, lost, receiving, room, tier};
-use super::figures::{count, percent, plural, times};
+use super::evidence::{LOST, busy, lost, receiving, room};
+use super::figures::{Evidence, Subject, Unit, count, percent, plural, precise_percent};
 use super::workload::{FULL, ROOM, carries_traffic, common, named, programs};
 use super::{Finding, Rule, Severity, one_core_hotspot};
 use crate::model::{CpuRates, Fact, HeldRates, Model, ProcessRates, Rates, ThreadRates};
@@ -71,8 +71,8 @@ pub(super) struct Limit<'a> {
 
 /// Evidence that the program is behind.
 enum Behind {
-    /// The program is behind; evidence lines.
-    Seen(Vec<String>),
+    /// The program is behind; the evidence.
+    Seen(Vec<Evidence>),
     /// Unknown; the reason.
     Unknown(String),
 }
@@ -91,11 +91,11 @@ impl Limit<'_> {
     /// The reason steering does not matter.
     pub(super) fn reason(&self) -> String {
         format!(
-            "the load waits for one thread of {}, and receive work takes {:.1} % of its CPU, so it can gain \
-             at most {:.1} %",
+            "the load waits for one thread of {}, and receive work takes {} of its CPU, so it can gain at \
+             most {}",
             self.process.command,
-            self.receive * 100.0,
-            self.ceiling() * 100.0
+            precise_percent(self.receive),
+            precise_percent(self.ceiling())
         )
     }
 }
@@ -181,7 +181,7 @@ fn behind(process: &ProcessRates) -> Option<Behind> {
         }
         _ => return Some(Behind::Unknown("its sockets are not visible".to_owned())),
     };
-    let shown: Vec<String> = sockets.held.iter().filter_map(shown).collect();
+    let shown: Vec<Evidence> = sockets.held.iter().filter_map(|held| shown(process, held)).collect();
     let untold = |held: &HeldRates| held.transport == Transport::Tcp && held.unread.known().is_none();
     match (shown.is_empty(), sockets.held.is_empty()) {
         (false, _) => Some(Behind::Seen(shown)),
@@ -196,23 +196,28 @@ fn behind(process: &ProcessRates) -> Option<Behind> {
 }
 
 /// Evidence that the reader of a socket is behind.
-fn shown(held: &HeldRates) -> Option<String> {
-    let (name, unit) = match held.transport {
-        Transport::Tcp => ("TCP", "connections waiting to be accepted"),
-        Transport::Udp => ("UDP", "bytes waiting to be read"),
+fn shown(process: &ProcessRates, held: &HeldRates) -> Option<Evidence> {
+    let (name, waiting, unit) = match held.transport {
+        Transport::Tcp => ("TCP", "connections waiting to be accepted", Unit::Count),
+        Transport::Udp => ("UDP", "bytes waiting to be read", Unit::Bytes),
     };
-    let waits = (held.queued_before.min(held.queued) > 0).then(|| {
-        format!(
-            "{} and {} {unit} in the two samples",
-            count(held.queued_before as f64),
-            count(held.queued as f64)
-        )
+    let seen = Evidence::of(Subject::process(process), |seen| {
+        let mut parts = Vec::new();
+        if held.queued_before.min(held.queued) > 0 {
+            let before = count(seen.figure("queued_before", held.queued_before as f64, unit));
+            let now = count(seen.figure("queued", held.queued as f64, unit));
+            parts.push(format!("{before} and {now} {waiting} in the two samples"));
+        }
+        if held.dropped > 0.0 {
+            parts.push(format!("{} drops/s", seen.packets("dropped", held.dropped)));
+        }
+        if let Some(unread) = held.unread.known().filter(|unread| **unread >= UNREAD) {
+            let unread = plural(seen.count("unread", *unread as usize), "connection");
+            parts.push(format!("{unread} with unread data"));
+        }
+        format!("{name} port {}: {}", held.port, parts.join(", "))
     });
-    let drops = (held.dropped > 0.0).then(|| format!("{} drops/s", count(held.dropped)));
-    let unread = held.unread.known().filter(|unread| **unread >= UNREAD);
-    let unread = unread.map(|unread| format!("{} with unread data", plural(*unread as usize, "connection")));
-    let parts: Vec<String> = [waits, drops, unread].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| format!("{name} port {}: {}", held.port, parts.join(", ")))
+    (!seen.figures.is_empty()).then_some(seen)
 }
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -226,32 +231,38 @@ fn finding(model: &Model, rates: &Rates, limit: &Limit<'_>) -> Finding {
         None => format!("last on CPU {}, moved by the scheduler", thread.cpu),
     };
     let place = limit.cpu.map_or_else(|| "each of its CPUs: at most".to_owned(), |cpu| format!("CPU {cpu}:"));
+    let subject = || Subject::process(process);
     let mut evidence = vec![
-        format!(
-            "{}, thread {}: ran {:.1} % of the time, waited {:.1} % of it for a CPU; {on}",
-            named(process),
-            thread.tid,
-            thread.ran * 100.0,
-            thread.waited * 100.0
-        ),
-        format!(
-            "{place} {:.1} % of its time in interrupts and softirqs ({})",
-            limit.receive * 100.0,
-            tier(rates)
-        ),
+        Evidence::of(subject(), |seen| {
+            format!(
+                "{}, thread {}: ran {} of the time, waited {} of it for a CPU; {on}",
+                named(process),
+                thread.tid,
+                seen.precise_percent("ran", thread.ran),
+                seen.precise_percent("waited", thread.waited)
+            )
+        }),
+        Evidence::of(subject(), |seen| {
+            let time = seen.precise_percent("receiving", limit.receive);
+            format!("{place} {time} of its time in interrupts and softirqs ({})", seen.tier(rates))
+        }),
     ];
     if limit.full > 1 {
-        evidence.push(format!("{} threads of {} are that busy", limit.full, process.command));
+        evidence.push(Evidence::of(subject(), |seen| {
+            format!("{} threads of {} are that busy", seen.count("full_threads", limit.full), process.command)
+        }));
     }
     match &limit.behind {
-        Behind::Seen(lines) => evidence.extend(lines.iter().cloned()),
-        Behind::Unknown(why) => evidence.push(why.clone()),
+        Behind::Seen(seen) => evidence.extend(seen.iter().cloned()),
+        Behind::Unknown(why) => evidence.push(Evidence::fact(subject(), why.clone())),
     }
-    evidence.push(format!(
-        "headroom of {}: {} of the current traffic; it cannot use the idle time of other CPUs",
-        process.command,
-        times(room(thread.ran))
-    ));
+    evidence.push(Evidence::of(subject(), |seen| {
+        format!(
+            "headroom of {}: {} of the current traffic; it cannot use the idle time of other CPUs",
+            process.command,
+            seen.times("headroom", room(thread.ran))
+        )
+    }));
     let condition = if limit.is_seen() { "" } else { "if it serves this traffic: " };
     let avoid = match limit.cpu {
         Some(cpu) if model.siblings(&[cpu].into_iter().collect()).len() > 1 => {
@@ -274,8 +285,8 @@ fn finding(model: &Model, rates: &Rates, limit: &Limit<'_>) -> Finding {
         why: format!("{one} of {} can use only one CPU, and is not waiting for one", process.command),
         remedy: format!(
             "{condition}more workers or threads (SO_REUSEPORT, io-threads), or a faster core; keep \
-             interrupts and RPS off {avoid} (gains at most {:.1} %); no RFS",
-            limit.ceiling() * 100.0
+             interrupts and RPS off {avoid} (gains at most {}); no RFS",
+            precise_percent(limit.ceiling())
         ),
         plans: Vec::new(),
     }

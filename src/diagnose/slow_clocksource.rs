@@ -1,7 +1,7 @@
 //! The clock is read through a device or the hypervisor although the CPU's own counter is available.
 
 use super::evidence::through_lo;
-use super::figures::count;
+use super::figures::{Evidence, Subject, count};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Rates};
 
@@ -50,12 +50,14 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         nic: None,
         cpu: None,
         title: format!("the clocksource is {}, though {FAST} is available", clock.current),
-        evidence: vec![format!(
-            "clocksource {}, offered: {}; {} packets/s",
-            clock.current,
-            clock.available.join(", "),
-            count(packets)
-        )],
+        evidence: vec![Evidence::of(Subject::Machine, |seen| {
+            format!(
+                "clocksource {}, offered: {}; {} packets/s",
+                clock.current,
+                clock.available.join(", "),
+                seen.packets("packets", packets)
+            )
+        })],
         why: "each packet timestamp and each time query takes longer than necessary".to_owned(),
         remedy: format!("change to {FAST}: rxlab apply --set \"clocksource host = {FAST}\""),
         plans: Vec::new(),
@@ -82,7 +84,7 @@ mod tests {
     fn a_slow_clock() {
         let found = of(host("hpet", &["tsc", "acpi_pm"]));
         assert_eq!(found[0].title, "the clocksource is hpet, though tsc is available");
-        assert!(found[0].evidence[0].starts_with("clocksource hpet, offered: hpet, tsc, acpi_pm; 50,"));
+        assert!(found[0].evidence[0].text.starts_with("clocksource hpet, offered: hpet, tsc, acpi_pm; 50,"));
         assert_eq!(of(host("xen", &["tsc"])).len(), 1, "field case C");
         assert_eq!(of(host("hyperv_clocksource_msr", &["tsc"])).len(), 1, "each read leaves the guest");
     }

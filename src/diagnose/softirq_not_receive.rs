@@ -1,8 +1,8 @@
 //! A CPU drowns in softirqs that the packets arriving there do not account for.
 
 use super::elsewhere::{FEW, bringing, is_elsewhere};
-use super::evidence::{TRAFFIC, in_softirq, queue_packets, tier};
-use super::figures::{count, percent};
+use super::evidence::{TRAFFIC, in_softirq, queue_packets};
+use super::figures::{Evidence, Subject, count, percent};
 use super::ring_overruns::DROWNING;
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Rates};
@@ -58,21 +58,30 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let id = cpu.cpu;
     let vectors = vectors(cpu);
     let mut evidence = vec![
-        format!(
-            "CPU {id}: {} of its time in softirqs ({}), ksoftirqd/{id} ran {}",
-            percent(cpu.softirq),
-            tier(rates),
-            percent(cpu.ksoftirqd)
-        ),
-        format!("{} packets/s and {} NET_RX runs/s there", count(cpu.packets), count(cpu.net_rx)),
+        Evidence::of(Subject::Cpu(id), |seen| {
+            format!(
+                "CPU {id}: {} of its time in softirqs ({}), ksoftirqd/{id} ran {}",
+                seen.percent("softirq", cpu.softirq),
+                seen.tier(rates),
+                seen.percent("ksoftirqd", cpu.ksoftirqd)
+            )
+        }),
+        Evidence::of(Subject::Cpu(id), |seen| {
+            let (packets, runs) = (seen.packets("packets", cpu.packets), seen.rate("net_rx", cpu.net_rx));
+            format!("{packets} packets/s and {runs} NET_RX runs/s there")
+        }),
     ];
     if !vectors.is_empty() {
-        let named = vectors.iter().take(3).map(|(name, rate)| format!("{name} {}", count(*rate)));
-        evidence.push(format!("other softirqs there, runs/s: {}", named.collect::<Vec<_>>().join(", ")));
+        evidence.push(Evidence::of(Subject::Cpu(id), |seen| {
+            let named =
+                vectors.iter().take(3).map(|(name, rate)| format!("{name} {}", seen.rate(name, *rate)));
+            format!("other softirqs there, runs/s: {}", named.collect::<Vec<_>>().join(", "))
+        }));
     }
     if !others.is_empty() {
         let like: CpuMask = others.iter().map(|cpu| cpu.cpu).collect();
-        evidence.push(format!("the same on CPU {like}"));
+        let text = format!("the same on CPU {like}");
+        evidence.push(Evidence::fact(Subject::Cpus(like), text));
     }
     vec![Finding {
         id: RULE.id.to_owned(),
@@ -144,7 +153,7 @@ mod tests {
         let found = of(disks(0.93));
         assert_eq!(found[0].title, "softirqs take 93 % of CPU 5, mostly not receive work");
         assert_eq!(
-            found[0].evidence,
+            found[0].seen(),
             [
                 "CPU 5: 93 % of its time in softirqs (tick-sampled), ksoftirqd/5 ran 60 %",
                 "40 packets/s and 40 NET_RX runs/s there",
@@ -154,13 +163,13 @@ mod tests {
         assert!(found[0].why.contains("BLOCK (completed disk requests)"), "{found:?}");
         assert_eq!(of(disks(0.75)), [], "some room is left");
         let found = of(disks(0.93).receives(6, 0.85, 0.0).receives(7, 0.81, 0.0));
-        assert_eq!((found.len(), found[0].evidence[3].as_str()), (1, "the same on CPU 6-7"));
+        assert_eq!((found.len(), found[0].evidence[3].text.as_str()), (1, "the same on CPU 6-7"));
     }
 
     /// Ticks miss what runs between them; the thread's own time does not.
     #[test]
     fn its_ksoftirqd_drowns() {
-        let line = &of(disks(0.3).ksoftirqd(5, 0.9))[0].evidence[0];
+        let line = &of(disks(0.3).ksoftirqd(5, 0.9))[0].evidence[0].text;
         assert_eq!(line, "CPU 5: 30 % of its time in softirqs (tick-sampled), ksoftirqd/5 ran 90 %");
         let (model, mut rates) = disks(0.93).build();
         rates.cpus[5].other_softirqs.clear();

@@ -173,6 +173,12 @@ fn every_finding_fits_its_lines() {
             let (id, title) = (&finding.id, &finding.title);
             assert!(title.chars().count() <= 66, "{}: {id}: {title}", host.name);
             assert!(!finding.evidence.is_empty(), "{}: {id} shows nothing", host.name);
+            let mut figures = finding.evidence.iter().flat_map(|seen| &seen.figures);
+            assert!(
+                figures.all(|figure| figure.value.is_finite()),
+                "{}: JSON has no infinity: {finding:?}",
+                host.name
+            );
             for text in [&finding.why, &finding.remedy] {
                 assert!(!text.is_empty() && !text.ends_with('.') && !text.contains("  "), "{id}: {text}");
             }

@@ -1,6 +1,6 @@
 //! Kernel threads, which the scheduler spreads, poll the queues, and RPS spreads their packets again.
 
-use super::figures::{count, plural};
+use super::figures::{Evidence, Subject, count, plural};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 
@@ -52,9 +52,15 @@ fn of_nic(rates: &Rates, nic: &Nic, ipis: f64) -> Option<Finding> {
         cpu: None,
         title: format!("{} is polled by threads and also has RPS on", nic.name),
         evidence: vec![
-            format!("threaded NAPI on {}{pids}", nic.name),
-            format!("RPS on {}: {}/rx-{index} {mask}", plural(masks.len(), "queue"), nic.name),
-            format!("{} packets/s, {} RPS interrupts/s between CPUs", count(traffic.rx_packets), count(ipis)),
+            Evidence::fact(Subject::nic(nic), format!("threaded NAPI on {}{pids}", nic.name)),
+            Evidence::of(Subject::nic(nic), |seen| {
+                let queues = plural(seen.count("queues_with_rps", masks.len()), "queue");
+                format!("RPS on {queues}: {}/rx-{index} {mask}", nic.name)
+            }),
+            Evidence::of(Subject::nic(nic), |seen| {
+                let packets = seen.packets("rx_packets", traffic.rx_packets);
+                format!("{packets} packets/s, {} RPS interrupts/s between CPUs", seen.rate("rps_ipis", ipis))
+            }),
         ],
         why: "the scheduler spreads unpinned polling threads; RPS hands their packets on again".to_owned(),
         remedy: format!(
@@ -90,8 +96,8 @@ mod tests {
             nic.rx[0].napi = Some(Napi { id: 8193, irq: None, thread: Some(812) });
         }));
         assert_eq!(found[0].title, "eth0 is polled by threads and also has RPS on");
-        assert_eq!(found[0].evidence[0], "threaded NAPI on eth0 (process 812)");
-        assert_eq!(of(host(true))[0].evidence[0], "threaded NAPI on eth0");
+        assert_eq!(found[0].evidence[0].text, "threaded NAPI on eth0 (process 812)");
+        assert_eq!(of(host(true))[0].evidence[0].text, "threaded NAPI on eth0");
     }
 
     #[test]

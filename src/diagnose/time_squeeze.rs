@@ -1,7 +1,7 @@
 //! `net_rx_action` exhausts its budget with packets left: when that matters, and when it does not.
 
-use super::evidence::{LOST, busy, receive_time, tier};
-use super::figures::{count, percent};
+use super::evidence::{LOST, busy, receive_time};
+use super::figures::{Evidence, Subject, Unit, count, percent};
 use super::ring_overruns::{Blame, DROWNING, blame};
 use super::workload::{FULL, Landing, landings, nic_on, processing};
 use super::{Finding, Rule, Severity};
@@ -115,22 +115,30 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let core = &model.settings;
     let (budget, usecs) = (core.netdev_budget.known(), core.netdev_budget_usecs.known());
     let mut evidence = vec![
-        format!(
-            "CPU {id}: {} of {} NET_RX runs/s ended with packets left",
-            count(cpu.time_squeeze),
-            count(cpu.net_rx)
-        ),
-        format!(
-            "CPU {id}: {} of its time in softirq (ksoftirqd {}), {} in processes, {} idle; {}",
-            percent(receive_time(cpu)),
-            percent(cpu.ksoftirqd),
-            percent(processing(cpu)),
-            percent(cpu.idle),
-            tier(rates)
-        ),
+        Evidence::of(Subject::Cpu(id), |seen| {
+            format!(
+                "CPU {id}: {} of {} NET_RX runs/s ended with packets left",
+                seen.rate("time_squeeze", cpu.time_squeeze),
+                seen.rate("net_rx", cpu.net_rx)
+            )
+        }),
+        Evidence::of(Subject::Cpu(id), |seen| {
+            format!(
+                "CPU {id}: {} of its time in softirq (ksoftirqd {}), {} in processes, {} idle; {}",
+                seen.percent("receive_time", receive_time(cpu)),
+                seen.percent("ksoftirqd", cpu.ksoftirqd),
+                seen.percent("processing", processing(cpu)),
+                seen.percent("idle", cpu.idle),
+                seen.tier(rates)
+            )
+        }),
     ];
-    if let (Some(budget), Some(usecs)) = (budget, usecs) {
-        evidence.push(format!("net.core.netdev_budget {budget} packets, netdev_budget_usecs {usecs} us"));
+    if let (Some(&budget), Some(&usecs)) = (budget, usecs) {
+        evidence.push(Evidence::of(Subject::Machine, |seen| {
+            let budget = seen.figure("netdev_budget", budget.into(), Unit::Count);
+            let usecs = seen.figure("netdev_budget_usecs", usecs.into(), Unit::Microseconds);
+            format!("net.core.netdev_budget {budget} packets, netdev_budget_usecs {usecs} us")
+        }));
     }
     vec![Finding {
         id: RULE.id.to_owned(),
@@ -178,7 +186,10 @@ mod tests {
         assert_eq!(lost.severity, Severity::Warning);
         let waiting = &of(host(0.4, 90.0).ksoftirqd(2, 0.2).works(2, 0.59))[0];
         assert_eq!(waiting.title, "CPU 2 leaves packets to ksoftirqd 90 times/s");
-        assert!(waiting.evidence[1].contains("softirq (ksoftirqd 20 %), 60 % in processes"), "{waiting:?}");
+        assert!(
+            waiting.evidence[1].text.contains("softirq (ksoftirqd 20 %), 60 % in processes"),
+            "{waiting:?}"
+        );
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! would share it, or RPS if there are no more.
 
 use super::evidence::receiving;
-use super::figures::{count, percent, plural};
-use super::places::{Loaded, cores, loaded_of, mean};
+use super::figures::{Evidence, Subject, percent, plural};
+use super::places::{Loaded, cores, loaded_of, mean, most_loaded};
 use super::{Finding, Rule, Severity};
 use crate::model::{Function, Model, Nic, Rates};
 use crate::units::CpuMask;
@@ -66,15 +66,14 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }
     let (name, number) = (&nic.name, plural(queues.len(), "RX queue"));
     let could = more.map_or_else(|| "the maximum".to_owned(), |most| format!("of at most {most}"));
-    let busiest =
-        queues.iter().fold(&queues[0], |most, next| if next.load > most.load { next } else { most });
+    let busiest = most_loaded(&queues)?;
     Some(Finding {
         id: RULE.id.to_owned(),
         severity: Severity::Warning,
         nic: Some(name.clone()),
         cpu: Some(busiest.cpu),
         title: format!("{name} has {number} ({could}) on CPUs {} full", percent(load)),
-        evidence: evidence(rates, &queues, most, &others),
+        evidence: evidence(rates, nic, &queues, most, &others),
         why: why(nic),
         remedy: match more {
             Some(_) => "more queues, at most one for each core; RPS until then",
@@ -104,23 +103,35 @@ fn why(nic: &Nic) -> String {
     .to_owned()
 }
 
-fn evidence(rates: &Rates, queues: &[Loaded<'_>], most: Option<u32>, others: &CpuMask) -> Vec<String> {
+fn evidence(
+    rates: &Rates,
+    nic: &Nic,
+    queues: &[Loaded<'_>],
+    most: Option<u32>,
+    others: &CpuMask,
+) -> Vec<Evidence> {
     const SHOWN: usize = 3;
-    let mut lines: Vec<String> = queues.iter().take(SHOWN).map(|queue| queue.line(rates)).collect();
+    let mut found: Vec<Evidence> = queues.iter().take(SHOWN).map(|queue| queue.evidence(rates)).collect();
     if queues.len() > SHOWN {
         let packets: f64 = queues.iter().map(|queue| queue.packets).sum();
-        lines.push(format!("{} together: {} packets/s", plural(queues.len(), "queue"), count(packets)));
+        found.push(Evidence::of(Subject::nic(nic), |seen| {
+            let number = plural(seen.count("queues", queues.len()), "queue");
+            format!("{number} together: {} packets/s", seen.packets("packets", packets))
+        }));
     }
-    lines.push(match most {
-        Some(most) => format!("the driver has {} of at most {most}", plural(queues.len(), "queue")),
+    found.push(Evidence::of(Subject::nic(nic), |seen| match most {
+        Some(most) => {
+            let number = plural(seen.count("queues", queues.len()), "queue");
+            format!("the driver has {number} of at most {}", seen.count("queues_max", most as usize))
+        }
         None => "the driver does not report its maximum number of queues".to_owned(),
-    });
-    let time = percent(mean(rates, others, receiving));
-    lines.push(format!(
-        "the other {}: {time} of their time in interrupts and softirq",
-        plural(others.len(), "CPU")
-    ));
-    lines
+    }));
+    found.push(Evidence::of(Subject::Cpus(others.clone()), |seen| {
+        let number = plural(seen.count("cpus", others.len()), "CPU");
+        let time = seen.percent("receiving", mean(rates, others, receiving));
+        format!("the other {number}: {time} of their time in interrupts and softirq")
+    }));
+    found
 }
 
 #[cfg(test)]
@@ -144,7 +155,7 @@ mod tests {
     fn more_queues_where_the_driver_has_them() {
         let found = of(host(0.63).queues_at_most("eth0", 8));
         assert_eq!(found[0].title, "eth0 has 2 RX queues (of at most 8) on CPUs 63 % full");
-        assert_eq!(found[0].evidence[2], "the driver has 2 queues of at most 8");
+        assert_eq!(found[0].evidence[2].text, "the driver has 2 queues of at most 8");
         let steered = of(host(0.63).queues_at_most("eth0", 8).rps_of("eth0", 0, "4"));
         assert!(steered[0].plans.is_empty());
         let one = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
@@ -166,7 +177,10 @@ mod tests {
         };
         assert_eq!(one(function())[0].remedy, "a driver or a host that allows more queues; RPS until then");
         assert_eq!(one(Function::Plain), [], "the hotspot covers it");
-        assert_eq!(of(host(0.63))[0].evidence[2], "the driver does not report its maximum number of queues");
+        assert_eq!(
+            of(host(0.63))[0].evidence[2].text,
+            "the driver does not report its maximum number of queues"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Some container interfaces have RPS, and others with as much traffic do not: they were created later.
 
 use super::evidence::TRAFFIC;
-use super::figures::{count, plural};
+use super::figures::{Evidence, Subject, count, plural};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::CpuMask;
@@ -65,9 +65,9 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             tuned.len()
         ),
         evidence: vec![
-            format!("without: {}", list(&plain, packets)),
-            format!("with: {}", list(&tuned, packets)),
-            default,
+            list("without", &plain, packets),
+            list("with", &tuned, packets),
+            Evidence::fact(Subject::Machine, default),
         ],
         why: "interfaces of new containers start with the kernel's defaults".to_owned(),
         remedy: "set their masks like the others', and net.core.rps_default_mask for future interfaces"
@@ -81,14 +81,18 @@ fn leads_away(nic: &Nic) -> bool {
     nic.kind == NicKind::Virtual && nic.stack.peer.as_ref().is_some_and(|peer| peer.nic.is_none())
 }
 
-fn list(nics: &[&Nic], packets: impl Fn(&Nic) -> f64) -> String {
+fn list(label: &str, nics: &[&Nic], packets: impl Fn(&Nic) -> f64) -> Evidence {
     const SHOWN: usize = 4;
-    let first = nics.iter().take(SHOWN).map(|nic| format!("{} {} packets/s", nic.name, count(packets(nic))));
-    let mut list: Vec<String> = first.collect();
-    if nics.len() > SHOWN {
-        list.push(format!("{} more", nics.len() - SHOWN));
-    }
-    list.join(", ")
+    Evidence::of(Subject::Machine, |seen| {
+        let first = nics.iter().take(SHOWN);
+        let first = first
+            .map(|nic| format!("{} {} packets/s", nic.name, seen.packets(nic.name.as_str(), packets(nic))));
+        let mut list: Vec<String> = first.collect();
+        if nics.len() > SHOWN {
+            list.push(format!("{} more", seen.count("more", nics.len() - SHOWN)));
+        }
+        format!("{label}: {}", list.join(", "))
+    })
 }
 
 #[cfg(test)]
@@ -112,14 +116,14 @@ mod tests {
         let found = of(host(1.5e4, "1-7").set(|settings| settings.rps_default_mask = Fact::Known(cpus(""))));
         assert_eq!(found[0].title, "1 busy container interface without RPS, 1 with it");
         assert_eq!(
-            found[0].evidence,
+            found[0].seen(),
             [
                 "without: veth2 15,000 packets/s",
                 "with: veth1 20,000 packets/s",
                 "net.core.rps_default_mask is empty: new interfaces get no RPS"
             ]
         );
-        assert!(of(host(1.5e4, "1-7"))[0].evidence[2].starts_with("this kernel has no"));
+        assert!(of(host(1.5e4, "1-7"))[0].evidence[2].text.starts_with("this kernel has no"));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! XPS sends through queues whose completions land on another node, or leaves busy CPUs without a queue.
 
-use super::figures::{count, percent, plural};
+use super::figures::{Evidence, Subject, count, plural};
 use super::places::{node, readers};
 use super::{Finding, Rule, Severity};
 use crate::model::{Irq, Model, Nic, NicKind, Rates};
-use crate::units::{CpuId, CpuMask};
+use crate::units::{CpuId, CpuMask, QueueId};
 
 /// Sent packets/s from which a cache miss for each, up to a microsecond, is 1 % of a CPU.
 const SENDS: f64 = 10_000.0;
@@ -47,7 +47,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let masks = masks.filter(|masks| sent >= SENDS && masks.iter().any(|(_, mask)| !mask.is_empty()))?;
     let served = masks.iter().fold(CpuMask::new(), |all, (_, mask)| all.union(mask));
     let left_out = readers(rates).intersection(&model.scheduled()).difference(&served);
-    let far: Vec<String> =
+    let far: Vec<Evidence> =
         masks.iter().filter_map(|(index, mask)| far(model, rates, nic, *index, mask)).collect();
     let name = &nic.name;
     let title = match (far.len(), left_out.len()) {
@@ -56,17 +56,21 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         (queues, _) => format!("{} of {name} completed on another node", plural(queues, "transmit queue")),
     };
     const SHOWN: usize = 3;
-    let mut evidence = vec![format!("{name} sends {} packets/s", count(sent))];
+    let mut evidence = vec![Evidence::of(Subject::nic(nic), |seen| {
+        format!("{name} sends {} packets/s", seen.packets("tx_packets", sent))
+    })];
     evidence.extend(far.iter().take(SHOWN).cloned());
     if far.len() > SHOWN {
-        evidence.push(format!("and {} more", plural(far.len() - SHOWN, "queue")));
+        evidence.push(Evidence::of(Subject::nic(nic), |seen| {
+            format!("and {} more", plural(seen.count("more", far.len() - SHOWN), "queue"))
+        }));
     }
     if !left_out.is_empty() {
         let mean = super::places::mean(rates, &left_out, |cpu| cpu.user + cpu.system);
-        evidence.push(format!(
-            "CPUs {left_out} are in no queue's XPS mask and spend {} of their time in processes",
-            percent(mean)
-        ));
+        evidence.push(Evidence::of(Subject::Cpus(left_out.clone()), |seen| {
+            let time = seen.percent("user_and_system", mean);
+            format!("CPUs {left_out} are in no queue's XPS mask and spend {time} of their time in processes")
+        }));
     }
     Some(Finding {
         id: RULE.id.to_owned(),
@@ -87,13 +91,15 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     })
 }
 
-/// A line for a queue whose completions land on a node that has none of its CPUs.
-fn far(model: &Model, rates: &Rates, nic: &Nic, index: u32, mask: &CpuMask) -> Option<String> {
+/// Evidence for a queue whose completions land on a node that has none of its CPUs.
+fn far(model: &Model, rates: &Rates, nic: &Nic, index: u32, mask: &CpuMask) -> Option<Evidence> {
     let cpu = completes(rates, nic, index)?;
     let there = node(model, cpu)?;
     let nodes: Option<Vec<u32>> = mask.iter().map(|cpu| node(model, cpu)).collect();
     let apart = nodes.is_some_and(|nodes| !nodes.is_empty() && !nodes.contains(&there));
-    apart.then(|| format!("{}/tx-{index}: XPS {mask}, completions on CPU {cpu}, node {there}", nic.name))
+    let text = format!("{}/tx-{index}: XPS {mask}, completions on CPU {cpu}, node {there}", nic.name);
+    let queue = Subject::Queue { nic: nic.name.clone(), queue: QueueId::tx(index) };
+    apart.then(|| Evidence::fact(queue, text))
 }
 
 /// The CPU that got most interrupts for completions of transmit queue `index` during the sample: those of the
@@ -128,7 +134,7 @@ mod tests {
     fn completions_on_the_other_node() {
         let found = of(host(&["4-5", "2-3", "0-1", "6-7"]));
         assert_eq!(found[0].title, "2 transmit queues of eth0 completed on another node");
-        assert_eq!(found[0].evidence[1], "eth0/tx-0: XPS 4-5, completions on CPU 0, node 0");
+        assert_eq!(found[0].evidence[1].text, "eth0/tx-0: XPS 4-5, completions on CPU 0, node 0");
     }
 
     #[test]
@@ -136,7 +142,7 @@ mod tests {
         let found = of(host(&["0", "2", "4", "6"]));
         assert_eq!(found[0].title, "4 busy CPUs without a transmit queue of eth0");
         assert_eq!(
-            found[0].evidence[1],
+            found[0].evidence[1].text,
             "CPUs 1,3,5,7 are in no queue's XPS mask and spend 40 % of their time in processes"
         );
     }

@@ -19,9 +19,9 @@ pub enum Change {
 }
 
 /// One line of `rxlab doctor --watch`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
-    /// `rxlab.alert/1`.
+    /// `rxlab.alert/2`.
     pub schema: String,
     /// End of the sample, RFC 3339 in UTC.
     pub time: String,
@@ -33,7 +33,7 @@ pub struct Alert {
 
 impl Alert {
     /// The schema of this version.
-    pub const SCHEMA: &'static str = "rxlab.alert/1";
+    pub const SCHEMA: &'static str = "rxlab.alert/2";
 
     /// `2026-05-01T10:00:00Z  appeared  critical  one-core-hotspot: CPU 2 does 96 % of ...`.
     pub fn in_one_line(&self) -> String {
@@ -215,7 +215,7 @@ mod tests {
         );
         let line = serde_json::to_string(&news[0]).expect("JSON");
         assert!(line.starts_with(
-            "{\"schema\":\"rxlab.alert/1\",\"time\":\"2026-05-01T10:00:00Z\",\"change\":\"appeared\""
+            "{\"schema\":\"rxlab.alert/2\",\"time\":\"2026-05-01T10:00:00Z\",\"change\":\"appeared\""
         ));
         assert_eq!(serde_json::from_str::<Alert>(&line).expect("an alert"), news[0]);
     }

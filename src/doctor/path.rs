@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::diagnose::evidence::irq_cpus;
+use crate::diagnose::evidence::nic_irq_cpus;
 use crate::diagnose::figures::plural;
 use crate::model::{Fact, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuMask, NicName};
@@ -40,8 +40,7 @@ impl ReceivePath {
 
 fn interrupts(nic: &Nic, model: &Model, rates: &Rates) -> String {
     let irqs: BTreeSet<_> = nic.rx.iter().flat_map(|queue| &queue.irqs).map(|irq| irq.number).collect();
-    let cpus = nic.rx.iter().map(|queue| irq_cpus(queue, model, rates));
-    let cpus = cpus.fold(CpuMask::new(), |all, queue| all.union(&queue));
+    let cpus = nic_irq_cpus(nic, model, rates);
     let place = match cpus.len() {
         0 => "unknown CPUs".to_owned(),
         1 => format!("CPU {cpus}"),

@@ -20,8 +20,8 @@ fn field_case_a_names_cpu_queue_and_interrupt() {
     let finding = one(Sketch::case_a());
     assert_eq!(finding.title, "CPU 2 does 96 % of receive work, 100 % busy; 7 others 79 %");
     assert_eq!(finding.severity, Severity::Critical);
-    assert_eq!(finding.nic.expect("a NIC").as_str(), "eth0");
-    assert!(finding.evidence.iter().any(|line| line.contains("IRQ 41 -> CPU 2")), "{:?}", finding.evidence);
+    assert_eq!(finding.nic.as_ref().expect("a NIC").as_str(), "eth0");
+    assert!(finding.seen().iter().any(|line| line.contains("IRQ 41 -> CPU 2")), "{:?}", finding.evidence);
     assert!(finding.why.starts_with("one queue, no RPS"));
 }
 
@@ -126,7 +126,9 @@ fn interrupts_count_on_all_cpus() {
     let found = one(equal(0.0).all_receive("1-3", 0.3, 2e5));
     assert_eq!(found.title, "CPU 0 spends 84 % of its time on receive work, 3 others 30 %");
     assert!(
-        found.evidence[0].starts_with("CPU 0: 42 % of its time in softirq, 42 % in interrupts, the others"),
+        found.evidence[0]
+            .text
+            .starts_with("CPU 0: 42 % of its time in softirq, 42 % in interrupts, the others"),
         "{:?}",
         found.evidence
     );

@@ -6,7 +6,7 @@
 
 use super::{CpuRegime, Family, Worth};
 use crate::diagnose::Finding;
-use crate::diagnose::evidence::{adapts, by_threads, carrier, defers, irq_cpus};
+use crate::diagnose::evidence::{adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus};
 use crate::diagnose::figures::{count, percent, plural};
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, taker};
 use crate::diagnose::places::{cores, full_readers, handed_over, node, of_node};
@@ -216,8 +216,7 @@ fn rps(
     if handed_over(model, rates, queue) {
         return Err(format!("already on ({now}): only polling the queue is left"));
     }
-    let of_nic = nic.rx.iter().map(|queue| irq_cpus(queue, model, rates));
-    let of_nic = of_nic.fold(CpuMask::new(), |all, one| all.union(&one));
+    let of_nic = nic_irq_cpus(nic, model, rates);
     let to = same_node(model, &usable, &irq).difference(&of_nic);
     // Like the planner: this CPU is short of time, and so is the other thread of its core.
     let apart = to.difference(&model.siblings(&of_nic));

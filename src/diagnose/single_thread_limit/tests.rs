@@ -27,7 +27,7 @@ fn a_server_of_one_thread() {
     assert_eq!(found[0].title, "redis-server: one thread is full, other CPUs 97 % idle");
     assert_eq!((found[0].severity, found[0].cpu), (Severity::Warning, Some(CpuId(2))));
     assert_eq!(
-        found[0].evidence,
+        found[0].seen(),
         [
             "redis-server (800), thread 900: ran 99.0 % of the time, waited 0.1 % of it for a CPU; on CPU 2",
             "CPU 2: 0.5 % of its time in interrupts and softirqs (tick-sampled)",
@@ -49,13 +49,13 @@ fn wherever_the_scheduler_moves_it() {
     let moved = behind().each("0-7", |sketch, cpu| sketch.works(cpu, 0.12));
     let found = of(moved);
     assert_eq!((found[0].cpu, found[0].severity), (None, Severity::Warning));
-    assert!(found[0].evidence[0].ends_with("; last on CPU 2, moved by the scheduler"), "{found:?}");
-    assert!(found[0].evidence[1].starts_with("each of its CPUs: at most 5.0 %"), "{found:?}");
+    assert!(found[0].evidence[0].text.ends_with("; last on CPU 2, moved by the scheduler"), "{found:?}");
+    assert!(found[0].evidence[1].text.starts_with("each of its CPUs: at most 5.0 %"), "{found:?}");
 }
 
 #[test]
 fn what_shows_that_it_is_behind() {
-    let shown = |sketch: Sketch| of(sketch)[0].evidence[2].clone();
+    let shown = |sketch: Sketch| of(sketch)[0].evidence[2].text.clone();
     assert_eq!(
         shown(redis().tcp(80, 128, 127, None)),
         "TCP port 80: 128 and 127 connections waiting to be accepted in the two samples"
@@ -71,7 +71,7 @@ fn where_the_queues_are_not_seen_it_is_a_note_with_a_condition() {
         let found = of(redis().last(|process| process.sockets = sockets));
         assert_eq!(found[0].severity, Severity::Note);
         assert!(found[0].remedy.starts_with("if it serves this traffic: "), "{}", found[0].remedy);
-        found[0].evidence[2].clone()
+        found[0].evidence[2].text.clone()
     };
     assert_eq!(
         sockets(Fact::Denied(Need::SysPtrace)),

@@ -119,7 +119,7 @@ impl<'a> Page<'a> {
 
     fn finding(&mut self, report: &'a DoctorReport, finding: &'a Finding, shown: &Shown) {
         self.title(finding);
-        for line in finding.evidence.iter().take(shown.evidence) {
+        for line in finding.seen().into_iter().take(shown.evidence) {
             self.labelled("seen", line);
         }
         if shown.why {

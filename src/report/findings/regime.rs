@@ -1,6 +1,6 @@
 //! Possible gain, as a table: the CPUs that receive, and the settings worth a trial.
 
-use crate::diagnose::figures::{count, percent};
+use crate::diagnose::figures::{count, percent, precise_percent};
 use crate::diagnose::regime::{CpuRegime, Regime, Worth};
 use crate::report::text::{Cell, Column, FAINT, STRONG, Table, paragraph};
 
@@ -54,7 +54,7 @@ fn row(cpu: &CpuRegime) -> [String; 8] {
     // Gain of the CPU's other work, not of the host's capacity.
     let gain = match cpu.ceiling {
         many if many >= 10.0 => "over +1000 %".to_owned(),
-        part => format!("at most +{:.1} %", part * 100.0),
+        part => format!("at most +{}", precise_percent(part)),
     };
     [
         cpu.cpu.to_string(),

@@ -45,7 +45,7 @@ fn all_json_output_has_a_schema() {
     // A recording cannot be diagnosed: this samples the real machine. Load and target have their own test.
     let out = rxlab(&tree.state(), &["doctor", "--for", "100ms", "--json"]).output().expect("rxlab runs");
     let value: Value = serde_json::from_slice(&out.stdout).expect("JSON");
-    assert_eq!(value["schema"], "rxlab.findings/1");
+    assert_eq!(value["schema"], "rxlab.findings/2");
 }
 
 /// Lines fit, without escape codes.

@@ -90,7 +90,7 @@ fn the_hotspot_and_its_interrupt_are_named() {
     assert_eq!(hotspot.cpu.map(|cpu| cpu.0), Some(2), "{hotspot:?}");
     assert_eq!(hotspot.nic.as_ref().map(|nic| nic.as_str()), Some("eth0"), "{hotspot:?}");
     let place = format!("IRQ {} -> CPU 2", answer.part("irq").trim());
-    assert!(hotspot.evidence.iter().any(|line| line.contains(&place)), "{place}: {hotspot:?}");
+    assert!(hotspot.seen().iter().any(|line| line.contains(&place)), "{place}: {hotspot:?}");
     assert!(report.plans.iter().any(|proposal| proposal.plan.name == "rps"), "{text}");
     let drowned = NetRx::between(&answer, "quiet", "drowned");
     println!("before: runs {:?}, ticks {:?}", drowned.runs, drowned.ticks);
