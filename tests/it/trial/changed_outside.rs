@@ -114,12 +114,12 @@ fn the_same_value_in_another_notation_is_not_a_change() {
     assert_eq!(queues(&tree).map(|value| value.trim_start_matches('0').to_owned()), ["", ""]);
 }
 
-/// Five pairs prove that arm B helps, and after their last slot the value differs.
+/// Six pairs prove that arm B helps, and after their last slot the value differs.
 #[test]
 fn keep_does_not_apply_to_a_value_changed_meanwhile() {
     let tree = Tree::new();
-    let foreign = "if [ $n -gt 9 ]; then echo 10 > rx-0/rps_cpus; fi";
-    let (code, text) = trial(&tree, foreign, foreign, &["--min-pairs", "5", "--keep"]);
+    let foreign = "if [ $n -gt 11 ]; then echo 10 > rx-0/rps_cpus; fi";
+    let (code, text) = trial(&tree, foreign, foreign, &["--keep"]);
     assert_eq!(code, 4, "{text}");
     assert!(text.starts_with("trial trial: stopped, changed from outside\n"), "{text}");
     assert!(text.contains("found 4") && !text.contains("kept: "), "{text}");
