@@ -9,7 +9,7 @@ use std::fmt;
 use rustix::io::Errno;
 
 use super::check::process_of;
-use crate::host::{Cause, Hidden, Host, HostError, Namespace, OpenError, Operation};
+use crate::host::{Cause, Hidden, Host, HostError, Namespace, Operation};
 use crate::journal::{Begin, History, SysfsIds, Touched};
 use crate::model::{DeviceAddress, Model};
 use crate::plan::Target;
@@ -136,9 +136,14 @@ fn elsewhere(
         let is_home = |n: &&Namespace| begin.is_some_and(|b| b.home.as_ref().is_some_and(|h| h.is_same(n)));
         let home = forth.iter().find(is_home);
         let opened = match host.seen_from(namespace, home) {
-            Ok(opened) => opened,
-            // If it has ended, its contents ended too, or the second search finds them.
-            Err(OpenError::Namespace { errno: Errno::NOENT | Errno::SRCH, .. }) => {
+            Ok(opened) if opened.namespace().is_none_or(|entered| entered.is_same(namespace)) => opened,
+            // If it has ended, its contents ended too, or the second search finds them. Another one may have its
+            // path by now.
+            Ok(_) => {
+                ended.push(namespace);
+                continue;
+            }
+            Err(error) if error.leads_nowhere() => {
                 ended.push(namespace);
                 continue;
             }

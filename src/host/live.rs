@@ -69,6 +69,12 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// True if the file of the namespace is gone, or is another file by now: the number of a descriptor is used
+    /// again.
+    pub fn leads_nowhere(&self) -> bool {
+        matches!(self, OpenError::Namespace { errno: Errno::NOENT | Errno::SRCH | Errno::INVAL, .. })
+    }
+
     /// True if a privilege is missing.
     pub fn is_denied(&self) -> bool {
         let (OpenError::Root { errno, .. } | OpenError::Namespace { errno, .. }) = self;

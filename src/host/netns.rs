@@ -129,20 +129,15 @@ pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
         if !seen.paths.contains_key(&inode) && !is_it() {
             return Err(Hidden(format!("the namespace mounted on {} is not visible", path.display())));
         }
-        seen.paths.entry(inode).or_insert(path);
+        seen.paths.entry(inode).or_default().push(path);
     }
     let mut all = Vec::new();
     let mut marks = Vec::new();
-    for path in seen.paths.into_values() {
-        match Namespace::of(&path)
-            .and_then(|found| Ok((found, in_netns(&path, || mark(OWN_THREAD.as_ref()))?)))
-        {
-            Ok((namespace, mark)) => {
-                marks.extend(mark.ok());
-                all.push(namespace);
-            }
-            Err(OpenError::Namespace { errno: Errno::NOENT | Errno::SRCH, .. }) => {}
-            Err(error) => return Err(Hidden(error.to_string())),
+    for (inode, paths) in seen.paths {
+        let found = enter_one(inode, &paths).map_err(|error| Hidden(error.to_string()))?;
+        if let Some((namespace, mark)) = found {
+            marks.extend(mark.ok());
+            all.push(namespace);
         }
     }
     match seen.closed.into_iter().find(|(_, mark)| !marks.contains(mark)) {
@@ -151,11 +146,29 @@ pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
     }
 }
 
+/// The namespace `inode` by the first of `paths` that still leads to it, with its mark; `None` if none does. A process
+/// may have ended or closed the file since, and opened another one by the same number.
+fn enter_one(inode: u64, paths: &[PathBuf]) -> Result<Option<(Namespace, io::Result<u64>)>, OpenError> {
+    for path in paths {
+        let found = Namespace::of(path).and_then(|found| {
+            let mark = in_netns(path, || mark(OWN_THREAD.as_ref()))?;
+            Ok((found, mark))
+        });
+        match found {
+            Ok(found) if found.0.inode == inode => return Ok(Some(found)),
+            Ok(_) => {}
+            Err(error) if error.leads_nowhere() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
 /// Results of a search.
 #[derive(Default)]
 struct Seen {
-    /// A file for each namespace, by inode.
-    paths: BTreeMap<u64, PathBuf>,
+    /// The files of each namespace, by inode.
+    paths: BTreeMap<u64, Vec<PathBuf>>,
     /// Threads that may not be inspected, with the marks of their namespaces.
     closed: Vec<(PathBuf, u64)>,
 }
@@ -165,7 +178,7 @@ impl Seen {
         match std::fs::metadata(&path) {
             // A crash leaves plain files in /run/netns.
             Ok(file) if rustix::fs::statfs(&path)?.f_type == NSFS_MAGIC => {
-                self.paths.entry(file.ino()).or_insert(path);
+                self.paths.entry(file.ino()).or_default().push(path);
                 Ok(())
             }
             Ok(_) => Ok(()),
@@ -285,7 +298,22 @@ pub fn netns_path(name: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::Namespace;
+    use super::{Namespace, enter_one};
+
+    /// A descriptor's number is used again by the time it is looked at: the namespace is still there.
+    #[test]
+    fn a_namespace_is_found_by_any_of_its_files() {
+        // Only root may enter a namespace.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let own = Namespace::own().expect("every thread has one");
+        let paths = ["/proc/self/fd/999999", "/dev/null", "/proc/self/ns/net"].map(Into::into);
+        let found = enter_one(own.inode, &paths).expect("it can be entered").expect("by the last");
+        assert!(found.0.is_same(&own));
+        assert!(enter_one(own.inode, &paths[..2]).expect("both lead nowhere").is_none());
+        assert!(enter_one(own.inode + 1, &paths).expect("another namespace").is_none());
+    }
 
     #[test]
     fn a_process_has_one_namespace_under_two_names() {
