@@ -172,7 +172,7 @@ fn wanted(args: &Args) -> Result<Wanted, CommandError> {
     }
 }
 
-/// True if options are given that the spreading planner does not have: it plans for one interface.
+/// True if options are given that only policies have.
 fn has_choices(args: &Args) -> bool {
     args.cpus_per_queue.is_some() || args.keep_clean.is_some() || args.nic.len() > 1
 }

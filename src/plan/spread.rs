@@ -1,5 +1,5 @@
-//! Spreading receive work in software: RPS and RFS for one interface by the rules of `share`, each as a separate plan so that each
-//! can be tried alone, and both together.
+//! Spreading receive work in software: RPS and RFS for one interface by the rules of `share`, each as a separate
+//! plan so that each can be tried alone, and both together.
 //!
 //! Only queues whose values are not sound get a setting, so a machine that follows the plan gets none.
 

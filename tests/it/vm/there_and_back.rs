@@ -44,9 +44,10 @@ ran others rxlab show --json
 ran status rxlab status
 arrived between
 ran undo rxlab undo
-# The link of eth1 comes back after seconds.
+# The link of eth1 comes back after seconds. The carrier is off at once, the operational state follows later.
 tries=0
-until grep -q up /sys/class/net/eth1/operstate || [ $tries = 30 ]; do
+up() { grep -q 1 /sys/class/net/eth1/carrier && grep -q up /sys/class/net/eth1/operstate; }
+until up || [ $tries = 30 ]; do
     sleep 1
     tries=$((tries + 1))
 done
