@@ -13,6 +13,6 @@ mod trust;
 
 pub use find::{Found, found, lasting, permanent_mac};
 pub use folder::{Folder, PersistError, Written};
-pub use restore::{Made, Refusal, Restorer, Round};
+pub use restore::{Checked, Made, Refusal, Restorer, Round};
 pub use texts::{OFF, PLAN, Restore, files};
 pub use trust::{Exposed, Walked, walk};

@@ -137,17 +137,13 @@ fn elsewhere(
         let home = forth.iter().find(is_home);
         let opened = match host.seen_from(namespace, home) {
             Ok(opened) if opened.namespace().is_none_or(|entered| entered.is_same(namespace)) => opened,
+            Err(error) if !error.leads_nowhere() => return Err(Hidden(error.to_string())),
             // If it has ended, its contents ended too, or the second search finds them. Another one may have its
             // path by now.
-            Ok(_) => {
+            _ => {
                 ended.push(namespace);
                 continue;
             }
-            Err(error) if error.leads_nowhere() => {
-                ended.push(namespace);
-                continue;
-            }
-            Err(error) => return Err(Hidden(error.to_string())),
         };
         let model = Box::new(look(&*opened));
         match in_one(&*opened, &model, device, touched.ids) {

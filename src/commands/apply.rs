@@ -106,7 +106,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
 
 /// Reads the machine again under the lock, and checks the settings of `plan` against it: before the lock was held,
 /// another process may have recreated queues, with other interrupt numbers. An error closes the transaction.
-fn look_again(
+pub(super) fn look_again(
     global: &Global,
     transaction: Transaction,
     plan: &Plan,

@@ -61,7 +61,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             netns,
             home: place::home(&root),
             store: &store,
-            again: &|| machine::open(global).map(|machine| (machine.host, machine.model)),
+            again: &|transaction, part| {
+                let (transaction, machine, settings) = apply_command::look_again(global, transaction, part)?;
+                Ok((transaction, machine.host, machine.model, settings))
+            },
             stop: &stop,
         };
         let round = restorer.round(&plan, args.nic.as_ref());
@@ -99,7 +102,7 @@ fn print_made(global: &Global, made: &Made) -> Result<(), CommandError> {
 
 fn refusal(refusal: Refusal) -> CommandError {
     match refusal {
-        Refusal::Machine(error) => error,
+        Refusal::Again(error) => error,
         Refusal::Apply(error) => place::apply_error(error),
         Refusal::RolledBack(failure) => report::rolled_back(*failure),
     }

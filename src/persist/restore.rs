@@ -28,11 +28,15 @@ pub struct Restorer<'a> {
     pub home: Option<Namespace>,
     /// The journal.
     pub store: &'a Store,
-    /// Reads the machine again, under the lock of the journal.
-    pub again: &'a dyn Fn() -> Result<(LiveHost, Model), CommandError>,
+    /// Reads the machine again under the lock of the journal, and checks the settings against it. An error closes the
+    /// transaction.
+    pub again: &'a dyn Fn(Transaction, &Plan) -> Result<Checked, CommandError>,
     /// Stops between two writes, and undoes what was written.
     pub stop: &'a AtomicBool,
 }
+
+/// A transaction that may write, with the machine as it is under the lock and the settings in order.
+pub type Checked = (Transaction, LiveHost, Model, Vec<Setting>);
 
 /// The outcome of one round.
 #[derive(Default)]
@@ -59,8 +63,8 @@ pub struct Made {
 
 /// Reason why settings are not set, and not tried again.
 pub enum Refusal {
-    /// The machine could not be read again.
-    Machine(CommandError),
+    /// The second look under the lock failed. Nothing was written.
+    Again(CommandError),
     /// Nothing was written.
     Apply(ApplyError),
     /// A write failed.
@@ -173,16 +177,9 @@ impl Restorer<'_> {
         };
         let id = transaction.id().to_owned();
         let archived = transaction.archived().to_vec();
-        let checked = (self.again)().map_err(Refusal::Machine).and_then(|(host, model)| {
-            let settings = apply::check(&host, &model, part).map_err(Refusal::Apply)?;
-            Ok((host, model, settings))
-        });
-        let (host, model, settings) = match checked {
+        let (transaction, host, model, settings) = match (self.again)(transaction, part) {
             Ok(checked) => checked,
-            Err(refusal) => {
-                let closed = transaction.keep().map_err(|error| Refusal::Apply(error.into()));
-                return Attempt::Refused(closed.err().unwrap_or(refusal));
-            }
+            Err(error) => return Attempt::Refused(Refusal::Again(error)),
         };
         match transaction.apply(&host, &model, &settings, self.stop) {
             Ok(kept) => Attempt::Made(Made { id, kept, archived }),

@@ -124,7 +124,7 @@ impl<'a> Sample<'a> {
             mean_a: mean(&self.a).unwrap_or(0.0),
             mean_b: mean(&self.b).unwrap_or(0.0),
             effect: judged.map(|(_, interval)| interval.effect()),
-            p: sign_flip_p(&self.d, monitor.seed).filter(|_| is_end && judged.is_some()),
+            p: judged.filter(|_| is_end).and_then(|_| sign_flip_p(&self.d, monitor.seed)),
             call: judged.map_or(Call::Unmeasured, |(call, _)| call),
             detectable: sd(&self.d)
                 .map(|spread| detectable(spread, self.d.len(), look.error()).exp_m1())

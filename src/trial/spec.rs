@@ -107,7 +107,7 @@ impl Default for Design {
     fn default() -> Self {
         Self {
             seed: None,
-            pairs: 40,
+            pairs: looks::PAIRS,
             min_pairs: looks::FIRST,
             calibration: 20,
             margin: 0.03,

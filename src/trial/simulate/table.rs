@@ -6,15 +6,13 @@ use super::Noise;
 use crate::trial::monitor::{Decision, Monitor};
 use crate::trial::record::{Better, Call};
 use crate::trial::stats::interval::{Ratios, t_quantile};
-use crate::trial::stats::looks::planned;
+use crate::trial::stats::looks::{self, planned};
 use crate::trial::stats::{mean, rounding, sd};
 
 /// Runs behind each row of the committed tables.
 pub const RUNS: usize = 2000;
 /// Pairs of the comparison of methods: 20 + 20 slots.
 const PAIRS: usize = 20;
-/// Pairs at which the procedure ends by default.
-const MAX_PAIRS: usize = 40;
 /// Default margin.
 const MARGIN: f64 = 0.03;
 /// Fewest pairs at which the peeking tester starts to look.
@@ -116,8 +114,8 @@ struct Tally(Vec<(Call, usize)>);
 impl Tally {
     fn of(noise: &Noise, runs: usize, effect: f64) -> Self {
         let one = |seed| {
-            let (a, b) = noise.arms(seed, MAX_PAIRS, effect);
-            run(&a, &b, MAX_PAIRS)
+            let (a, b) = noise.arms(seed, looks::PAIRS, effect);
+            run(&a, &b, looks::PAIRS)
         };
         Self(seeds(runs).map(one).collect())
     }
@@ -182,7 +180,7 @@ fn row(text: &mut String, name: &str, cells: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_PAIRS, Tally, claims_effect, false_positives, noises, operating, run, welch_rejects};
+    use super::{Tally, claims_effect, false_positives, looks, noises, operating, run, welch_rejects};
     use crate::trial::record::Call;
     use crate::trial::simulate::Noise;
 
@@ -190,7 +188,7 @@ mod tests {
     #[test]
     fn the_procedure_keeps_its_promise_under_every_noise() {
         for (name, noise) in noises() {
-            for pairs in [12, MAX_PAIRS] {
+            for pairs in [12, looks::PAIRS] {
                 let claims = |seed: &u64| {
                     let (a, b) = noise.arms(*seed, pairs, 0.0);
                     claims_effect(run(&a, &b, pairs).0)
@@ -205,7 +203,7 @@ mod tests {
     fn a_clear_effect_ends_the_trial_early() {
         let tally = Tally::of(&Noise::white(0.03), 100, 0.10);
         assert!(tally.count(&[Call::Helps]) >= 99);
-        assert!(tally.0.iter().all(|(_, pairs)| *pairs < MAX_PAIRS));
+        assert!(tally.0.iter().all(|(_, pairs)| *pairs < looks::PAIRS));
     }
 
     /// Halves 1 2 3 and 2 4 9: t = 3 / sqrt(1/3 + 13/3) = 1.389 at 2.30 degrees of freedom.

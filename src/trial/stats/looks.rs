@@ -9,6 +9,9 @@ const BETWEEN: f64 = 0.01;
 /// Fewest pairs at which a trial decides before its end: the sign-flip test has 512 patterns then.
 pub const FIRST: usize = 9;
 
+/// Pairs at which a trial ends unless told otherwise.
+pub const PAIRS: usize = 40;
+
 /// A look at the pairs so far, with its error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Look {

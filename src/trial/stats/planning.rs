@@ -1,6 +1,9 @@
 //! Effects that a number of pairs can show, and pairs needed for an effect.
 
+use statrs::distribution::{ContinuousCDF, Normal};
+
 use super::interval::t_quantile;
+use super::looks::{self, planned};
 
 /// Smallest true effect, as a log ratio, that a look at `n` pairs of standard deviation `sd_d` finds with 80 % power at a
 /// two-sided `error`: (t(1 - error/2) + t(.80)) s / sqrt n. Infinite below two pairs.
@@ -12,20 +15,25 @@ pub fn detectable(sd_d: f64, n: usize, error: f64) -> f64 {
     (t_quantile(1.0 - error / 2.0, freedom) + t_quantile(0.80, freedom)) * sd_d / (n as f64).sqrt()
 }
 
-/// Two-sided error of the last look of a trial of 40 pairs, by which trials are planned.
-const LAST_LOOK: f64 = 0.0095;
+/// No trial has more pairs.
+const MOST: usize = 1_000_000;
 
 /// Pairs to plan for an effect of `delta` if a pair's log ratio has the standard deviation `sd_d`, both in the same
-/// unit: the fewest that make it [`detectable`]. `usize::MAX` if `delta` is not above 0.
+/// unit: the fewest that make it [`detectable`] at the error of the last look of a usual trial. `usize::MAX` if `delta`
+/// is not above 0, or a million pairs are too few.
 pub fn pairs_to_plan(sd_d: f64, delta: f64) -> usize {
     if delta.is_nan() || delta <= 0.0 {
         return usize::MAX;
     }
-    // With many pairs t is the normal quantile: (2.59 + 0.84)^2. It falls short by about two pairs.
-    let normal = (11.8 * (sd_d / delta).powi(2)).ceil().min(1e9) as usize;
-    (normal.max(2)..)
-        .find(|&n| n > 1_000_000 || detectable(sd_d, n, LAST_LOOK) <= delta)
-        .unwrap_or(usize::MAX)
+    let error = planned(looks::FIRST, looks::PAIRS).last().map_or(0.0, |(_, error)| *error);
+    // With many pairs t is the normal quantile, which falls short by about two pairs.
+    let normal = Normal::standard();
+    let quantiles = normal.inverse_cdf(1.0 - error / 2.0) + normal.inverse_cdf(0.80);
+    let fewest = (quantiles * sd_d / delta).powi(2).ceil();
+    if fewest.is_nan() || fewest > MOST as f64 {
+        return usize::MAX;
+    }
+    ((fewest as usize).max(2)..).find(|&n| detectable(sd_d, n, error) <= delta).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -42,7 +50,9 @@ mod tests {
 
     #[test]
     fn plans_of_known_sizes() {
-        assert_eq!(pairs_to_plan(0.03, 0.0), usize::MAX);
+        for (sd_d, delta) in [(0.03, 0.0), (0.03, 1e-9), (f64::NAN, 0.03), (f64::INFINITY, 0.03)] {
+            assert_eq!(pairs_to_plan(sd_d, delta), usize::MAX, "{sd_d} {delta}");
+        }
         assert_eq!(pairs_to_plan(0.0, 0.03), 2);
         for (sd_d, delta) in [(0.042, 0.03), (0.07, 0.03), (0.02, 0.05)] {
             let n = pairs_to_plan(sd_d, delta);
