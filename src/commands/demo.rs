@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use self::scene::Scene;
-use super::trial::{self, Conduct, Ready, conduct, store_error};
+use super::trial::{self, Conduct, Ready, conduct, foretell, store_error};
 use super::{files, leftovers, look, output, place};
 use crate::apply;
 use crate::commands::Global;
@@ -23,7 +23,6 @@ use crate::report::findings;
 use crate::report::recommendation::{Recommendation, TrialReport};
 use crate::report::text::paragraph;
 use crate::report::{html, trial_text, words};
-use crate::trial::metrics::name;
 use crate::trial::perform::Outcome;
 use crate::trial::record::TrialRecord;
 use crate::trial::spec::{Change, Design, Guards, Probe, Seconds, Spec};
@@ -138,8 +137,8 @@ fn try_out(
     let plan = &proposal.plan;
     let settings =
         apply::check(&scene.machine.host, &scene.machine.model, plan).map_err(place::apply_error)?;
-    let (workload, driver) = scene.workload()?;
-    let spec = Spec {
+    let (workload, mut driver) = scene.workload()?;
+    let mut spec = Spec {
         name: format!("{}-{}", plan.name, kind.name()),
         change: Change { set: settings.clone(), ..Change::default() },
         workload,
@@ -150,12 +149,12 @@ fn try_out(
             calibration: 0,
             washout: Seconds(args.washout),
             measure: Seconds(args.measure),
-            primary: Some(name::THROUGHPUT.to_owned()),
             ..Design::default()
         },
         guards: Guards { error_rate: None, ..Guards::default() },
         probe: Probe::default(),
     };
+    foretell(&scene.machine, &mut spec, &mut driver, stop)?;
     let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
     let machine = &scene.machine;
     let prediction = plan.prediction.clone();

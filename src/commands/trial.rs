@@ -12,7 +12,7 @@ mod show;
 use crate::commands::Global;
 use crate::error::CommandError;
 
-pub(super) use conduct::{Conduct, Ready, conduct, store_error};
+pub(super) use conduct::{Conduct, Ready, conduct, foretell, store_error};
 pub(super) use finish::{exit, put_back};
 pub(super) use ready::ready;
 pub(super) use show::say_written;

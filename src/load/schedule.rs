@@ -127,6 +127,11 @@ impl Schedule {
         std::iter::from_fn(move || rest.take(now))
     }
 
+    /// Drops the requests that are due and not taken.
+    pub(super) fn skip(&mut self, now: Nanos) {
+        while self.take(now).is_some() {}
+    }
+
     /// Ends the schedule: nothing becomes due after `now`.
     pub(super) fn close(&mut self, now: Nanos) {
         let late = self.late(now).count() as u64;
@@ -193,6 +198,20 @@ mod tests {
 
     fn all(mut schedule: Schedule, until: Nanos) -> Vec<Nanos> {
         std::iter::from_fn(|| schedule.take(until)).collect()
+    }
+
+    /// What one slot of a trial could not send was once sent in the next, with the other arm.
+    #[test]
+    fn what_is_skipped_is_neither_sent_nor_due_later() {
+        for poisson in [false, true] {
+            let mut schedule = Schedule::new(0, &Rate::steady(100.0), poisson, 0, 1, u64::MAX);
+            let whole = all(schedule.clone(), 2 * SECOND);
+            let late = whole.iter().filter(|due| **due <= SECOND).count();
+            assert_eq!(schedule.cut(SECOND), late as u64);
+            schedule.skip(SECOND);
+            assert_eq!(schedule.cut(2 * SECOND), (whole.len() - late) as u64);
+            assert_eq!(all(schedule, 2 * SECOND), whole[late..]);
+        }
     }
 
     #[test]

@@ -144,6 +144,7 @@ impl Session {
                 stop: AtomicBool::new(false),
                 done: AtomicBool::new(false),
                 reset: AtomicBool::new(false),
+                skip: AtomicBool::new(false),
                 wake: Arc::new(wake),
             });
             let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
@@ -206,6 +207,13 @@ impl Session {
         self.ask_for_cuts();
         let received = self.sink.as_ref().and_then(|sink| sink.arrived().ok().flatten());
         self.collect(received)
+    }
+
+    /// Like `mark`, and drops what is due but not sent: a load that could not keep its rate does not catch up
+    /// later, when the next thing is measured.
+    pub fn restart(&mut self) -> Interval {
+        self.threads.iter().for_each(|thread| thread.control.skip.store(true, Ordering::Release));
+        self.mark()
     }
 
     /// Like `mark`, but does not query the sink, so it does not wait for an overloaded one. For

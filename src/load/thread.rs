@@ -46,6 +46,8 @@ pub(super) struct Control {
     pub(super) done: AtomicBool,
     /// The thread resets its connections at the end.
     pub(super) reset: AtomicBool,
+    /// The next cut drops the requests that are due and not sent.
+    pub(super) skip: AtomicBool,
     /// An eventfd that ends the thread's sleep.
     pub(super) wake: Arc<OwnedFd>,
 }
@@ -187,6 +189,11 @@ impl Worker {
                 cuts += 1;
                 // A session that is being dropped no longer receives.
                 let _ = self.cuts.send(self.cut(&mut engine, &mut tally, &mut last, end));
+                if self.control.skip.swap(false, Ordering::AcqRel)
+                    && let Some(schedule) = engine.schedule()
+                {
+                    schedule.skip(last.0);
+                }
             }
         }
         engine.cease(self.clock.now());

@@ -114,9 +114,7 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
     let cost = cost(metrics);
     let gained = |lead: &str| sentence(&[lead.to_owned(), outcome(metrics), cost.clone()]);
     let margin = number::share(record.margin);
-    let has_lost = hurts(metrics, name::THROUGHPUT);
     match &analysis.verdict {
-        Verdict::Helps if has_lost => (DoNotKeep, gained("Less gets through")),
         Verdict::Helps => (Keep, gained("")),
         Verdict::Hurts => (DoNotKeep, gained("")),
         Verdict::NoMeasurableEffect { .. } => {
@@ -141,7 +139,6 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
         Verdict::ClientLimited { .. } => {
             (MeasureAgain, "With more load: another client, or more threads and CPUs for it.".to_owned())
         }
-        Verdict::SpreadsOnly { .. } if has_lost => (DoNotKeep, gained("Less gets through")),
         Verdict::SpreadsOnly { capacity: Capacity::Undecided, .. } => {
             (MeasureLonger, gained("Its effect on throughput is undecided"))
         }
@@ -171,10 +168,6 @@ fn sentence(parts: &[String]) -> String {
 
 fn find<'a>(metrics: &'a [MetricResult], name: &str) -> Option<&'a MetricResult> {
     metrics.iter().find(|result| result.metric.name == name)
-}
-
-fn hurts(metrics: &[MetricResult], name: &str) -> bool {
-    find(metrics, name).is_some_and(|result| result.call == Call::Hurts)
 }
 
 /// Throughput, latency and the hottest CPU, as far as the trial was conclusive.
@@ -298,19 +291,7 @@ mod tests {
         assert_eq!(advice(Capacity::Hidden, Call::NoEffect, false), Advice::Keep);
         assert_eq!(advice(Capacity::Hidden, Call::NoEffect, true), Advice::MeasureAgain);
         assert_eq!(advice(Capacity::Same, Call::NoEffect, true), Advice::DoNotKeep);
-        assert_eq!(advice(Capacity::Same, Call::Hurts, false), Advice::DoNotKeep);
         assert_eq!(advice(Capacity::Undecided, Call::Inconclusive, false), Advice::MeasureLonger);
-    }
-
-    #[test]
-    fn a_better_metric_does_not_outweigh_lost_throughput() {
-        let metrics = vec![
-            result("hottest_cpu_softirq", (69.4, 40.0), Call::Helps),
-            result("throughput", (100.0, 90.0), Call::Hurts),
-        ];
-        let told = of(&record(Verdict::Helps, metrics));
-        assert_eq!(told.advice, Advice::DoNotKeep);
-        assert_eq!(told.command.as_deref(), Some("rxlab doctor"));
     }
 
     #[test]

@@ -111,7 +111,12 @@ pub fn sentence(record: &TrialRecord) -> String {
     let margin = number::share(record.margin);
     match &analysis.verdict {
         Verdict::Helps => format!("{name} helps: {metric} {figures}."),
-        Verdict::Hurts => format!("{name} hurts: {metric} {figures}."),
+        Verdict::Hurts => {
+            // The primary metric, or throughput that is proven lower.
+            let worse = analysis.metrics.iter().find(|result| result.call == Call::Hurts).or(primary);
+            let metric = worse.map_or(metric, |result| result.metric.title.as_str());
+            format!("{name} hurts: {metric} {}.", worse.and_then(moved).unwrap_or_default())
+        }
         Verdict::NoMeasurableEffect { negligible: false } => {
             format!("{name} has no measurable effect: {metric} {figures}, inside the margin of {margin}.")
         }

@@ -13,7 +13,7 @@ use super::stats::interval::Ratios;
 use super::stats::looks::{ERROR, Look};
 use super::stats::permutation::{rejection_rate, sign_flip_p};
 use super::stats::planning::detectable;
-use super::stats::{cv, holm, log_ratio, mean, rms, rounding, sd};
+use super::stats::{Scale, changes, cv, holm, log_ratio, mean, rms, sd, step};
 use super::verdict::metric_verdict;
 
 /// Analyses the comparison pairs: each metric with its interval and call, the primary first, and
@@ -74,39 +74,40 @@ pub fn calibrate(record: &TrialRecord) -> Option<Calibration> {
     })
 }
 
-/// One metric over the valid pairs.
+/// One metric over the valid pairs that have it in both slots.
 struct Sample<'a> {
     metric: &'a Metric,
-    /// Numbers of the pairs that have a log ratio.
+    /// Numbers of the pairs.
     numbers: Vec<usize>,
-    /// Their log ratios ln(B/A).
-    d: Vec<f64>,
-    /// Values of arm A in the pairs that have the metric in both slots, zeros too.
+    /// Values of arm A.
     a: Vec<f64>,
-    /// The same for arm B.
+    /// Values of arm B.
     b: Vec<f64>,
+    /// Changes of the pairs; empty if they have no scale.
+    d: Vec<f64>,
+    /// Their scale; `None` if there is none.
+    scale: Option<Scale>,
 }
 
 impl<'a> Sample<'a> {
     fn of(metric: &'a Metric, pairs: &[Pair]) -> Self {
-        let mut sample = Self { metric, numbers: Vec::new(), d: Vec::new(), a: Vec::new(), b: Vec::new() };
+        let value = |slot: &Slot| slot.values.get(&metric.name).copied().filter(|value| value.is_finite());
+        let (mut numbers, mut a, mut b) = (Vec::new(), Vec::new(), Vec::new());
         for pair in pairs {
-            let (a, b) = pair.arms();
-            let value =
-                |slot: &Slot| slot.values.get(&metric.name).copied().filter(|value| value.is_finite());
-            let (Some(a), Some(b)) = (value(a), value(b)) else { continue };
-            sample.a.push(a);
-            sample.b.push(b);
-            if let Some(d) = log_ratio(a, b) {
-                sample.numbers.push(pair.number);
-                sample.d.push(d);
+            let (of_a, of_b) = pair.arms();
+            if let (Some(of_a), Some(of_b)) = (value(of_a), value(of_b)) {
+                numbers.push(pair.number);
+                a.push(of_a);
+                b.push(of_b);
             }
         }
-        sample
+        let (d, scale) = changes(&a, &b).unzip();
+        Self { metric, numbers, a, b, d: d.unwrap_or_default(), scale }
     }
 
     fn ratios(&self) -> Ratios<'_> {
-        Ratios { d: &self.d, rounding: rounding(&self.a, &self.b) }
+        let scale = self.scale.unwrap_or(Scale::LogRatio);
+        Ratios { d: &self.d, scale, step: step(&self.a, &self.b) }
     }
 
     /// `share`: the number of metrics that share the error; `None` for the primary, which has all of it.
@@ -127,7 +128,8 @@ impl<'a> Sample<'a> {
             p: judged.filter(|_| is_end).and_then(|_| sign_flip_p(&self.d, monitor.seed)),
             call: judged.map_or(Call::Unmeasured, |(call, _)| call),
             detectable: sd(&self.d)
-                .map(|spread| detectable(spread, self.d.len(), look.error()).exp_m1())
+                .map(|spread| detectable(spread, self.d.len(), look.error()))
+                .map(|smallest| self.ratios().scale.log_ratio(smallest).exp_m1())
                 .filter(|smallest| smallest.is_finite()),
             ratios: self.numbers.iter().copied().zip(self.d.iter().copied()).collect(),
         }

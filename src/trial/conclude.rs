@@ -2,16 +2,12 @@
 //! function of the record and of how the run ended.
 
 use super::analysis;
-use super::metrics::name;
+use super::metrics::{KEPT, name};
 use super::probed;
 use super::record::{Analysis, Arm, MetricResult, Phase, TrialRecord};
 use super::runner::Ending;
 use super::stats::mean;
 use super::verdict::{Circumstances, FULL_FROM, rank};
-
-/// Fraction of the offered rate from which a paced load counts as kept: no more can get through, whatever
-/// fits.
-const KEPT: f64 = 0.97;
 
 /// Analyses `record` and ranks the verdict by circumstances outside the metrics. `steers`: the change
 /// affects the receive path, whose share of the CPU bounds the gain. `offered`: the rate of a paced load.

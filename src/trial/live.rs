@@ -146,6 +146,7 @@ impl Live<'_> {
     /// One slot of the current arm.
     fn measured(&mut self, arm: Arm) -> Result<Measured, LiveError> {
         let stop = || self.stop.load(Ordering::SeqCst);
+        self.driver.begin();
         pause(self.washout, &stop);
         self.driver.begin();
         let start_s = self.began.elapsed().as_secs_f64();

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::probed::Probed;
 use super::record::{Better, Metric, TrialRecord};
+use super::spec::Spec;
 use super::verdict::FULL_FROM;
 use crate::diagnose::evidence::{LOST, busy, in_softirq, lost};
 use crate::diagnose::figures::count;
@@ -39,6 +40,9 @@ pub struct Work {
 /// Fraction of time in softirqs from which a CPU counts as receiving.
 const SOME: f64 = 0.05;
 
+/// Requests of a slot from which its p99 is a metric: 100 lie beyond it.
+const REQUESTS_FOR_P99: f64 = 10_000.0;
+
 /// Metric names used elsewhere.
 pub mod name {
     /// Work done per second.
@@ -53,6 +57,8 @@ pub mod name {
     pub const MACHINE_CPU: &str = "machine_cpu";
     /// CPU time of the load generator per unit of work.
     pub const CLIENT_CPU: &str = "client_cpu";
+    /// 99 % quantile of the latency.
+    pub const P99: &str = "p99_us";
     /// Total utilisation of the CPU with the most softirq time; a circumstance, not judged.
     pub const HOTTEST_BUSY: &str = "hottest_cpu_busy";
     /// Utilisation of the busiest CPU; a circumstance, not judged.
@@ -72,10 +78,28 @@ pub fn names(load: Option<Protocol>) -> Vec<&'static str> {
     if let Some(protocol) = load {
         names.push(name::CLIENT_CPU);
         if protocol != Protocol::UdpSink {
-            names.extend(["p50_us", "p99_us", "p99_9_us"]);
+            names.extend(["p50_us", name::P99, "p99_9_us"]);
         }
     }
     names
+}
+
+/// The metric that decides a trial of which none was given, and the reason, from a prior sample of the machine and
+/// its load; `None` for a closed loop and for commands: throughput.
+pub fn choose(spec: &Spec, rates: &Rates, work: &Work) -> Option<(&'static str, String)> {
+    let is_timed = rates.softirq_timed.is_some() || rates.exact_softirq_time == Some(true);
+    if spec.workload.live {
+        return Some(of_live(rates, is_timed));
+    }
+    let load = spec.workload.load.as_ref()?;
+    let offered = load.rate.as_ref()?.is_steady()?;
+    let Some(Throughput::Counted(done)) = work.throughput else { return None };
+    // One way there is no latency; as with live traffic, time is left once all of it arrives.
+    let is_kept = done >= KEPT * offered;
+    Some(match load.url.protocol {
+        Protocol::UdpSink if is_kept => of_live(rates, is_timed),
+        _ => of_paced(offered, done, spec.design.measure.0.as_secs_f64()),
+    })
 }
 
 /// The metric that decides a trial of live traffic, and the reason, from a prior sample of the machine.
@@ -84,7 +108,7 @@ pub fn names(load: Option<Protocol>) -> Vec<&'static str> {
 ///
 /// If a receiving CPU is full or packets are lost, more capacity would raise throughput. Otherwise
 /// everything gets through already, and only the time it takes can change.
-pub fn of_live(rates: &Rates, is_timed: bool) -> (&'static str, String) {
+fn of_live(rates: &Rates, is_timed: bool) -> (&'static str, String) {
     let receives = |cpu: &&CpuRates| in_softirq(cpu) >= SOME && busy(cpu) >= FULL_FROM;
     let full = rates.cpus.iter().filter(receives).max_by(|a, b| a.softirq.total_cmp(&b.softirq));
     let lost = lost(rates);
@@ -98,6 +122,29 @@ pub fn of_live(rates: &Rates, is_timed: bool) -> (&'static str, String) {
     }
 }
 
+/// Fraction of the offered rate from which a paced load counts as kept: no more can get through, whatever
+/// fits.
+pub const KEPT: f64 = 0.97;
+
+/// The metric that decides a trial under a paced load of requests with answers, and the reason. `offered` and `done`:
+/// requests per second of the schedule, and answered in a prior sample. `slot`: length of a slot in seconds.
+///
+/// While the schedule is kept it pins throughput, so that only latency and cost can change.
+fn of_paced(offered: f64, done: f64, slot: f64) -> (&'static str, String) {
+    if done < KEPT * offered {
+        let kept = 100.0 * done / offered;
+        return (name::THROUGHPUT, format!("only {kept:.0} % of the offered rate gets through"));
+    }
+    if offered * slot >= REQUESTS_FOR_P99 {
+        return (name::P99, "the offered rate gets through, which pins throughput".to_owned());
+    }
+    let why = format!(
+        "the offered rate gets through, which pins throughput, and slots have fewer than {} requests, too few for p99",
+        count(REQUESTS_FOR_P99)
+    );
+    (name::MACHINE_CPU, why)
+}
+
 /// A metric of this program, by name; other names are metrics of an external command.
 pub fn describe(metric: &str, work_unit: &str) -> Metric {
     use Better::{Higher, Lower};
@@ -109,7 +156,7 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
     let (title, unit, better) = match metric {
         name::THROUGHPUT => ("throughput", work_unit, Higher),
         "p50_us" => ("latency p50", "us", Lower),
-        "p99_us" => ("latency p99", "us", Lower),
+        name::P99 => ("latency p99", "us", Lower),
         "p99_9_us" => ("latency p99.9", "us", Lower),
         name::HOTTEST_SOFTIRQ => ("hottest CPU, softirq time", "%", Lower),
         name::HOTTEST_SHARE => ("hottest CPU, NET_RX share", "%", Lower),
@@ -188,8 +235,9 @@ fn live_packets(rates: &Rates, nic: Option<&NicName>, drops_counted: bool) -> Op
 
 #[cfg(test)]
 mod tests {
-    use super::{Throughput, Work, name, of_live, values};
+    use super::{Throughput, Work, choose, name, of_live, values};
     use crate::diagnose::sketch::Sketch;
+    use crate::trial::spec::Spec;
 
     fn work(throughput: Option<Throughput>) -> Work {
         Work { throughput, client_cpu: Some(0.25), ..Work::default() }
@@ -239,6 +287,29 @@ mod tests {
         let (_, mut rates) = quiet().build();
         rates.cpus[1].dropped = 12.0;
         assert_eq!(of_live(&rates, true), (name::THROUGHPUT, "12 packets/s are lost".to_owned()));
+    }
+
+    /// A schedule that is kept pins throughput: it once was the primary metric all the same.
+    #[test]
+    fn a_paced_load_is_judged_by_throughput_only_where_it_is_not_kept() {
+        let chosen = |url: &str, rate: Option<f64>, done: f64| {
+            let text = format!(
+                "name = \"x\"\nchange = {{ set = [\"rps a/rx-0 = 0\"] }}\nworkload.load = {{ url = \"{url}\"{} }}",
+                rate.map_or_else(String::new, |rate| format!(", rate = {rate}"))
+            );
+            let spec = Spec::parse(&text).expect("a specification");
+            let (_, mut rates) = Sketch::new(2).receives(0, 0.4, 3e4).build();
+            rates.exact_softirq_time = Some(true);
+            choose(&spec, &rates, &work(Some(Throughput::Counted(done)))).map(|(name, _)| name)
+        };
+        let http = "http://10.0.0.1/";
+        assert_eq!(chosen(http, None, 9e3), None, "a closed loop");
+        assert_eq!(chosen(http, Some(6e3), 5.9e3), Some(name::P99), "12,000 requests in 2 s");
+        assert_eq!(chosen(http, Some(4e3), 3.9e3), Some(name::MACHINE_CPU));
+        assert_eq!(chosen(http, Some(6e3), 5e3), Some(name::THROUGHPUT));
+        let sink = "udp-sink://10.0.0.1:9000";
+        assert_eq!(chosen(sink, Some(6e3), 5.9e3), Some(name::HOTTEST_SOFTIRQ));
+        assert_eq!(chosen(sink, Some(6e3), 5e3), Some(name::THROUGHPUT));
     }
 
     #[test]

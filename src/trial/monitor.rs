@@ -69,7 +69,7 @@ impl Monitor {
     /// Call and interval of the primary metric at `look`; `None` below two pairs.
     pub fn primary(&self, ratios: Ratios, look: Look) -> Option<(Call, Interval)> {
         let effect = ratios.primary_interval(look, self.seed)?;
-        Some(judge(effect, ratios.equivalence(look, 1)?, self.margin, self.better))
+        Some(judge(effect, self.equivalence(ratios, look, 1)?, self.margin, self.better))
     }
 
     /// The same of a metric that has one of `parts` equal shares of the error.
@@ -81,7 +81,13 @@ impl Monitor {
         better: Better,
     ) -> Option<(Call, Interval)> {
         let effect = ratios.interval(look, parts)?;
-        Some(judge(effect, ratios.equivalence(look, parts)?, self.margin, better))
+        Some(judge(effect, self.equivalence(ratios, look, parts)?, self.margin, better))
+    }
+
+    /// Unbounded if the values have steps larger than the margin: a difference of that size could be rounded away.
+    fn equivalence(&self, ratios: Ratios, look: Look, parts: usize) -> Option<Interval> {
+        let interval = ratios.equivalence(look, parts)?;
+        Some(if ratios.step > self.margin { Interval::around(interval.mid, f64::INFINITY) } else { interval })
     }
 }
 

@@ -186,7 +186,8 @@ pub struct MetricResult {
     pub call: Call,
     /// Smallest effect that this many pairs would find with 80 % power (0.03 = 3 %).
     pub detectable: Option<f64>,
-    /// Log ratio of each valid pair in time order, `(pair, ln(B/A))`.
+    /// Change of each valid pair in time order, `(pair, ln(B/A))`; if a value is 0, B - A as a fraction of the mean
+    /// of both arms.
     pub ratios: Vec<(usize, f64)>,
 }
 

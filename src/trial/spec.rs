@@ -96,8 +96,7 @@ pub struct Design {
     pub washout: Seconds,
     /// Measured interval.
     pub measure: Seconds,
-    /// Name of the primary metric; default: throughput, and for live traffic the result of
-    /// [`metrics::of_live`].
+    /// Name of the primary metric; default: the result of [`metrics::choose`], else throughput.
     pub primary: Option<String>,
     /// Metrics of the probe, judged in addition to the standard ones.
     pub metrics: Vec<String>,

@@ -7,6 +7,26 @@ pub mod looks;
 pub mod permutation;
 pub mod planning;
 
+/// Scale of the changes of pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// ln(B/A).
+    LogRatio,
+    /// B - A as a fraction of the mean of both arms.
+    Difference,
+}
+
+impl Scale {
+    /// A mean change as a log ratio. With the difference x of the means as a fraction of their mean, B/A is
+    /// (2 + x) / (2 - x).
+    pub fn log_ratio(self, change: f64) -> f64 {
+        match self {
+            Scale::LogRatio => change,
+            Scale::Difference => 2.0 * (change / 2.0).clamp(-1.0, 1.0).atanh(),
+        }
+    }
+}
+
 /// The log ratio ln(b / a); `None` unless both are finite and above 0.
 pub fn log_ratio(a: f64, b: f64) -> Option<f64> {
     let usable = |y: f64| y.is_finite() && y > 0.0;
@@ -46,26 +66,38 @@ pub fn cv(values: &[f64]) -> Option<f64> {
     Some(sd(values)? / mean)
 }
 
-/// Standard deviation that rounding adds to the log ratio of a value of `a` and one of `b`, of which each is a
-/// multiple of some step; 0 if they do not look rounded.
+/// Changes of pairs from `a` to `b`, and their scale. Log ratios if all values are above 0; differences if some are 0: a
+/// pair with a 0 has no ratio, and leaving it out would make the result depend on the outcome. `None` with a value
+/// below 0, or without any above it: then a relative change has no meaning.
+pub fn changes(a: &[f64], b: &[f64]) -> Option<(Vec<f64>, Scale)> {
+    let ratios: Option<Vec<f64>> = a.iter().zip(b).map(|(a, b)| log_ratio(*a, *b)).collect();
+    if let Some(ratios) = ratios {
+        return Some((ratios, Scale::LogRatio));
+    }
+    let usable = a.iter().chain(b).all(|value| value.is_finite() && *value >= 0.0);
+    // The mean of both arms: it is the same whichever slot ran which arm, so the sign-flip test stays exact.
+    let both = (mean(a)? + mean(b)?) / 2.0;
+    (usable && both > 0.0)
+        .then(|| (a.iter().zip(b).map(|(a, b)| (b - a) / both).collect(), Scale::Difference))
+}
+
+/// Step in which the values of two arms are measured, as a fraction of their mean; 0 if they do not look rounded.
 ///
 /// Values that repeat are rounded: if less than half of them differ, the smallest difference of two is taken for
-/// the step, which is uniformly distributed noise of a twelfth of its square in each value. Values that are all
-/// equal hide their step.
-pub fn rounding(a: &[f64], b: &[f64]) -> f64 {
+/// the step. If all are the same whole number, they are taken for counts, whose step is 1.
+pub fn step(a: &[f64], b: &[f64]) -> f64 {
     let mut values: Vec<f64> = a.iter().chain(b).copied().collect();
     let all = values.len();
+    let Some(mean) = mean(&values).filter(|mean| *mean > 0.0) else { return 0.0 };
     values.sort_by(f64::total_cmp);
     values.dedup();
-    if 2 * values.len() >= all {
-        return 0.0;
-    }
-    let step = values.windows(2).map(|pair| pair[1] - pair[0]).reduce(f64::min);
-    let variance = |values: &[f64]| {
-        let mean = mean(values).filter(|mean| *mean > 0.0)?;
-        Some((step? / mean).powi(2) / 12.0)
+    let step = match &values[..] {
+        [_] if all == 1 => None,
+        [value] => (value.fract() == 0.0).then_some(1.0),
+        _ if 2 * values.len() >= all => None,
+        _ => values.windows(2).map(|pair| pair[1] - pair[0]).reduce(f64::min),
     };
-    variance(a).zip(variance(b)).map_or(0.0, |(a, b)| (a + b).sqrt())
+    step.map_or(0.0, |step| step / mean)
 }
 
 /// Lag-1 autocorrelation; `None` below three values. 0 for values without spread.
@@ -84,7 +116,7 @@ pub fn lag1(values: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{cv, lag1, log_ratio, mean, rms, rounding, sd};
+    use super::{Scale, changes, cv, lag1, log_ratio, mean, rms, sd, step};
 
     #[test]
     fn summaries_of_a_known_sample() {
@@ -119,14 +151,30 @@ mod tests {
         assert!((lag1(&[1.0, 3.0, 2.0, 4.0]).expect("enough") + 0.35).abs() < 1e-12);
     }
 
-    /// Steps of 1 at 100: sqrt(2 / 12) of 1 %.
     #[test]
     fn repeated_values_are_rounded() {
-        let rounded = rounding(&[99.0, 100.0, 101.0, 100.0], &[100.0, 100.0, 99.0, 101.0]);
-        assert!((rounded - 0.01 * (2.0f64 / 12.0).sqrt()).abs() < 1e-12, "{rounded}");
-        assert_eq!(rounding(&[99.1, 100.2, 101.3], &[98.9, 99.9, 100.1]), 0.0);
-        assert_eq!(rounding(&[100.0; 4], &[100.0; 4]), 0.0, "no step is seen");
-        assert_eq!(rounding(&[], &[]), 0.0);
+        let near = |got: f64, wanted: f64| assert!((got - wanted).abs() < 1e-12, "{got}");
+        near(step(&[99.0, 100.0, 101.0, 100.0], &[100.0, 100.0, 99.0, 101.0]), 0.01);
+        near(step(&[99.1, 100.2, 101.3], &[98.9, 99.9, 100.1]), 0.0);
+        near(step(&[5.0; 4], &[5.0; 4]), 0.2);
+        near(step(&[0.25; 4], &[0.25; 4]), 0.0);
+        near(step(&[], &[]), 0.0);
+        near(step(&[0.0; 4], &[0.0; 4]), 0.0);
+    }
+
+    /// Pairs with a 0 were once left out, which made a metric look better the more often it was 0.
+    #[test]
+    fn a_zero_turns_all_pairs_into_differences() {
+        let (ratios, scale) = changes(&[1.0, 2.0], &[2.0, 2.0]).expect("positive");
+        assert_eq!((ratios, scale), (vec![2.0f64.ln(), 0.0], Scale::LogRatio));
+        let (differences, scale) = changes(&[1.0, 2.0], &[0.0, 1.0]).expect("zeros");
+        assert_eq!((differences, scale), (vec![-1.0, -1.0], Scale::Difference));
+        assert!((scale.log_ratio(-1.0) - (1.0f64 / 3.0).ln()).abs() < 1e-12, "0.5 of 1.5");
+        assert_eq!(scale.log_ratio(-2.5), f64::NEG_INFINITY);
+        for (a, b) in [([0.0, 0.0], [0.0, 0.0]), ([1.0, -1.0], [1.0, 1.0]), ([1.0, f64::NAN], [1.0, 1.0])] {
+            assert_eq!(changes(&a, &b), None, "{a:?} {b:?}");
+        }
+        assert_eq!(changes(&[], &[]), Some((Vec::new(), Scale::LogRatio)));
     }
 
     #[test]

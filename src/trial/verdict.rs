@@ -58,17 +58,19 @@ pub struct Ranking {
 
 /// Ranks the primary metric's result at `margin` (0.03 = 3 %) among the circumstances.
 ///
-/// Only a value changed from outside, a tripped guard and a change that did not take hold outrank
-/// a proven effect: the coins alone decided the order, so an idle server, a
+/// Throughput that is proven lower hurts, however much another primary metric gains by it. Only a value changed from
+/// outside, a tripped guard and a change that did not take hold outrank that and a proven effect: the coins alone decided the order, so an idle server, a
 /// small ceiling, a saturated client or an early stop by the user cannot have caused a difference
 /// between the arms. They can hide one, and so outrank every result that proves none. A claim that all is well
 /// does not outrank an interval that includes harm beyond the margin.
 pub fn rank(primary: &MetricResult, margin: f64, around: &Circumstances) -> Ranking {
     let mut claims = claims(primary, margin, around);
-    let proven = matches!(primary.call, Call::Helps | Call::Hurts);
+    let is_primary = |result: &MetricResult| result.metric.name == primary.metric.name;
+    let loses =
+        around.throughput.is_some_and(|throughput| throughput.call == Call::Hurts && !is_primary(throughput));
+    let proven = loses || matches!(primary.call, Call::Helps | Call::Hurts);
     // A cooler hottest CPU is the spreading itself: it does not prove capacity.
-    let is_primary = |hottest: &MetricResult| hottest.metric.name == primary.metric.name;
-    let only_cooler = primary.call == Call::Helps && around.hottest.is_some_and(is_primary);
+    let only_cooler = !loses && primary.call == Call::Helps && around.hottest.is_some_and(is_primary);
     let harmless = !may_hurt(primary, margin);
     let keeps_throughput = around.throughput.is_none_or(|throughput| !may_hurt(throughput, margin));
     let winner = claims.iter().position(|claim| match claim.rank {
@@ -77,10 +79,13 @@ pub fn rank(primary: &MetricResult, margin: f64, around: &Circumstances) -> Rank
         Rank::Harmless => !proven && harmless,
         Rank::Spread => (!proven && harmless && keeps_throughput) || only_cooler,
     });
-    let verdict =
-        winner.map_or_else(|| metric_verdict(primary, margin), |index| claims.remove(index).verdict);
+    let verdict = match winner {
+        Some(index) => claims.remove(index).verdict,
+        None if loses => Verdict::Hurts,
+        None => metric_verdict(primary, margin),
+    };
     let mut notes: Vec<String> = claims.into_iter().map(|claim| claim.note).collect();
-    if winner.is_some() {
+    if winner.is_some() || loses {
         notes.extend(sentence::measured(primary));
     }
     Ranking { verdict, notes }

@@ -48,10 +48,11 @@ impl Driver {
         }
     }
 
-    /// Discards earlier counts: a measured interval begins.
+    /// Discards earlier counts, and what a paced load has not kept up with: another arm or a measured interval
+    /// begins.
     pub fn begin(&mut self) {
         if let Driver::Load(session) = self {
-            session.mark();
+            session.restart();
         }
     }
 

@@ -13,6 +13,7 @@ use crate::journal;
 
 use crate::plan::{Prediction, Setting};
 use crate::report::number;
+use crate::report::text::paragraph;
 use crate::trial::analysis::analyse;
 use crate::trial::factor::FactorError;
 use crate::trial::live::LiveError;
@@ -60,29 +61,34 @@ pub(crate) struct Conduct<'a> {
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// Samples the machine under its load. Chooses the primary metric of live traffic, unless one is given; otherwise
-/// prints a notice if the receive path takes too little time for any gain to matter.
-pub(super) fn foretell(machine: &Machine, spec: &mut Spec, stop: &AtomicBool) -> Result<(), CommandError> {
-    let (workload, asked) = (&spec.workload, spec.design.primary.as_deref());
+/// Samples the machine under its load. Chooses the primary metric of live traffic and of a paced load, unless one is
+/// given, and prints a notice if throughput decides and the receive path takes too little time for any gain to matter.
+pub(crate) fn foretell(
+    machine: &Machine,
+    spec: &mut Spec,
+    driver: &mut Driver,
+    stop: &AtomicBool,
+) -> Result<(), CommandError> {
+    let asked = spec.design.primary.as_deref();
     // The bound is on throughput, and only traffic that already runs can be sampled.
-    let chooses = workload.live && asked.is_none();
-    let throughput = asked.is_none_or(|metric| metric == name::THROUGHPUT);
-    if !throughput || workload.command.is_some() {
+    if asked.is_some_and(|metric| metric != name::THROUGHPUT) || spec.workload.command.is_some() {
         return Ok(());
     }
+    driver.begin();
     // A recording has no rates; the loop will report that.
     let Ok((_, rates)) = look::for_a_while(&machine.host, LOOK, spec.probe.budget, stop) else {
         return Ok(());
     };
-    if chooses {
-        let is_timed = rates.softirq_timed.is_some() || rates.exact_softirq_time == Some(true);
-        let (primary, why) = metrics::of_live(&rates, is_timed);
+    let (work, _) = driver.end(None).map_err(CommandError::failed)?;
+    if let Some((primary, why)) = metrics::choose(spec, &rates, &work).filter(|_| asked.is_none()) {
         let title = metrics::describe(primary, "").title;
         if progress::is_watched() {
-            writeln!(output::stderr(), "rxlab: judged by {title}: {why}")?;
+            write!(output::stderr(), "{}", paragraph("", &format!("rxlab: judged by {title}: {why}")))?;
         }
         spec.design.primary = Some(primary.to_owned());
-        return Ok(());
+        if primary != name::THROUGHPUT || spec.workload.live {
+            return Ok(());
+        }
     }
     let share = rates.cpus.iter().map(|cpu| cpu.softirq).fold(0.0, f64::max);
     let margin = spec.design.margin;

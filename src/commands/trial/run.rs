@@ -21,8 +21,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     leftovers::clear(global)?;
     let machine = machine::open(global)?;
     let stop = place::stop_flag()?;
-    let ready = ready(global, &machine, &spec)?;
-    foretell(&machine, &mut spec, &stop)?;
+    let mut ready = ready(global, &machine, &spec)?;
+    foretell(&machine, &mut spec, &mut ready.driver, &stop)?;
     let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
     let (spec, machine, keep) = (&spec, &machine, args.after.keep);
     let trial = Conduct { spec, machine, ready, dir, resumed: None, keep, stop: &stop };

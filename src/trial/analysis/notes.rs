@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Sample;
 use crate::trial::record::{Arm, Calibration, Phase, Slot, TrialRecord};
-use crate::trial::stats::lag1;
+use crate::trial::stats::{Scale, lag1};
 
 /// Effects of neighbouring pairs that correlate more than this are worth a remark.
 const LAG1_LIMIT: f64 = 0.3;
@@ -21,7 +21,7 @@ const ENOUGH_PAIRS: usize = 10;
 pub(super) fn of(record: &TrialRecord, pairs: usize, samples: &[Sample]) -> Vec<String> {
     let mut notes: Vec<String> = record.calibration.as_ref().and_then(calibration_note).into_iter().collect();
     notes.extend(samples.first().and_then(drifting_effect));
-    notes.extend(samples.iter().flat_map(|sample| gaps(sample, pairs)));
+    notes.extend(samples.iter().flat_map(|sample| gaps(sample, pairs, record.margin)));
     notes.extend(samples.iter().filter_map(|sample| bounds(sample, record)));
     notes.extend(voids(record));
     notes
@@ -49,16 +49,23 @@ fn drifting_effect(primary: &Sample) -> Option<String> {
     ))
 }
 
-fn gaps(sample: &Sample, pairs: usize) -> Vec<String> {
+fn gaps(sample: &Sample, pairs: usize, margin: f64) -> Vec<String> {
     let mut notes = Vec::new();
-    let title = &sample.metric.title;
-    let (had, zero) = (sample.a.len(), sample.a.len() - sample.d.len());
+    let (title, had, step) = (&sample.metric.title, sample.a.len(), sample.ratios().step);
     if had < pairs {
         notes.push(format!("{title}: measured in {had} of {pairs} valid pairs."));
     }
-    if zero > 0 {
+    match sample.scale {
+        Some(Scale::LogRatio) => {}
+        Some(Scale::Difference) => notes.push(format!(
+            "{title}: some values are 0 and have no ratio, so the differences of the pairs were judged."
+        )),
+        None => notes.push(format!("{title}: not judged, since it is never above 0 or falls below 0.")),
+    }
+    if step > margin {
         notes.push(format!(
-            "{title}: {zero} of {had} pairs left out, since a value of 0 or less has no ratio."
+            "{title}: measured in steps of {:.0} %, more than the margin, so no lack of an effect can be shown.",
+            100.0 * step
         ));
     }
     notes

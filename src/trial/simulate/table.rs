@@ -7,7 +7,7 @@ use crate::trial::monitor::{Decision, Monitor};
 use crate::trial::record::{Better, Call};
 use crate::trial::stats::interval::{Ratios, t_quantile};
 use crate::trial::stats::looks::{self, planned};
-use crate::trial::stats::{mean, rounding, sd};
+use crate::trial::stats::{mean, sd, step};
 
 /// Runs behind each row of the committed tables.
 pub const RUNS: usize = 2000;
@@ -136,7 +136,7 @@ fn run(a: &[f64], b: &[f64], max_pairs: usize) -> (Call, usize) {
     let d: Vec<f64> = a.iter().zip(b).map(|(a, b)| (b / a).ln()).collect();
     let looks = planned(0, max_pairs).into_iter().map(|(pairs, _)| pairs);
     let stop = looks.into_iter().find_map(|n| {
-        let ratios = Ratios { d: &d[..n], rounding: rounding(&a[..n], &b[..n]) };
+        let ratios = Ratios { step: step(&a[..n], &b[..n]), ..Ratios::from(&d[..n]) };
         match monitor.look(ratios) {
             Decision::Stop(call, _) => Some((call, n)),
             Decision::Continue => None,

@@ -8,7 +8,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::looks::{ERROR, Look};
 use super::permutation::sign_flip_bounds;
-use super::{mean, sd};
+use super::{Scale, mean, sd};
 use crate::trial::record::Effect;
 
 /// Width of the mixture over effect sizes, in squared standard deviations of a pair.
@@ -47,27 +47,40 @@ impl Interval {
     }
 }
 
-/// Log ratios of pairs, in time order.
+/// Changes of pairs, in time order.
 #[derive(Debug, Clone, Copy)]
 pub struct Ratios<'a> {
-    /// ln(B/A).
+    /// The changes, such as ln(B/A).
     pub d: &'a [f64],
-    /// Standard deviation that the rounding of the values adds to a log ratio; the spread of equal
-    /// values does not show it.
-    pub rounding: f64,
+    /// Their scale; intervals are on that of log ratios.
+    pub scale: Scale,
+    /// Step in which the values are measured, as a fraction of their mean; the spread of equal values does not
+    /// show it.
+    pub step: f64,
 }
 
 impl<'a> From<&'a [f64]> for Ratios<'a> {
-    /// Values without rounding.
+    /// Log ratios of values without steps.
     fn from(d: &'a [f64]) -> Self {
-        Self { d, rounding: 0.0 }
+        Self { d, scale: Scale::LogRatio, step: 0.0 }
     }
 }
 
 impl Ratios<'_> {
+    /// Rounding to a step is uniformly distributed noise of a twelfth of its square in each value.
     fn summary(self) -> Option<(f64, f64, f64)> {
-        let spread = sd(self.d)?.hypot(self.rounding);
+        let spread = sd(self.d)?.hypot(self.step / 6.0f64.sqrt());
         Some((mean(self.d)?, spread, self.d.len() as f64))
+    }
+
+    /// `interval` of the changes on the scale of log ratios.
+    fn on_log_scale(self, interval: Interval) -> Interval {
+        let Interval { mid, low, high } = interval;
+        Interval {
+            mid: self.scale.log_ratio(mid),
+            low: self.scale.log_ratio(low),
+            high: self.scale.log_ratio(high),
+        }
     }
 
     /// Student's interval with a two-sided `error`; `None` below two values.
@@ -88,10 +101,11 @@ impl Ratios<'_> {
     /// Interval that shows an effect if it excludes 0, at one of `parts` equal shares of the error; `None`
     /// below two values.
     pub fn interval(self, look: Look, parts: usize) -> Option<Interval> {
-        match look {
+        let interval = match look {
             Look::Planned(error) => self.student(error / parts.max(1) as f64),
             Look::Between(error) => self.anytime(error / parts.max(1) as f64),
-        }
+        };
+        interval.map(|interval| self.on_log_scale(interval))
     }
 
     /// The same for the primary metric: at a planned look the sign-flip test has to agree. Its draws come
@@ -100,14 +114,15 @@ impl Ratios<'_> {
         let interval = self.interval(look, 1)?;
         let Look::Planned(error) = look else { return Some(interval) };
         let (low, high) = sign_flip_bounds(self.d, error, seed);
-        Some(Interval { low: interval.low.min(low), high: interval.high.max(high), ..interval })
+        let coins = self.on_log_scale(Interval { mid: interval.mid, low, high });
+        Some(Interval { low: interval.low.min(coins.low), high: interval.high.max(coins.high), ..interval })
     }
 
     /// Interval that shows the lack of an effect if it lies inside the margin: two one-sided tests (TOST), each at
     /// the whole share.
     pub fn equivalence(self, look: Look, parts: usize) -> Option<Interval> {
         match look {
-            Look::Planned(error) => self.student(2.0 * error / parts.max(1) as f64),
+            Look::Planned(error) => Some(self.on_log_scale(self.student(2.0 * error / parts.max(1) as f64)?)),
             Look::Between(_) => self.interval(look, parts),
         }
     }
@@ -225,9 +240,9 @@ mod tests {
     /// Equal values do not say how far the next step is.
     #[test]
     fn rounding_widens_the_interval_of_equal_values() {
-        let rounded = Ratios { d: &[0.01; 12], rounding: 0.02 };
+        let rounded = Ratios { step: 0.05, ..Ratios::from(&[0.01; 12][..]) };
         let interval = rounded.student(0.05).expect("values");
-        assert!((interval.high - 0.01 - t_quantile(0.975, 11.0) * 0.02 / 12f64.sqrt()).abs() < 1e-12);
+        assert!((interval.high - 0.01 - t_quantile(0.975, 11.0) * 0.05 / 72f64.sqrt()).abs() < 1e-12);
         assert!(!interval.excludes_zero());
     }
 

@@ -46,7 +46,7 @@ pub(super) fn measured(primary: &MetricResult) -> Option<String> {
         Call::Inconclusive | Call::Unmeasured => "undecided",
     };
     let pairs = plural(primary.pairs, "pair");
-    Some(format!("Measured anyway: {} {} after {pairs}, {what}.", primary.metric.title, change(effect)))
+    Some(format!("Primary metric: {} {} after {pairs}, {what}.", primary.metric.title, change(effect)))
 }
 
 /// `+12.3 % (+10.1 % to +14.6 %)`.

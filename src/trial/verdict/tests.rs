@@ -162,7 +162,7 @@ fn what_is_outranked_is_still_said() {
     let last = ranking.notes.last().expect("notes");
     assert_eq!(
         last,
-        "Measured anyway: throughput 0.0 % (-1.0 % to +1.0 %) after 20 pairs, within the margin."
+        "Primary metric: throughput 0.0 % (-1.0 % to +1.0 %) after 20 pairs, within the margin."
     );
 }
 
@@ -170,7 +170,7 @@ fn what_is_outranked_is_still_said() {
 fn a_guard_still_shows_what_was_measured() {
     let around = Circumstances { guard: Some("drops".into()), ..Circumstances::default() };
     let notes = rank(&primary(Call::Helps), MARGIN, &around).notes;
-    assert_eq!(notes, ["Measured anyway: throughput +10.0 % (+8.0 % to +12.0 %) after 20 pairs, better."]);
+    assert_eq!(notes, ["Primary metric: throughput +10.0 % (+8.0 % to +12.0 %) after 20 pairs, better."]);
 }
 
 #[test]
@@ -231,6 +231,28 @@ fn a_cooler_hottest_cpu_as_the_primary_metric_only_spreads() {
     let worse = hottest(Call::Hurts);
     around.hottest = Some(&worse);
     assert_eq!(name(&rank(&worse, MARGIN, &around).verdict), "hurts");
+}
+
+#[test]
+fn no_better_metric_outweighs_lost_throughput() {
+    let (cooler, same, lost) = (hottest(Call::Helps), per_packet(-0.05, 0.05), primary(Call::Hurts));
+    let around = Circumstances {
+        hottest_before: Some(0.98),
+        hottest_after: Some(0.49),
+        hottest: Some(&cooler),
+        softirq_per_packet: Some(&same),
+        throughput: Some(&lost),
+        ..Circumstances::default()
+    };
+    let faster = result("p99", Better::Lower, Call::Helps, (-0.2, -0.3, -0.1));
+    for primary in [&faster, &cooler, &result("p99", Better::Lower, Call::Inconclusive, (0.0, -0.1, 0.1))] {
+        let ranking = rank(primary, MARGIN, &around);
+        assert_eq!(ranking.verdict, Verdict::Hurts, "{}", primary.metric.name);
+        let last = ranking.notes.last().expect("notes");
+        assert!(last.starts_with(&format!("Primary metric: {}", primary.metric.name)), "{last}");
+    }
+    let guarded = Circumstances { guard: Some("drops".into()), ..around };
+    assert_eq!(name(&rank(&faster, MARGIN, &guarded).verdict), "guard");
 }
 
 #[test]
