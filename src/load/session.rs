@@ -94,6 +94,8 @@ pub struct Session {
     pacing: Pacing,
     /// CPUs that the threads are pinned to.
     softirqs: Option<Box<Softirqs>>,
+    /// Measurements since the last mark, up to the last call of [`Session::so_far`].
+    part: Option<Box<Interval>>,
 }
 
 #[derive(Debug)]
@@ -134,6 +136,7 @@ impl Session {
             told: false,
             pacing: spec.pacing,
             softirqs: None,
+            part: None,
         };
         let mut started = 0;
         for index in 0..spec.threads {
@@ -208,6 +211,14 @@ impl Session {
         self.collect(received)
     }
 
+    /// Measurements since the last mark, up to now; the interval continues. Arrivals at a sink are not among
+    /// them.
+    pub fn so_far(&mut self) -> &Interval {
+        self.ask_for_cuts();
+        let part = self.gather();
+        self.part.insert(Box::new(part))
+    }
+
     /// Like `mark`, but does not query the sink, so it does not wait for an overloaded one. For
     /// [`Session::finish`], which queries it for the total.
     pub fn cut(&mut self) -> Interval {
@@ -271,6 +282,19 @@ impl Session {
     }
 
     fn collect(&mut self, received: Option<(Arrived, Instant)>) -> Interval {
+        let mut interval = self.gather();
+        if let (Some((count, at)), Some((count_before, before))) = (received, self.received) {
+            interval.received = Some(count.packets.saturating_sub(count_before.packets));
+            interval.datagrams.reordered = Some(count.reordered.saturating_sub(count_before.reordered));
+            interval.received_seconds = at.duration_since(before).as_secs_f64();
+        }
+        // If kept over a cut without a response, the count would put two intervals into the next one.
+        self.received = received;
+        interval
+    }
+
+    /// What the threads hand over, joined with the earlier part of the interval.
+    fn gather(&mut self) -> Interval {
         let cuts: Vec<Cut> = self
             .threads
             .iter()
@@ -283,14 +307,10 @@ impl Session {
         for thread in &mut interval.client_cpu {
             thread.softirq = thread.cpu_pinned.and_then(|cpu| softirqs.get(&cpu).copied());
         }
-        if let (Some((count, at)), Some((count_before, before))) = (received, self.received) {
-            interval.received = Some(count.packets.saturating_sub(count_before.packets));
-            interval.datagrams.reordered = Some(count.reordered.saturating_sub(count_before.reordered));
-            interval.received_seconds = at.duration_since(before).as_secs_f64();
+        match self.part.take() {
+            Some(part) => part.then(&interval),
+            None => interval,
         }
-        // If kept over a cut without a response, the count would put two intervals into the next one.
-        self.received = received;
-        interval
     }
 
     fn signal_stop(&self) {
@@ -372,5 +392,26 @@ mod tests {
             let neither = Session::start_at(&spec, vec![closed.clone(); 2]);
             assert!(matches!(neither, Err(LoadError::Down { .. })), "{scheme}");
         }
+    }
+
+    /// What was looked at before the end of an interval is still part of it, once.
+    #[test]
+    fn a_part_of_an_interval_is_not_taken_from_it() {
+        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let target = Target::start(&target::Spec { http: any, ..Default::default() }).expect("started");
+        let url = format!("http://{}/simple", target.addresses().http.expect("served"));
+        let mut spec = Spec::new(url.parse().expect("a URL"));
+        (spec.connections, spec.requests) = (4, Some(500));
+        let mut session = Session::start(&spec).expect("started");
+        let mut before = 0;
+        while !session.is_done() {
+            let part = session.so_far();
+            assert!((before..=500).contains(&part.requests), "{before} {part:?}");
+            before = part.requests;
+        }
+        assert_eq!(session.so_far().requests, 500);
+        let whole = session.mark();
+        assert_eq!((whole.requests, whole.latency.len()), (500, 500));
+        assert_eq!((session.so_far().requests, session.mark().requests), (0, 0));
     }
 }

@@ -104,7 +104,7 @@ mod tests {
     use super::render;
     use crate::report::sample_record;
     use crate::report::text::WIDTH;
-    use crate::trial::record::{Call, Capacity, Effect, TrialRecord, Verdict};
+    use crate::trial::record::{Arm, Call, Capacity, Effect, TrialRecord, Verdict};
     use proptest::prelude::{Strategy, any, prop_assert, proptest};
 
     fn plain(records: &[TrialRecord]) -> String {
@@ -119,6 +119,21 @@ mod tests {
     #[test]
     fn every_verdict_has_its_words() {
         insta::assert_snapshot!(plain(&sample_record::every_verdict()));
+    }
+
+    /// The change is not blamed for what happened without it.
+    #[test]
+    fn a_guard_that_trips_without_the_change_says_so() {
+        let verdict = |record: &TrialRecord| record.analysis.as_ref().map(|a| a.verdict.clone());
+        let mut records = sample_record::every_verdict();
+        records.retain(|record| matches!(verdict(record), Some(Verdict::GuardTripped { .. })));
+        let record = &mut records[0];
+        for (arm, headline) in [(Arm::A, "guard tripped without the change"), (Arm::B, "rolled back")] {
+            record.slots.last_mut().expect("a slot").arm = arm;
+            let text = plain(std::slice::from_ref(record));
+            assert!(text.contains(headline), "{text}");
+            assert_eq!(text.contains("recommended: measure again"), arm == Arm::A, "{text}");
+        }
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub fn verdict(verdict: &Verdict) -> &'static str {
 
 /// The verdict of a record in a few words, or [`UNFINISHED`].
 pub fn headline(record: &TrialRecord) -> &'static str {
+    if record.tripped_without_change() {
+        return "guard tripped without the change";
+    }
     record.analysis.as_ref().map_or(UNFINISHED, |analysis| verdict(&analysis.verdict))
 }
 
@@ -158,6 +161,9 @@ pub fn sentence(record: &TrialRecord) -> String {
                     " Everything offered got through before, so whether it adds capacity could not show.",
             },
         ),
+        Verdict::GuardTripped { reason } if record.tripped_without_change() => {
+            format!("A guard stopped {name}: {reason}.")
+        }
         Verdict::GuardTripped { reason } => {
             format!("A guard stopped {name} and the change was rolled back at once: {reason}.")
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 use super::factor::{Factor, FactorError};
-use super::guards;
+use super::guards::{self, Watch};
 use super::meter::{Mark, Meter, MeterError, Metered};
 use super::metrics;
 use super::placement::{self, Expectation};
@@ -14,7 +14,7 @@ use super::record::{Arm, TrialRecord};
 use super::runner::{Bench, Measured};
 use super::spec::Guards;
 use super::store::{StoreError, TrialDir};
-use super::workload::{CommandFailed, Driver, pause};
+use super::workload::{CommandFailed, Driver};
 use crate::host::Host;
 use crate::model::{IntervalError, Rates};
 use crate::probe::SoftirqTime;
@@ -83,23 +83,46 @@ impl Live<'_> {
         self.meter.as_ref().map(Meter::mark).transpose()
     }
 
-    /// The probe's own interval, after a slot without it; `None` when the user stopped it.
-    fn afterwards(&mut self) -> Result<Option<Metered>, LiveError> {
-        let stop = || self.stop.load(Ordering::SeqCst);
+    /// The probe's own interval, after a slot without it; `None` when it ended early.
+    fn afterwards(&mut self, watch: &mut Watch) -> Result<Option<Metered>, LiveError> {
         let Some(meter) = &mut self.meter else { return Ok(None) };
         meter.attach(self.host)?;
         let before = Counters::take(self.host, self.inventory);
         let first = meter.mark()?;
         // The output of a command here was measured together with the probe.
-        self.driver.wait(self.measure, &stop)?;
+        self.driver.wait(self.measure, watch)?;
         let last = meter.mark()?;
         let after = Counters::take(self.host, self.inventory);
-        let metered = match stop() {
+        let metered = match has_ended(watch) {
             true => None,
             false => Some(meter.metered(self.host, first, last, &rates(&before, &after)?)),
         };
         meter.detach();
         Ok(metered)
+    }
+
+    /// Reverts the change at once, before anything is computed or saved.
+    fn roll_back(&mut self, measured: Measured) -> Result<Measured, LiveError> {
+        match self.factor.set(self.host, Arm::A) {
+            Ok(()) => Ok(measured),
+            Err(FactorError::Changed(what)) => Ok(Measured { changed: Some(what), ..measured }),
+            // Ctrl-C ends the command of arm A; the rollback at the end of the trial runs it again.
+            Err(FactorError::Command { .. }) if self.stopped() => Ok(measured),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// True if a slot ended early.
+fn has_ended(watch: &Watch) -> bool {
+    watch.tripped().is_some() || watch.is_stopped()
+}
+
+/// The tripped guard, with the arm if it is not the change's.
+fn in_arm(arm: Arm, why: &str) -> String {
+    match arm {
+        Arm::A => format!("{why}; arm A was set, so this is about the machine or its load, not the change"),
+        Arm::B => why.to_owned(),
     }
 }
 
@@ -124,6 +147,9 @@ impl Bench for Live<'_> {
             set => set?,
         }
         let measured = self.measured(arm)?;
+        if measured.guard.is_some() {
+            return self.roll_back(measured);
+        }
         match self.factor.check(self.host) {
             Ok(()) => Ok(measured),
             Err(FactorError::Changed(what)) => Ok(Measured { changed: Some(what), ..measured }),
@@ -145,13 +171,20 @@ impl Bench for Live<'_> {
 impl Live<'_> {
     /// One slot of the current arm.
     fn measured(&mut self, arm: Arm) -> Result<Measured, LiveError> {
-        let stop = || self.stop.load(Ordering::SeqCst);
-        pause(self.washout, &stop);
+        let (host, inventory, stop, guards) = (self.host, self.inventory, self.stop, self.guards.clone());
+        let mut watch = Watch::new(host, inventory, &guards, stop);
+        self.driver.discard();
+        self.driver.settle(self.washout, &mut watch);
+        let start_s = self.began.elapsed().as_secs_f64();
+        if has_ended(&watch) {
+            return Ok(cut_short(arm, start_s, 0.0, &watch));
+        }
         self.driver.begin();
+        watch.begin();
         let start_s = self.began.elapsed().as_secs_f64();
         let before = Counters::take(self.host, self.inventory);
         let first = self.mark()?;
-        let wait = || self.driver.wait(self.measure, &stop);
+        let mut wait = || self.driver.wait(self.measure, &mut watch);
         let (printed, windows) = match &mut self.softirq_time {
             Some(timer) => {
                 let (printed, windows) = timer.during(wait);
@@ -159,12 +192,12 @@ impl Live<'_> {
             }
             None => (wait()?, None),
         };
+        if has_ended(&watch) {
+            let seconds = self.began.elapsed().as_secs_f64() - start_s;
+            return Ok(cut_short(arm, start_s, seconds, &watch));
+        }
         let last = self.mark()?;
         let after = Counters::take(self.host, self.inventory);
-        if stop() {
-            // Half a slot: the runner voids it, and an interrupted command printed nothing.
-            return Ok(Measured { start_s, ..Measured::default() });
-        }
         let (work, trouble) = self.driver.end(printed.as_deref())?;
         let mut rates = rates(&before, &after)?;
         if let Some(windows) = windows {
@@ -174,15 +207,16 @@ impl Live<'_> {
             (Some(first), Some(last), Some(meter)) if !meter.is_detached() => {
                 meter.metered(self.host, first, last, &rates)
             }
-            (_, _, Some(_)) => match self.afterwards()? {
+            (_, _, Some(_)) => match self.afterwards(&mut watch)? {
                 Some(metered) => metered,
-                None => return Ok(Measured { start_s, ..Measured::default() }),
+                None => return Ok(cut_short(arm, start_s, rates.seconds, &watch)),
             },
             _ => Metered::default(),
         };
         let mut values = metrics::values(&rates, &work, self.nic.as_ref());
         values.extend(metered.values);
         let void = placement::contradiction(&self.expected[usize::from(arm == Arm::B)], &rates);
+        let guard = guards::tripped(&guards, &trouble, &rates).map(|why| in_arm(arm, &why));
         Ok(Measured {
             start_s,
             seconds: rates.seconds,
@@ -194,11 +228,15 @@ impl Live<'_> {
             probe_cost: metered.cost,
             void,
             changed: None,
-            guard: guards::tripped(&self.guards, &trouble, &rates).map(|why| match arm {
-                Arm::A => format!("{why} (without the change)"),
-                Arm::B => why,
-            }),
+            guard,
             client_limited: trouble.client_limited,
         })
     }
+}
+
+/// A slot that a guard or the user ended before its time. The runner voids one that the user ended.
+fn cut_short(arm: Arm, start_s: f64, seconds: f64, watch: &Watch) -> Measured {
+    let guard = watch.tripped().map(|why| in_arm(arm, why));
+    let void = guard.as_ref().map(|why| format!("guard tripped: {why}"));
+    Measured { start_s, seconds, void, guard, ..Measured::default() }
 }

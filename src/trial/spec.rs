@@ -133,15 +133,14 @@ pub struct Probe {
     pub budget: Budget,
 }
 
-/// Limits for a single slot; beyond one of them the change is rolled back immediately.
+/// Limits for a single slot; beyond one of them the slot ends and the change is rolled back immediately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Guards {
     /// Largest fraction of failed requests (0.01 = 1 %): of the load, or the `error_rate` that the command
     /// prints.
     pub error_rate: Option<f64>,
-    /// Largest p99 latency in microseconds: of the load, in slots of at least 1000 requests, or the
-    /// `p99_us` that the command prints.
+    /// Largest p99 latency in microseconds: of the load, or the `p99_us` that the command prints.
     pub p99_us: Option<f64>,
     /// Most packets per second dropped by the backlogs and the interfaces.
     pub drops: Option<f64>,
