@@ -5,6 +5,7 @@
 
 pub mod analysis;
 pub mod arms;
+pub mod check;
 pub mod compare;
 pub mod conclude;
 pub mod design;

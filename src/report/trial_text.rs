@@ -48,6 +48,9 @@ fn block(record: &TrialRecord) -> String {
     if let Some(probe) = probe_words::of_record(record) {
         out += &paragraph("  probe: ", &probe);
     }
+    for check in words::checks(record) {
+        out += &paragraph("  check: ", &check);
+    }
     out += &paragraph("  based on: ", &words::basis(record));
     out += &paragraph("  A/A calibration: ", &words::calibration(record));
     for note in record.analysis.iter().flat_map(|analysis| &analysis.notes) {

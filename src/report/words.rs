@@ -5,7 +5,9 @@
 
 use super::number;
 use crate::trial::analysis::SOUND_REJECTIONS;
-use crate::trial::record::{Call, Capacity, MetricResult, TrialRecord, Verdict};
+use crate::trial::check::Check;
+use crate::trial::record::{Arm, Call, Capacity, MetricResult, TrialRecord, Verdict};
+use crate::units::format_duration;
 
 /// Tone of a verdict. Never the only sign: the words have the same meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +51,22 @@ pub fn headline(record: &TrialRecord) -> &'static str {
         return "guard tripped without the change";
     }
     record.analysis.as_ref().map_or(UNFINISHED, |analysis| verdict(&analysis.verdict))
+}
+
+/// Each check of a record, with how many of its requests failed in each arm.
+pub fn checks(record: &TrialRecord) -> Vec<String> {
+    let failed = |check: &Check, arm: Arm| {
+        let slots = record.slots.iter().filter(|slot| slot.arm == arm);
+        let counts = slots.filter_map(|slot| check.counts(&slot.values));
+        let (all, failed) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        format!("{} of {}", number::grouped(failed), number::grouped(all))
+    };
+    let words = |check: &Check| {
+        let (a, b) = (failed(check, Arm::A), failed(check, Arm::B));
+        let every = format_duration(check.every);
+        format!("{}, {} every {every}; failed: {a} in A, {b} in B", check.name, check.url)
+    };
+    record.checks.iter().map(words).collect()
 }
 
 /// Tone of a record's verdict.

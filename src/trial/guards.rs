@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::check::{Checked, Checks};
 use super::spec::Guards;
 use crate::host::Host;
 use crate::load::{Interval, Session};
@@ -79,11 +80,13 @@ fn tripped_by_drops(guards: &Guards, drops: u64, time: Duration) -> Option<Strin
         .then(|| format!("{drops} packets were dropped in {seconds:.1} s (limit {limit:.0}/s)"))
 }
 
-/// Checks the guards while a slot runs.
+/// Checks the guards while slots run.
 pub struct Watch<'a> {
     host: &'a dyn Host,
     inventory: &'a Inventory,
-    guards: &'a Guards,
+    guards: Guards,
+    /// Checks from outside.
+    checks: Checks,
     /// Set when the user wants to stop.
     stop: &'a AtomicBool,
     /// Start of the slot, right after the flip.
@@ -97,31 +100,29 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Begins with the slot.
+    /// Nothing is watched before the first slot begins.
     pub fn new(
         host: &'a dyn Host,
         inventory: &'a Inventory,
-        guards: &'a Guards,
+        guards: Guards,
+        checks: Checks,
         stop: &'a AtomicBool,
     ) -> Self {
         let now = Instant::now();
-        let mut watch = Self {
-            host,
-            inventory,
-            guards,
-            stop,
-            began: now,
-            part_began: now,
-            drops: None,
-            next: now,
-            tripped: None,
-        };
-        watch.begin();
-        watch
+        let (drops, tripped) = (None, None);
+        Self { host, inventory, guards, checks, stop, began: now, part_began: now, drops, next: now, tripped }
     }
 
-    /// Counts from now on: the next part of the slot begins.
+    /// Counts from now on: a slot begins with its washout.
+    pub fn begin_slot(&mut self) {
+        self.tripped = None;
+        self.begin();
+        self.began = self.part_began;
+    }
+
+    /// Counts from now on: a measured interval begins.
     pub fn begin(&mut self) {
+        self.checks.begin();
         self.drops = self.guards.drops.map(|_| Drops::take(self.host, self.inventory));
         self.part_began = Instant::now();
         self.next = self.part_began + EVERY;
@@ -139,15 +140,28 @@ impl<'a> Watch<'a> {
         self.tripped.is_some() || self.stop.load(Ordering::SeqCst)
     }
 
-    fn check(&self, load: Option<&mut Session>) -> Option<String> {
+    /// What the checks measured since the measured interval began.
+    pub fn end(&mut self) -> Checked {
+        self.checks.end()
+    }
+
+    fn check(&mut self, load: Option<&mut Session>) -> Option<String> {
         let guards_load = self.guards.error_rate.is_some() || self.guards.p99_us.is_some();
         if let Some(load) = load.filter(|_| guards_load)
-            && let Some(why) = tripped_by_load(self.guards, load.so_far())
+            && let Some(why) = tripped_by_load(&self.guards, load.so_far())
         {
             return Some(why);
         }
+        if let Some(why) = self.checks.tripped() {
+            return Some(why);
+        }
         let drops = Drops::take(self.host, self.inventory).since(self.drops.as_ref()?);
-        tripped_by_drops(self.guards, drops, self.part_began.elapsed())
+        tripped_by_drops(&self.guards, drops, self.part_began.elapsed())
+    }
+
+    /// The limits.
+    pub fn guards(&self) -> &Guards {
+        &self.guards
     }
 
     /// The tripped guard, with its figures.

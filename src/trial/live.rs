@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
+use super::check::Checked;
 use super::factor::{Factor, FactorError};
 use super::guards::{self, Watch};
 use super::meter::{Mark, Meter, MeterError, Metered};
@@ -12,7 +13,6 @@ use super::metrics;
 use super::placement::{self, Expectation};
 use super::record::{Arm, TrialRecord};
 use super::runner::{Bench, Measured};
-use super::spec::Guards;
 use super::store::{StoreError, TrialDir};
 use super::workload::{CommandFailed, Driver};
 use crate::host::Host;
@@ -58,8 +58,8 @@ pub struct Live<'a> {
     pub washout: Duration,
     /// Measured interval.
     pub measure: Duration,
-    /// Limits.
-    pub guards: Guards,
+    /// Checks the guards while slots run.
+    pub watch: Watch<'a>,
     /// Interface whose packets are the throughput of live traffic.
     pub nic: Option<NicName>,
     /// Expected placement in arm A and in arm B.
@@ -84,16 +84,16 @@ impl Live<'_> {
     }
 
     /// The probe's own interval, after a slot without it; `None` when it ended early.
-    fn afterwards(&mut self, watch: &mut Watch) -> Result<Option<Metered>, LiveError> {
+    fn afterwards(&mut self) -> Result<Option<Metered>, LiveError> {
         let Some(meter) = &mut self.meter else { return Ok(None) };
         meter.attach(self.host)?;
         let before = Counters::take(self.host, self.inventory);
         let first = meter.mark()?;
         // The output of a command here was measured together with the probe.
-        self.driver.wait(self.measure, watch)?;
+        self.driver.wait(self.measure, &mut self.watch)?;
         let last = meter.mark()?;
         let after = Counters::take(self.host, self.inventory);
-        let metered = match has_ended(watch) {
+        let metered = match has_ended(&self.watch) {
             true => None,
             false => Some(meter.metered(self.host, first, last, &rates(&before, &after)?)),
         };
@@ -171,20 +171,19 @@ impl Bench for Live<'_> {
 impl Live<'_> {
     /// One slot of the current arm.
     fn measured(&mut self, arm: Arm) -> Result<Measured, LiveError> {
-        let (host, inventory, stop, guards) = (self.host, self.inventory, self.stop, self.guards.clone());
-        let mut watch = Watch::new(host, inventory, &guards, stop);
         self.driver.discard();
-        self.driver.settle(self.washout, &mut watch);
+        self.watch.begin_slot();
+        self.driver.settle(self.washout, &mut self.watch);
         let start_s = self.began.elapsed().as_secs_f64();
-        if has_ended(&watch) {
-            return Ok(cut_short(arm, start_s, 0.0, &watch));
+        if has_ended(&self.watch) {
+            return Ok(self.cut_short(arm, start_s, 0.0));
         }
         self.driver.begin();
-        watch.begin();
+        self.watch.begin();
         let start_s = self.began.elapsed().as_secs_f64();
         let before = Counters::take(self.host, self.inventory);
         let first = self.mark()?;
-        let mut wait = || self.driver.wait(self.measure, &mut watch);
+        let mut wait = || self.driver.wait(self.measure, &mut self.watch);
         let (printed, windows) = match &mut self.softirq_time {
             Some(timer) => {
                 let (printed, windows) = timer.during(wait);
@@ -192,12 +191,13 @@ impl Live<'_> {
             }
             None => (wait()?, None),
         };
-        if has_ended(&watch) {
+        if has_ended(&self.watch) {
             let seconds = self.began.elapsed().as_secs_f64() - start_s;
-            return Ok(cut_short(arm, start_s, seconds, &watch));
+            return Ok(self.cut_short(arm, start_s, seconds));
         }
         let last = self.mark()?;
         let after = Counters::take(self.host, self.inventory);
+        let checked = self.watch.end();
         let (work, trouble) = self.driver.end(printed.as_deref())?;
         let mut rates = rates(&before, &after)?;
         if let Some(windows) = windows {
@@ -207,21 +207,23 @@ impl Live<'_> {
             (Some(first), Some(last), Some(meter)) if !meter.is_detached() => {
                 meter.metered(self.host, first, last, &rates)
             }
-            (_, _, Some(_)) => match self.afterwards(&mut watch)? {
+            (_, _, Some(_)) => match self.afterwards()? {
                 Some(metered) => metered,
-                None => return Ok(cut_short(arm, start_s, rates.seconds, &watch)),
+                None => return Ok(self.cut_short(arm, start_s, rates.seconds)),
             },
             _ => Metered::default(),
         };
         let mut values = metrics::values(&rates, &work, self.nic.as_ref());
         values.extend(metered.values);
+        values.extend(checked.values);
+        let at_least = [work.at_least, checked.at_least].concat();
         let void = placement::contradiction(&self.expected[usize::from(arm == Arm::B)], &rates);
-        let guard = guards::tripped(&guards, &trouble, &rates).map(|why| in_arm(arm, &why));
+        let guard = guards::tripped(self.watch.guards(), &trouble, &rates).map(|why| in_arm(arm, &why));
         Ok(Measured {
             start_s,
             seconds: rates.seconds,
             values,
-            at_least: work.at_least,
+            at_least,
             net_rx: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.net_rx)).collect(),
             packets: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.packets)).collect(),
             softirq: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.softirq)).collect(),
@@ -232,11 +234,12 @@ impl Live<'_> {
             client_limited: trouble.client_limited,
         })
     }
-}
 
-/// A slot that a guard or the user ended before its time. The runner voids one that the user ended.
-fn cut_short(arm: Arm, start_s: f64, seconds: f64, watch: &Watch) -> Measured {
-    let guard = watch.tripped().map(|why| in_arm(arm, why));
-    let void = guard.as_ref().map(|why| format!("guard tripped: {why}"));
-    Measured { start_s, seconds, void, guard, ..Measured::default() }
+    /// A slot that a guard or the user ended before its time. The runner voids one that the user ended.
+    fn cut_short(&mut self, arm: Arm, start_s: f64, seconds: f64) -> Measured {
+        let Checked { values, at_least } = self.watch.end();
+        let guard = self.watch.tripped().map(|why| in_arm(arm, why));
+        let void = guard.as_ref().map(|why| format!("guard tripped: {why}"));
+        Measured { start_s, seconds, values, at_least, void, guard, ..Measured::default() }
+    }
 }

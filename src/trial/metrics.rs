@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::check;
 use super::probed::Probed;
 use super::record::{Better, Metric, TrialRecord};
 use super::verdict::FULL_FROM;
@@ -106,6 +107,9 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
         let better = if probed == Probed::Packets { Higher } else { Lower };
         return Metric { name: metric.to_owned(), title, unit: unit.to_owned(), better };
     }
+    if let Some(checked) = check::describe(metric) {
+        return checked;
+    }
     let (title, unit, better) = match metric {
         name::THROUGHPUT => ("throughput", work_unit, Higher),
         "p50_us" => ("latency p50", "us", Lower),
@@ -135,7 +139,7 @@ pub fn printed(record: &TrialRecord) -> Vec<Metric> {
         record.slots.iter().flat_map(|slot| slot.values.keys()).map(String::as_str).collect();
     names
         .into_iter()
-        .filter(|name| !circumstance(name) && !asked(name))
+        .filter(|name| !circumstance(name) && !asked(name) && check::describe(name).is_none())
         .map(|name| describe(name, ""))
         .collect()
 }

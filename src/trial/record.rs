@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::check::Check;
 use crate::model::Identity;
 use crate::plan::Prediction;
 use crate::probe::Cost;
@@ -331,6 +332,9 @@ pub struct TrialRecord {
     /// Prediction for the plan of arm B, if its file has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
+    /// Checks from outside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
     /// The workload, in one line: the load's command line or `live traffic`.
     pub workload: String,
     /// The host.

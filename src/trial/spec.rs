@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::check::{Check, CheckError};
 use super::metrics;
 use super::probed::{self, Probed};
 use super::record::ProbeSlots;
@@ -35,6 +36,9 @@ pub struct Spec {
     /// Measurement of receive time, for metrics that need it.
     #[serde(default)]
     pub probe: Probe,
+    /// Checks from outside the process under test, during the whole trial.
+    #[serde(default, rename = "check", skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
 }
 
 /// The factor: settings, or a pair of shell commands. Exactly one of the two.
@@ -215,6 +219,9 @@ pub enum SpecError {
     /// A load that ends during the trial or changes.
     #[error("[workload.load] {0}: a trial needs a load that neither ends nor changes")]
     Load(&'static str),
+    /// A check that cannot be run.
+    #[error(transparent)]
+    Check(#[from] CheckError),
     /// A guard that could never trip.
     #[error("[guards] p99_us: {0} has no latency")]
     Guard(&'static str),
@@ -296,7 +303,13 @@ impl Spec {
         if design.measure.0 < Duration::from_millis(50) {
             return bad("measure: must be at least 50ms".to_owned());
         }
+        Check::check_all(&self.checks)?;
         self.check_metrics()
+    }
+
+    /// True for a metric of the probe or of a check.
+    fn measures(&self, metric: &str) -> bool {
+        Probed::parse(metric).is_some() || self.checks.iter().any(|check| check.measures(metric))
     }
 
     /// A command may print metrics of any name; all others are known in advance.
@@ -305,12 +318,12 @@ impl Spec {
         let known = metrics::names(self.workload.load.as_ref().map(|load| load.url.protocol));
         for (key, name) in design.primary.iter().map(|name| ("primary", name)) {
             let is_known = known.contains(&name.as_str()) || self.workload.command.is_some();
-            if !is_known && Probed::parse(name).is_none() {
+            if !is_known && !self.measures(name) {
                 let known = known.iter().copied().chain(probed::NAMES).collect();
                 return Err(SpecError::Metric { key, name: name.clone(), known });
             }
         }
-        if let Some(name) = design.metrics.iter().find(|name| Probed::parse(name).is_none()) {
+        if let Some(name) = design.metrics.iter().find(|name| !self.measures(name)) {
             let known = probed::NAMES.to_vec();
             return Err(SpecError::Metric { key: "metrics", name: name.clone(), known });
         }

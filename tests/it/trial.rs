@@ -2,6 +2,7 @@
 //! workload moves.
 
 mod changed_outside;
+pub(crate) mod checks;
 mod guards_inside;
 mod on_files;
 mod on_the_range;

@@ -14,6 +14,7 @@ use crate::journal;
 use crate::plan::{Prediction, Setting};
 use crate::report::number;
 use crate::trial::analysis::analyse;
+use crate::trial::check::Checks;
 use crate::trial::factor::FactorError;
 use crate::trial::live::LiveError;
 use crate::trial::meter::Meter;
@@ -38,6 +39,8 @@ pub(crate) struct Ready {
     pub(crate) prediction: Option<Prediction>,
     /// The probe, if metrics need it.
     pub(crate) meter: Option<Meter>,
+    /// Checks from outside, running.
+    pub(crate) checks: Checks,
     /// The workload, running.
     pub(crate) driver: Driver,
 }
@@ -133,6 +136,7 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
         store: &store,
         dir: trial.dir,
         seed,
+        checks: trial.ready.checks,
         driver: trial.ready.driver,
         guard: &|id| {
             let arguments = place::guard_arguments(global, &root, id).map_err(std::io::Error::other)?;

@@ -25,6 +25,7 @@ fn empty(seed: u64) -> TrialRecord {
         probe: None,
         prediction: None,
         softirq_timed: false,
+        checks: Vec::new(),
         workload: "simulated".into(),
         host: Identity { hostname: "h".into(), kernel: "6".into(), boot_id: "b".into() },
         cpus: 2,

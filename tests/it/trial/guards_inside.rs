@@ -14,7 +14,7 @@ use crate::tree::{Tree, said};
 const SLOT: Duration = Duration::from_secs(60);
 
 /// Waits until `is_back`, and checks that it took far less than a slot since `exceeded`.
-fn rolls_back(exceeded: Instant, is_back: impl FnMut() -> bool) {
+pub(super) fn rolls_back(exceeded: Instant, is_back: impl FnMut() -> bool) {
     wait_for("the rollback", is_back);
     let time = exceeded.elapsed();
     assert!(time < SLOT / 4, "rolled back {time:?} after the limit was exceeded");
@@ -32,7 +32,7 @@ fn tripped(record: &TrialRecord, arm: Arm) -> &str {
     reason
 }
 
-fn is_set(host: &LiveHost) -> bool {
+pub(super) fn is_set(host: &LiveHost) -> bool {
     host.read_text(RPS).expect("readable").trim() != "0"
 }
 
