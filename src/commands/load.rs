@@ -35,7 +35,7 @@ use watch::Watch;
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("open loop").args(["rate", "find_max"]))]
 pub struct Args {
-    /// http://HOST:PORT/PATH, https://..., udp://HOST:PORT (echo), udp-sink://HOST:PORT (one way),
+    /// http://HOST:PORT/PATH, https://..., tcp://HOST:PORT (connections), udp://HOST:PORT (echo), udp-sink://HOST:PORT (one way),
     /// udp-tracker://HOST:PORT/announce (or /scrape, /connect; BEP 15), dns://HOST/NAME?type=A
     url: Url,
     /// TCP connections, or UDP flows (source ports)

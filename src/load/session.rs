@@ -22,7 +22,6 @@ use super::tally::Cut;
 use super::thread::{Control, Worker};
 use super::trust;
 use super::udp::{Arrived, SinkTotals};
-use super::url::Protocol;
 use crate::host::{OpenError, allow_files};
 use crate::units::CpuId;
 
@@ -347,7 +346,7 @@ impl Running {
 }
 
 fn shared(spec: &Spec) -> Result<Option<Shared>, String> {
-    if spec.url.protocol != Protocol::Http {
+    if !spec.url.protocol.is_stream() {
         return Ok(None);
     }
     let setup = || TlsSetup::new(trust::config(spec)?, &spec.url.host);

@@ -135,8 +135,8 @@ impl Worker {
             _ => LoadError::Socket(error),
         };
         match (spec.url.protocol, destination) {
-            (Protocol::Http, _) => {
-                let shared = self.shared.clone().expect("a session for HTTP has prepared its requests");
+            (Protocol::Http | Protocol::Tcp, _) => {
+                let shared = self.shared.clone().expect("a session over TCP has prepared its requests");
                 let mut engine = http::Engine::new(spec, destination, shared, self.index, poller, clock)
                     .map_err(LoadError::Socket)?;
                 let patience = WARM_UP.min(spec.timeout.as_nanos() as Nanos);

@@ -433,6 +433,7 @@ mod tests {
         let urls = [
             ("http", addresses.http.map(|address| format!("http://{address}/simple"))),
             ("echo", addresses.udp_echo.map(|address| format!("udp://{address}"))),
+            ("tcp", addresses.http.map(|address| format!("tcp://{address}"))),
             ("tracker", addresses.udp_tracker.map(|address| format!("udp-tracker://{address}/announce"))),
         ];
         let check = |(name, url): (&str, Option<String>)| {

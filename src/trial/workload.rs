@@ -41,6 +41,7 @@ impl Driver {
     pub fn work_unit(spec: &super::spec::Workload) -> &'static str {
         match &spec.load {
             Some(load) if load.url.protocol == Protocol::Http => "req/s",
+            Some(load) if load.url.protocol == Protocol::Tcp => "conn/s",
             Some(load) if load.url.protocol == Protocol::UdpEcho => "trips/s",
             Some(_) => "pkt/s",
             None if spec.live => "pkt/s",

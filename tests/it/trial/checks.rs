@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use rxlab::host::Host;
 use rxlab::trial::check::{Check, Checks};
 use rxlab::trial::record::{Arm, Verdict};
 
@@ -42,6 +41,7 @@ fn nginx_is_checked_by_status_body_and_certificate() {
     let ca = format!("{url}\nca = '{}/cert.pem'", nginx.directory.path().display());
     passes(&format!("{ca}\nexpect_status = '200'\nexpect_body = 'hello'"));
     passes(&format!("{url}\ninsecure = true"));
+    passes(&format!("url = 'tcp://127.0.0.1:{}'", nginx.port));
     let other = fails(&format!("{ca}\nexpect_body = 'goodbye'"));
     assert!(other.ends_with("/health failed: unexpected body"), "{other}");
     let other = fails(&format!("{ca}\nexpect_status = '204'"));
