@@ -18,6 +18,7 @@ pub mod monitor;
 pub mod perform;
 pub mod placement;
 pub mod probed;
+pub mod query;
 pub mod record;
 pub mod runner;
 pub mod search;

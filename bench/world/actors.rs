@@ -436,6 +436,7 @@ fn record(host: Identity) -> TrialRecord {
         prediction: None,
         softirq_timed: false,
         checks: Vec::new(),
+        queries: Vec::new(),
         workload: String::new(),
         host,
         cpus: 4,

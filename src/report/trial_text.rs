@@ -51,6 +51,9 @@ fn block(record: &TrialRecord) -> String {
     for check in words::checks(record) {
         out += &paragraph("  check: ", &check);
     }
+    for query in words::queries(record) {
+        out += &paragraph("  query: ", &query);
+    }
     out += &paragraph("  based on: ", &words::basis(record));
     out += &paragraph("  A/A calibration: ", &words::calibration(record));
     for note in record.analysis.iter().flat_map(|analysis| &analysis.notes) {

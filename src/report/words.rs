@@ -6,6 +6,7 @@
 use super::number;
 use crate::trial::analysis::SOUND_REJECTIONS;
 use crate::trial::check::Check;
+use crate::trial::query::Query;
 use crate::trial::record::{Arm, Call, Capacity, MetricResult, TrialRecord, Verdict};
 use crate::units::format_duration;
 
@@ -67,6 +68,26 @@ pub fn checks(record: &TrialRecord) -> Vec<String> {
         format!("{}, {} every {every}; failed: {a} in A, {b} in B", check.name, check.url)
     };
     record.checks.iter().map(words).collect()
+}
+
+/// Each query of a record, with its mean in each arm.
+pub fn queries(record: &TrialRecord) -> Vec<String> {
+    let mean = |metric: &str, arm: Arm| {
+        let slots = record.slots.iter().filter(|slot| slot.arm == arm && slot.void.is_none());
+        let values: Vec<f64> = slots.filter_map(|slot| slot.values.get(metric).copied()).collect();
+        let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        mean.map_or_else(|| "-".to_owned(), number::value)
+    };
+    let words = |query: &Query| {
+        let metric = query.metric().name;
+        let (a, b) = (mean(&metric, Arm::A), mean(&metric, Arm::B));
+        let reasons: Vec<&String> = record.slots.iter().filter_map(|slot| slot.absent.get(&metric)).collect();
+        let absent = reasons
+            .last()
+            .map_or_else(String::new, |why| format!("; missing in {}: {why}", count(reasons.len(), "slot")));
+        format!("{}, `{}`: mean {a} in A, {b} in B{absent}", query.name, query.expr)
+    };
+    record.queries.iter().map(words).collect()
 }
 
 /// Tone of a record's verdict.

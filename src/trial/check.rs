@@ -117,6 +117,12 @@ pub enum StartError {
     },
 }
 
+/// True for a name that may become part of the name of a metric.
+pub(super) fn is_name(name: &str) -> bool {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    (1..=40).contains(&name.len()) && name.chars().all(is_of_name)
+}
+
 impl Check {
     /// Checks that all `checks` can be run.
     pub fn check_all(checks: &[Self]) -> Result<(), CheckError> {
@@ -132,8 +138,7 @@ impl Check {
 
     fn check(&self) -> Result<(), CheckError> {
         let name = || self.name.clone();
-        let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        if !(1..=40).contains(&self.name.len()) || !self.name.chars().all(is_of_name) {
+        if !is_name(&self.name) {
             return Err(CheckError::Name(name()));
         }
         if self.url.protocol == Protocol::UdpSink {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::check::{Checked, Checks};
+use super::query::{Asked, Queries};
 use super::spec::Guards;
 use crate::host::Host;
 use crate::load::{Interval, Session};
@@ -87,6 +88,8 @@ pub struct Watch<'a> {
     guards: Guards,
     /// Checks from outside.
     checks: Checks,
+    /// Queries to a Prometheus.
+    queries: Queries,
     /// Set when the user wants to stop.
     stop: &'a AtomicBool,
     /// Start of the slot, right after the flip.
@@ -106,11 +109,13 @@ impl<'a> Watch<'a> {
         inventory: &'a Inventory,
         guards: Guards,
         checks: Checks,
+        queries: Queries,
         stop: &'a AtomicBool,
     ) -> Self {
         let now = Instant::now();
         let (drops, tripped) = (None, None);
-        Self { host, inventory, guards, checks, stop, began: now, part_began: now, drops, next: now, tripped }
+        let (began, part_began, next) = (now, now, now);
+        Self { host, inventory, guards, checks, queries, stop, began, part_began, drops, next, tripped }
     }
 
     /// Counts from now on: a slot begins with its washout.
@@ -141,8 +146,13 @@ impl<'a> Watch<'a> {
     }
 
     /// What the checks measured since the measured interval began.
-    pub fn end(&mut self) -> Checked {
+    pub fn checked(&mut self) -> Checked {
         self.checks.end()
+    }
+
+    /// The current values of the queries. Waits for the answers.
+    pub fn asked(&mut self) -> Asked {
+        self.queries.end()
     }
 
     fn check(&mut self, load: Option<&mut Session>) -> Option<String> {
@@ -152,7 +162,7 @@ impl<'a> Watch<'a> {
         {
             return Some(why);
         }
-        if let Some(why) = self.checks.tripped() {
+        if let Some(why) = self.checks.tripped().or_else(|| self.queries.tripped()) {
             return Some(why);
         }
         let drops = Drops::take(self.host, self.inventory).since(self.drops.as_ref()?);

@@ -197,8 +197,9 @@ impl Live<'_> {
         }
         let last = self.mark()?;
         let after = Counters::take(self.host, self.inventory);
-        let checked = self.watch.end();
+        let checked = self.watch.checked();
         let (work, trouble) = self.driver.end(printed.as_deref())?;
+        let asked = self.watch.asked();
         let mut rates = rates(&before, &after)?;
         if let Some(windows) = windows {
             windows.time(&mut rates);
@@ -216,14 +217,17 @@ impl Live<'_> {
         let mut values = metrics::values(&rates, &work, self.nic.as_ref());
         values.extend(metered.values);
         values.extend(checked.values);
+        values.extend(asked.values);
         let at_least = [work.at_least, checked.at_least].concat();
         let void = placement::contradiction(&self.expected[usize::from(arm == Arm::B)], &rates);
-        let guard = guards::tripped(self.watch.guards(), &trouble, &rates).map(|why| in_arm(arm, &why));
+        let guard = guards::tripped(self.watch.guards(), &trouble, &rates).or(asked.tripped);
+        let guard = guard.map(|why| in_arm(arm, &why));
         Ok(Measured {
             start_s,
             seconds: rates.seconds,
             values,
             at_least,
+            absent: asked.absent,
             net_rx: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.net_rx)).collect(),
             packets: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.packets)).collect(),
             softirq: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.softirq)).collect(),
@@ -237,7 +241,8 @@ impl Live<'_> {
 
     /// A slot that a guard or the user ended before its time. The runner voids one that the user ended.
     fn cut_short(&mut self, arm: Arm, start_s: f64, seconds: f64) -> Measured {
-        let Checked { values, at_least } = self.watch.end();
+        // Nothing that has to be waited for: the change is still set.
+        let Checked { values, at_least } = self.watch.checked();
         let guard = self.watch.tripped().map(|why| in_arm(arm, why));
         let void = guard.as_ref().map(|why| format!("guard tripped: {why}"));
         Measured { start_s, seconds, values, at_least, void, guard, ..Measured::default() }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::check;
 use super::probed::Probed;
+use super::query;
 use super::record::{Better, Metric, TrialRecord};
 use super::verdict::FULL_FROM;
 use crate::diagnose::evidence::{LOST, busy, in_softirq, lost};
@@ -107,8 +108,8 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
         let better = if probed == Probed::Packets { Higher } else { Lower };
         return Metric { name: metric.to_owned(), title, unit: unit.to_owned(), better };
     }
-    if let Some(checked) = check::describe(metric) {
-        return checked;
+    if let Some(outside) = check::describe(metric).or_else(|| query::describe(metric)) {
+        return outside;
     }
     let (title, unit, better) = match metric {
         name::THROUGHPUT => ("throughput", work_unit, Higher),
@@ -133,13 +134,14 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
 
 /// The metrics that an external command printed in addition to the requested ones, sorted by name.
 pub fn printed(record: &TrialRecord) -> Vec<Metric> {
+    let is_outside = |name: &str| check::describe(name).is_some() || query::describe(name).is_some();
     let circumstance = |name: &str| [name::HOTTEST_BUSY, name::BUSIEST].contains(&name);
     let asked = |name: &str| record.metrics.iter().any(|metric| metric.name == name);
     let names: BTreeSet<&str> =
         record.slots.iter().flat_map(|slot| slot.values.keys()).map(String::as_str).collect();
     names
         .into_iter()
-        .filter(|name| !circumstance(name) && !asked(name) && check::describe(name).is_none())
+        .filter(|name| !circumstance(name) && !asked(name) && !is_outside(name))
         .map(|name| describe(name, ""))
         .collect()
 }

@@ -16,6 +16,7 @@ use super::live::{Live, LiveError};
 use super::meter::Meter;
 use super::metrics::{self, name};
 use super::placement;
+use super::query::{Queries, Query};
 use super::record::{Analysis, Arm, Metric, TrialRecord, Verdict};
 use super::runner::{self, Ending};
 use super::spec::Spec;
@@ -60,6 +61,8 @@ pub struct Setup<'a> {
     pub seed: u64,
     /// Checks from outside, running.
     pub checks: Checks,
+    /// Queries to a Prometheus.
+    pub queries: Queries,
     /// The workload, running.
     pub driver: Driver,
     /// Starts the process that undoes the transaction with the given id at its deadline, in case this
@@ -130,7 +133,14 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
         driver: setup.driver,
         washout: spec.design.washout.0,
         measure: spec.design.measure.0,
-        watch: Watch::new(setup.host, setup.inventory, spec.guards.clone(), setup.checks, setup.stop),
+        watch: Watch::new(
+            setup.host,
+            setup.inventory,
+            spec.guards.clone(),
+            setup.checks,
+            setup.queries,
+            setup.stop,
+        ),
         nic: spec.workload.nic.clone(),
         expected,
         meter: setup.meter,
@@ -279,6 +289,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model, softirq_timed: bool) -> 
         softirq_timed,
         prediction: setup.prediction.clone(),
         checks: spec.checks.clone(),
+        queries: spec.queries.clone(),
         workload: spec.workload.in_words(),
         host: model.identity.clone(),
         cpus: model.online().len(),
@@ -317,6 +328,9 @@ fn metrics_of(spec: &Spec, inventory: &Inventory, softirq_timed: bool) -> Vec<Me
     std::iter::once(primary)
         .chain(names.into_iter().chain(asked))
         .filter(|name| seen.insert(*name))
-        .map(|name| metrics::describe(name, unit))
+        .map(|name| {
+            let query = spec.queries.iter().map(Query::metric).find(|metric| metric.name == name);
+            query.unwrap_or_else(|| metrics::describe(name, unit))
+        })
         .collect()
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::check::Check;
+use super::query::Query;
 use crate::model::Identity;
 use crate::plan::Prediction;
 use crate::probe::Cost;
@@ -79,6 +80,9 @@ pub struct Slot {
     /// age, and the value lies among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_least: Vec<String>,
+    /// Reasons for values of queries that are missing, by [`Metric::name`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub absent: BTreeMap<String, String>,
     /// NET_RX softirq runs per second by CPU.
     pub net_rx: BTreeMap<CpuId, f64>,
     /// Packets per second that went up the stack, by CPU; empty in records of earlier versions.
@@ -335,6 +339,9 @@ pub struct TrialRecord {
     /// Checks from outside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
+    /// Queries to a Prometheus.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queries: Vec<Query>,
     /// The workload, in one line: the load's command line or `live traffic`.
     pub workload: String,
     /// The host.

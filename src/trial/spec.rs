@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::check::{Check, CheckError};
 use super::metrics;
 use super::probed::{self, Probed};
+use super::query::{Query, QueryError};
 use super::record::ProbeSlots;
 use super::stats::looks;
 use crate::load;
@@ -39,6 +40,9 @@ pub struct Spec {
     /// Checks from outside the process under test, during the whole trial.
     #[serde(default, rename = "check", skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
+    /// Queries to a Prometheus, for context and as guards.
+    #[serde(default, rename = "query", skip_serializing_if = "Vec::is_empty")]
+    pub queries: Vec<Query>,
 }
 
 /// The factor: settings, or a pair of shell commands. Exactly one of the two.
@@ -222,6 +226,9 @@ pub enum SpecError {
     /// A check that cannot be run.
     #[error(transparent)]
     Check(#[from] CheckError),
+    /// A query that cannot be run.
+    #[error(transparent)]
+    Query(#[from] QueryError),
     /// A guard that could never trip.
     #[error("[guards] p99_us: {0} has no latency")]
     Guard(&'static str),
@@ -304,12 +311,15 @@ impl Spec {
             return bad("measure: must be at least 50ms".to_owned());
         }
         Check::check_all(&self.checks)?;
+        Query::check_all(&self.queries)?;
         self.check_metrics()
     }
 
-    /// True for a metric of the probe or of a check.
+    /// True for a metric of the probe, of a check or of a query.
     fn measures(&self, metric: &str) -> bool {
-        Probed::parse(metric).is_some() || self.checks.iter().any(|check| check.measures(metric))
+        Probed::parse(metric).is_some()
+            || self.checks.iter().any(|check| check.measures(metric))
+            || self.queries.iter().any(|query| query.metric().name == metric)
     }
 
     /// A command may print metrics of any name; all others are known in advance.

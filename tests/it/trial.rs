@@ -7,6 +7,7 @@ mod guards_inside;
 mod on_files;
 mod on_the_range;
 mod probed;
+mod queries;
 mod winning;
 mod with_commands;
 

@@ -20,6 +20,7 @@ use crate::trial::live::LiveError;
 use crate::trial::meter::Meter;
 use crate::trial::metrics::{self, name};
 use crate::trial::perform::{Outcome, PerformError, Setup, perform};
+use crate::trial::query::Queries;
 use crate::trial::record::{Phase, TrialRecord, Verdict};
 use crate::trial::spec::Spec;
 use crate::trial::store::{StoreError, TrialDir};
@@ -41,6 +42,8 @@ pub(crate) struct Ready {
     pub(crate) meter: Option<Meter>,
     /// Checks from outside, running.
     pub(crate) checks: Checks,
+    /// Queries to a Prometheus.
+    pub(crate) queries: Queries,
     /// The workload, running.
     pub(crate) driver: Driver,
 }
@@ -137,6 +140,7 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
         dir: trial.dir,
         seed,
         checks: trial.ready.checks,
+        queries: trial.ready.queries,
         driver: trial.ready.driver,
         guard: &|id| {
             let arguments = place::guard_arguments(global, &root, id).map_err(std::io::Error::other)?;

@@ -15,6 +15,7 @@ use crate::plan::{Plan, Setting};
 use crate::probe::Missing;
 use crate::trial::check::{Checks, StartError};
 use crate::trial::meter::{Meter, MeterError};
+use crate::trial::query::Queries;
 use crate::trial::spec::Spec;
 use crate::trial::workload::Driver;
 use crate::units::CpuMask;
@@ -38,8 +39,10 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
         ));
     }
     let checks = Checks::start(&spec.checks).map_err(unchecked)?;
+    let queries = Queries::start(&spec.queries)
+        .map_err(|error| CommandError::new(Kind::Failed, error).hint("nothing was changed"))?;
     let driver = driver(machine, spec)?;
-    Ok(Ready { against, settings, prediction: b.prediction, meter, checks, driver })
+    Ok(Ready { against, settings, prediction: b.prediction, meter, checks, queries, driver })
 }
 
 /// A check that fails without the change says nothing about the change.

@@ -79,8 +79,9 @@ pub(super) fn settings(m: &mut Markup, record: &TrialRecord) {
         ("Trial", record.id.clone()),
         ("rxlab", record.version.clone()),
     ];
+    let queries = words::queries(record).into_iter().map(|words| ("Query", words));
     m.element("dl", &[("class", "settings")], |m| {
-        for (name, value) in rows.into_iter().chain(probe).chain(checks) {
+        for (name, value) in rows.into_iter().chain(probe).chain(checks).chain(queries) {
             m.leaf("dt", &[], name);
             m.leaf("dd", &[], &typeset(&value));
         }

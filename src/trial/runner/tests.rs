@@ -80,6 +80,7 @@ fn record(seed: u64) -> TrialRecord {
         prediction: None,
         softirq_timed: false,
         checks: Vec::new(),
+        queries: Vec::new(),
         workload: "simulated".to_owned(),
         host: Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() },
         cpus: 2,
