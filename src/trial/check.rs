@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::record::{Better, Metric};
-use crate::load::{self, Body, Header, Interval, LoadError, Protocol, Rate, Session, Statuses, Url};
+use crate::load::{self, Body, Header, Interval, LoadError, Protocol, Rate, Session, SoFar, Statuses, Url};
 use crate::units::{duration_text, format_duration};
 
 /// A check.
@@ -253,12 +253,10 @@ pub struct Checks(Vec<Running>);
 struct Running {
     check: Check,
     session: Session,
-    /// Since the measured interval began; `None` = nothing was collected yet.
-    measured: Option<Interval>,
+    /// Counts of the last look, since the last mark.
+    seen: SoFar,
     /// Failures since the last good response.
     in_a_row: u64,
-    /// Class of the last failures.
-    why: String,
 }
 
 impl Checks {
@@ -268,8 +266,7 @@ impl Checks {
         for check in checks {
             let session =
                 Session::start(&check.load()).map_err(|error| StartError::Load(check.name.clone(), error))?;
-            let (check, why) = (check.clone(), String::new());
-            all.0.push(Running { check, session, measured: None, in_a_row: 0, why });
+            all.0.push(Running { check: check.clone(), session, seen: SoFar::default(), in_a_row: 0 });
         }
         for running in &mut all.0 {
             running.first()?;
@@ -279,20 +276,17 @@ impl Checks {
 
     /// Discards earlier measurements: a measured interval begins.
     pub fn begin(&mut self) {
-        for running in &mut self.0 {
-            running.collect();
-            running.measured = None;
-        }
+        self.0.iter_mut().for_each(|running| drop(running.mark()));
     }
 
     /// The first check with as many failures in a row as trip it, in words.
     pub fn tripped(&mut self) -> Option<String> {
         self.0.iter_mut().find_map(|running| {
-            running.collect();
+            running.look();
             let (row, limit) = (running.in_a_row, running.check.failures);
-            let name = &running.check.name;
+            let (name, why) = (&running.check.name, running.why());
             (limit > 0 && row >= limit)
-                .then(|| format!("check {name} failed {row} times in a row: {} (limit {limit})", running.why))
+                .then(|| format!("check {name} failed {row} times in a row: {why} (limit {limit})"))
         })
     }
 
@@ -300,45 +294,57 @@ impl Checks {
     pub fn end(&mut self) -> Checked {
         let mut all = Checked::default();
         for running in &mut self.0 {
-            running.collect();
-            if let Some(interval) = running.measured.take() {
-                put(&mut all, &running.check, &interval);
-            }
+            let interval = running.mark();
+            put(&mut all, &running.check, &interval);
         }
         all
     }
 }
 
 impl Running {
-    /// Adds what was measured since the last time.
-    fn collect(&mut self) {
-        let part = self.session.cut();
-        let failed = part.failed();
-        // A check whose good and failed responses came between two collections is not down.
-        self.in_a_row = if part.requests > 0 { 0 } else { self.in_a_row + failed };
-        if let Some((class, _)) = part.errors.iter().max_by_key(|(_, count)| **count) {
-            self.why = class.to_string();
-        }
-        self.measured = Some(match self.measured.take() {
-            Some(earlier) => earlier.then(&part),
-            None => part,
-        });
+    /// Counts failures in a row, up to now.
+    fn look(&mut self) {
+        let now = self.session.so_far(None);
+        self.seen = self.count(now);
+    }
+
+    /// Measurements since the last mark.
+    fn mark(&mut self) -> Interval {
+        let interval = self.session.cut();
+        let most = interval.errors.iter().max_by_key(|(_, count)| **count).map(|(class, _)| *class);
+        let (requests, failed) = (interval.requests, interval.failed());
+        let class = self.count(SoFar { requests, failed, class: most, ..SoFar::default() }).class;
+        self.seen = SoFar { class, ..SoFar::default() };
+        interval
+    }
+
+    /// Counts the failures in a row up to `now`, a later look than the last.
+    fn count(&mut self, now: SoFar) -> SoFar {
+        // A check whose good and failed responses came between two looks is not down.
+        let answered = now.requests > self.seen.requests;
+        self.in_a_row = if answered { 0 } else { self.in_a_row + now.failed - self.seen.failed };
+        SoFar { class: now.class.or(self.seen.class), ..now }
+    }
+
+    /// Class of the last failures.
+    fn why(&self) -> String {
+        self.seen.class.map_or_else(|| "no response".to_owned(), |class| class.to_string())
     }
 
     /// Waits until a first request has ended.
     fn first(&mut self) -> Result<(), StartError> {
         let end = Instant::now() + self.check.every + 2 * self.check.timeout;
         loop {
-            self.collect();
+            self.look();
             let failed = |why: String| StartError::Failed {
                 name: self.check.name.clone(),
                 url: self.check.url.clone(),
                 why,
             };
             if self.in_a_row > 0 {
-                return Err(failed(self.why.clone()));
+                return Err(failed(self.why()));
             }
-            if self.measured.as_ref().is_some_and(|measured| measured.requests > 0) {
+            if self.seen.requests > 0 {
                 return Ok(());
             }
             if Instant::now() > end {

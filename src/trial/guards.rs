@@ -8,7 +8,7 @@ use super::check::{Checked, Checks};
 use super::query::{Asked, Queries};
 use super::spec::Guards;
 use crate::host::Host;
-use crate::load::{Interval, Session};
+use crate::load::{Session, SoFar};
 use crate::model::Rates;
 use crate::sample::{Drops, Inventory};
 
@@ -38,7 +38,8 @@ pub fn tripped(guards: &Guards, trouble: &Trouble, rates: &Rates) -> Option<Stri
         return Some(failed(trouble.error_rate, limit));
     }
     if let Some(limit) = over(trouble.p99_us.unwrap_or(0.0), guards.p99_us) {
-        return Some(slow(trouble.p99_us.unwrap_or(0.0), limit));
+        let p99 = trouble.p99_us.unwrap_or(0.0);
+        return Some(format!("p99 was {p99:.0} us (limit {limit:.0} us)"));
     }
     let drops: f64 = rates.cpus.iter().map(|cpu| cpu.dropped).sum::<f64>()
         + rates.nics.iter().map(|nic| nic.rx_dropped).sum::<f64>();
@@ -49,28 +50,21 @@ fn failed(share: f64, limit: f64) -> String {
     format!("{:.2} % of the requests failed (limit {:.2} %)", 100.0 * share, 100.0 * limit)
 }
 
-fn slow(p99_us: f64, limit: f64) -> String {
-    format!("p99 was {p99_us:.0} us (limit {limit:.0} us)")
-}
-
 /// True if chance does not explain that `count` events are more than `allowed`.
 fn exceeds(count: u64, allowed: f64) -> bool {
     count as f64 - DEVIATIONS * (count as f64).sqrt() > allowed
 }
 
 /// The guard that the requests of an unfinished slot trip.
-fn tripped_by_load(guards: &Guards, load: &Interval) -> Option<String> {
-    let failures = load.failed();
-    let ended = (load.requests + failures) as f64;
-    if let Some(limit) = guards.error_rate.filter(|limit| exceeds(failures, limit * ended)) {
-        return Some(failed(load.error_share(), limit));
+fn tripped_by_load(guards: &Guards, load: &SoFar) -> Option<String> {
+    let ended = (load.requests + load.failed) as f64;
+    if let Some(limit) = guards.error_rate.filter(|limit| exceeds(load.failed, limit * ended)) {
+        return Some(failed(load.failed as f64 / ended, limit));
     }
-    let limit = guards.p99_us?;
-    let latencies = load.latencies();
     // p99 is beyond the limit if more than a hundredth of the requests is.
-    let slower = latencies.len() - latencies.count_between(0, (limit * 1000.0) as u64);
-    let p99_us = latencies.value_at_quantile(0.99) as f64 / 1000.0;
-    exceeds(slower, 0.01 * latencies.len() as f64).then(|| slow(p99_us, limit))
+    let limit = guards.p99_us.filter(|_| exceeds(load.slow, 0.01 * load.timed as f64))?;
+    let share = 100.0 * load.slow as f64 / load.timed as f64;
+    Some(format!("{share:.1} % of the requests took longer than {limit:.0} us (limit 1 %)"))
 }
 
 /// The guard that `drops` packets in an unfinished slot trip, `time` after its begin.
@@ -135,7 +129,7 @@ impl<'a> Watch<'a> {
 
     /// True if the slot must end: a guard tripped, or the user wants to stop. `load`: the load that runs.
     /// Cheap enough to be called every few milliseconds.
-    pub fn ends(&mut self, load: Option<&mut Session>) -> bool {
+    pub fn ends(&mut self, load: Option<&Session>) -> bool {
         if self.tripped.is_none() && self.next <= Instant::now() {
             let why = self.check(load);
             let after = self.began.elapsed().as_secs_f64();
@@ -155,10 +149,11 @@ impl<'a> Watch<'a> {
         self.queries.end()
     }
 
-    fn check(&mut self, load: Option<&mut Session>) -> Option<String> {
+    fn check(&mut self, load: Option<&Session>) -> Option<String> {
         let guards_load = self.guards.error_rate.is_some() || self.guards.p99_us.is_some();
+        let limit = self.guards.p99_us.map(|us| Duration::from_secs_f64(us.max(0.0) / 1e6));
         if let Some(load) = load.filter(|_| guards_load)
-            && let Some(why) = tripped_by_load(&self.guards, load.so_far())
+            && let Some(why) = tripped_by_load(&self.guards, &load.so_far(limit))
         {
             return Some(why);
         }
@@ -189,8 +184,11 @@ impl<'a> Watch<'a> {
 mod tests {
     use std::time::Duration;
 
-    use super::{Trouble, exceeds, tripped, tripped_by_drops};
+    use rand_chacha::rand_core::Rng;
+
+    use super::{SoFar, Trouble, exceeds, tripped, tripped_by_drops, tripped_by_load};
     use crate::model::Rates;
+    use crate::trial::design::{Purpose, stream};
     use crate::trial::spec::Guards;
 
     fn quiet() -> Rates {
@@ -230,6 +228,54 @@ mod tests {
         assert!(!exceeds(20, 10.0) && exceeds(26, 10.0));
         // A true rate at the limit does not trip it however long the slot is.
         assert!((1..1000).all(|requests| !exceeds(requests, requests as f64)));
+    }
+
+    /// The fraction of 1000 slots of `looks` looks that trip before their end, if `ratio` times as many
+    /// independent events occur as are allowed: `allowed` between two looks.
+    fn trips(looks: usize, allowed: f64, ratio: f64) -> f64 {
+        let mut rng = stream(5, Purpose::Noise);
+        // Products of uniform numbers: a Poisson count.
+        let mut events = || {
+            let (limit, mut product, mut count) = ((-allowed * ratio).exp(), 1.0, 0);
+            loop {
+                product *= (f64::from(rng.next_u32()) + 0.5) / 2_f64.powi(32);
+                if product < limit {
+                    return count;
+                }
+                count += 1;
+            }
+        };
+        let mut slot = || {
+            let mut count = 0;
+            (1..=looks).any(|look| {
+                count += events();
+                exceeds(count, allowed * look as f64)
+            })
+        };
+        (0..1000).filter(|_| slot()).count() as f64 / 1000.0
+    }
+
+    /// The figures are in docs/trials.md.
+    #[test]
+    fn a_rate_at_the_limit_waits_for_the_end_of_the_slot() {
+        let (short, long) = (10, 300);
+        assert!(trips(short, 2.0, 1.0) < 0.005 && trips(long, 2.0, 1.0) < 0.02);
+        assert_eq!(trips(long, 2.0, 0.8), 0.0);
+        assert!(trips(short, 2.0, 4.0) > 0.99 && trips(long, 2.0, 1.5) > 0.99);
+    }
+
+    #[test]
+    fn requests_trip_a_slot_that_continues() {
+        let guards = Guards { p99_us: Some(500.0), ..Guards::default() };
+        let load = SoFar { requests: 900, failed: 100, slow: 40, timed: 1000, class: None };
+        let tripped = |load: &SoFar| tripped_by_load(&guards, load);
+        assert_eq!(tripped(&load).as_deref(), Some("10.00 % of the requests failed (limit 1.00 %)"));
+        assert_eq!(
+            tripped(&SoFar { failed: 9, ..load }).as_deref(),
+            Some("4.0 % of the requests took longer than 500 us (limit 1 %)")
+        );
+        assert_eq!(tripped(&SoFar { failed: 9, slow: 20, ..load }), None);
+        assert_eq!(tripped(&SoFar::default()), None);
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Driver {
     }
 
     /// Lets `length` pass, or runs the command once, ending early if `watch` says so.
-    pub fn wait(&mut self, length: Duration, watch: &mut Watch) -> Result<Option<String>, CommandFailed> {
+    pub fn wait(&self, length: Duration, watch: &mut Watch) -> Result<Option<String>, CommandFailed> {
         if let Driver::Command(command) = self {
             return run_command(command, &mut || watch.ends(None)).map(Some);
         }
@@ -73,13 +73,13 @@ impl Driver {
     }
 
     /// Lets `length` pass, ending early if `watch` says so.
-    pub fn settle(&mut self, length: Duration, watch: &mut Watch) {
+    pub fn settle(&self, length: Duration, watch: &mut Watch) {
         let end = Instant::now() + length;
-        let mut load = match self {
+        let load = match self {
             Driver::Load(session) => Some(session),
             Driver::Command(_) | Driver::Live { .. } => None,
         };
-        while !watch.ends(load.as_deref_mut()) {
+        while !watch.ends(load) {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
