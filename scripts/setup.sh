@@ -24,6 +24,7 @@ if [ "$goal" = test ]; then
   need dnsmasq dnsmasq-base
   need nginx nginx-light
   need opentracker opentracker
+  need prometheus prometheus
   need nft nftables
   need openssl openssl
   need sysctl procps
@@ -69,14 +70,13 @@ if [ -n "$missing" ]; then
   # shellcheck disable=SC2086
   apt-get install -y -qq --no-install-recommends $missing >/dev/null
   # They also must not tune this machine or provide a service after the next boot.
-  case " $missing " in
-  *" tuned "*) systemctl disable tuned >/dev/null 2>&1 || rm -f /etc/systemd/system/*.wants/tuned.service ;;
-  esac
-  case " $missing " in
-  *" opentracker "*)
-    systemctl disable opentracker >/dev/null 2>&1 || rm -f /etc/systemd/system/*.wants/opentracker.service
-    ;;
-  esac
+  for service in tuned opentracker prometheus; do
+    case " $missing " in
+    *" $service "*)
+      systemctl disable "$service" >/dev/null 2>&1 || rm -f "/etc/systemd/system/"*".wants/$service.service"
+      ;;
+    esac
+  done
 fi
 
 # The kernels of the virtual machines are also Debian packages; without root nothing could boot them.

@@ -62,6 +62,7 @@ pub use server::{ServerCpu, ServerProcess, ServerWatch};
 pub use session::{LoadError, Session};
 pub use spec::{MIN_PAYLOAD, Spec};
 pub use status::{StatusError, Statuses};
+pub use tally::SoFar;
 pub use text::{render, shape};
 pub use udp::{dns_answer, hear_name_server, hear_tracker};
 pub use url::{Protocol, Url, UrlError};

@@ -5,6 +5,7 @@
 
 pub mod analysis;
 pub mod arms;
+pub mod check;
 pub mod compare;
 pub mod conclude;
 pub mod design;
@@ -17,6 +18,7 @@ pub mod monitor;
 pub mod perform;
 pub mod placement;
 pub mod probed;
+pub mod query;
 pub mod record;
 pub mod runner;
 pub mod search;

@@ -435,6 +435,8 @@ fn record(host: Identity) -> TrialRecord {
         probe: None,
         prediction: None,
         softirq_timed: false,
+        checks: Vec::new(),
+        queries: Vec::new(),
         workload: String::new(),
         host,
         cpus: 4,

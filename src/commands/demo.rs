@@ -23,7 +23,9 @@ use crate::report::findings;
 use crate::report::recommendation::{Recommendation, TrialReport};
 use crate::report::text::paragraph;
 use crate::report::{html, trial_text, words};
+use crate::trial::check::Checks;
 use crate::trial::perform::Outcome;
+use crate::trial::query::Queries;
 use crate::trial::record::TrialRecord;
 use crate::trial::spec::{Change, Design, Guards, Probe, Seconds, Spec};
 use crate::trial::store::TrialDir;
@@ -153,12 +155,22 @@ fn try_out(
         },
         guards: Guards { error_rate: None, ..Guards::default() },
         probe: Probe::default(),
+        checks: Vec::new(),
+        queries: Vec::new(),
     };
     foretell(&scene.machine, &mut spec, &mut driver, stop)?;
     let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
     let machine = &scene.machine;
     let prediction = plan.prediction.clone();
-    let ready = Ready { against: Vec::new(), settings, prediction, meter: None, driver };
+    let ready = Ready {
+        against: Vec::new(),
+        settings,
+        prediction,
+        meter: None,
+        checks: Checks::default(),
+        queries: Queries::default(),
+        driver,
+    };
     let trial = Conduct { spec: &spec, machine, ready, dir, resumed: None, keep: false, stop };
     conduct(global, trial)
 }

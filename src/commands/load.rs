@@ -35,7 +35,7 @@ use watch::Watch;
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("open loop").args(["rate", "find_max"]))]
 pub struct Args {
-    /// http://HOST:PORT/PATH, https://..., udp://HOST:PORT (echo), udp-sink://HOST:PORT (one way),
+    /// http://HOST:PORT/PATH, https://..., tcp://HOST:PORT (connections), udp://HOST:PORT (echo), udp-sink://HOST:PORT (one way),
     /// udp-tracker://HOST:PORT/announce (or /scrape, /connect; BEP 15), dns://HOST/NAME?type=A
     url: Url,
     /// TCP connections, or UDP flows (source ports)
@@ -298,8 +298,9 @@ fn paths(args: &Args) -> Result<Vec<String>, CommandError> {
 }
 
 /// The error of a load that cannot start, with a hint.
-pub(super) fn explain(error: LoadError) -> CommandError {
-    let kind = match &error {
+/// Kind of an error of a load.
+pub(super) fn kind(error: &LoadError) -> Kind {
+    match error {
         LoadError::Spec(_) | LoadError::Tls(_) | LoadError::Pin { .. } | LoadError::Files { .. } => {
             Kind::Usage
         }
@@ -307,7 +308,11 @@ pub(super) fn explain(error: LoadError) -> CommandError {
         LoadError::Namespace(_) => Kind::Usage,
         LoadError::Resolve { .. } | LoadError::Down { .. } => Kind::Failed,
         LoadError::Socket(_) | LoadError::Thread(_) => Kind::Failed,
-    };
+    }
+}
+
+pub(super) fn explain(error: LoadError) -> CommandError {
+    let kind = kind(&error);
     let hint = match &error {
         LoadError::Down { url, .. } if url.starts_with("https") => {
             Some("check host, port and certificate; --ca FILE trusts another CA, --insecure any certificate")

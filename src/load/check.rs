@@ -40,7 +40,7 @@ pub enum SpecError {
         /// Connections requested.
         connections: usize,
     },
-    /// An option that has no meaning over UDP.
+    /// An option that has a meaning for HTTP only.
     #[error("{0} is for http:// only")]
     HttpOnly(&'static str),
     /// A path template that is invalid.
@@ -84,6 +84,7 @@ impl Spec {
         }
         match self.url.protocol {
             Protocol::Http => self.check_http(),
+            Protocol::Tcp => self.check_tcp(),
             Protocol::UdpEcho | Protocol::UdpSink | Protocol::UdpTracker | Protocol::Dns => self.check_udp(),
         }
     }
@@ -149,7 +150,18 @@ impl Spec {
         })
     }
 
-    fn check_udp(&self) -> Result<(), SpecError> {
+    fn check_tcp(&self) -> Result<(), SpecError> {
+        self.check_nothing_of_http()?;
+        self.check_size_is_default()?;
+        match (self.batch, self.pipeline) {
+            (1, 1) => Ok(()),
+            (1, _) => Err(SpecError::Conflict("--pipeline does not work with tcp://: nothing is sent")),
+            _ => Err(SpecError::Conflict("--batch is for udp:// and udp-sink:// only")),
+        }
+    }
+
+    /// Refuses options that only have a meaning for HTTP.
+    fn check_nothing_of_http(&self) -> Result<(), SpecError> {
         let http_only = [
             ("--requests", self.requests.is_some()),
             ("--no-keepalive", self.no_keepalive),
@@ -164,9 +176,14 @@ impl Spec {
             ("--expect-body", self.expect_body.is_some()),
             ("--announce", self.announce),
         ];
-        if let Some((option, _)) = http_only.into_iter().find(|(_, given)| *given) {
-            return Err(SpecError::HttpOnly(option));
-        }
+        http_only
+            .into_iter()
+            .find(|(_, given)| *given)
+            .map_or(Ok(()), |(option, _)| Err(SpecError::HttpOnly(option)))
+    }
+
+    fn check_udp(&self) -> Result<(), SpecError> {
+        self.check_nothing_of_http()?;
         if self.rate.is_some() && self.pipeline != 1 {
             return Err(SpecError::Conflict(
                 "--pipeline does not work with --rate over UDP: nothing waits for a response",

@@ -337,15 +337,19 @@ impl Interval {
         self.errors.values().sum()
     }
 
-    /// Errors as a fraction of all ended requests. Requests discarded behind an announced end of their
-    /// connection are excluded, and so are those that the generator was too slow to send: they say nothing
-    /// about the target.
-    pub fn error_share(&self) -> f64 {
+    /// Failed requests. Those discarded behind an announced end of their connection are excluded, and so are
+    /// those that the generator was too slow to send: they say nothing about the target.
+    pub fn failed(&self) -> u64 {
         let count = |class| self.errors.get(&class).copied().unwrap_or(0);
         let own = count(ErrorClass::Unsent).saturating_sub(self.not_sent.blocked);
-        let errors = self.error_count() - count(ErrorClass::Discarded) - own;
-        let ended = self.requests + errors;
-        if ended == 0 { 0.0 } else { errors as f64 / ended as f64 }
+        self.error_count() - count(ErrorClass::Discarded) - own
+    }
+
+    /// [`Interval::failed`] as a fraction of all ended requests.
+    pub fn error_share(&self) -> f64 {
+        let failed = self.failed();
+        let ended = self.requests + failed;
+        if ended == 0 { 0.0 } else { failed as f64 / ended as f64 }
     }
 
     /// Latencies of all requests in nanoseconds, unanswered ones with their age: they took at least that

@@ -1,4 +1,4 @@
-//! Queries a Prometheus over the time of a load, via HTTP.
+//! Queries a Prometheus via HTTP: over the time of a load, or for the current value.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -50,15 +50,30 @@ pub struct PromqlSeries {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct Answer<T> {
     status: String,
     error: Option<String>,
-    data: Option<Data>,
+    data: Option<T>,
 }
 
 #[derive(Deserialize)]
-struct Data {
+struct Range {
     result: Vec<Series>,
+}
+
+/// The current value of a query.
+#[derive(Deserialize)]
+#[serde(tag = "resultType", content = "result", rename_all = "snake_case")]
+enum Current {
+    Vector(Vec<Sample>),
+    Scalar((f64, String)),
+    Matrix(serde::de::IgnoredAny),
+    String(serde::de::IgnoredAny),
+}
+
+#[derive(Deserialize)]
+struct Sample {
+    value: (f64, String),
 }
 
 #[derive(Deserialize)]
@@ -77,24 +92,57 @@ impl Promql {
     }
 
     fn ask_within(bounds: Bounds, url: &Url, query: &str, start: SystemTime) -> Self {
-        let answer = body(bounds, url, query, start, SystemTime::now()).and_then(|body| read(&body));
+        let answer = range(bounds, url, query, start, SystemTime::now()).and_then(|body| read(&body));
         let (series, error) = match answer {
             Ok(series) => (series, None),
             Err(error) => (Vec::new(), Some(error)),
         };
         Self { query: query.to_owned(), series, error }
     }
+
+    /// The current value of `query` on the Prometheus at `url`, or why there is not exactly one. Takes at most
+    /// `time`.
+    pub fn current(url: &Url, query: &str, time: Duration) -> Result<f64, String> {
+        let bounds = Bounds { time, ..BOUNDS };
+        body(bounds, url, &format!("query?query={}", escaped(query))).and_then(|body| read_current(&body))
+    }
 }
 
 /// Series of a response of `/api/v1/query_range`, or the reason why there are none.
 fn read(body: &str) -> Result<Vec<PromqlSeries>, String> {
-    let answer: Answer =
+    let range: Option<Range> = data(body)?;
+    let result = range.map(|range| range.result).unwrap_or_default();
+    Ok(result.into_iter().map(series).collect())
+}
+
+/// The only value of a response of `/api/v1/query`, or the reason why there is not one.
+fn read_current(body: &str) -> Result<f64, String> {
+    let value = match data(body)? {
+        Some(Current::Scalar((_, value))) => value,
+        Some(Current::Vector(samples)) => match <[Sample; 1]>::try_from(samples) {
+            Ok([sample]) => sample.value.1,
+            Err(samples) if samples.is_empty() => return Err("no sample".to_owned()),
+            Err(samples) => {
+                return Err(format!("{} samples: sum(...) or max(...) makes one of them", samples.len()));
+            }
+        },
+        Some(Current::Matrix(_)) => return Err("samples over a time: rate(...) makes one of them".to_owned()),
+        Some(Current::String(_)) => return Err("text instead of a number".to_owned()),
+        None => return Err("no sample".to_owned()),
+    };
+    match value.parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(number),
+        _ => Err(format!("{value} instead of a number")),
+    }
+}
+
+fn data<T: serde::de::DeserializeOwned>(body: &str) -> Result<Option<T>, String> {
+    let answer: Answer<T> =
         serde_json::from_str(body).map_err(|error| format!("not a response of Prometheus: {error}"))?;
     if answer.status != "success" {
-        return Err(answer.error.unwrap_or_else(|| answer.status.clone()));
+        return Err(answer.error.unwrap_or(answer.status));
     }
-    let result = answer.data.map(|data| data.result).unwrap_or_default();
-    Ok(result.into_iter().map(series).collect())
+    Ok(answer.data)
 }
 
 fn series(Series { metric, values }: Series) -> PromqlSeries {
@@ -105,27 +153,30 @@ fn series(Series { metric, values }: Series) -> PromqlSeries {
     PromqlSeries { labels: metric, values: numbers.len(), mean, max: numbers.into_iter().reduce(f64::max) }
 }
 
-fn body(
+fn range(
     bounds: Bounds,
     url: &Url,
     query: &str,
     start: SystemTime,
     end: SystemTime,
 ) -> Result<String, String> {
-    if url.protocol != Protocol::Http || url.tls {
-        return Err("Prometheus is queried over http:// only".to_owned());
-    }
     let at = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let seconds = end.duration_since(start).unwrap_or_default().as_secs();
     let step = seconds.div_ceil(POINTS).max(1);
+    let (start, end) = (at(start), at(end));
+    let path = format!("query_range?query={}&start={start:.3}&end={end:.3}&step={step}", escaped(query));
+    body(bounds, url, &path)
+}
+
+/// Response of the API to `path` with its query.
+fn body(bounds: Bounds, url: &Url, path: &str) -> Result<String, String> {
+    if url.protocol != Protocol::Http || url.tls {
+        return Err("Prometheus is queried over http:// only".to_owned());
+    }
     let base = url.path.trim_end_matches('/');
     // HTTP/1.0: the response ends with the connection and is in one piece.
     let request = format!(
-        "GET {base}/api/v1/query_range?query={}&start={:.3}&end={:.3}&step={step} HTTP/1.0\r\n\
-         Host: {}\r\nAccept: application/json\r\n\r\n",
-        escaped(query),
-        at(start),
-        at(end),
+        "GET {base}/api/v1/{path} HTTP/1.0\r\nHost: {}\r\nAccept: application/json\r\n\r\n",
         url.authority()
     );
     let failed = |error: io::Error| match error.kind() {
@@ -234,7 +285,7 @@ mod tests {
 
     use proptest::prelude::{any, proptest};
 
-    use super::{BOUNDS, Bounds, Promql, escaped, read};
+    use super::{BOUNDS, Bounds, Promql, escaped, read, read_current};
     use crate::load::Url;
 
     /// As written by Prometheus 2.53.
@@ -251,6 +302,30 @@ mod tests {
         let refused = r#"{"status":"error","errorType":"bad_data","error":"parse error: unexpected end"}"#;
         assert_eq!(read(refused), Err("parse error: unexpected end".to_owned()));
         assert!(read("<html>").is_err_and(|error| error.starts_with("not a response of Prometheus")));
+    }
+
+    /// As written by Prometheus 2.42.
+    #[test]
+    fn the_current_value_is_exactly_one_number() {
+        let vector = |samples: &str| {
+            let data = format!(r#"{{"resultType":"vector","result":[{samples}]}}"#);
+            read_current(&format!(r#"{{"status":"success","data":{data}}}"#))
+        };
+        let sample = |value: &str| format!(r#"{{"metric":{{"a":"b"}},"value":[1700000000.5,"{value}"]}}"#);
+        assert_eq!(vector(&sample("2.5")), Ok(2.5));
+        assert_eq!(vector(""), Err("no sample".to_owned()));
+        let two = vector(&[sample("1"), sample("2")].join(","));
+        assert_eq!(two, Err("2 samples: sum(...) or max(...) makes one of them".to_owned()));
+        assert_eq!(vector(&sample("NaN")), Err("NaN instead of a number".to_owned()));
+        assert_eq!(vector(&sample("+Inf")), Err("+Inf instead of a number".to_owned()));
+        let of = |kind: &str, result: &str| {
+            let data = format!(r#"{{"resultType":"{kind}","result":{result}}}"#);
+            read_current(&format!(r#"{{"status":"success","data":{data}}}"#))
+        };
+        assert_eq!(of("scalar", r#"[1700000000,"7"]"#), Ok(7.0));
+        assert!(of("matrix", "[]").is_err() && of("string", r#"[1,"x"]"#).is_err());
+        let refused = r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#;
+        assert_eq!(read_current(refused), Err("parse error".to_owned()));
     }
 
     #[test]
@@ -333,7 +408,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_an_answer_or_a_reason(text in any::<String>(), cut in any::<usize>()) {
-            let _ = read(&text);
+            let _ = (read(&text), read_current(&text));
             let _ = read(&String::from_utf8_lossy(&ANSWER.as_bytes()[..cut % ANSWER.len()]));
             assert!(escaped(&text).bytes().all(|b| b.is_ascii_graphic()));
         }

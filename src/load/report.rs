@@ -16,7 +16,6 @@ use super::saturation::Saturation;
 use super::series::Second;
 use super::server::ServerCpu;
 use super::spec::Spec;
-use super::url::Protocol;
 
 /// A value of a [`LatencyReport`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -292,13 +291,13 @@ impl Report {
             seconds: interval.seconds,
             requests: interval.requests,
             sent: interval.sent,
-            opened: (spec.url.protocol == Protocol::Http).then_some(interval.opened),
+            opened: spec.url.protocol.is_stream().then_some(interval.opened),
             handshakes: spec.url.tls.then_some(interval.handshakes),
             in_flight: interval.in_flight,
             unanswered: interval.unanswered.len(),
             not_sent: interval.offered.map(|_| interval.not_sent),
             received: interval.received,
-            datagrams: (spec.url.protocol != Protocol::Http).then(|| interval.datagrams.clone()),
+            datagrams: (!spec.url.protocol.is_stream()).then(|| interval.datagrams.clone()),
             statuses: interval.statuses.clone(),
             bytes_received: interval.bytes,
             bytes_per_second: per_second(interval.bytes),

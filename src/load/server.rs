@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::destination::Destination;
 use super::spec::Spec;
-use super::url::Protocol;
 use crate::host::Host;
 use crate::parse::{ProcessStat, process_stat};
 use crate::sample::{Inventory, RawListeners, Scope, Transport};
@@ -94,7 +93,7 @@ impl ServerWatch {
         if addresses.is_empty() || !addresses.iter().all(|address| is_local(address.ip())) {
             return None;
         }
-        let transport = if spec.url.protocol == Protocol::Http { Transport::Tcp } else { Transport::Udp };
+        let transport = if spec.url.protocol.is_stream() { Transport::Tcp } else { Transport::Udp };
         let inventory = Inventory::take(host, Scope::Surroundings { nic: None });
         let listeners = inventory.listeners.known()?;
         let owners = |at: &SocketAddr| owners(listeners, transport, at.ip(), at.port());

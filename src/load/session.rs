@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{EventfdFlags, eventfd};
 use thiserror::Error;
@@ -18,11 +17,10 @@ use super::interval::{Arrivals, Interval};
 use super::pacing::Pacing;
 use super::softirq::Softirqs;
 use super::spec::Spec;
-use super::tally::Cut;
+use super::tally::{Cut, SoFar};
 use super::thread::{Control, Worker};
 use super::trust;
 use super::udp::{Arrived, SinkTotals};
-use super::url::Protocol;
 use crate::host::{OpenError, allow_files};
 use crate::units::CpuId;
 
@@ -101,6 +99,7 @@ struct Running {
     control: Arc<Control>,
     begin: Sender<Nanos>,
     cuts: Receiver<Cut>,
+    so_far: Receiver<SoFar>,
     cpu: Option<CpuId>,
     handle: Option<JoinHandle<()>>,
 }
@@ -141,6 +140,8 @@ impl Session {
                 .map_err(|errno| LoadError::Thread(errno.into()))?;
             let control = Arc::new(Control {
                 cuts: AtomicU64::new(0),
+                glances: AtomicU64::new(0),
+                slow_from: AtomicU64::new(Nanos::MAX),
                 stop: AtomicBool::new(false),
                 done: AtomicBool::new(false),
                 reset: AtomicBool::new(false),
@@ -150,6 +151,7 @@ impl Session {
             let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
             let (begin, begins) = channel();
             let (cuts, cut) = channel();
+            let (glances, so_far) = channel();
             let worker = Worker {
                 spec: Arc::clone(&spec),
                 destinations: destinations.clone(),
@@ -162,12 +164,13 @@ impl Session {
                 ready: ready.clone(),
                 begin: begins,
                 cuts,
+                glances,
             };
             let handle = std::thread::Builder::new()
                 .name(format!("load-{index}"))
                 .spawn(move || worker.run())
                 .map_err(LoadError::Thread)?;
-            this.threads.push(Running { control, begin, cuts: cut, cpu, handle: Some(handle) });
+            this.threads.push(Running { control, begin, cuts: cut, so_far, cpu, handle: Some(handle) });
             started += 1;
             // The first thread chooses among several addresses for all.
             if started == spec.threads || destinations.len() > 1 {
@@ -209,11 +212,26 @@ impl Session {
         self.collect(received)
     }
 
-    /// Like `mark`, and drops what is due but not sent: a load that could not keep its rate does not catch up
+    /// Drops at the next mark or cut what is due but not sent: a load that could not keep its rate does not catch up
     /// later, when the next thing is measured.
-    pub fn restart(&mut self) -> Interval {
+    pub fn skip_overdue(&self) {
         self.threads.iter().for_each(|thread| thread.control.skip.store(true, Ordering::Release));
-        self.mark()
+    }
+
+    /// Counts since the last mark, up to now; the interval continues. Costs the threads no more than a few
+    /// microseconds, unlike a mark. `limit`: latency from which requests count as slow.
+    pub fn so_far(&self, limit: Option<Duration>) -> SoFar {
+        let limit = limit.map_or(Nanos::MAX, |limit| limit.as_nanos() as Nanos);
+        for thread in &self.threads {
+            thread.control.slow_from.store(limit, Ordering::Relaxed);
+            thread.control.glances.fetch_add(1, Ordering::Release);
+            thread.wake();
+        }
+        let counts = self
+            .threads
+            .iter()
+            .map(|thread| thread.so_far.recv().expect("a load thread answers until it is stopped"));
+        counts.fold(SoFar::default(), SoFar::and)
     }
 
     /// Like `mark`, but does not query the sink, so it does not wait for an overloaded one. For
@@ -335,7 +353,7 @@ impl Running {
 }
 
 fn shared(spec: &Spec) -> Result<Option<Shared>, String> {
-    if spec.url.protocol != Protocol::Http {
+    if !spec.url.protocol.is_stream() {
         return Ok(None);
     }
     let setup = || TlsSetup::new(trust::config(spec)?, &spec.url.host);
@@ -355,8 +373,10 @@ fn make_room(connections: usize) -> Result<(), LoadError> {
 mod tests {
     use std::net::{SocketAddr, TcpListener};
 
-    use super::{Destination, LoadError, Session};
-    use crate::load::Spec;
+    use std::time::Duration;
+
+    use super::{Destination, LoadError, Session, SoFar};
+    use crate::load::{ErrorClass, Spec};
     use crate::target::{self, Target};
 
     /// `localhost` resolves to `::1` first on many machines, where a server on 127.0.0.1 does not listen.
@@ -380,5 +400,36 @@ mod tests {
             let neither = Session::start_at(&spec, vec![closed.clone(); 2]);
             assert!(matches!(neither, Err(LoadError::Down { .. })), "{scheme}");
         }
+    }
+
+    /// What was counted before the end of an interval is still part of it, once.
+    #[test]
+    fn counts_so_far_take_nothing_from_the_interval() {
+        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let target = Target::start(&target::Spec { http: any, ..Default::default() }).expect("started");
+        let url = format!("http://{}/simple", target.addresses().http.expect("served"));
+        let mut spec = Spec::new(url.parse().expect("a URL"));
+        (spec.connections, spec.threads, spec.requests) = (4, 2, Some(500));
+        spec.expect_body = Some("something else".into());
+        let mut session = Session::start(&spec).expect("started");
+        let mut before = 0;
+        while !session.is_done() {
+            let so_far = session.so_far(None);
+            assert!((before..=500).contains(&so_far.failed), "{before} {so_far:?}");
+            before = so_far.failed;
+        }
+        let all = session.so_far(Some(Duration::from_nanos(1)));
+        assert_eq!((all.requests, all.failed, all.class), (0, 500, Some(ErrorClass::Body)));
+        assert_eq!((session.mark().failed(), session.so_far(None)), (500, SoFar::default()));
+
+        (spec.expect_body, spec.requests) = (None, Some(300));
+        let mut session = Session::start(&spec).expect("started");
+        while !session.is_done() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let all = session.so_far(Some(Duration::from_nanos(1)));
+        assert_eq!((all.requests, all.slow, all.timed), (300, 300, 300));
+        assert_eq!(session.so_far(Some(Duration::from_secs(3600))).slow, 0);
+        assert_eq!(session.mark().requests, 300);
     }
 }

@@ -12,7 +12,7 @@ use super::header::Header;
 use super::pacing::Pacing;
 use super::rate::Rate;
 use super::status::Statuses;
-use super::url::Url;
+use super::url::{Protocol, Url};
 use crate::units::{CpuMask, duration_text};
 
 /// Smallest UDP payload: session, sequence number and send time, 8 bytes each.
@@ -173,6 +173,11 @@ impl Spec {
             batch: 1,
             netns: None,
         }
+    }
+
+    /// True if a connection serves one request, and is reset after it.
+    pub(super) fn is_single(&self) -> bool {
+        self.no_keepalive || self.url.protocol == Protocol::Tcp
     }
 
     /// Connections of thread `index`: number of the first, and count.

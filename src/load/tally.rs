@@ -60,6 +60,20 @@ impl Tally {
         }
     }
 
+    /// Counts so far, without latencies.
+    pub(super) fn so_far(&self) -> SoFar {
+        let count = |class: ErrorClass| self.errors[class as usize];
+        let own = count(ErrorClass::Unsent).saturating_sub(self.blocked);
+        let all: u64 = self.errors.iter().sum();
+        let most = ErrorClass::ALL.into_iter().max_by_key(|class| count(*class));
+        SoFar {
+            requests: self.completed,
+            failed: all - count(ErrorClass::Discarded) - own,
+            class: most.filter(|class| count(*class) > 0),
+            ..SoFar::default()
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn complete(&mut self, latency: Nanos) {
         self.complete_all(1, latency);
@@ -100,6 +114,34 @@ impl Tally {
             self.unreached += count as u64;
         }
         self.errors[class as usize] += count as u64;
+    }
+}
+
+/// Counts of an interval that continues.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Requests completed with a good response.
+    pub requests: u64,
+    /// Failed requests, as in [`Interval::failed`](super::Interval::failed).
+    pub failed: u64,
+    /// Class of most failures, in the thread that reported some last.
+    pub class: Option<ErrorClass>,
+    /// Completed and unanswered requests above the limit of latency; 0 without one.
+    pub slow: u64,
+    /// Completed and unanswered requests; 0 without a limit.
+    pub timed: u64,
+}
+
+impl SoFar {
+    /// Adds the counts of another thread.
+    pub(super) fn and(self, more: Self) -> Self {
+        Self {
+            requests: self.requests + more.requests,
+            failed: self.failed + more.failed,
+            class: more.class.or(self.class),
+            slow: self.slow + more.slow,
+            timed: self.timed + more.timed,
+        }
     }
 }
 

@@ -107,7 +107,7 @@ fn datagram_rows(report: &Report, datagrams: &Datagrams, out: &mut String) -> st
 pub fn shape(spec: &Spec) -> String {
     let plural = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     let (what, mode) = match spec.url.protocol {
-        Protocol::Http => ("connection", "closed loop"),
+        Protocol::Http | Protocol::Tcp => ("connection", "closed loop"),
         Protocol::UdpEcho | Protocol::UdpTracker | Protocol::Dns => ("flow", "closed loop"),
         Protocol::UdpSink => ("flow", "flat out"),
     };

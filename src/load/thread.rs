@@ -18,7 +18,7 @@ use super::poller::Poller;
 use super::schedule::Schedule;
 use super::session::LoadError;
 use super::spec::Spec;
-use super::tally::{Cut, Taken, Tally, Unanswered};
+use super::tally::{Cut, SoFar, Taken, Tally, Unanswered};
 use super::udp::{Exchange, OneWay, SinkTotals, exchange};
 use super::url::Protocol;
 use crate::host::{enter_netns, pin_thread, thread_ran_and_waited_ns, thread_user_and_system_ticks};
@@ -42,6 +42,10 @@ pub(super) struct Control {
     /// Cuts requested so far.
     pub(super) cuts: AtomicU64,
     pub(super) stop: AtomicBool,
+    /// Counts so far requested.
+    pub(super) glances: AtomicU64,
+    /// Latency from which a request counts as slow in them; [`Nanos::MAX`] = none does.
+    pub(super) slow_from: AtomicU64,
     /// Set when the thread has sent its fixed number of requests and all have ended.
     pub(super) done: AtomicBool,
     /// The thread resets its connections at the end.
@@ -69,6 +73,7 @@ pub(super) struct Worker {
     /// Starts the load, with the origin of the schedule; closed if the session gave up.
     pub(super) begin: Receiver<Nanos>,
     pub(super) cuts: Sender<Cut>,
+    pub(super) glances: Sender<SoFar>,
 }
 
 /// Findings of a thread once its sockets are open.
@@ -137,8 +142,8 @@ impl Worker {
             _ => LoadError::Socket(error),
         };
         match (spec.url.protocol, destination) {
-            (Protocol::Http, _) => {
-                let shared = self.shared.clone().expect("a session for HTTP has prepared its requests");
+            (Protocol::Http | Protocol::Tcp, _) => {
+                let shared = self.shared.clone().expect("a session over TCP has prepared its requests");
                 let mut engine = http::Engine::new(spec, destination, shared, self.index, poller, clock)
                     .map_err(LoadError::Socket)?;
                 let patience = WARM_UP.min(spec.timeout.as_nanos() as Nanos);
@@ -176,7 +181,7 @@ impl Worker {
             rate.as_ref().map(|rate| Schedule::new(origin, rate, *poisson, arrivals, *threads, budget));
         let mut tally = Tally::new();
         let mut last = (self.clock.now(), taken());
-        let (mut cuts, mut end) = (0, None);
+        let (mut cuts, mut glances, mut end) = (0, 0, None);
         engine.poller().begin();
         engine.begin(schedule, &mut tally);
         while !self.control.stop.load(Ordering::Acquire) {
@@ -195,6 +200,10 @@ impl Worker {
                     schedule.skip(last.0);
                 }
             }
+            if self.control.glances.load(Ordering::Acquire) != glances {
+                glances += 1;
+                let _ = self.glances.send(self.so_far(&engine, &tally));
+            }
         }
         engine.cease(self.clock.now());
         let drained = self.clock.now() + DRAIN;
@@ -207,6 +216,20 @@ impl Worker {
         {
             engine.reset_at_close();
         }
+    }
+
+    /// Counts since the last cut; unanswered requests are only among them if some count as slow.
+    fn so_far(&self, engine: &Engine, tally: &Tally) -> SoFar {
+        let limit = self.control.slow_from.load(Ordering::Relaxed);
+        let mut so_far = tally.so_far();
+        if limit < Nanos::MAX {
+            let ages = engine.unanswered(self.clock.now()).ages;
+            for times in [&tally.latency, &ages] {
+                so_far.timed += times.len();
+                so_far.slow += times.len() - times.count_between(0, limit);
+            }
+        }
+        so_far
     }
 
     /// Measurements since the `last` cut. After the `end` of a run with a number of requests there is

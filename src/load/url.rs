@@ -13,6 +13,8 @@ use super::question::{DnsQuestion, TrackerQuestion};
 pub enum Protocol {
     /// `http://` and `https://`: requests over TCP.
     Http,
+    /// `tcp://`: connections, opened and closed.
+    Tcp,
     /// `udp://`: datagrams echoed by the target.
     UdpEcho,
     /// `udp-sink://`: datagrams one way.
@@ -24,10 +26,16 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Unit of the count: requests, round trips or packets.
+    /// True over TCP.
+    pub fn is_stream(self) -> bool {
+        matches!(self, Protocol::Http | Protocol::Tcp)
+    }
+
+    /// Unit of the count: requests, connections, round trips or packets.
     pub fn noun(self) -> &'static str {
         match self {
             Protocol::Http => "requests",
+            Protocol::Tcp => "connections",
             Protocol::UdpEcho => "round trips",
             Protocol::UdpSink => "packets",
             Protocol::UdpTracker => "answers",
@@ -36,8 +44,8 @@ impl Protocol {
     }
 }
 
-/// Target of the load: `http://host:port/path`, `https://...`, `udp://host:port`, `udp-sink://host:port`,
-/// `udp-tracker://host:port/announce` or `dns://host:port/name?type=A`.
+/// Target of the load: `http://host:port/path`, `https://...`, `tcp://host:port`, `udp://host:port`,
+/// `udp-sink://host:port`, `udp-tracker://host:port/announce` or `dns://host:port/name?type=A`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
@@ -58,8 +66,8 @@ pub struct Url {
 /// Invalid URL for a load.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "invalid load URL `{0}`: must be http://HOST:PORT/PATH, https://..., udp://HOST:PORT, \
-     udp-sink://HOST:PORT, udp-tracker://HOST:PORT/announce or dns://HOST/NAME"
+    "invalid load URL `{0}`: must be http://HOST:PORT/PATH, https://..., tcp://HOST:PORT, \
+     udp://HOST:PORT, udp-sink://HOST:PORT, udp-tracker://HOST:PORT/announce or dns://HOST/NAME"
 )]
 pub struct UrlError(String);
 
@@ -71,6 +79,7 @@ impl FromStr for Url {
         let (scheme, rest) = text.split_once("://").ok_or_else(bad)?;
         let protocol = match scheme {
             "http" | "https" => Protocol::Http,
+            "tcp" => Protocol::Tcp,
             "udp" => Protocol::UdpEcho,
             "udp-sink" => Protocol::UdpSink,
             "udp-tracker" => Protocol::UdpTracker,
@@ -115,7 +124,7 @@ impl FromStr for Url {
             // The names can come from a list.
             (Protocol::Dns, "" | "/") => "/".to_owned(),
             (Protocol::Dns, path) if path.parse::<DnsQuestion>().is_ok() => path.to_owned(),
-            (Protocol::UdpEcho | Protocol::UdpSink, "" | "/") => String::new(),
+            (Protocol::Tcp | Protocol::UdpEcho | Protocol::UdpSink, "" | "/") => String::new(),
             _ => return Err(bad()),
         };
         Ok(Self { protocol, tls, host: host.to_owned(), port, path })
@@ -138,6 +147,7 @@ impl fmt::Display for Url {
         let scheme = match self.protocol {
             Protocol::Http if self.tls => "https",
             Protocol::Http => "http",
+            Protocol::Tcp => "tcp",
             Protocol::UdpEcho => "udp",
             Protocol::UdpSink => "udp-sink",
             Protocol::UdpTracker => "udp-tracker",
@@ -177,6 +187,7 @@ mod tests {
             "http://127.0.0.1:8080/compute?us=5",
             "http://[::1]:80/",
             "https://127.0.0.1:8443/a",
+            "tcp://a-b.c:9",
             "udp://a-b.c:9",
             "udp-sink://[fe80::1]:7",
             "udp-tracker://h:6969/scrape?torrents=5",
@@ -211,6 +222,8 @@ mod tests {
             "http://[::1",
             "http://[x]/",
             "http://[::1]80/",
+            "tcp://h",
+            "tcp://h:1/x",
             "udp://h",
             "udp://h:1/x",
             "udp-sink://h:",
@@ -226,7 +239,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_parses_or_errs(text in "(http|https|udp|udp-sink|udp-tracker|dns|x)(://)?.{0,30}") {
+        fn any_text_parses_or_errs(text in "(http|https|tcp|udp|udp-sink|udp-tracker|dns|x)(://)?.{0,30}") {
             if let Ok(url) = text.parse::<Url>() {
                 prop_assert_eq!(url.to_string().parse::<Url>(), Ok(url));
             }

@@ -241,7 +241,7 @@ fn glyph(tone: Tone) -> &'static str {
 mod tests {
     use super::{Observation, Page, render};
     use crate::report::sample_record;
-    use crate::trial::record::{Effect, TrialRecord};
+    use crate::trial::record::{Arm, Effect, TrialRecord};
 
     fn page(trials: &[TrialRecord]) -> String {
         let observations = [Observation {
@@ -257,6 +257,28 @@ mod tests {
             trials,
             program: Some("rxlab"),
         })
+    }
+
+    #[test]
+    fn checks_and_queries_are_shown() {
+        let mut record = sample_record::rps();
+        record.checks = vec![toml::from_str("name = 'front'\nurl = 'http://10.0.0.1/'").expect("a check")];
+        record.queries = vec![
+            toml::from_str("name = 'lag'\nprometheus = 'http://h:9090'\nexpr = 'max(lag)'").expect("a query"),
+        ];
+        for (slot, arm) in record.slots.iter_mut().zip([Arm::A, Arm::B, Arm::B]) {
+            slot.arm = arm;
+            let values = [("check.front.requests", 10.0), ("check.front.failed", 20.0), ("query.lag", 3.0)];
+            slot.values.extend(values.map(|(name, value)| (name.to_owned(), value)));
+        }
+        record.slots[2].values.remove("query.lag");
+        record.slots[2].absent.insert("query.lag".to_owned(), "no sample".to_owned());
+        let page = page(&[record]);
+        let check = "front, http://10.0.0.1:80/ every 200ms; failed: 2 of 10 in A, 4 of 20 in B";
+        let query = "lag, `max(lag)`: mean 3.00 in A, 3.00 in B; missing in 1 slot: no sample";
+        for row in [format!("<dd>{check}"), format!("<dd>{query}")] {
+            assert!(page.replace('\u{a0}', " ").contains(&row), "{row}");
+        }
     }
 
     #[test]

@@ -151,6 +151,9 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
         Verdict::SpreadsOnly { .. } => {
             (MeasureAgain, gained("At peak traffic: everything got through, so a gain could not show"))
         }
+        Verdict::GuardTripped { .. } if record.tripped_without_change() => {
+            (MeasureAgain, "Find what the guard saw first: the change was not set.".to_owned())
+        }
         Verdict::GuardTripped { reason } => (DoNotKeep, sentence(std::slice::from_ref(reason))),
         Verdict::NotApplied { .. } => {
             (DoNotKeep, "It has no effect on where packets are received.".to_owned())

@@ -208,6 +208,7 @@ fn slot(
         net_rx,
         softirq,
         probe_cost: None,
+        absent: BTreeMap::new(),
         void,
     }
 }
@@ -240,6 +241,8 @@ fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
         probe: None,
         prediction: None,
         softirq_timed: false,
+        checks: Vec::new(),
+        queries: Vec::new(),
         workload: "rxlab load udp://10.99.0.2:9000 --rate 0 --size 64 --cpus 0 --for 80s".into(),
         host: Identity {
             hostname: "range".into(),

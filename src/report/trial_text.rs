@@ -48,6 +48,12 @@ fn block(record: &TrialRecord) -> String {
     if let Some(probe) = probe_words::of_record(record) {
         out += &paragraph("  probe: ", &probe);
     }
+    for check in words::checks(record) {
+        out += &paragraph("  check: ", &check);
+    }
+    for query in words::queries(record) {
+        out += &paragraph("  query: ", &query);
+    }
     out += &paragraph("  based on: ", &words::basis(record));
     out += &paragraph("  A/A calibration: ", &words::calibration(record));
     for note in record.analysis.iter().flat_map(|analysis| &analysis.notes) {
@@ -104,7 +110,7 @@ mod tests {
     use super::render;
     use crate::report::sample_record;
     use crate::report::text::WIDTH;
-    use crate::trial::record::{Call, Capacity, Effect, TrialRecord, Verdict};
+    use crate::trial::record::{Arm, Call, Capacity, Effect, TrialRecord, Verdict};
     use proptest::prelude::{Strategy, any, prop_assert, proptest};
 
     fn plain(records: &[TrialRecord]) -> String {
@@ -119,6 +125,21 @@ mod tests {
     #[test]
     fn every_verdict_has_its_words() {
         insta::assert_snapshot!(plain(&sample_record::every_verdict()));
+    }
+
+    /// The change is not blamed for what happened without it.
+    #[test]
+    fn a_guard_that_trips_without_the_change_says_so() {
+        let verdict = |record: &TrialRecord| record.analysis.as_ref().map(|a| a.verdict.clone());
+        let mut records = sample_record::every_verdict();
+        records.retain(|record| matches!(verdict(record), Some(Verdict::GuardTripped { .. })));
+        let record = &mut records[0];
+        for (arm, headline) in [(Arm::A, "guard tripped without the change"), (Arm::B, "rolled back")] {
+            record.slots.last_mut().expect("a slot").arm = arm;
+            let text = plain(std::slice::from_ref(record));
+            assert!(text.contains(headline), "{text}");
+            assert_eq!(text.contains("recommended: measure again"), arm == Arm::A, "{text}");
+        }
     }
 
     #[test]

@@ -5,7 +5,10 @@
 
 use super::number;
 use crate::trial::analysis::SOUND_REJECTIONS;
-use crate::trial::record::{Call, Capacity, MetricResult, TrialRecord, Verdict};
+use crate::trial::check::Check;
+use crate::trial::query::Query;
+use crate::trial::record::{Arm, Call, Capacity, MetricResult, TrialRecord, Verdict};
+use crate::units::format_duration;
 
 /// Tone of a verdict. Never the only sign: the words have the same meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +48,46 @@ pub fn verdict(verdict: &Verdict) -> &'static str {
 
 /// The verdict of a record in a few words, or [`UNFINISHED`].
 pub fn headline(record: &TrialRecord) -> &'static str {
+    if record.tripped_without_change() {
+        return "guard tripped without the change";
+    }
     record.analysis.as_ref().map_or(UNFINISHED, |analysis| verdict(&analysis.verdict))
+}
+
+/// Each check of a record, with how many of its requests failed in each arm.
+pub fn checks(record: &TrialRecord) -> Vec<String> {
+    let failed = |check: &Check, arm: Arm| {
+        let slots = record.slots.iter().filter(|slot| slot.arm == arm);
+        let counts = slots.filter_map(|slot| check.counts(&slot.values));
+        let (all, failed) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        format!("{} of {}", number::grouped(failed), number::grouped(all))
+    };
+    let words = |check: &Check| {
+        let (a, b) = (failed(check, Arm::A), failed(check, Arm::B));
+        let every = format_duration(check.every);
+        format!("{}, {} every {every}; failed: {a} in A, {b} in B", check.name, check.url)
+    };
+    record.checks.iter().map(words).collect()
+}
+
+/// Each query of a record, with its mean in each arm.
+pub fn queries(record: &TrialRecord) -> Vec<String> {
+    let mean = |metric: &str, arm: Arm| {
+        let slots = record.slots.iter().filter(|slot| slot.arm == arm && slot.void.is_none());
+        let values: Vec<f64> = slots.filter_map(|slot| slot.values.get(metric).copied()).collect();
+        let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        mean.map_or_else(|| "-".to_owned(), number::value)
+    };
+    let words = |query: &Query| {
+        let metric = query.metric().name;
+        let (a, b) = (mean(&metric, Arm::A), mean(&metric, Arm::B));
+        let reasons: Vec<&String> = record.slots.iter().filter_map(|slot| slot.absent.get(&metric)).collect();
+        let absent = reasons
+            .last()
+            .map_or_else(String::new, |why| format!("; missing in {}: {why}", count(reasons.len(), "slot")));
+        format!("{}, `{}`: mean {a} in A, {b} in B{absent}", query.name, query.expr)
+    };
+    record.queries.iter().map(words).collect()
 }
 
 /// Tone of a record's verdict.
@@ -163,6 +205,9 @@ pub fn sentence(record: &TrialRecord) -> String {
                     " Everything offered got through before, so whether it adds capacity could not show.",
             },
         ),
+        Verdict::GuardTripped { reason } if record.tripped_without_change() => {
+            format!("A guard stopped {name}: {reason}.")
+        }
         Verdict::GuardTripped { reason } => {
             format!("A guard stopped {name} and the change was rolled back at once: {reason}.")
         }

@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
+use super::check::Checked;
 use super::factor::{Factor, FactorError};
-use super::guards;
+use super::guards::{self, Watch};
 use super::meter::{Mark, Meter, MeterError, Metered};
 use super::metrics;
 use super::placement::{self, Expectation};
 use super::record::{Arm, TrialRecord};
 use super::runner::{Bench, Measured};
-use super::spec::Guards;
 use super::store::{StoreError, TrialDir};
-use super::workload::{CommandFailed, Driver, pause};
+use super::workload::{CommandFailed, Driver};
 use crate::host::Host;
 use crate::model::{IntervalError, Rates};
 use crate::probe::SoftirqTime;
@@ -58,8 +58,8 @@ pub struct Live<'a> {
     pub washout: Duration,
     /// Measured interval.
     pub measure: Duration,
-    /// Limits.
-    pub guards: Guards,
+    /// Checks the guards while slots run.
+    pub watch: Watch<'a>,
     /// Interface whose packets are the throughput of live traffic.
     pub nic: Option<NicName>,
     /// Expected placement in arm A and in arm B.
@@ -83,23 +83,46 @@ impl Live<'_> {
         self.meter.as_ref().map(Meter::mark).transpose()
     }
 
-    /// The probe's own interval, after a slot without it; `None` when the user stopped it.
+    /// The probe's own interval, after a slot without it; `None` when it ended early.
     fn afterwards(&mut self) -> Result<Option<Metered>, LiveError> {
-        let stop = || self.stop.load(Ordering::SeqCst);
         let Some(meter) = &mut self.meter else { return Ok(None) };
         meter.attach(self.host)?;
         let before = Counters::take(self.host, self.inventory);
         let first = meter.mark()?;
         // The output of a command here was measured together with the probe.
-        self.driver.wait(self.measure, &stop)?;
+        self.driver.wait(self.measure, &mut self.watch)?;
         let last = meter.mark()?;
         let after = Counters::take(self.host, self.inventory);
-        let metered = match stop() {
+        let metered = match has_ended(&self.watch) {
             true => None,
             false => Some(meter.metered(self.host, first, last, &rates(&before, &after)?)),
         };
         meter.detach();
         Ok(metered)
+    }
+
+    /// Reverts the change at once, before anything is computed or saved.
+    fn roll_back(&mut self, measured: Measured) -> Result<Measured, LiveError> {
+        match self.factor.set(self.host, Arm::A) {
+            Ok(()) => Ok(measured),
+            Err(FactorError::Changed(what)) => Ok(Measured { changed: Some(what), ..measured }),
+            // Ctrl-C ends the command of arm A; the rollback at the end of the trial runs it again.
+            Err(FactorError::Command { .. }) if self.stopped() => Ok(measured),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// True if a slot ended early.
+fn has_ended(watch: &Watch) -> bool {
+    watch.tripped().is_some() || watch.is_stopped()
+}
+
+/// The tripped guard, with the arm if it is not the change's.
+fn in_arm(arm: Arm, why: &str) -> String {
+    match arm {
+        Arm::A => format!("{why}; arm A was set, so this is about the machine or its load, not the change"),
+        Arm::B => why.to_owned(),
     }
 }
 
@@ -124,6 +147,9 @@ impl Bench for Live<'_> {
             set => set?,
         }
         let measured = self.measured(arm)?;
+        if measured.guard.is_some() {
+            return self.roll_back(measured);
+        }
         match self.factor.check(self.host) {
             Ok(()) => Ok(measured),
             Err(FactorError::Changed(what)) => Ok(Measured { changed: Some(what), ..measured }),
@@ -145,14 +171,19 @@ impl Bench for Live<'_> {
 impl Live<'_> {
     /// One slot of the current arm.
     fn measured(&mut self, arm: Arm) -> Result<Measured, LiveError> {
-        let stop = || self.stop.load(Ordering::SeqCst);
+        self.driver.discard();
+        self.watch.begin_slot();
+        self.driver.settle(self.washout, &mut self.watch);
+        let start_s = self.began.elapsed().as_secs_f64();
+        if has_ended(&self.watch) {
+            return Ok(self.cut_short(arm, start_s, 0.0));
+        }
         self.driver.begin();
-        pause(self.washout, &stop);
-        self.driver.begin();
+        self.watch.begin();
         let start_s = self.began.elapsed().as_secs_f64();
         let before = Counters::take(self.host, self.inventory);
         let first = self.mark()?;
-        let wait = || self.driver.wait(self.measure, &stop);
+        let mut wait = || self.driver.wait(self.measure, &mut self.watch);
         let (printed, windows) = match &mut self.softirq_time {
             Some(timer) => {
                 let (printed, windows) = timer.during(wait);
@@ -160,13 +191,15 @@ impl Live<'_> {
             }
             None => (wait()?, None),
         };
+        if has_ended(&self.watch) {
+            let seconds = self.began.elapsed().as_secs_f64() - start_s;
+            return Ok(self.cut_short(arm, start_s, seconds));
+        }
         let last = self.mark()?;
         let after = Counters::take(self.host, self.inventory);
-        if stop() {
-            // Half a slot: the runner voids it, and an interrupted command printed nothing.
-            return Ok(Measured { start_s, ..Measured::default() });
-        }
+        let checked = self.watch.checked();
         let (work, trouble) = self.driver.end(printed.as_deref())?;
+        let asked = self.watch.asked();
         let mut rates = rates(&before, &after)?;
         if let Some(windows) = windows {
             windows.time(&mut rates);
@@ -177,29 +210,41 @@ impl Live<'_> {
             }
             (_, _, Some(_)) => match self.afterwards()? {
                 Some(metered) => metered,
-                None => return Ok(Measured { start_s, ..Measured::default() }),
+                None => return Ok(self.cut_short(arm, start_s, rates.seconds)),
             },
             _ => Metered::default(),
         };
         let mut values = metrics::values(&rates, &work, self.nic.as_ref());
         values.extend(metered.values);
+        values.extend(checked.values);
+        values.extend(asked.values);
+        let at_least = [work.at_least, checked.at_least].concat();
         let void = placement::contradiction(&self.expected[usize::from(arm == Arm::B)], &rates);
+        let guard = guards::tripped(self.watch.guards(), &trouble, &rates).or(asked.tripped);
+        let guard = guard.map(|why| in_arm(arm, &why));
         Ok(Measured {
             start_s,
             seconds: rates.seconds,
             values,
-            at_least: work.at_least,
+            at_least,
+            absent: asked.absent,
             net_rx: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.net_rx)).collect(),
             packets: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.packets)).collect(),
             softirq: rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.softirq)).collect(),
             probe_cost: metered.cost,
             void,
             changed: None,
-            guard: guards::tripped(&self.guards, &trouble, &rates).map(|why| match arm {
-                Arm::A => format!("{why} (without the change)"),
-                Arm::B => why,
-            }),
+            guard,
             client_limited: trouble.client_limited,
         })
+    }
+
+    /// A slot that a guard or the user ended before its time. The runner voids one that the user ended.
+    fn cut_short(&mut self, arm: Arm, start_s: f64, seconds: f64) -> Measured {
+        // Nothing that has to be waited for: the change is still set.
+        let Checked { values, at_least } = self.watch.checked();
+        let guard = self.watch.tripped().map(|why| in_arm(arm, why));
+        let void = guard.as_ref().map(|why| format!("guard tripped: {why}"));
+        Measured { start_s, seconds, values, at_least, void, guard, ..Measured::default() }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::check;
 use super::probed::Probed;
+use super::query;
 use super::record::{Better, Metric, TrialRecord};
 use super::spec::Spec;
 use super::verdict::FULL_FROM;
@@ -153,6 +155,9 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
         let better = if probed == Probed::Packets { Higher } else { Lower };
         return Metric { name: metric.to_owned(), title, unit: unit.to_owned(), better };
     }
+    if let Some(outside) = check::describe(metric).or_else(|| query::describe(metric)) {
+        return outside;
+    }
     let (title, unit, better) = match metric {
         name::THROUGHPUT => ("throughput", work_unit, Higher),
         "p50_us" => ("latency p50", "us", Lower),
@@ -176,13 +181,14 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
 
 /// The metrics that an external command printed in addition to the requested ones, sorted by name.
 pub fn printed(record: &TrialRecord) -> Vec<Metric> {
+    let is_outside = |name: &str| check::describe(name).is_some() || query::describe(name).is_some();
     let circumstance = |name: &str| [name::HOTTEST_BUSY, name::BUSIEST].contains(&name);
     let asked = |name: &str| record.metrics.iter().any(|metric| metric.name == name);
     let names: BTreeSet<&str> =
         record.slots.iter().flat_map(|slot| slot.values.keys()).map(String::as_str).collect();
     names
         .into_iter()
-        .filter(|name| !circumstance(name) && !asked(name))
+        .filter(|name| !circumstance(name) && !asked(name) && !is_outside(name))
         .map(|name| describe(name, ""))
         .collect()
 }

@@ -1,5 +1,6 @@
 //! One trial from start to end: record, factor, loop, rollback, conclusion.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -7,12 +8,15 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
+use super::check::{Check, Checks};
 use super::conclude::conclude;
 use super::factor::{Arms, Factor, FactorError};
+use super::guards::Watch;
 use super::live::{Live, LiveError};
 use super::meter::Meter;
 use super::metrics::{self, name};
 use super::placement;
+use super::query::{Queries, Query};
 use super::record::{Analysis, Arm, Metric, TrialRecord, Verdict};
 use super::runner::{self, Ending};
 use super::spec::Spec;
@@ -55,6 +59,10 @@ pub struct Setup<'a> {
     pub dir: TrialDir,
     /// Seed of the coins.
     pub seed: u64,
+    /// Checks from outside, running.
+    pub checks: Checks,
+    /// Queries to a Prometheus.
+    pub queries: Queries,
     /// The workload, running.
     pub driver: Driver,
     /// Starts the process that undoes the transaction with the given id at its deadline, in case this
@@ -125,7 +133,14 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
         driver: setup.driver,
         washout: spec.design.washout.0,
         measure: spec.design.measure.0,
-        guards: spec.guards.clone(),
+        watch: Watch::new(
+            setup.host,
+            setup.inventory,
+            spec.guards.clone(),
+            setup.checks,
+            setup.queries,
+            setup.stop,
+        ),
         nic: spec.workload.nic.clone(),
         expected,
         meter: setup.meter,
@@ -273,6 +288,8 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model, softirq_timed: bool) -> 
         probe: setup.meter.as_ref().map(Meter::in_use),
         softirq_timed,
         prediction: setup.prediction.clone(),
+        checks: spec.checks.clone(),
+        queries: spec.queries.clone(),
         workload: spec.workload.in_words(),
         host: model.identity.clone(),
         cpus: model.online().len(),
@@ -305,11 +322,15 @@ fn metrics_of(spec: &Spec, inventory: &Inventory, softirq_timed: bool) -> Vec<Me
     });
     let live = if spec.workload.live { hottest } else { name::THROUGHPUT };
     let primary = spec.design.primary.as_deref().unwrap_or(live);
+    let checked: Vec<String> = spec.checks.iter().flat_map(Check::judged).collect();
+    let asked = spec.design.metrics.iter().chain(&checked).map(String::as_str);
+    let mut seen = BTreeSet::new();
     std::iter::once(primary)
-        .chain(names.into_iter().chain(spec.design.metrics.iter().map(String::as_str)))
-        .enumerate()
-        .filter(|(index, name)| *index == 0 || *name != primary)
-        .map(|(_, name)| name)
-        .map(|name| metrics::describe(name, unit))
+        .chain(names.into_iter().chain(asked))
+        .filter(|name| seen.insert(*name))
+        .map(|name| {
+            let query = spec.queries.iter().map(Query::metric).find(|metric| metric.name == name);
+            query.unwrap_or_else(|| metrics::describe(name, unit))
+        })
         .collect()
 }

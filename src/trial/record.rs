@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::check::Check;
+use super::query::Query;
 use crate::model::Identity;
 use crate::plan::Prediction;
 use crate::probe::Cost;
@@ -78,6 +80,9 @@ pub struct Slot {
     /// age, and the value lies among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_least: Vec<String>,
+    /// Reasons for values of queries that are missing, by [`Metric::name`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub absent: BTreeMap<String, String>,
     /// NET_RX softirq runs per second by CPU.
     pub net_rx: BTreeMap<CpuId, f64>,
     /// Packets per second that went up the stack, by CPU; empty in records of earlier versions.
@@ -332,6 +337,12 @@ pub struct TrialRecord {
     /// Prediction for the plan of arm B, if its file has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
+    /// Checks from outside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
+    /// Queries to a Prometheus.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queries: Vec<Query>,
     /// The workload, in one line: the load's command line or `live traffic`.
     pub workload: String,
     /// The host.
@@ -365,4 +376,11 @@ pub struct TrialRecord {
 impl TrialRecord {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.trial/3";
+
+    /// True if a guard tripped in a slot of arm A, while the change was not set.
+    pub fn tripped_without_change(&self) -> bool {
+        let verdict = self.analysis.as_ref().map(|analysis| &analysis.verdict);
+        matches!(verdict, Some(Verdict::GuardTripped { .. }))
+            && self.slots.last().is_some_and(|slot| slot.arm == Arm::A)
+    }
 }

@@ -25,6 +25,8 @@ pub struct Measured {
     pub values: BTreeMap<String, f64>,
     /// Names of the values that are lower bounds.
     pub at_least: Vec<String>,
+    /// Reasons for missing values.
+    pub absent: BTreeMap<String, String>,
     /// NET_RX runs per second by CPU.
     pub net_rx: BTreeMap<CpuId, f64>,
     /// Packets per second that went up the stack, by CPU.
@@ -154,6 +156,7 @@ impl<B: Bench> Run<'_, B> {
                 seconds: measured.seconds,
                 values: measured.values,
                 at_least: measured.at_least,
+                absent: measured.absent,
                 net_rx: measured.net_rx,
                 packets: measured.packets,
                 softirq: measured.softirq,

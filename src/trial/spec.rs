@@ -6,8 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::check::{Check, CheckError};
 use super::metrics;
 use super::probed::{self, Probed};
+use super::query::{Query, QueryError};
 use super::record::ProbeSlots;
 use super::stats::looks;
 use crate::load;
@@ -35,6 +37,12 @@ pub struct Spec {
     /// Measurement of receive time, for metrics that need it.
     #[serde(default)]
     pub probe: Probe,
+    /// Checks from outside the process under test, during the whole trial.
+    #[serde(default, rename = "check", skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
+    /// Queries to a Prometheus, for context and as guards.
+    #[serde(default, rename = "query", skip_serializing_if = "Vec::is_empty")]
+    pub queries: Vec<Query>,
 }
 
 /// The factor: settings, or a pair of shell commands. Exactly one of the two.
@@ -132,15 +140,14 @@ pub struct Probe {
     pub budget: Budget,
 }
 
-/// Limits for a single slot; beyond one of them the change is rolled back immediately.
+/// Limits for a single slot; beyond one of them the slot ends and the change is rolled back immediately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Guards {
     /// Largest fraction of failed requests (0.01 = 1 %): of the load, or the `error_rate` that the command
     /// prints.
     pub error_rate: Option<f64>,
-    /// Largest p99 latency in microseconds: of the load, in slots of at least 1000 requests, or the
-    /// `p99_us` that the command prints.
+    /// Largest p99 latency in microseconds: of the load, or the `p99_us` that the command prints.
     pub p99_us: Option<f64>,
     /// Most packets per second dropped by the backlogs and the interfaces.
     pub drops: Option<f64>,
@@ -215,6 +222,12 @@ pub enum SpecError {
     /// A load that ends during the trial or changes.
     #[error("[workload.load] {0}: a trial needs a load that neither ends nor changes")]
     Load(&'static str),
+    /// A check that cannot be run.
+    #[error(transparent)]
+    Check(#[from] CheckError),
+    /// A query that cannot be run.
+    #[error(transparent)]
+    Query(#[from] QueryError),
     /// A guard that could never trip.
     #[error("[guards] p99_us: {0} has no latency")]
     Guard(&'static str),
@@ -296,7 +309,16 @@ impl Spec {
         if design.measure.0 < Duration::from_millis(50) {
             return bad("measure: must be at least 50ms".to_owned());
         }
+        Check::check_all(&self.checks)?;
+        Query::check_all(&self.queries)?;
         self.check_metrics()
+    }
+
+    /// True for a metric of the probe, of a check or of a query.
+    fn measures(&self, metric: &str) -> bool {
+        Probed::parse(metric).is_some()
+            || self.checks.iter().any(|check| check.measures(metric))
+            || self.queries.iter().any(|query| query.metric().name == metric)
     }
 
     /// A command may print metrics of any name; all others are known in advance.
@@ -305,12 +327,12 @@ impl Spec {
         let known = metrics::names(self.workload.load.as_ref().map(|load| load.url.protocol));
         for (key, name) in design.primary.iter().map(|name| ("primary", name)) {
             let is_known = known.contains(&name.as_str()) || self.workload.command.is_some();
-            if !is_known && Probed::parse(name).is_none() {
+            if !is_known && !self.measures(name) {
                 let known = known.iter().copied().chain(probed::NAMES).collect();
                 return Err(SpecError::Metric { key, name: name.clone(), known });
             }
         }
-        if let Some(name) = design.metrics.iter().find(|name| Probed::parse(name).is_none()) {
+        if let Some(name) = design.metrics.iter().find(|name| !self.measures(name)) {
             let known = probed::NAMES.to_vec();
             return Err(SpecError::Metric { key: "metrics", name: name.clone(), known });
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::guards::Trouble;
+use super::guards::{Trouble, Watch};
 use super::metrics::{Throughput, Work, name};
 use crate::load::{self, Interval, Protocol, Session};
 
@@ -41,6 +41,7 @@ impl Driver {
     pub fn work_unit(spec: &super::spec::Workload) -> &'static str {
         match &spec.load {
             Some(load) if load.url.protocol == Protocol::Http => "req/s",
+            Some(load) if load.url.protocol == Protocol::Tcp => "conn/s",
             Some(load) if load.url.protocol == Protocol::UdpEcho => "trips/s",
             Some(_) => "pkt/s",
             None if spec.live => "pkt/s",
@@ -48,22 +49,44 @@ impl Driver {
         }
     }
 
-    /// Discards earlier counts, and what a paced load has not kept up with: another arm or a measured interval
-    /// begins.
-    pub fn begin(&mut self) {
+    /// Discards earlier counts, and what a paced load has not kept up with: a washout begins.
+    pub fn discard(&mut self) {
         if let Driver::Load(session) = self {
-            session.restart();
+            session.skip_overdue();
+            session.cut();
         }
     }
 
-    /// Lets `length` pass, or runs the command once, ending early if `stop` returns true.
-    pub fn wait(&self, length: Duration, stop: &dyn Fn() -> bool) -> Result<Option<String>, CommandFailed> {
-        match self {
-            Driver::Command(command) => run_command(command, stop).map(Some),
-            Driver::Load(_) | Driver::Live { .. } => {
-                pause(length, stop);
-                Ok(None)
+    /// Does the same, and asks a sink for its own counts: a measured interval begins.
+    pub fn begin(&mut self) {
+        if let Driver::Load(session) = self {
+            session.skip_overdue();
+            session.mark();
+        }
+    }
+
+    /// Lets `length` pass, or runs the command once, ending early if `watch` says so.
+    pub fn wait(&self, length: Duration, watch: &mut Watch) -> Result<Option<String>, CommandFailed> {
+        if let Driver::Command(command) = self {
+            return run_command(command, &mut || watch.ends(None)).map(Some);
+        }
+        self.settle(length, watch);
+        Ok(None)
+    }
+
+    /// Lets `length` pass, ending early if `watch` says so.
+    pub fn settle(&self, length: Duration, watch: &mut Watch) {
+        let end = Instant::now() + length;
+        let load = match self {
+            Driver::Load(session) => Some(session),
+            Driver::Command(_) | Driver::Live { .. } => None,
+        };
+        while !watch.ends(load) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
             }
+            std::thread::sleep(left.min(Duration::from_millis(20)));
         }
     }
 
@@ -78,18 +101,6 @@ impl Driver {
                 Ok((work, Trouble::default()))
             }
         }
-    }
-}
-
-/// Sleeps in short steps, so that a stop is seen quickly.
-pub(super) fn pause(length: Duration, stop: &dyn Fn() -> bool) {
-    let end = Instant::now() + length;
-    while !stop() {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        std::thread::sleep(left.min(Duration::from_millis(20)));
     }
 }
 
@@ -117,7 +128,8 @@ fn of_load(interval: &Interval, told: bool) -> (Work, Trouble) {
     (Work { throughput, values, at_least, client_cpu: Some(client_cpu) }, trouble)
 }
 
-fn run_command(command: &str, stop: &dyn Fn() -> bool) -> Result<String, CommandFailed> {
+/// Runs `command` until it ends, or kills its process group when `ends` returns true: then nothing is printed.
+fn run_command(command: &str, ends: &mut dyn FnMut() -> bool) -> Result<String, CommandFailed> {
     let failed = |why: String| CommandFailed(format!("`{command}` {why}"));
     let mut child = Command::new("sh")
         .args(["-c", command])
@@ -135,10 +147,10 @@ fn run_command(command: &str, stop: &dyn Fn() -> bool) -> Result<String, Command
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a child has a pid");
     // Waits without reaping: until it is reaped, no other process gets the group's id.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    let stopped = loop {
+    let ended = loop {
         match waitid(WaitId::Pid(group), options) {
             Ok(Some(_)) => break false,
-            Ok(None) if stop() => break true,
+            Ok(None) if ends() => break true,
             Ok(None) => std::thread::sleep(Duration::from_millis(5)),
             Err(Errno::INTR) => {}
             Err(errno) => return Err(failed(format!("cannot be waited for: {errno}"))),
@@ -148,7 +160,7 @@ fn run_command(command: &str, stop: &dyn Fn() -> bool) -> Result<String, Command
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait().map_err(|error| failed(format!("cannot be waited for: {error}")))?;
     // Ctrl-C just as the command starts still reaches it in our group.
-    if stopped || (!status.success() && stop()) {
+    if ended || (!status.success() && ends()) {
         return Ok(String::new());
     }
     if !status.success() {
@@ -198,17 +210,17 @@ mod tests {
 
     #[test]
     fn a_failing_command_is_named() {
-        assert_eq!(run_command("echo 5", &|| false).expect("printed").trim(), "5");
-        let error = run_command("exit 3", &|| false).expect_err("fails").to_string();
+        assert_eq!(run_command("echo 5", &mut || false).expect("printed").trim(), "5");
+        let error = run_command("exit 3", &mut || false).expect_err("fails").to_string();
         assert_eq!(error, "the workload command `exit 3` ended with exit status: 3");
-        assert_eq!(run_command("sleep 60; sleep 60", &|| true).expect("stopped"), "");
+        assert_eq!(run_command("sleep 60; sleep 60", &mut || true).expect("stopped"), "");
     }
 
     /// A background process once held the output open, and the trial with it.
     #[test]
     fn what_a_command_leaves_behind_ends_with_it() {
         let begun = std::time::Instant::now();
-        assert_eq!(run_command("sleep 60 & echo 5", &|| false).expect("printed").trim(), "5");
+        assert_eq!(run_command("sleep 60 & echo 5", &mut || false).expect("printed").trim(), "5");
         assert!(begun.elapsed() < std::time::Duration::from_secs(30));
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Far longer than anything here takes: only a hang reaches it.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits until `done` returns true.
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {

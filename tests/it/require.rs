@@ -57,6 +57,12 @@ pub(crate) fn opentracker() -> bool {
     have("opentracker", found.err().map(|error| format!("cannot run opentracker: {error}")))
 }
 
+/// A Prometheus.
+pub(crate) fn prometheus() -> bool {
+    let found = std::process::Command::new("prometheus").arg("--version").output();
+    have("prometheus", found.err().map(|error| format!("cannot run prometheus: {error}")))
+}
+
 /// Held by every test that runs irqbalance, from before [`irqbalance`] is called.
 pub(crate) fn alone_with_irqbalance() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());

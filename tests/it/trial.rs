@@ -2,9 +2,12 @@
 //! workload moves.
 
 mod changed_outside;
+pub(crate) mod checks;
+mod guards_inside;
 mod on_files;
 mod on_the_range;
 mod probed;
+mod queries;
 mod winning;
 mod with_commands;
 

@@ -96,6 +96,8 @@ fn spec(args: &Pair, change: Change, length: Duration, cpu: Option<CpuId>, probe
         },
         guards: Guards::default(),
         probe: Probe { spin, cpus: cpu.into_iter().collect(), ..Probe::default() },
+        checks: Vec::new(),
+        queries: Vec::new(),
     }
 }
 

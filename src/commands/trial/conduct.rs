@@ -15,11 +15,13 @@ use crate::plan::{Prediction, Setting};
 use crate::report::number;
 use crate::report::text::paragraph;
 use crate::trial::analysis::analyse;
+use crate::trial::check::Checks;
 use crate::trial::factor::FactorError;
 use crate::trial::live::LiveError;
 use crate::trial::meter::Meter;
 use crate::trial::metrics::{self, name};
 use crate::trial::perform::{Outcome, PerformError, Setup, perform};
+use crate::trial::query::Queries;
 use crate::trial::record::{Phase, TrialRecord, Verdict};
 use crate::trial::spec::Spec;
 use crate::trial::store::{StoreError, TrialDir};
@@ -39,6 +41,10 @@ pub(crate) struct Ready {
     pub(crate) prediction: Option<Prediction>,
     /// The probe, if metrics need it.
     pub(crate) meter: Option<Meter>,
+    /// Checks from outside, running.
+    pub(crate) checks: Checks,
+    /// Queries to a Prometheus.
+    pub(crate) queries: Queries,
     /// The workload, running.
     pub(crate) driver: Driver,
 }
@@ -139,6 +145,8 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
         store: &store,
         dir: trial.dir,
         seed,
+        checks: trial.ready.checks,
+        queries: trial.ready.queries,
         driver: trial.ready.driver,
         guard: &|id| {
             let arguments = place::guard_arguments(global, &root, id).map_err(std::io::Error::other)?;

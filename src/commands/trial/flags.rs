@@ -178,6 +178,8 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
         },
         guards: Guards::default(),
         probe: Probe { spin: args.spin.map(CpuId), budget: args.cost.budget, ..Probe::default() },
+        checks: Vec::new(),
+        queries: Vec::new(),
     };
     spec.check().map_err(|error| match error {
         SpecError::Change | SpecError::Workload => CommandError::usage(error)

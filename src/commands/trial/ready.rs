@@ -13,7 +13,9 @@ use crate::load::Session;
 use crate::model::{Nic, NicKind};
 use crate::plan::{Plan, Setting};
 use crate::probe::Missing;
+use crate::trial::check::{Checks, StartError};
 use crate::trial::meter::{Meter, MeterError};
+use crate::trial::query::Queries;
 use crate::trial::spec::Spec;
 use crate::trial::workload::Driver;
 use crate::units::CpuMask;
@@ -36,7 +38,20 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
             "the probe measures this machine: its metrics cannot be combined with --root",
         ));
     }
-    Ok(Ready { against, settings, prediction: b.prediction, meter, driver: driver(machine, spec)? })
+    let checks = Checks::start(&spec.checks).map_err(unchecked)?;
+    let queries = Queries::start(&spec.queries)
+        .map_err(|error| CommandError::new(Kind::Failed, error).hint("nothing was changed"))?;
+    let driver = driver(machine, spec)?;
+    Ok(Ready { against, settings, prediction: b.prediction, meter, checks, queries, driver })
+}
+
+/// A check that fails without the change says nothing about the change.
+fn unchecked(error: StartError) -> CommandError {
+    let kind = match &error {
+        StartError::Load(_, error) => load::kind(error),
+        StartError::Failed { .. } => Kind::Failed,
+    };
+    CommandError::new(kind, error).hint("nothing was changed: a check has to pass before the trial begins")
 }
 
 fn explain(error: MeterError) -> CommandError {

@@ -78,7 +78,7 @@ impl Connection {
             tls: None,
             reader: Reader::new(spec),
             number,
-            single: spec.no_keepalive,
+            single: spec.is_single(),
             waiting: Waiting::default(),
             outgoing: Outgoing::new(number, block),
             backoff: 0,
@@ -168,6 +168,15 @@ impl Connection {
             }
         }
         Ok(self.phase == Phase::Open)
+    }
+
+    /// The connection was all that was asked for: the request is complete.
+    pub(super) fn opened(&mut self, now: Nanos, block: &Block, tally: &mut Tally) {
+        if let Some((from, taken)) = self.waiting.take(1) {
+            tally.complete_all(taken, now.saturating_sub(from));
+        }
+        (self.backoff, tally.unreached) = (0, 0);
+        self.back_off(now, block);
     }
 
     pub(super) fn is_tls(&self) -> bool {

@@ -25,6 +25,7 @@ use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
 use crate::load::tally::{Tally, Unanswered};
 use crate::load::thread::sweep_period;
+use crate::load::url::Protocol;
 use appointments::Appointments;
 
 const READ_BUFFER: usize = 64 * 1024;
@@ -53,6 +54,8 @@ pub(crate) struct Engine {
     depth: usize,
     /// A connection per request.
     single: bool,
+    /// A connection is all that is asked for.
+    only_opens: bool,
     /// Requests still to be sent in this run.
     left: u64,
     /// With a number of requests: how long to wait for a connection, and when the last one opened or was
@@ -101,7 +104,8 @@ impl Engine {
             poller,
             peer: Peer::new(destination, spec, tls)?,
             depth: spec.pipeline,
-            single: spec.no_keepalive,
+            single: spec.is_single(),
+            only_opens: spec.url.protocol == Protocol::Tcp,
             left: spec.budget(index),
             give_up: spec.requests.map(|_| GIVE_UP.max(spec.timeout.as_nanos() as Nanos)),
             reached: 0,
@@ -197,6 +201,10 @@ impl Engine {
         self.poller.begin();
         self.reached = self.clock.now();
         for index in 0..self.connections.len() {
+            if self.only_opens {
+                // Those that are open now were not asked for.
+                self.connections[index].close(self.reached, &self.block);
+            }
             if self.connections[index].phase == Phase::Open {
                 self.supply(index, self.clock.now(), tally);
             }
@@ -306,8 +314,11 @@ impl Engine {
                     tally.opened += 1;
                     self.reached = now;
                     tally.handshakes += u64::from(self.peer.tls.is_some());
-                    // A connection for one request includes the wait for it.
-                    if connection.outstanding() > 0 {
+                    if self.only_opens {
+                        connection.opened(now, &self.block, tally);
+                        self.again(index, now, tally);
+                    } else if connection.outstanding() > 0 {
+                        // A connection for one request includes the wait for it.
                         self.flush(index, now, tally);
                     } else {
                         self.supply(index, now, tally);

@@ -25,6 +25,8 @@ fn empty(seed: u64) -> TrialRecord {
         probe: None,
         prediction: None,
         softirq_timed: false,
+        checks: Vec::new(),
+        queries: Vec::new(),
         workload: "simulated".into(),
         host: Identity { hostname: "h".into(), kernel: "6".into(), boot_id: "b".into() },
         cpus: 2,
@@ -56,6 +58,7 @@ fn slot(phase: Phase, pair: usize, position: u8, arm: Arm, values: &[(&str, f64)
         packets: BTreeMap::new(),
         softirq: BTreeMap::new(),
         probe_cost: None,
+        absent: BTreeMap::new(),
         void: None,
     }
 }

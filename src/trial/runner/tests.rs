@@ -79,6 +79,8 @@ fn record(seed: u64) -> TrialRecord {
         probe: None,
         prediction: None,
         softirq_timed: false,
+        checks: Vec::new(),
+        queries: Vec::new(),
         workload: "simulated".to_owned(),
         host: Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() },
         cpus: 2,

@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rxlab::load::ErrorClass;
 
 use crate::require;
+use crate::trial::checks::{fails, passes};
 
 use super::{millis, run, spec, steady};
 
@@ -96,6 +97,15 @@ fn a_third_party_name_server_counts_the_same() {
     let missing = total.errors[&ErrorClass::Nxdomain];
     assert_eq!((total.requests + missing, total.errors.len()), (total.sent, 1), "{total:?}");
     assert!(total.requests.abs_diff(missing) <= 2, "{total:?}");
+}
+
+#[test]
+fn a_name_server_is_checked() {
+    let Some(server) = Dnsmasq::start() else { return };
+    let url = |name: &str| format!("url = 'dns://127.0.0.1:{}/{name}'", server.port);
+    passes(&url("a.example"));
+    let missing = fails(&url("b.example"));
+    assert!(missing.ends_with("/b.example failed: NXDOMAIN"), "{missing}");
 }
 
 #[test]

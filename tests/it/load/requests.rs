@@ -42,6 +42,36 @@ fn finish(spec: &Spec) -> Interval {
     session.stop()
 }
 
+/// Nothing is sent on a connection that is only opened, and each is opened for one request.
+#[test]
+fn tcp_connections_are_the_requests() {
+    for rate in [None, steady(300.0)] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let mut load = spec(&format!("tcp://{}", listener.local_addr().expect("bound")));
+        (load.connections, load.rate) = (4, rate);
+        let (sender, accepted) = channel();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let received = stream.read(&mut [0; 16]).unwrap_or(0);
+                if sender.send(received).is_err() {
+                    return;
+                }
+            }
+        });
+        let total = run(&load, millis(300));
+        assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
+        assert_eq!((total.sent, total.latency.len()), (total.requests + total.in_flight, total.requests));
+        // Those of the beginning were opened before the load.
+        let counts = total.requests..=total.requests + total.in_flight + 4;
+        let mut all = 0;
+        while let Ok(received) = accepted.recv_timeout(millis(1000)) {
+            assert_eq!(received, 0, "nothing was sent");
+            all += 1;
+        }
+        assert!(counts.contains(&all), "{all} connections were accepted: {total:?}");
+    }
+}
+
 /// A server that answers every request and passes on what it received, one connection after the other; each text is a
 /// whole request with `body` bytes of body.
 fn recorder(body: usize) -> (String, Receiver<String>) {

@@ -206,4 +206,5 @@ fn a_third_party_tracker_counts_the_same() {
         assert!(total.requests > 0 && total.errors.is_empty(), "{question}: {total:?}");
         assert_eq!(total.sent, total.requests, "{question}");
     }
+    crate::trial::checks::passes(&format!("url = 'udp-tracker://{HOST}:{port}/scrape'"));
 }

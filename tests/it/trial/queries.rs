@@ -1,0 +1,158 @@
+//! Queries of a trial to a real Prometheus, which scrapes itself.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use rxlab::load::Promql;
+use rxlab::trial::record::Verdict;
+
+use super::guards_inside::rolls_back;
+use super::on_the_range::b_first;
+use super::record;
+use crate::process::{Running, mentioning, wait_for};
+use crate::require;
+use crate::tree::{Tree, said};
+
+/// Prometheus on 127.0.0.1 with its own files, stopped when dropped.
+struct Prometheus {
+    child: Child,
+    url: String,
+    _directory: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// With a first scrape of itself; `None` if skipped.
+    fn start() -> Option<Self> {
+        if !require::prometheus() {
+            return None;
+        }
+        // Free a moment ago, and the kernel does not reassign it so soon.
+        let port = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let config = directory.path().join("prometheus.yml");
+        let text = format!(
+            "global: {{ scrape_interval: 1s }}\nscrape_configs:\n  - job_name: self\n    \
+             static_configs: [{{ targets: ['127.0.0.1:{port}'] }}]\n"
+        );
+        std::fs::write(&config, text).expect("written");
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("started");
+        let prometheus = Self { child, url: format!("http://127.0.0.1:{port}"), _directory: directory };
+        let url = prometheus.url.parse().expect("a URL");
+        wait_for("its first scrape", || Promql::current(&url, "up", crate::process::PATIENCE) == Ok(1.0));
+        Some(prometheus)
+    }
+
+    /// A trial on `tree` with this command and query.
+    fn trial(&self, tree: &Tree, command: &str, design: &str, query: &str) -> Command {
+        let spec = tree.path().join("spec.toml");
+        let text = format!(
+            "name = \"q\"\n[change]\nset = [\"rps eth0/rx-0 = 2-3\"]\n\
+             [workload]\ncommand = \"\"\"{command}\"\"\"\n\
+             [design]\n{}\npairs = 2\nmin_pairs = 2\ncalibration = 0\nwashout = \"0s\"\n{design}\n\
+             [[query]]\nname = \"q\"\nprometheus = \"{}\"\n{query}\n",
+            b_first(),
+            self.url
+        );
+        std::fs::write(&spec, text).expect("written");
+        tree.command(&["trial", "run", spec.to_str().expect("text")])
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A command that moves the CPU times of the tree.
+fn work(tree: &Tree) -> String {
+    let script = format!(
+        "cd '{}' && n=$(cat ../runs 2>/dev/null || echo 1) && n=$((n + 100)) && echo $n > ../runs\n\
+         printf 'cpu  %s\\ncpu0 %s\\n' \"$n 0 $n 1 0 0 $n 0 0 0\" \"$n 0 $n 1 0 0 $n 0 0 0\" > ../stat\n\
+         mv ../stat proc/stat; sleep 0.1; echo 5\n",
+        tree.root().display()
+    );
+    let path = tree.path().join("work.sh");
+    std::fs::write(&path, script).expect("written");
+    format!("sh '{}'", path.display())
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_query_is_context_of_every_slot_or_a_metric() {
+    let Some(prometheus) = Prometheus::start() else { return };
+    let tree = Tree::new();
+    let command = work(&tree);
+    let run = |design: &str| -> Output {
+        let mut trial = prometheus.trial(&tree, &command, design, "expr = \"sum(up{job=\'self\'}) + 41\"");
+        trial.output().expect("rxlab runs")
+    };
+    let (code, text) = said(&run(""));
+    assert_eq!(code, 0, "{text}");
+    let trial = record(&tree.state(), "0001-q").expect("on disk");
+    assert_eq!(trial.slots.len(), 4);
+    assert!(trial.slots.iter().all(|slot| slot.values["query.q"] == 42.0 && slot.absent.is_empty()));
+    let judged = |trial: &rxlab::trial::record::TrialRecord| {
+        trial.metrics.iter().any(|metric| metric.name == "query.q")
+    };
+    assert!(!judged(&trial), "context is not judged");
+    let line = "query: q, `sum(up{job='self'}) + 41`: mean 42.0 in A, 42.0 in B";
+    assert!(words(&text).contains(line), "{text}");
+    let (code, text) = said(&run("metrics = [\"query.q\"]"));
+    assert!(code == 0 && text.contains("  query q "), "{code}: {text}");
+    assert!(judged(&record(&tree.state(), "0002-q").expect("on disk")));
+}
+
+#[test]
+fn a_query_guards_a_command_of_a_minute() {
+    let Some(prometheus) = Prometheus::start() else { return };
+    let tree = Tree::new();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    let limit = now + 5;
+    let command = format!("sleep 60; : '{}'", tree.path().display());
+    let query = format!("expr = \"time()\"\nmax = {limit}.0");
+    let trial = Running::start(&mut prometheus.trial(&tree, &command, "", &query));
+    wait_for("the limit", || {
+        SystemTime::now().duration_since(UNIX_EPOCH).is_ok_and(|now| now.as_secs() > limit)
+    });
+    rolls_back(Instant::now(), || record(&tree.state(), "0001-q").is_some_and(|r| r.analysis.is_some()));
+    let (code, text) = said(&trial.output());
+    assert_eq!(code, 1, "{text}");
+    let verdict =
+        record(&tree.state(), "0001-q").and_then(|record| record.analysis).expect("concluded").verdict;
+    let Verdict::GuardTripped { reason } = verdict else { panic!("{verdict:?}") };
+    assert!(reason.starts_with("query q was 1") && reason.contains(", above its max = 1"), "{reason}");
+    assert_eq!((mentioning(tree.path()), tree.rps("eth0", 0).as_str()), (Vec::new(), "0"));
+}
+
+#[test]
+fn without_exactly_one_value_nothing_begins() {
+    let Some(prometheus) = Prometheus::start() else { return };
+    let tree = Tree::new();
+    for (expr, why) in [
+        ("no_such_metric", "no sample"),
+        ("prometheus_http_requests_total or up", " samples: sum(...) or max(...) makes one of them"),
+        ("0 / 0 + 0 * time()", "NaN instead of a number"),
+        ("up[1m]", "samples over a time: rate(...) makes one of them"),
+        ("up{", "parse error"),
+    ] {
+        let out = prometheus.trial(&tree, "echo 5", "", &format!("expr = \"{expr}\"")).output();
+        let (code, text) = said(&out.expect("rxlab runs"));
+        assert_eq!(code, 5, "{text}");
+        assert!(text.starts_with(&format!("rxlab: query q: `{expr}`: ")) && text.contains(why), "{text}");
+    }
+    assert!(!tree.state().join("trials").exists(), "nothing was run");
+}
