@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use super::Noise;
+use crate::trial::design::orders;
 use crate::trial::monitor::{Decision, Monitor};
-use crate::trial::record::{Better, Call};
+use crate::trial::record::{Arm, Better, Call, Phase};
 use crate::trial::stats::interval::{Ratios, t_quantile};
 use crate::trial::stats::looks::{self, planned};
 use crate::trial::stats::{mean, sd, step};
@@ -59,30 +60,59 @@ pub fn false_positives(runs: usize) -> String {
 /// Calls of the procedure with its defaults (40 pairs at most, margin 3 %) for no effect, 3 %, 5 %
 /// and 10 %, by the noise of single slots, as Markdown: the first `rows` rows.
 pub fn operating(runs: usize, rows: usize) -> String {
-    let mut text = String::from(
-        "| noise of single slots | A/A: effect | A/A: no effect | A/A: pairs | 3 %: inside | 3 %: wrong sign | 3 %: helps | 3 %: pairs \
-         | 5 %: helps | 5 %: pairs | 10 %: helps | 10 %: pairs |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|\n",
-    );
+    let mut text = operating_header("noise of single slots");
     for (name, noise) in noises().into_iter().take(rows) {
-        let [none, small, medium, large] =
-            [0.0, 0.03, 0.05, 0.10].map(|effect| Tally::of(&noise, runs, effect));
-        let cells = [
-            percent(none.count(&[Call::Helps, Call::Hurts, Call::Negligible]), runs),
-            percent(none.count(&[Call::NoEffect]), runs),
-            none.mean_pairs(),
-            percent(small.count(&[Call::NoEffect, Call::Negligible]), runs),
-            percent(small.count(&[Call::Hurts]), runs),
-            percent(small.count(&[Call::Helps]), runs),
-            small.mean_pairs(),
-            percent(medium.count(&[Call::Helps]), runs),
-            medium.mean_pairs(),
-            percent(large.count(&[Call::Helps]), runs),
-            large.mean_pairs(),
-        ];
-        row(&mut text, name, &cells);
+        let arms = |seed, effect| noise.arms(seed, looks::PAIRS, effect);
+        row(&mut text, name, &operating_cells(runs, &arms));
     }
     text
+}
+
+/// The same for slots of a real machine on which nothing was changed: one row for each series of values in time order.
+/// Each run takes the slots of a trial in a row from it, with its own coins, and multiplies those of arm B by the
+/// effect. `None` if a series is too short for a trial.
+pub fn redrawn(runs: usize, series: &[(String, Vec<f64>)]) -> Option<String> {
+    let mut text = operating_header("recorded slots");
+    for (name, slots) in series {
+        let starts = (slots.len() + 1).checked_sub(2 * looks::PAIRS).filter(|starts| *starts > 0)?;
+        let arms = |seed: u64, effect| {
+            let from = (seed % starts as u64) as usize;
+            let pairs = slots[from..].chunks_exact(2).take(looks::PAIRS);
+            pairs
+                .zip(orders(seed, Phase::Comparison))
+                .map(|(pair, arms)| if arms[0] == Arm::A { (pair[0], pair[1]) } else { (pair[1], pair[0]) })
+                .map(|(a, b)| (a, b * (1.0 + effect)))
+                .unzip()
+        };
+        row(&mut text, name, &operating_cells(runs, &arms));
+    }
+    Some(text)
+}
+
+fn operating_header(first: &str) -> String {
+    format!(
+        "| {first} | A/A: effect | A/A: no effect | A/A: pairs | 3 %: inside | 3 %: wrong sign | 3 %: helps | 3 %: pairs \
+         | 5 %: helps | 5 %: pairs | 10 %: helps | 10 %: pairs |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|\n"
+    )
+}
+
+/// The cells of a row after its name. `arms` has the values of both arms for a seed and an effect.
+fn operating_cells(runs: usize, arms: &dyn Fn(u64, f64) -> (Vec<f64>, Vec<f64>)) -> [String; 11] {
+    let [none, small, medium, large] = [0.0, 0.03, 0.05, 0.10].map(|effect| Tally::of(arms, runs, effect));
+    [
+        percent(none.count(&[Call::Helps, Call::Hurts, Call::Negligible]), runs),
+        percent(none.count(&[Call::NoEffect]), runs),
+        none.mean_pairs(),
+        percent(small.count(&[Call::NoEffect, Call::Negligible]), runs),
+        percent(small.count(&[Call::Hurts]), runs),
+        percent(small.count(&[Call::Helps]), runs),
+        small.mean_pairs(),
+        percent(medium.count(&[Call::Helps]), runs),
+        medium.mean_pairs(),
+        percent(large.count(&[Call::Helps]), runs),
+        large.mean_pairs(),
+    ]
 }
 
 /// The noises of the table. Slots of 2.5 s make 2, 8 and 24 of them from 5, 20 and 60 s.
@@ -112,9 +142,9 @@ fn noises() -> [(&'static str, Noise); 14] {
 struct Tally(Vec<(Call, usize)>);
 
 impl Tally {
-    fn of(noise: &Noise, runs: usize, effect: f64) -> Self {
+    fn of(arms: &dyn Fn(u64, f64) -> (Vec<f64>, Vec<f64>), runs: usize, effect: f64) -> Self {
         let one = |seed| {
-            let (a, b) = noise.arms(seed, looks::PAIRS, effect);
+            let (a, b) = arms(seed, effect);
             run(&a, &b, looks::PAIRS)
         };
         Self(seeds(runs).map(one).collect())
@@ -180,7 +210,9 @@ fn row(text: &mut String, name: &str, cells: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Tally, claims_effect, false_positives, looks, noises, operating, run, welch_rejects};
+    use super::{
+        Tally, claims_effect, false_positives, looks, noises, operating, redrawn, run, welch_rejects,
+    };
     use crate::trial::record::Call;
     use crate::trial::simulate::Noise;
 
@@ -201,9 +233,20 @@ mod tests {
 
     #[test]
     fn a_clear_effect_ends_the_trial_early() {
-        let tally = Tally::of(&Noise::white(0.03), 100, 0.10);
+        let arms = |seed, effect| Noise::white(0.03).arms(seed, looks::PAIRS, effect);
+        let tally = Tally::of(&arms, 100, 0.10);
         assert!(tally.count(&[Call::Helps]) >= 99);
         assert!(tally.0.iter().all(|(_, pairs)| *pairs < looks::PAIRS));
+    }
+
+    /// Slots of which every other one is slower: the coins make that noise, and never an effect.
+    #[test]
+    fn recorded_slots_are_flipped_by_the_coins() {
+        let slots: Vec<f64> = (0..90).map(|slot| if slot % 2 == 0 { 100.0 } else { 90.0 }).collect();
+        let table = redrawn(40, &[("rhythm".to_owned(), slots.clone())]).expect("enough");
+        let row = table.lines().last().expect("a row");
+        assert!(row.starts_with("| rhythm | 0.0 % | 0.0 % | 40.0 |"), "{row}");
+        assert_eq!(redrawn(40, &[("short".to_owned(), slots[..79].to_vec())]), None);
     }
 
     /// Halves 1 2 3 and 2 4 9: t = 3 / sqrt(1/3 + 13/3) = 1.389 at 2.30 degrees of freedom.
@@ -215,7 +258,8 @@ mod tests {
 
     #[test]
     fn the_tables_are_rectangular() {
-        for table in [false_positives(2), operating(2, usize::MAX)] {
+        let slots = vec![("noise".to_owned(), Noise::white(0.03).values(1, 100))];
+        for table in [false_positives(2), operating(2, usize::MAX), redrawn(2, &slots).expect("enough")] {
             let columns: Vec<usize> = table.lines().map(|line| line.matches('|').count()).collect();
             assert!(columns.windows(2).all(|pair| pair[0] == pair[1]), "{table}");
         }
