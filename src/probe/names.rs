@@ -19,7 +19,7 @@ impl Names {
     pub fn of(inventory: &Inventory) -> Self {
         let mut names = Self::default();
         for irq in inventory.irqs.known().into_iter().flatten() {
-            names.actions.insert(irq.number.0, irq.actions.clone());
+            names.actions.insert(irq.number.0, irq.actions().map(str::to_owned).collect());
         }
         for queue in inventory.queues.known().into_iter().flatten() {
             if let Some(napi) = queue.napi {
