@@ -170,7 +170,7 @@ impl Knob for Priority {
                 "expected other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)",
             )
         };
-        text::asked(value).map(|scheduling| text::of(&scheduling)).ok_or_else(bad)
+        text::asked(value).map(|scheduling| text::format(&scheduling)).ok_or_else(bad)
     }
 
     fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
@@ -191,8 +191,8 @@ impl Knob for Priority {
             expected: "a stat file",
         };
         let now = parse::scheduling(&stat).map_err(broken)?;
-        if text::parse(&text::of(&now)) == Some(now) {
-            return Ok(text::of(&now));
+        if text::parse(&text::format(&now)) == Some(now) {
+            return Ok(text::format(&now));
         }
         let why = "its thread has a scheduling policy that rxlab could not restore";
         Err(KnobError::lacks(self.doc.name, target, why))

@@ -16,7 +16,7 @@ pub struct Names {
 
 impl Names {
     /// Joins the data of `inventory`.
-    pub fn of(inventory: &Inventory) -> Self {
+    pub fn new(inventory: &Inventory) -> Self {
         let mut names = Self::default();
         for irq in inventory.irqs.known().into_iter().flatten() {
             names.actions.insert(irq.number.0, irq.actions().map(str::to_owned).collect());

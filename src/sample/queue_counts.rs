@@ -23,7 +23,7 @@ pub(super) fn by_kernel(host: &dyn Host) -> ByKernel {
 }
 
 /// Counters of one interface's receive queues, by index.
-pub(super) fn of(host: &dyn Host, raw: &RawNic, told: &ByKernel) -> BTreeMap<u32, QueueCounters> {
+pub(super) fn receive_queues(host: &dyn Host, raw: &RawNic, told: &ByKernel) -> BTreeMap<u32, QueueCounters> {
     let own = raw.ifindex.known().map(|ifindex| told.range((*ifindex, 0)..=(*ifindex, u32::MAX)));
     let own: BTreeMap<u32, QueueCounters> =
         own.into_iter().flatten().map(|((_, queue), counters)| (*queue, *counters)).collect();
