@@ -24,7 +24,6 @@ pub mod reapply;
 pub mod restore;
 pub mod show;
 pub mod snapshot;
-mod source;
 pub mod status;
 mod suggest;
 pub mod target;

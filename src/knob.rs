@@ -30,7 +30,7 @@ pub(crate) mod testbed;
 mod value;
 mod xps;
 
-pub use error::KnobError;
+pub use error::{KnobError, Result};
 pub use reference::reference;
 pub use registry::{KNOBS, find};
 
@@ -82,29 +82,16 @@ pub trait Knob: Sync {
 
     /// Checks a value against the machine and returns its canonical form. Refuses values that the kernel
     /// would silently change.
-    fn check(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError>;
+    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String>;
 
     /// The files behind a target, relative to the root; at least one.
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError>;
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>>;
 
     /// Returns the current value.
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError>;
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String>;
 
     /// Writes a canonical value. [`Knob::read`] returns what the kernel made of it.
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        armed: &Armed,
-    ) -> Result<(), KnobError>;
+    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, armed: &Armed) -> Result;
 
     /// Names of the knobs whose values on the same interface a write may discard, such as the affinities of
     /// interrupts that the driver re-creates. The applier saves and replays them.
@@ -121,7 +108,7 @@ pub trait Knob: Sync {
         _target: &Target,
         _value: &str,
         _kept: &[Displaced],
-    ) -> Result<(), KnobError> {
+    ) -> Result {
         Ok(())
     }
 

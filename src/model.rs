@@ -4,8 +4,6 @@
 //! files, judges or prints.
 
 mod between;
-mod build;
-mod hardware;
 mod interrupts;
 mod irq_names;
 mod listeners;
@@ -16,14 +14,16 @@ mod stack;
 mod topology;
 
 pub use crate::parse::Container;
-pub use crate::sample::{Clocksource, Cpu, Identity, Irqbalance, NapiSettings, Settings, Transport};
+pub use crate::sample::{
+    Clocksource, Cpu, Function, Hardware, Identity, Irq, Irqbalance, Napi, NapiSettings, NetNamespace,
+    Process, RxQueue, Settings, Source, Transport, TxQueue,
+};
 pub use crate::units::Fact;
 pub use between::IntervalError;
-pub use hardware::{Function, Hardware};
-pub use listeners::{Listener, Process};
+pub use listeners::Listener;
 pub use rates::{
     Costs, CpuRates, HandOver, HeldRates, IrqRates, NicRates, ProcessRates, Rates, SocketRates, SoftirqTimed,
     StackWork, ThreadRates,
 };
-pub use stack::{NetNamespace, Peer, Stack};
-pub use topology::{Contradiction, DeviceAddress, Irq, Model, Napi, Nic, NicKind, RxQueue, Source, TxQueue};
+pub use stack::{Peer, Stack};
+pub use topology::{Contradiction, DeviceAddress, Model, Nic, NicKind};

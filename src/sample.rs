@@ -30,14 +30,14 @@ pub use busiest::{ProcessTimes, RawBusy, RawThread, busiest};
 pub use counters::{Counters, CpuCounters, NapiThread, NicCounters};
 pub use cpus::Cpu;
 pub use drops::Drops;
-pub use hardware::RawHardware;
+pub use hardware::{Function, Hardware};
 pub use identity::Identity;
 pub use irqbalance::Irqbalance;
-pub use irqs::RawIrq;
-pub use listeners::{RawListeners, RawProcess, RawSocket, Transport};
-pub use namespaces::{RawNamespace, RawNamespaces};
+pub use irqs::{Irq, Source};
+pub use listeners::{Process, RawListeners, RawSocket, Transport};
+pub use namespaces::{NetNamespace, RawNamespaces};
 pub(crate) use nics::pci_function;
-pub use nics::{NapiSettings, RawNic, RawQueue};
+pub use nics::{Napi, NapiSettings, RawNic, RxQueue, TxQueue};
 pub use processes::is_napi_thread;
 pub use scope::Scope;
 pub use settings::{Clocksource, Settings};
@@ -71,7 +71,7 @@ pub struct Inventory {
     /// Every NAPI, its interrupt and its thread, as reported by the kernel.
     pub napis: Fact<Vec<NetdevNapi>>,
     /// Numbered interrupts that a driver uses.
-    pub irqs: Fact<Vec<RawIrq>>,
+    pub irqs: Fact<Vec<Irq>>,
     /// `net.core.rps_sock_flow_entries`.
     pub rps_sock_flow_entries: Fact<u32>,
     /// The process id of `ksoftirqd/N` by CPU.

@@ -9,6 +9,7 @@ mod fact;
 mod grouped;
 mod names;
 mod size;
+mod text;
 
 pub use cpu_mask::{CpuMask, MaskError};
 pub use duration::{DurationError, duration_text, format_duration, parse_duration};
@@ -16,3 +17,4 @@ pub use fact::{Fact, Need};
 pub use grouped::grouped;
 pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId};
 pub use size::{SizeError, parse_size};
+pub(crate) use text::serde_as_text;

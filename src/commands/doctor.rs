@@ -6,7 +6,7 @@ mod watch;
 use std::io::Write;
 use std::time::Duration;
 
-use super::source::{self, From, Source};
+use super::machine::{From, Source};
 use super::{Global, look, machine, output, place, status};
 use crate::apply::{Live, State, TransactionStatus, ValueStatus};
 use crate::diagnose::Finding;
@@ -53,7 +53,7 @@ fn plan_out(text: &str) -> Result<(String, std::path::PathBuf), String> {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let source = source::open(global, &args.from)?;
+    let source = Source::open(global, &args.from)?;
     if let Some(name) = &args.nic {
         machine::nic(&machine::describe(&Inventory::take(source.host(), Scope::Path))?, name)?;
     }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::machine::Source;
 use super::progress;
-use super::source::Source;
 use crate::diagnose::evidence::{TRAFFIC, receive_time};
 use crate::error::{CommandError, Kind};
 use crate::host::{Host, allowed_cpus};

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::source::{self, From, Source};
+use super::machine::{From, Source};
 use super::{Global, files, look, machine, output, place};
 use crate::apply;
 use crate::error::CommandError;
@@ -81,7 +81,7 @@ enum Wanted {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let source = source::open(global, &args.from)?;
+    let source = Source::open(global, &args.from)?;
     let stop = place::stop_flag()?;
     if args.predict {
         return look::ended(&stop, predict::run(global, args, &source, &stop));

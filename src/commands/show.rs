@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::source::{self, From};
+use super::machine::{From, Source};
 use super::{Global, machine, output};
 use crate::error::CommandError;
 use crate::report::receive_path::{self, CpuReport};
@@ -31,7 +31,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return Err(CommandError::usage("--tree is a drawing: it cannot be combined with --json")
             .hint("leave --tree out: --json prints the model that the tree is drawn from"));
     }
-    let model = source::open(global, &args.from)?.model(args.nic.as_ref())?;
+    let model = Source::open(global, &args.from)?.model(args.nic.as_ref())?;
     let nic = args.nic.as_ref().map(|name| machine::nic(&model, name)).transpose()?;
     let cpus = args.cpu.as_ref().map(|cpus| machine::cpus(&model, cpus)).transpose()?;
     let report = cpus.map(|cpus| CpuReport::new(&model, cpus));

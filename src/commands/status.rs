@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::source::{self, From, Source};
+use super::machine::{From, Source};
 use super::{Global, machine, output, place};
 use crate::apply::{Live, State, Suspect, TransactionStatus, ValueStatus, in_words, status};
 use crate::error::{CommandError, Kind};
@@ -40,7 +40,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if args.watch {
         return watch::run(global, args.every, args.length);
     }
-    let (all, unreadable) = transactions(global, &source::open(global, &args.from)?)?;
+    let (all, unreadable) = transactions(global, &Source::open(global, &args.from)?)?;
     let printed = report(global, &all, &unreadable);
     CommandError::after_output(verdict(&all, &unreadable), printed)
 }

@@ -57,7 +57,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if let Some(wanted) = &args.cpu {
         machine::cpus(&machine::describe(&inventory)?, wanted)?;
     }
-    let names = Names::of(&inventory);
+    let names = Names::new(&inventory);
     let identity = &Model::new(&inventory).identity;
     let mut output = Output {
         path: args.out.as_deref(),

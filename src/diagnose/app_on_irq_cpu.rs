@@ -151,14 +151,9 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::RULE;
+    use crate::diagnose::Severity;
     use crate::diagnose::sketch::Sketch;
-    use crate::diagnose::{Finding, Severity};
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     /// Eight CPUs, interrupts on two of them, CPU 2 full.
     fn host(softirq: f64, user: f64) -> Sketch {
@@ -168,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_program_that_may_not_go_elsewhere() {
-        let found = of(host(0.45, 0.54).program("redis-server", 0.6, "2-3"));
+        let found = host(0.45, 0.54).program("redis-server", 0.6, "2-3").findings(&RULE);
         assert_eq!(found[0].title, "redis-server shares CPU 2 with interrupts: 45 % in softirq");
         assert_eq!(found[0].severity, Severity::Warning);
         assert_eq!(
@@ -181,27 +176,27 @@ mod tests {
     #[test]
     fn one_that_stays_although_it_may_go() {
         let stays = |sketch: Sketch| sketch.program("haproxy", 0.6, "2-7");
-        assert_eq!(of(stays(host(0.45, 0.54)))[0].severity, Severity::Note);
+        assert_eq!(stays(host(0.45, 0.54)).findings(&RULE)[0].severity, Severity::Note);
         let moved = stays(host(0.45, 0.54)).last(|process| process.stays_on = None);
-        assert!(of(moved).is_empty(), "the scheduler moves it");
+        assert!(moved.findings(&RULE).is_empty(), "the scheduler moves it");
     }
 
     #[test]
     fn near_misses() {
-        let with = |sketch: Sketch| of(sketch.program("redis-server", 0.6, "2-3")).is_empty();
+        let with = |sketch: Sketch| sketch.program("redis-server", 0.6, "2-3").findings(&RULE).is_empty();
         assert!(with(host(0.45, 0.3)), "the CPU is not full");
         assert!(with(host(0.05, 0.94)), "interrupts take hardly any time");
         let full = |sketch: Sketch, cpu| sketch.works(cpu, 0.9);
         assert!(with(host(0.45, 0.54).each("0-1,4-7", full)), "no room elsewhere");
         let queues = Sketch::new(4).device("eth0", &[0, 1, 2]).traffic("eth0", 1e5);
         assert!(with(queues.receives(2, 0.45, 5e4).works(2, 0.54)), "a queue for nearly every CPU");
-        assert!(of(host(0.45, 0.54)).is_empty(), "no program is visible there");
+        assert!(host(0.45, 0.54).findings(&RULE).is_empty(), "no program is visible there");
         assert!(
-            of(host(0.45, 0.54).program("xz", 0.6, "2-3").last(|xz| xz.nice = 10)).is_empty(),
+            host(0.45, 0.54).program("xz", 0.6, "2-3").last(|xz| xz.nice = 10).findings(&RULE).is_empty(),
             "gives way"
         );
         assert!(
-            of(host(0.45, 0.54).program("openssl", 0.6, "2")).is_empty(),
+            host(0.45, 0.54).program("openssl", 0.6, "2").findings(&RULE).is_empty(),
             "pinned: that is receive-interference's"
         );
     }

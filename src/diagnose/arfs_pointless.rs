@@ -74,15 +74,9 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
     use crate::model::Function;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     fn host(nodes: u32, readers: &str, on: bool) -> Sketch {
         let sketch = Sketch::new(8).nodes(nodes).device("eth0", &[0, 1]);
@@ -94,7 +88,7 @@ mod tests {
 
     #[test]
     fn readers_on_the_other_node() {
-        let found = of(host(2, "4-7", true));
+        let found = host(2, "4-7", true).findings(&RULE);
         assert_eq!(found[0].title, "eth0 steers flows, but has no queue near their readers");
         assert!(
             found[0].evidence[0]
@@ -105,13 +99,13 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(of(host(2, "4-7", false)), [], "it is off");
-        assert_eq!(of(host(2, "3-7", true)), [], "one reader is near");
-        assert_eq!(of(host(1, "4-7", true)), [], "one node");
-        assert_eq!(of(host(2, "4-7", true).rfs(0, "eth0", 0)), [], "no RFS");
-        assert_eq!(of(host(2, "4-7", true).traffic("eth0", 5e3)), [], "little traffic");
+        assert_eq!(host(2, "4-7", false).findings(&RULE), [], "it is off");
+        assert_eq!(host(2, "3-7", true).findings(&RULE), [], "one reader is near");
+        assert_eq!(host(1, "4-7", true).findings(&RULE), [], "one node");
+        assert_eq!(host(2, "4-7", true).rfs(0, "eth0", 0).findings(&RULE), [], "no RFS");
+        assert_eq!(host(2, "4-7", true).traffic("eth0", 5e3).findings(&RULE), [], "little traffic");
         let unknown =
             host(2, "4-7", true).tune(|model| model.cpus.iter_mut().for_each(|cpu| cpu.node = None));
-        assert_eq!(of(unknown), [], "nodes are not known");
+        assert_eq!(unknown.findings(&RULE), [], "nodes are not known");
     }
 }

@@ -101,15 +101,9 @@ pub(super) fn local(model: &Model, queues: &[Loaded<'_>], readers: &CpuMask) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
     use crate::model::Function;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     fn host(driver: &str, on: bool) -> Sketch {
         let sketch =
@@ -120,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_offload_is_off() {
-        let found = of(host("ice", false));
+        let found = host("ice", false).findings(&RULE);
         assert_eq!(found[0].title, "eth0 could steer flows to their readers itself");
         assert_eq!(
             found[0].evidence[2].text,
@@ -130,17 +124,17 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(of(host("ice", true)), [], "it is on");
-        assert_eq!(of(host("ixgbe", false)), [], "the driver cannot");
-        assert_eq!(of(host("ice", false).rfs(0, "eth0", 0)), [], "no RFS");
-        assert_eq!(of(host("ice", false).all_receive("0-1", 0.1, 1e5)), [], "time to spare");
+        assert_eq!(host("ice", true).findings(&RULE), [], "it is on");
+        assert_eq!(host("ixgbe", false).findings(&RULE), [], "the driver cannot");
+        assert_eq!(host("ice", false).rfs(0, "eth0", 0).findings(&RULE), [], "no RFS");
+        assert_eq!(host("ice", false).all_receive("0-1", 0.1, 1e5).findings(&RULE), [], "time to spare");
         let far = host("ice", false).all_work("0-3", 0.0).all_work("4-7", 0.5);
-        assert_eq!(of(far), [], "the readers have no queue near them");
+        assert_eq!(far.findings(&RULE), [], "the readers have no queue near them");
         let fixed = host("ice", false).edit("eth0", |nic| {
             let mut features = nic.hardware.features.known().cloned().expect("given");
             features[0].changeable = false;
             nic.hardware.features = crate::units::Fact::Known(features);
         });
-        assert_eq!(of(fixed), [], "fixed");
+        assert_eq!(fixed.findings(&RULE), [], "fixed");
     }
 }

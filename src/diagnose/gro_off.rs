@@ -80,14 +80,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     fn host(on: bool, size: f64) -> Sketch {
         let sketch = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 8e4).offload("eth0", "rx-gro", on);
@@ -96,19 +90,23 @@ mod tests {
 
     #[test]
     fn large_packets_one_by_one() {
-        let found = of(host(false, 1448.0));
+        let found = host(false, 1448.0).findings(&RULE);
         assert_eq!(found[0].title, "GRO is off on eth0, packets average 1,448 bytes");
         assert_eq!(found[0].evidence[0].text, "eth0: rx-gro off, 80,000 packets/s, 115,840,000 bytes/s");
     }
 
     #[test]
     fn near_misses() {
-        assert_eq!(of(host(true, 1448.0)), [], "it is on");
-        assert_eq!(of(host(false, 120.0)), [], "small packets");
-        assert_eq!(of(host(false, 1448.0).offload("eth0", "rx-lro", true)), [], "the device does it");
-        assert_eq!(of(host(false, 1448.0).receives(0, 0.1, 8e4)), [], "time to spare");
-        assert_eq!(of(host(false, 1448.0).traffic("eth0", 2e3)), [], "little traffic");
+        assert_eq!(host(true, 1448.0).findings(&RULE), [], "it is on");
+        assert_eq!(host(false, 120.0).findings(&RULE), [], "small packets");
+        assert_eq!(
+            host(false, 1448.0).offload("eth0", "rx-lro", true).findings(&RULE),
+            [],
+            "the device does it"
+        );
+        assert_eq!(host(false, 1448.0).receives(0, 0.1, 8e4).findings(&RULE), [], "time to spare");
+        assert_eq!(host(false, 1448.0).traffic("eth0", 2e3).findings(&RULE), [], "little traffic");
         let unknown = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 8e4).volume("eth0", 1e8, 0.0);
-        assert_eq!(of(unknown.receives(0, 0.5, 8e4)), [], "offloads are not known");
+        assert_eq!(unknown.receives(0, 0.5, 8e4).findings(&RULE), [], "offloads are not known");
     }
 }

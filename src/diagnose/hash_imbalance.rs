@@ -223,9 +223,9 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::RULE;
+    use crate::diagnose::Severity;
     use crate::diagnose::sketch::Sketch;
-    use crate::diagnose::{Finding, Severity};
     use crate::parse::ethtool::{FlowAction, FlowRule, FlowSpec};
     use crate::units::Fact;
 
@@ -236,27 +236,22 @@ mod tests {
 
     const ONE: [f64; 4] = [9e3, 1.1e4, 2e5, 1e4];
 
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
-
     #[test]
     fn one_large_flow() {
-        let found = of(host(&ONE, 0.7));
+        let found = host(&ONE, 0.7).findings(&RULE);
         assert_eq!(found[0].title, "rx-2 takes 87 % of the packets of eth0's 4 queues");
         assert!(found[0].why.contains("one large flow"), "{}", found[0].why);
         assert_eq!(found[0].evidence[2].text, "25 % of the RSS table leads to rx-2");
         assert_eq!(
-            (found[0].severity, of(host(&ONE, 0.95))[0].severity),
+            (found[0].severity, host(&ONE, 0.95).findings(&RULE)[0].severity),
             (Severity::Warning, Severity::Critical)
         );
-        assert!(of(host(&[0.0, 0.0, 2e5, 0.0], 0.7))[0].why.contains("fewer flows than queues"));
+        assert!(host(&[0.0, 0.0, 2e5, 0.0], 0.7).findings(&RULE)[0].why.contains("fewer flows than queues"));
     }
 
     #[test]
     fn an_uneven_table() {
-        let found = of(host(&ONE, 0.7).table("eth0", &[2, 2, 2, 2, 2, 2, 0, 1, 2, 3]));
+        let found = host(&ONE, 0.7).table("eth0", &[2, 2, 2, 2, 2, 2, 0, 1, 2, 3]).findings(&RULE);
         assert_eq!(found[0].remedy, "an even table: ethtool -X eth0 equal 4");
     }
 
@@ -264,47 +259,48 @@ mod tests {
     #[test]
     fn a_mask_tells_few_flows_from_many() {
         let rps = |packets: f64| host(&ONE, 0.7).rps("eth0", "4-7").all_receive("4-7", 0.3, packets);
-        let few = of(rps(100.0).receives(5, 0.7, 2e5));
+        let few = rps(100.0).receives(5, 0.7, 2e5).findings(&RULE);
         assert_eq!(few[0].evidence[3].text, "RPS may hand them to CPUs 4-7, but CPU 5 takes most");
         assert_eq!(few[0].remedy, "use more flows: a mask cannot split one");
-        let many = of(rps(5e4));
+        let many = rps(5e4).findings(&RULE);
         assert!(many[0].why.ends_with("treats as one"), "{}", many[0].why);
         assert!(many[0].remedy.starts_with("with many UDP flows"), "{}", many[0].remedy);
-        let on_lo = of(rps(5e4).receives(5, 0.7, 2.5e5).loopback().traffic("lo", 2e5));
+        let on_lo = rps(5e4).receives(5, 0.7, 2.5e5).loopback().traffic("lo", 2e5).findings(&RULE);
         assert!(on_lo[0].why.ends_with("treats as one"), "they may be sent there: {on_lo:?}");
-        let reader = of(rps(100.0).receives(5, 0.7, 2e5).rfs(32768, "eth0", 2048));
+        let reader = rps(100.0).receives(5, 0.7, 2e5).rfs(32768, "eth0", 2048).findings(&RULE);
         assert!(reader[0].why.ends_with("treats as one"), "RFS takes many flows to one reader: {reader:?}");
-        let without = of(host(&ONE, 0.7));
+        let without = host(&ONE, 0.7).findings(&RULE);
         assert!(without[0].remedy.starts_with("with many flows RPS spreads"), "{}", without[0].remedy);
-        let shared = of(rps(100.0).device("eth1", &[5]).traffic("eth1", 2e5).receives(5, 0.7, 2e5));
+        let shared =
+            rps(100.0).device("eth1", &[5]).traffic("eth1", 2e5).receives(5, 0.7, 2e5).findings(&RULE);
         assert!(shared[0].why.ends_with("treats as one"), "eth1 brings CPU 5 its packets: {shared:?}");
     }
 
     #[test]
     fn near_misses() {
-        assert!(of(host(&ONE, 0.3)).is_empty(), "time to spare");
-        assert!(of(host(&[9e4, 8e4, 2e5, 9e4], 0.7)).is_empty(), "the luck of the hash");
-        assert!(of(host(&ONE, 0.7).traffic("eth0", 2e5)).is_empty(), "queues are not counted");
+        assert!(host(&ONE, 0.3).findings(&RULE).is_empty(), "time to spare");
+        assert!(host(&[9e4, 8e4, 2e5, 9e4], 0.7).findings(&RULE).is_empty(), "the luck of the hash");
+        assert!(host(&ONE, 0.7).traffic("eth0", 2e5).findings(&RULE).is_empty(), "queues are not counted");
         let one = Sketch::new(8).device("eth0", &[2]).queue_traffic("eth0", &[2e5]).receives(2, 0.9, 2e5);
-        assert!(of(one).is_empty(), "one queue");
+        assert!(one.findings(&RULE).is_empty(), "one queue");
         let rule = FlowRule { location: 0, spec: FlowSpec::default(), action: FlowAction::Queue(2) };
         let chosen = host(&ONE, 0.7).edit("eth0", |nic| nic.hardware.rules = Fact::Known(vec![rule]));
-        assert!(of(chosen).is_empty(), "field case E: a rule sends all packets there");
+        assert!(chosen.findings(&RULE).is_empty(), "field case E: a rule sends all packets there");
     }
 
     #[test]
     fn a_cpu_that_another_queue_or_lo_drowns() {
         let both = |queues: &[f64]| {
             let busy = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.95, 9e4);
-            of(busy.device("eth1", &[0, 1, 2, 3]).queue_traffic("eth1", queues))
+            busy.device("eth1", &[0, 1, 2, 3]).queue_traffic("eth1", queues).findings(&RULE)
         };
         assert!(both(&[0.0; 4]).is_empty(), "idle");
         assert!(both(&[10.0, 10.0, 500.0, 10.0]).is_empty(), "almost idle");
         assert!(both(&[10.0, 10.0, 9e3, 10.0]).is_empty(), "eth0's are ten times as many");
         assert_eq!(both(&[10.0, 10.0, 1e5, 10.0]).len(), 1);
-        let few = |packets| of(host(&[10.0, 10.0, packets, 10.0], 0.7));
+        let few = |packets| host(&[10.0, 10.0, packets, 10.0], 0.7).findings(&RULE);
         assert!(few(900.0).is_empty(), "the time is a disk's");
         let on_lo = host(&[1e3, 1e3, 8e3, 1e3], 0.7).receives(2, 0.7, 3e5).loopback().traffic("lo", 3e5);
-        assert!(of(on_lo).is_empty(), "sent there over lo");
+        assert!(on_lo.findings(&RULE).is_empty(), "sent there over lo");
     }
 }

@@ -73,15 +73,9 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
     use crate::units::CpuId;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     fn host(irqs: &[u32]) -> Sketch {
         let sketch = Sketch::new(32).nodes(2).device("eth0", irqs).traffic("eth0", 9e4);
@@ -91,25 +85,25 @@ mod tests {
     /// The shape of field case C, with the interrupt on the other node.
     #[test]
     fn on_the_other_node() {
-        let found = of(host(&[3]).on_node("eth0", 1));
+        let found = host(&[3]).on_node("eth0", 1).findings(&RULE);
         assert_eq!(found[0].title, "eth0 is on node 1, its interrupts land on node 0");
         assert_eq!(found[0].evidence[1].text, "node 1 has CPUs 16-31");
         assert_eq!(
-            of(host(&[3, 4]).on_node("eth0", 1))[0].evidence[0].text,
+            host(&[3, 4]).on_node("eth0", 1).findings(&RULE)[0].evidence[0].text,
             "2 queues with traffic, interrupts on CPU 3-4"
         );
     }
 
     #[test]
     fn near_misses() {
-        assert_eq!(of(host(&[3])), [], "the node is not known");
-        assert_eq!(of(host(&[16]).on_node("eth0", 1)), [], "on its own node");
-        assert_eq!(of(host(&[0, 16]).on_node("eth0", 1)), [], "field case C: one queue a node");
-        assert_eq!(of(host(&[3]).on_node("eth0", 1).receives(3, 0.1, 4e4)), [], "time to spare");
-        assert_eq!(of(host(&[3]).on_node("eth0", 1).traffic("eth0", 50.0)), [], "no traffic");
+        assert_eq!(host(&[3]).findings(&RULE), [], "the node is not known");
+        assert_eq!(host(&[16]).on_node("eth0", 1).findings(&RULE), [], "on its own node");
+        assert_eq!(host(&[0, 16]).on_node("eth0", 1).findings(&RULE), [], "field case C: one queue a node");
+        assert_eq!(host(&[3]).on_node("eth0", 1).receives(3, 0.1, 4e4).findings(&RULE), [], "time to spare");
+        assert_eq!(host(&[3]).on_node("eth0", 1).traffic("eth0", 50.0).findings(&RULE), [], "no traffic");
         let isolated = host(&[3]).on_node("eth0", 1).tune(|model| {
             model.cpus.iter_mut().filter(|cpu| cpu.id >= CpuId(16)).for_each(|cpu| cpu.isolated = true);
         });
-        assert_eq!(of(isolated), [], "that node is reserved");
+        assert_eq!(isolated.findings(&RULE), [], "that node is reserved");
     }
 }

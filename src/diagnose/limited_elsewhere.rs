@@ -140,14 +140,9 @@ fn by_link(rates: &Rates, nic: &Nic) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{RULE, check};
+    use crate::diagnose::Severity;
     use crate::diagnose::sketch::Sketch;
-    use crate::diagnose::{Finding, Severity};
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     /// Field case B's `/compute` on all eight cores: 69,060 requests/s.
     fn case_b(user: f64, softirq: f64) -> Sketch {
@@ -158,7 +153,7 @@ mod tests {
 
     #[test]
     fn field_case_b_is_limited_by_its_programs() {
-        let found = of(case_b(0.95, 0.02));
+        let found = case_b(0.95, 0.02).findings(&RULE);
         assert_eq!(found[0].title, "programs take 96 % of all CPU time, receive work 2 %");
         assert_eq!((found[0].severity, found[0].plans.len()), (Severity::Note, 0));
         assert_eq!(found[0].evidence[1].text, "CPUs' time by program: server (800) 7.7");
@@ -180,29 +175,33 @@ mod tests {
                 .speed("eth0", 1000)
                 .bytes("eth0", rx, tx)
         };
-        let found = of(link(1.1e8, 0.0));
+        let found = link(1.1e8, 0.0).findings(&RULE);
         assert_eq!(found[0].title, "eth0 receives at 94 % of its link speed");
-        assert!(of(link(1.0e8, 0.0)).is_empty(), "86 %");
-        assert!(of(link(2.0e8, 0.0)).is_empty(), "more than it can: the speed is made up");
+        assert!(link(1.0e8, 0.0).findings(&RULE).is_empty(), "86 %");
+        assert!(link(2.0e8, 0.0).findings(&RULE).is_empty(), "more than it can: the speed is made up");
         assert!(
-            of(link(1.1e8, 0.0)
-                .edit("eth0", |nic| nic.hardware.speed_mbits = crate::units::Fact::Unsupported))
-            .is_empty()
+            link(1.1e8, 0.0)
+                .edit("eth0", |nic| nic.hardware.speed_mbits = crate::units::Fact::Unsupported)
+                .findings(&RULE)
+                .is_empty()
         );
-        assert!(of(link(1.1e8, 0.0).traffic("eth0", 500.0)).is_empty(), "no traffic");
+        assert!(link(1.1e8, 0.0).traffic("eth0", 500.0).findings(&RULE).is_empty(), "no traffic");
     }
 
     #[test]
     fn near_misses() {
-        assert!(of(case_b(0.7, 0.02)).is_empty(), "room left");
-        assert!(of(case_b(0.8, 0.19)).is_empty(), "receive work has its part");
+        assert!(case_b(0.7, 0.02).findings(&RULE).is_empty(), "room left");
+        assert!(case_b(0.8, 0.19).findings(&RULE).is_empty(), "receive work has its part");
         assert!(
-            of(case_b(0.95, 0.02).receives(3, 0.4, 1e5)).is_empty(),
+            case_b(0.95, 0.02).receives(3, 0.4, 1e5).findings(&RULE).is_empty(),
             "one CPU is a bottleneck of its own"
         );
-        assert!(of(case_b(0.95, 0.02).traffic("eth0", 300.0)).is_empty(), "a compiler on a quiet network");
-        assert!(of(case_b(0.95, 0.02).drops(2, 1.0)).is_empty(), "packets are lost");
-        assert_eq!(of(case_b(0.95, 0.02).drops(2, 0.2)).len(), 1, "one packet in five seconds");
+        assert!(
+            case_b(0.95, 0.02).traffic("eth0", 300.0).findings(&RULE).is_empty(),
+            "a compiler on a quiet network"
+        );
+        assert!(case_b(0.95, 0.02).drops(2, 1.0).findings(&RULE).is_empty(), "packets are lost");
+        assert_eq!(case_b(0.95, 0.02).drops(2, 0.2).findings(&RULE).len(), 1, "one packet in five seconds");
     }
 
     /// A sender at full speed over a veth receives in its own system calls, where ticks hardly see it.

@@ -77,15 +77,9 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
     use crate::model::Function;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     fn host(other: Function) -> Sketch {
         let sketch = Sketch::new(8).device("eth0", &[0]).device("eth1", &[1]);
@@ -96,25 +90,29 @@ mod tests {
     /// The start of field case C.
     #[test]
     fn a_virtual_function_is_there_and_idle() {
-        let found = of(host(Function::Virtual { physical: None }));
+        let found = host(Function::Virtual { physical: None }).findings(&RULE);
         assert_eq!(found[0].title, "eth0 is paravirtual, eth1 is a virtual function and idle");
         assert_eq!(found[0].evidence[2].text, "eth1: driver ixgbevf, 10 packets/s");
-        assert_eq!(of(host(Function::Physical { vfs: 0, max: 8 })).len(), 1);
+        assert_eq!(host(Function::Physical { vfs: 0, max: 8 }).findings(&RULE).len(), 1);
     }
 
     #[test]
     fn near_misses() {
         let function = || Function::Virtual { physical: None };
-        assert_eq!(of(host(Function::Plain)), [], "an emulated device is no better");
-        assert_eq!(of(host(Function::Paravirtual)), [], "two of a kind");
+        assert_eq!(host(Function::Plain).findings(&RULE), [], "an emulated device is no better");
+        assert_eq!(host(Function::Paravirtual).findings(&RULE), [], "two of a kind");
         assert_eq!(
-            of(host(function()).traffic("eth1", 5e4)),
+            host(function()).traffic("eth1", 5e4).findings(&RULE),
             [],
             "accelerated networking: it carries the packets"
         );
-        assert_eq!(of(host(function()).receives(0, 0.1, 5e4)), [], "time to spare");
+        assert_eq!(host(function()).receives(0, 0.1, 5e4).findings(&RULE), [], "time to spare");
         let alone =
             Sketch::new(8).device("eth0", &[0]).driven_by("eth0", "virtio_net", Function::Paravirtual);
-        assert_eq!(of(alone.traffic("eth0", 5e4).receives(0, 0.6, 5e4)), [], "no other interface");
+        assert_eq!(
+            alone.traffic("eth0", 5e4).receives(0, 0.6, 5e4).findings(&RULE),
+            [],
+            "no other interface"
+        );
     }
 }

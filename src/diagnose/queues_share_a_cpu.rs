@@ -107,14 +107,8 @@ fn finding(rates: &Rates, crowd: &[&Loaded<'_>], near: &CpuMask) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     fn host(softirq: f64) -> Sketch {
         let sketch = Sketch::new(4).device("eth0", &[0, 0, 1]).traffic("eth0", 9e4);
@@ -123,7 +117,7 @@ mod tests {
 
     #[test]
     fn two_queues_on_one_cpu() {
-        let found = of(host(0.7));
+        let found = host(0.7).findings(&RULE);
         assert_eq!(found[0].title, "CPU 0 handles the interrupts of 2 busy queues");
         assert!(
             found[0].evidence[0].text.ends_with("eth0/rx-0 30,000 packets/s, eth0/rx-1 30,000 packets/s")
@@ -135,18 +129,22 @@ mod tests {
     #[test]
     fn queues_of_two_devices_on_one_cpu() {
         let sketch = Sketch::new(4).device("eth0", &[0]).device("eth1", &[0]);
-        let found = of(sketch.traffic("eth0", 2e4).traffic("eth1", 5e4).receives(0, 0.8, 7e4));
+        let found = sketch.traffic("eth0", 2e4).traffic("eth1", 5e4).receives(0, 0.8, 7e4).findings(&RULE);
         assert_eq!(found[0].nic.as_ref().map(ToString::to_string).as_deref(), Some("eth1"));
     }
 
     #[test]
     fn near_misses() {
-        assert_eq!(of(host(0.2)), [], "time to spare");
-        assert_eq!(of(host(0.7).all_work("2-3", 0.9)), [], "the others are busy");
-        assert_eq!(of(host(0.7).queue_traffic("eth0", &[6e4, 1.5e3, 3e4])), [], "little on the second one");
+        assert_eq!(host(0.2).findings(&RULE), [], "time to spare");
+        assert_eq!(host(0.7).all_work("2-3", 0.9).findings(&RULE), [], "the others are busy");
+        assert_eq!(
+            host(0.7).queue_traffic("eth0", &[6e4, 1.5e3, 3e4]).findings(&RULE),
+            [],
+            "little on the second one"
+        );
         let more = Sketch::new(2).device("eth0", &[0, 1, 0, 1]).traffic("eth0", 9e4);
-        assert_eq!(of(more.all_receive("0-1", 0.7, 4e4)), [], "more queues than CPUs");
+        assert_eq!(more.all_receive("0-1", 0.7, 4e4).findings(&RULE), [], "more queues than CPUs");
         let nodes = Sketch::new(4).nodes(2).device("eth0", &[0, 1, 0, 1]).traffic("eth0", 9e4);
-        assert_eq!(of(nodes.all_receive("0-1", 0.7, 4e4)), [], "the others are far away");
+        assert_eq!(nodes.all_receive("0-1", 0.7, 4e4).findings(&RULE), [], "the others are far away");
     }
 }

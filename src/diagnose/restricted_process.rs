@@ -121,14 +121,9 @@ fn finding(model: &Model, rates: &Rates, set: &CpuMask, processes: &[&ProcessRat
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::RULE;
+    use crate::diagnose::Severity;
     use crate::diagnose::sketch::Sketch;
-    use crate::diagnose::{Finding, Severity};
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     /// Field case B's `/compute` after pinning: the server on CPUs 0-5, interrupts on 6 and 7, which are 0 to
     /// 3 % busy with some 97,000 packets/s.
@@ -140,7 +135,7 @@ mod tests {
 
     #[test]
     fn field_case_b_with_six_cores_instead_of_eight() {
-        let found = of(case_b(0.98).program("server", 5.8, "0-5").threads(14, 6));
+        let found = case_b(0.98).program("server", 5.8, "0-5").threads(14, 6).findings(&RULE);
         assert_eq!(found[0].title, "server fills its 6 of 8 CPUs; the others are 96 % idle");
         assert_eq!(found[0].severity, Severity::Note, "six threads on six CPUs may be all there is");
         assert_eq!(
@@ -150,7 +145,7 @@ mod tests {
         assert_eq!(found[0].remedy, "if it serves this traffic, let it run on CPUs 6-7 as well");
         let waiting = case_b(0.98).program("server", 5.8, "0-5").threads(14, 9);
         let waiting = waiting.last(|process| process.cpuset = process.allowed.clone());
-        let found = of(waiting);
+        let found = waiting.findings(&RULE);
         assert_eq!(found[0].severity, Severity::Warning);
         assert!(found[0].why.starts_with("its cpuset limits it to 6 CPUs"), "{}", found[0].why);
     }
@@ -159,7 +154,7 @@ mod tests {
     fn workers_with_one_set_are_one() {
         let worker =
             |sketch: Sketch, _| sketch.program("nginx", 0.97, "0-5").last(|process| process.stays_on = None);
-        let found = of(case_b(0.98).each("0-5", worker));
+        let found = case_b(0.98).each("0-5", worker).findings(&RULE);
         assert!(
             found[0].evidence[0]
                 .text
@@ -171,20 +166,34 @@ mod tests {
     #[test]
     fn near_misses() {
         let server = |sketch: Sketch| sketch.program("server", 5.8, "0-5").threads(14, 9);
-        assert!(of(server(case_b(0.6))).is_empty(), "its CPUs have room");
+        assert!(server(case_b(0.6)).findings(&RULE).is_empty(), "its CPUs have room");
         assert!(
-            of(server(case_b(0.98).each("6-7", |sketch, cpu| sketch.receives(cpu, 0.8, 4e4)))).is_empty(),
+            server(case_b(0.98).each("6-7", |sketch, cpu| sketch.receives(cpu, 0.8, 4e4)))
+                .findings(&RULE)
+                .is_empty(),
             "the others are busy"
         );
-        assert!(of(server(case_b(0.98).isolate("4-5"))).is_empty(), "isolated for it");
-        assert!(of(server(case_b(0.98).traffic("eth0", 300.0))).is_empty(), "a batch job on a quiet network");
-        assert!(of(case_b(0.98).program("server", 5.8, "0-7").threads(14, 9)).is_empty(), "may use all");
-        assert!(of(case_b(0.98).program("server", 2.0, "0-5").threads(14, 9)).is_empty(), "others fill them");
-        assert!(of(server(case_b(0.98)).last(|process| process.nice = 5)).is_empty(), "gives way");
+        assert!(server(case_b(0.98).isolate("4-5")).findings(&RULE).is_empty(), "isolated for it");
+        assert!(
+            server(case_b(0.98).traffic("eth0", 300.0)).findings(&RULE).is_empty(),
+            "a batch job on a quiet network"
+        );
+        assert!(
+            case_b(0.98).program("server", 5.8, "0-7").threads(14, 9).findings(&RULE).is_empty(),
+            "may use all"
+        );
+        assert!(
+            case_b(0.98).program("server", 2.0, "0-5").threads(14, 9).findings(&RULE).is_empty(),
+            "others fill them"
+        );
+        assert!(
+            server(case_b(0.98)).last(|process| process.nice = 5).findings(&RULE).is_empty(),
+            "gives way"
+        );
         let elsewhere = server(case_b(0.98))
             .last(|process| process.ran_on = crate::units::Fact::Known("0-7".parse().expect("a list")));
-        assert!(of(elsewhere).is_empty(), "its threads have sets of their own");
+        assert!(elsewhere.findings(&RULE).is_empty(), "its threads have sets of their own");
         let single = case_b(0.1).works(3, 0.99).program("redis-server", 0.99, "3");
-        assert!(of(single).is_empty(), "one thread cannot use two CPUs");
+        assert!(single.findings(&RULE).is_empty(), "one thread cannot use two CPUs");
     }
 }

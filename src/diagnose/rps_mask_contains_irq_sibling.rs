@@ -89,14 +89,8 @@ fn shared(model: &Model, rates: &Rates, queue: &Loaded<'_>) -> Option<CpuMask> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     /// CPUs 2 and 6 are of one core.
     fn host(mask: &str, packets: f64, softirq: f64) -> Sketch {
@@ -106,20 +100,20 @@ mod tests {
 
     #[test]
     fn the_other_thread_at_a_high_rate() {
-        let found = of(host("0-1,3-7", 9e4, 0.3));
+        let found = host("0-1,3-7", 9e4, 0.3).findings(&RULE);
         assert_eq!(found[0].title, "RPS of eth0/rx-0 uses the core of its interrupt, CPU 2");
         assert_eq!(found[0].evidence[1].text, "eth0/rx-0: RPS 0-1,3-7; CPU 6 is on the same core as CPU 2");
-        assert_eq!(of(host("0-1,3-7", 2e4, 0.6)).len(), 1, "dear packets");
+        assert_eq!(host("0-1,3-7", 2e4, 0.6).findings(&RULE).len(), 1, "dear packets");
     }
 
     #[test]
     fn near_misses() {
-        assert_eq!(of(host("0-1,3-7", 2e4, 0.3)), [], "a low rate");
-        assert_eq!(of(host("0-1,3-7", 9e4, 0.1)), [], "time to spare");
-        assert_eq!(of(host("0-1,3-5,7", 9e4, 0.6)), [], "not in the mask");
-        assert_eq!(of(host("6", 9e4, 0.6)), [], "there is nothing else in it");
-        assert_eq!(of(host("0-7", 9e4, 0.6)), [], "the interrupt's CPU is the worse one");
+        assert_eq!(host("0-1,3-7", 2e4, 0.3).findings(&RULE), [], "a low rate");
+        assert_eq!(host("0-1,3-7", 9e4, 0.1).findings(&RULE), [], "time to spare");
+        assert_eq!(host("0-1,3-5,7", 9e4, 0.6).findings(&RULE), [], "not in the mask");
+        assert_eq!(host("6", 9e4, 0.6).findings(&RULE), [], "there is nothing else in it");
+        assert_eq!(host("0-7", 9e4, 0.6).findings(&RULE), [], "the interrupt's CPU is the worse one");
         let no_smt = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.6, 9e4);
-        assert_eq!(of(no_smt.rps("eth0", "0-1,3-7")), [], "a thread a core");
+        assert_eq!(no_smt.rps("eth0", "0-1,3-7").findings(&RULE), [], "a thread a core");
     }
 }

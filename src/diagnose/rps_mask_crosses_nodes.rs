@@ -89,14 +89,8 @@ fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>) -> Option<CpuMask> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     /// Field case C: the interrupt on CPU 16 of 32, in the second of two nodes.
     fn host(mask: &str) -> Sketch {
@@ -106,25 +100,33 @@ mod tests {
 
     #[test]
     fn all_cpus_but_that_of_the_interrupt() {
-        let found = of(host("0-15,17-31"));
+        let found = host("0-15,17-31").findings(&RULE);
         assert_eq!(found[0].title, "RPS of eth0/rx-0 hands packets to CPUs outside node 1");
         assert_eq!(
             found[0].evidence[1].text,
             "eth0/rx-0: RPS 0-15,17-31; the interrupt is on node 1, CPUs 0-15 are not"
         );
-        assert_eq!(of(host("0-7")).len(), 1, "only far ones");
+        assert_eq!(host("0-7").findings(&RULE).len(), 1, "only far ones");
     }
 
     #[test]
     fn near_misses() {
-        assert_eq!(of(host("17-23")), [], "field case C's best");
-        assert_eq!(of(host("0-15,17-31").receives(16, 0.1, 9e4)), [], "time to spare");
-        assert_eq!(of(host("0-7").all_work("0-7", 0.8)), [], "the readers are there");
-        assert_eq!(of(host("0-15,17-31").all_receive("17-31", 0.9, 5e3)), [], "the near ones are full");
-        assert_eq!(of(host("0-15,17-31").on_node("eth0", 0)), [], "the interrupt is in the wrong place");
+        assert_eq!(host("17-23").findings(&RULE), [], "field case C's best");
+        assert_eq!(host("0-15,17-31").receives(16, 0.1, 9e4).findings(&RULE), [], "time to spare");
+        assert_eq!(host("0-7").all_work("0-7", 0.8).findings(&RULE), [], "the readers are there");
+        assert_eq!(
+            host("0-15,17-31").all_receive("17-31", 0.9, 5e3).findings(&RULE),
+            [],
+            "the near ones are full"
+        );
+        assert_eq!(
+            host("0-15,17-31").on_node("eth0", 0).findings(&RULE),
+            [],
+            "the interrupt is in the wrong place"
+        );
         let unknown = host("0-15,17-31").tune(|model| model.cpus.iter_mut().for_each(|cpu| cpu.node = None));
-        assert_eq!(of(unknown), [], "nodes are not known");
+        assert_eq!(unknown.findings(&RULE), [], "nodes are not known");
         let one = Sketch::new(32).device("eth0", &[16]).traffic("eth0", 9e4).receives(16, 0.6, 9e4);
-        assert_eq!(of(one.rps("eth0", "0-15,17-31")), [], "one node");
+        assert_eq!(one.rps("eth0", "0-15,17-31").findings(&RULE), [], "one node");
     }
 }

@@ -95,15 +95,9 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::RULE;
     use crate::diagnose::sketch::{Sketch, cpus};
     use crate::units::Fact;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     fn host() -> Sketch {
         Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4).rps("eth0", "0-1,3-7")
@@ -115,21 +109,21 @@ mod tests {
 
     #[test]
     fn offline_isolated_and_both() {
-        let found = of(host().offline("6-7"));
+        let found = host().offline("6-7").findings(&RULE);
         assert_eq!(found[0].title, "the RPS mask of eth0/rx-0 contains offline CPUs");
         assert!(found[0].evidence[0].text.ends_with("29 % of the mask's CPUs are offline"), "{found:?}");
         assert_eq!(found[0].evidence[1].text, "offline: CPU 6-7");
-        assert_eq!(of(isolate(host(), "5"))[0].evidence[1].text, "isolated: CPU 5");
-        let both = of(isolate(host().offline("7"), "6"));
+        assert_eq!(isolate(host(), "5").findings(&RULE)[0].evidence[1].text, "isolated: CPU 5");
+        let both = isolate(host().offline("7"), "6").findings(&RULE);
         assert_eq!(both[0].title, "the RPS mask of eth0/rx-0 contains offline or isolated CPUs");
         assert_eq!(both[0].remedy, "rewrite the mask without CPU 6-7");
     }
 
     #[test]
     fn near_misses() {
-        assert_eq!(of(host()), [], "all are online");
-        assert_eq!(of(host().rps("eth0", "0-1").offline("6-7")), [], "not in the mask");
-        assert_eq!(of(isolate(host().rps("eth0", "0-1"), "6-7")), [], "not in the mask");
-        assert_eq!(of(host().offline("6-7").traffic("eth0", 50.0)), [], "no traffic");
+        assert_eq!(host().findings(&RULE), [], "all are online");
+        assert_eq!(host().rps("eth0", "0-1").offline("6-7").findings(&RULE), [], "not in the mask");
+        assert_eq!(isolate(host().rps("eth0", "0-1"), "6-7").findings(&RULE), [], "not in the mask");
+        assert_eq!(host().offline("6-7").traffic("eth0", 50.0).findings(&RULE), [], "no traffic");
     }
 }

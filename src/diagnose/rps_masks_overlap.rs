@@ -104,14 +104,8 @@ fn finding(rates: &Rates, cpu: CpuId, load: f64, here: &[&Loaded<'_>], near: &Cp
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     /// Two interfaces on 8 CPUs, each handing to CPUs 2 and 3.
     fn host(second: &str, softirq: f64) -> Sketch {
@@ -122,21 +116,21 @@ mod tests {
 
     #[test]
     fn two_interfaces_use_the_same_cpus() {
-        let found = of(host("2-3", 0.7));
+        let found = host("2-3", 0.7).findings(&RULE);
         assert_eq!(found[0].title, "CPU 3 is in the RPS masks of 2 queues, 4 nearby CPUs in none");
         assert_eq!(found[0].evidence[0].text, "eth0/rx-0: 50,000 packets/s, RPS 2-3");
-        assert_eq!(of(host("3-4", 0.7))[0].cpu.map(|cpu| cpu.0), Some(3), "a part of the masks");
+        assert_eq!(host("3-4", 0.7).findings(&RULE)[0].cpu.map(|cpu| cpu.0), Some(3), "a part of the masks");
     }
 
     #[test]
     fn near_misses() {
-        assert_eq!(of(host("2-3", 0.3)), [], "time to spare");
-        assert_eq!(of(host("4-5", 0.7)), [], "masks of their own");
-        assert_eq!(of(host("2-7", 0.7)), [], "no CPU is left out");
-        assert_eq!(of(host("2-3", 0.7).all_work("4-7", 0.9)), [], "the others are busy");
-        assert_eq!(of(host("2-3", 0.7).traffic("eth1", 50.0)), [], "one queue has traffic");
+        assert_eq!(host("2-3", 0.3).findings(&RULE), [], "time to spare");
+        assert_eq!(host("4-5", 0.7).findings(&RULE), [], "masks of their own");
+        assert_eq!(host("2-7", 0.7).findings(&RULE), [], "no CPU is left out");
+        assert_eq!(host("2-3", 0.7).all_work("4-7", 0.9).findings(&RULE), [], "the others are busy");
+        assert_eq!(host("2-3", 0.7).traffic("eth1", 50.0).findings(&RULE), [], "one queue has traffic");
         let nodes = Sketch::new(8).nodes(2).device("eth0", &[0]).device("eth1", &[1]);
         let nodes = nodes.rps("eth0", "2-3").rps("eth1", "2-3").traffic("eth0", 5e4).traffic("eth1", 3e4);
-        assert_eq!(of(nodes.all_receive("2-3", 0.7, 4e4)), [], "the others are far away");
+        assert_eq!(nodes.all_receive("2-3", 0.7, 4e4).findings(&RULE), [], "the others are far away");
     }
 }

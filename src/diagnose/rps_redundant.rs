@@ -101,14 +101,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     fn host() -> Sketch {
         let sketch = Sketch::new(4).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[2e4; 4]);
@@ -118,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_queue_for_each_cpu() {
-        let found = of(host());
+        let found = host().findings(&RULE);
         assert_eq!(found[0].title, "RPS is on for eth0, although each CPU has a queue");
         assert_eq!(
             found[0].evidence[0].text,
@@ -129,18 +123,26 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(of(host().rps("eth0", "")), [], "RPS is off");
+        assert_eq!(host().rps("eth0", "").findings(&RULE), [], "RPS is off");
         let own = (0..4).fold(host(), |sketch, queue| sketch.rps_of("eth0", queue, &queue.to_string()));
-        assert_eq!(of(own), [], "each to its own CPU");
+        assert_eq!(own.findings(&RULE), [], "each to its own CPU");
         assert_eq!(
-            of(host().queue_traffic("eth0", &[7.7e4, 1e3, 1e3, 1e3])),
+            host().queue_traffic("eth0", &[7.7e4, 1e3, 1e3, 1e3]).findings(&RULE),
             [],
             "one flow, which RPS may split"
         );
-        assert_eq!(of(host().traffic("eth0", 8e4)), [], "queues are not counted");
-        assert_eq!(of((0..4).fold(host(), |sketch, cpu| sketch.ipis(cpu, 0.0))), [], "nothing is handed on");
-        assert_eq!(of(host().all_receive("0-3", 0.02, 2e4)), [], "time to spare");
+        assert_eq!(host().traffic("eth0", 8e4).findings(&RULE), [], "queues are not counted");
+        assert_eq!(
+            (0..4).fold(host(), |sketch, cpu| sketch.ipis(cpu, 0.0)).findings(&RULE),
+            [],
+            "nothing is handed on"
+        );
+        assert_eq!(host().all_receive("0-3", 0.02, 2e4).findings(&RULE), [], "time to spare");
         let more = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[2e4; 4]);
-        assert_eq!(of(more.all_receive("0-3", 0.3, 2e4).rps("eth0", "4-7").ipis(4, 9e3)), [], "CPUs without");
+        assert_eq!(
+            more.all_receive("0-3", 0.3, 2e4).rps("eth0", "4-7").ipis(4, 9e3).findings(&RULE),
+            [],
+            "CPUs without"
+        );
     }
 }

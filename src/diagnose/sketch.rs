@@ -5,6 +5,7 @@ mod settings;
 
 use std::collections::BTreeMap;
 
+use super::{Finding, Rule};
 use crate::model::{
     Cpu, CpuRates, DeviceAddress, Fact, Identity, Irq, IrqRates, Irqbalance, Model, Nic, NicKind, NicRates,
     Rates, RxQueue,
@@ -267,6 +268,12 @@ impl Sketch {
     pub(crate) fn irqbalance(mut self) -> Self {
         self.model.irqbalance = Fact::Known(Some(Irqbalance { pid: 700, ..Irqbalance::default() }));
         self
+    }
+
+    /// The findings of one rule.
+    pub(crate) fn findings(self, rule: &Rule) -> Vec<Finding> {
+        let (model, rates) = self.build();
+        (rule.check)(&model, &rates)
     }
 
     /// The machine.

@@ -66,14 +66,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::{RULE, check};
     use crate::diagnose::sketch::Sketch;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     fn host(current: &str, others: &[&str]) -> Sketch {
         let sketch = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 5e4).receives(0, 0.3, 5e4);
@@ -82,22 +76,30 @@ mod tests {
 
     #[test]
     fn a_slow_clock() {
-        let found = of(host("hpet", &["tsc", "acpi_pm"]));
+        let found = host("hpet", &["tsc", "acpi_pm"]).findings(&RULE);
         assert_eq!(found[0].title, "the clocksource is hpet, though tsc is available");
         assert!(found[0].evidence[0].text.starts_with("clocksource hpet, offered: hpet, tsc, acpi_pm; 50,"));
-        assert_eq!(of(host("xen", &["tsc"])).len(), 1, "field case C");
-        assert_eq!(of(host("hyperv_clocksource_msr", &["tsc"])).len(), 1, "each read leaves the guest");
+        assert_eq!(host("xen", &["tsc"]).findings(&RULE).len(), 1, "field case C");
+        assert_eq!(
+            host("hyperv_clocksource_msr", &["tsc"]).findings(&RULE).len(),
+            1,
+            "each read leaves the guest"
+        );
     }
 
     #[test]
     fn near_misses() {
-        assert_eq!(of(host("tsc", &["hpet"])), [], "as it should be");
-        assert_eq!(of(host("kvm-clock", &["tsc"])), [], "as fast");
-        assert_eq!(of(host("jiffies", &["tsc"])), [], "coarse, not slow");
-        assert_eq!(of(host("hpet", &["tsc"]).loopback().traffic("lo", 4.5e4)), [], "a bench on lo");
-        assert_eq!(of(host("hpet", &["acpi_pm"])), [], "the kernel found tsc unstable");
-        assert_eq!(of(host("arch_sys_counter", &[])), [], "another architecture");
-        assert_eq!(of(host("hpet", &["tsc"]).receives(0, 0.01, 50.0)), [], "little traffic");
+        assert_eq!(host("tsc", &["hpet"]).findings(&RULE), [], "as it should be");
+        assert_eq!(host("kvm-clock", &["tsc"]).findings(&RULE), [], "as fast");
+        assert_eq!(host("jiffies", &["tsc"]).findings(&RULE), [], "coarse, not slow");
+        assert_eq!(
+            host("hpet", &["tsc"]).loopback().traffic("lo", 4.5e4).findings(&RULE),
+            [],
+            "a bench on lo"
+        );
+        assert_eq!(host("hpet", &["acpi_pm"]).findings(&RULE), [], "the kernel found tsc unstable");
+        assert_eq!(host("arch_sys_counter", &[]).findings(&RULE), [], "another architecture");
+        assert_eq!(host("hpet", &["tsc"]).receives(0, 0.01, 50.0).findings(&RULE), [], "little traffic");
         let (mut model, rates) = host("hpet", &["tsc"]).build();
         model.settings.clocksource = crate::units::Fact::Unsupported;
         assert_eq!(check(&model, &rates), [], "not known");

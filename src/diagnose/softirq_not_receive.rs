@@ -132,14 +132,8 @@ fn why(most: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::{RULE, check};
     use crate::diagnose::sketch::Sketch;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     /// A host of disks, whose requests end on one CPU; the network's interrupt is on another.
     fn disks(softirq: f64) -> Sketch {
@@ -150,7 +144,7 @@ mod tests {
 
     #[test]
     fn disks_are_no_packets() {
-        let found = of(disks(0.93));
+        let found = disks(0.93).findings(&RULE);
         assert_eq!(found[0].title, "softirqs take 93 % of CPU 5, mostly not receive work");
         assert_eq!(
             found[0].seen(),
@@ -161,15 +155,15 @@ mod tests {
             ]
         );
         assert!(found[0].why.contains("BLOCK (completed disk requests)"), "{found:?}");
-        assert_eq!(of(disks(0.75)), [], "some room is left");
-        let found = of(disks(0.93).receives(6, 0.85, 0.0).receives(7, 0.81, 0.0));
+        assert_eq!(disks(0.75).findings(&RULE), [], "some room is left");
+        let found = disks(0.93).receives(6, 0.85, 0.0).receives(7, 0.81, 0.0).findings(&RULE);
         assert_eq!((found.len(), found[0].evidence[3].text.as_str()), (1, "the same on CPU 6-7"));
     }
 
     /// Ticks miss what runs between them; the thread's own time does not.
     #[test]
     fn its_ksoftirqd_drowns() {
-        let line = &of(disks(0.3).ksoftirqd(5, 0.9))[0].evidence[0].text;
+        let line = &disks(0.3).ksoftirqd(5, 0.9).findings(&RULE)[0].evidence[0].text;
         assert_eq!(line, "CPU 5: 30 % of its time in softirqs (tick-sampled), ksoftirqd/5 ran 90 %");
         let (model, mut rates) = disks(0.93).build();
         rates.cpus[5].other_softirqs.clear();
@@ -179,18 +173,19 @@ mod tests {
 
     #[test]
     fn a_queue_there_is_better_off_elsewhere() {
-        let found = of(disks(0.93).device("eth1", &[5]).traffic("eth1", 2e3).receives(5, 0.93, 2e3));
+        let found =
+            disks(0.93).device("eth1", &[5]).traffic("eth1", 2e3).receives(5, 0.93, 2e3).findings(&RULE);
         assert!(found[0].remedy.starts_with("keep eth1/rx-0 off CPU 5; `rxlab trace --cpu 5"), "{found:?}");
-        assert!(of(disks(0.93))[0].remedy.starts_with("nothing to tune on the receive path; "));
+        assert!(disks(0.93).findings(&RULE)[0].remedy.starts_with("nothing to tune on the receive path; "));
     }
 
     #[test]
     fn what_may_be_packets_is_not_said_to_be_none() {
-        assert_eq!(of(disks(0.93).receives(5, 0.93, 5e4)), []);
+        assert_eq!(disks(0.93).receives(5, 0.93, 5e4).findings(&RULE), []);
         // Behind RPS the CPU of the interrupt counts few packets and few, long runs.
         let behind = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e5).rps("eth0", "0-1,3-7");
-        assert_eq!(of(behind.receives(2, 0.95, 0.0).net_rx(2, 300.0)), []);
+        assert_eq!(behind.receives(2, 0.95, 0.0).net_rx(2, 300.0).findings(&RULE), []);
         // The packets of `lo` are counted where they are received, which is elsewhere.
-        assert_eq!(of(disks(0.93).traffic("eth0", 10.0).loopback().traffic("lo", 3e5)).len(), 1);
+        assert_eq!(disks(0.93).traffic("eth0", 10.0).loopback().traffic("lo", 3e5).findings(&RULE).len(), 1);
     }
 }

@@ -73,16 +73,10 @@ fn of_nic(rates: &Rates, nic: &Nic, ipis: f64) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
     use crate::model::Napi;
     use crate::units::Fact;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     fn host(threaded: bool) -> Sketch {
         let sketch = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 5e4).rps("eth0", "1-3");
@@ -92,20 +86,26 @@ mod tests {
 
     #[test]
     fn both_are_on() {
-        let found = of(host(true).edit("eth0", |nic| {
-            nic.rx[0].napi = Some(Napi { id: 8193, irq: None, thread: Some(812) });
-        }));
+        let found = host(true)
+            .edit("eth0", |nic| {
+                nic.rx[0].napi = Some(Napi { id: 8193, irq: None, thread: Some(812) });
+            })
+            .findings(&RULE);
         assert_eq!(found[0].title, "eth0 is polled by threads and also has RPS on");
         assert_eq!(found[0].evidence[0].text, "threaded NAPI on eth0 (process 812)");
-        assert_eq!(of(host(true))[0].evidence[0].text, "threaded NAPI on eth0");
+        assert_eq!(host(true).findings(&RULE)[0].evidence[0].text, "threaded NAPI on eth0");
     }
 
     #[test]
     fn near_misses() {
-        assert_eq!(of(host(false)), [], "no threads");
-        assert_eq!(of(host(true).rps("eth0", "")), [], "no RPS");
-        assert_eq!(of(host(true).traffic("eth0", 2e3)), [], "little traffic");
-        assert_eq!(of(host(true).ipis(1, 10.0)), [], "nothing is handed on");
-        assert_eq!(of(host(true).edit("eth0", |nic| nic.napi.threaded = Fact::NotAsked)), [], "not known");
+        assert_eq!(host(false).findings(&RULE), [], "no threads");
+        assert_eq!(host(true).rps("eth0", "").findings(&RULE), [], "no RPS");
+        assert_eq!(host(true).traffic("eth0", 2e3).findings(&RULE), [], "little traffic");
+        assert_eq!(host(true).ipis(1, 10.0).findings(&RULE), [], "nothing is handed on");
+        assert_eq!(
+            host(true).edit("eth0", |nic| nic.napi.threaded = Fact::NotAsked).findings(&RULE),
+            [],
+            "not known"
+        );
     }
 }

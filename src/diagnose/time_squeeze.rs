@@ -164,15 +164,10 @@ fn is_small(settings: &Settings) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{RULE, check};
+    use crate::diagnose::Severity;
     use crate::diagnose::sketch::Sketch;
-    use crate::diagnose::{Finding, Severity};
     use crate::units::Fact;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     fn host(softirq: f64, squeezes: f64) -> Sketch {
         let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 1e5);
@@ -181,10 +176,10 @@ mod tests {
 
     #[test]
     fn it_matters_where_packets_are_lost_or_wait() {
-        let lost = &of(host(0.5, 90.0).works(2, 0.45).missed("eth0", 300.0))[0];
+        let lost = &host(0.5, 90.0).works(2, 0.45).missed("eth0", 300.0).findings(&RULE)[0];
         assert_eq!(lost.title, "CPU 2 exhausts its budget 90 times/s and packets are lost");
         assert_eq!(lost.severity, Severity::Warning);
-        let waiting = &of(host(0.4, 90.0).ksoftirqd(2, 0.2).works(2, 0.59))[0];
+        let waiting = &host(0.4, 90.0).ksoftirqd(2, 0.2).works(2, 0.59).findings(&RULE)[0];
         assert_eq!(waiting.title, "CPU 2 leaves packets to ksoftirqd 90 times/s");
         assert!(
             waiting.evidence[1].text.contains("softirq (ksoftirqd 20 %), 60 % in processes"),
@@ -194,14 +189,14 @@ mod tests {
 
     #[test]
     fn many_harmless_ones_are_said_to_be_so() {
-        let note = &of(host(0.4, 600.0))[0];
+        let note = &host(0.4, 600.0).findings(&RULE)[0];
         assert_eq!((note.severity, note.plans.len()), (Severity::Note, 0));
         assert!(note.remedy.starts_with("nothing to do"), "{}", note.remedy);
     }
 
     #[test]
     fn a_larger_budget_is_never_the_first_thing() {
-        let advice = |sketch| of(sketch)[0].remedy.clone();
+        let advice = |sketch: Sketch| sketch.findings(&RULE)[0].remedy.clone();
         let full = host(0.5, 90.0).works(2, 0.45).missed("eth0", 300.0);
         let hosts = [full, host(0.4, 90.0).ksoftirqd(2, 0.2).works(2, 0.59)];
         assert!(hosts.into_iter().map(advice).all(|remedy| !remedy.contains("budget")));
@@ -216,11 +211,11 @@ mod tests {
         let other = |time| {
             let sketch = Sketch::new(8).device("eth0", &[2, 5]).traffic("eth0", 2e5).missed("eth0", 300.0);
             let sketch = sketch.receives(2, 0.4, 1e5).works(2, 0.55).net_rx(2, 4_000.0).squeezed(2, 90.0);
-            of(sketch.receives(5, time, 1e5))
+            sketch.receives(5, time, 1e5).findings(&RULE)
         };
         assert_eq!(other(0.97), [], "CPU 5 drowns");
         assert_eq!(other(0.1).len(), 1, "CPU 2 is the full one");
-        assert_eq!(of(host(0.4, 600.0).missed("eth0", 300.0)), [], "the ring is what is short");
+        assert_eq!(host(0.4, 600.0).missed("eth0", 300.0).findings(&RULE), [], "the ring is what is short");
         let (mut model, rates) = host(0.4, 90.0).missed("eth0", 300.0).build();
         model.settings.netdev_budget = Fact::Known(64);
         assert!(check(&model, &rates)[0].remedy.contains("restore the default first"), "or the budget");
@@ -228,9 +223,12 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert!(of(host(0.97, 900.0).missed("eth0", 3e3)).is_empty(), "time is what is short");
-        assert!(of(host(0.4, 60.0)).is_empty(), "few, and nothing is lost");
-        assert!(of(host(0.4, 5.0).missed("eth0", 3e3)).is_empty(), "too few to be why");
-        assert!(of(host(0.4, 90.0).ksoftirqd(2, 0.2)).is_empty(), "ksoftirqd has the CPU for itself");
+        assert!(host(0.97, 900.0).missed("eth0", 3e3).findings(&RULE).is_empty(), "time is what is short");
+        assert!(host(0.4, 60.0).findings(&RULE).is_empty(), "few, and nothing is lost");
+        assert!(host(0.4, 5.0).missed("eth0", 3e3).findings(&RULE).is_empty(), "too few to be why");
+        assert!(
+            host(0.4, 90.0).ksoftirqd(2, 0.2).findings(&RULE).is_empty(),
+            "ksoftirqd has the CPU for itself"
+        );
     }
 }

@@ -136,15 +136,9 @@ fn evidence(
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
     use crate::model::Function;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     fn host(softirq: f64) -> Sketch {
         let sketch = Sketch::new(8).device("eth0", &[2, 3]).traffic("eth0", 2e5);
@@ -153,40 +147,42 @@ mod tests {
 
     #[test]
     fn more_queues_where_the_driver_has_them() {
-        let found = of(host(0.63).queues_at_most("eth0", 8));
+        let found = host(0.63).queues_at_most("eth0", 8).findings(&RULE);
         assert_eq!(found[0].title, "eth0 has 2 RX queues (of at most 8) on CPUs 63 % full");
         assert_eq!(found[0].evidence[2].text, "the driver has 2 queues of at most 8");
-        let steered = of(host(0.63).queues_at_most("eth0", 8).rps_of("eth0", 0, "4"));
+        let steered = host(0.63).queues_at_most("eth0", 8).rps_of("eth0", 0, "4").findings(&RULE);
         assert!(steered[0].plans.is_empty());
         let one = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
-        assert_eq!(of(one.queues_at_most("eth0", 4)).len(), 1);
+        assert_eq!(one.queues_at_most("eth0", 4).findings(&RULE).len(), 1);
     }
 
     /// Field case C: a virtual function with two queues, and no more.
     #[test]
     fn rps_where_it_has_no_more() {
         let function = Function::Virtual { physical: None };
-        let found = of(host(0.63).queues_at_most("eth0", 2).driven_by("eth0", "ixgbevf", function));
+        let found =
+            host(0.63).queues_at_most("eth0", 2).driven_by("eth0", "ixgbevf", function).findings(&RULE);
         assert_eq!(found[0].title, "eth0 has 2 RX queues (the maximum) on CPUs 63 % full");
         assert!(found[0].why.contains("virtual function"));
         assert_eq!(found[0].plans, ["rps"]);
         let function = || Function::Virtual { physical: None };
         let one = |function| {
             let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
-            of(sketch.queues_at_most("eth0", 1).driven_by("eth0", "ixgbevf", function))
+            sketch.queues_at_most("eth0", 1).driven_by("eth0", "ixgbevf", function).findings(&RULE)
         };
         assert_eq!(one(function())[0].remedy, "a driver or a host that allows more queues; RPS until then");
         assert_eq!(one(Function::Plain), [], "the hotspot covers it");
         assert_eq!(
-            of(host(0.63))[0].evidence[2].text,
+            host(0.63).findings(&RULE)[0].evidence[2].text,
             "the driver does not report its maximum number of queues"
         );
     }
 
     #[test]
     fn near_misses() {
-        let silent =
-            |sketch: Sketch, why: &str| assert_eq!(of(sketch.queues_at_most("eth0", 8)), [], "{why}");
+        let silent = |sketch: Sketch, why: &str| {
+            assert_eq!(sketch.queues_at_most("eth0", 8).findings(&RULE), [], "{why}")
+        };
         silent(host(0.3), "the queues' CPUs have room");
         silent(host(0.63).all_receive("0-1,4-7", 0.5, 1e5), "spread already");
         silent(host(0.63).queue_traffic("eth0", &[2e5, 10.0]), "one flow does not use two queues");
@@ -197,7 +193,15 @@ mod tests {
         let on_lo = host(0.63).traffic("eth0", 2.4e3).loopback().traffic("lo", 9e6);
         silent(on_lo, "1,200 packets/s do not cost that: those of lo do");
         let one = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
-        assert_eq!(of(one.queues_at_most("eth0", 1)), [], "one queue, no more: the hotspot covers it");
-        assert_eq!(of(host(0.63).rps("eth0", "0-1,4-7").queues_at_most("eth0", 2)), [], "all is done");
+        assert_eq!(
+            one.queues_at_most("eth0", 1).findings(&RULE),
+            [],
+            "one queue, no more: the hotspot covers it"
+        );
+        assert_eq!(
+            host(0.63).rps("eth0", "0-1,4-7").queues_at_most("eth0", 2).findings(&RULE),
+            [],
+            "all is done"
+        );
     }
 }

@@ -97,15 +97,9 @@ fn list(label: &str, nics: &[&Nic], packets: impl Fn(&Nic) -> f64) -> Evidence {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::RULE;
     use crate::diagnose::sketch::{Sketch, cpus};
     use crate::units::Fact;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     fn host(new: f64, rps: &str) -> Sketch {
         Sketch::new(8).container("veth1", 2e4, rps).container("veth2", new, "")
@@ -113,7 +107,9 @@ mod tests {
 
     #[test]
     fn the_new_one_has_none() {
-        let found = of(host(1.5e4, "1-7").set(|settings| settings.rps_default_mask = Fact::Known(cpus(""))));
+        let found = host(1.5e4, "1-7")
+            .set(|settings| settings.rps_default_mask = Fact::Known(cpus("")))
+            .findings(&RULE);
         assert_eq!(found[0].title, "1 busy container interface without RPS, 1 with it");
         assert_eq!(
             found[0].seen(),
@@ -123,18 +119,22 @@ mod tests {
                 "net.core.rps_default_mask is empty: new interfaces get no RPS"
             ]
         );
-        assert!(of(host(1.5e4, "1-7"))[0].evidence[2].text.starts_with("this kernel has no"));
+        assert!(host(1.5e4, "1-7").findings(&RULE)[0].evidence[2].text.starts_with("this kernel has no"));
     }
 
     #[test]
     fn near_misses() {
-        assert_eq!(of(host(1.5e4, "")), [], "none was tuned");
-        assert_eq!(of(host(2e3, "1-7")), [], "much less: the busy one was chosen");
-        assert_eq!(of(host(1.5e4, "1-7").rps("veth2", "1-7")), [], "all are tuned");
+        assert_eq!(host(1.5e4, "").findings(&RULE), [], "none was tuned");
+        assert_eq!(host(2e3, "1-7").findings(&RULE), [], "much less: the busy one was chosen");
+        assert_eq!(host(1.5e4, "1-7").rps("veth2", "1-7").findings(&RULE), [], "all are tuned");
         let bridge = Sketch::new(8).container("veth1", 2e4, "1-7").veth("br0").traffic("br0", 2e4);
-        assert_eq!(of(bridge), [], "not a container's");
+        assert_eq!(bridge.findings(&RULE), [], "not a container's");
         let device = Sketch::new(8).container("veth1", 2e4, "").device("eth0", &[0]).traffic("eth0", 2e4);
-        assert_eq!(of(device.rps("eth0", "1-7")), [], "a device was tuned, no container's interface");
+        assert_eq!(
+            device.rps("eth0", "1-7").findings(&RULE),
+            [],
+            "a device was tuned, no container's interface"
+        );
         let both = host(1.5e4, "1-7").edit("veth2", |nic| {
             nic.stack.peer = Some(crate::model::Peer {
                 ifindex: 9,
@@ -142,6 +142,6 @@ mod tests {
                 namespace: None,
             });
         });
-        assert_eq!(of(both), [], "both ends are here");
+        assert_eq!(both.findings(&RULE), [], "both ends are here");
     }
 }

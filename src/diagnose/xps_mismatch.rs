@@ -115,14 +115,8 @@ fn completes(rates: &Rates, nic: &Nic, index: u32) -> Option<CpuId> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
-    use crate::diagnose::Finding;
+    use super::{RULE, check};
     use crate::diagnose::sketch::Sketch;
-
-    fn of(sketch: Sketch) -> Vec<Finding> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates)
-    }
 
     /// Four queues on 8 CPUs in two nodes, their interrupts on the first CPU of each pair.
     fn host(xps: &[&str]) -> Sketch {
@@ -132,14 +126,14 @@ mod tests {
 
     #[test]
     fn completions_on_the_other_node() {
-        let found = of(host(&["4-5", "2-3", "0-1", "6-7"]));
+        let found = host(&["4-5", "2-3", "0-1", "6-7"]).findings(&RULE);
         assert_eq!(found[0].title, "2 transmit queues of eth0 completed on another node");
         assert_eq!(found[0].evidence[1].text, "eth0/tx-0: XPS 4-5, completions on CPU 0, node 0");
     }
 
     #[test]
     fn busy_cpus_without_a_queue() {
-        let found = of(host(&["0", "2", "4", "6"]));
+        let found = host(&["0", "2", "4", "6"]).findings(&RULE);
         assert_eq!(found[0].title, "4 busy CPUs without a transmit queue of eth0");
         assert_eq!(
             found[0].evidence[1].text,
@@ -149,19 +143,23 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(of(host(&["0-1", "2-3", "4-5", "6-7"])), [], "as it should be");
+        assert_eq!(host(&["0-1", "2-3", "4-5", "6-7"]).findings(&RULE), [], "as it should be");
         assert_eq!(
-            of(host(&["2-3", "0-1", "6-7", "4-5"])),
+            host(&["2-3", "0-1", "6-7", "4-5"]).findings(&RULE),
             [],
             "another CPU of the node: irqbalance does it"
         );
-        assert_eq!(of(host(&["", "", "", ""])), [], "XPS is off");
+        assert_eq!(host(&["", "", "", ""]).findings(&RULE), [], "XPS is off");
         let by_rxq = host(&["4-5", "2-3", "0-1", "6-7"]);
         let by_rxq = by_rxq.edit("eth0", |nic| nic.tx[1].xps_by_rxq = crate::units::Fact::Known(true));
-        assert_eq!(of(by_rxq), [], "receive queues decide");
-        assert_eq!(of(host(&["0", "2", "4", "6"]).all_work("0-7", 0.05)), [], "idle");
-        assert_eq!(of(host(&["4-5", "2-3", "0-1", "6-7"]).volume("eth0", 8e6, 2e3)), [], "sends little");
-        assert_eq!(of(host(&["4-5"])), [], "one queue has nothing to choose");
+        assert_eq!(by_rxq.findings(&RULE), [], "receive queues decide");
+        assert_eq!(host(&["0", "2", "4", "6"]).all_work("0-7", 0.05).findings(&RULE), [], "idle");
+        assert_eq!(
+            host(&["4-5", "2-3", "0-1", "6-7"]).volume("eth0", 8e6, 2e3).findings(&RULE),
+            [],
+            "sends little"
+        );
+        assert_eq!(host(&["4-5"]).findings(&RULE), [], "one queue has nothing to choose");
         let (model, mut rates) = host(&["4-5", "2-3", "0-1", "6-7"]).build();
         rates.irqs.iter_mut().for_each(|irq| irq.per_cpu.clear());
         assert_eq!(check(&model, &rates), [], "no interrupt was counted: its affinity may be pending");

@@ -4,7 +4,7 @@ mod cpuset;
 mod lists;
 mod threads;
 
-use super::{Doc, Knob, KnobError, value};
+use super::{Doc, Knob, KnobError, Result, value};
 use crate::host::Host;
 use crate::journal::Armed;
 use crate::model::{Model, Process};
@@ -65,13 +65,7 @@ impl Knob for Affinity {
         targets
     }
 
-    fn check(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
+    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
         match (target, value) {
             (Target::Process(_), ALL) => return self.read(host, model, target).map(|_| ALL.to_owned()),
             (Target::Cgroup(_) | Target::Unit(_), cpuset::INHERIT) => {
@@ -90,7 +84,7 @@ impl Knob for Affinity {
         self.read(host, model, target).map(|_| value)
     }
 
-    fn locate(&self, _model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+    fn locate(&self, _model: &Model, target: &Target) -> Result<Vec<String>> {
         match target {
             Target::Process(pid) => Ok(vec![format!("proc/{pid}/task")]),
             // The directory depends on the mounts; the group's own name identifies it.
@@ -100,7 +94,7 @@ impl Knob for Affinity {
         }
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
         match target {
             Target::Process(pid) => Ok(threads::read(host, model, target, *pid)?.to_string()),
             Target::Cgroup(_) | Target::Unit(_) => cpuset::read(host, target, &cpuset::file(host, target)?),
@@ -108,14 +102,7 @@ impl Knob for Affinity {
         }
     }
 
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
+    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
         match target {
             Target::Process(pid) => {
                 let lists =

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, value};
+use super::{Doc, Knob, KnobError, Result, value};
 use crate::host::{Action, EthtoolGet, Host};
 use crate::journal::Armed;
 use crate::model::{Model, RxQueue};
@@ -40,7 +40,7 @@ const OF_QUEUES: &[&str] =
 const KINDS: [ChannelKind; 3] = [ChannelKind::Rx, ChannelKind::Tx, ChannelKind::Combined];
 
 impl NicChannels {
-    fn ask(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<Channels, KnobError> {
+    fn ask(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<Channels> {
         let nic = value::nic(self.name(), model, target)?;
         value::ethtool(self.name(), host, target, EthtoolGet::Channels, &nic.name, channels)
     }
@@ -90,13 +90,7 @@ impl Knob for NicChannels {
         value::nic_targets(model, |nic| nic.hardware.channels != Fact::Unsupported)
     }
 
-    fn check(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
+    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
         let channels = self.ask(host, model, target)?;
         let has = now(&channels);
         let bad = |why: String| KnobError::bad(self.name(), value, why);
@@ -127,22 +121,15 @@ impl Knob for NicChannels {
         Ok(text(&all))
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
         value::ethtool_path(self.name(), model, target, EthtoolGet::Channels)
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
         Ok(text(&now(&self.ask(host, model, target)?)))
     }
 
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
+    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
         let nic = value::nic(self.name(), model, target)?;
         let counts = counts(value).unwrap_or_default();
         let attributes = counts.iter().flat_map(|(kind, count)| kind.attribute(*count)).collect();

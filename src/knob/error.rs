@@ -20,6 +20,9 @@ const TRANSIENT: Meanings = &[
     (Errno::NOMEM, "not enough memory; try again or ask for less"),
 ];
 
+/// Result of what a knob does, as a rule with its own error.
+pub type Result<T = (), E = KnobError> = std::result::Result<T, E>;
+
 /// A knob cannot do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KnobError {

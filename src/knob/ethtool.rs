@@ -2,7 +2,7 @@
 //! in `coalesce`, `offload` and `ring`.
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, value};
+use super::{Doc, Knob, KnobError, Result, value};
 use crate::host::{Action, EthtoolGet, Host};
 use crate::journal::{Armed, Displaced};
 use crate::model::{Model, Nic};
@@ -87,12 +87,12 @@ impl EthtoolKnob {
         model: &Model,
         target: &Target,
         parse: fn(&[u8]) -> Result<T, WireError>,
-    ) -> Result<T, KnobError> {
+    ) -> Result<T> {
         let nic = value::nic(self.doc.name, model, target)?;
         value::ethtool(self.doc.name, host, target, self.get(), &nic.name, parse)
     }
 
-    fn shown(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<Shown, KnobError> {
+    fn shown(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<Shown> {
         let shown = match self.value {
             Value::Delay(which, _) => {
                 self.ask(host, model, target, coalesce)?.holdback(which).map(Shown::Number)
@@ -138,13 +138,7 @@ impl EthtoolKnob {
     }
 
     /// Refuses to remove flow rules that no setting names and that are not `kept`.
-    fn keeps_rules(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        kept: &[Displaced],
-    ) -> Result<(), KnobError> {
+    fn keeps_rules(&self, host: &dyn Host, model: &Model, target: &Target, kept: &[Displaced]) -> Result {
         let nic = value::nic(self.doc.name, model, target)?;
         let mut lost = match value::ethtool(self.doc.name, host, target, EthtoolGet::Rules, &nic.name, rules)
         {
@@ -177,13 +171,7 @@ impl Knob for EthtoolKnob {
         value::nic_targets(model, |nic| self.is_listed(nic))
     }
 
-    fn check(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
+    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
         match self.shown(host, model, target)? {
             Shown::Number(_) => {
                 value::number32(self.doc.name, value, "a whole number").map(|number| number.to_string())
@@ -207,22 +195,15 @@ impl Knob for EthtoolKnob {
         }
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
         value::ethtool_path(self.doc.name, model, target, self.get())
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
         Ok(self.shown(host, model, target)?.text())
     }
 
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
+    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
         let nic = value::nic(self.doc.name, model, target)?;
         let number = || value::number32(self.doc.name, value, "a whole number");
         let switch = || value::switch(self.doc.name, value);
@@ -247,7 +228,7 @@ impl Knob for EthtoolKnob {
         target: &Target,
         value: &str,
         kept: &[Displaced],
-    ) -> Result<(), KnobError> {
+    ) -> Result {
         match self.value {
             Value::FlowRules(_) if !value::switch(self.doc.name, value)? => {
                 self.keeps_rules(host, model, target, kept)

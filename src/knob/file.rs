@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, value};
+use super::{Doc, Knob, KnobError, Result, value};
 use crate::host::{Cause, Host, HostError};
 use crate::journal::Armed;
 use crate::model::{Fact, Model, Nic};
@@ -87,7 +87,7 @@ impl FileKnob {
         Self { disturbs, ..self }
     }
 
-    fn path(&self, model: &Model, target: &Target) -> Result<String, KnobError> {
+    fn path(&self, model: &Model, target: &Target) -> Result<String> {
         match self.at {
             At::Host(_) => value::only_host(self.doc.name, target)?,
             At::Nic(_) => value::nic(self.doc.name, model, target).map(drop)?,
@@ -112,12 +112,7 @@ impl FileKnob {
         KnobError::bad(self.doc.name, value, why.into())
     }
 
-    fn check_number(
-        &self,
-        range: &RangeInclusive<u64>,
-        outside: &str,
-        value: &str,
-    ) -> Result<String, KnobError> {
+    fn check_number(&self, range: &RangeInclusive<u64>, outside: &str, value: &str) -> Result<String> {
         let (first, last) = (*range.start(), *range.end());
         if value == "off" && first == 0 {
             return Ok("0".to_owned());
@@ -133,13 +128,7 @@ impl FileKnob {
         }
     }
 
-    fn check_mask(
-        &self,
-        members: Members,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
+    fn check_mask(&self, members: Members, model: &Model, target: &Target, value: &str) -> Result<String> {
         if value == "off" {
             return Ok("off".to_owned());
         }
@@ -166,7 +155,7 @@ impl FileKnob {
     }
 
     /// Parses `value` as a list of receive queues of the interface.
-    fn rx_queues(&self, model: &Model, target: &Target, value: &str) -> Result<CpuMask, KnobError> {
+    fn rx_queues(&self, model: &Model, target: &Target, value: &str) -> Result<CpuMask> {
         let (nic, _) = value::tx_queue(self.doc.name, model, target)?;
         let why = "expected a list of receive queues such as 0-3, or off";
         let mask: CpuMask = value.parse().map_err(|_| self.bad(value, why))?;
@@ -181,7 +170,7 @@ impl FileKnob {
         }
     }
 
-    fn check_clock(&self, model: &Model, value: &str) -> Result<String, KnobError> {
+    fn check_clock(&self, model: &Model, value: &str) -> Result<String> {
         let known = model.settings.clocksource.known().map(|clock| clock.available.as_slice());
         match known.unwrap_or_default() {
             [] => Err(self.bad(value, "the available clocks cannot be read here")),
@@ -242,13 +231,7 @@ impl Knob for FileKnob {
         }
     }
 
-    fn check(
-        &self,
-        _host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
+    fn check(&self, _host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
         self.path(model, target)?;
         match &self.value {
             Value::Number(range, outside) => self.check_number(range, outside, value),
@@ -259,11 +242,11 @@ impl Knob for FileKnob {
         }
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
         Ok(vec![self.path(model, target)?])
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
         let path = self.path(model, target)?;
         let text = host.read_text(&path).map_err(|error| self.error(target, None, &error))?;
         let (value, expected) = match self.value {
@@ -275,14 +258,7 @@ impl Knob for FileKnob {
         value.ok_or_else(|| KnobError::Broken { path, text: text.trim().to_owned(), expected })
     }
 
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
+    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
         let path = self.path(model, target)?;
         let text = match self.value {
             Value::Switch => digits(value).to_owned(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, value};
+use super::{Doc, Knob, KnobError, Result, value};
 use crate::host::Host;
 use crate::journal::Armed;
 use crate::model::{Model, Nic, NicKind};
@@ -43,7 +43,7 @@ static DOC: Doc = Doc {
 const EACH: char = ';';
 
 impl IrqAffinity {
-    fn irqs(&self, model: &Model, target: &Target) -> Result<Vec<IrqId>, KnobError> {
+    fn irqs(&self, model: &Model, target: &Target) -> Result<Vec<IrqId>> {
         let nic = match target {
             Target::Queue { queue, .. } if queue.direction == Direction::Rx => {
                 value::rx_queue(self.name(), model, target)?.0
@@ -94,7 +94,7 @@ fn path(irq: IrqId) -> String {
 /// While an interrupt moves, the kernel briefly shows the mask it is emptying (`show_irq_affinity` reads
 /// `pending_mask` without the lock under which `irq_move_masked_irq` clears it). No interrupt has an empty
 /// affinity, so an empty mask is read again.
-fn affinity(host: &dyn Host, target: &Target, path: &str) -> Result<CpuMask, KnobError> {
+fn affinity(host: &dyn Host, target: &Target, path: &str) -> Result<CpuMask> {
     let read = || value::mask(path, &value::read_plain("irq_affinity", host, target, path)?);
     let mut mask = read()?;
     for _ in 0..LOOKS {
@@ -143,13 +143,7 @@ impl Knob for IrqAffinity {
         queues.chain(model.nics.iter().flat_map(queueless_targets)).collect()
     }
 
-    fn check(
-        &self,
-        _host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
+    fn check(&self, _host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
         self.irqs(model, target)?;
         let mask = value::online_cpus(self.name(), model, target, value)?;
         if mask.is_empty() {
@@ -159,11 +153,11 @@ impl Knob for IrqAffinity {
         Ok(mask.to_string())
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
         Ok(self.irqs(model, target)?.into_iter().map(path).collect())
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
         let mut lists = Vec::new();
         for path in self.locate(model, target)? {
             lists.push(affinity(host, target, &path)?.to_string());
@@ -174,14 +168,7 @@ impl Knob for IrqAffinity {
         Ok(lists.join(&EACH.to_string()))
     }
 
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
+    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
         let paths = self.locate(model, target)?;
         let given = parts(value).count();
         if given != 1 && given != paths.len() {

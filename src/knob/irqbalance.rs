@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, value};
+use super::{Doc, Knob, KnobError, Result, value};
 use crate::host::{Action, Cause, Host, HostError, Question};
 use crate::journal::Armed;
 use crate::model::{Fact, Model, Nic};
@@ -42,7 +42,7 @@ static DOC: Doc = Doc {
 };
 
 /// All interrupts of an interface that irqbalance could move, by number.
-fn irqs(model: &Model, target: &Target) -> Result<Vec<IrqId>, KnobError> {
+fn irqs(model: &Model, target: &Target) -> Result<Vec<IrqId>> {
     let nic = value::nic(NAME, model, target)?;
     let irqs = irqs_of(nic);
     if irqs.is_empty() {
@@ -57,7 +57,7 @@ fn irqs_of(nic: &Nic) -> Vec<IrqId> {
     all.map(|irq| irq.number).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-fn pid(model: &Model, target: &Target) -> Result<u32, KnobError> {
+fn pid(model: &Model, target: &Target) -> Result<u32> {
     match &model.irqbalance {
         Fact::Known(Some(irqbalance)) => Ok(irqbalance.pid),
         Fact::Known(None) => Err(not_running(target)),
@@ -74,7 +74,7 @@ fn not_running(target: &Target) -> KnobError {
 }
 
 /// All interrupts that irqbalance leaves alone by number.
-fn banned(host: &dyn Host, target: &Target, pid: u32) -> Result<BTreeSet<IrqId>, KnobError> {
+fn banned(host: &dyn Host, target: &Target, pid: u32) -> Result<BTreeSet<IrqId>> {
     let question = Question::IrqbalanceSetup { pid };
     let answer = host.ask(&question).map_err(|error| failed(host, target, None, pid, &error))?;
     let broken = |error: parse::ParseError| KnobError::Broken {
@@ -144,13 +144,7 @@ impl Knob for IrqbalanceKnob {
         value::nic_targets(model, |nic| !irqs_of(nic).is_empty())
     }
 
-    fn check(
-        &self,
-        _host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
+    fn check(&self, _host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
         irqs(model, target)?;
         pid(model, target)?;
         match value {
@@ -159,24 +153,17 @@ impl Knob for IrqbalanceKnob {
         }
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
         irqs(model, target)?;
         Ok(vec![Question::IrqbalanceSetup { pid: pid(model, target)? }.path()])
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
         let irqs = irqs(model, target)?;
         Ok(text(&irqs, &banned(host, target, pid(model, target)?)?))
     }
 
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
+    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
         let (own, pid) = (irqs(model, target)?, pid(model, target)?);
         let bad = || KnobError::bad(NAME, value, "no ban");
         let wanted = wanted(&own, value).ok_or_else(bad)?;

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, value};
+use super::{Doc, Knob, KnobError, Result, value};
 use crate::host::{Action, EthtoolChange, EthtoolGet, Host, Question};
 use crate::journal::Armed;
 use crate::model::{Model, Nic};
@@ -56,20 +56,14 @@ const MEANINGS: Meanings = &[
 ];
 
 impl NtupleRule {
-    fn find<'m>(&self, model: &'m Model, target: &Target) -> Result<(&'m Nic, u32), KnobError> {
+    fn find<'m>(&self, model: &'m Model, target: &Target) -> Result<(&'m Nic, u32)> {
         match target {
             Target::Rule { nic, location } => Ok((value::known_nic(model, nic)?, *location)),
             _ => Err(KnobError::wrong(self.name(), target, "a flow rule (NIC/rule-N)")),
         }
     }
 
-    fn ask(
-        &self,
-        host: &dyn Host,
-        target: &Target,
-        nic: &Nic,
-        location: u32,
-    ) -> Result<Option<FlowRule>, KnobError> {
+    fn ask(&self, host: &dyn Host, target: &Target, nic: &Nic, location: u32) -> Result<Option<FlowRule>> {
         let all = value::ethtool(self.name(), host, target, EthtoolGet::Rules, &nic.name, rules);
         let all = all.map_err(|error| error.or_lacks(LACKS))?;
         Ok(all.into_iter().find(|rule| rule.location == location))
@@ -80,7 +74,7 @@ impl NtupleRule {
     }
 
     /// The bytes of the rule, and the rule as the kernel will read them.
-    fn encode(&self, location: u32, value: &str) -> Result<(Vec<u8>, FlowRule), KnobError> {
+    fn encode(&self, location: u32, value: &str) -> Result<(Vec<u8>, FlowRule)> {
         let bytes = flow_bytes(location, value).map_err(|why| self.bad(value, why))?;
         let mut answer = Vec::new();
         crate::parse::push_message(&mut answer, &bytes);
@@ -109,13 +103,7 @@ impl Knob for NtupleRule {
         model.nics.iter().flat_map(of).collect()
     }
 
-    fn check(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
+    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
         let (nic, location) = self.find(model, target)?;
         let now = text(self.ask(host, target, nic, location)?.as_ref());
         if now != NONE && flow_bytes(location, &now).is_err() {
@@ -131,24 +119,17 @@ impl Knob for NtupleRule {
         Ok(flow_text(&rule))
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
         let (nic, _) = self.find(model, target)?;
         Ok(vec![Question::Ethtool(EthtoolGet::Rules, nic.name.clone()).path()])
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
         let (nic, location) = self.find(model, target)?;
         Ok(text(self.ask(host, target, nic, location)?.as_ref()))
     }
 
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
+    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
         let (nic, location) = self.find(model, target)?;
         let change = if value == NONE {
             if self.ask(host, target, nic, location)?.is_none() {

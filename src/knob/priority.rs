@@ -5,7 +5,7 @@ mod text;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, value};
+use super::{Doc, Knob, KnobError, Result, value};
 use crate::host::{Action, Cause, Host, Question};
 use crate::journal::Armed;
 use crate::model::Model;
@@ -73,7 +73,7 @@ impl Priority {
     }
 
     /// Checks only that the target can exist, not that it has a thread.
-    fn known(&self, model: &Model, target: &Target) -> Result<(), KnobError> {
+    fn known(&self, model: &Model, target: &Target) -> Result {
         match (self.of, target) {
             (Of::Napi, _) => value::rx_queue(self.doc.name, model, target).map(|_| ()),
             (Of::Ksoftirqd, Target::Cpu(cpu)) if model.cpu(*cpu).is_some() => Ok(()),
@@ -88,7 +88,7 @@ impl Priority {
     }
 
     /// The thread's number, looked up each time: a NAPI gets another one when its link goes down and up.
-    fn thread(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<u32, KnobError> {
+    fn thread(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<u32> {
         self.known(model, target)?;
         match (self.of, target) {
             (Of::Ksoftirqd, Target::Cpu(cpu)) => ksoftirqd(host, *cpu).ok_or_else(|| {
@@ -98,7 +98,7 @@ impl Priority {
         }
     }
 
-    fn napi_thread(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<u32, KnobError> {
+    fn napi_thread(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<u32> {
         let (nic, queue) = value::rx_queue(self.doc.name, model, target)?;
         let Some(napi) = &queue.napi else {
             let why = "the kernel does not report which NAPI polls it (it does since 6.8, while the \
@@ -161,13 +161,7 @@ impl Knob for Priority {
     }
 
     // Does not require a thread: `threaded` earlier in the same plan creates one.
-    fn check(
-        &self,
-        _host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
+    fn check(&self, _host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
         self.known(model, target)?;
         let bad = || {
             KnobError::bad(
@@ -176,10 +170,10 @@ impl Knob for Priority {
                 "expected other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)",
             )
         };
-        text::asked(value).map(|scheduling| text::of(&scheduling)).ok_or_else(bad)
+        text::asked(value).map(|scheduling| text::format(&scheduling)).ok_or_else(bad)
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
         self.known(model, target)?;
         Ok(vec![match self.of {
             // The process is found by name.
@@ -188,7 +182,7 @@ impl Knob for Priority {
         }])
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
         let path = format!("proc/{}/stat", self.thread(host, model, target)?);
         let stat = value::read_plain(self.doc.name, host, target, &path)?;
         let broken = |error: parse::ParseError| KnobError::Broken {
@@ -197,21 +191,14 @@ impl Knob for Priority {
             expected: "a stat file",
         };
         let now = parse::scheduling(&stat).map_err(broken)?;
-        if text::parse(&text::of(&now)) == Some(now) {
-            return Ok(text::of(&now));
+        if text::parse(&text::format(&now)) == Some(now) {
+            return Ok(text::format(&now));
         }
         let why = "its thread has a scheduling policy that rxlab could not restore";
         Err(KnobError::lacks(self.doc.name, target, why))
     }
 
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
+    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
         let bad = || KnobError::bad(self.doc.name, value, "not a scheduling policy");
         let scheduling: Scheduling = text::parse(value).ok_or_else(bad)?;
         let pid = self.thread(host, model, target)?;

@@ -5,7 +5,7 @@ pub(super) mod form;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, value};
+use super::{Doc, Knob, KnobError, Result, value};
 use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
 use crate::journal::Armed;
 use crate::model::{Model, Nic};
@@ -51,7 +51,7 @@ pub(super) fn shown(
     host: &dyn Host,
     target: &Target,
     nic: &Nic,
-) -> Result<(EthtoolGet, Rss), KnobError> {
+) -> Result<(EthtoolGet, Rss)> {
     let by_netlink = value::ethtool(knob, host, target, EthtoolGet::Rss, &nic.name, rss);
     let (get, rss) = match by_netlink {
         Err(KnobError::Unsupported { .. }) => {
@@ -67,24 +67,19 @@ pub(super) fn shown(
 }
 
 /// The table that `value` describes.
-pub(super) fn entries(knob: &'static str, value: &str, size: usize) -> Result<Vec<u32>, KnobError> {
+pub(super) fn entries(knob: &'static str, value: &str, size: usize) -> Result<Vec<u32>> {
     form::table(value, size).map_err(|why| KnobError::bad(knob, value, why))
 }
 
 /// [`entries`], limited to queues that the interface has.
-pub(super) fn table_of(
-    knob: &'static str,
-    nic: &Nic,
-    value: &str,
-    size: usize,
-) -> Result<Vec<u32>, KnobError> {
+pub(super) fn table_of(knob: &'static str, nic: &Nic, value: &str, size: usize) -> Result<Vec<u32>> {
     let table = entries(knob, value, size)?;
     value::check_queues(knob, nic, value, &table)?;
     Ok(table)
 }
 
 /// Number of queues that the default spreads over. If the driver does not report it, the queues are counted.
-fn rings(knob: &'static str, host: &dyn Host, target: &Target, nic: &Nic) -> Result<u32, KnobError> {
+fn rings(knob: &'static str, host: &dyn Host, target: &Target, nic: &Nic) -> Result<u32> {
     match value::ethtool(knob, host, target, EthtoolGet::RxRings, &nic.name, rx_rings) {
         Err(KnobError::Unsupported { .. }) => Ok(u32::try_from(nic.rx.len()).unwrap_or(u32::MAX)),
         rings => rings,
@@ -100,7 +95,7 @@ impl RssTable {
         model: &Model,
         target: &Target,
         value: &str,
-    ) -> Result<(Option<Vec<u32>>, u32), KnobError> {
+    ) -> Result<(Option<Vec<u32>>, u32)> {
         let nic = value::nic(self.name(), model, target)?;
         let rings = rings(self.name(), host, target, nic)?;
         if value == DEFAULT {
@@ -126,13 +121,7 @@ impl Knob for RssTable {
         })
     }
 
-    fn check(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
+    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
         let nic = value::nic(self.name(), model, target)?;
         let (_, now) = shown(self.name(), host, target, nic)?;
         if value == DEFAULT {
@@ -142,24 +131,17 @@ impl Knob for RssTable {
         Ok(form::text(&table, Some(rings(self.name(), host, target, nic)?)))
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
         value::ethtool_path(self.name(), model, target, EthtoolGet::Rss)
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
         let nic = value::nic(self.name(), model, target)?;
         let (_, now) = shown(self.name(), host, target, nic)?;
         Ok(form::text(&now.table, Some(rings(self.name(), host, target, nic)?)))
     }
 
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
+    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
         let nic = value::nic(self.name(), model, target)?;
         let (get, now) = shown(self.name(), host, target, nic)?;
         let (size, reset) = (now.table.len(), value == DEFAULT);

@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use super::error::Meanings;
 use super::rss::{NO_TABLE, entries, form, shown, table_of};
-use super::{Doc, Knob, KnobError, value};
+use super::{Doc, Knob, KnobError, Result, value};
 use crate::host::{Action, EthtoolChange, EthtoolGet, Host, Question};
 use crate::journal::Armed;
 use crate::model::{Model, Nic};
@@ -44,21 +44,21 @@ const MEANINGS: Meanings = &[
 ];
 
 impl RssContext {
-    fn find<'m>(&self, model: &'m Model, target: &Target) -> Result<(&'m Nic, u32), KnobError> {
+    fn find<'m>(&self, model: &'m Model, target: &Target) -> Result<(&'m Nic, u32)> {
         match target {
             Target::Context { nic, id } => Ok((value::known_nic(model, nic)?, *id)),
             _ => Err(KnobError::wrong(self.name(), target, "an RSS context (NIC/context-N)")),
         }
     }
 
-    fn contexts(&self, host: &dyn Host, target: &Target, nic: &Nic) -> Result<Vec<Rss>, KnobError> {
+    fn contexts(&self, host: &dyn Host, target: &Target, nic: &Nic) -> Result<Vec<Rss>> {
         let get = EthtoolGet::RssContexts;
         value::ethtool(self.name(), host, target, get, &nic.name, rss_contexts)
             .map_err(|error| error.or_lacks(TOO_OLD))
     }
 
     /// A table for a context has as many entries as the default one.
-    fn size(&self, host: &dyn Host, target: &Target, nic: &Nic) -> Result<usize, KnobError> {
+    fn size(&self, host: &dyn Host, target: &Target, nic: &Nic) -> Result<usize> {
         let shown = shown(self.name(), host, target, nic).map_err(|error| error.or_lacks(NO_TABLE));
         shown.map(|(_, rss)| rss.table.len())
     }
@@ -79,13 +79,7 @@ impl Knob for RssContext {
         model.nics.iter().flat_map(of).collect()
     }
 
-    fn check(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<String, KnobError> {
+    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
         let (nic, _) = self.find(model, target)?;
         self.contexts(host, target, nic)?;
         if value == NONE {
@@ -95,26 +89,19 @@ impl Knob for RssContext {
         Ok(form::text(&table, None))
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>, KnobError> {
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
         let (nic, _) = self.find(model, target)?;
         Ok(vec![Question::Ethtool(EthtoolGet::RssContexts, nic.name.clone()).path()])
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String, KnobError> {
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
         let (nic, id) = self.find(model, target)?;
         let contexts = self.contexts(host, target, nic)?;
         let found = contexts.iter().find(|rss| rss.context == id);
         Ok(found.map_or_else(|| NONE.to_owned(), |rss| form::text(&rss.table, None)))
     }
 
-    fn write(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        _armed: &Armed,
-    ) -> Result<(), KnobError> {
+    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
         let (nic, id) = self.find(model, target)?;
         let there = self.contexts(host, target, nic)?.into_iter().find(|rss| rss.context == id);
         let change = match (there, value == NONE) {

@@ -1,6 +1,6 @@
 //! The small machine that the knobs' own tests use.
 
-use super::{Knob, KnobError};
+use super::{Knob, Result};
 use crate::diagnose::sketch::Sketch;
 use crate::host::{Cause, EthtoolGet, FlakyHost, Fuse, Host, Mishap, Question, RecordedHost, Rule};
 use crate::journal::{Armed, Begin, Disk, Intent, Store};
@@ -88,7 +88,7 @@ fn listener() -> Listener {
 }
 
 /// Writes a canonical value, as the applier would.
-pub(crate) fn write(knob: &dyn Knob, host: &dyn Host, at: &str, value: &str) -> Result<(), KnobError> {
+pub(crate) fn write(knob: &dyn Knob, host: &dyn Host, at: &str, value: &str) -> Result {
     knob.write(host, &balanced(), &target(at), value, &armed())
 }
 

@@ -1,8 +1,8 @@
 //! Common code of several knobs: interfaces and queues as targets, CPU lists and table sizes as values, and
 //! files of one value.
 
-use super::KnobError;
 use super::error::Meanings;
+use super::{KnobError, Result};
 use crate::host::{Action, EthtoolGet, Host, Question};
 use crate::model::{Model, Nic, RxQueue, TxQueue};
 use crate::parse::WireError;
@@ -38,7 +38,7 @@ fn queue_targets(model: &Model, queues: impl Fn(&Nic) -> Vec<QueueId>) -> Vec<Ta
 }
 
 /// Refuses any target but the whole machine.
-pub(super) fn only_host(knob: &'static str, target: &Target) -> Result<(), KnobError> {
+pub(super) fn only_host(knob: &'static str, target: &Target) -> Result {
     let acts_on = "the whole machine (host)";
     match target {
         Target::Host => Ok(()),
@@ -51,7 +51,7 @@ pub(super) fn tx_queue<'m>(
     knob: &'static str,
     model: &'m Model,
     target: &Target,
-) -> Result<(&'m Nic, &'m TxQueue), KnobError> {
+) -> Result<(&'m Nic, &'m TxQueue)> {
     let acts_on = "a transmit queue (NIC/tx-N)";
     queue(knob, model, target, (Direction::Tx, acts_on), |nic| &nic.tx, |tx| QueueId::tx(tx.index))
 }
@@ -61,7 +61,7 @@ pub(super) fn rx_queue<'m>(
     knob: &'static str,
     model: &'m Model,
     target: &Target,
-) -> Result<(&'m Nic, &'m RxQueue), KnobError> {
+) -> Result<(&'m Nic, &'m RxQueue)> {
     queue(knob, model, target, (Direction::Rx, RX_QUEUE), |nic| &nic.rx, |rx| QueueId::rx(rx.index))
 }
 
@@ -74,7 +74,7 @@ fn queue<'m, Q>(
     (direction, acts_on): (Direction, &'static str),
     all: fn(&Nic) -> &[Q],
     id: fn(&Q) -> QueueId,
-) -> Result<(&'m Nic, &'m Q), KnobError> {
+) -> Result<(&'m Nic, &'m Q)> {
     let wrong = || KnobError::wrong(knob, target, acts_on);
     let Target::Queue { nic: name, queue } = target else { return Err(wrong()) };
     if queue.direction != direction {
@@ -91,12 +91,7 @@ fn queue<'m, Q>(
 }
 
 /// Refuses a value that names receive queues which the interface does not have.
-pub(super) fn check_queues(
-    knob: &'static str,
-    nic: &Nic,
-    value: &str,
-    queues: &[u32],
-) -> Result<(), KnobError> {
+pub(super) fn check_queues(knob: &'static str, nic: &Nic, value: &str, queues: &[u32]) -> Result {
     match queues.iter().find(|queue| nic.rx.iter().all(|rx| rx.index != **queue)) {
         None => Ok(()),
         Some(queue) => {
@@ -112,7 +107,7 @@ pub(super) fn nic_targets(model: &Model, can: impl Fn(&Nic) -> bool) -> Vec<Targ
 }
 
 /// The interface that `target` is.
-pub(super) fn nic<'m>(knob: &'static str, model: &'m Model, target: &Target) -> Result<&'m Nic, KnobError> {
+pub(super) fn nic<'m>(knob: &'static str, model: &'m Model, target: &Target) -> Result<&'m Nic> {
     let Target::Nic(name) = target else {
         return Err(KnobError::wrong(knob, target, "an interface (NIC)"));
     };
@@ -120,7 +115,7 @@ pub(super) fn nic<'m>(knob: &'static str, model: &'m Model, target: &Target) -> 
 }
 
 /// The interface of that name.
-pub(super) fn known_nic<'m>(model: &'m Model, name: &NicName) -> Result<&'m Nic, KnobError> {
+pub(super) fn known_nic<'m>(model: &'m Model, name: &NicName) -> Result<&'m Nic> {
     model.nic(name).ok_or_else(|| KnobError::UnknownNic {
         nic: name.clone(),
         known: model.nics.iter().map(|nic| nic.name.clone()).collect(),
@@ -133,7 +128,7 @@ pub(super) fn online_cpus(
     model: &Model,
     target: &Target,
     value: &str,
-) -> Result<CpuMask, KnobError> {
+) -> Result<CpuMask> {
     let mask: CpuMask = value
         .parse()
         .map_err(|error: crate::units::MaskError| KnobError::bad(knob, value, error.to_string()))?;
@@ -156,7 +151,7 @@ pub(super) fn online_cpus(
 }
 
 /// Parses `value` as a number of flows; `off` is 0.
-pub(super) fn flows(knob: &'static str, value: &str) -> Result<String, KnobError> {
+pub(super) fn flows(knob: &'static str, value: &str) -> Result<String> {
     let bad = |why: String| KnobError::bad(knob, value, why);
     if value == "off" {
         return Ok("0".to_owned());
@@ -176,14 +171,14 @@ pub(super) fn same_flows(want: &str, got: &str) -> bool {
 }
 
 /// A file that holds a CPU mask.
-pub(super) fn mask(path: &str, text: &str) -> Result<CpuMask, KnobError> {
+pub(super) fn mask(path: &str, text: &str) -> Result<CpuMask> {
     let broken =
         |_| KnobError::Broken { path: path.to_owned(), text: text.trim().to_owned(), expected: "a CPU mask" };
     CpuMask::from_hex(text).map_err(broken)
 }
 
 /// A value as the kernel's files take it.
-pub(super) fn hex(knob: &'static str, value: &str) -> Result<String, KnobError> {
+pub(super) fn hex(knob: &'static str, value: &str) -> Result<String> {
     let why = "expected a list such as 2-7, or off".to_owned();
     let mask = set_of(value).ok_or_else(|| KnobError::bad(knob, value, why))?;
     Ok(mask.to_hex())
@@ -200,12 +195,7 @@ pub(super) fn is_part(live: &str, value: &str) -> bool {
 }
 
 /// Reads the one file of a knob whose errors have no special meaning.
-pub(super) fn read_plain(
-    knob: &'static str,
-    host: &dyn Host,
-    target: &Target,
-    path: &str,
-) -> Result<String, KnobError> {
+pub(super) fn read_plain(knob: &'static str, host: &dyn Host, target: &Target, path: &str) -> Result<String> {
     host.read_text(path).map_err(|error| KnobError::from_host(knob, target, None, &error, "", &[]))
 }
 
@@ -217,7 +207,7 @@ pub(super) fn ethtool<T>(
     get: EthtoolGet,
     nic: &NicName,
     parse: fn(&[u8]) -> Result<T, WireError>,
-) -> Result<T, KnobError> {
+) -> Result<T> {
     let question = Question::Ethtool(get, nic.clone());
     let answer = host.ask(&question);
     let answer = answer.map_err(|error| KnobError::from_host(knob, target, None, &error, "", &[]))?;
@@ -234,7 +224,7 @@ pub(super) fn ethtool_path(
     model: &Model,
     target: &Target,
     get: EthtoolGet,
-) -> Result<Vec<String>, KnobError> {
+) -> Result<Vec<String>> {
     Ok(vec![Question::Ethtool(get, nic(knob, model, target)?.name.clone()).path()])
 }
 
@@ -246,7 +236,7 @@ pub(super) fn act(
     value: &str,
     action: &Action,
     meanings: Meanings,
-) -> Result<(), KnobError> {
+) -> Result {
     host.act(action).map_err(|error| {
         KnobError::from_host(knob, target, Some(value), &error, " (needs CAP_NET_ADMIN)", meanings)
     })
@@ -261,12 +251,12 @@ pub(super) fn act_or(
     action: &Action,
     meanings: Meanings,
     why: &'static str,
-) -> Result<(), KnobError> {
+) -> Result {
     act(knob, host, target, value, action, meanings).map_err(|error| error.or_lacks(why))
 }
 
 /// Parses `value` as a switch.
-pub(super) fn switch(knob: &'static str, value: &str) -> Result<bool, KnobError> {
+pub(super) fn switch(knob: &'static str, value: &str) -> Result<bool> {
     match value {
         "on" => Ok(true),
         "off" => Ok(false),
@@ -283,7 +273,7 @@ pub(super) fn on_off(on: bool) -> String {
 }
 
 /// Parses `value` as a 32-bit number, described by `what`.
-pub(super) fn number32(knob: &'static str, value: &str, what: &str) -> Result<u32, KnobError> {
+pub(super) fn number32(knob: &'static str, value: &str, what: &str) -> Result<u32> {
     plain_number(value).ok_or_else(|| {
         let why = format!("expected {what}");
         KnobError::bad(knob, value, why)

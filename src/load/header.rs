@@ -4,16 +4,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::question::dns_path;
 use super::url::{Protocol, Url};
+use crate::units::serde_as_text;
 
 /// A header line: `Name: value`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "String", into = "String")]
+#[cfg_attr(test, schemars(with = "String"))]
 pub struct Header {
     name: String,
     value: String,
@@ -71,19 +71,7 @@ impl fmt::Display for Header {
     }
 }
 
-impl TryFrom<String> for Header {
-    type Error = HeaderError;
-
-    fn try_from(text: String) -> Result<Self, HeaderError> {
-        text.parse()
-    }
-}
-
-impl From<Header> for String {
-    fn from(header: Header) -> String {
-        header.to_string()
-    }
-}
+serde_as_text!(Header);
 
 /// Invalid path.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::units::serde_as_text;
+
 /// Statuses of good responses.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(with = "String"))]
-#[serde(try_from = "String", into = "String")]
 pub struct Statuses {
     /// First and last of each range.
     ranges: Vec<(u16, u16)>,
@@ -67,19 +67,7 @@ impl fmt::Display for Statuses {
     }
 }
 
-impl TryFrom<String> for Statuses {
-    type Error = StatusError;
-
-    fn try_from(text: String) -> Result<Self, StatusError> {
-        text.parse()
-    }
-}
-
-impl From<Statuses> for String {
-    fn from(statuses: Statuses) -> String {
-        statuses.to_string()
-    }
-}
+serde_as_text!(Statuses);
 
 #[cfg(test)]
 mod tests {

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::question::{DnsQuestion, TrackerQuestion};
+use crate::units::serde_as_text;
 
 /// Protocol of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +46,9 @@ impl Protocol {
 
 /// Target of the load: `http://host:port/path`, `https://...`, `tcp://host:port`, `udp://host:port`,
 /// `udp-sink://host:port`, `udp-tracker://host:port/announce` or `dns://host:port/name?type=A`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "String", into = "String")]
+#[cfg_attr(test, schemars(with = "String"))]
 pub struct Url {
     /// Protocol.
     pub protocol: Protocol,
@@ -157,19 +157,7 @@ impl fmt::Display for Url {
     }
 }
 
-impl TryFrom<String> for Url {
-    type Error = UrlError;
-
-    fn try_from(text: String) -> Result<Self, UrlError> {
-        text.parse()
-    }
-}
-
-impl From<Url> for String {
-    fn from(url: Url) -> String {
-        url.to_string()
-    }
-}
+serde_as_text!(Url);
 
 #[cfg(test)]
 mod tests {

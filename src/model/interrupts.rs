@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::irq_names::{self, Device, Serves};
-use super::topology::{Contradiction, Irq, Napi, RxQueue, Source};
+use super::topology::Contradiction;
 use crate::parse::{NetdevNapi, NetdevQueue};
-use crate::sample::{Inventory, RawIrq, RawNic};
+use crate::sample::{Inventory, Irq, Napi, RawNic, RxQueue, Source};
 use crate::units::{Direction, IrqId, QueueId};
 
 /// The kernel's report on receive queues: (interface index, queue index) -> NAPI.
@@ -36,10 +36,16 @@ impl<'a> Polls<'a> {
 
 /// An interrupt of the device.
 struct Own<'a> {
-    raw: &'a RawIrq,
+    raw: &'a Irq,
     source: Source,
     /// The receive queues that its name refers to.
     queues: Vec<u32>,
+}
+
+impl Own<'_> {
+    fn attached(&self) -> Irq {
+        Irq { source: self.source, ..self.raw.clone() }
+    }
 }
 
 /// Assigns interrupts to every receive queue; `listed` are those of all MSI lists. Returns those of the
@@ -48,7 +54,7 @@ pub(super) fn attach(
     rx: &mut [RxQueue],
     nic: &RawNic,
     device_path: Option<&str>,
-    irqs: &[RawIrq],
+    irqs: &[Irq],
     listed: &BTreeSet<IrqId>,
 ) -> (Vec<Irq>, Vec<Contradiction>) {
     let own = own(rx, nic, device_path, irqs, listed);
@@ -59,7 +65,7 @@ pub(super) fn attach(
         // The kernel may know the number of an interrupt that no driver uses any more.
         let found = told.and_then(|number| irqs.iter().find(|raw| raw.number == number));
         let Some(found) = found else {
-            queue.irqs = by_name().map(|own| irq(own.raw, own.source)).collect();
+            queue.irqs = by_name().map(Own::attached).collect();
             continue;
         };
         if by_name().all(|own| own.raw.number != found.number)
@@ -69,24 +75,14 @@ pub(super) fn attach(
                 queue: QueueId::rx(queue.index),
                 what: "IRQ".to_owned(),
                 believed: format!("netlink: {}", found.number),
-                other: format!("name {}: {}", other.raw.actions.join(", "), other.raw.number),
+                other: format!("name {}: {}", other.raw.action, other.raw.number),
             });
         }
-        queue.irqs = vec![irq(found, Source::Netlink)];
+        queue.irqs = vec![Irq { source: Source::Netlink, ..found.clone() }];
     }
     let taken = |number: IrqId| rx.iter().flat_map(|queue| &queue.irqs).any(|irq| irq.number == number);
     let others = own.iter().filter(|own| !taken(own.raw.number));
-    (others.map(|own| irq(own.raw, own.source)).collect(), contradictions)
-}
-
-fn irq(raw: &RawIrq, source: Source) -> Irq {
-    Irq {
-        number: raw.number,
-        action: raw.actions.join(", "),
-        affinity: raw.affinity.clone(),
-        effective: raw.effective.clone(),
-        source,
-    }
+    (others.map(Own::attached).collect(), contradictions)
 }
 
 /// The interrupts of a device: those of its MSI list that really exist, and those that carry its name and
@@ -95,7 +91,7 @@ fn own<'a>(
     rx: &[RxQueue],
     nic: &RawNic,
     path: Option<&str>,
-    irqs: &'a [RawIrq],
+    irqs: &'a [Irq],
     listed: &BTreeSet<IrqId>,
 ) -> Vec<Own<'a>> {
     let driver = nic.driver.known().map(String::as_str);
@@ -104,13 +100,13 @@ fn own<'a>(
         let own = nic.msi_irqs.known().is_some_and(|list| list.contains(&raw.number));
         let named = || {
             !listed.contains(&raw.number)
-                && raw.actions.iter().any(|action| irq_names::names_device(action, &device))
+                && raw.actions().any(|action| irq_names::names_device(action, &device))
         };
         let source = if own { Source::MsiName } else { Source::Name };
-        let serves = || raw.actions.iter().find_map(|action| irq_names::serves(action, &device));
+        let serves = || raw.actions().find_map(|action| irq_names::serves(action, &device));
         (own || named()).then(|| (raw, source, serves()))
     });
-    let found: Vec<(&RawIrq, Source, Option<Serves>)> = found.collect();
+    let found: Vec<(&Irq, Source, Option<Serves>)> = found.collect();
     let count = |kind: fn(&Serves) -> bool| {
         found.iter().filter_map(|(.., serves)| serves.as_ref()).filter(|s| kind(s)).count()
     };
@@ -185,7 +181,7 @@ mod tests {
     fn attached(inventory: &Inventory) -> Attached {
         let nic = &inventory.nics.known().expect("read")[0];
         let polls = Polls::new(inventory);
-        let count = nic.queues.known().expect("read").len();
+        let count = nic.rx.len();
         let mut rx: Vec<RxQueue> = (0..)
             .take(count)
             .map(|index| RxQueue { index, napi: polls.napi(4, index), ..RxQueue::default() })

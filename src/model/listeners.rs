@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::parse::{self, Container};
-use crate::sample::{RawListeners, RawProcess, Transport};
-use crate::units::{CpuMask, Fact};
+use crate::sample::{Process, RawListeners, Transport};
+use crate::units::Fact;
 
 /// Sockets of one transport, address and port: several with SO_REUSEPORT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,27 +22,6 @@ pub struct Listener {
     /// The processes that own them, by number; none for sockets of the kernel itself. Denied if one of the
     /// sockets has no owner among the processes that we may inspect.
     pub owners: Fact<Vec<Process>>,
-}
-
-/// A process that owns listening sockets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Process {
-    /// Its number.
-    pub pid: u32,
-    /// Its name, truncated by the kernel to 15 bytes.
-    pub command: String,
-    /// Its control group: the path in the unified hierarchy, or, if that is empty, of the cpuset
-    /// controller or of systemd's hierarchy in version 1.
-    pub cgroup: Option<String>,
-    /// Its systemd unit, such as `nginx.service`.
-    pub unit: Option<String>,
-    /// Its container.
-    pub container: Option<Container>,
-    /// CPUs that its main thread may run on (`Cpus_allowed_list`).
-    pub allowed: Fact<CpuMask>,
-    /// CPUs that its threads last ran on.
-    pub ran_on: Fact<CpuMask>,
 }
 
 /// Listeners by transport, port and address.
@@ -68,34 +46,23 @@ fn owners(raw: &RawListeners, sockets: &[&[u32]]) -> Fact<Vec<Process>> {
         return raw.all_seen.clone().map(|()| Vec::new());
     }
     let pids: BTreeSet<u32> = sockets.iter().flat_map(|owners| owners.iter().copied()).collect();
-    let known = pids.into_iter().filter_map(|pid| Some(process(pid, raw.processes.get(&pid)?)));
+    let known = pids.into_iter().filter_map(|pid| raw.processes.get(&pid).cloned());
     Fact::Known(known.collect())
-}
-
-fn process(pid: u32, raw: &RawProcess) -> Process {
-    let path = raw.control_group.known().map(String::as_str);
-    Process {
-        pid,
-        command: raw.command.clone(),
-        cgroup: path.map(str::to_owned),
-        unit: path.and_then(parse::unit).map(str::to_owned),
-        container: path.and_then(parse::container),
-        allowed: raw.allowed.clone(),
-        ran_on: raw.ran_on.clone(),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::group;
-    use crate::sample::{RawListeners, RawProcess, RawSocket, Transport};
+    use crate::sample::{Process, RawListeners, RawSocket, Transport};
     use crate::units::{Fact, Need};
 
     fn raw(sockets: &[(u16, &[u32])]) -> RawListeners {
         let process = |pid: &u32| {
-            let control_group = Fact::Known(format!("/system.slice/web{pid}.service"));
+            let unit = Some(format!("web{pid}.service"));
             let (allowed, ran_on) = (Fact::Unsupported, Fact::Unsupported);
-            (*pid, RawProcess { command: "web".to_owned(), control_group, allowed, ran_on })
+            let (cgroup, container) = (None, None);
+            let command = "web".to_owned();
+            (*pid, Process { pid: *pid, command, cgroup, unit, container, allowed, ran_on })
         };
         let socket = |(port, owners): &(u16, &[u32])| RawSocket {
             transport: Transport::Tcp,

@@ -1,7 +1,8 @@
 //! Interrupts of a device that belong to no receive queue: those of transmit queues and of the device itself.
 
 use super::irq_names;
-use super::topology::{Irq, Nic};
+use super::topology::Nic;
+use crate::sample::Irq;
 
 impl Nic {
     /// The interrupts that, by their names, belong only to transmit queue `index`.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::topology::{Nic, NicKind};
-use crate::parse::{self, Container, Link};
-use crate::sample::{RawNamespace, RawNamespaces};
+use crate::parse::Link;
+use crate::sample::{NetNamespace, RawNamespaces};
 use crate::units::{Fact, NicName};
 
 /// The place of one interface among the others.
@@ -38,20 +38,6 @@ pub struct Peer {
     pub namespace: Option<usize>,
 }
 
-/// A network namespace of running processes, other than the sampled one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct NetNamespace {
-    /// Its number in `/proc/PID/ns/net`: `4026532281` of `net:[4026532281]`.
-    pub inode: u64,
-    /// The process with the lowest number in it.
-    pub pid: u32,
-    /// That process's name.
-    pub command: String,
-    /// That process's container, if its control group names one.
-    pub container: Option<Container>,
-}
-
 /// Kinds of link that come in pairs: their link is the other end, not a lower interface.
 const PAIRS: [&str; 2] = ["veth", "netkit"];
 
@@ -60,24 +46,15 @@ pub(super) fn namespaces(raw: RawNamespaces) -> Fact<Vec<NetNamespace>> {
     if raw.others.is_empty() {
         return raw.all_seen.map(|()| Vec::new());
     }
-    let one = |raw: RawNamespace| NetNamespace {
-        inode: raw.inode,
-        pid: raw.pid,
-        command: raw.command,
-        container: raw.control_group.known().and_then(|path| parse::container(path)),
-    };
-    Fact::Known(raw.others.into_iter().map(one).collect())
+    Fact::Known(raw.others)
 }
 
-/// Sets the place of every interface. A container host has thousands: everything looked up per interface is
+/// Sets the place of every interface; `namespaces` has the others by their number in the sampled one. A container host has thousands: everything looked up per interface is
 /// indexed first.
-pub(super) fn place(nics: &mut [Nic], links: &[Link], namespaces: &[RawNamespace]) {
+pub(super) fn place(nics: &mut [Nic], links: &[Link], namespaces: &BTreeMap<u32, usize>) {
     let names: BTreeMap<u32, &NicName> = links.iter().map(|link| (link.index, &link.name)).collect();
     let links_by_name: BTreeMap<&NicName, &Link> =
         links.iter().rev().map(|link| (&link.name, link)).collect();
-    let numbered = namespaces.iter().enumerate().rev();
-    let numbered: BTreeMap<u32, usize> =
-        numbered.filter_map(|(at, namespace)| Some((*namespace.id.known()?, at))).collect();
     let ties = Ties::new(links, &names);
     let devices = nics.iter().filter(|nic| nic.kind == NicKind::Device).map(|nic| &nic.name);
     let mut physical = ties.on_top_of(devices);
@@ -91,7 +68,7 @@ pub(super) fn place(nics: &mut [Nic], links: &[Link], namespaces: &[RawNamespace
                 NicKind::Device => Vec::new(),
                 _ => physical.remove(&nic.name).unwrap_or_default(),
             },
-            peer: peer(link, &names, &numbered),
+            peer: peer(link, &names, namespaces),
         };
     }
 }
@@ -167,10 +144,12 @@ fn peer(link: &Link, names: &BTreeMap<u32, &NicName>, namespaces: &BTreeMap<u32,
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::{Peer, namespaces, place};
     use crate::model::{DeviceAddress, Nic, NicKind};
     use crate::parse::Link;
-    use crate::sample::{RawNamespace, RawNamespaces};
+    use crate::sample::{NetNamespace, RawNamespaces};
     use crate::units::{Fact, Need, NicName};
 
     fn name(text: &str) -> NicName {
@@ -182,7 +161,7 @@ mod tests {
         Link { index, name: name(text), kind, link: None, link_namespace: None, master: None }
     }
 
-    fn placed(links: &[Link], namespaces: &[RawNamespace]) -> Vec<Nic> {
+    fn placed(links: &[Link], namespaces: &BTreeMap<u32, usize>) -> Vec<Nic> {
         let nic = |link: &Link| {
             let kind = if link.kind.is_none() { NicKind::Device } else { NicKind::Virtual };
             Nic::new(link.name.clone(), DeviceAddress(link.name.to_string()), kind)
@@ -204,7 +183,7 @@ mod tests {
                 link(5, "br0", "bridge"),
                 Link { link: Some(2), link_namespace: Some(0), master: Some(5), ..link(6, "veth0", "veth") },
             ],
-            &[],
+            &BTreeMap::new(),
         );
         let shown = |names: &[NicName]| names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         let row = |at: usize| {
@@ -230,7 +209,7 @@ mod tests {
                 Link { link: Some(1), ..link(2, "b", "vlan") },
                 Link { link: Some(9), master: Some(8), ..link(3, "c", "vlan") },
             ],
-            &[],
+            &BTreeMap::new(),
         );
         assert_eq!(nics[0].stack.physical, []);
         assert_eq!(nics[2].stack.lower, [], "no interface has the number 9");
@@ -246,21 +225,13 @@ mod tests {
         };
         let links: Vec<Link> = (0..3000).map(vlan).collect();
         let began = std::time::Instant::now();
-        let nics = placed(&links, &[]);
+        let nics = placed(&links, &BTreeMap::new());
         assert!(began.elapsed().as_secs() < 3, "{:?}", began.elapsed());
         assert!(nics[1..].iter().all(|nic| nic.stack.physical == [name("eth0")]));
     }
 
     #[test]
     fn the_other_end_here_there_and_nowhere() {
-        let namespace = |inode, id| RawNamespace {
-            inode,
-            id,
-            pid: 40,
-            command: "sh".to_owned(),
-            control_group: Fact::Known("/lxc.payload.web".to_owned()),
-        };
-        let raw = [namespace(7, Fact::Unsupported), namespace(8, Fact::Known(3))];
         let tied = |tie, space, index, text| Link {
             link: Some(tie),
             link_namespace: space,
@@ -274,7 +245,7 @@ mod tests {
                 tied(2, Some(5), 5, "veth3"),
                 Link { link: Some(1), link_namespace: Some(3), ..link(6, "mv0", "macvlan") },
             ],
-            &raw,
+            &BTreeMap::from([(3, 1)]),
         );
         let peers: Vec<Option<Peer>> = nics.iter().map(|nic| nic.stack.peer.clone()).collect();
         let peer =
@@ -286,11 +257,14 @@ mod tests {
         assert_eq!(peers[4], None);
         assert_eq!(nics[4].stack.lower, [], "its parent is in another namespace");
         assert!(nics[0].stack.lower.is_empty() && nics[0].stack.upper.is_empty());
-        let seen = |others: &[RawNamespace], all_seen| RawNamespaces { others: others.to_vec(), all_seen };
+        let one = NetNamespace { inode: 7, pid: 40, command: "sh".to_owned(), container: None };
+        let seen = |others: &[NetNamespace], all_seen| RawNamespaces {
+            others: others.to_vec(),
+            by_id: BTreeMap::new(),
+            all_seen,
+        };
         let closed = || Fact::Denied(Need::SysPtrace);
-        let known = namespaces(seen(&raw, closed()));
-        let container = known.known().expect("some were seen")[1].container.clone().expect("told");
-        assert_eq!((container.engine.as_str(), container.id.as_str()), ("lxc", "web"));
+        assert_eq!(namespaces(seen(std::slice::from_ref(&one), closed())), Fact::Known(vec![one]));
         assert_eq!(namespaces(seen(&[], closed())), Fact::Denied(Need::SysPtrace));
         assert_eq!(namespaces(seen(&[], Fact::Known(()))), Fact::Known(vec![]));
     }

@@ -115,7 +115,7 @@ pub fn export(format: Format, plan: &Plan, model: &Model) -> Export {
     settings.sort_by_key(|setting| apply_order(&setting.knob));
     let mut draft = Draft { name: one_line(&plan.name), said: Vec::new(), left_out: Vec::new() };
     for setting in settings {
-        match expression::of(setting, model) {
+        match expression::express(setting, model) {
             Ok(expression) => draft.said.push(Said { setting, expression }),
             Err(why) => draft.leave(setting, why),
         }

@@ -9,12 +9,12 @@ use thiserror::Error;
 use super::tunable::{Risk, Upkeep, risk_and_upkeep};
 use super::{Prediction, Target};
 use crate::model::DeviceAddress;
-use crate::units::CpuMask;
+use crate::units::{CpuMask, serde_as_text};
 
 /// One value for one tunable; written `rps eth0/rx-0 = 2-7`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "String", into = "String")]
+#[cfg_attr(test, schemars(with = "String"))]
 pub struct Setting {
     /// Name of the knob, such as `rps`. The registry decides if it exists.
     pub knob: String,
@@ -148,19 +148,7 @@ impl fmt::Display for Setting {
     }
 }
 
-impl TryFrom<String> for Setting {
-    type Error = SettingError;
-
-    fn try_from(text: String) -> Result<Self, SettingError> {
-        text.parse()
-    }
-}
-
-impl From<Setting> for String {
-    fn from(setting: Setting) -> String {
-        setting.to_string()
-    }
-}
+serde_as_text!(Setting);
 
 #[cfg(test)]
 mod tests {

@@ -4,16 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use super::SettingError;
 use crate::model::{Irq, Nic};
-use crate::units::{CpuId, Direction, NicName, QueueId};
+use crate::units::{CpuId, Direction, NicName, QueueId, serde_as_text};
 
 /// Target of a knob.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "String", into = "String")]
+#[cfg_attr(test, schemars(with = "String"))]
 pub enum Target {
     /// The whole machine; written `host`.
     Host,
@@ -199,19 +197,7 @@ impl fmt::Display for Target {
     }
 }
 
-impl TryFrom<String> for Target {
-    type Error = SettingError;
-
-    fn try_from(text: String) -> Result<Self, SettingError> {
-        text.parse()
-    }
-}
-
-impl From<Target> for String {
-    fn from(target: Target) -> String {
-        target.to_string()
-    }
-}
+serde_as_text!(Target);
 
 #[cfg(test)]
 mod tests {

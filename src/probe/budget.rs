@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use crate::units::serde_as_text;
 
 /// Nanoseconds that the two programs add to a run (docs/adr/0018).
 const RUN_NS: f64 = 250.0;
@@ -18,9 +18,8 @@ pub(super) const SHORTEST: Duration = Duration::from_millis(5);
 const FIRST: Duration = Duration::from_millis(10);
 
 /// Fraction of its time that measuring may take from the CPU with the most softirqs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "String", into = "String")]
 #[cfg_attr(test, schemars(with = "String"))]
 pub struct Budget(f64);
 
@@ -52,19 +51,7 @@ impl FromStr for Budget {
     }
 }
 
-impl TryFrom<String> for Budget {
-    type Error = BudgetError;
-
-    fn try_from(text: String) -> Result<Self, BudgetError> {
-        text.parse()
-    }
-}
-
-impl From<Budget> for String {
-    fn from(budget: Budget) -> Self {
-        budget.to_string()
-    }
-}
+serde_as_text!(Budget);
 
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

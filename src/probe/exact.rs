@@ -24,7 +24,7 @@ pub fn exact(
     let exact_softirq_time = inventory.settings.exact_softirq_time.clone();
     let groups = |pid| control_group(host, pid);
     let losses = losses(between);
-    let names = Names::of(inventory);
+    let names = Names::new(inventory);
     let mut notes = programs.limits();
     notes.extend(remarks(between));
     if !programs.times_threads() && between.cpus.values().any(|record| record.threaded_polls > 0) {

@@ -16,10 +16,10 @@ pub struct Names {
 
 impl Names {
     /// Joins the data of `inventory`.
-    pub fn of(inventory: &Inventory) -> Self {
+    pub fn new(inventory: &Inventory) -> Self {
         let mut names = Self::default();
         for irq in inventory.irqs.known().into_iter().flatten() {
-            names.actions.insert(irq.number.0, irq.actions.clone());
+            names.actions.insert(irq.number.0, irq.actions().map(str::to_owned).collect());
         }
         for queue in inventory.queues.known().into_iter().flatten() {
             if let Some(napi) = queue.napi {

@@ -106,7 +106,7 @@ pub fn record(
     let (ended, lost) = recorder.stop()?;
     while recorder.read(|event| if event.at <= ended { timeline.push(event, sink) } else { Ok(()) })? {}
     let after = Counters::take(host, inventory);
-    let names = Names::of(inventory);
+    let names = Names::new(inventory);
     let mut trace = timeline.finish(ended, &lost, &names, sink).map_err(TraceError::Output)?;
     for cpu in &mut trace.cpus {
         cpu.squeezed = squeezed(cpu.cpu, &before, &after);

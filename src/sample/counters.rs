@@ -171,7 +171,7 @@ fn nic(host: &dyn Host, raw: &RawNic, queues: &queue_counts::ByKernel) -> Option
         rx_missed,
         // Recordings made before this was read do not have it.
         rx_fifo: driver.and_then(|_| count("rx_fifo_errors")).unwrap_or_default(),
-        rx_queues: queue_counts::of(host, raw, queues),
+        rx_queues: queue_counts::receive_queues(host, raw, queues),
     })
 }
 

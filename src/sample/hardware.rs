@@ -4,6 +4,8 @@
 //! its driver and offloads, and a veth only for its driver: a machine may have hundreds, a list of offloads
 //! costs as much as everything else read about one, and its NAPI reveals the same fact (`rx-gro`).
 
+use serde::{Deserialize, Serialize};
+
 use super::read;
 use crate::host::{Cause, EthtoolGet, Host, Question};
 use crate::parse::WireError;
@@ -12,9 +14,38 @@ use crate::parse::ethtool::{
 };
 use crate::units::{Fact, NicName};
 
-/// Facts from one driver and its bus.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RawHardware {
+/// SR-IOV role of a bus function.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Function {
+    /// Not reported: a device without SR-IOV, or no device at all.
+    #[default]
+    Plain,
+    /// A physical function that can have virtual ones.
+    Physical {
+        /// `sriov_numvfs`: current virtual functions.
+        vfs: u32,
+        /// `sriov_totalvfs`: maximum of virtual functions.
+        max: u32,
+    },
+    /// A virtual function.
+    Virtual {
+        /// Bus address of its physical function; `None` inside a guest, which cannot see it.
+        physical: Option<String>,
+    },
+    /// Made by a hypervisor: virtio, vmxnet3, xen-netfront, hv_netvsc.
+    Paravirtual,
+}
+
+/// Capabilities and settings of one interface's device and driver. Virtual interfaces are asked only for
+/// driver and features, and veths, of which there may be hundreds, only for the driver, unless everything
+/// about one was asked: the rest is `NotAsked`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Hardware {
+    /// Its role on the bus.
+    pub function: Function,
     /// Driver, firmware and bus.
     pub driver: Fact<DriverInfo>,
     /// Queues and their maxima.
@@ -29,50 +60,42 @@ pub struct RawHardware {
     pub rss_contexts: Fact<Vec<Rss>>,
     /// Flow rules.
     pub rules: Fact<Vec<FlowRule>>,
-    /// Offloads.
+    /// Offloads, by name.
     pub features: Fact<Vec<Feature>>,
-    /// Those of the driver's own statistics that count packets by queue.
-    pub queue_statistics: Fact<QueueStatistics>,
-    /// `sriov_numvfs` of the PCI function.
-    pub sriov_vfs: Fact<u32>,
-    /// `sriov_totalvfs`.
-    pub sriov_max: Fact<u32>,
-    /// Last part of the link `physfn`: the physical function of a virtual one.
-    pub physical: Fact<String>,
-    /// `speed`: link speed in Mbit/s. Unsupported if the driver knows none and while the link is down.
+    /// Link speed in Mbit/s, as reported by the driver; a hypervisor's driver may make it up.
+    #[serde(default)]
     pub speed_mbits: Fact<u32>,
 }
 
-/// Queries the interface `nic`, which has `rx_queues` receive queues. `device` is `None` for virtual
-/// interfaces, which are asked everything only `in_full`; otherwise it is the device's PCI function, if it is
-/// on that bus.
+/// Drivers of paravirtual devices.
+const PARAVIRTUAL: [&str; 5] = ["virtio_net", "vmxnet3", "xen_netfront", "vif", "hv_netvsc"];
+/// Drivers that only drive virtual functions: in a guest nothing else identifies these.
+const OF_VIRTUAL_FUNCTIONS: [&str; 4] = ["ixgbevf", "iavf", "i40evf", "igbvf"];
+
+/// Queries the interface `nic`, whose driver sysfs names `driver`. `device` is `None` for virtual interfaces,
+/// which are asked everything only `in_full`; otherwise it is the device's PCI function, if it is on that bus.
 pub(super) fn take(
     host: &dyn Host,
     nic: &NicName,
-    rx_queues: u32,
+    driver: Option<&str>,
     device: Option<Option<&str>>,
     in_full: bool,
-) -> RawHardware {
+) -> Hardware {
     let in_full = in_full || device.is_some();
     if nic.as_str() == "lo" && !in_full {
-        return RawHardware::default();
+        return Hardware::default();
     }
+    let function = function(host, driver.unwrap_or_default(), device.flatten());
     let driver = asked(host, nic, EthtoolGet::Driver, ethtool::driver);
     if !in_full && driver.known().is_some_and(|info| info.driver == "veth") {
-        return RawHardware { driver, ..RawHardware::default() };
+        return Hardware { function, driver, ..Hardware::default() };
     }
     let features = asked(host, nic, EthtoolGet::Features, ethtool::features);
     if !in_full {
-        return RawHardware { driver, features, ..RawHardware::default() };
+        return Hardware { function, driver, features, ..Hardware::default() };
     }
-    let function = device.flatten();
-    let bus = |file: &str| function.map(|function| format!("sys/bus/pci/devices/{function}/{file}"));
-    let number = |file: &str| bus(file).map_or(Fact::Unsupported, |path| read::number(host, &path));
-    let physical = bus("physfn").map_or(Fact::Unsupported, |path| {
-        host.link(&path).map_or_else(|error| read::absence(&error), Fact::Known)
-    });
-    let name = driver.known().map(|info| info.driver.clone());
-    RawHardware {
+    Hardware {
+        function,
         channels: asked(host, nic, EthtoolGet::Channels, ethtool::channels),
         rings: asked(host, nic, EthtoolGet::Rings, ethtool::rings),
         coalesce: asked(host, nic, EthtoolGet::Coalesce, ethtool::coalesce),
@@ -80,14 +103,41 @@ pub(super) fn take(
             .or(|| asked(host, nic, EthtoolGet::RssIoctl, ethtool::rss_ioctl)),
         rss_contexts: asked(host, nic, EthtoolGet::RssContexts, ethtool::rss_contexts),
         rules: asked(host, nic, EthtoolGet::Rules, ethtool::rules),
-        queue_statistics: asked(host, nic, EthtoolGet::StatNames, ethtool::stat_names)
-            .map(|names| QueueStatistics::new(name.as_deref(), &names, rx_queues)),
-        sriov_vfs: number("sriov_numvfs"),
-        sriov_max: number("sriov_totalvfs"),
-        physical: physical.map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()),
         speed_mbits: speed(host, nic),
         driver,
         features,
+    }
+}
+
+/// Those of the driver's own statistics that count packets by queue, of an interface with `rx_queues` receive
+/// queues. Asked if the rest of `hardware` was.
+pub(super) fn queue_statistics(
+    host: &dyn Host,
+    nic: &NicName,
+    hardware: &Hardware,
+    rx_queues: u32,
+) -> Fact<QueueStatistics> {
+    if hardware.rules == Fact::NotAsked {
+        return Fact::NotAsked;
+    }
+    let driver = hardware.driver.known().map(|info| info.driver.as_str());
+    asked(host, nic, EthtoolGet::StatNames, ethtool::stat_names)
+        .map(|names| QueueStatistics::new(driver, &names, rx_queues))
+}
+
+/// `pci` is the device's function on the PCI bus.
+fn function(host: &dyn Host, driver: &str, pci: Option<&str>) -> Function {
+    let path = |file: &str| pci.map(|pci| format!("sys/bus/pci/devices/{pci}/{file}"));
+    let number = |file: &str| read::number(host, &path(file)?).known().copied();
+    if let Some(physical) = path("physfn").and_then(|path| host.link(&path).ok()) {
+        let physical = physical.rsplit('/').next().unwrap_or_default().to_owned();
+        return Function::Virtual { physical: Some(physical) };
+    }
+    match (number("sriov_numvfs"), number("sriov_totalvfs")) {
+        _ if PARAVIRTUAL.contains(&driver) => Function::Paravirtual,
+        _ if OF_VIRTUAL_FUNCTIONS.contains(&driver) => Function::Virtual { physical: None },
+        (Some(vfs), Some(max)) if max > 0 => Function::Physical { vfs, max },
+        _ => Function::Plain,
     }
 }
 
@@ -115,7 +165,7 @@ fn asked<T>(
 
 #[cfg(test)]
 mod tests {
-    use super::{RawHardware, speed};
+    use super::{Function, Hardware, speed};
     use crate::host::{Cause, Host, LiveHost, RecordedHost};
     use crate::sample::{Inventory, Scope};
     use crate::units::Fact;
@@ -129,8 +179,9 @@ mod tests {
         }
     }
 
-    fn troubles(hardware: &RawHardware) -> Vec<String> {
-        let RawHardware {
+    fn troubles(hardware: &Hardware) -> Vec<String> {
+        let Hardware {
+            function: _,
             driver,
             channels,
             rings,
@@ -139,16 +190,11 @@ mod tests {
             rss_contexts,
             rules,
             features,
-            queue_statistics,
-            sriov_vfs,
-            sriov_max,
-            physical,
             speed_mbits,
         } = hardware;
         let asked = [trouble(driver), trouble(channels), trouble(rings), trouble(coalesce), trouble(rss)];
-        let more = [trouble(rss_contexts), trouble(rules), trouble(features), trouble(queue_statistics)];
-        let bus = [trouble(sriov_vfs), trouble(sriov_max), trouble(physical), trouble(speed_mbits)];
-        asked.into_iter().chain(more).chain(bus).flatten().collect()
+        let more = [trouble(rss_contexts), trouble(rules), trouble(features), trouble(speed_mbits)];
+        asked.into_iter().chain(more).flatten().collect()
     }
 
     /// On any machine, the answers of its drivers are understood, without privileges.
@@ -161,6 +207,7 @@ mod tests {
         let indices = |name: &str| host.read_text(&format!("sys/class/net/{name}/ifindex"));
         for nic in inventory.nics.known().expect("listed") {
             assert_eq!(troubles(&nic.hardware), [""; 0], "{}", nic.name);
+            assert_eq!(trouble(&nic.queue_statistics), None, "{}", nic.name);
             if let Some(features) = nic.hardware.features.known() {
                 assert!(
                     features.iter().any(|feature| feature.name == "rx-gro"),
@@ -190,5 +237,31 @@ mod tests {
         assert_eq!(of(RecordedHost::new().with_failure(path, Cause::Errno(22))), Fact::Unsupported, "down");
         assert_eq!(of(RecordedHost::new()), Fact::Unsupported);
         assert!(matches!(of(RecordedHost::new().with(path, "fast\n")), Fact::Broken(_)));
+    }
+
+    fn function(driver: &str, with: impl FnOnce(RecordedHost, &str) -> RecordedHost) -> Function {
+        let host = RecordedHost::new()
+            .with_link("sys/class/net/eth0", "../../devices/pci0000:3a/0000:3b:00.1/net/eth0")
+            .with_link("sys/class/net/eth0/device/driver", &format!("../../../bus/pci/drivers/{driver}"))
+            .with("sys/class/net/eth0/operstate", "up\n");
+        let host = with(host, "sys/bus/pci/devices/0000:3b:00.1");
+        let nics = Inventory::take(&host, Scope::All).nics;
+        nics.known().expect("listed")[0].hardware.function.clone()
+    }
+
+    #[test]
+    fn physical_virtual_and_neither() {
+        let capable = |host: RecordedHost, pci: &str| {
+            host.with(&format!("{pci}/sriov_numvfs"), "4\n").with(&format!("{pci}/sriov_totalvfs"), "63\n")
+        };
+        assert_eq!(function("ixgbe", capable), Function::Physical { vfs: 4, max: 63 });
+        assert_eq!(function("ixgbe", |host, _| host), Function::Plain);
+        let on_host =
+            |host: RecordedHost, pci: &str| host.with_link(&format!("{pci}/physfn"), "../0000:3b:00.0");
+        let physical = Some("0000:3b:00.0".to_owned());
+        assert_eq!(function("mlx5_core", on_host), Function::Virtual { physical });
+        assert_eq!(function("iavf", |host, _| host), Function::Virtual { physical: None });
+        // virtio devices can have virtual functions as well, but remain paravirtual.
+        assert_eq!(function("virtio_net", capable), Function::Paravirtual);
     }
 }

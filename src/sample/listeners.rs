@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::processes::{self, Seen};
 use super::read;
 use crate::host::{Cause, Host, HostError, Question};
-use crate::parse::{self, NetSocket, ParseError};
+use crate::parse::{self, Container, NetSocket, ParseError};
 use crate::units::{CpuMask, Fact};
 
 /// The transport of a socket.
@@ -28,7 +28,7 @@ pub struct RawListeners {
     /// TCP over IPv4, then IPv6, then UDP; each in the order of the kernel.
     pub sockets: Vec<RawSocket>,
     /// The processes that hold one, by number.
-    pub processes: BTreeMap<u32, RawProcess>,
+    pub processes: BTreeMap<u32, Process>,
     /// Known if every process of the machine could be asked for its files; otherwise the reason.
     pub all_seen: Fact<()>,
 }
@@ -46,14 +46,22 @@ pub struct RawSocket {
     pub owners: Vec<u32>,
 }
 
-/// One process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawProcess {
-    /// Its name.
+/// A process that owns listening sockets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, truncated by the kernel to 15 bytes.
     pub command: String,
-    /// Its control group.
-    pub control_group: Fact<String>,
-    /// `Cpus_allowed_list` of its main thread.
+    /// Its control group: the path in the unified hierarchy, or, if that is empty, of the cpuset
+    /// controller or of systemd's hierarchy in version 1.
+    pub cgroup: Option<String>,
+    /// Its systemd unit, such as `nginx.service`.
+    pub unit: Option<String>,
+    /// Its container.
+    pub container: Option<Container>,
+    /// CPUs that its main thread may run on (`Cpus_allowed_list`).
     pub allowed: Fact<CpuMask>,
     /// CPUs that its threads last ran on.
     pub ran_on: Fact<CpuMask>,
@@ -147,7 +155,7 @@ fn owned(host: &dyn Host, sockets: Vec<(Transport, NetSocket)>, seen: &Seen) -> 
         }
     }
     let holders = owners.values().flatten().map(|pid| (*pid, process(host, seen, *pid)));
-    let processes: BTreeMap<u32, RawProcess> = holders.collect();
+    let processes: BTreeMap<u32, Process> = holders.collect();
     let socket = |(transport, socket): (Transport, NetSocket)| RawSocket {
         transport,
         address: socket.address,
@@ -167,10 +175,14 @@ fn socket_inode(target: &str) -> Option<u64> {
     target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-fn process(host: &dyn Host, seen: &Seen, pid: u32) -> RawProcess {
-    RawProcess {
+fn process(host: &dyn Host, seen: &Seen, pid: u32) -> Process {
+    let cgroup = processes::control_group(host, pid).known().cloned();
+    Process {
+        pid,
         command: seen.command(host, pid).unwrap_or_default(),
-        control_group: processes::control_group(host, pid),
+        unit: cgroup.as_deref().and_then(parse::unit).map(str::to_owned),
+        container: cgroup.as_deref().and_then(parse::container),
+        cgroup,
         allowed: read::parsed(host, &format!("proc/{pid}/status"), parse::allowed_cpus),
         ran_on: ran_on(host, pid),
     }
@@ -235,7 +247,7 @@ mod tests {
         assert_eq!(shown, expected);
         assert_eq!(found.processes.keys().collect::<Vec<_>>(), [&70, &71]);
         let nginx = &found.processes[&70];
-        assert_eq!((nginx.command.as_str(), &nginx.control_group), ("nginx", &Fact::Unsupported));
+        assert_eq!((nginx.command.as_str(), &nginx.cgroup), ("nginx", &None));
         assert_eq!(nginx.allowed, Fact::Known("0-3".parse().expect("a list")));
         assert_eq!(nginx.ran_on, Fact::Known("1,3".parse().expect("a list")));
         assert_eq!(found.all_seen, Fact::Known(()));

@@ -2,34 +2,37 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::processes::{self, Seen};
 use super::read;
 use crate::host::{Cause, Host, Question};
-use crate::parse;
+use crate::parse::{self, Container};
 use crate::units::Fact;
 
 /// The namespaces of visible processes, by inode.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RawNamespaces {
     /// Those other than the sampled one.
-    pub others: Vec<RawNamespace>,
+    pub others: Vec<NetNamespace>,
+    /// Positions in `others` of those that have a number in the sampled namespace, by this number.
+    pub by_id: BTreeMap<u32, usize>,
     /// Known if every process of the machine could be asked for its namespace; otherwise the reason.
     pub all_seen: Fact<()>,
 }
 
-/// One namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawNamespace {
-    /// Its inode, as in `/proc/PID/ns/net`.
+/// A network namespace of running processes, other than the sampled one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct NetNamespace {
+    /// Its number in `/proc/PID/ns/net`: `4026532281` of `net:[4026532281]`.
     pub inode: u64,
-    /// Its number in the sampled namespace; `Unsupported` = it has none.
-    pub id: Fact<u32>,
     /// The process with the lowest number in it.
     pub pid: u32,
     /// That process's name.
     pub command: String,
-    /// That process's control group.
-    pub control_group: Fact<String>,
+    /// That process's container, if its control group names one.
+    pub container: Option<Container>,
 }
 
 pub(super) fn take(host: &dyn Host, seen: &Seen) -> Fact<RawNamespaces> {
@@ -60,19 +63,25 @@ pub(super) fn take(host: &dyn Host, seen: &Seen) -> Fact<RawNamespaces> {
         }
     }
     let others = first.into_iter().filter(|(inode, _)| *inode != own);
-    let others = others.map(|(inode, pid)| one(host, seen, inode, pid)).collect();
-    Fact::Known(RawNamespaces { others, all_seen })
+    let others: Vec<NetNamespace> = others.map(|(inode, pid)| one(host, seen, inode, pid)).collect();
+    let numbered = others.iter().enumerate().rev();
+    let by_id = numbered.filter_map(|(at, other)| Some((number(host, other.pid)?, at))).collect();
+    Fact::Known(RawNamespaces { others, by_id, all_seen })
 }
 
-fn one(host: &dyn Host, seen: &Seen, inode: u64, pid: u32) -> RawNamespace {
-    let id = read::asked(host, &Question::NamespaceId { pid }, parse::namespace_id);
-    RawNamespace {
+fn one(host: &dyn Host, seen: &Seen, inode: u64, pid: u32) -> NetNamespace {
+    let control_group = processes::control_group(host, pid);
+    NetNamespace {
         inode,
-        id: id.and_then(|id| id.map_or(Fact::Unsupported, Fact::Known)),
         pid,
         command: seen.command(host, pid).unwrap_or_default(),
-        control_group: processes::control_group(host, pid),
+        container: control_group.known().and_then(|path| parse::container(path)),
     }
+}
+
+/// The number in the sampled namespace of the one that `pid` is in, if it has one.
+fn number(host: &dyn Host, pid: u32) -> Option<u32> {
+    read::asked(host, &Question::NamespaceId { pid }, parse::namespace_id).known().copied().flatten()
 }
 
 #[cfg(test)]
@@ -88,7 +97,7 @@ mod tests {
         for (pid, inode) in [(1, 1), (40, 9), (41, 9), (52, 4)] {
             host = host.with_link(&format!("proc/{pid}/ns/net"), &format!("net:[{inode}]"));
         }
-        host.with("proc/40/comm", "sh\n").with("proc/40/cgroup", "0::/x\n")
+        host.with("proc/40/comm", "sh\n").with("proc/40/cgroup", "0::/lxc.payload.web\n")
     }
 
     #[test]
@@ -99,8 +108,9 @@ mod tests {
         assert_eq!(found.all_seen, Fact::Known(()));
         let shown: Vec<_> = namespaces.iter().map(|n| (n.inode, n.pid, n.command.as_str())).collect();
         assert_eq!(shown, [(4, 52, ""), (9, 40, "sh")]);
-        assert_eq!(namespaces[1].control_group, Fact::Known("/x".to_owned()));
-        assert_eq!(namespaces[1].id, Fact::Unsupported);
+        let container = namespaces[1].container.clone().expect("reported");
+        assert_eq!((container.engine.as_str(), container.id.as_str()), ("lxc", "web"));
+        assert!(found.by_id.is_empty(), "{:?}", found.by_id);
     }
 
     #[test]

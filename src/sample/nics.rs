@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{RawHardware, hardware, read, vmbus};
+use super::{Hardware, Irq, hardware, read, vmbus};
 use crate::host::Host;
 use crate::parse::NetdevQueue;
+use crate::parse::ethtool::QueueStatistics;
 use crate::units::{CpuId, CpuMask, Direction, Fact, IrqId, NicName, QueueId};
 
 /// One interface, from sysfs.
@@ -28,15 +29,17 @@ pub struct RawNic {
     pub operstate: Fact<String>,
     /// MSI interrupts of its PCI function. Some drivers list interrupts that do not exist.
     pub msi_irqs: Fact<Vec<IrqId>>,
-    /// Queues in the order of `rx-0`, `rx-1`, ..., `tx-0`, ...
-    pub queues: Fact<Vec<RawQueue>>,
+    /// Receive queues, by index, without interrupts and NAPIs: these have sources of their own.
+    pub rx: Vec<RxQueue>,
+    /// Transmit queues, by index.
+    pub tx: Vec<TxQueue>,
     /// `threaded`, `napi_defer_hard_irqs` and `gro_flush_timeout`; not asked of virtual interfaces without
     /// NAPI, unless in full.
     pub napi: NapiSettings,
-    /// CPU of each VMBus channel, by receive queue: only for hv_netvsc.
-    pub vmbus_cpus: BTreeMap<u32, CpuId>,
     /// Facts from driver and bus.
-    pub hardware: RawHardware,
+    pub hardware: Hardware,
+    /// Those of the driver's own statistics that count packets by queue.
+    pub queue_statistics: Fact<QueueStatistics>,
 }
 
 /// Settings of an interface's NAPI instances. `NotAsked` for virtual interfaces that have none, unless
@@ -52,19 +55,49 @@ pub struct NapiSettings {
     pub gro_flush_timeout_ns: Fact<u64>,
 }
 
-/// One queue. Files of the other direction are `Unsupported`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawQueue {
-    /// Its name.
-    pub id: QueueId,
-    /// `rps_cpus`.
+/// One receive queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RxQueue {
+    /// N of `rx-N`.
+    pub index: u32,
+    /// CPUs that RPS hands packets of this queue to; empty = RPS off.
     pub rps_cpus: Fact<CpuMask>,
-    /// `rps_flow_cnt`.
+    /// Entries of this queue's RFS table; 0 = RFS off here.
     pub rps_flow_cnt: Fact<u32>,
-    /// `xps_cpus`.
+    /// The queue's interrupts: one as a rule, none for virtual interfaces.
+    pub irqs: Vec<Irq>,
+    /// The NAPI instance that polls the queue, if the kernel reports it.
+    pub napi: Option<Napi>,
+    /// The CPU that the hypervisor signals for this queue's packets, for hv_netvsc: its channels have no
+    /// numbered interrupts.
+    pub channel_cpu: Option<CpuId>,
+}
+
+/// One transmit queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TxQueue {
+    /// N of `tx-N`.
+    pub index: u32,
+    /// CPUs that send through this queue; `Unsupported` on one-queue devices (the kernel's ENOENT).
     pub xps_cpus: Fact<CpuMask>,
-    /// True if `xps_rxqs` is set. Recordings made before this was read do not have it.
+    /// True if `xps_rxqs` contains receive queues: their flows are sent through this queue, whatever CPU
+    /// sends them.
+    #[serde(default)]
     pub xps_by_rxq: Fact<bool>,
+}
+
+/// The NAPI instance of a queue, from netdev netlink.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Napi {
+    /// Its number.
+    pub id: u32,
+    /// Its interrupt, if the driver told the kernel.
+    pub irq: Option<IrqId>,
+    /// Its kernel thread, if NAPI is threaded.
+    pub thread: Option<u32>,
 }
 
 /// `in_full` selects interfaces that are asked everything, whatever their kind.
@@ -102,9 +135,6 @@ fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>, in_full: 
     let device = device_path.known().filter(|path| !path.contains("/virtual/"));
     let function = device.and_then(|path| pci_function(path));
     let pci = |file: &str| function.map(|f| format!("sys/bus/pci/devices/{f}/{file}"));
-    let queues = queues(host, &base);
-    let rx = queues.known().into_iter().flatten().filter(|queue| queue.id.direction == Direction::Rx);
-    let rx_queues = rx.map(|queue| queue.id.index.saturating_add(1)).max().unwrap_or(0);
     let ifindex = read::number(host, &format!("{base}/ifindex"));
     let driver = link(&format!("{base}/device/driver"))
         .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned());
@@ -112,12 +142,16 @@ fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>, in_full: 
         (Some(polled), Some(ifindex)) => in_full || device.is_some() || polled.contains(ifindex),
         _ => true,
     };
+    let channel_cpus = match driver.known().map(String::as_str) {
+        Some("hv_netvsc") => vmbus::channel_cpus(host, &format!("{base}/device")),
+        _ => BTreeMap::new(),
+    };
+    let (rx, tx) = queues(host, &base, &channel_cpus);
+    let rx_queues = rx.last().map_or(0, |queue| queue.index.saturating_add(1));
+    let known_driver = driver.known().map(String::as_str);
+    let hardware = hardware::take(host, &name, known_driver, device.map(|_| function), in_full);
     RawNic {
         dev_port: read::number(host, &format!("{base}/dev_port")),
-        vmbus_cpus: match driver.known().map(String::as_str) {
-            Some("hv_netvsc") => vmbus::channel_cpus(host, &format!("{base}/device")),
-            _ => BTreeMap::new(),
-        },
         numa_node: match (read::number(host, &format!("{base}/device/numa_node")), pci("numa_node")) {
             (Fact::Unsupported, Some(path)) => read::number(host, &path),
             (own, _) => own,
@@ -125,10 +159,12 @@ fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>, in_full: 
         operstate: read::text(host, &format!("{base}/operstate")).map(|text| text.trim().to_owned()),
         msi_irqs: pci("msi_irqs").map_or(Fact::Unsupported, |path| msi_irqs(host, &path)),
         napi: if has_napi { napi_settings(host, &base) } else { NapiSettings::default() },
-        hardware: hardware::take(host, &name, rx_queues, device.map(|_| function), in_full),
+        queue_statistics: hardware::queue_statistics(host, &name, &hardware, rx_queues),
+        hardware,
         driver,
         ifindex,
-        queues,
+        rx,
+        tx,
         device_path,
         name,
     }
@@ -166,35 +202,32 @@ pub(crate) fn pci_function(device_path: &str) -> Option<&str> {
     device_path.rsplit('/').find(is_function)
 }
 
-fn queues(host: &dyn Host, base: &str) -> Fact<Vec<RawQueue>> {
-    let names = match host.list(&format!("{base}/queues")) {
-        Ok(names) => names,
-        Err(error) => return read::absence(&error),
-    };
+/// Queues by index; none if they cannot be listed.
+fn queues(host: &dyn Host, base: &str, channel_cpus: &BTreeMap<u32, CpuId>) -> (Vec<RxQueue>, Vec<TxQueue>) {
+    let names = host.list(&format!("{base}/queues")).unwrap_or_default();
     let mut ids: Vec<QueueId> = names.iter().filter_map(|name| name.parse().ok()).collect();
     ids.sort();
-    Fact::Known(ids.into_iter().map(|id| queue(host, base, id)).collect())
-}
-
-fn queue(host: &dyn Host, base: &str, id: QueueId) -> RawQueue {
-    let path = |file: &str| format!("{base}/queues/{id}/{file}");
-    match id.direction {
-        Direction::Rx => RawQueue {
-            id,
-            rps_cpus: read::cpu_mask(host, &path("rps_cpus")),
-            rps_flow_cnt: read::number(host, &path("rps_flow_cnt")),
-            xps_cpus: Fact::Unsupported,
-            xps_by_rxq: Fact::Unsupported,
-        },
-        Direction::Tx => RawQueue {
-            id,
-            rps_cpus: Fact::Unsupported,
-            rps_flow_cnt: Fact::Unsupported,
-            xps_cpus: read::cpu_mask(host, &path("xps_cpus")),
-            // A mask of receive queues, in the form of a CPU mask.
-            xps_by_rxq: read::cpu_mask(host, &path("xps_rxqs")).map(|queues| !queues.is_empty()),
-        },
+    let (mut rx, mut tx) = (Vec::new(), Vec::new());
+    for id in ids {
+        let path = |file: &str| format!("{base}/queues/{id}/{file}");
+        match id.direction {
+            Direction::Rx => rx.push(RxQueue {
+                index: id.index,
+                rps_cpus: read::cpu_mask(host, &path("rps_cpus")),
+                rps_flow_cnt: read::number(host, &path("rps_flow_cnt")),
+                irqs: Vec::new(),
+                napi: None,
+                channel_cpu: channel_cpus.get(&id.index).copied(),
+            }),
+            Direction::Tx => tx.push(TxQueue {
+                index: id.index,
+                xps_cpus: read::cpu_mask(host, &path("xps_cpus")),
+                // A mask of receive queues, in the form of a CPU mask.
+                xps_by_rxq: read::cpu_mask(host, &path("xps_rxqs")).map(|queues| !queues.is_empty()),
+            }),
+        }
     }
+    (rx, tx)
 }
 
 #[cfg(test)]
@@ -202,7 +235,6 @@ mod tests {
     use super::pci_function;
     use crate::host::RecordedHost;
     use crate::sample::Inventory;
-    use crate::units::QueueId;
 
     /// Synthetic: no kernel has so many queues, but a recorded tree may.
     #[test]
@@ -213,7 +245,7 @@ mod tests {
             .with(&format!("{base}/queues/rx-4294967295/rps_cpus"), "0\n");
         let inventory = Inventory::take(&host, crate::sample::Scope::Path);
         let nic = &inventory.nics.known().expect("listed")[0];
-        assert_eq!(nic.queues.known().expect("listed")[0].id, QueueId::rx(u32::MAX));
+        assert_eq!(nic.rx[0].index, u32::MAX);
     }
 
     #[test]
@@ -225,8 +257,8 @@ mod tests {
             .with(&format!("{base}/queues/tx-1/xps_rxqs"), "2\n")
             .with(&format!("{base}/queues/tx-2/xps_cpus"), "2\n");
         let inventory = Inventory::take(&host, crate::sample::Scope::Path);
-        let queues = inventory.nics.known().expect("listed")[0].queues.known().expect("listed").clone();
-        let by_rxq: Vec<_> = queues.iter().map(|queue| queue.xps_by_rxq.known().copied()).collect();
+        let tx = &inventory.nics.known().expect("listed")[0].tx;
+        let by_rxq: Vec<_> = tx.iter().map(|queue| queue.xps_by_rxq.known().copied()).collect();
         assert_eq!(by_rxq, [Some(false), Some(true), None]);
     }
 

@@ -23,7 +23,7 @@ pub(super) fn by_kernel(host: &dyn Host) -> ByKernel {
 }
 
 /// Counters of one interface's receive queues, by index.
-pub(super) fn of(host: &dyn Host, raw: &RawNic, told: &ByKernel) -> BTreeMap<u32, QueueCounters> {
+pub(super) fn receive_queues(host: &dyn Host, raw: &RawNic, told: &ByKernel) -> BTreeMap<u32, QueueCounters> {
     let own = raw.ifindex.known().map(|ifindex| told.range((*ifindex, 0)..=(*ifindex, u32::MAX)));
     let own: BTreeMap<u32, QueueCounters> =
         own.into_iter().flatten().map(|((_, queue), counters)| (*queue, *counters)).collect();
@@ -33,7 +33,7 @@ pub(super) fn of(host: &dyn Host, raw: &RawNic, told: &ByKernel) -> BTreeMap<u32
 /// Counters of receive queues among the driver's own statistics. None if the number of statistics changed
 /// since their names were read: then they cannot be matched.
 fn by_driver(host: &dyn Host, raw: &RawNic) -> BTreeMap<u32, QueueCounters> {
-    let places = raw.hardware.queue_statistics.known().filter(|places| !places.entries.is_empty());
+    let places = raw.queue_statistics.known().filter(|places| !places.entries.is_empty());
     let Some(places) = places else { return BTreeMap::new() };
     let question = Question::Ethtool(EthtoolGet::Stats, raw.name.clone());
     let values = read::asked(host, &question, parse::ethtool::stats);

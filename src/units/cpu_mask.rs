@@ -3,10 +3,9 @@
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::CpuId;
+use super::{CpuId, serde_as_text};
 
 /// CPU numbers from here on are refused: far above any kernel's NR_CPUS, low enough that a typing
 /// error cannot allocate a gigabyte.
@@ -16,9 +15,9 @@ const LIMIT: u32 = 1 << 16;
 ///
 /// Two text forms, both the kernel's (`lib/bitmap-str.c`): the list `0-3,8` ([`fmt::Display`],
 /// [`FromStr`], JSON) and the mask `00000001,00000f00` ([`CpuMask::to_hex`], [`CpuMask::from_hex`]).
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "String", into = "String")]
+#[cfg_attr(test, schemars(with = "String"))]
 pub struct CpuMask {
     // Least significant word first; trailing zero words carry no meaning and are trimmed.
     words: Vec<u32>,
@@ -251,19 +250,7 @@ impl FromStr for CpuMask {
     }
 }
 
-impl TryFrom<String> for CpuMask {
-    type Error = MaskError;
-
-    fn try_from(text: String) -> Result<Self, MaskError> {
-        text.parse()
-    }
-}
-
-impl From<CpuMask> for String {
-    fn from(mask: CpuMask) -> String {
-        mask.to_string()
-    }
-}
+serde_as_text!(CpuMask);
 
 /// Writes the list form; nothing for the empty set.
 impl fmt::Display for CpuMask {

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::serde_as_text;
+
 /// A logical CPU, by the kernel's number (`cpu7` is 7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -42,9 +44,9 @@ pub enum NameError {
 }
 
 /// A network interface name, valid by `dev_valid_name()` of the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "String", into = "String")]
+#[cfg_attr(test, schemars(with = "String"))]
 pub struct NicName(String);
 
 impl NicName {
@@ -66,19 +68,7 @@ impl FromStr for NicName {
     }
 }
 
-impl TryFrom<String> for NicName {
-    type Error = NameError;
-
-    fn try_from(text: String) -> Result<Self, NameError> {
-        text.parse()
-    }
-}
-
-impl From<NicName> for String {
-    fn from(name: NicName) -> String {
-        name.0
-    }
-}
+serde_as_text!(NicName);
 
 impl fmt::Display for NicName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -96,9 +86,9 @@ pub enum Direction {
 }
 
 /// One queue of an interface, as sysfs names it: `rx-0`, `tx-3`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "String", into = "String")]
+#[cfg_attr(test, schemars(with = "String"))]
 pub struct QueueId {
     /// Receive or transmit.
     pub direction: Direction,
@@ -137,19 +127,7 @@ impl FromStr for QueueId {
     }
 }
 
-impl TryFrom<String> for QueueId {
-    type Error = NameError;
-
-    fn try_from(text: String) -> Result<Self, NameError> {
-        text.parse()
-    }
-}
-
-impl From<QueueId> for String {
-    fn from(queue: QueueId) -> String {
-        queue.to_string()
-    }
-}
+serde_as_text!(QueueId);
 
 impl fmt::Display for QueueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::atomic::AtomicBool;
 
 use super::Args;
-use crate::commands::source::Source;
+use crate::commands::machine::Source;
 use crate::commands::{Global, look, machine, output};
 use crate::error::CommandError;
 use crate::model::{Model, Rates};

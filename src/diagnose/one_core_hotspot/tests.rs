@@ -1,16 +1,11 @@
 //! Machines where one CPU does most receive work, and similar ones.
 
-use super::check;
+use super::{RULE, check};
 use crate::diagnose::sketch::Sketch;
 use crate::diagnose::{Finding, Severity};
 
-fn of(sketch: Sketch) -> Vec<Finding> {
-    let (model, rates) = sketch.build();
-    check(&model, &rates)
-}
-
 fn one(sketch: Sketch) -> Finding {
-    let mut found = of(sketch);
+    let mut found = sketch.findings(&RULE);
     assert_eq!(found.len(), 1, "{found:?}");
     found.remove(0)
 }
@@ -32,7 +27,7 @@ fn field_case_a_after_the_fix_is_silent() {
     for (cpu, softirq) in [(0, 0.24), (1, 0.33), (3, 0.28), (4, 0.27), (5, 0.25), (6, 0.31), (7, 0.3)] {
         sketch = sketch.receives(cpu, softirq, 6_000.0);
     }
-    assert_eq!(of(sketch), []);
+    assert_eq!(sketch.findings(&RULE), []);
 }
 
 /// The doctor once reported nothing about a CPU at 95 % while seven others were at 35 %.
@@ -45,7 +40,7 @@ fn a_cpu_that_drowns_beside_half_idle_ones_is_one() {
     let found = one(with(0.35));
     assert_eq!(found.cpu.map(|cpu| cpu.0), Some(2));
     assert_eq!(found.title, "CPU 2 spends 95 % of its time on receive work, 7 others 35 %");
-    assert_eq!(of(with(0.6)), [], "all of them are short of time");
+    assert_eq!(with(0.6).findings(&RULE), [], "all of them are short of time");
     assert_eq!(one(with(0.04).receives(5, 0.5, 2e4)).cpu.map(|cpu| cpu.0), Some(2), "one more has work");
 }
 
@@ -55,7 +50,11 @@ fn two_cpus_and_a_veth() {
     let finding = one(veth().receives(0, 0.45, 2.7e5));
     assert_eq!(finding.title, "CPU 0 does 99 % of receive work, 47 % busy; 1 other idle");
     assert!(finding.why.contains("on the CPU that sends them"));
-    assert_eq!(of(veth().receives(0, 0.45, 1.8e5).receives(1, 0.2, 0.9e5)), [], "two thirds on one of two");
+    assert_eq!(
+        veth().receives(0, 0.45, 1.8e5).receives(1, 0.2, 0.9e5).findings(&RULE),
+        [],
+        "two thirds on one of two"
+    );
 }
 
 /// Short receive runs inside system calls can be all but invisible to tick samples: seen with
@@ -65,9 +64,13 @@ fn a_full_cpu_is_found_by_its_packets() {
     let veth =
         |user| Sketch::new(2).veth("veth0").traffic("veth0", 7e4).receives(0, 0.03, 7e4).works(0, user);
     assert_eq!(one(veth(0.95)).severity, Severity::Critical);
-    assert_eq!(of(veth(0.5)), [], "the CPU has room");
+    assert_eq!(veth(0.5).findings(&RULE), [], "the CPU has room");
     let steered = veth(0.95).rps("veth0", "1").receives(1, 0.2, 7e4).works(1, 0.8);
-    assert_eq!(of(steered.receives(0, 0.01, 0.0).net_rx(0, 7e4)), [], "RPS works: runs on both sides");
+    assert_eq!(
+        steered.receives(0, 0.01, 0.0).net_rx(0, 7e4).findings(&RULE),
+        [],
+        "RPS works: runs on both sides"
+    );
     let (model, mut rates) = veth(0.95).build();
     rates.exact_softirq_time = Some(true);
     assert_eq!(check(&model, &rates), [], "it is 3 %");
@@ -78,7 +81,7 @@ fn a_full_cpu_is_found_by_its_packets() {
 #[test]
 fn a_compute_host_is_none() {
     let host = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 3e4).all_work("0-7", 0.5);
-    assert_eq!(of(host.receives(2, 0.03, 3e4).works(2, 0.96)), []);
+    assert_eq!(host.receives(2, 0.03, 3e4).works(2, 0.96).findings(&RULE), []);
 }
 
 #[test]
@@ -87,15 +90,15 @@ fn the_other_one_of_two_cpus_is_as_far_as_work_can_move() {
         let sketch = Sketch::new(2).veth("veth0").traffic("veth0", 6e5).rps("veth0", mask);
         sketch.receives(0, 0.1, 0.0).receives(1, 0.7, 6e5)
     };
-    assert_eq!(of(steered("1")), []);
-    assert_eq!(of(steered("0-1")).len(), 1);
+    assert_eq!(steered("1").findings(&RULE), []);
+    assert_eq!(steered("0-1").findings(&RULE).len(), 1);
 }
 
 #[test]
 fn busy_with_something_else_is_no_receive_hotspot() {
-    assert_eq!(of(Sketch::new(8).receives(2, 0.9, 100.0)), [], "timers or block work");
+    assert_eq!(Sketch::new(8).receives(2, 0.9, 100.0).findings(&RULE), [], "timers or block work");
     let balanced = (0..8).fold(Sketch::new(8), |sketch, cpu| sketch.receives(cpu, 0.7, 5e4));
-    assert_eq!(of(balanced), [], "much, but balanced");
+    assert_eq!(balanced.findings(&RULE), [], "much, but balanced");
 }
 
 /// Two CPUs at 50 % for another device once hid it, with five idle.
@@ -109,9 +112,9 @@ fn a_cpu_that_drowns_is_measured_against_its_own_device() {
     let found = one(host(8, 0.5));
     assert_eq!(found.title, "CPU 2 spends 95 % of its time on receive work, 2 others 50 %");
     assert_eq!(found.plans, ["rps", "rfs"]);
-    assert_eq!(of(host(3, 0.5)), [], "no CPU has room");
+    assert_eq!(host(3, 0.5).findings(&RULE), [], "no CPU has room");
     let veth = Sketch::new(8).veth("veth0").traffic("veth0", 4e5).all_receive("1-3", 0.5, 1e5);
-    assert_eq!(of(veth.receives(0, 0.85, 1e5)), [], "each receives what it sends");
+    assert_eq!(veth.receives(0, 0.85, 1e5).findings(&RULE), [], "each receives what it sends");
 }
 
 /// Hard interrupts were once counted only on the busiest CPU, which made it twice as busy as its equals.
@@ -122,7 +125,7 @@ fn interrupts_count_on_all_cpus() {
         let sketch = sketch.all_receive("0-3", 0.42, 2e5).interrupted(0, 0.42);
         sketch.each("1-3", |sketch, cpu| sketch.interrupted(cpu, others))
     };
-    assert_eq!(of(equal(0.42)), []);
+    assert_eq!(equal(0.42).findings(&RULE), []);
     let found = one(equal(0.0).all_receive("1-3", 0.3, 2e5));
     assert_eq!(found.title, "CPU 0 spends 84 % of its time on receive work, 3 others 30 %");
     assert!(
@@ -142,15 +145,15 @@ fn balanced_queues_of_a_wide_machine_are_no_hotspot() {
         let sketch = Sketch::new(128).device("eth0", &irqs).traffic("eth0", 3.2e6);
         sketch.all_receive("0-15", softirq, 2e5)
     };
-    assert_eq!(of(queues(0.26)), []);
-    assert_eq!(of(queues(0.82)), []);
+    assert_eq!(queues(0.26).findings(&RULE), []);
+    assert_eq!(queues(0.82).findings(&RULE), []);
     assert_eq!(one(queues(0.4).receives(5, 0.95, 5e5)).cpu.map(|cpu| cpu.0), Some(5));
 }
 
 #[test]
 fn loopback_is_refused() {
     let sketch = Sketch::new(2).loopback().traffic("lo", 3e5).receives(0, 0.6, 3e5);
-    assert_eq!(of(sketch), []);
+    assert_eq!(sketch.findings(&RULE), []);
     let proxy = Sketch::case_a().loopback().traffic("lo", 3e5);
     assert_eq!(one(proxy).severity, Severity::Critical, "most packets on lo, and CPU 2 drowns in eth0's");
 }

@@ -1,15 +1,10 @@
 //! One thread that limits the load, and similar cases.
 
-use super::{check, thread_room};
+use super::{RULE, thread_room};
+use crate::diagnose::Severity;
 use crate::diagnose::sketch::Sketch;
-use crate::diagnose::{Finding, Severity};
 use crate::model::SocketRates;
 use crate::units::{CpuId, Fact, Need};
-
-fn of(sketch: Sketch) -> Vec<Finding> {
-    let (model, rates) = sketch.build();
-    check(&model, &rates)
-}
 
 /// Redis on CPU 2 of 8: 99 % in user mode there, 3 % on the others.
 fn redis() -> Sketch {
@@ -23,7 +18,7 @@ fn behind() -> Sketch {
 
 #[test]
 fn a_server_of_one_thread() {
-    let found = of(behind());
+    let found = behind().findings(&RULE);
     assert_eq!(found[0].title, "redis-server: one thread is full, other CPUs 97 % idle");
     assert_eq!((found[0].severity, found[0].cpu), (Severity::Warning, Some(CpuId(2))));
     assert_eq!(
@@ -47,7 +42,7 @@ fn a_server_of_one_thread() {
 #[test]
 fn wherever_the_scheduler_moves_it() {
     let moved = behind().each("0-7", |sketch, cpu| sketch.works(cpu, 0.12));
-    let found = of(moved);
+    let found = moved.findings(&RULE);
     assert_eq!((found[0].cpu, found[0].severity), (None, Severity::Warning));
     assert!(found[0].evidence[0].text.ends_with("; last on CPU 2, moved by the scheduler"), "{found:?}");
     assert!(found[0].evidence[1].text.starts_with("each of its CPUs: at most 5.0 %"), "{found:?}");
@@ -55,7 +50,7 @@ fn wherever_the_scheduler_moves_it() {
 
 #[test]
 fn what_shows_that_it_is_behind() {
-    let shown = |sketch: Sketch| of(sketch)[0].evidence[2].text.clone();
+    let shown = |sketch: Sketch| sketch.findings(&RULE)[0].evidence[2].text.clone();
     assert_eq!(
         shown(redis().tcp(80, 128, 127, None)),
         "TCP port 80: 128 and 127 connections waiting to be accepted in the two samples"
@@ -68,7 +63,7 @@ fn what_shows_that_it_is_behind() {
 #[test]
 fn where_the_queues_are_not_seen_it_is_a_note_with_a_condition() {
     let sockets = |sockets| {
-        let found = of(redis().last(|process| process.sockets = sockets));
+        let found = redis().last(|process| process.sockets = sockets).findings(&RULE);
         assert_eq!(found[0].severity, Severity::Note);
         assert!(found[0].remedy.starts_with("if it serves this traffic: "), "{}", found[0].remedy);
         found[0].evidence[2].text.clone()
@@ -79,7 +74,11 @@ fn where_the_queues_are_not_seen_it_is_a_note_with_a_condition() {
     );
     let others = SocketRates { held: Vec::new(), others: true };
     assert_eq!(sockets(Fact::Known(others)), "it has no public socket in this namespace");
-    assert_eq!(of(redis().tcp(80, 0, 0, None))[0].severity, Severity::Note, "connections are not seen");
+    assert_eq!(
+        redis().tcp(80, 0, 0, None).findings(&RULE)[0].severity,
+        Severity::Note,
+        "connections are not seen"
+    );
 }
 
 /// A batch job was once named as the limit of the machine.
@@ -101,42 +100,49 @@ fn two_workers_are_two() {
         sketch.tcp(80, 9, 9, None)
     };
     let two = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("2-3", worker);
-    assert_eq!(of(two)[0].title, "nginx: 2 threads are full, other CPUs 98 % idle");
+    assert_eq!(two.findings(&RULE)[0].title, "nginx: 2 threads are full, other CPUs 98 % idle");
     let all = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("0-7", worker);
-    assert!(of(all).is_empty(), "one for each CPU");
+    assert!(all.findings(&RULE).is_empty(), "one for each CPU");
     let confined = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("2-3", worker);
     let confined =
         confined.each_program(|process| process.allowed = Fact::Known("2-3".parse().expect("a list")));
-    assert!(of(confined).is_empty(), "it needs more CPUs first: restricted-process");
+    assert!(confined.findings(&RULE).is_empty(), "it needs more CPUs first: restricted-process");
 }
 
 #[test]
 fn near_misses() {
-    assert!(of(redis().udp(53, 0, 0)).is_empty(), "it polls: its queue is empty");
-    assert!(of(redis().udp(53, 700, 0)).is_empty(), "it keeps up");
-    assert!(of(redis().tcp(80, 0, 0, Some(1))).is_empty(), "the connection that it works on");
+    assert!(redis().udp(53, 0, 0).findings(&RULE).is_empty(), "it polls: its queue is empty");
+    assert!(redis().udp(53, 700, 0).findings(&RULE).is_empty(), "it keeps up");
+    assert!(redis().tcp(80, 0, 0, Some(1)).findings(&RULE).is_empty(), "the connection that it works on");
     let none = SocketRates { held: Vec::new(), others: false };
-    assert!(of(redis().last(|process| process.sockets = Fact::Known(none))).is_empty(), "a compiler");
+    assert!(
+        redis().last(|process| process.sockets = Fact::Known(none)).findings(&RULE).is_empty(),
+        "a compiler"
+    );
     let turns = redis().udp(53, 9, 9).last(|process| {
         let one = process.each[0].clone();
         process.each =
             (0..4).map(|tid| crate::model::ThreadRates { tid, ran: 0.25, ..one.clone() }).collect();
     });
-    assert!(of(turns).is_empty(), "four threads that take turns");
+    assert!(turns.findings(&RULE).is_empty(), "four threads that take turns");
     let waits = behind().last(|process| process.each[0].waited = 0.06);
-    assert!(of(waits).is_empty(), "it lacks a CPU");
-    assert!(of(behind().receives(2, 0.2, 4e4)).is_empty(), "packets take its CPU");
+    assert!(waits.findings(&RULE).is_empty(), "it lacks a CPU");
+    assert!(behind().receives(2, 0.2, 4e4).findings(&RULE).is_empty(), "packets take its CPU");
     let moved = behind().each("0-7", |sketch, cpu| sketch.works(cpu, 0.12));
-    assert!(of(moved.receives(5, 0.2, 4e4)).is_empty(), "and may have done so where it was");
+    assert!(moved.receives(5, 0.2, 4e4).findings(&RULE).is_empty(), "and may have done so where it was");
     assert!(
-        of(behind().drops(0, 1.0)).is_empty() && of(behind().missed("eth0", 1.0)).is_empty(),
+        behind().drops(0, 1.0).findings(&RULE).is_empty()
+            && behind().missed("eth0", 1.0).findings(&RULE).is_empty(),
         "lost before"
     );
-    assert_eq!(of(behind().drops(0, 0.2)).len(), 1, "one packet in five seconds");
+    assert_eq!(behind().drops(0, 0.2).findings(&RULE).len(), 1, "one packet in five seconds");
     let unused = behind().device("eth1", &[3]).traffic("eth1", 10.0).missed("eth1", 5.0);
-    assert_eq!(of(unused).len(), 1, "it does not come over that one");
-    assert!(of(behind().each("3-7", |sketch, cpu| sketch.works(cpu, 0.8))).is_empty(), "no room elsewhere");
-    assert!(of(behind().traffic("eth0", 300.0)).is_empty(), "no traffic");
+    assert_eq!(unused.findings(&RULE).len(), 1, "it does not come over that one");
+    assert!(
+        behind().each("3-7", |sketch, cpu| sketch.works(cpu, 0.8)).findings(&RULE).is_empty(),
+        "no room elsewhere"
+    );
+    assert!(behind().traffic("eth0", 300.0).findings(&RULE).is_empty(), "no traffic");
     let hotspot = behind().receives(0, 0.9, 4e4);
-    assert!(of(hotspot).is_empty(), "another CPU drowns in packets");
+    assert!(hotspot.findings(&RULE).is_empty(), "another CPU drowns in packets");
 }

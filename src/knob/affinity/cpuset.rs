@@ -4,8 +4,8 @@ use rustix::io::Errno;
 
 use super::{DENIED, NAME};
 use crate::host::{Cause, Host};
-use crate::knob::KnobError;
 use crate::knob::error::Meanings;
+use crate::knob::{KnobError, Result};
 use crate::parse::{self, Mount};
 use crate::plan::Target;
 use crate::units::CpuMask;
@@ -21,7 +21,7 @@ const USUAL: [&str; 3] = ["sys/fs/cgroup/cpuset", "sys/fs/cgroup", "sys/fs/cgrou
 const DEPTH: u32 = 16;
 
 /// The file with the CPUs of a group or a unit.
-pub(super) fn file(host: &dyn Host, target: &Target) -> Result<String, KnobError> {
+pub(super) fn file(host: &dyn Host, target: &Target) -> Result<String> {
     let path = match target {
         Target::Unit(name) => of_unit(host, target, name)?,
         Target::Cgroup(path) if !path.split('/').any(|part| part == "..") => {
@@ -48,14 +48,14 @@ pub(super) fn file(host: &dyn Host, target: &Target) -> Result<String, KnobError
 }
 
 /// The value of the file.
-pub(super) fn read(host: &dyn Host, target: &Target, file: &str) -> Result<String, KnobError> {
+pub(super) fn read(host: &dyn Host, target: &Target, file: &str) -> Result<String> {
     let text =
         host.read_text(file).map_err(|error| KnobError::from_host(NAME, target, None, &error, "", &[]))?;
     list(file, &text).map(|cpus| if cpus.is_empty() { INHERIT.to_owned() } else { cpus.to_string() })
 }
 
 /// Writes a canonical value.
-pub(super) fn write(host: &dyn Host, target: &Target, file: &str, value: &str) -> Result<(), KnobError> {
+pub(super) fn write(host: &dyn Host, target: &Target, file: &str, value: &str) -> Result {
     // An empty write would be ignored.
     let text = if value == INHERIT { "\n" } else { value };
     host.write(file, text.as_bytes())
@@ -79,7 +79,7 @@ const MEANINGS: Meanings = &[
     (Errno::OVERFLOW, "this kernel has no such CPU"),
 ];
 
-fn list(file: &str, text: &str) -> Result<CpuMask, KnobError> {
+fn list(file: &str, text: &str) -> Result<CpuMask> {
     let broken =
         |_| KnobError::Broken { path: file.to_owned(), text: text.trim().to_owned(), expected: "a CPU list" };
     text.trim().parse().map_err(broken)
@@ -109,7 +109,7 @@ fn directories(host: &dyn Host) -> Vec<String> {
 }
 
 /// The control group of a unit: the one with its name, below slices.
-fn of_unit(host: &dyn Host, target: &Target, name: &str) -> Result<String, KnobError> {
+fn of_unit(host: &dyn Host, target: &Target, name: &str) -> Result<String> {
     let name = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
     for directory in directories(host) {
         let mut found = Vec::new();

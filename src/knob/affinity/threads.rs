@@ -7,8 +7,8 @@ use rustix::io::Errno;
 use super::lists::{ALL, Lists};
 use super::{DENIED, NAME};
 use crate::host::{Action, Cause, Host};
-use crate::knob::KnobError;
 use crate::knob::error::Meanings;
+use crate::knob::{KnobError, Result};
 use crate::model::Model;
 use crate::parse;
 use crate::plan::Target;
@@ -22,7 +22,7 @@ const NAMEABLE: u32 = 1024;
 const ROUNDS: u32 = 10;
 
 /// CPUs that each thread may run on, the main thread first. Threads that end in the meantime are left out.
-pub(super) fn read(host: &dyn Host, model: &Model, target: &Target, pid: u32) -> Result<Lists, KnobError> {
+pub(super) fn read(host: &dyn Host, model: &Model, target: &Target, pid: u32) -> Result<Lists> {
     let online = model.online();
     let mut threads = Vec::new();
     for tid in tids(host, target, pid)? {
@@ -35,13 +35,7 @@ pub(super) fn read(host: &dyn Host, model: &Model, target: &Target, pid: u32) ->
 }
 
 /// Moves each thread to where `lists` has it.
-pub(super) fn write(
-    host: &dyn Host,
-    model: &Model,
-    target: &Target,
-    pid: u32,
-    lists: &Lists,
-) -> Result<(), KnobError> {
+pub(super) fn write(host: &dyn Host, model: &Model, target: &Target, pid: u32, lists: &Lists) -> Result {
     let mut done = BTreeSet::new();
     for _ in 0..ROUNDS {
         let new: Vec<u32> = tids(host, target, pid)?.into_iter().filter(|tid| !done.contains(tid)).collect();
@@ -57,13 +51,7 @@ pub(super) fn write(
     Ok(())
 }
 
-fn move_to(
-    host: &dyn Host,
-    model: &Model,
-    target: &Target,
-    (pid, tid): (u32, u32),
-    list: &str,
-) -> Result<(), KnobError> {
+fn move_to(host: &dyn Host, model: &Model, target: &Target, (pid, tid): (u32, u32), list: &str) -> Result {
     let cpus: CpuMask = match list {
         ALL => (0..NAMEABLE).map(CpuId).collect(),
         list => list.parse().unwrap_or_default(),
@@ -89,7 +77,7 @@ const MEANINGS: Meanings = &[
 ];
 
 /// The threads, the main one first.
-fn tids(host: &dyn Host, target: &Target, pid: u32) -> Result<Vec<u32>, KnobError> {
+fn tids(host: &dyn Host, target: &Target, pid: u32) -> Result<Vec<u32>> {
     let path = format!("proc/{pid}/task");
     let names = host.list(&path).map_err(|error| match error.cause {
         Cause::Missing => gone(target),
@@ -101,7 +89,7 @@ fn tids(host: &dyn Host, target: &Target, pid: u32) -> Result<Vec<u32>, KnobErro
 }
 
 /// CPUs that a thread may run on; `None` if it has ended.
-fn allowed(host: &dyn Host, target: &Target, pid: u32, tid: u32) -> Result<Option<CpuMask>, KnobError> {
+fn allowed(host: &dyn Host, target: &Target, pid: u32, tid: u32) -> Result<Option<CpuMask>> {
     let path = format!("proc/{pid}/task/{tid}/status");
     let text = match host.read_text(&path) {
         Ok(text) => text,

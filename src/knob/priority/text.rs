@@ -9,7 +9,7 @@ const FAIR: [(u32, &str); 4] = [(0, "other"), (3, "batch"), (5, "idle"), (7, "ex
 const REALTIME: [(u32, &str); 2] = [(1, "fifo"), (2, "rr")];
 
 /// Formats a policy.
-pub(super) fn of(scheduling: &Scheduling) -> String {
+pub(super) fn format(scheduling: &Scheduling) -> String {
     let Scheduling { policy, priority, nice } = *scheduling;
     let named =
         |table: &[(u32, &'static str)]| table.iter().find(|(p, _)| *p == policy).map(|(_, name)| *name);
@@ -59,7 +59,7 @@ fn number<T: std::str::FromStr + ToString>(text: &str) -> Option<T> {
 mod tests {
     use proptest::prelude::{prop_assert_eq, proptest};
 
-    use super::{asked, of, parse};
+    use super::{asked, format, parse};
     use crate::parse::Scheduling;
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
         }
         assert_eq!(parse("fifo:10 nice:-5"), is(1, 10, -5));
         assert_eq!(parse("batch nice:3"), is(3, 0, 3));
-        assert_eq!(asked("nice:0").map(|scheduling| of(&scheduling)).as_deref(), Some("other"));
+        assert_eq!(asked("nice:0").map(|scheduling| format(&scheduling)).as_deref(), Some("other"));
         for bad in [
             "",
             "fifo",
@@ -90,7 +90,7 @@ mod tests {
         ] {
             assert_eq!(asked(bad), None, "{bad}");
         }
-        assert_eq!(of(&Scheduling { policy: 6, priority: 0, nice: 0 }), "policy:6");
+        assert_eq!(format(&Scheduling { policy: 6, priority: 0, nice: 0 }), "policy:6");
     }
 
     proptest! {
@@ -99,13 +99,13 @@ mod tests {
             let realtime = matches!(policy, 1 | 2);
             let scheduling = Scheduling { policy, priority: if realtime { priority } else { 0 }, nice };
             let known = matches!(policy, 0..=3 | 5 | 7);
-            prop_assert_eq!(parse(&of(&scheduling)), known.then_some(scheduling));
+            prop_assert_eq!(parse(&format(&scheduling)), known.then_some(scheduling));
         }
 
         #[test]
         fn what_parses_is_written_the_same(text in "(other|nice|fifo|rr|batch)?:?-?[0-9]{0,3}( nice:-?[0-9]{1,2})?|.{0,20}") {
             if let Some(scheduling) = parse(&text) {
-                prop_assert_eq!(parse(&of(&scheduling)), Some(scheduling));
+                prop_assert_eq!(parse(&format(&scheduling)), Some(scheduling));
             }
         }
     }

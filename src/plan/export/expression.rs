@@ -38,7 +38,7 @@ pub(super) struct Word {
 }
 
 /// Returns the form of a setting, or why it has none.
-pub(super) fn of(setting: &Setting, model: &Model) -> Result<Expression, String> {
+pub(super) fn express(setting: &Setting, model: &Model) -> Result<Expression, String> {
     let row = tunable(&setting.knob).ok_or("unknown knob")?;
     let text = |encoding| text(encoding, &setting.value).ok_or_else(|| bad_value(setting));
     let nic = || match &setting.target {
@@ -173,11 +173,11 @@ fn irqs(setting: &Setting, model: &Model) -> Result<Expression, String> {
 #[cfg(test)]
 mod tests {
     use super::super::sketch::model;
-    use super::{Expression, Text, of};
+    use super::{Expression, Text, express};
     use crate::plan::Setting;
 
     fn say(setting: &str) -> Result<Expression, String> {
-        of(&setting.parse::<Setting>().expect(setting), &model())
+        express(&setting.parse::<Setting>().expect(setting), &model())
     }
 
     fn file(setting: &str) -> [String; 3] {
