@@ -108,8 +108,9 @@ fn a_slot_in_a_freeze_has_lower_bounds() {
     driver.begin();
     std::thread::sleep(millis(FROZEN_MS));
     let (work, trouble) = driver.end(None).expect("no command");
+    // Only requests due in the slot count: they are due all through it, so half of them wait for half of it.
     let least = 800.0 * FROZEN_MS as f64;
-    assert!(work.values["p50_us"] > least && work.at_least.contains(&"p50_us".to_owned()), "{work:?}");
+    assert!(work.values["p50_us"] > least / 2.0 && work.at_least.contains(&"p50_us".to_owned()), "{work:?}");
     assert!(trouble.p99_us > Some(least) && trouble.error_rate == 0.0, "{trouble:?}");
 }
 
