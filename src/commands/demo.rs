@@ -142,6 +142,7 @@ fn try_out(
     let spec = Spec {
         name: format!("{}-{}", plan.name, kind.name()),
         change: Change { set: settings.clone(), ..Change::default() },
+        factor: Vec::new(),
         workload,
         design: Design {
             seed: Some(args.seed),
@@ -159,7 +160,7 @@ fn try_out(
     let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
     let machine = &scene.machine;
     let prediction = plan.prediction.clone();
-    let ready = Ready { against: Vec::new(), settings, prediction, meter: None, driver };
+    let ready = Ready { arms: vec![Vec::new(), settings], prediction, meter: None, driver };
     let trial = Conduct { spec: &spec, machine, ready, dir, resumed: None, keep: false, stop };
     conduct(global, trial)
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use thiserror::Error;
 
 use super::factor::{Factor, FactorError};
@@ -10,7 +11,6 @@ use super::guards;
 use super::meter::{Mark, Meter, MeterError, Metered};
 use super::metrics;
 use super::placement::{self, Expectation};
-use super::record::{Arm, TrialRecord};
 use super::runner::{Bench, Measured};
 use super::spec::Guards;
 use super::store::{StoreError, TrialDir};
@@ -45,7 +45,7 @@ pub enum LiveError {
 }
 
 /// This machine as a bench.
-pub struct Live<'a> {
+pub struct Live<'a, Record> {
     /// Source of the counters.
     pub host: &'a dyn Host,
     /// The counted objects.
@@ -62,8 +62,8 @@ pub struct Live<'a> {
     pub guards: Guards,
     /// Interface whose packets are the throughput of live traffic.
     pub nic: Option<NicName>,
-    /// Expected placement in arm A and in arm B.
-    pub expected: [Vec<Expectation>; 2],
+    /// Expected placement in each arm.
+    pub expected: Vec<Vec<Expectation>>,
     /// Measures the metrics of the probe.
     pub meter: Option<Meter>,
     /// Measures softirq time; `None` to use the kernel's own figures.
@@ -75,10 +75,10 @@ pub struct Live<'a> {
     /// Start of the trial; a resumed trial continues from the last slot.
     pub began: Instant,
     /// Called with the record after each slot.
-    pub progress: &'a mut dyn FnMut(&TrialRecord),
+    pub progress: &'a mut dyn FnMut(&Record),
 }
 
-impl Live<'_> {
+impl<Record> Live<'_, Record> {
     fn mark(&self) -> Result<Option<Mark>, MeterError> {
         self.meter.as_ref().map(Meter::mark).transpose()
     }
@@ -110,10 +110,10 @@ fn rates(before: &Counters, after: &Counters) -> Result<Rates, LiveError> {
     })
 }
 
-impl Bench for Live<'_> {
+impl<Record: Serialize> Bench<Record> for Live<'_, Record> {
     type Error = LiveError;
 
-    fn slot(&mut self, arm: Arm) -> Result<Measured, LiveError> {
+    fn slot(&mut self, arm: usize) -> Result<Measured, LiveError> {
         let unmeasured = Measured { start_s: self.began.elapsed().as_secs_f64(), ..Measured::default() };
         match self.factor.set(self.host, arm) {
             // Ctrl-C ends the commands of the arms too: that is the interrupt, not a failure.
@@ -131,7 +131,7 @@ impl Bench for Live<'_> {
         }
     }
 
-    fn save(&mut self, record: &TrialRecord) -> Result<(), LiveError> {
+    fn save(&mut self, record: &Record) -> Result<(), LiveError> {
         self.dir.save(record)?;
         (self.progress)(record);
         Ok(())
@@ -142,9 +142,9 @@ impl Bench for Live<'_> {
     }
 }
 
-impl Live<'_> {
+impl<Record> Live<'_, Record> {
     /// One slot of the current arm.
-    fn measured(&mut self, arm: Arm) -> Result<Measured, LiveError> {
+    fn measured(&mut self, arm: usize) -> Result<Measured, LiveError> {
         let stop = || self.stop.load(Ordering::SeqCst);
         pause(self.washout, &stop);
         self.driver.begin();
@@ -182,7 +182,7 @@ impl Live<'_> {
         };
         let mut values = metrics::values(&rates, &work, self.nic.as_ref());
         values.extend(metered.values);
-        let void = placement::contradiction(&self.expected[usize::from(arm == Arm::B)], &rates);
+        let void = placement::contradiction(&self.expected[arm], &rates);
         Ok(Measured {
             start_s,
             seconds: rates.seconds,
@@ -195,8 +195,8 @@ impl Live<'_> {
             void,
             changed: None,
             guard: guards::tripped(&self.guards, &trouble, &rates).map(|why| match arm {
-                Arm::A => format!("{why} (without the change)"),
-                Arm::B => why,
+                0 => format!("{why} (without the change)"),
+                _ => why,
             }),
             client_limited: trouble.client_limited,
         })

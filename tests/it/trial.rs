@@ -2,6 +2,7 @@
 //! workload moves.
 
 mod changed_outside;
+mod factorial;
 mod on_files;
 mod on_the_range;
 mod probed;
