@@ -106,7 +106,7 @@ impl Contrast {
     fn of(subset: usize, cells: usize) -> Self {
         let weight = |cell: usize| {
             let missing = (subset & !cell).count_ones();
-            let sign = if missing % 2 == 0 { 1.0 } else { -1.0 };
+            let sign = if missing.is_multiple_of(2) { 1.0 } else { -1.0 };
             sign * 2.0 / cells as f64
         };
         Self((0..cells).map(weight).collect())
