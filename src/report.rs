@@ -6,6 +6,7 @@
 pub mod action;
 pub mod compare;
 mod container;
+pub mod factorial_text;
 pub mod findings;
 pub mod forecast;
 pub mod html;

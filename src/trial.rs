@@ -5,11 +5,13 @@
 
 pub mod analysis;
 pub mod arms;
+pub mod blocks;
 pub mod check;
 pub mod compare;
 pub mod conclude;
 pub mod design;
 pub mod factor;
+pub mod factorial;
 pub mod guards;
 pub mod live;
 pub mod meter;

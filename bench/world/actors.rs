@@ -17,7 +17,7 @@ use rxlab::model::{Identity, Model};
 use rxlab::plan::{Plan, Setting};
 use rxlab::sample::{Inventory, Scope};
 use rxlab::trial::factor::{Arms, Factor, FactorError};
-use rxlab::trial::record::{Arm, Better, Metric, TrialRecord};
+use rxlab::trial::record::{Better, Metric, TrialRecord};
 use rxlab::trial::runner::{self, Bench, Measured};
 
 use super::disk::SimDisk;
@@ -371,13 +371,13 @@ struct SimBench<'a> {
     factor: Factor,
 }
 
-impl Bench for SimBench<'_> {
+impl Bench<TrialRecord> for SimBench<'_> {
     type Error = FactorError;
 
-    fn slot(&mut self, arm: Arm) -> Result<Measured, FactorError> {
+    fn slot(&mut self, arm: usize) -> Result<Measured, FactorError> {
         self.factor.set(self.host, arm)?;
         self.world.sleep(Duration::from_secs(1));
-        let work = if arm == Arm::A { 100.0 } else { 110.0 };
+        let work = if arm == 0 { 100.0 } else { 110.0 };
         Ok(Measured { seconds: 1.0, values: [("throughput".to_owned(), work)].into(), ..Measured::default() })
     }
 
@@ -403,7 +403,7 @@ fn trial(world: &Arc<World>, set: &[Set], keep: bool) -> Ended {
     else {
         return Ended::Failed;
     };
-    let factor = Factor::new(transaction, Arms::Settings { a: Vec::new(), b: settings }, &own);
+    let factor = Factor::new(transaction, Arms::Settings(vec![Vec::new(), settings]), &own);
     let mut bench = SimBench { world, host: &own, factor };
     let ran = runner::run(&mut record(model.identity), 1, &mut bench);
     let ended = match ran {

@@ -143,6 +143,7 @@ fn try_out(
     let mut spec = Spec {
         name: format!("{}-{}", plan.name, kind.name()),
         change: Change { set: settings.clone(), ..Change::default() },
+        factor: Vec::new(),
         workload,
         design: Design {
             seed: Some(args.seed),
@@ -163,8 +164,7 @@ fn try_out(
     let machine = &scene.machine;
     let prediction = plan.prediction.clone();
     let ready = Ready {
-        against: Vec::new(),
-        settings,
+        arms: vec![Vec::new(), settings],
         prediction,
         meter: None,
         checks: Checks::default(),

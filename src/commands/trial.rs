@@ -1,6 +1,7 @@
 //! `rxlab trial`: flips one factor in random order, compares pairs, and keeps the change only if it is proven to help.
 
 mod conduct;
+mod factorial;
 mod finish;
 mod flags;
 pub(super) mod list;

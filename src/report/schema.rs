@@ -18,6 +18,7 @@ use crate::load::Report as LoadReport;
 use crate::model::Model;
 use crate::probe::Interference;
 use crate::probe::trace::Trace;
+use crate::trial::blocks::BlocksRecord;
 use crate::trial::compare::Comparison;
 use crate::trial::record::TrialRecord;
 use crate::trial::search::found::Found;
@@ -33,7 +34,7 @@ fn of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// All published schemas, by file name.
-fn published() -> [(&'static str, Value); 10] {
+fn published() -> [(&'static str, Value); 11] {
     [
         ("compare.json", of::<Comparison>(Comparison::SCHEMA)),
         ("model.json", of::<Model>(Model::SCHEMA)),
@@ -44,6 +45,7 @@ fn published() -> [(&'static str, Value); 10] {
         ("trace.json", of::<Trace>(Trace::SCHEMA)),
         ("find-max.json", of::<Found>(Found::SCHEMA)),
         ("load.json", of::<LoadReport>(LoadReport::SCHEMA)),
+        ("trial-factorial.json", of::<BlocksRecord>(BlocksRecord::SCHEMA)),
         ("trial.json", of::<TrialReport>(TrialRecord::SCHEMA)),
     ]
 }

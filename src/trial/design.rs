@@ -22,6 +22,8 @@ pub(super) enum Purpose {
     Noise = 4,
     /// Order of the runs of a search.
     Rounds = 5,
+    /// Order of the arms within a block.
+    Blocks = 6,
 }
 
 /// The random numbers of `seed` for `purpose`, from the start.
@@ -37,6 +39,23 @@ pub fn order(seed: u64, phase: Phase, pair: usize) -> [Arm; 2] {
     let mut rng = stream(seed, Purpose::Coins);
     rng.set_word_pos(pair as u128);
     arms(phase, rng.next_u32())
+}
+
+/// Words of random numbers of a block: one for each arm but the first.
+const BLOCK_WORDS: u128 = 64;
+
+/// The arms of block `block` in the order of its slots, each of `0..arms` once; a pure function of its arguments. At
+/// most 65 arms.
+pub fn block(seed: u64, block: usize, arms: usize) -> Vec<usize> {
+    let mut rng = stream(seed, Purpose::Blocks);
+    rng.set_word_pos(block as u128 * BLOCK_WORDS);
+    let mut order: Vec<usize> = (0..arms).collect();
+    for last in (1..arms).rev() {
+        // From 0 to `last`; uneven by less than 2^-25.
+        let at = (u64::from(rng.next_u32()) * (last as u64 + 1)) >> 32;
+        order.swap(last, at as usize);
+    }
+    order
 }
 
 /// The orders of all pairs of a phase from pair 0 on: `order` without seeking for each.
@@ -55,7 +74,7 @@ fn arms(phase: Phase, word: u32) -> [Arm; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::{order, orders};
+    use super::{block, order, orders};
     use crate::trial::record::{Arm, Phase};
 
     fn letters(seed: u64, pairs: usize) -> String {
@@ -69,6 +88,18 @@ mod tests {
     fn the_coins_of_a_seed_never_change() {
         assert_eq!(letters(1, 32), "BBABABBABAABBBABAABAABBABBBBABAB");
         assert_eq!(letters(2, 32), "BBAABABABBAABABAAAAAABBABBBBBAAA");
+    }
+
+    #[test]
+    fn every_order_of_a_block_is_equally_likely_and_never_changes() {
+        let mut counts = std::collections::BTreeMap::new();
+        for number in 0..6000 {
+            *counts.entry(block(5, number, 3)).or_insert(0) += 1;
+        }
+        // Four standard deviations of 6000 draws with a chance of 1 in 6 are 115.
+        assert!(counts.len() == 6 && counts.values().all(|count| (885..=1115).contains(count)), "{counts:?}");
+        assert_eq!(block(5, 17, 8), block(5, 17, 8));
+        assert_ne!(block(5, 17, 8), block(6, 17, 8));
     }
 
     #[test]

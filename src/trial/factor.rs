@@ -1,4 +1,4 @@
-//! The change that a trial flips, inside one transaction: settings, or a pair of shell commands.
+//! The arms that a trial flips between, inside one transaction: settings, or a pair of shell commands.
 
 use thiserror::Error;
 
@@ -16,23 +16,19 @@ pub struct Factor {
     transaction: Transaction,
     arms: Arms,
     /// The arm currently set; `None` before the first flip and after a failed command.
-    now: Option<Arm>,
-    /// The values of both arms' targets; `None` for commands and after a failed flip, which leaves values of
+    now: Option<usize>,
+    /// The values of all arms' targets; `None` for commands and after a failed flip, which leaves values of
     /// neither arm.
     watched: Option<Watched>,
     /// Values set from outside, each target once.
     foreign: Vec<Foreign>,
 }
 
-/// The two arms.
+/// The arms, numbered from 0.
 pub enum Arms {
-    /// Each arm sets its own settings and sets back those that only the other one sets.
-    Settings {
-        /// Settings of arm A, in order of applying; empty if it changes nothing.
-        a: Vec<Setting>,
-        /// Settings of arm B.
-        b: Vec<Setting>,
-    },
+    /// Settings of each arm, in order of applying; empty if it changes nothing. An arm sets its own settings and
+    /// sets back those that only the arm before it sets.
+    Settings(Vec<Vec<Setting>>),
     /// One shell command for each arm.
     Commands {
         /// Sets arm A, and so reverts the command of arm B.
@@ -67,25 +63,25 @@ impl Factor {
     /// The arms inside `transaction`, which has changed nothing yet.
     pub fn new(transaction: Transaction, arms: Arms, host: &dyn Host) -> Self {
         let watched = match &arms {
-            Arms::Settings { a, b } => Some(Watched::new(host, &look(host), a.iter().chain(b))),
+            Arms::Settings(arms) => Some(Watched::new(host, &look(host), arms.iter().flatten())),
             Arms::Commands { .. } => None,
         };
         Self { transaction, arms, now: None, watched, foreign: Vec::new() }
     }
 
-    /// Sets `arm`. Writes nothing if a target was set from outside since last seen, or its interface was
+    /// Sets the arm with the number `arm`. Writes nothing if a target was set from outside since last seen, or its interface was
     /// renamed; the error names the target.
-    pub fn set(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
+    pub fn set(&mut self, host: &dyn Host, arm: usize) -> Result<(), FactorError> {
         if self.now == Some(arm) {
             return Ok(());
         }
         match self.arms {
-            Arms::Settings { .. } => self.flip(host, arm),
-            Arms::Commands { .. } => self.run(host, arm),
+            Arms::Settings(_) => self.flip(host, arm),
+            Arms::Commands { .. } => self.run(host, if arm == 0 { Arm::A } else { Arm::B }),
         }
     }
 
-    fn flip(&mut self, host: &dyn Host, arm: Arm) -> Result<(), FactorError> {
+    fn flip(&mut self, host: &dyn Host, arm: usize) -> Result<(), FactorError> {
         let mut model = look(host);
         self.compare(host, &model)?;
         let (from, to) = (self.now.map_or(&[][..], |now| self.settings(now)), self.settings(arm));
@@ -109,16 +105,15 @@ impl Factor {
             Arm::B => (self.transaction.run(host, b, a), b),
         };
         ran.map_err(|error| of_command(error, arm, command))?;
-        self.now = Some(arm);
+        self.now = Some(arm.index());
         Ok(())
     }
 
     /// The settings of an arm; none if the arms are commands.
-    fn settings(&self, arm: Arm) -> &[Setting] {
-        match (&self.arms, arm) {
-            (Arms::Settings { a, .. }, Arm::A) => a,
-            (Arms::Settings { b, .. }, Arm::B) => b,
-            (Arms::Commands { .. }, _) => &[],
+    fn settings(&self, arm: usize) -> &[Setting] {
+        match &self.arms {
+            Arms::Settings(arms) => &arms[arm],
+            Arms::Commands { .. } => &[],
         }
     }
 
@@ -278,7 +273,7 @@ mod tests {
         }
 
         fn set(&mut self, arm: Arm) -> Result<(), super::FactorError> {
-            self.factor.set(&self.host, arm)
+            self.factor.set(&self.host, arm.index())
         }
 
         /// Undoes it and returns the output of the commands.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use thiserror::Error;
 
 use super::check::Checked;
@@ -11,7 +12,6 @@ use super::guards::{self, Watch};
 use super::meter::{Mark, Meter, MeterError, Metered};
 use super::metrics;
 use super::placement::{self, Expectation};
-use super::record::{Arm, TrialRecord};
 use super::runner::{Bench, Measured};
 use super::store::{StoreError, TrialDir};
 use super::workload::{CommandFailed, Driver};
@@ -45,7 +45,7 @@ pub enum LiveError {
 }
 
 /// This machine as a bench.
-pub struct Live<'a> {
+pub struct Live<'a, Record> {
     /// Source of the counters.
     pub host: &'a dyn Host,
     /// The counted objects.
@@ -62,8 +62,8 @@ pub struct Live<'a> {
     pub watch: Watch<'a>,
     /// Interface whose packets are the throughput of live traffic.
     pub nic: Option<NicName>,
-    /// Expected placement in arm A and in arm B.
-    pub expected: [Vec<Expectation>; 2],
+    /// Expected placement in each arm.
+    pub expected: Vec<Vec<Expectation>>,
     /// Measures the metrics of the probe.
     pub meter: Option<Meter>,
     /// Measures softirq time; `None` to use the kernel's own figures.
@@ -75,10 +75,10 @@ pub struct Live<'a> {
     /// Start of the trial; a resumed trial continues from the last slot.
     pub began: Instant,
     /// Called with the record after each slot.
-    pub progress: &'a mut dyn FnMut(&TrialRecord),
+    pub progress: &'a mut dyn FnMut(&Record),
 }
 
-impl Live<'_> {
+impl<Record> Live<'_, Record> {
     fn mark(&self) -> Result<Option<Mark>, MeterError> {
         self.meter.as_ref().map(Meter::mark).transpose()
     }
@@ -103,11 +103,11 @@ impl Live<'_> {
 
     /// Reverts the change at once, before anything is computed or saved.
     fn roll_back(&mut self, measured: Measured) -> Result<Measured, LiveError> {
-        match self.factor.set(self.host, Arm::A) {
+        match self.factor.set(self.host, 0) {
             Ok(()) => Ok(measured),
             Err(FactorError::Changed(what)) => Ok(Measured { changed: Some(what), ..measured }),
             // Ctrl-C ends the command of arm A; the rollback at the end of the trial runs it again.
-            Err(FactorError::Command { .. }) if self.stopped() => Ok(measured),
+            Err(FactorError::Command { .. }) if self.watch.is_stopped() => Ok(measured),
             Err(error) => Err(error.into()),
         }
     }
@@ -119,10 +119,10 @@ fn has_ended(watch: &Watch) -> bool {
 }
 
 /// The tripped guard, with the arm if it is not the change's.
-fn in_arm(arm: Arm, why: &str) -> String {
+fn in_arm(arm: usize, why: &str) -> String {
     match arm {
-        Arm::A => format!("{why}; arm A was set, so this is about the machine or its load, not the change"),
-        Arm::B => why.to_owned(),
+        0 => format!("{why}; the change was not set: this is about the machine or its load"),
+        _ => why.to_owned(),
     }
 }
 
@@ -133,10 +133,10 @@ fn rates(before: &Counters, after: &Counters) -> Result<Rates, LiveError> {
     })
 }
 
-impl Bench for Live<'_> {
+impl<Record: Serialize> Bench<Record> for Live<'_, Record> {
     type Error = LiveError;
 
-    fn slot(&mut self, arm: Arm) -> Result<Measured, LiveError> {
+    fn slot(&mut self, arm: usize) -> Result<Measured, LiveError> {
         let unmeasured = Measured { start_s: self.began.elapsed().as_secs_f64(), ..Measured::default() };
         match self.factor.set(self.host, arm) {
             // Ctrl-C ends the commands of the arms too: that is the interrupt, not a failure.
@@ -157,7 +157,7 @@ impl Bench for Live<'_> {
         }
     }
 
-    fn save(&mut self, record: &TrialRecord) -> Result<(), LiveError> {
+    fn save(&mut self, record: &Record) -> Result<(), LiveError> {
         self.dir.save(record)?;
         (self.progress)(record);
         Ok(())
@@ -168,9 +168,9 @@ impl Bench for Live<'_> {
     }
 }
 
-impl Live<'_> {
+impl<Record> Live<'_, Record> {
     /// One slot of the current arm.
-    fn measured(&mut self, arm: Arm) -> Result<Measured, LiveError> {
+    fn measured(&mut self, arm: usize) -> Result<Measured, LiveError> {
         self.driver.discard();
         self.watch.begin_slot();
         self.driver.settle(self.washout, &mut self.watch);
@@ -219,7 +219,7 @@ impl Live<'_> {
         values.extend(checked.values);
         values.extend(asked.values);
         let at_least = [work.at_least, checked.at_least].concat();
-        let void = placement::contradiction(&self.expected[usize::from(arm == Arm::B)], &rates);
+        let void = placement::contradiction(&self.expected[arm], &rates);
         let guard = guards::tripped(self.watch.guards(), &trouble, &rates).or(asked.tripped);
         let guard = guard.map(|why| in_arm(arm, &why));
         Ok(Measured {
@@ -240,7 +240,7 @@ impl Live<'_> {
     }
 
     /// A slot that a guard or the user ended before its time. The runner voids one that the user ended.
-    fn cut_short(&mut self, arm: Arm, start_s: f64, seconds: f64) -> Measured {
+    fn cut_short(&mut self, arm: usize, start_s: f64, seconds: f64) -> Measured {
         // Nothing that has to be waited for: the change is still set.
         let Checked { values, at_least } = self.watch.checked();
         let guard = self.watch.tripped().map(|why| in_arm(arm, why));

@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use thiserror::Error;
 
+use super::blocks::{self, BlocksRecord};
 use super::check::{Check, Checks};
 use super::conclude::conclude;
 use super::factor::{Arms, Factor, FactorError};
@@ -36,7 +38,7 @@ const TICKS: &str =
     "This kernel samples softirq time at timer ticks: short slots can be far off. NET_RX shares are counted.";
 
 /// Inputs of a trial in addition to its specification.
-pub struct Setup<'a> {
+pub struct Setup<'a, Record> {
     /// The machine.
     pub host: &'a dyn Host,
     /// Its inventory.
@@ -45,10 +47,8 @@ pub struct Setup<'a> {
     pub root: &'a Path,
     /// Network namespace of the machine, for the journal.
     pub netns: Option<Namespace>,
-    /// The settings of arm A; empty if it changes nothing.
-    pub against: Vec<Setting>,
-    /// The settings of arm B; empty if the factor is a pair of commands.
-    pub settings: Vec<Setting>,
+    /// Settings of each arm, the baseline first; all empty if the arms are commands.
+    pub arms: Vec<Vec<Setting>>,
     /// Prediction for arm B.
     pub prediction: Option<Prediction>,
     /// Measures the requested metrics of the probe, if any.
@@ -56,7 +56,7 @@ pub struct Setup<'a> {
     /// The journal.
     pub store: &'a Store,
     /// Directory of the record.
-    pub dir: TrialDir,
+    pub dir: &'a TrialDir,
     /// Seed of the coins.
     pub seed: u64,
     /// Checks from outside, running.
@@ -73,14 +73,14 @@ pub struct Setup<'a> {
     /// Set when the user wants to stop.
     pub stop: &'a AtomicBool,
     /// Called with the record after each slot.
-    pub progress: &'a mut dyn FnMut(&TrialRecord),
+    pub progress: &'a mut dyn FnMut(&Record),
 }
 
 /// Outcome of a trial.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct Outcome<Record = TrialRecord> {
     /// The record, concluded and saved.
-    pub record: TrialRecord,
+    pub record: Record,
     /// Result of the undo; `None` if the change was kept.
     pub undo: Option<Undo>,
     /// The transaction of the kept change; `None` = it was reverted.
@@ -113,20 +113,101 @@ pub enum PerformError {
 }
 
 /// Runs the trial of `spec`, or continues `resumed`.
-pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> Result<Outcome, PerformError> {
+pub fn perform(
+    spec: &Spec,
+    setup: Setup<'_, TrialRecord>,
+    resumed: Option<TrialRecord>,
+) -> Result<Outcome, PerformError> {
     let model = Model::new(setup.inventory);
-    let expected = [&setup.against, &setup.settings].map(|arm| placement::expectations(arm, &model));
     let softirq_time = softirq_time(spec, &setup);
     let mut record = resumed.unwrap_or_else(|| fresh(spec, &setup, &model, softirq_time.is_some()));
-    // The transaction's lock comes first: the record of a running trial must not be touched.
-    let (factor, guard) = factor(spec, &setup, &model)?;
-    if let Err(error) = setup.dir.save_spec(spec).and_then(|()| setup.dir.save(&record)) {
+    let done_s = record.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds);
+    let (host, inventory, dir, keep) = (setup.host, setup.inventory, setup.dir, setup.keep);
+    let (mut live, guard) = begin(spec, setup, &model, softirq_time, &record, done_s)?;
+    let ending = match runner::run(&mut record, spec.design.calibration, &mut live) {
+        Ok(ending) => ending,
+        Err(error) => {
+            return Err(failed(error, live.factor, host, guard));
+        }
+    };
+    if spec.workload.command.is_some() {
+        let printed = metrics::printed(&record);
+        record.metrics.extend(printed);
+    }
+    let analysis = analysis(&record, &ending, spec, inventory);
+    let helps = matches!(analysis.verdict, Verdict::Helps);
+    record.analysis = Some(analysis);
+    let saved = dir.save(&record);
+    // The machine is restored first, even if the record could not be written; a change whose proof
+    // is not on disk is not kept.
+    if let Err(error) = saved {
+        return Err(failed(error.into(), live.factor, host, guard));
+    }
+    if keep && helps {
+        match live.factor.set(host, Arm::B.index()) {
+            Ok(()) => {
+                let kept = live.factor.keep(host).map_err(PerformError::Keep)?;
+                wait_for(guard, None);
+                return Ok(Outcome { record, undo: None, kept: Some(kept) });
+            }
+            // Changed since the last slot: the values are not those that were proven.
+            Err(FactorError::Changed(what)) => {
+                let ending = Ending { changed: Some(what), ..ending };
+                record.analysis = Some(self::analysis(&record, &ending, spec, inventory));
+                if let Err(error) = dir.save(&record) {
+                    return Err(failed(error.into(), live.factor, host, guard));
+                }
+            }
+            Err(error) => return Err(failed(error.into(), live.factor, host, guard)),
+        }
+    }
+    let undo = live.factor.undo(host);
+    wait_for(guard, Some(&undo));
+    Ok(Outcome { record, undo: Some(undo), kept: None })
+}
+
+/// Runs the factorial trial of `spec`, or continues `resumed`. The machine is always restored.
+pub fn perform_blocks(
+    spec: &Spec,
+    setup: Setup<'_, BlocksRecord>,
+    resumed: Option<BlocksRecord>,
+) -> Result<Outcome<BlocksRecord>, PerformError> {
+    let model = Model::new(setup.inventory);
+    let softirq_time = softirq_time(spec, &setup);
+    let mut record = resumed.unwrap_or_else(|| fresh_blocks(spec, &setup, &model, softirq_time.is_some()));
+    let done_s = record.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds);
+    let (host, dir) = (setup.host, setup.dir);
+    let (mut live, guard) = begin(spec, setup, &model, softirq_time, &record, done_s)?;
+    let ran = blocks::run(&mut record, &mut live).and_then(|ending| {
+        record.conclude(ending);
+        Ok(dir.save(&record)?)
+    });
+    if let Err(error) = ran {
+        return Err(failed(error, live.factor, host, guard));
+    }
+    let undo = live.factor.undo(host);
+    wait_for(guard, Some(&undo));
+    Ok(Outcome { record, undo: Some(undo), kept: None })
+}
+
+/// Begins the transaction and saves the record. The transaction's lock comes first: the record of a running trial must
+/// not be touched. `done_s`: end of the last finished slot.
+fn begin<'a, Record: Serialize>(
+    spec: &Spec,
+    setup: Setup<'a, Record>,
+    model: &Model,
+    softirq_time: Option<SoftirqTime>,
+    record: &Record,
+    done_s: f64,
+) -> Result<(Live<'a, Record>, Guard), PerformError> {
+    let (factor, guard) = factor(spec, &setup, model)?;
+    if let Err(error) = setup.dir.save_spec(spec).and_then(|()| setup.dir.save(record)) {
         // Nothing was set, so this closes the transaction, and the guard ends.
         wait_for(guard, Some(&factor.undo(setup.host)));
         return Err(error.into());
     }
-    let done_s = record.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds);
-    let mut live = Live {
+    let expected = setup.arms.iter().map(|arm| placement::expectations(arm, model)).collect();
+    let live = Live {
         host: setup.host,
         inventory: setup.inventory,
         factor,
@@ -145,52 +226,13 @@ pub fn perform(spec: &Spec, setup: Setup<'_>, resumed: Option<TrialRecord>) -> R
         expected,
         meter: setup.meter,
         softirq_time,
-        dir: &setup.dir,
+        dir: setup.dir,
         stop: setup.stop,
         // A resumed trial's clock continues where the last slot ended.
         began: Instant::now().checked_sub(Duration::from_secs_f64(done_s)).unwrap_or_else(Instant::now),
         progress: setup.progress,
     };
-    let ending = match runner::run(&mut record, spec.design.calibration, &mut live) {
-        Ok(ending) => ending,
-        Err(error) => {
-            return Err(failed(error, live.factor, setup.host, guard));
-        }
-    };
-    if spec.workload.command.is_some() {
-        let printed = metrics::printed(&record);
-        record.metrics.extend(printed);
-    }
-    let analysis = analysis(&record, &ending, spec, setup.inventory);
-    let helps = matches!(analysis.verdict, Verdict::Helps);
-    record.analysis = Some(analysis);
-    let saved = setup.dir.save(&record);
-    // The machine is restored first, even if the record could not be written; a change whose proof
-    // is not on disk is not kept.
-    if let Err(error) = saved {
-        return Err(failed(error.into(), live.factor, setup.host, guard));
-    }
-    if setup.keep && helps {
-        match live.factor.set(setup.host, Arm::B) {
-            Ok(()) => {
-                let kept = live.factor.keep(setup.host).map_err(PerformError::Keep)?;
-                wait_for(guard, None);
-                return Ok(Outcome { record, undo: None, kept: Some(kept) });
-            }
-            // Changed since the last slot: the values are not those that were proven.
-            Err(FactorError::Changed(what)) => {
-                let ending = Ending { changed: Some(what), ..ending };
-                record.analysis = Some(self::analysis(&record, &ending, spec, setup.inventory));
-                if let Err(error) = setup.dir.save(&record) {
-                    return Err(failed(error.into(), live.factor, setup.host, guard));
-                }
-            }
-            Err(error) => return Err(failed(error.into(), live.factor, setup.host, guard)),
-        }
-    }
-    let undo = live.factor.undo(setup.host);
-    wait_for(guard, Some(&undo));
-    Ok(Outcome { record, undo: Some(undo), kept: None })
+    Ok((live, guard))
 }
 
 /// The conclusion, with remarks on this kernel and the probe.
@@ -218,18 +260,22 @@ fn wait_for(guard: Guard, undo: Option<&Undo>) {
     }
 }
 
-fn factor(spec: &Spec, setup: &Setup<'_>, model: &Model) -> Result<(Factor, Guard), PerformError> {
+fn factor<Record>(
+    spec: &Spec,
+    setup: &Setup<'_, Record>,
+    model: &Model,
+) -> Result<(Factor, Guard), PerformError> {
     let arms = match (&spec.change.a, &spec.change.b) {
         (Some(a), Some(b)) => {
             Arms::Commands { a: BackCommand { back: a.clone(), directory: directory() }, b: b.clone() }
         }
-        _ => Arms::Settings { a: setup.against.clone(), b: setup.settings.clone() },
+        _ => Arms::Settings(setup.arms.clone()),
     };
     let info = BeginInfo {
         identity: &model.identity,
         root: setup.root,
         // Commands run in the namespace of this program, whatever namespace the trial measures.
-        netns: setup.netns.clone().filter(|_| matches!(arms, Arms::Settings { .. })),
+        netns: setup.netns.clone().filter(|_| matches!(arms, Arms::Settings(_))),
         home: Namespace::own().ok().filter(|_| setup.root == Path::new("/")),
         applier: ProcessId::own(),
         what: format!("trial {}", setup.dir.id()),
@@ -258,24 +304,66 @@ fn directory() -> Option<String> {
 /// trial still running then holds the lock, and the guard waits for it.
 fn longest(spec: &Spec) -> Duration {
     let design = &spec.design;
-    let slots = 2 * (design.calibration + 2 * design.pairs);
+    // Void pairs and blocks are repeated, up to as many again.
+    let slots = 4 * spec.slots();
     let slots = u32::try_from(slots).unwrap_or(u32::MAX);
     (design.washout.0 + design.measure.0).saturating_mul(slots) + Duration::from_secs(30)
 }
 
 /// Measures softirq time if the kernel only samples it. A requested probe measures more, and
 /// two of them would disturb each other.
-fn softirq_time(spec: &Spec, setup: &Setup<'_>) -> Option<SoftirqTime> {
+fn softirq_time<Record>(spec: &Spec, setup: &Setup<'_, Record>) -> Option<SoftirqTime> {
     let is_exact = setup.inventory.settings.exact_softirq_time == Fact::Known(true);
     let is_needed = !is_exact && setup.meter.is_none() && setup.host.namespace().is_some();
     if is_needed { SoftirqTime::load(setup.host, spec.probe.budget).ok() } else { None }
 }
 
-fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model, softirq_timed: bool) -> TrialRecord {
-    let lines = |settings: &[Setting]| settings.iter().map(ToString::to_string).collect();
+fn fresh_blocks(
+    spec: &Spec,
+    setup: &Setup<'_, BlocksRecord>,
+    model: &Model,
+    softirq_timed: bool,
+) -> BlocksRecord {
+    let factor = |factor: &super::spec::Factor| blocks::FactorOfRecord {
+        name: factor.name.clone(),
+        set: lines(&factor.set),
+    };
+    let mut metrics = metrics_of(spec, setup.inventory, softirq_timed);
+    BlocksRecord {
+        schema: BlocksRecord::SCHEMA.to_owned(),
+        id: setup.dir.id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        name: spec.name.clone(),
+        factors: spec.factor.iter().map(factor).collect(),
+        workload: spec.workload.in_words(),
+        host: model.identity.clone(),
+        cpus: model.online().len(),
+        started: started(),
+        seed: setup.seed,
+        margin: spec.design.margin,
+        blocks: spec.design.blocks,
+        washout_s: spec.design.washout.0.as_secs_f64(),
+        measure_s: spec.design.measure.0.as_secs_f64(),
+        primary: metrics.swap_remove(0),
+        softirq_timed,
+        slots: Vec::new(),
+        conclusion: None,
+    }
+}
+
+/// The current time, RFC 3339 in UTC.
+fn started() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+fn lines(settings: &[Setting]) -> Vec<String> {
+    settings.iter().map(ToString::to_string).collect()
+}
+
+fn fresh(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model, softirq_timed: bool) -> TrialRecord {
     let (against, change) = match (&spec.change.a, &spec.change.b) {
         (Some(a), Some(b)) => (vec![a.clone()], vec![b.clone()]),
-        _ => (lines(&setup.against), lines(&setup.settings)),
+        _ => (lines(&setup.arms[Arm::A.index()]), lines(&setup.arms[Arm::B.index()])),
     };
     TrialRecord {
         schema: TrialRecord::SCHEMA.to_owned(),
@@ -293,7 +381,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_>, model: &Model, softirq_timed: bool) -> 
         workload: spec.workload.in_words(),
         host: model.identity.clone(),
         cpus: model.online().len(),
-        started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        started: started(),
         seed: setup.seed,
         margin: spec.design.margin,
         min_pairs: spec.design.min_pairs,

@@ -22,6 +22,13 @@ pub enum Arm {
     B,
 }
 
+impl Arm {
+    /// Its number among the arms of a [`Factor`](super::factor::Factor).
+    pub fn index(self) -> usize {
+        usize::from(self == Self::B)
+    }
+}
+
 /// Purpose of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

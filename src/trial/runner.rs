@@ -12,7 +12,7 @@ use crate::probe::Cost;
 use crate::units::CpuId;
 
 /// This many void slots of one arm in a row end the trial: the change does not take hold.
-const VOIDS_IN_A_ROW: usize = 3;
+pub(super) const VOIDS_IN_A_ROW: usize = 3;
 
 /// One measured slot.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -45,16 +45,16 @@ pub struct Measured {
     pub client_limited: Option<String>,
 }
 
-/// The system that a trial runs on.
-pub trait Bench {
+/// The system that a trial with the given record runs on.
+pub trait Bench<Record> {
     /// Reason why it cannot continue; the trial ends with it and the caller rolls back.
     type Error;
 
-    /// Sets an arm, waits for the washout and measures one slot.
-    fn slot(&mut self, arm: Arm) -> Result<Measured, Self::Error>;
+    /// Sets the arm with the number `arm`, waits for the washout and measures one slot. Arm 0 is the baseline.
+    fn slot(&mut self, arm: usize) -> Result<Measured, Self::Error>;
 
     /// Saves the record so far. Called after every slot.
-    fn save(&mut self, record: &TrialRecord) -> Result<(), Self::Error>;
+    fn save(&mut self, record: &Record) -> Result<(), Self::Error>;
 
     /// True if the user asked to stop.
     fn stopped(&self) -> bool;
@@ -78,7 +78,7 @@ pub struct Ending {
 /// Runs or resumes a trial: `record` holds the request and the finished slots. The slot of an
 /// unfinished pair is voided, since its neighbour is lost. `calibration`: pairs with nothing flipped, before the
 /// others.
-pub fn run<B: Bench>(
+pub fn run<B: Bench<TrialRecord>>(
     record: &mut TrialRecord,
     calibration: usize,
     bench: &mut B,
@@ -105,7 +105,7 @@ struct Run<'a, B> {
     voids: [usize; 2],
 }
 
-impl<B: Bench> Run<'_, B> {
+impl<B: Bench<TrialRecord>> Run<'_, B> {
     fn calibrate(&mut self, pairs: usize) -> Result<Option<Ending>, B::Error> {
         for pair in next_pair(self.record, Phase::Calibration)..pairs {
             if let Some(ending) = self.pair(Phase::Calibration, pair, [Arm::A, Arm::A])? {
@@ -139,7 +139,7 @@ impl<B: Bench> Run<'_, B> {
             if self.bench.stopped() {
                 return Ok(Some(Ending { interrupted: true, ..Ending::default() }));
             }
-            let measured = self.bench.slot(arm)?;
+            let measured = self.bench.slot(arm.index())?;
             let interrupted = self.bench.stopped();
             let changed = measured.changed;
             let void = changed.as_ref().map(|what| format!("changed from outside: {what}"));
@@ -174,7 +174,7 @@ impl<B: Bench> Run<'_, B> {
             if interrupted {
                 return Ok(Some(Ending { interrupted, ..Ending::default() }));
             }
-            let voids = &mut self.voids[usize::from(arm == Arm::B)];
+            let voids = &mut self.voids[arm.index()];
             *voids = if void.is_some() { *voids + 1 } else { 0 };
             if *voids >= VOIDS_IN_A_ROW {
                 return Ok(Some(Ending { not_applied: void, ..Ending::default() }));

@@ -24,8 +24,12 @@ use crate::units::{self, CpuId, CpuMask, NicName};
 pub struct Spec {
     /// One word for the factor, such as `rps`.
     pub name: String,
-    /// The change to flip.
+    /// The change to flip; none with a factorial design.
+    #[serde(default, skip_serializing_if = "Change::is_none")]
     pub change: Change,
+    /// The factors of a factorial design.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub factor: Vec<Factor>,
     /// The workload during the slots.
     pub workload: Workload,
     /// Slots, pairs, seed.
@@ -66,6 +70,33 @@ pub struct Change {
     pub b: Option<String>,
 }
 
+impl Change {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A factor of a factorial design: settings that are either all set or all as they were.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Factor {
+    /// One word, such as `rps`.
+    pub name: String,
+    /// Its settings, in this order.
+    pub set: Vec<Setting>,
+}
+
+/// The arms of a trial, and how slots are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Two arms, in pairs of neighbouring slots.
+    #[default]
+    Pairs,
+    /// Every combination of two or three factors, in blocks that hold each combination once.
+    Factorial,
+}
+
 /// Workload during the slots. Exactly one of `load`, `command`, `live`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -89,6 +120,10 @@ pub struct Workload {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Design {
+    /// The arms, and how slots are compared.
+    pub kind: Kind,
+    /// Blocks of a factorial design, all of which run.
+    pub blocks: usize,
     /// Seed of the coins; drawn and recorded if not given.
     pub seed: Option<u64>,
     /// Pairs at which the trial ends undecided.
@@ -113,6 +148,8 @@ pub struct Design {
 impl Default for Design {
     fn default() -> Self {
         Self {
+            kind: Kind::Pairs,
+            blocks: 20,
             seed: None,
             pairs: looks::PAIRS,
             min_pairs: looks::FIRST,
@@ -197,6 +234,9 @@ pub enum SpecError {
     /// `[change]` has no change, or several.
     #[error("[change] needs exactly one of: `set` or `against` or both, `plan`, `a` together with `b`")]
     Change,
+    /// `[[factor]]` does not describe a factorial design.
+    #[error("[[factor]] {0}")]
+    Factor(String),
     /// `[workload]` has no workload, or several.
     #[error("[workload] needs exactly one of: `load`, `command`, `live = true`")]
     Workload,
@@ -265,15 +305,12 @@ impl Spec {
 
     /// Checks everything that the types do not.
     pub fn check(&self) -> Result<(), SpecError> {
-        let change = &self.change;
-        let commands = match (&change.a, &change.b) {
-            (Some(_), Some(_)) => true,
-            (None, None) => false,
-            _ => return Err(SpecError::Change),
-        };
-        let settings = !change.set.is_empty() || !change.against.is_empty();
-        if usize::from(settings) + usize::from(change.plan.is_some()) + usize::from(commands) != 1 {
-            return Err(SpecError::Change);
+        match self.design.kind {
+            Kind::Pairs if self.factor.is_empty() => self.check_change()?,
+            Kind::Pairs => {
+                return Err(SpecError::Factor("needs kind = \"factorial\" in [design]".to_owned()));
+            }
+            Kind::Factorial => self.check_factors()?,
         }
         if self.name.is_empty() || self.name.len() > MAX_NAME || !self.name.chars().all(is_of_name) {
             return Err(SpecError::Name(self.name.clone()));
@@ -303,6 +340,9 @@ impl Spec {
         if design.min_pairs > design.pairs {
             return bad(format!("min_pairs = {}: at most pairs = {}", design.min_pairs, design.pairs));
         }
+        if !(6..=1000).contains(&design.blocks) {
+            return bad(format!("blocks = {}: must be 6 to 1000", design.blocks));
+        }
         if !(design.margin > 0.0 && design.margin < 1.0) {
             return bad(format!("margin = {}: must be a fraction between 0 and 1", design.margin));
         }
@@ -319,6 +359,73 @@ impl Spec {
         Probed::parse(metric).is_some()
             || self.checks.iter().any(|check| check.measures(metric))
             || self.queries.iter().any(|query| query.metric().name == metric)
+    }
+
+    fn check_change(&self) -> Result<(), SpecError> {
+        let change = &self.change;
+        let commands = match (&change.a, &change.b) {
+            (Some(_), Some(_)) => true,
+            (None, None) => false,
+            _ => return Err(SpecError::Change),
+        };
+        let settings = !change.set.is_empty() || !change.against.is_empty();
+        if usize::from(settings) + usize::from(change.plan.is_some()) + usize::from(commands) != 1 {
+            return Err(SpecError::Change);
+        }
+        Ok(())
+    }
+
+    fn check_factors(&self) -> Result<(), SpecError> {
+        let bad = |what: String| Err(SpecError::Factor(what));
+        if !self.change.is_none() {
+            return bad("takes the place of [change] in a factorial design".to_owned());
+        }
+        if !(2..=3).contains(&self.factor.len()) {
+            return bad(format!("found {}: a factorial design has 2 or 3", self.factor.len()));
+        }
+        for (at, factor) in self.factor.iter().enumerate() {
+            let name = &factor.name;
+            if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_of_name) {
+                return Err(SpecError::Name(name.clone()));
+            }
+            if factor.set.is_empty() {
+                return bad(format!("{name}: set is empty"));
+            }
+            for other in &self.factor[..at] {
+                if other.name == *name {
+                    return bad(format!("{name}: another factor has this name"));
+                }
+                let is_shared = |setting: &&Setting| {
+                    other.set.iter().any(|o| o.knob == setting.knob && o.target == setting.target)
+                };
+                if let Some(shared) = factor.set.iter().find(is_shared) {
+                    let (other, knob, target) = (&other.name, &shared.knob, &shared.target);
+                    return bad(format!("{name}: {other} sets {knob} {target} too"));
+                }
+            }
+        }
+        if !self.design.metrics.is_empty() {
+            return bad("a factorial design judges the primary metric only: leave out `metrics`".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Settings of each cell of a factorial design: bit `i` of its number says whether factor `i` is set.
+    pub fn cells(&self) -> Vec<Vec<Setting>> {
+        let set = |cell: usize| {
+            let set = self.factor.iter().enumerate().filter(|(bit, _)| cell & (1 << bit) != 0);
+            set.flat_map(|(_, factor)| factor.set.iter().cloned()).collect()
+        };
+        (0..1 << self.factor.len()).map(set).collect()
+    }
+
+    /// Slots of the trial if none is void and no look stops it.
+    pub fn slots(&self) -> usize {
+        let design = &self.design;
+        match design.kind {
+            Kind::Pairs => 2 * (design.calibration + design.pairs),
+            Kind::Factorial => design.blocks << self.factor.len(),
+        }
     }
 
     /// A command may print metrics of any name; all others are known in advance.

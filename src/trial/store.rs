@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use super::blocks::BlocksRecord;
 use super::record::TrialRecord;
 use super::spec::Spec;
 use crate::atomic::replace;
@@ -105,7 +106,7 @@ impl TrialDir {
     }
 
     /// Replaces the record. The old one stays intact until the new one is complete.
-    pub fn save(&self, record: &TrialRecord) -> Result<(), StoreError> {
+    pub fn save(&self, record: &impl Serialize) -> Result<(), StoreError> {
         self.replace(RECORD, record)
     }
 
@@ -119,16 +120,25 @@ impl TrialDir {
     /// # Errors
     /// Also for a record of another version: its fields may mean something else.
     pub fn record(&self) -> Result<TrialRecord, StoreError> {
+        let schema = self.schema()?;
+        if schema != TrialRecord::SCHEMA {
+            return Err(StoreError::Schema { path: self.path.join(RECORD), found: schema });
+        }
+        self.load(RECORD)
+    }
+
+    /// The record so far of a trial of several arms in blocks; `None` if it is a trial of pairs.
+    pub fn blocks(&self) -> Result<Option<BlocksRecord>, StoreError> {
+        if self.schema()? == BlocksRecord::SCHEMA { self.load(RECORD).map(Some) } else { Ok(None) }
+    }
+
+    fn schema(&self) -> Result<String, StoreError> {
         /// The only field that every version has.
         #[derive(serde::Deserialize)]
         struct Version {
             schema: String,
         }
-        let Version { schema } = self.load(RECORD)?;
-        if schema != TrialRecord::SCHEMA {
-            return Err(StoreError::Schema { path: self.path.join(RECORD), found: schema });
-        }
-        self.load(RECORD)
+        self.load(RECORD).map(|Version { schema }| schema)
     }
 
     /// The specification.

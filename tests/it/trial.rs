@@ -3,6 +3,7 @@
 
 mod changed_outside;
 pub(crate) mod checks;
+mod factorial;
 mod guards_inside;
 mod on_files;
 mod on_the_range;

@@ -82,6 +82,7 @@ fn spec(args: &Pair, change: Change, length: Duration, cpu: Option<CpuId>, probe
     Spec {
         name: "compare".to_owned(),
         change,
+        factor: Vec::new(),
         workload: Workload { live: true, ..Workload::default() },
         design: Design {
             seed: args.seed,
@@ -93,6 +94,7 @@ fn spec(args: &Pair, change: Change, length: Duration, cpu: Option<CpuId>, probe
             measure: Seconds(length),
             primary: Some(MEASURES[0].to_owned()),
             metrics: metrics.collect(),
+            ..Design::default()
         },
         guards: Guards::default(),
         probe: Probe { spin, cpus: cpu.into_iter().collect(), ..Probe::default() },

@@ -33,10 +33,9 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Everything that must be ready before a trial starts.
 pub(crate) struct Ready {
-    /// Arm A, checked and in order; empty: the machine as it was.
-    pub(crate) against: Vec<Setting>,
-    /// Arm B likewise; if both arms are empty, the factor is a pair of commands.
-    pub(crate) settings: Vec<Setting>,
+    /// Settings of each arm, checked and in order, the baseline first; if all are empty, the factor is a pair of
+    /// commands.
+    pub(crate) arms: Vec<Vec<Setting>>,
     /// Predicted effect of arm B's plan.
     pub(crate) prediction: Option<Prediction>,
     /// The probe, if metrics need it.
@@ -116,8 +115,7 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
     let root = place::root(global)?;
     let store = place::store(global);
     let design = &trial.spec.design;
-    let slots = 2 * (design.calibration + design.pairs);
-    let bar = progress::bar(&format!("trial {}", trial.spec.name), slots as u64);
+    let bar = progress::bar(&format!("trial {}", trial.spec.name), trial.spec.slots() as u64);
     bar.tick_every(Duration::from_millis(250));
     let mut progress = |record: &TrialRecord| {
         let done = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison).count();
@@ -138,12 +136,11 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
         inventory: &trial.machine.inventory,
         root: &root,
         netns: trial.machine.netns.clone(),
-        against: trial.ready.against,
-        settings: trial.ready.settings,
+        arms: trial.ready.arms,
         prediction: trial.ready.prediction,
         meter: trial.ready.meter,
         store: &store,
-        dir: trial.dir,
+        dir: &trial.dir,
         seed,
         checks: trial.ready.checks,
         queries: trial.ready.queries,
@@ -171,13 +168,13 @@ fn so_far(record: &TrialRecord) -> String {
 }
 
 /// Random seed, short enough to be read aloud and exact in every JSON reader.
-fn fresh_seed() -> u64 {
+pub(super) fn fresh_seed() -> u64 {
     use std::hash::BuildHasher;
     std::hash::RandomState::new().hash_one(0) & 0xff_ffff
 }
 
 /// `commands`: the arms are shell commands.
-fn explain(error: PerformError, commands: bool) -> CommandError {
+pub(super) fn explain(error: PerformError, commands: bool) -> CommandError {
     match error {
         PerformError::Begin(error) => place::apply_error(error),
         PerformError::Guard(_) => CommandError::failed(error),

@@ -78,7 +78,7 @@ fn print(
 }
 
 /// Returns an error unless everything that the trial flipped is as it was before, or was kept as requested.
-pub(crate) fn put_back(outcome: &Outcome) -> Result<(), CommandError> {
+pub(crate) fn put_back<Record>(outcome: &Outcome<Record>) -> Result<(), CommandError> {
     let Some(undo) = outcome.undo.as_ref().filter(|undo| !undo.is_clean()) else { return Ok(()) };
     let left = |undone: &UndoOutcome| match &undone.outcome {
         journal::Outcome::Drift { live, .. } => {

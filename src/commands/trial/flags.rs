@@ -164,6 +164,7 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
             a: args.a.clone(),
             b: args.b.clone(),
         },
+        factor: Vec::new(),
         workload: Workload { load, command: args.command.clone(), live: args.live, nic: args.nic.clone() },
         design: Design {
             seed: args.seed,
@@ -175,6 +176,7 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
             measure: Seconds(args.measure),
             primary: args.primary.clone(),
             metrics: args.metric.clone(),
+            ..Design::default()
         },
         guards: Guards::default(),
         probe: Probe { spin: args.spin.map(CpuId), budget: args.cost.budget, ..Probe::default() },

@@ -8,10 +8,12 @@ use super::conduct::store_error;
 use crate::commands::Global;
 use crate::commands::output;
 use crate::error::CommandError;
+use crate::report::factorial_text;
 use crate::report::text::{Cell, Column, Table};
 use crate::report::words;
+use crate::trial::blocks::BlocksRecord;
 use crate::trial::record::TrialRecord;
-use crate::trial::store::TrialDir;
+use crate::trial::store::{StoreError, TrialDir};
 
 /// List the trials that were run here
 #[derive(Debug, clap::Args)]
@@ -30,24 +32,47 @@ pub(super) fn run(global: &Global, _: &Args) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// The record of a trial of either design.
+pub(in crate::commands) enum Record {
+    /// Two arms in pairs.
+    Pairs(Box<TrialRecord>),
+    /// A factorial design in blocks.
+    Blocks(Box<BlocksRecord>),
+}
+
+impl Record {
+    fn load(dir: &TrialDir) -> Result<Self, StoreError> {
+        Ok(match dir.blocks()? {
+            Some(record) => Self::Blocks(Box::new(record)),
+            None => Self::Pairs(Box::new(dir.record()?)),
+        })
+    }
+}
+
 /// Returns the records of all trials, by number.
-pub(in crate::commands) fn records(global: &Global) -> Result<Vec<TrialRecord>, CommandError> {
+pub(in crate::commands) fn records(global: &Global) -> Result<Vec<Record>, CommandError> {
     let dirs = TrialDir::all(&global.state_dir).map_err(|error| store_error(&error))?;
-    dirs.iter().map(|dir| dir.record().map_err(|error| store_error(&error))).collect()
+    dirs.iter().map(|dir| Record::load(dir).map_err(|error| store_error(&error))).collect()
 }
 
 /// One object for each trial.
-pub(in crate::commands) fn as_json(records: &[TrialRecord]) -> Vec<Value> {
-    let one = |record: &TrialRecord| {
-        let analysis = record.analysis.as_ref();
-        json!({ "id": record.id, "name": record.name, "started": record.started,
-                "slots": record.slots.len(), "verdict": analysis.map(|analysis| &analysis.verdict) })
+pub(in crate::commands) fn as_json(records: &[Record]) -> Vec<Value> {
+    let one = |record: &Record| match record {
+        Record::Pairs(record) => {
+            let analysis = record.analysis.as_ref();
+            json!({ "id": record.id, "name": record.name, "started": record.started,
+                    "slots": record.slots.len(), "verdict": analysis.map(|analysis| &analysis.verdict) })
+        }
+        Record::Blocks(record) => json!({
+            "id": record.id, "name": record.name, "started": record.started, "slots": record.slots.len(),
+            "verdict": record.conclusion.as_ref().map(|conclusion| &conclusion.end),
+        }),
     };
     records.iter().map(one).collect()
 }
 
 /// One row for each trial.
-pub(in crate::commands) fn table(records: &[TrialRecord]) -> Table {
+pub(in crate::commands) fn table(records: &[Record]) -> Table {
     let mut table = Table::new([
         Column::left("ID"),
         Column::left("STARTED"),
@@ -55,11 +80,15 @@ pub(in crate::commands) fn table(records: &[TrialRecord]) -> Table {
         Column::left("VERDICT").wrapping(),
     ]);
     for record in records {
+        let (id, started, slots, headline) = match record {
+            Record::Pairs(of) => (&of.id, &of.started, of.slots.len(), words::headline(of)),
+            Record::Blocks(of) => (&of.id, &of.started, of.slots.len(), factorial_text::headline(of)),
+        };
         table.row([
-            Cell::from(record.id.clone()),
-            Cell::from(minute(&record.started)),
-            Cell::from(record.slots.len().to_string()),
-            Cell::from(words::headline(record).to_owned()),
+            Cell::from(id.clone()),
+            Cell::from(minute(started)),
+            Cell::from(slots.to_string()),
+            Cell::from(headline.to_owned()),
         ]);
     }
     table

@@ -16,7 +16,7 @@ use crate::probe::Missing;
 use crate::trial::check::{Checks, StartError};
 use crate::trial::meter::{Meter, MeterError};
 use crate::trial::query::Queries;
-use crate::trial::spec::Spec;
+use crate::trial::spec::{self, Spec};
 use crate::trial::workload::Driver;
 use crate::units::CpuMask;
 
@@ -25,8 +25,13 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
     if let Some(nic) = &spec.workload.nic {
         machine::nic(&machine.model, nic)?;
     }
-    let b = arm_b(spec)?;
-    let (against, settings) = settings(machine, spec, &b)?;
+    let (arms, prediction) = match spec.design.kind {
+        spec::Kind::Factorial => (cells(machine, spec)?, None),
+        spec::Kind::Pairs => {
+            let b = arm_b(spec)?;
+            (settings(machine, spec, &b)?, b.prediction)
+        }
+    };
     let probe = &spec.probe;
     let cpus: CpuMask = probe.cpus.iter().chain(probe.spin).collect();
     if !cpus.is_empty() {
@@ -42,7 +47,7 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
     let queries = Queries::start(&spec.queries)
         .map_err(|error| CommandError::new(Kind::Failed, error).hint("nothing was changed"))?;
     let driver = driver(machine, spec)?;
-    Ok(Ready { against, settings, prediction: b.prediction, meter, checks, queries, driver })
+    Ok(Ready { arms, prediction, meter, checks, queries, driver })
 }
 
 /// A check that fails without the change says nothing about the change.
@@ -75,21 +80,39 @@ fn arm_b(spec: &Spec) -> Result<Plan, CommandError> {
 
 /// Returns the settings of both arms, checked against the machine and in the order of applying; none if the
 /// factor is a pair of commands.
-fn settings(machine: &Machine, spec: &Spec, b: &Plan) -> Result<(Vec<Setting>, Vec<Setting>), CommandError> {
+fn settings(machine: &Machine, spec: &Spec, b: &Plan) -> Result<Vec<Vec<Setting>>, CommandError> {
     let a = Plan::of(&spec.name, &spec.change.against);
     if a.settings.is_empty() && b.settings.is_empty() {
-        return Ok((Vec::new(), Vec::new()));
+        return Ok(vec![Vec::new(), Vec::new()]);
     }
-    let rehearsed = |plan: &Plan| {
-        let settings = apply::check(&machine.host, &machine.model, plan)?;
-        apply::rehearse(&machine.host, &machine.model, &settings)
-    };
-    let (a, b) = (rehearsed(&a).map_err(place::apply_error)?, rehearsed(b).map_err(place::apply_error)?);
+    let (a, b) = (rehearsed(machine, &a)?, rehearsed(machine, b)?);
     if !differ(&a, &b) {
         return Err(same(a.is_empty()));
     }
-    let settings = |changes: Vec<Change>| changes.into_iter().map(|change| change.setting).collect();
-    Ok((settings(a), settings(b)))
+    Ok(vec![settings_of(a), settings_of(b)])
+}
+
+/// Returns the settings of each cell of a factorial design, checked likewise. Each factor has to change something.
+fn cells(machine: &Machine, spec: &Spec) -> Result<Vec<Vec<Setting>>, CommandError> {
+    for factor in &spec.factor {
+        if !differ(&[], &rehearsed(machine, &Plan::of(&factor.name, &factor.set))?) {
+            let message = format!("the machine already has the values of factor {}", factor.name);
+            return Err(CommandError::new(Kind::Changed, message).hint(
+                "if rxlab set them (see `rxlab status`), run `rxlab undo` first; else try other values",
+            ));
+        }
+    }
+    let cell = |settings: &Vec<Setting>| rehearsed(machine, &Plan::of(&spec.name, settings)).map(settings_of);
+    spec.cells().iter().map(cell).collect()
+}
+
+fn rehearsed(machine: &Machine, plan: &Plan) -> Result<Vec<Change>, CommandError> {
+    let settings = apply::check(&machine.host, &machine.model, plan).map_err(place::apply_error)?;
+    apply::rehearse(&machine.host, &machine.model, &settings).map_err(place::apply_error)
+}
+
+fn settings_of(changes: Vec<Change>) -> Vec<Setting> {
+    changes.into_iter().map(|change| change.setting).collect()
 }
 
 /// True if the two arms leave some target with different values.

@@ -1,11 +1,14 @@
 //! `rxlab trial resume`: continues after a kill or an interrupt, with the same seed.
 
 use super::conduct::{Conduct, store_error};
+use super::factorial;
 use super::finish::{After, finish};
 use super::ready::ready;
 use crate::commands::Global;
-use crate::commands::{leftovers, machine, place};
+use crate::commands::machine::{self, Machine};
+use crate::commands::{leftovers, place};
 use crate::error::{CommandError, Kind};
+use crate::model::Identity;
 use crate::trial::record::Verdict;
 use crate::trial::store::TrialDir;
 
@@ -23,6 +26,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     args.after.check()?;
     let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
     let spec = dir.spec().map_err(|error| store_error(&error))?;
+    if let Some(record) = dir.blocks().map_err(|error| store_error(&error))? {
+        return factorial::resume(global, dir, &spec, record, &args.after);
+    }
     let record = dir.record().map_err(|error| store_error(&error))?;
     if record.analysis.as_ref().is_some_and(|analysis| analysis.verdict != Verdict::Interrupted) {
         return Err(CommandError::usage(format!("trial {} is finished", record.id))
@@ -30,16 +36,11 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     leftovers::clear(global)?;
     let machine = machine::open(global)?;
-    if record.host.boot_id != machine.model.identity.boot_id {
-        let message = format!("trial {} belongs to another boot or another machine", record.id);
-        return Err(
-            CommandError::new(Kind::Changed, message).hint("its slots cannot be compared with new ones")
-        );
-    }
+    check_boot(&machine, &record.id, &record.host)?;
     let stop = place::stop_flag()?;
     let ready = ready(global, &machine, &spec)?;
     // The plan is a separate file, which may have changed.
-    let change: Vec<String> = ready.settings.iter().map(ToString::to_string).collect();
+    let change: Vec<String> = ready.arms[1].iter().map(ToString::to_string).collect();
     if spec.change.plan.is_some() && change != record.change {
         let message = format!("the plan of trial {} has changed since it began", record.id);
         return Err(CommandError::new(Kind::Changed, message).hint("start another with `rxlab trial run`"));
@@ -47,4 +48,13 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let (spec, machine, keep) = (&spec, &machine, args.after.keep);
     let trial = Conduct { spec, machine, ready, dir, resumed: Some(record), keep, stop: &stop };
     finish(global, trial, &args.after)
+}
+
+/// Returns an error if the slots of trial `id` were measured on `host` before this boot.
+pub(super) fn check_boot(machine: &Machine, id: &str, host: &Identity) -> Result<(), CommandError> {
+    if host.boot_id == machine.model.identity.boot_id {
+        return Ok(());
+    }
+    let message = format!("trial {id} belongs to another boot or another machine");
+    Err(CommandError::new(Kind::Changed, message).hint("its slots cannot be compared with new ones"))
 }

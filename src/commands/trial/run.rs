@@ -1,13 +1,14 @@
 //! `rxlab trial run`.
 
 use super::conduct::{Conduct, foretell, store_error};
+use super::factorial;
 use super::finish::finish;
 use super::flags::{Args, from_flags};
 use super::ready::ready;
 use crate::commands::Global;
 use crate::commands::{files, leftovers, machine, place};
 use crate::error::CommandError;
-use crate::trial::spec::Spec;
+use crate::trial::spec::{Kind, Spec};
 use crate::trial::store::TrialDir;
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
@@ -18,12 +19,19 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?,
         (None, None) => from_flags(args)?,
     };
+    let is_factorial = spec.design.kind == Kind::Factorial;
+    if is_factorial {
+        factorial::check(&args.after)?;
+    }
     leftovers::clear(global)?;
     let machine = machine::open(global)?;
     let stop = place::stop_flag()?;
     let mut ready = ready(global, &machine, &spec)?;
     foretell(&machine, &mut spec, &mut ready.driver, &stop)?;
     let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
+    if is_factorial {
+        return factorial::finish(global, &machine, &spec, ready, dir, None, &stop);
+    }
     let (spec, machine, keep) = (&spec, &machine, args.after.keep);
     let trial = Conduct { spec, machine, ready, dir, resumed: None, keep, stop: &stop };
     finish(global, trial, &args.after)

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::conduct::store_error;
+use super::factorial;
 use crate::commands::Global;
 use crate::commands::{files, output};
 use crate::error::CommandError;
@@ -26,6 +27,12 @@ pub(super) struct Args {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
+    if let Some(record) = dir.blocks().map_err(|error| store_error(&error))? {
+        if args.html.is_some() {
+            return Err(factorial::no_html());
+        }
+        return factorial::print(global, &record);
+    }
     let record = dir.record().map_err(|error| store_error(&error))?;
     if let Some(path) = &args.html {
         write_html(global, path, std::slice::from_ref(&record))?;

@@ -16,13 +16,12 @@ struct Interrupted {
     packets: [f64; 2],
 }
 
-impl Bench for Interrupted {
+impl Bench<TrialRecord> for Interrupted {
     type Error = std::convert::Infallible;
 
-    fn slot(&mut self, arm: Arm) -> Result<Measured, Self::Error> {
+    fn slot(&mut self, arm: usize) -> Result<Measured, Self::Error> {
         let noise = self.noise[self.slots] / self.noise[0];
         self.slots += 1;
-        let arm = usize::from(arm == Arm::B);
         // At least the smallest reported interference.
         let lost = (self.lost[arm] * noise).max(0.001);
         let packets = self.packets[arm];

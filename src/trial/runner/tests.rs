@@ -38,10 +38,11 @@ impl Simulated {
     }
 }
 
-impl Bench for Simulated {
+impl Bench<TrialRecord> for Simulated {
     type Error = std::convert::Infallible;
 
-    fn slot(&mut self, arm: Arm) -> Result<Measured, Self::Error> {
+    fn slot(&mut self, arm: usize) -> Result<Measured, Self::Error> {
+        let arm = if arm == 0 { Arm::A } else { Arm::B };
         let slot = self.slots;
         self.slots += 1;
         let factor = if arm == Arm::B { 1.0 + self.effect } else { 1.0 };

@@ -150,7 +150,7 @@ fn factor(tree: &Tree, host: &dyn Host, a: &[&str], b: &[&str]) -> Factor {
     let info = BeginInfo { root: &root, what, ..BeginInfo::new(&model.identity) };
     let transaction = Transaction::begin(&tree.store(), info).expect("begun");
     let (a, b) = (checked(a), checked(b));
-    Factor::new(transaction, Arms::Settings { a, b }, host)
+    Factor::new(transaction, Arms::Settings(vec![a, b]), host)
 }
 
 /// The driver resets values at each flip, including targets of the trial, and queue 1 is removed and recreated.
@@ -163,7 +163,7 @@ fn values_reset_by_the_driver_are_not_foreign_changes() {
     let b = ["channels eth0 = 1", "rfs eth0/rx-0 = 2048"];
     let mut all = factor(&tree, &host, &a, &b);
     for arm in [Arm::A, Arm::B, Arm::B, Arm::A, Arm::B] {
-        all.set(&host, arm).and_then(|()| all.check(&host)).expect("nothing else changes it");
+        all.set(&host, arm.index()).and_then(|()| all.check(&host)).expect("nothing else changes it");
     }
     let undo = all.undo(&host);
     assert!(undo.is_clean() && undo.closed, "{:?}", undo.outcomes);
@@ -175,9 +175,9 @@ fn a_foreign_value_survives_restored_queues() {
     let tree = Tree::new();
     let (mut original, host) = (tree.values(), Driver::new(tree.host(), &tree.root()));
     let mut all = factor(&tree, &host, &[], &["channels eth0 = 1", "rps eth0/rx-0 = 1"]);
-    all.set(&host, Arm::A).and_then(|()| all.set(&host, Arm::B)).expect("set");
+    all.set(&host, Arm::A.index()).and_then(|()| all.set(&host, Arm::B.index())).expect("set");
     tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "10\n");
-    let error = all.set(&host, Arm::A).expect_err("changed");
+    let error = all.set(&host, Arm::A.index()).expect_err("changed");
     assert_eq!(error.to_string(), "changed from outside: rps eth0/rx-0 (expected 1, found 4)");
     assert!(matches!(error, FactorError::Changed(_)));
     assert_eq!(tree.rps("eth0", 0), "10", "nothing was written");
@@ -195,7 +195,7 @@ fn changes_before_the_first_flip_are_kept() {
     let host = tree.host();
     let mut all = factor(&tree, &host, &[], &["rps eth0/rx-0 = 1"]);
     tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "10\n");
-    let error = all.set(&host, Arm::B).expect_err("changed").to_string();
+    let error = all.set(&host, Arm::B.index()).expect_err("changed").to_string();
     assert_eq!(error, "changed from outside: rps eth0/rx-0 (expected off, found 4)");
     let undo = all.undo(&host);
     assert!(undo.closed && !undo.is_clean(), "{undo:?}");
@@ -210,8 +210,8 @@ fn a_failed_flip_is_not_a_foreign_change() {
     let rule = Rule { suffix: "rx-1/rps_cpus".into(), mishap: Mishap::Keep(b"01".into()) };
     let host = FlakyHost::new(tree.host(), vec![rule], Fuse::new(None, || ()));
     let mut all = factor(&tree, &host, &[], &["rps eth0/rx-0 = 2-3", "rps eth0/rx-1 = 2-3"]);
-    all.set(&host, Arm::A).expect("nothing to set");
-    all.set(&host, Arm::B).expect_err("the kernel kept something else");
+    all.set(&host, Arm::A.index()).expect("nothing to set");
+    all.set(&host, Arm::B.index()).expect_err("the kernel kept something else");
     assert_eq!(queues(&tree), ["c", "01"]);
     let undo = all.undo(&tree.host());
     assert!(undo.closed && undo.is_clean(), "{undo:?}");
@@ -233,7 +233,7 @@ fn values_reset_by_the_kernel_are_not_foreign_changes() {
     let a = ["rps srv0/rx-1 = 1", "rps srv0/rx-0 = 0-1"];
     let mut all = factor(&tree, &host, &a, &["channels srv0 = rx 1 tx 1", "rps srv0/rx-0 = 1"]);
     for arm in [Arm::A, Arm::B, Arm::B, Arm::A, Arm::B, Arm::A, Arm::B] {
-        all.set(&host, arm).and_then(|()| all.check(&host)).expect("nothing else changes it");
+        all.set(&host, arm.index()).and_then(|()| all.check(&host)).expect("nothing else changes it");
     }
     let undo = all.undo(&host);
     assert!(undo.is_clean() && undo.closed, "{:?}", undo.outcomes);

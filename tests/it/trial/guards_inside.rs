@@ -78,7 +78,7 @@ fn a_slot_without_the_change_says_so() {
     assert!(text.starts_with("trial rps: guard tripped without the change\n"), "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let reason = tripped(&record, Arm::A);
-    assert!(reason.ends_with("; arm A was set, so this is about the machine or its load, not the change"));
+    assert!(reason.ends_with("; the change was not set: this is about the machine or its load"));
     stage.is_restored();
 }
 

@@ -66,6 +66,15 @@ impl Stage {
 
     /// A trial of `rps srv0/rx-0 = 1` with this load, design and guards.
     pub(super) fn trial(&self, url: &str, design: &str, guards: &str) -> Command {
+        self.trial_of("[change]\nset = [\"rps srv0/rx-0 = 1\"]", url, design, guards)
+    }
+
+    /// A trial of `change` under a UDP load.
+    pub(super) fn sink(&self, change: &str, design: &str) -> Command {
+        self.trial_of(change, SINK, design, "")
+    }
+
+    fn trial_of(&self, change: &str, url: &str, design: &str, guards: &str) -> Command {
         let spec = self.directory.path().join("spec.toml");
         let netns = self.range.client.path();
         // At full rate the sink of an unoptimized build is overloaded and cannot report arrivals.
@@ -76,7 +85,7 @@ impl Stage {
         };
         let times = or("washout", "50ms") + &or("measure", "300ms");
         let text = format!(
-            "name = \"rps\"\n[change]\nset = [\"rps srv0/rx-0 = 1\"]\n\
+            "name = \"rps\"\n{change}\n\
              [workload]\nnic = \"srv0\"\n\
              load = {{ url = \"{url}\", connections = 8, cpus = \"0\", netns = \"{}\"{rate} }}\n\
              [design]\n{times}{design}\n[guards]\n{guards}\n",

@@ -1,0 +1,231 @@
+//! The loop of a trial with more than two arms: randomised complete blocks, each of which holds every arm once. It
+//! drives the same [`Bench`] as a trial of pairs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::design;
+use super::factorial::{Factorial, analyse};
+use super::metrics::name::THROUGHPUT;
+use super::record::Metric;
+use super::runner::{Bench, Ending, VOIDS_IN_A_ROW};
+use crate::model::Identity;
+use crate::units::CpuId;
+
+/// A factor as recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FactorOfRecord {
+    /// One word, such as `rps`.
+    pub name: String,
+    /// Its settings.
+    pub set: Vec<String>,
+}
+
+/// One slot: an unmeasured washout, then a measured interval, with one cell set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BlockSlot {
+    /// Block number, from 0.
+    pub block: usize,
+    /// The cell that was set: bit `i` says whether factor `i` was. 0 = the machine as it was.
+    pub cell: usize,
+    /// Start of the measured interval, seconds since the trial began.
+    pub start_s: f64,
+    /// Length of the measured interval in seconds.
+    pub seconds: f64,
+    /// Value of each metric by name. Unavailable metrics are absent.
+    pub values: BTreeMap<String, f64>,
+    /// NET_RX softirq runs per second by CPU.
+    pub net_rx: BTreeMap<CpuId, f64>,
+    /// Packets per second that went up the stack, by CPU.
+    pub packets: BTreeMap<CpuId, f64>,
+    /// Reason why the slot does not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub void: Option<String>,
+}
+
+/// How a trial in blocks ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "end")]
+pub enum End {
+    /// It has all its blocks.
+    Complete,
+    /// Too many blocks were void.
+    Incomplete,
+    /// The load generator was the limit in most slots: the effects say nothing about the server.
+    ClientLimited {
+        /// The sign observed.
+        reason: String,
+    },
+    /// A guard tripped and the change was rolled back immediately.
+    GuardTripped {
+        /// The guard and its figures.
+        reason: String,
+    },
+    /// A cell did not take hold.
+    NotApplied {
+        /// Observation of the manipulation check.
+        reason: String,
+    },
+    /// A value of the trial was set from outside.
+    MachineChanged {
+        /// The value, with the expected and the found one.
+        reason: String,
+    },
+    /// Stopped by the user.
+    Interrupted,
+}
+
+/// The conclusion of a trial in blocks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Conclusion {
+    /// How it ended.
+    #[serde(flatten)]
+    pub end: End,
+    /// The effects; `None` unless it has all its blocks, which were fixed beforehand.
+    pub factorial: Option<Factorial>,
+}
+
+/// The record of a factorial trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BlocksRecord {
+    /// `rxlab.trial-factorial/1`.
+    pub schema: String,
+    /// Directory name of the trial, unique on this machine.
+    pub id: String,
+    /// Version of rxlab that ran it.
+    pub version: String,
+    /// One word for the trial.
+    pub name: String,
+    /// The factors, two or three.
+    pub factors: Vec<FactorOfRecord>,
+    /// The workload, in one line.
+    pub workload: String,
+    /// The host.
+    pub host: Identity,
+    /// Online CPUs at that time.
+    pub cpus: usize,
+    /// Start, RFC 3339 in UTC.
+    pub started: String,
+    /// Seed of the order within the blocks.
+    pub seed: u64,
+    /// Margin of equivalence (0.03 = 3 %).
+    pub margin: f64,
+    /// Valid blocks at which the trial ends.
+    pub blocks: usize,
+    /// Washout before each measured interval, seconds.
+    pub washout_s: f64,
+    /// Measured interval, seconds.
+    pub measure_s: f64,
+    /// The metric that is judged.
+    pub primary: Metric,
+    /// Softirq times were measured in windows by eBPF programs, not by the kernel.
+    pub softirq_timed: bool,
+    /// Every slot in time order, including void ones.
+    pub slots: Vec<BlockSlot>,
+    /// The conclusion; `None` while the trial runs or after it was killed.
+    pub conclusion: Option<Conclusion>,
+}
+
+impl BlocksRecord {
+    /// The schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.trial-factorial/1";
+
+    /// Number of cells.
+    pub fn cells(&self) -> usize {
+        1 << self.factors.len()
+    }
+
+    /// Value of the primary metric in each cell, for each block in which every slot counts and has one above 0.
+    pub fn valid(&self) -> Vec<Vec<f64>> {
+        let mut blocks: BTreeMap<usize, Vec<Option<f64>>> = BTreeMap::new();
+        for slot in &self.slots {
+            let value = slot.values.get(&self.primary.name).copied();
+            let value = value.filter(|value| slot.void.is_none() && value.is_finite() && *value > 0.0);
+            blocks.entry(slot.block).or_insert_with(|| vec![None; self.cells()])[slot.cell] = value;
+        }
+        blocks.into_values().filter_map(|cells| cells.into_iter().collect()).collect()
+    }
+
+    /// Adds the conclusion.
+    pub fn conclude(&mut self, ending: Ending) {
+        let valid = self.valid();
+        let is_complete = valid.len() >= self.blocks;
+        let end = match ending {
+            Ending { changed: Some(reason), .. } => End::MachineChanged { reason },
+            Ending { guard: Some(reason), .. } => End::GuardTripped { reason },
+            Ending { not_applied: Some(reason), .. } => End::NotApplied { reason },
+            Ending { interrupted: true, .. } => End::Interrupted,
+            _ if !is_complete => End::Incomplete,
+            Ending { client_limited: Some(reason), .. } => End::ClientLimited { reason },
+            _ => End::Complete,
+        };
+        let is_judged = matches!(end, End::Complete | End::ClientLimited { .. });
+        let factorial = is_judged.then(|| analyse(&valid, self.margin, self.primary.better));
+        self.conclusion = Some(Conclusion { end, factorial });
+    }
+}
+
+/// Runs or resumes the trial of `record`, which holds the request and the finished slots, until it has all its valid
+/// blocks. A block with a void slot, or that a kill cut short, does not count and is repeated in a new order; after as
+/// many blocks again the trial ends without them.
+pub fn run<B: Bench<BlocksRecord>>(record: &mut BlocksRecord, bench: &mut B) -> Result<Ending, B::Error> {
+    let first = record.slots.iter().map(|slot| slot.block + 1).max().unwrap_or(0);
+    let cells = record.cells();
+    let (mut voids, mut limited, mut run) = (vec![0; cells], Vec::new(), 0);
+    for block in first..2 * record.blocks {
+        if record.valid().len() >= record.blocks {
+            break;
+        }
+        for cell in design::block(record.seed, block, cells) {
+            if bench.stopped() {
+                return Ok(Ending { interrupted: true, ..Ending::default() });
+            }
+            let measured = bench.slot(cell)?;
+            let interrupted = bench.stopped();
+            let (changed, guard) = (measured.changed, measured.guard);
+            let void = changed.as_ref().map(|what| format!("changed from outside: {what}"));
+            let void = void.or(measured.void).or_else(|| interrupted.then(|| "interrupted".to_owned()));
+            let is_void = void.is_some();
+            limited.extend(measured.client_limited.filter(|_| !is_void));
+            run += usize::from(!is_void);
+            record.slots.push(BlockSlot {
+                block,
+                cell,
+                start_s: measured.start_s,
+                seconds: measured.seconds,
+                values: measured.values,
+                net_rx: measured.net_rx,
+                packets: measured.packets,
+                void: void.clone(),
+            });
+            bench.save(record)?;
+            let guard = guard.or_else(|| standstill(&record.slots));
+            voids[cell] = if is_void { voids[cell] + 1 } else { 0 };
+            let not_applied = void.filter(|_| voids[cell] >= VOIDS_IN_A_ROW);
+            if changed.is_some() || guard.is_some() || interrupted || not_applied.is_some() {
+                return Ok(Ending { changed, guard, not_applied, interrupted, client_limited: None });
+            }
+        }
+    }
+    // A single slot may hit a hiccup of the machine; most of them do not.
+    let client_limited = (2 * limited.len() > run).then(|| limited.pop()).flatten();
+    Ok(Ending { client_limited, ..Ending::default() })
+}
+
+/// Detects a cell that stops all work, which has no logarithm.
+fn standstill(slots: &[BlockSlot]) -> Option<String> {
+    let work = |slot: &BlockSlot| slot.values.get(THROUGHPUT).copied().filter(|_| slot.void.is_none());
+    let last = slots.last().filter(|slot| slot.cell != 0)?;
+    let mut before = slots.iter().filter(|slot| slot.cell == 0).filter_map(work).peekable();
+    let worked = before.peek().is_some() && before.all(|work| work > 0.0);
+    (work(last) == Some(0.0) && worked).then(|| "nothing got through while the change was set".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

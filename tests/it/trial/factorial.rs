@@ -1,0 +1,139 @@
+//! Factorial trials: the values of every cell, the order, the way back, and the verdict on a planted interaction.
+
+use std::path::Path;
+
+use rustix::process::Signal;
+use rxlab::trial::blocks::{BlocksRecord, End};
+use rxlab::trial::design::block;
+
+use super::on_the_range::Stage;
+use crate::process::{Running, end_guards, mentioning, wait_for};
+use crate::tree::{Tree, said};
+
+const ID: &str = "0001-masks";
+
+fn record(state: &Path, id: &str) -> Option<BlocksRecord> {
+    let file = state.join("trials").join(id).join("record.json");
+    serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()
+}
+
+/// Writes the specification of a trial of two masks whose workload takes `pause` seconds. The workload notes the
+/// masks and prints 100 plus at most 3: 120 with one mask, 90 with both. Returns its path.
+fn masks(tree: &Tree, pause: &str) -> String {
+    let script = format!(
+        "cd '{root}' || exit 1\n\
+         sleep {pause}\n\
+         n=$(cat ../runs 2>/dev/null || echo 1); n=$((n + 100)); echo $n > ../runs\n\
+         line=\"$n 0 $n 1 0 0 $n 0 0 0\"\n\
+         printf 'cpu  %s\\ncpu0 %s\\n' \"$line\" \"$line\" > ../stat && mv ../stat proc/stat\n\
+         masks=$(cat sys/class/net/eth0/queues/rx-0/rps_cpus),$(cat sys/class/net/eth0/queues/rx-1/rps_cpus)\n\
+         echo $masks >> ../seen\n\
+         case $masks in\n\
+         c,8) echo $((90 + n / 100 % 3)) ;;\n\
+         c,*|*,8) echo $((120 + n / 100 % 3)) ;;\n\
+         *) echo $((100 + n / 100 % 3)) ;;\n\
+         esac\n",
+        root = tree.root().display()
+    );
+    let work = tree.path().join("work.sh");
+    std::fs::write(&work, script).expect("written");
+    let spec = tree.path().join("spec.toml");
+    let text = format!(
+        "name = \"masks\"\n\
+         [[factor]]\nname = \"first\"\nset = [\"rps eth0/rx-0 = 2-3\"]\n\
+         [[factor]]\nname = \"second\"\nset = [\"rps eth0/rx-1 = 3\"]\n\
+         [workload]\ncommand = \"sh '{}'\"\n\
+         [design]\nkind = \"factorial\"\nblocks = 6\nseed = 11\nwashout = \"0s\"\n",
+        work.display()
+    );
+    std::fs::write(&spec, text).expect("written");
+    spec.to_str().expect("text").to_owned()
+}
+
+#[test]
+fn every_cell_has_its_values_and_an_interaction_replaces_the_main_effects() {
+    let tree = Tree::new();
+    let spec = masks(&tree, "0");
+    let (code, text) = said(&tree.rxlab(&["trial", "run", &spec]));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.starts_with("factorial trial masks: factors interact\n"), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in ["first and second interact", "first without second helps", "first with second hurts"] {
+        assert!(words.contains(part), "{part}: {text}");
+    }
+    assert!(text.contains("the machine is as it was before the trial"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80 || line.starts_with("record: ")), "{text}");
+    let record = record(&tree.state(), ID).expect("on disk");
+    let cells: Vec<usize> = record.slots.iter().map(|slot| slot.cell).collect();
+    let wanted: Vec<usize> = (0..6).flat_map(|number| block(11, number, 4)).collect();
+    assert_eq!(cells, wanted, "the order of the seed");
+    let masks = ["0,0", "c,0", "0,8", "c,8"];
+    let wanted: Vec<&str> = cells.iter().map(|cell| masks[*cell]).collect();
+    let seen = std::fs::read_to_string(tree.path().join("seen")).expect("seen");
+    assert_eq!(seen.lines().map(|line| line.replace("00", "0")).collect::<Vec<_>>(), wanted);
+    assert_eq!([0, 1].map(|queue| tree.rps("eth0", queue)), ["0", "0"]);
+    let factorial = record.conclusion.expect("concluded").factorial.expect("judged");
+    assert!(factorial.main.is_empty() && factorial.simple.len() == 4, "{factorial:?}");
+
+    let (code, text) = said(&tree.rxlab(&["trial", "list"]));
+    assert!(code == 0 && text.contains(ID) && text.contains("factors interact"), "{text}");
+    assert_eq!(said(&tree.rxlab(&["history"])).0, 0);
+    let (code, text) = said(&tree.rxlab(&["trial", "show", ID]));
+    assert!(code == 0 && text.contains("as it was"), "{text}");
+    let (code, json) = said(&tree.rxlab(&["--json", "trial", "show", ID]));
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((code, &json["conclusion"]["end"]), (0, &"complete".into()));
+    let (code, text) = said(&tree.rxlab(&["trial", "run", "--keep", &spec]));
+    assert!(code == 2 && text.contains("no single change to keep"), "{text}");
+}
+
+#[test]
+fn a_killed_factorial_trial_is_undone_and_resumed_in_the_same_order() {
+    let tree = Tree::new();
+    let spec = masks(&tree, "0.1");
+    let trial = Running::start(&mut tree.command(&["trial", "run", &spec]));
+    wait_for("both masks after a block", || {
+        let slots = record(&tree.state(), ID).map_or(0, |record| record.slots.len());
+        slots >= 5 && tree.rps("eth0", 0) == "c"
+    });
+    end_guards(tree.path());
+    trial.signal(Signal::KILL);
+    assert_eq!(trial.output().status.code(), None);
+    wait_for("the workload's end", || mentioning(&tree.path().join("work.sh")).is_empty());
+    assert_eq!(tree.rps("eth0", 0), "c", "not restored yet");
+    let before = record(&tree.state(), ID).expect("saved after every slot");
+    assert!(before.conclusion.is_none());
+    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    assert_eq!([0, 1].map(|queue| tree.rps("eth0", queue)), ["0", "0"]);
+    let (code, text) = said(&tree.rxlab(&["trial", "resume", ID]));
+    assert_eq!(code, 0, "{text}");
+    let after = record(&tree.state(), ID).expect("saved");
+    assert_eq!((after.seed, &after.slots[..before.slots.len()]), (11, &before.slots[..]));
+    let resumed = before.slots.last().expect("five or more").block + 1;
+    let order: Vec<usize> = after.slots[before.slots.len()..].iter().map(|slot| slot.cell).collect();
+    let wanted: Vec<usize> = (resumed..).flat_map(|number| block(11, number, 4)).take(order.len()).collect();
+    assert_eq!(order, wanted);
+    assert_eq!((after.valid().len(), after.conclusion.expect("concluded").end), (6, End::Complete));
+    assert_eq!([0, 1].map(|queue| tree.rps("eth0", queue)), ["0", "0"]);
+    let (code, text) = said(&tree.rxlab(&["trial", "resume", ID]));
+    assert!(code == 2 && text.contains("is finished"), "{text}");
+}
+
+/// On the real kernel: the mask moves the packets in the cell of the mask alone, and everything goes back.
+#[test]
+fn the_cells_of_rps_and_rfs_are_set_on_the_kernel() {
+    let Some(stage) = Stage::new("1") else { return };
+    let factors = "[[factor]]\nname = \"rps\"\nset = [\"rps srv0/rx-0 = 1\"]\n\
+                   [[factor]]\nname = \"rfs\"\nset = [\"rfs srv0/rx-0 = 4096\"]";
+    let design = "kind = \"factorial\"\nblocks = 6\nseed = 5";
+    let (code, text) = said(&stage.sink(factors, design).output().expect("rxlab runs"));
+    assert_eq!(code, 0, "{text}");
+    let record = record(&stage.state(), "0001-rps").expect("on disk");
+    assert_eq!(record.valid().len(), 6, "{text}");
+    for slot in record.slots.iter().filter(|slot| slot.void.is_none() && slot.cell < 2) {
+        let moved = slot.net_rx.get(&rxlab::units::CpuId(1)).copied().unwrap_or(0.0);
+        let all: f64 = slot.net_rx.values().sum();
+        assert_eq!(moved > 0.25 * all, slot.cell == 1, "{:?}", slot.net_rx);
+    }
+    stage.is_restored();
+}
