@@ -120,6 +120,11 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
         Verdict::NoMeasurableEffect { .. } => {
             (DoNotKeep, gained(&format!("It changes nothing by more than the margin of {margin}")))
         }
+        Verdict::Inconclusive { .. }
+            if metrics.first().is_some_and(|primary| primary.call == Call::Unmeasured) =>
+        {
+            (MeasureAgain, "With another primary metric: this one could not be judged.".to_owned())
+        }
         Verdict::Inconclusive { detectable, pairs_needed } => {
             let pairs = words::count(*pairs_needed, "pair");
             let unseen = number::share(*detectable);

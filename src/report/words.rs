@@ -167,6 +167,9 @@ pub fn sentence(record: &TrialRecord) -> String {
                 "{name} has a real but negligible effect: {metric} {figures}, inside the margin of {margin}."
             )
         }
+        Verdict::Inconclusive { .. } if primary.is_some_and(|result| result.call == Call::Unmeasured) => {
+            format!("{name} is undecided after {}: no value for {metric}.", count(analysis.pairs, "pair"))
+        }
         Verdict::Inconclusive { detectable, pairs_needed } => format!(
             "{name} is undecided after {}: {metric} {figures}. An effect below {} could still be missed; \
              about {} would decide.",

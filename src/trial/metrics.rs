@@ -89,7 +89,9 @@ pub fn names(load: Option<Protocol>) -> Vec<&'static str> {
 /// The metric that decides a trial of which none was given, and the reason, from a prior sample of the machine and
 /// its load; `None` for a closed loop and for commands: throughput.
 pub fn choose(spec: &Spec, rates: &Rates, work: &Work) -> Option<(&'static str, String)> {
-    let is_timed = rates.softirq_timed.is_some() || rates.exact_softirq_time == Some(true);
+    // The probe takes the place of the programs that measure softirq time.
+    let is_timed =
+        rates.exact_softirq_time == Some(true) || rates.softirq_timed.is_some() && !spec.is_probed();
     if spec.workload.live {
         return Some(of_live(rates, is_timed));
     }
@@ -120,7 +122,10 @@ fn of_live(rates: &Rates, is_timed: bool) -> (&'static str, String) {
         None if is_timed => {
             (name::HOTTEST_SOFTIRQ, "no receiving CPU is full, and no packets are lost".to_owned())
         }
-        None => (name::THROUGHPUT, "softirq time is only sampled here".to_owned()),
+        None => {
+            let why = "no receiving CPU is full, no packets are lost, and softirq time is only sampled here";
+            (name::MACHINE_CPU, why.to_owned())
+        }
     }
 }
 
@@ -283,10 +288,7 @@ mod tests {
         let chosen = |sketch: Sketch, is_timed: bool| of_live(&sketch.build().1, is_timed);
         let quiet = || Sketch::new(2).receives(0, 0.4, 3e4);
         assert_eq!(chosen(quiet(), true).0, name::HOTTEST_SOFTIRQ);
-        assert_eq!(
-            chosen(quiet(), false),
-            (name::THROUGHPUT, "softirq time is only sampled here".to_owned())
-        );
+        assert_eq!(chosen(quiet(), false).0, name::MACHINE_CPU);
         let full = chosen(quiet().works(0, 0.6), true);
         assert_eq!(full, (name::THROUGHPUT, "CPU 0 receives packets and is full".to_owned()));
         assert_eq!(chosen(quiet().works(1, 1.0), true).0, name::HOTTEST_SOFTIRQ, "another one is full");

@@ -408,8 +408,7 @@ fn metrics_of(spec: &Spec, inventory: &Inventory, softirq_timed: bool) -> Vec<Me
         name if name == hottest => 1,
         _ => 2,
     });
-    let live = if spec.workload.live { hottest } else { name::THROUGHPUT };
-    let primary = spec.design.primary.as_deref().unwrap_or(live);
+    let primary = spec.design.primary.as_deref().unwrap_or(name::THROUGHPUT);
     let checked: Vec<String> = spec.checks.iter().flat_map(Check::judged).collect();
     let asked = spec.design.metrics.iter().chain(&checked).map(String::as_str);
     let mut seen = BTreeSet::new();

@@ -354,6 +354,11 @@ impl Spec {
         self.check_metrics()
     }
 
+    /// True if a metric of the probe was asked for.
+    pub fn is_probed(&self) -> bool {
+        self.design.primary.iter().chain(&self.design.metrics).any(|metric| Probed::parse(metric).is_some())
+    }
+
     /// True for a metric of the probe, of a check or of a query.
     fn measures(&self, metric: &str) -> bool {
         Probed::parse(metric).is_some()
