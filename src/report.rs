@@ -21,6 +21,7 @@ pub mod recommendation;
 pub mod text;
 pub mod timeline;
 pub mod trace;
+pub mod trial_plan;
 pub mod trial_text;
 pub mod words;
 

@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod monitor;
 pub mod perform;
 pub mod placement;
+pub mod prior;
 pub mod probed;
 pub mod query;
 pub mod record;

@@ -434,6 +434,7 @@ fn record(host: Identity) -> TrialRecord {
         plan: None,
         probe: None,
         prediction: None,
+        planned: None,
         softirq_timed: false,
         checks: Vec::new(),
         queries: Vec::new(),

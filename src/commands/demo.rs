@@ -151,7 +151,7 @@ fn try_out(
             min_pairs: args.pairs,
             calibration: 0,
             washout: Seconds(args.washout),
-            measure: Seconds(args.measure),
+            measure: Some(Seconds(args.measure)),
             ..Design::default()
         },
         guards: Guards { error_rate: None, ..Guards::default() },
@@ -166,6 +166,7 @@ fn try_out(
     let ready = Ready {
         arms: vec![Vec::new(), settings],
         prediction,
+        planned: None,
         meter: None,
         checks: Checks::default(),
         queries: Queries::default(),

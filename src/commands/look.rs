@@ -107,7 +107,7 @@ pub(super) fn for_a_while(
 }
 
 /// The meter of softirq time; `None` if the kernel measures it itself, on files, and without eBPF.
-fn softirq_time(host: &dyn Host, inventory: &Inventory, budget: Budget) -> Option<SoftirqTime> {
+pub(super) fn softirq_time(host: &dyn Host, inventory: &Inventory, budget: Budget) -> Option<SoftirqTime> {
     let is_needed = host.namespace().is_some() && inventory.settings.exact_softirq_time != Fact::Known(true);
     if is_needed { SoftirqTime::load(host, budget).ok() } else { None }
 }

@@ -4,6 +4,7 @@ mod conduct;
 mod factorial;
 mod finish;
 mod flags;
+mod foretell;
 pub(super) mod list;
 mod ready;
 mod resume;
@@ -13,8 +14,9 @@ mod show;
 use crate::commands::Global;
 use crate::error::CommandError;
 
-pub(super) use conduct::{Conduct, Ready, conduct, foretell, store_error};
+pub(super) use conduct::{Conduct, Ready, conduct, store_error};
 pub(super) use finish::{exit, put_back};
+pub(super) use foretell::foretell;
 pub(super) use ready::ready;
 pub(super) use show::say_written;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::Identity;
+use crate::trial::prior::Planned;
 use crate::trial::record::{
     Analysis, Arm, Better, Calibration, Call, Capacity, Effect, Metric, MetricResult, Phase, Slot,
     TrialRecord, Verdict,
@@ -240,6 +241,13 @@ fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
         plan: None,
         probe: None,
         prediction: None,
+        planned: (shape.calibration > 0).then_some(Planned {
+            sampled_s: 19.0,
+            noise: 0.034,
+            measure_s: 2.0,
+            pairs: Some(18),
+            detectable: Some(0.019),
+        }),
         softirq_timed: false,
         checks: Vec::new(),
         queries: Vec::new(),

@@ -20,6 +20,7 @@ use crate::probe::Interference;
 use crate::probe::trace::Trace;
 use crate::trial::blocks::BlocksRecord;
 use crate::trial::compare::Comparison;
+use crate::trial::prior::TrialPlan;
 use crate::trial::record::TrialRecord;
 use crate::trial::search::found::Found;
 
@@ -34,7 +35,7 @@ fn of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// All published schemas, by file name.
-fn published() -> [(&'static str, Value); 11] {
+fn published() -> [(&'static str, Value); 12] {
     [
         ("compare.json", of::<Comparison>(Comparison::SCHEMA)),
         ("model.json", of::<Model>(Model::SCHEMA)),
@@ -46,6 +47,7 @@ fn published() -> [(&'static str, Value); 11] {
         ("find-max.json", of::<Found>(Found::SCHEMA)),
         ("load.json", of::<LoadReport>(LoadReport::SCHEMA)),
         ("trial-factorial.json", of::<BlocksRecord>(BlocksRecord::SCHEMA)),
+        ("trial-plan.json", of::<TrialPlan>(TrialPlan::SCHEMA)),
         ("trial.json", of::<TrialReport>(TrialRecord::SCHEMA)),
     ]
 }

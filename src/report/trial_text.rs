@@ -55,7 +55,12 @@ fn block(record: &TrialRecord) -> String {
         out += &paragraph("  query: ", &query);
     }
     out += &paragraph("  based on: ", &words::basis(record));
-    out += &paragraph("  A/A calibration: ", &words::calibration(record));
+    if let Some(planned) = &record.planned {
+        out += &paragraph("  planned: ", &words::planned(planned, record.margin));
+    }
+    if record.calibration.is_some() {
+        out += &paragraph("  A/A calibration: ", &words::calibration(record));
+    }
     for note in record.analysis.iter().flat_map(|analysis| &analysis.notes) {
         out += &paragraph("  note: ", note);
     }

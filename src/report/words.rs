@@ -3,9 +3,12 @@
 //! Sentences are plain ASCII and complete: each names the trial, the metric and the figures, so that it can be quoted
 //! alone.
 
+use std::time::Duration;
+
 use super::number;
 use crate::trial::analysis::SOUND_REJECTIONS;
 use crate::trial::check::Check;
+use crate::trial::prior::Planned;
 use crate::trial::query::Query;
 use crate::trial::record::{Arm, Call, Capacity, MetricResult, TrialRecord, Verdict};
 use crate::units::format_duration;
@@ -258,6 +261,17 @@ pub fn basis(record: &TrialRecord) -> String {
     parts.push(format!("seed {}", record.seed));
     parts.push(format!("margin {}", number::share(record.margin)));
     parts.join(", ")
+}
+
+/// The noise before a trial, and the pairs that it takes to show a change as large as the margin, in one line.
+pub fn planned(planned: &Planned, margin: f64) -> String {
+    let takes = match planned.pairs {
+        Some(pairs) => format!("{} show {} in 4 of 5 trials", count(pairs, "pair"), number::share(margin)),
+        None => format!("no number of pairs would show {}", number::share(margin)),
+    };
+    let sampled = format_duration(Duration::from_secs_f64(planned.sampled_s));
+    let noise = number::share(planned.noise);
+    format!("slots differ by {noise} without a change (sampled for {sampled}): {takes}")
 }
 
 /// The calibration in one line.

@@ -126,7 +126,7 @@ fn in_arm(arm: usize, why: &str) -> String {
     }
 }
 
-fn rates(before: &Counters, after: &Counters) -> Result<Rates, LiveError> {
+pub(super) fn rates(before: &Counters, after: &Counters) -> Result<Rates, LiveError> {
     Rates::between(before, after).map_err(|error| match error {
         IntervalError::Still => LiveError::Short,
         other => LiveError::Interval(other),

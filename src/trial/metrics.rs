@@ -102,7 +102,7 @@ pub fn choose(spec: &Spec, rates: &Rates, work: &Work) -> Option<(&'static str, 
     let is_kept = done >= KEPT * offered;
     Some(match load.url.protocol {
         Protocol::UdpSink if is_kept => of_live(rates, is_timed),
-        _ => of_paced(offered, done, spec.design.measure.0.as_secs_f64()),
+        _ => of_paced(offered, done, spec.design.measure().as_secs_f64()),
     })
 }
 

@@ -18,6 +18,7 @@ use super::live::{Live, LiveError};
 use super::meter::Meter;
 use super::metrics::{self, name};
 use super::placement;
+use super::prior::Planned;
 use super::query::{Queries, Query};
 use super::record::{Analysis, Arm, Metric, TrialRecord, Verdict};
 use super::runner::{self, Ending};
@@ -51,6 +52,8 @@ pub struct Setup<'a, Record> {
     pub arms: Vec<Vec<Setting>>,
     /// Prediction for arm B.
     pub prediction: Option<Prediction>,
+    /// The plan from a sample before the trial, if one was made.
+    pub planned: Option<Planned>,
     /// Measures the requested metrics of the probe, if any.
     pub meter: Option<Meter>,
     /// The journal.
@@ -213,7 +216,7 @@ fn begin<'a, Record: Serialize>(
         factor,
         driver: setup.driver,
         washout: spec.design.washout.0,
-        measure: spec.design.measure.0,
+        measure: spec.design.measure(),
         watch: Watch::new(
             setup.host,
             setup.inventory,
@@ -307,7 +310,7 @@ fn longest(spec: &Spec) -> Duration {
     // Void pairs and blocks are repeated, up to as many again.
     let slots = 4 * spec.slots();
     let slots = u32::try_from(slots).unwrap_or(u32::MAX);
-    (design.washout.0 + design.measure.0).saturating_mul(slots) + Duration::from_secs(30)
+    (design.washout.0 + design.measure()).saturating_mul(slots) + Duration::from_secs(30)
 }
 
 /// Measures softirq time if the kernel only samples it. A requested probe measures more, and
@@ -343,7 +346,7 @@ fn fresh_blocks(
         margin: spec.design.margin,
         blocks: spec.design.blocks,
         washout_s: spec.design.washout.0.as_secs_f64(),
-        measure_s: spec.design.measure.0.as_secs_f64(),
+        measure_s: spec.design.measure().as_secs_f64(),
         primary: metrics.swap_remove(0),
         softirq_timed,
         slots: Vec::new(),
@@ -376,6 +379,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model, softirq_tim
         probe: setup.meter.as_ref().map(Meter::in_use),
         softirq_timed,
         prediction: setup.prediction.clone(),
+        planned: setup.planned,
         checks: spec.checks.clone(),
         queries: spec.queries.clone(),
         workload: spec.workload.in_words(),
@@ -387,7 +391,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model, softirq_tim
         min_pairs: spec.design.min_pairs,
         max_pairs: spec.design.pairs,
         washout_s: spec.design.washout.0.as_secs_f64(),
-        measure_s: spec.design.measure.0.as_secs_f64(),
+        measure_s: spec.design.measure().as_secs_f64(),
         metrics: metrics_of(spec, setup.inventory, softirq_timed),
         calibration: None,
         slots: Vec::new(),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::check::Check;
+use super::prior::Planned;
 use super::query::Query;
 use crate::model::Identity;
 use crate::plan::Prediction;
@@ -344,6 +345,9 @@ pub struct TrialRecord {
     /// Prediction for the plan of arm B, if its file has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
+    /// The plan from a sample before the trial; `None` if the slots were given, or nothing could be sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<Planned>,
     /// Checks from outside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,

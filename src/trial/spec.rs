@@ -137,12 +137,23 @@ pub struct Design {
     pub margin: f64,
     /// Settling time before each measured interval.
     pub washout: Seconds,
-    /// Measured interval.
-    pub measure: Seconds,
+    /// Measured interval; by default chosen from a sample before the trial, [`Design::MEASURE`] if that cannot tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measure: Option<Seconds>,
     /// Name of the primary metric; default: the result of [`metrics::choose`], else throughput.
     pub primary: Option<String>,
     /// Metrics of the probe, judged in addition to the standard ones.
     pub metrics: Vec<String>,
+}
+
+impl Design {
+    /// Length of a slot unless something else is known.
+    pub const MEASURE: Duration = Duration::from_secs(2);
+
+    /// Length of a slot.
+    pub fn measure(&self) -> Duration {
+        self.measure.map_or(Self::MEASURE, |measure| measure.0)
+    }
 }
 
 impl Default for Design {
@@ -153,10 +164,10 @@ impl Default for Design {
             seed: None,
             pairs: looks::PAIRS,
             min_pairs: looks::FIRST,
-            calibration: 20,
+            calibration: 0,
             margin: 0.03,
             washout: Seconds(Duration::from_millis(500)),
-            measure: Seconds(Duration::from_secs(2)),
+            measure: None,
             primary: None,
             metrics: Vec::new(),
         }
@@ -346,7 +357,7 @@ impl Spec {
         if !(design.margin > 0.0 && design.margin < 1.0) {
             return bad(format!("margin = {}: must be a fraction between 0 and 1", design.margin));
         }
-        if design.measure.0 < Duration::from_millis(50) {
+        if design.measure() < Duration::from_millis(50) {
             return bad("measure: must be at least 50ms".to_owned());
         }
         Check::check_all(&self.checks)?;
@@ -360,7 +371,7 @@ impl Spec {
     }
 
     /// True for a metric of the probe, of a check or of a query.
-    fn measures(&self, metric: &str) -> bool {
+    pub fn measures(&self, metric: &str) -> bool {
         Probed::parse(metric).is_some()
             || self.checks.iter().any(|check| check.measures(metric))
             || self.queries.iter().any(|query| query.metric().name == metric)

@@ -68,16 +68,17 @@ pub fn cv(values: &[f64]) -> Option<f64> {
 
 /// Changes of pairs from `a` to `b`, and their scale. Log ratios if all values are above 0; differences if some are 0: a
 /// pair with a 0 has no ratio, and leaving it out would make the result depend on the outcome. `None` with a value
-/// below 0, or without any above it: then a relative change has no meaning.
+/// below 0, or without any above it in `a`: then a relative change has no meaning.
 pub fn changes(a: &[f64], b: &[f64]) -> Option<(Vec<f64>, Scale)> {
     let ratios: Option<Vec<f64>> = a.iter().zip(b).map(|(a, b)| log_ratio(*a, *b)).collect();
     if let Some(ratios) = ratios {
         return Some((ratios, Scale::LogRatio));
     }
     let usable = a.iter().chain(b).all(|value| value.is_finite() && *value >= 0.0);
+    let (mean_a, mean_b) = (mean(a)?, mean(b)?);
     // The mean of both arms: it is the same whichever slot ran which arm, so the sign-flip test stays exact.
-    let both = (mean(a)? + mean(b)?) / 2.0;
-    (usable && both > 0.0)
+    let both = (mean_a + mean_b) / 2.0;
+    (usable && mean_a > 0.0)
         .then(|| (a.iter().zip(b).map(|(a, b)| (b - a) / both).collect(), Scale::Difference))
 }
 
@@ -171,7 +172,15 @@ mod tests {
         assert_eq!((differences, scale), (vec![-1.0, -1.0], Scale::Difference));
         assert!((scale.log_ratio(-1.0) - (1.0f64 / 3.0).ln()).abs() < 1e-12, "0.5 of 1.5");
         assert_eq!(scale.log_ratio(-2.5), f64::NEG_INFINITY);
-        for (a, b) in [([0.0, 0.0], [0.0, 0.0]), ([1.0, -1.0], [1.0, 1.0]), ([1.0, f64::NAN], [1.0, 1.0])] {
+        // All gone is a change of -100 %; from nothing there is none.
+        let (gone, scale) = changes(&[1.0, 2.0], &[0.0, 0.0]).expect("zeros");
+        assert_eq!(scale.log_ratio(mean(&gone).expect("two")).exp_m1(), -1.0);
+        for (a, b) in [
+            ([0.0, 0.0], [0.0, 0.0]),
+            ([0.0, 0.0], [0.0, 1.0]),
+            ([1.0, -1.0], [1.0, 1.0]),
+            ([1.0, f64::NAN], [1.0, 1.0]),
+        ] {
             assert_eq!(changes(&a, &b), None, "{a:?} {b:?}");
         }
         assert_eq!(changes(&[], &[]), Some((Vec::new(), Scale::LogRatio)));

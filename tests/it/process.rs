@@ -88,6 +88,13 @@ impl Running {
         kill_process(self.pid(), signal).expect("signalled");
     }
 
+    /// Stops it, and returns true once no thread of it runs any more.
+    pub(crate) fn stops(&self) -> bool {
+        self.signal(Signal::STOP);
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", self.pid().as_raw_nonzero()));
+        state.expect("it runs").contains(") T ")
+    }
+
     /// Its standard output, for reading while it runs.
     pub(crate) fn stdout(&mut self) -> std::process::ChildStdout {
         let child = self.child.as_mut().expect("not waited for yet");

@@ -91,7 +91,7 @@ fn spec(args: &Pair, change: Change, length: Duration, cpu: Option<CpuId>, probe
             calibration: 0,
             margin: args.margin,
             washout: Seconds(args.washout),
-            measure: Seconds(length),
+            measure: Some(Seconds(length)),
             primary: Some(MEASURES[0].to_owned()),
             metrics: metrics.collect(),
             ..Design::default()

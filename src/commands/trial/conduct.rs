@@ -1,35 +1,29 @@
 //! Everything around the loop of a trial: journal, guard, progress, and errors for the user.
 
-use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::apply::{Undo, launch_guard};
 use crate::commands::Global;
 use crate::commands::machine::Machine;
-use crate::commands::{look, output, place, progress, undo};
+use crate::commands::{place, progress, undo};
 use crate::error::{CommandError, Kind};
 use crate::journal;
 
 use crate::plan::{Prediction, Setting};
 use crate::report::number;
-use crate::report::text::paragraph;
 use crate::trial::analysis::analyse;
 use crate::trial::check::Checks;
 use crate::trial::factor::FactorError;
 use crate::trial::live::LiveError;
 use crate::trial::meter::Meter;
-use crate::trial::metrics::{self, name};
 use crate::trial::perform::{Outcome, PerformError, Setup, perform};
+use crate::trial::prior::Planned;
 use crate::trial::query::Queries;
-use crate::trial::record::{Phase, TrialRecord, Verdict};
+use crate::trial::record::{Phase, TrialRecord};
 use crate::trial::spec::Spec;
 use crate::trial::store::{StoreError, TrialDir};
-use crate::trial::verdict::cannot_matter_before;
 use crate::trial::workload::Driver;
-
-/// Length of the sample before a trial.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// Everything that must be ready before a trial starts.
 pub(crate) struct Ready {
@@ -38,6 +32,8 @@ pub(crate) struct Ready {
     pub(crate) arms: Vec<Vec<Setting>>,
     /// Predicted effect of arm B's plan.
     pub(crate) prediction: Option<Prediction>,
+    /// The plan from a sample, if one was made.
+    pub(crate) planned: Option<Planned>,
     /// The probe, if metrics need it.
     pub(crate) meter: Option<Meter>,
     /// Checks from outside, running.
@@ -66,50 +62,6 @@ pub(crate) struct Conduct<'a> {
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// Samples the machine under its load. Chooses the primary metric of live traffic and of a paced load, unless one is
-/// given, and prints a notice if throughput decides and the receive path takes too little time for any gain to matter.
-pub(crate) fn foretell(
-    machine: &Machine,
-    spec: &mut Spec,
-    driver: &mut Driver,
-    stop: &AtomicBool,
-) -> Result<(), CommandError> {
-    let asked = spec.design.primary.as_deref();
-    // The bound is on throughput, and only traffic that already runs can be sampled.
-    if asked.is_some_and(|metric| metric != name::THROUGHPUT) || spec.workload.command.is_some() {
-        return Ok(());
-    }
-    driver.begin();
-    // A recording has no rates; the loop will report that.
-    let Ok((_, rates)) = look::for_a_while(&machine.host, LOOK, spec.probe.budget, stop) else {
-        return Ok(());
-    };
-    let (work, _) = driver.end(None).map_err(CommandError::failed)?;
-    if let Some((primary, why)) = metrics::choose(spec, &rates, &work).filter(|_| asked.is_none()) {
-        let title = metrics::describe(primary, "").title;
-        if progress::is_watched() {
-            write!(output::stderr(), "{}", paragraph("", &format!("rxlab: judged by {title}: {why}")))?;
-        }
-        spec.design.primary = Some(primary.to_owned());
-        if primary != name::THROUGHPUT || spec.workload.live {
-            return Ok(());
-        }
-    }
-    let share = rates.cpus.iter().map(|cpu| cpu.softirq).fold(0.0, f64::max);
-    let margin = spec.design.margin;
-    if let Some(Verdict::CannotMatter { ceiling }) = cannot_matter_before(share, margin) {
-        writeln!(
-            output::stderr(),
-            "rxlab: softirqs take {:.1} % of the hottest CPU: no steering can gain more than {:.1} % \
-             throughput, below the margin of {:.0} %",
-            100.0 * share,
-            100.0 * ceiling,
-            100.0 * margin,
-        )?;
-    }
-    Ok(())
-}
-
 /// Runs the trial with a progress bar.
 pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, CommandError> {
     let root = place::root(global)?;
@@ -121,7 +73,7 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
         let done = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison).count();
         let part = match done {
             0 => "calibrating".to_owned(),
-            _ => format!("pair {}{}", done.div_ceil(2), so_far(record)),
+            _ => format!("pair {} of at most {}{}", done.div_ceil(2), record.max_pairs, so_far(record)),
         };
         bar.set_message(&format!("trial {}: {part}", record.name));
         bar.set_position(record.slots.len() as u64);
@@ -138,6 +90,7 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
         netns: trial.machine.netns.clone(),
         arms: trial.ready.arms,
         prediction: trial.ready.prediction,
+        planned: trial.ready.planned,
         meter: trial.ready.meter,
         store: &store,
         dir: &trial.dir,

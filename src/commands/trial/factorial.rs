@@ -81,6 +81,7 @@ pub(super) fn finish(
         netns: machine.netns.clone(),
         arms: ready.arms,
         prediction: None,
+        planned: None,
         meter: ready.meter,
         store: &store,
         dir: &dir,

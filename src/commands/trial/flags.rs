@@ -53,6 +53,9 @@ pub(super) struct Args {
     /// Repeat the trial of this id, as `rxlab trial list` shows it, with a new seed, and with more pairs by --pairs
     #[arg(long, value_name = "ID", conflicts_with_all = BY_FLAGS.iter().filter(|flag| **flag != "pairs").copied().chain(["spec"]))]
     pub(super) again: Option<String>,
+    /// Only print what the trial would take, by a sample of 20 s; nothing is changed
+    #[arg(long)]
+    pub(super) plan_only: bool,
     /// Arm B: a value, such as 'rps eth0/rx-0 = 2-7'; may be given several times
     #[arg(long, value_name = "SETTING")]
     pub(super) set: Vec<Setting>,
@@ -98,15 +101,15 @@ pub(super) struct Args {
     /// Pairs before the trial may stop early
     #[arg(long, value_name = "N", default_value_t = looks::FIRST)]
     pub(super) min_pairs: usize,
-    /// Pairs with nothing flipped, to measure the noise; 0: none
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    /// Pairs with nothing flipped before the others, to check the method on this machine
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) calibration: usize,
     /// Settling time before each slot
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     pub(super) washout: Duration,
-    /// Length of a slot
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
-    pub(super) measure: Duration,
+    /// Length of a slot [default: chosen from a sample of 20 s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) measure: Option<Duration>,
     /// Differences below this fraction do not matter
     #[arg(long, value_name = "FRACTION", default_value_t = 0.03)]
     pub(super) margin: f64,
@@ -173,7 +176,7 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
             calibration: args.calibration,
             margin: args.margin,
             washout: Seconds(args.washout),
-            measure: Seconds(args.measure),
+            measure: args.measure.map(Seconds),
             primary: args.primary.clone(),
             metrics: args.metric.clone(),
             ..Design::default()

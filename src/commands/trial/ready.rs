@@ -47,7 +47,7 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
     let queries = Queries::start(&spec.queries)
         .map_err(|error| CommandError::new(Kind::Failed, error).hint("nothing was changed"))?;
     let driver = driver(machine, spec)?;
-    Ok(Ready { arms, prediction, meter, checks, queries, driver })
+    Ok(Ready { arms, prediction, planned: None, meter, checks, queries, driver })
 }
 
 /// A check that fails without the change says nothing about the change.

@@ -1,9 +1,10 @@
 //! `rxlab trial run`.
 
-use super::conduct::{Conduct, foretell, store_error};
+use super::conduct::{Conduct, store_error};
 use super::factorial;
 use super::finish::finish;
 use super::flags::{Args, from_flags};
+use super::foretell::{self, foretell};
 use super::ready::ready;
 use crate::commands::Global;
 use crate::commands::{files, leftovers, machine, place};
@@ -27,7 +28,13 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let machine = machine::open(global)?;
     let stop = place::stop_flag()?;
     let mut ready = ready(global, &machine, &spec)?;
-    foretell(&machine, &mut spec, &mut ready.driver, &stop)?;
+    let why = foretell(&machine, &mut spec, &mut ready.driver, &stop)?;
+    if spec.design.measure.is_none() || args.plan_only {
+        ready.planned = foretell::plan(&machine, &mut spec, &mut ready.driver, &stop)?;
+    }
+    if args.plan_only {
+        return foretell::print(global, &spec, why, ready.planned, &stop);
+    }
     let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
     if is_factorial {
         return factorial::finish(global, &machine, &spec, ready, dir, None, &stop);

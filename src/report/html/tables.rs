@@ -64,6 +64,7 @@ fn metric(m: &mut Markup, result: &MetricResult) {
 pub(super) fn settings(m: &mut Markup, record: &TrialRecord) {
     let host = &record.host;
     let probe = probe_words::of_record(record).map(|words| ("Probe", words));
+    let planned = record.planned.as_ref().map(|planned| ("Planned", words::planned(planned, record.margin)));
     let checks = words::checks(record).into_iter().map(|words| ("Check", words));
     let rows = [
         ("Host", format!("{}, {}", host.hostname, words::count(record.cpus, "CPU"))),
@@ -81,7 +82,7 @@ pub(super) fn settings(m: &mut Markup, record: &TrialRecord) {
     ];
     let queries = words::queries(record).into_iter().map(|words| ("Query", words));
     m.element("dl", &[("class", "settings")], |m| {
-        for (name, value) in rows.into_iter().chain(probe).chain(checks).chain(queries) {
+        for (name, value) in rows.into_iter().chain(planned).chain(probe).chain(checks).chain(queries) {
             m.leaf("dt", &[], name);
             m.leaf("dd", &[], &typeset(&value));
         }

@@ -60,7 +60,9 @@ fn gaps(sample: &Sample, pairs: usize, margin: f64) -> Vec<String> {
         Some(Scale::Difference) => notes.push(format!(
             "{title}: some values are 0 and have no ratio, so the differences of the pairs were judged."
         )),
-        None => notes.push(format!("{title}: not judged, since it is never above 0 or falls below 0.")),
+        None => {
+            notes.push(format!("{title}: not judged, since it is never above 0 in arm A, or falls below 0."))
+        }
     }
     if step > margin {
         notes.push(format!(

@@ -24,6 +24,7 @@ fn empty(seed: u64) -> TrialRecord {
         plan: None,
         probe: None,
         prediction: None,
+        planned: None,
         softirq_timed: false,
         checks: Vec::new(),
         queries: Vec::new(),

@@ -79,6 +79,7 @@ fn record(seed: u64) -> TrialRecord {
         plan: None,
         probe: None,
         prediction: None,
+        planned: None,
         softirq_timed: false,
         checks: Vec::new(),
         queries: Vec::new(),

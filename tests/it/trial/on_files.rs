@@ -173,7 +173,15 @@ fn killed_after(tree: &Tree, first: impl FnOnce()) {
     let trial = Running::start(&mut tree.command(&args));
     let id = "0001-trial";
     wait_for("arm B after three slots", || {
-        record(&tree.state(), id).is_some_and(|record| record.slots.len() >= 3) && tree.rps("eth0", 0) == "c"
+        let slots = record(&tree.state(), id).map_or(0, |record| record.slots.len());
+        // Stopped, so that the next flip cannot come before the kill.
+        slots >= 3 && trial.stops() && {
+            let is_b = tree.rps("eth0", 0) == "c";
+            if !is_b {
+                trial.signal(Signal::CONT);
+            }
+            is_b
+        }
     });
     first();
     trial.signal(Signal::KILL);

@@ -142,6 +142,34 @@ fn a_change_that_takes_effect_is_measured_in_every_slot() {
     stage.is_restored();
 }
 
+#[test]
+fn a_plan_is_made_from_a_sample_and_changes_nothing() {
+    let Some(stage) = Stage::new("1") else { return };
+    let spec = stage.directory.path().join("spec.toml");
+    let netns = stage.range.client.path();
+    let text = format!(
+        "name = \"rps\"\n[change]\nset = [\"rps srv0/rx-0 = 1\"]\n[workload]\nnic = \"srv0\"\n\
+         load = {{ url = \"{HTTP}\", connections = 8, cpus = \"0\", netns = \"{}\" }}\n",
+        netns.display()
+    );
+    std::fs::write(&spec, text).expect("written");
+    let run = ["--json", "trial", "run", "--plan-only", spec.to_str().expect("text")];
+    let mut command = rxlab(&stage.state(), &run);
+    let (code, text) =
+        said(&command.arg("--netns").arg(stage.range.server.path()).output().expect("rxlab runs"));
+    assert_eq!(code, 0, "{text}");
+    let plan: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(
+        (plan["schema"].as_str(), plan["primary"]["name"].as_str()),
+        (Some("rxlab.trial-plan/1"), Some("throughput"))
+    );
+    let planned = &plan["planned"];
+    assert!(planned["noise"].as_f64() > Some(0.0) && planned["sampled_s"].as_f64() > Some(18.0), "{plan}");
+    assert!([0.5, 1.0, 2.0].map(Some).contains(&plan["measure_s"].as_f64()), "{plan}");
+    assert!(!stage.state().join("trials").exists(), "no record");
+    stage.is_restored();
+}
+
 /// With RFS on, TCP flows are received where the application reads, regardless of any RPS mask: here on CPU 0. A
 /// trial of a mask for CPU 1 then tests nothing, and must say so.
 #[test]

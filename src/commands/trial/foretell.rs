@@ -1,0 +1,127 @@
+//! Before a trial: the metric that decides, the length of slots, and what the trial will take.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::commands::Global;
+use crate::commands::machine::Machine;
+use crate::commands::{look, output, progress};
+use crate::error::{CommandError, Kind};
+use crate::host::Host;
+use crate::report::text::paragraph;
+use crate::report::trial_plan;
+use crate::trial::metrics::{self, name};
+use crate::trial::prior::{self, Pieces, Planned, Request, TrialPlan};
+use crate::trial::record::Verdict;
+use crate::trial::spec::{self, Design, Seconds, Spec};
+use crate::trial::verdict::cannot_matter_before;
+use crate::trial::workload::Driver;
+
+/// Length of the sample that chooses the metric.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Samples the machine under its load for a moment. Chooses the primary metric of live traffic and of a paced load, unless one is
+/// given, and returns the reason. Prints a notice if throughput decides and the receive path takes too little time for
+/// any gain to matter.
+pub(crate) fn foretell(
+    machine: &Machine,
+    spec: &mut Spec,
+    driver: &mut Driver,
+    stop: &AtomicBool,
+) -> Result<Option<String>, CommandError> {
+    let asked = spec.design.primary.as_deref();
+    // The bound is on throughput, and only traffic that already runs can be sampled.
+    if asked.is_some_and(|metric| metric != name::THROUGHPUT) || spec.workload.command.is_some() {
+        return Ok(None);
+    }
+    driver.begin();
+    // A recording has no rates; the loop will report that.
+    let Ok((_, rates)) = look::for_a_while(&machine.host, LOOK, spec.probe.budget, stop) else {
+        return Ok(None);
+    };
+    let (work, _) = driver.end(None).map_err(CommandError::failed)?;
+    let chosen = metrics::choose(spec, &rates, &work).filter(|_| asked.is_none());
+    if let Some((primary, why)) = &chosen {
+        let title = metrics::describe(primary, "").title;
+        if progress::is_watched() {
+            write!(output::stderr(), "{}", paragraph("", &format!("rxlab: judged by {title}: {why}")))?;
+        }
+        spec.design.primary = Some((*primary).to_owned());
+    }
+    let why = chosen.map(|(_, why)| why);
+    let primary = spec.design.primary.as_deref();
+    if primary.is_some_and(|primary| primary != name::THROUGHPUT || spec.workload.live) {
+        return Ok(why);
+    }
+    let share = rates.cpus.iter().map(|cpu| cpu.softirq).fold(0.0, f64::max);
+    let margin = spec.design.margin;
+    if let Some(Verdict::CannotMatter { ceiling }) = cannot_matter_before(share, margin) {
+        writeln!(
+            output::stderr(),
+            "rxlab: softirqs take {:.1} % of the hottest CPU: no steering can gain more than {:.1} % \
+             throughput, below the margin of {:.0} %",
+            100.0 * share,
+            100.0 * ceiling,
+            100.0 * margin,
+        )?;
+    }
+    Ok(why)
+}
+
+/// Samples the primary metric, and returns the plan that decides soonest; its slots become those of `spec` if that has
+/// no length. `None` if there is nothing to sample before the trial: the metric is that of a command, a check, a query
+/// or the probe, or has no value.
+pub(super) fn plan(
+    machine: &Machine,
+    spec: &mut Spec,
+    driver: &mut Driver,
+    stop: &AtomicBool,
+) -> Result<Option<Planned>, CommandError> {
+    let primary = spec.design.primary.clone().unwrap_or_else(|| name::THROUGHPUT.to_owned());
+    let is_pairs = spec.design.kind == spec::Kind::Pairs;
+    if !is_pairs || spec.workload.command.is_some() || spec.measures(&primary) {
+        return Ok(None);
+    }
+    // Checks and queries need slots in which they have answers.
+    let usual = !spec.checks.is_empty() || !spec.queries.is_empty();
+    let slot = spec.design.measure.map(|measure| measure.0).or(usual.then_some(Design::MEASURE));
+    let pieces = Pieces::of(&primary, slot);
+    let timer = match primary == name::HOTTEST_SOFTIRQ {
+        true => look::softirq_time(&machine.host, &machine.inventory, spec.probe.budget),
+        false => None,
+    };
+    let bar = progress::clock("sampling before the trial", pieces.length.mul_f64(pieces.count as f64));
+    let mut on_piece = |done: usize| {
+        bar.set_elapsed(pieces.length.mul_f64(done as f64));
+        !stop.load(Ordering::SeqCst)
+    };
+    let place = (&machine.host as &dyn Host, &machine.inventory, spec.workload.nic.as_ref());
+    let values = prior::sample(place, driver, &primary, timer, &pieces, &mut on_piece);
+    bar.finish_and_clear();
+    // A recording has no rates; the loop will report that.
+    let planned = values.ok().and_then(|values| prior::plan(&values, &pieces, &Request::of(&spec.design)));
+    if let (Some(planned), None) = (&planned, spec.design.measure) {
+        spec.design.measure = Some(Seconds(Duration::from_secs_f64(planned.measure_s)));
+    }
+    Ok(planned)
+}
+
+/// Prints the plan of a trial that is not run.
+pub(super) fn print(
+    global: &Global,
+    spec: &Spec,
+    why: Option<String>,
+    planned: Option<Planned>,
+    stop: &AtomicBool,
+) -> Result<(), CommandError> {
+    if stop.load(Ordering::SeqCst) {
+        return Err(CommandError::silent(Kind::Interrupted));
+    }
+    let plan = TrialPlan::new(spec, why, planned);
+    let mut out = output::stdout(global);
+    if global.json {
+        return Ok(writeln!(out, "{}", crate::commands::json(&plan)?)?);
+    }
+    Ok(write!(out, "{}", trial_plan::render(&plan))?)
+}

@@ -1,0 +1,72 @@
+//! The plan of a trial that is not run, as text.
+
+use std::time::Duration;
+
+use super::number;
+use super::text::paragraph;
+use super::words;
+use crate::trial::prior::TrialPlan;
+use crate::units::format_duration;
+
+/// What the trial would take.
+pub fn render(plan: &TrialPlan) -> String {
+    let mut out = paragraph("", &format!("trial {}: a plan; nothing was changed", plan.name));
+    let why = plan.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+    out += &paragraph("  judged by: ", &format!("{}{why}", plan.primary.title));
+    let (slot, washout) = (seconds(plan.measure_s), seconds(plan.washout_s));
+    out += &paragraph("  slots: ", &format!("{slot}, each after a washout of {washout}"));
+    out += &paragraph("  noise: ", &noise(plan));
+    let looks: Vec<String> = plan.looks.iter().map(usize::to_string).collect();
+    if !looks.is_empty() {
+        out += &paragraph("  looks: ", &format!("at {} pairs", looks.join(", ")));
+    }
+    let least = plan.planned.and_then(|planned| planned.detectable);
+    let missed = least.map_or_else(String::new, |least| {
+        format!("; a smaller change than {} could be missed", number::share(least))
+    });
+    let most = format!("{}, {}{missed}", words::count(plan.slots, "slot"), about(plan.seconds(plan.slots)));
+    out + &paragraph("  at most: ", &most)
+}
+
+fn noise(plan: &TrialPlan) -> String {
+    let Some(planned) = &plan.planned else {
+        return "not known before the trial: nothing to sample has this metric".to_owned();
+    };
+    let takes = planned.pairs.map(|pairs| format!(", {}", about(plan.seconds(2 * pairs))));
+    words::planned(planned, plan.margin) + &takes.unwrap_or_default()
+}
+
+fn seconds(seconds: f64) -> String {
+    format_duration(Duration::from_secs_f64(seconds))
+}
+
+/// `about 40 s`, `about 3 min`.
+fn about(seconds: f64) -> String {
+    if seconds < 120.0 { format!("about {seconds:.0} s") } else { format!("about {:.0} min", seconds / 60.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::render;
+    use crate::trial::prior::{Planned, TrialPlan};
+    use crate::trial::spec::Spec;
+
+    fn plan(planned: Option<Planned>) -> String {
+        let text = "name = \"rps\"\nchange = { set = [\"rps eth0/rx-0 = 1\"] }\nworkload.live = true";
+        let spec = Spec::parse(text).expect("a specification");
+        render(&TrialPlan::new(&spec, Some("CPU 2 receives packets and is full".to_owned()), planned))
+    }
+
+    #[test]
+    fn the_text() {
+        let planned = Planned {
+            sampled_s: 19.0,
+            noise: 0.0212,
+            measure_s: 2.0,
+            pairs: Some(14),
+            detectable: Some(0.0123),
+        };
+        let noisy = Planned { pairs: None, noise: 4.0, detectable: None, ..planned };
+        insta::assert_snapshot!([Some(planned), Some(noisy), None].map(plan).join("\n"));
+    }
+}
