@@ -4,9 +4,9 @@
 //! writes a file: earlier modules decide the content.
 
 pub mod action;
+pub mod blocks_text;
 pub mod compare;
 mod container;
-pub mod factorial_text;
 pub mod findings;
 pub mod forecast;
 pub mod html;

@@ -144,6 +144,7 @@ fn try_out(
         name: format!("{}-{}", plan.name, kind.name()),
         change: Change { set: settings.clone(), ..Change::default() },
         factor: Vec::new(),
+        arm: Vec::new(),
         workload,
         design: Design {
             seed: Some(args.seed),

@@ -1,7 +1,7 @@
 //! `rxlab trial`: flips one factor in random order, compares pairs, and keeps the change only if it is proven to help.
 
+mod blocks;
 mod conduct;
-mod factorial;
 mod finish;
 mod flags;
 mod foretell;

@@ -46,7 +46,7 @@ fn published() -> [(&'static str, Value); 12] {
         ("trace.json", of::<Trace>(Trace::SCHEMA)),
         ("find-max.json", of::<Found>(Found::SCHEMA)),
         ("load.json", of::<LoadReport>(LoadReport::SCHEMA)),
-        ("trial-factorial.json", of::<BlocksRecord>(BlocksRecord::SCHEMA)),
+        ("trial-blocks.json", of::<BlocksRecord>(BlocksRecord::SCHEMA)),
         ("trial-plan.json", of::<TrialPlan>(TrialPlan::SCHEMA)),
         ("trial.json", of::<TrialReport>(TrialRecord::SCHEMA)),
     ]

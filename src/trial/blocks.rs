@@ -1,4 +1,4 @@
-//! The loop of a trial with more than two arms: randomised complete blocks, each of which holds every arm once. It
+//! The loop of a trial with more than two arms: randomised blocks, each of which holds every arm that is left once. It
 //! drives the same [`Bench`] as a trial of pairs.
 
 use std::collections::BTreeMap;
@@ -6,17 +6,20 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::design;
-use super::factorial::{Factorial, analyse};
+use super::factorial::{self, Estimate, Factorial};
+use super::halving;
 use super::metrics::name::THROUGHPUT;
 use super::record::Metric;
 use super::runner::{Bench, Ending, VOIDS_IN_A_ROW};
+use super::spec::Kind;
+use super::sweep::{self, Sweep};
 use crate::model::Identity;
 use crate::units::CpuId;
 
-/// A factor as recorded.
+/// A factor, a candidate or a level as recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct FactorOfRecord {
+pub struct NamedSettings {
     /// One word, such as `rps`.
     pub name: String,
     /// Its settings.
@@ -29,7 +32,11 @@ pub struct FactorOfRecord {
 pub struct BlockSlot {
     /// Block number, from 0.
     pub block: usize,
-    /// The cell that was set: bit `i` says whether factor `i` was. 0 = the machine as it was.
+    /// Stage of a search, from 0; the last one confirms the winner. 0 in other designs.
+    #[serde(default)]
+    pub stage: usize,
+    /// The cell that was set; 0 = the machine as it was. In a factorial design bit `i` says whether factor `i` was set; else
+    /// it is the position of the arm, from 1.
     pub cell: usize,
     /// Start of the measured interval, seconds since the trial began.
     pub start_s: f64,
@@ -87,14 +94,43 @@ pub struct Conclusion {
     #[serde(flatten)]
     pub end: End,
     /// The effects; `None` unless it has all its blocks, which were fixed beforehand.
-    pub factorial: Option<Factorial>,
+    pub found: Option<Effects>,
 }
 
-/// The record of a factorial trial.
+/// What a trial in blocks found, by its design.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Effects {
+    /// The effects of factors.
+    Factorial(Factorial),
+    /// The best of several candidates.
+    Search(Search),
+    /// The curve of one factor.
+    Sweep(Sweep),
+}
+
+/// The winner of a search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Search {
+    /// The candidates that each stage left, best first, by position from 0.
+    pub left: Vec<Vec<usize>>,
+    /// The winner, by position from 0.
+    pub winner: usize,
+    /// Its effect against the baseline in fresh blocks; `None` below two of them.
+    pub confirmed: Option<Estimate>,
+    /// Fresh blocks.
+    pub blocks: usize,
+    /// Means of the baseline and of the winner in them, in the metric's unit.
+    pub means: (f64, f64),
+}
+
+/// The record of a trial in blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BlocksRecord {
-    /// `rxlab.trial-factorial/1`.
+    /// `rxlab.trial-blocks/1`.
     pub schema: String,
     /// Directory name of the trial, unique on this machine.
     pub id: String,
@@ -102,8 +138,10 @@ pub struct BlocksRecord {
     pub version: String,
     /// One word for the trial.
     pub name: String,
-    /// The factors, two or three.
-    pub factors: Vec<FactorOfRecord>,
+    /// The design.
+    pub kind: Kind,
+    /// The factors of a factorial design, the candidates of a search, or the levels of a sweep.
+    pub settings: Vec<NamedSettings>,
     /// The workload, in one line.
     pub workload: String,
     /// The host.
@@ -116,7 +154,7 @@ pub struct BlocksRecord {
     pub seed: u64,
     /// Margin of equivalence (0.03 = 3 %).
     pub margin: f64,
-    /// Valid blocks at which the trial ends.
+    /// Valid blocks at which the trial ends; those that confirm the winner of a search.
     pub blocks: usize,
     /// Washout before each measured interval, seconds.
     pub washout_s: f64,
@@ -134,28 +172,103 @@ pub struct BlocksRecord {
 
 impl BlocksRecord {
     /// The schema of this version.
-    pub const SCHEMA: &'static str = "rxlab.trial-factorial/1";
+    pub const SCHEMA: &'static str = "rxlab.trial-blocks/1";
 
     /// Number of cells.
     pub fn cells(&self) -> usize {
-        1 << self.factors.len()
+        match self.kind {
+            Kind::Factorial => 1 << self.settings.len(),
+            _ => 1 + self.settings.len(),
+        }
     }
 
-    /// Value of the primary metric in each cell, for each block in which every slot counts and has one above 0.
-    pub fn valid(&self) -> Vec<Vec<f64>> {
-        let mut blocks: BTreeMap<usize, Vec<Option<f64>>> = BTreeMap::new();
-        for slot in &self.slots {
+    /// Value of the primary metric in each of `cells`, for each block from stage `from` on in which all of them count and
+    /// have one above 0.
+    fn values(&self, cells: &[usize], from: usize) -> Vec<Vec<f64>> {
+        let mut blocks: BTreeMap<usize, BTreeMap<usize, f64>> = BTreeMap::new();
+        for slot in self.slots.iter().filter(|slot| slot.void.is_none() && slot.stage >= from) {
             let value = slot.values.get(&self.primary.name).copied();
-            let value = value.filter(|value| slot.void.is_none() && value.is_finite() && *value > 0.0);
-            blocks.entry(slot.block).or_insert_with(|| vec![None; self.cells()])[slot.cell] = value;
+            if let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) {
+                blocks.entry(slot.block).or_default().insert(slot.cell, value);
+            }
         }
-        blocks.into_values().filter_map(|cells| cells.into_iter().collect()).collect()
+        let of = |block: &BTreeMap<usize, f64>| cells.iter().map(|cell| block.get(cell).copied()).collect();
+        blocks.values().filter_map(of).collect()
+    }
+
+    /// Value of the primary metric in each cell, for each block in which all of them count; for a search those of the
+    /// baseline and the winner in fresh blocks.
+    pub fn valid(&self) -> Vec<Vec<f64>> {
+        match (self.kind, self.left()) {
+            (Kind::Search, (stage, left)) => match left.last().map(Vec::as_slice) {
+                Some([winner]) => self.values(&[0, winner + 1], stage),
+                _ => Vec::new(),
+            },
+            _ => self.values(&(0..self.cells()).collect::<Vec<_>>(), 0),
+        }
+    }
+
+    /// The running stage of a search, and the candidates that each finished stage left.
+    fn left(&self) -> (usize, Vec<Vec<usize>>) {
+        let mut left: Vec<Vec<usize>> = Vec::new();
+        let stages = halving::stages(self.settings.len(), self.blocks);
+        for (stage, behind) in stages.into_iter().enumerate() {
+            let now = left.last().cloned().unwrap_or_else(|| (0..self.settings.len()).collect());
+            let cells: Vec<usize> = now.iter().map(|candidate| candidate + 1).collect();
+            // Later blocks have no part in this choice.
+            let blocks: Vec<Vec<f64>> = self.values(&cells, 0).into_iter().take(behind).collect();
+            if blocks.len() < behind {
+                return (stage, left);
+            }
+            left.push(halving::better_half(&now, &blocks, self.primary.better));
+        }
+        (left.len(), left)
+    }
+
+    /// The stage and the cells of the next block; `None` if the trial has all its blocks.
+    fn due(&self) -> Option<(usize, Vec<usize>)> {
+        if self.kind != Kind::Search {
+            return (self.valid().len() < self.blocks).then(|| (0, (0..self.cells()).collect()));
+        }
+        let (stage, left) = self.left();
+        let all = (0..self.settings.len()).collect();
+        let candidates = left.last().unwrap_or(&all);
+        let is_over = candidates.len() == 1 && self.valid().len() >= self.blocks;
+        let cells = std::iter::once(0).chain(candidates.iter().map(|candidate| candidate + 1));
+        (!is_over).then(|| (stage, cells.collect()))
+    }
+
+    /// Blocks of the trial if none is void.
+    fn planned(&self) -> usize {
+        let stages = match self.kind {
+            Kind::Search => halving::stages(self.settings.len(), self.blocks),
+            _ => Vec::new(),
+        };
+        stages.last().unwrap_or(&0) + self.blocks
+    }
+
+    fn effects(&self, valid: &[Vec<f64>]) -> Effects {
+        let (margin, better) = (self.margin, self.primary.better);
+        match self.kind {
+            Kind::Pairs | Kind::Factorial => Effects::Factorial(factorial::analyse(valid, margin, better)),
+            Kind::Sweep => Effects::Sweep(sweep::analyse(valid, margin, better)),
+            Kind::Search => {
+                let left = self.left().1;
+                let winner = left.last().map_or(0, |left| left[0]);
+                // Two cells: the main effect is that of the winner.
+                let both = factorial::analyse(valid, margin, better);
+                let confirmed =
+                    both.main.into_iter().next().map(|main| Estimate { factors: vec![winner], ..main });
+                let means = (both.cells[0], both.cells[1]);
+                Effects::Search(Search { left, winner, confirmed, blocks: valid.len(), means })
+            }
+        }
     }
 
     /// Adds the conclusion.
     pub fn conclude(&mut self, ending: Ending) {
         let valid = self.valid();
-        let is_complete = valid.len() >= self.blocks;
+        let is_complete = self.due().is_none();
         let end = match ending {
             Ending { changed: Some(reason), .. } => End::MachineChanged { reason },
             Ending { guard: Some(reason), .. } => End::GuardTripped { reason },
@@ -166,8 +279,8 @@ impl BlocksRecord {
             _ => End::Complete,
         };
         let is_judged = matches!(end, End::Complete | End::ClientLimited { .. });
-        let factorial = is_judged.then(|| analyse(&valid, self.margin, self.primary.better));
-        self.conclusion = Some(Conclusion { end, factorial });
+        let found = is_judged.then(|| self.effects(&valid));
+        self.conclusion = Some(Conclusion { end, found });
     }
 }
 
@@ -178,11 +291,10 @@ pub fn run<B: Bench<BlocksRecord>>(record: &mut BlocksRecord, bench: &mut B) -> 
     let first = record.slots.iter().map(|slot| slot.block + 1).max().unwrap_or(0);
     let cells = record.cells();
     let (mut voids, mut limited, mut run) = (vec![0; cells], Vec::new(), 0);
-    for block in first..2 * record.blocks {
-        if record.valid().len() >= record.blocks {
-            break;
-        }
-        for cell in design::block(record.seed, block, cells) {
+    for block in first..2 * record.planned() {
+        let Some((stage, due)) = record.due() else { break };
+        for at in design::block(record.seed, block, due.len()) {
+            let cell = due[at];
             if bench.stopped() {
                 return Ok(Ending { interrupted: true, ..Ending::default() });
             }
@@ -196,6 +308,7 @@ pub fn run<B: Bench<BlocksRecord>>(record: &mut BlocksRecord, bench: &mut B) -> 
             run += usize::from(!is_void);
             record.slots.push(BlockSlot {
                 block,
+                stage,
                 cell,
                 start_s: measured.start_s,
                 seconds: measured.seconds,

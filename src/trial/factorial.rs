@@ -98,7 +98,7 @@ pub fn analyse(blocks: &[Vec<f64>], margin: f64, better: Better) -> Factorial {
 }
 
 /// Weights of the cells' logarithms.
-struct Contrast(Vec<f64>);
+pub(super) struct Contrast(Vec<f64>);
 
 impl Contrast {
     /// Contrast of the factors whose bits `subset` has: for one of them the mean of the cells with it minus the mean
@@ -110,6 +110,11 @@ impl Contrast {
             sign * 2.0 / cells as f64
         };
         Self((0..cells).map(weight).collect())
+    }
+
+    /// Change from one cell to another.
+    pub(super) fn between(from: usize, to: usize, cells: usize) -> Self {
+        Self((0..cells).map(|cell| f64::from(cell == to) - f64::from(cell == from)).collect())
     }
 
     /// Effect of `factor` in the cells in which the others are as `given`.
@@ -142,12 +147,12 @@ impl Contrast {
         Ratios { d, scale: Scale::LogRatio, step }
     }
 
-    fn p_value(&self, blocks: &[Vec<f64>]) -> f64 {
+    pub(super) fn p_value(&self, blocks: &[Vec<f64>]) -> f64 {
         self.ratios(blocks, &self.values(blocks)).p_value(Look::Planned(ERROR)).unwrap_or(1.0)
     }
 
     /// The effect at one of `parts` equal shares of the error; `None` below two blocks.
-    fn estimate(
+    pub(super) fn estimate(
         &self,
         blocks: &[Vec<f64>],
         (margin, better, parts): (f64, Better, usize),
@@ -163,29 +168,34 @@ impl Contrast {
     }
 }
 
+/// Blocks of a machine with `noise`, in which cell `c` is `effects[c]` above the baseline (0.03 = 3 %).
+#[cfg(test)]
+pub(super) fn simulated_blocks(
+    noise: super::simulate::Noise,
+    seed: u64,
+    count: usize,
+    effects: &[f64],
+) -> Vec<Vec<f64>> {
+    let values = noise.values(seed, count * effects.len());
+    let one = |(number, slots): (usize, &[f64])| {
+        let mut cells = vec![0.0; effects.len()];
+        for (cell, value) in super::design::block(seed, number, effects.len()).into_iter().zip(slots) {
+            cells[cell] = value * (1.0 + effects[cell]);
+        }
+        cells
+    };
+    values.chunks_exact(effects.len()).enumerate().map(one).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Factorial, analyse};
-    use crate::trial::design::block;
+    use super::{Factorial, analyse, simulated_blocks};
     use crate::trial::record::{Better, Call};
     use crate::trial::simulate::Noise;
 
-    /// Blocks of a machine with `noise`, in which cell `c` is `effects[c]` above the baseline (0.03 = 3 %).
-    fn blocks(noise: Noise, seed: u64, count: usize, effects: &[f64]) -> Vec<Vec<f64>> {
-        let values = noise.values(seed, count * effects.len());
-        let one = |(number, slots): (usize, &[f64])| {
-            let mut cells = vec![0.0; effects.len()];
-            for (cell, value) in block(seed, number, effects.len()).into_iter().zip(slots) {
-                cells[cell] = value * (1.0 + effects[cell]);
-            }
-            cells
-        };
-        values.chunks_exact(effects.len()).enumerate().map(one).collect()
-    }
-
     fn simulated(seed: u64, effects: &[f64]) -> Factorial {
         let noise = Noise { drift: 0.03, ..Noise::white(0.03) };
-        analyse(&blocks(noise, seed, 20, effects), 0.03, Better::Higher)
+        analyse(&simulated_blocks(noise, seed, 20, effects), 0.03, Better::Higher)
     }
 
     fn count(effects: &[f64], is: impl Fn(&Factorial) -> bool) -> usize {

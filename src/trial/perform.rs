@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::blocks::{self, BlocksRecord};
+use super::blocks::{self, BlocksRecord, NamedSettings};
 use super::check::{Check, Checks};
 use super::conclude::conclude;
 use super::factor::{Arms, Factor, FactorError};
@@ -22,7 +22,7 @@ use super::prior::Planned;
 use super::query::{Queries, Query};
 use super::record::{Analysis, Arm, Metric, TrialRecord, Verdict};
 use super::runner::{self, Ending};
-use super::spec::Spec;
+use super::spec::{Named, Spec};
 use super::store::{StoreError, TrialDir};
 use super::workload::Driver;
 use crate::apply::{ApplyError, BeginInfo, Guard, Transaction, Undo};
@@ -169,7 +169,7 @@ pub fn perform(
     Ok(Outcome { record, undo: Some(undo), kept: None })
 }
 
-/// Runs the factorial trial of `spec`, or continues `resumed`. The machine is always restored.
+/// Runs the trial in blocks of `spec`, or continues `resumed`. The machine is always restored.
 pub fn perform_blocks(
     spec: &Spec,
     setup: Setup<'_, BlocksRecord>,
@@ -327,17 +327,15 @@ fn fresh_blocks(
     model: &Model,
     softirq_timed: bool,
 ) -> BlocksRecord {
-    let factor = |factor: &super::spec::Factor| blocks::FactorOfRecord {
-        name: factor.name.clone(),
-        set: lines(&factor.set),
-    };
+    let settings = |named: &Named| NamedSettings { name: named.name.clone(), set: lines(&named.set) };
     let mut metrics = metrics_of(spec, setup.inventory, softirq_timed);
     BlocksRecord {
         schema: BlocksRecord::SCHEMA.to_owned(),
         id: setup.dir.id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         name: spec.name.clone(),
-        factors: spec.factor.iter().map(factor).collect(),
+        kind: spec.design.kind,
+        settings: spec.named().iter().map(settings).collect(),
         workload: spec.workload.in_words(),
         host: model.identity.clone(),
         cpus: model.online().len(),

@@ -181,7 +181,7 @@ pub struct TrialPlan {
     pub measure_s: f64,
     /// Slots at most, unless some are void.
     pub slots: usize,
-    /// Pairs at which the trial may decide; none in a factorial design, which has a fixed number of blocks.
+    /// Pairs at which the trial may decide; none in blocks, whose number is fixed.
     pub looks: Vec<usize>,
     /// The noise and what follows from it; `None` if nothing could be sampled before the trial.
     pub planned: Option<Planned>,
@@ -197,7 +197,7 @@ impl TrialPlan {
         let primary = design.primary.as_deref().unwrap_or(name::THROUGHPUT);
         let looks = match design.kind {
             Kind::Pairs => looks::planned(design.min_pairs, design.pairs),
-            Kind::Factorial => Vec::new(),
+            Kind::Factorial | Kind::Search | Kind::Sweep => Vec::new(),
         };
         Self {
             schema: Self::SCHEMA,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::check::{Check, CheckError};
+use super::halving;
 use super::metrics;
 use super::probed::{self, Probed};
 use super::query::{Query, QueryError};
@@ -29,7 +30,10 @@ pub struct Spec {
     pub change: Change,
     /// The factors of a factorial design.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub factor: Vec<Factor>,
+    pub factor: Vec<Named>,
+    /// The candidates of a search, or the levels of a sweep in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arm: Vec<Named>,
     /// The workload during the slots.
     pub workload: Workload,
     /// Slots, pairs, seed.
@@ -76,10 +80,10 @@ impl Change {
     }
 }
 
-/// A factor of a factorial design: settings that are either all set or all as they were.
+/// Settings with a name, either all set or all as they were.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Factor {
+pub struct Named {
     /// One word, such as `rps`.
     pub name: String,
     /// Its settings, in this order.
@@ -88,6 +92,7 @@ pub struct Factor {
 
 /// The arms of a trial, and how slots are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Two arms, in pairs of neighbouring slots.
@@ -95,6 +100,22 @@ pub enum Kind {
     Pairs,
     /// Every combination of two or three factors, in blocks that hold each combination once.
     Factorial,
+    /// The best of several arms, by halving.
+    Search,
+    /// Every arm in each block, for the curve of a factor over its levels.
+    Sweep,
+}
+
+impl Kind {
+    /// `a factorial trial`, as messages name it.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Kind::Pairs => "a trial in pairs",
+            Kind::Factorial => "a factorial trial",
+            Kind::Search => "a search",
+            Kind::Sweep => "a sweep",
+        }
+    }
 }
 
 /// Workload during the slots. Exactly one of `load`, `command`, `live`.
@@ -245,9 +266,9 @@ pub enum SpecError {
     /// `[change]` has no change, or several.
     #[error("[change] needs exactly one of: `set` or `against` or both, `plan`, `a` together with `b`")]
     Change,
-    /// `[[factor]]` does not describe a factorial design.
-    #[error("[[factor]] {0}")]
-    Factor(String),
+    /// `[[factor]]` or `[[arm]]` does not describe a trial in blocks.
+    #[error("[[{0}]] {1}")]
+    Named(&'static str, String),
     /// `[workload]` has no workload, or several.
     #[error("[workload] needs exactly one of: `load`, `command`, `live = true`")]
     Workload,
@@ -317,11 +338,15 @@ impl Spec {
     /// Checks everything that the types do not.
     pub fn check(&self) -> Result<(), SpecError> {
         match self.design.kind {
-            Kind::Pairs if self.factor.is_empty() => self.check_change()?,
-            Kind::Pairs => {
-                return Err(SpecError::Factor("needs kind = \"factorial\" in [design]".to_owned()));
+            Kind::Pairs if !self.factor.is_empty() => {
+                return Err(SpecError::Named("factor", "needs kind = \"factorial\" in [design]".to_owned()));
             }
-            Kind::Factorial => self.check_factors()?,
+            Kind::Pairs if !self.arm.is_empty() => {
+                let needs = "needs kind = \"search\" or \"sweep\" in [design]".to_owned();
+                return Err(SpecError::Named("arm", needs));
+            }
+            Kind::Pairs => self.check_change()?,
+            Kind::Factorial | Kind::Search | Kind::Sweep => self.check_named()?,
         }
         if self.name.is_empty() || self.name.len() > MAX_NAME || !self.name.chars().all(is_of_name) {
             return Err(SpecError::Name(self.name.clone()));
@@ -391,43 +416,59 @@ impl Spec {
         Ok(())
     }
 
-    fn check_factors(&self) -> Result<(), SpecError> {
-        let bad = |what: String| Err(SpecError::Factor(what));
-        if !self.change.is_none() {
-            return bad("takes the place of [change] in a factorial design".to_owned());
+    /// Checks the factors or the arms of a trial in blocks.
+    fn check_named(&self) -> Result<(), SpecError> {
+        let is_factorial = self.design.kind == Kind::Factorial;
+        let (table, all, other, most) = match is_factorial {
+            true => ("factor", &self.factor, &self.arm, 3),
+            false => ("arm", &self.arm, &self.factor, 12),
+        };
+        let kind = self.design.kind.in_words();
+        let bad = |what: String| Err(SpecError::Named(table, what));
+        if !self.change.is_none() || !other.is_empty() {
+            return bad(format!("takes the place of [change] and of other tables in {kind}"));
         }
-        if !(2..=3).contains(&self.factor.len()) {
-            return bad(format!("found {}: a factorial design has 2 or 3", self.factor.len()));
+        if !(2..=most).contains(&all.len()) {
+            return bad(format!("found {}: {kind} has 2 to {most}", all.len()));
         }
-        for (at, factor) in self.factor.iter().enumerate() {
-            let name = &factor.name;
+        for (at, one) in all.iter().enumerate() {
+            let name = &one.name;
             if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_of_name) {
                 return Err(SpecError::Name(name.clone()));
             }
-            if factor.set.is_empty() {
+            if one.set.is_empty() {
                 return bad(format!("{name}: set is empty"));
             }
-            for other in &self.factor[..at] {
-                if other.name == *name {
-                    return bad(format!("{name}: another factor has this name"));
+            for before in &all[..at] {
+                if before.name == *name {
+                    return bad(format!("{name}: another {table} has this name"));
                 }
                 let is_shared = |setting: &&Setting| {
-                    other.set.iter().any(|o| o.knob == setting.knob && o.target == setting.target)
+                    before.set.iter().any(|o| o.knob == setting.knob && o.target == setting.target)
                 };
-                if let Some(shared) = factor.set.iter().find(is_shared) {
-                    let (other, knob, target) = (&other.name, &shared.knob, &shared.target);
+                if let Some(shared) = one.set.iter().find(is_shared).filter(|_| is_factorial) {
+                    let (other, knob, target) = (&before.name, &shared.knob, &shared.target);
                     return bad(format!("{name}: {other} sets {knob} {target} too"));
                 }
             }
         }
         if !self.design.metrics.is_empty() {
-            return bad("a factorial design judges the primary metric only: leave out `metrics`".to_owned());
+            return bad(format!("{kind} judges the primary metric only: leave out `metrics`"));
         }
         Ok(())
     }
 
-    /// Settings of each cell of a factorial design: bit `i` of its number says whether factor `i` is set.
+    /// The named settings of a trial in blocks: factors, candidates or levels.
+    pub fn named(&self) -> &[Named] {
+        if self.design.kind == Kind::Factorial { &self.factor } else { &self.arm }
+    }
+
+    /// Settings of each cell of a trial in blocks, of which the first is the baseline. In a factorial design bit `i` of
+    /// its number says whether factor `i` is set; else each arm has one.
     pub fn cells(&self) -> Vec<Vec<Setting>> {
+        if self.design.kind != Kind::Factorial {
+            return std::iter::once(Vec::new()).chain(self.arm.iter().map(|arm| arm.set.clone())).collect();
+        }
         let set = |cell: usize| {
             let set = self.factor.iter().enumerate().filter(|(bit, _)| cell & (1 << bit) != 0);
             set.flat_map(|(_, factor)| factor.set.iter().cloned()).collect()
@@ -441,6 +482,8 @@ impl Spec {
         match design.kind {
             Kind::Pairs => 2 * (design.calibration + design.pairs),
             Kind::Factorial => design.blocks << self.factor.len(),
+            Kind::Search => halving::slots(self.arm.len(), design.blocks),
+            Kind::Sweep => design.blocks * (self.arm.len() + 1),
         }
     }
 

@@ -88,11 +88,19 @@ impl Running {
         kill_process(self.pid(), signal).expect("signalled");
     }
 
-    /// Stops it, and returns true once no thread of it runs any more.
-    pub(crate) fn stops(&self) -> bool {
+    /// Stops it, and returns true if `holds` is true once it has stopped, so that nothing it does comes before a kill.
+    /// Else it goes on.
+    pub(crate) fn stops_while(&self, holds: impl FnOnce() -> bool) -> bool {
         self.signal(Signal::STOP);
-        let state = std::fs::read_to_string(format!("/proc/{}/stat", self.pid().as_raw_nonzero()));
-        state.expect("it runs").contains(") T ")
+        wait_for("the stop", || {
+            let state = std::fs::read_to_string(format!("/proc/{}/stat", self.pid().as_raw_nonzero()));
+            state.expect("it runs").contains(") T ")
+        });
+        let holds = holds();
+        if !holds {
+            self.signal(Signal::CONT);
+        }
+        holds
     }
 
     /// Its standard output, for reading while it runs.

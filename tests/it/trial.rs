@@ -3,8 +3,8 @@
 
 mod changed_outside;
 pub(crate) mod checks;
-mod factorial;
 mod guards_inside;
+mod in_blocks;
 mod on_files;
 mod on_the_range;
 mod probed;

@@ -83,6 +83,7 @@ fn spec(args: &Pair, change: Change, length: Duration, cpu: Option<CpuId>, probe
         name: "compare".to_owned(),
         change,
         factor: Vec::new(),
+        arm: Vec::new(),
         workload: Workload { live: true, ..Workload::default() },
         design: Design {
             seed: args.seed,

@@ -168,6 +168,7 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
             b: args.b.clone(),
         },
         factor: Vec::new(),
+        arm: Vec::new(),
         workload: Workload { load, command: args.command.clone(), live: args.live, nic: args.nic.clone() },
         design: Design {
             seed: args.seed,

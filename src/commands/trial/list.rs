@@ -8,7 +8,7 @@ use super::conduct::store_error;
 use crate::commands::Global;
 use crate::commands::output;
 use crate::error::CommandError;
-use crate::report::factorial_text;
+use crate::report::blocks_text;
 use crate::report::text::{Cell, Column, Table};
 use crate::report::words;
 use crate::trial::blocks::BlocksRecord;
@@ -36,7 +36,7 @@ pub(super) fn run(global: &Global, _: &Args) -> Result<(), CommandError> {
 pub(in crate::commands) enum Record {
     /// Two arms in pairs.
     Pairs(Box<TrialRecord>),
-    /// A factorial design in blocks.
+    /// More than two arms in blocks.
     Blocks(Box<BlocksRecord>),
 }
 
@@ -82,7 +82,7 @@ pub(in crate::commands) fn table(records: &[Record]) -> Table {
     for record in records {
         let (id, started, slots, headline) = match record {
             Record::Pairs(of) => (&of.id, &of.started, of.slots.len(), words::headline(of)),
-            Record::Blocks(of) => (&of.id, &of.started, of.slots.len(), factorial_text::headline(of)),
+            Record::Blocks(of) => (&of.id, &of.started, of.slots.len(), blocks_text::headline(of)),
         };
         table.row([
             Cell::from(id.clone()),

@@ -26,7 +26,7 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
         machine::nic(&machine.model, nic)?;
     }
     let (arms, prediction) = match spec.design.kind {
-        spec::Kind::Factorial => (cells(machine, spec)?, None),
+        spec::Kind::Factorial | spec::Kind::Search | spec::Kind::Sweep => (cells(machine, spec)?, None),
         spec::Kind::Pairs => {
             let b = arm_b(spec)?;
             (settings(machine, spec, &b)?, b.prediction)
@@ -92,11 +92,11 @@ fn settings(machine: &Machine, spec: &Spec, b: &Plan) -> Result<Vec<Vec<Setting>
     Ok(vec![settings_of(a), settings_of(b)])
 }
 
-/// Returns the settings of each cell of a factorial design, checked likewise. Each factor has to change something.
+/// Returns the settings of each cell of a trial in blocks, checked likewise. All named settings have to change something.
 fn cells(machine: &Machine, spec: &Spec) -> Result<Vec<Vec<Setting>>, CommandError> {
-    for factor in &spec.factor {
-        if !differ(&[], &rehearsed(machine, &Plan::of(&factor.name, &factor.set))?) {
-            let message = format!("the machine already has the values of factor {}", factor.name);
+    for named in spec.named() {
+        if !differ(&[], &rehearsed(machine, &Plan::of(&named.name, &named.set))?) {
+            let message = format!("the machine already has the values of {}", named.name);
             return Err(CommandError::new(Kind::Changed, message).hint(
                 "if rxlab set them (see `rxlab status`), run `rxlab undo` first; else try other values",
             ));

@@ -1,7 +1,7 @@
 //! `rxlab trial resume`: continues after a kill or an interrupt, with the same seed.
 
+use super::blocks;
 use super::conduct::{Conduct, store_error};
-use super::factorial;
 use super::finish::{After, finish};
 use super::ready::ready;
 use crate::commands::Global;
@@ -27,7 +27,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
     let spec = dir.spec().map_err(|error| store_error(&error))?;
     if let Some(record) = dir.blocks().map_err(|error| store_error(&error))? {
-        return factorial::resume(global, dir, &spec, record, &args.after);
+        return blocks::resume(global, dir, &spec, record, &args.after);
     }
     let record = dir.record().map_err(|error| store_error(&error))?;
     if record.analysis.as_ref().is_some_and(|analysis| analysis.verdict != Verdict::Interrupted) {

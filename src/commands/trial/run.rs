@@ -1,7 +1,7 @@
 //! `rxlab trial run`.
 
+use super::blocks;
 use super::conduct::{Conduct, store_error};
-use super::factorial;
 use super::finish::finish;
 use super::flags::{Args, from_flags};
 use super::foretell::{self, foretell};
@@ -20,9 +20,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?,
         (None, None) => from_flags(args)?,
     };
-    let is_factorial = spec.design.kind == Kind::Factorial;
-    if is_factorial {
-        factorial::check(&args.after)?;
+    let is_in_blocks = spec.design.kind != Kind::Pairs;
+    if is_in_blocks {
+        blocks::check(spec.design.kind, &args.after)?;
     }
     leftovers::clear(global)?;
     let machine = machine::open(global)?;
@@ -36,8 +36,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return foretell::print(global, &spec, why, ready.planned, &stop);
     }
     let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
-    if is_factorial {
-        return factorial::finish(global, &machine, &spec, ready, dir, None, &stop);
+    if is_in_blocks {
+        return blocks::finish(global, &machine, &spec, ready, dir, None, &stop);
     }
     let (spec, machine, keep) = (&spec, &machine, args.after.keep);
     let trial = Conduct { spec, machine, ready, dir, resumed: None, keep, stop: &stop };

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::blocks;
 use super::conduct::store_error;
-use super::factorial;
 use crate::commands::Global;
 use crate::commands::{files, output};
 use crate::error::CommandError;
@@ -29,9 +29,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
     if let Some(record) = dir.blocks().map_err(|error| store_error(&error))? {
         if args.html.is_some() {
-            return Err(factorial::no_html());
+            return Err(blocks::no_html(record.kind));
         }
-        return factorial::print(global, &record);
+        return blocks::print(global, &record);
     }
     let record = dir.record().map_err(|error| store_error(&error))?;
     if let Some(path) = &args.html {

@@ -3,24 +3,31 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use super::{BlocksRecord, End, FactorOfRecord, run};
+use rand_chacha::rand_core::Rng;
+
+use super::{BlocksRecord, Effects, End, NamedSettings, Search, run};
 use crate::model::Identity;
+use crate::trial::design::{Purpose, stream};
+use crate::trial::halving;
 use crate::trial::metrics;
+use crate::trial::record::Call;
 use crate::trial::runner::{Bench, Measured};
 use crate::trial::simulate::Noise;
+use crate::trial::spec::Kind;
 
 struct Simulated {
     noise: Vec<f64>,
     slots: usize,
     stop_after: usize,
     void: fn(usize, usize) -> bool,
-    work: f64,
+    /// Throughput of each cell, as a part of the baseline's.
+    work: Vec<f64>,
 }
 
 impl Simulated {
     fn new(seed: u64) -> Self {
         let noise = Noise::white(0.02).values(seed, 400);
-        Self { noise, slots: 0, stop_after: usize::MAX, void: |_, _| false, work: 1.0 }
+        Self { noise, slots: 0, stop_after: usize::MAX, void: |_, _| false, work: vec![1.0; 13] }
     }
 }
 
@@ -30,7 +37,7 @@ impl Bench<BlocksRecord> for Simulated {
     fn slot(&mut self, cell: usize) -> Result<Measured, Infallible> {
         let slot = self.slots;
         self.slots += 1;
-        let work = if cell == 3 { self.work } else { 1.0 };
+        let work = self.work[cell];
         Ok(Measured {
             start_s: slot as f64,
             seconds: 1.0,
@@ -50,13 +57,14 @@ impl Bench<BlocksRecord> for Simulated {
 }
 
 fn record() -> BlocksRecord {
-    let factor = |name: &str| FactorOfRecord { name: name.to_owned(), set: Vec::new() };
+    let factor = |name: &str| NamedSettings { name: name.to_owned(), set: Vec::new() };
     BlocksRecord {
         schema: BlocksRecord::SCHEMA.to_owned(),
         id: "0001-test".to_owned(),
         version: String::new(),
         name: "test".to_owned(),
-        factors: vec![factor("rps"), factor("rfs")],
+        kind: Kind::Factorial,
+        settings: vec![factor("rps"), factor("rfs")],
         workload: "simulated".to_owned(),
         host: Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() },
         cpus: 2,
@@ -107,7 +115,7 @@ fn a_cell_that_never_takes_hold_ends_the_trial() {
     let mut record = record();
     let end = ran(&mut record, Simulated { void: |cell, _| cell == 2, ..Simulated::new(1) });
     assert_eq!(end, End::NotApplied { reason: "nothing moved".to_owned() });
-    assert!(record.slots.len() <= 12 && record.conclusion.expect("concluded").factorial.is_none());
+    assert!(record.slots.len() <= 12 && record.conclusion.expect("concluded").found.is_none());
 }
 
 /// The slots of a block that was cut short are not counted, and the orders of all later blocks stay the same.
@@ -127,6 +135,80 @@ fn a_stopped_run_goes_on_in_the_same_order() {
 #[test]
 fn a_cell_that_stops_all_work_ends_the_trial() {
     let mut record = record();
-    let end = ran(&mut record, Simulated { work: 0.0, ..Simulated::new(1) });
+    let end = ran(&mut record, Simulated { work: vec![1.0, 1.0, 1.0, 0.0], ..Simulated::new(1) });
     assert!(matches!(end, End::GuardTripped { reason } if reason.starts_with("nothing got through")));
+}
+
+/// A search among candidates with these effects (0.03 = 3 %), on a machine with white noise of 3 % and drift.
+fn searched(seed: u64, effects: &[f64]) -> (BlocksRecord, Search) {
+    let candidate = |at: usize| NamedSettings { name: format!("candidate-{at}"), set: Vec::new() };
+    let settings = (0..effects.len()).map(candidate).collect();
+    let mut record = BlocksRecord { kind: Kind::Search, settings, blocks: 20, seed, ..record() };
+    let noise = Noise { drift: 0.03, ..Noise::white(0.03) }.values(seed, 400);
+    let work = std::iter::once(1.0).chain(effects.iter().map(|effect| 1.0 + effect)).collect();
+    assert_eq!(ran(&mut record, Simulated { noise, work, ..Simulated::new(seed) }), End::Complete);
+    let Some(Effects::Search(search)) = record.conclusion.clone().and_then(|conclusion| conclusion.found)
+    else {
+        panic!("{record:?}")
+    };
+    (record, search)
+}
+
+/// Effects of candidates between -6 and +10 %.
+fn effects(seed: u64, candidates: usize) -> Vec<f64> {
+    let mut rng = stream(seed, Purpose::Noise);
+    let mut uniform = || f64::from(rng.next_u32()) / f64::from(u32::MAX);
+    (0..candidates).map(|_| -0.06 + 0.16 * uniform()).collect()
+}
+
+#[test]
+fn a_search_finds_a_candidate_close_to_the_best_in_few_slots() {
+    for candidates in [6, 8, 12] {
+        let (mut near, mut slots) = (0, 0);
+        for seed in 0..400 {
+            let effects = effects(seed, candidates);
+            let (record, search) = searched(seed, &effects);
+            let best = effects.iter().copied().fold(f64::MIN, f64::max);
+            near += usize::from(effects[search.winner] > best - 0.02);
+            slots = record.slots.len();
+        }
+        assert!(near >= 380, "{near} of 400 of {candidates}");
+        // Without the confirmation, against all candidates in as many blocks as that has.
+        assert_eq!(slots, halving::slots(candidates, 20));
+        let (search, exhaustive) = (slots - 40, (candidates + 1) * 20);
+        assert!(10 * search <= 4 * exhaustive, "{search} of {exhaustive}");
+    }
+}
+
+/// The blocks that chose the winner favour it: fresh ones do not. 20 of 400, and three standard deviations.
+#[test]
+fn the_best_of_equals_is_not_confirmed() {
+    let wrong = (0..400).filter(|seed| {
+        let confirmed = searched(*seed, &[0.0; 8]).1.confirmed.expect("twenty blocks");
+        matches!(confirmed.call, Call::Helps | Call::Hurts | Call::Negligible)
+    });
+    assert!(wrong.count() <= 33);
+}
+
+#[test]
+fn a_winner_is_confirmed_in_fresh_blocks() {
+    let (record, search) = searched(1, &[0.0, 0.2, 0.1]);
+    assert_eq!((search.winner, search.left, search.blocks), (1, vec![vec![1, 2], vec![1]], 20));
+    assert_eq!(search.confirmed.map(|confirmed| confirmed.call), Some(Call::Helps));
+    let fresh: Vec<_> = record.slots.iter().filter(|slot| slot.stage == 2).collect();
+    assert!(fresh.len() == 40 && fresh.iter().all(|slot| [0, 2].contains(&slot.cell)));
+    assert!(record.slots.iter().filter(|slot| slot.stage == 1).all(|slot| slot.cell != 1), "halved");
+}
+
+#[test]
+fn a_stopped_search_goes_on_at_its_stage() {
+    let settings = ["a", "b", "c"].map(|name| NamedSettings { name: name.to_owned(), set: Vec::new() });
+    let blank = || BlocksRecord { kind: Kind::Search, settings: settings.to_vec(), ..record() };
+    let (mut whole, mut parts) = (blank(), blank());
+    ran(&mut whole, Simulated::new(1));
+    assert_eq!(ran(&mut parts, Simulated { stop_after: 14, ..Simulated::new(1) }), End::Interrupted);
+    assert_eq!(ran(&mut parts, Simulated::new(1)), End::Complete);
+    assert_eq!(order(&parts)[..14], order(&whole)[..14]);
+    let stages = |record: &BlocksRecord| record.slots.iter().map(|slot| slot.stage).max();
+    assert_eq!((stages(&parts), stages(&whole)), (Some(2), Some(2)));
 }

@@ -174,14 +174,7 @@ fn killed_after(tree: &Tree, first: impl FnOnce()) {
     let id = "0001-trial";
     wait_for("arm B after three slots", || {
         let slots = record(&tree.state(), id).map_or(0, |record| record.slots.len());
-        // Stopped, so that the next flip cannot come before the kill.
-        slots >= 3 && trial.stops() && {
-            let is_b = tree.rps("eth0", 0) == "c";
-            if !is_b {
-                trial.signal(Signal::CONT);
-            }
-            is_b
-        }
+        slots >= 3 && trial.stops_while(|| tree.rps("eth0", 0) == "c")
     });
     first();
     trial.signal(Signal::KILL);

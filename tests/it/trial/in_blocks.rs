@@ -1,9 +1,9 @@
-//! Factorial trials: the values of every cell, the order, the way back, and the verdict on a planted interaction.
+//! Trials in blocks: the values of every cell, the order, the way back, and the verdict on planted effects.
 
 use std::path::Path;
 
 use rustix::process::Signal;
-use rxlab::trial::blocks::{BlocksRecord, End};
+use rxlab::trial::blocks::{BlocksRecord, Effects, End};
 use rxlab::trial::design::block;
 
 use super::on_the_range::Stage;
@@ -17,9 +17,16 @@ fn record(state: &Path, id: &str) -> Option<BlocksRecord> {
     serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()
 }
 
-/// Writes the specification of a trial of two masks whose workload takes `pause` seconds. The workload notes the
-/// masks and prints 100 plus at most 3: 120 with one mask, 90 with both. Returns its path.
+/// Writes the specification of a factorial trial of two masks whose workload takes `pause` seconds. Returns its path.
 fn masks(tree: &Tree, pause: &str) -> String {
+    let factors = "[[factor]]\nname = \"first\"\nset = [\"rps eth0/rx-0 = 2-3\"]\n\
+         [[factor]]\nname = \"second\"\nset = [\"rps eth0/rx-1 = 3\"]\n";
+    specification(tree, pause, factors, "factorial")
+}
+
+/// Writes a specification with these tables of factors or arms. The workload takes `pause` seconds, notes the masks of two
+/// queues, and prints 100 plus at most 3: 120 with one mask, 90 with both, and 130 with CPU 2 alone. Returns its path.
+fn specification(tree: &Tree, pause: &str, tables: &str, kind: &str) -> String {
     let script = format!(
         "cd '{root}' || exit 1\n\
          sleep {pause}\n\
@@ -29,6 +36,7 @@ fn masks(tree: &Tree, pause: &str) -> String {
          masks=$(cat sys/class/net/eth0/queues/rx-0/rps_cpus),$(cat sys/class/net/eth0/queues/rx-1/rps_cpus)\n\
          echo $masks >> ../seen\n\
          case $masks in\n\
+         4,*) echo $((130 + n / 100 % 3)) ;;\n\
          c,8) echo $((90 + n / 100 % 3)) ;;\n\
          c,*|*,8) echo $((120 + n / 100 % 3)) ;;\n\
          *) echo $((100 + n / 100 % 3)) ;;\n\
@@ -40,10 +48,9 @@ fn masks(tree: &Tree, pause: &str) -> String {
     let spec = tree.path().join("spec.toml");
     let text = format!(
         "name = \"masks\"\n\
-         [[factor]]\nname = \"first\"\nset = [\"rps eth0/rx-0 = 2-3\"]\n\
-         [[factor]]\nname = \"second\"\nset = [\"rps eth0/rx-1 = 3\"]\n\
+         {tables}\
          [workload]\ncommand = \"sh '{}'\"\n\
-         [design]\nkind = \"factorial\"\nblocks = 6\nseed = 11\nwashout = \"0s\"\n",
+         [design]\nkind = \"{kind}\"\nblocks = 6\nseed = 11\nwashout = \"0s\"\n",
         work.display()
     );
     std::fs::write(&spec, text).expect("written");
@@ -72,7 +79,9 @@ fn every_cell_has_its_values_and_an_interaction_replaces_the_main_effects() {
     let seen = std::fs::read_to_string(tree.path().join("seen")).expect("seen");
     assert_eq!(seen.lines().map(|line| line.replace("00", "0")).collect::<Vec<_>>(), wanted);
     assert_eq!([0, 1].map(|queue| tree.rps("eth0", queue)), ["0", "0"]);
-    let factorial = record.conclusion.expect("concluded").factorial.expect("judged");
+    let Some(Effects::Factorial(factorial)) = record.conclusion.expect("concluded").found else {
+        panic!("{text}")
+    };
     assert!(factorial.main.is_empty() && factorial.simple.len() == 4, "{factorial:?}");
 
     let (code, text) = said(&tree.rxlab(&["trial", "list"]));
@@ -87,6 +96,50 @@ fn every_cell_has_its_values_and_an_interaction_replaces_the_main_effects() {
     assert!(code == 2 && text.contains("no single change to keep"), "{text}");
 }
 
+const ARMS: &str = "[[arm]]\nname = \"both\"\nset = [\"rps eth0/rx-0 = 2-3\"]\n\
+     [[arm]]\nname = \"two\"\nset = [\"rps eth0/rx-0 = 2\"]\n\
+     [[arm]]\nname = \"three\"\nset = [\"rps eth0/rx-0 = 3\", \"rps eth0/rx-1 = 3\"]\n";
+
+#[test]
+fn a_search_confirms_its_winner_and_offers_it() {
+    let tree = Tree::new();
+    let (code, text) = said(&tree.rxlab(&["trial", "run", &specification(&tree, "0", ARMS, "search")]));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.starts_with("search masks: the winner helps\n"), "{text}");
+    let words = text.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" ");
+    assert!(words.contains("two is the best of 3 candidates. In 6 fresh blocks: throughput +"), "{text}");
+    assert!(words.contains("apply --set 'rps eth0/rx-0 = 2' --confirm 60s"), "{text}");
+    assert!(text.contains("the machine is as it was before the trial"), "{text}");
+    let record = record(&tree.state(), ID).expect("on disk");
+    let Some(Effects::Search(search)) = record.conclusion.expect("concluded").found else { panic!("{text}") };
+    assert_eq!((search.winner, search.left.len()), (1, 2));
+    // Three candidates and the baseline twice, then two of them, then the winner and the baseline six times.
+    let stages = |stage: usize| record.slots.iter().filter(|slot| slot.stage == stage).count();
+    assert_eq!([0, 1, 2].map(stages), [8, 9, 12]);
+    assert_eq!([0, 1].map(|queue| tree.rps("eth0", queue)), ["0", "0"]);
+    let (code, text) = said(&tree.rxlab(&["trial", "list"]));
+    assert!(code == 0 && text.contains("the winner helps"), "{text}");
+}
+
+#[test]
+fn a_sweep_shows_where_its_curve_bends() {
+    let tree = Tree::new();
+    let (code, text) = said(&tree.rxlab(&["trial", "run", &specification(&tree, "0", ARMS, "sweep")]));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.starts_with("sweep masks: better up to a level\n"), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("The last step that helps is that to two"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80 || line.starts_with("record: ")), "{text}");
+    let record = record(&tree.state(), ID).expect("on disk");
+    let cells: Vec<usize> = record.slots.iter().map(|slot| slot.cell).collect();
+    assert_eq!(
+        cells,
+        (0..6).flat_map(|number| block(11, number, 4)).collect::<Vec<_>>(),
+        "the order of the seed"
+    );
+    assert_eq!([0, 1].map(|queue| tree.rps("eth0", queue)), ["0", "0"]);
+}
+
 #[test]
 fn a_killed_factorial_trial_is_undone_and_resumed_in_the_same_order() {
     let tree = Tree::new();
@@ -94,7 +147,7 @@ fn a_killed_factorial_trial_is_undone_and_resumed_in_the_same_order() {
     let trial = Running::start(&mut tree.command(&["trial", "run", &spec]));
     wait_for("both masks after a block", || {
         let slots = record(&tree.state(), ID).map_or(0, |record| record.slots.len());
-        slots >= 5 && tree.rps("eth0", 0) == "c"
+        slots >= 5 && trial.stops_while(|| tree.rps("eth0", 0) == "c")
     });
     end_guards(tree.path());
     trial.signal(Signal::KILL);

@@ -1,4 +1,4 @@
-//! Factorial trials: runs, resumes and prints them.
+//! Trials in blocks: runs, resumes and prints them.
 
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
@@ -12,28 +12,30 @@ use crate::apply::{Undo, launch_guard};
 use crate::commands::Global;
 use crate::commands::machine::{self, Machine};
 use crate::commands::{leftovers, output, place, progress};
-use crate::error::{CommandError, Kind};
-use crate::report::factorial_text;
+use crate::error::{self, CommandError};
+use crate::report::blocks_text;
+use crate::report::text::command_lines;
 use crate::trial::blocks::{BlocksRecord, End};
 use crate::trial::perform::{Setup, perform_blocks};
-use crate::trial::spec::Spec;
+use crate::trial::spec::{Kind, Spec};
 use crate::trial::store::TrialDir;
 
 /// Returns an error for options that only a trial of one change has.
-pub(super) fn check(after: &After) -> Result<(), CommandError> {
+pub(super) fn check(kind: Kind, after: &After) -> Result<(), CommandError> {
     if after.keep {
-        return Err(CommandError::usage("--keep: a factorial trial has no single change to keep")
-            .hint("try the best combination with `rxlab trial run --set ... --keep`"));
+        return Err(CommandError::usage(format!("--keep: {} has no single change to keep", kind.in_words()))
+            .hint("try the best settings with `rxlab trial run --set ... --keep`"));
     }
-    if after.html.is_some() { Err(no_html()) } else { Ok(()) }
+    if after.html.is_some() { Err(no_html(kind)) } else { Ok(()) }
 }
 
 /// The error for a report that does not exist.
-pub(super) fn no_html() -> CommandError {
-    CommandError::usage("--html: a factorial trial has no HTML report").hint("--json prints the whole record")
+pub(super) fn no_html(kind: Kind) -> CommandError {
+    CommandError::usage(format!("--html: {} has no HTML report", kind.in_words()))
+        .hint("--json prints the whole record")
 }
 
-/// Continues a factorial trial that was interrupted or killed.
+/// Continues a trial in blocks that was interrupted or killed.
 pub(super) fn resume(
     global: &Global,
     dir: TrialDir,
@@ -41,7 +43,7 @@ pub(super) fn resume(
     record: BlocksRecord,
     after: &After,
 ) -> Result<(), CommandError> {
-    check(after)?;
+    check(spec.design.kind, after)?;
     if record.conclusion.as_ref().is_some_and(|conclusion| conclusion.end != End::Interrupted) {
         return Err(CommandError::usage(format!("trial {} is finished", record.id))
             .hint("`rxlab trial show` prints it; `rxlab trial run` starts another"));
@@ -108,7 +110,9 @@ pub(super) fn finish(
         if outcome.undo.as_ref().is_none_or(Undo::is_clean) {
             writeln!(out, "{}", left(false))?;
         }
-        Ok(writeln!(out, "record: {}", dir.path().display())?)
+        writeln!(out, "record: {}", dir.path().display())?;
+        let next = blocks_text::next(&outcome.record, &global.program());
+        Ok(next.map_or(Ok(()), |command| write!(out, "{}", command_lines("next: ", &command)))?)
     });
     CommandError::after_output(put_back(&outcome).and_then(|()| exit(&outcome.record)), printed)
 }
@@ -119,15 +123,17 @@ pub(super) fn print(global: &Global, record: &BlocksRecord) -> Result<(), Comman
     if global.json {
         return Ok(writeln!(out, "{}", crate::commands::json(record)?)?);
     }
-    Ok(write!(out, "{}", factorial_text::render(record))?)
+    Ok(write!(out, "{}", blocks_text::render(record))?)
 }
 
 /// Exit code by end, as for other trials.
 fn exit(record: &BlocksRecord) -> Result<(), CommandError> {
     match record.conclusion.as_ref().map(|conclusion| &conclusion.end) {
-        Some(End::GuardTripped { .. }) => Err(CommandError::silent(Kind::Findings)),
-        Some(End::Interrupted) => Err(CommandError::silent(Kind::Interrupted)),
-        Some(End::NotApplied { .. } | End::MachineChanged { .. }) => Err(CommandError::silent(Kind::Changed)),
+        Some(End::GuardTripped { .. }) => Err(CommandError::silent(error::Kind::Findings)),
+        Some(End::Interrupted) => Err(CommandError::silent(error::Kind::Interrupted)),
+        Some(End::NotApplied { .. } | End::MachineChanged { .. }) => {
+            Err(CommandError::silent(error::Kind::Changed))
+        }
         _ => Ok(()),
     }
 }

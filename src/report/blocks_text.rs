@@ -1,0 +1,264 @@
+//! Trials in blocks on a terminal: the verdict in one sentence, the cells, the effects.
+
+use super::number;
+use super::text::{Cell, Column, Table, paragraph};
+use super::words;
+use crate::plan::{Setting, set_flags};
+use crate::trial::blocks::{BlocksRecord, Effects, End, Search};
+use crate::trial::factorial::{Estimate, Factorial};
+use crate::trial::record::Call;
+use crate::trial::spec::Kind;
+use crate::trial::sweep::Sweep;
+
+/// The whole report, at most 80 columns wide.
+pub fn render(record: &BlocksRecord) -> String {
+    let kind = match record.kind {
+        Kind::Pairs | Kind::Factorial => "factorial trial",
+        Kind::Search => "search",
+        Kind::Sweep => "sweep",
+    };
+    let mut out = paragraph("", &format!("{kind} {}: {}", record.name, headline(record)));
+    out += &paragraph("  ", &sentence(record));
+    for table in found(record).map_or_else(Vec::new, |found| tables(record, found)) {
+        out.push('\n');
+        out += &table.indented(2).render();
+    }
+    if found(record).is_some() {
+        out.push('\n');
+    }
+    for named in &record.settings {
+        for line in &named.set {
+            out += &paragraph(&format!("  {} sets: ", named.name), line);
+        }
+    }
+    let (valid, all) = (record.valid().len(), record.slots.len());
+    let voids = record.slots.iter().filter(|slot| slot.void.is_some()).count();
+    let basis = format!(
+        "{valid} of {} blocks, {all} slots ({voids} void), seed {}, {}",
+        record.blocks, record.seed, record.workload
+    );
+    out += &paragraph("  based on: ", &basis);
+    out
+}
+
+/// The conclusion in a few words.
+pub fn headline(record: &BlocksRecord) -> &'static str {
+    let Some(conclusion) = &record.conclusion else { return words::UNFINISHED };
+    match (&conclusion.end, &conclusion.found) {
+        (End::ClientLimited { .. }, _) => "client-limited",
+        (End::GuardTripped { .. }, _) => "guard tripped",
+        (End::NotApplied { .. }, _) => "not applied",
+        (End::MachineChanged { .. }, _) => "machine changed",
+        (End::Interrupted, _) => "interrupted",
+        (End::Complete, Some(Effects::Factorial(factorial))) if factorial.shown().next().is_some() => {
+            "factors interact"
+        }
+        (End::Complete, Some(Effects::Factorial(factorial)))
+            if factorial.main.iter().any(Estimate::is_shown) =>
+        {
+            "effects found"
+        }
+        (End::Complete, Some(Effects::Search(search))) => match search.confirmed.as_ref().map(|one| one.call)
+        {
+            Some(Call::Helps) => "the winner helps",
+            Some(Call::Hurts) => "even the winner hurts",
+            Some(Call::NoEffect | Call::Negligible) => "no measurable effect",
+            Some(Call::Inconclusive | Call::Unmeasured) | None => "inconclusive",
+        },
+        (End::Complete, Some(Effects::Sweep(sweep))) if sweep.bend.is_some() => "better up to a level",
+        (End::Complete, Some(Effects::Sweep(sweep))) if sweep.levels.iter().any(Estimate::is_shown) => {
+            "effects found"
+        }
+        (End::Complete | End::Incomplete, _) => "inconclusive",
+    }
+}
+
+/// The command that tries the confirmed winner of a search; `None` unless it helps.
+pub fn next(record: &BlocksRecord, program: &str) -> Option<String> {
+    let Effects::Search(search) = found(record)? else { return None };
+    search.confirmed.as_ref().filter(|confirmed| confirmed.call == Call::Helps)?;
+    let settings: Option<Vec<Setting>> =
+        record.settings[search.winner].set.iter().map(|line| line.parse().ok()).collect();
+    Some(format!("{program} apply {} --confirm 60s", set_flags(&settings?)))
+}
+
+/// The verdict in one sentence for each fact.
+pub fn sentence(record: &BlocksRecord) -> String {
+    let Some(conclusion) = &record.conclusion else {
+        return "The trial is running, or was killed.".to_owned();
+    };
+    match &conclusion.end {
+        End::Complete => match &conclusion.found {
+            Some(Effects::Factorial(factorial)) => verdict(record, factorial),
+            Some(Effects::Search(search)) => winner(record, search),
+            Some(Effects::Sweep(sweep)) => curve(record, sweep),
+            None => String::new(),
+        },
+        End::Incomplete => "Too many blocks were void: no effect was judged.".to_owned(),
+        End::ClientLimited { reason } => {
+            format!(
+                "The load generator was at its limit ({reason}): the effects say nothing about the server."
+            )
+        }
+        End::GuardTripped { reason } => format!("A guard tripped, and the change was reverted: {reason}."),
+        End::NotApplied { reason } => format!("Some settings did not take hold: {reason}."),
+        End::MachineChanged { reason } => format!("Changed from outside: {reason}."),
+        End::Interrupted => "The trial was interrupted; no effect was judged.".to_owned(),
+    }
+}
+
+fn found(record: &BlocksRecord) -> Option<&Effects> {
+    record.conclusion.as_ref()?.found.as_ref()
+}
+
+fn tables(record: &BlocksRecord, found: &Effects) -> Vec<Table> {
+    match found {
+        Effects::Factorial(factorial) => vec![cells(record, factorial), effects(record, factorial)],
+        Effects::Search(search) => vec![stages(record, search)],
+        Effects::Sweep(sweep) => vec![levels(record, sweep)],
+    }
+}
+
+fn winner(record: &BlocksRecord, search: &Search) -> String {
+    let (name, metric) = (&record.settings[search.winner].name, &record.primary.title);
+    let Some(confirmed) = &search.confirmed else { return format!("{name} won, and was not confirmed.") };
+    let blocks = words::count(search.blocks, "fresh block");
+    let change = number::effect(&confirmed.effect);
+    let of = words::count(record.settings.len(), "candidate");
+    format!("{name} is the best of {of}. In {blocks}: {metric} {change}, {}.", words::call(confirmed.call))
+}
+
+fn stages(record: &BlocksRecord, search: &Search) -> Table {
+    let mut table = Table::new([Column::left("STAGE"), Column::left("LEFT, BEST FIRST").wrapping()]);
+    for (stage, left) in search.left.iter().enumerate() {
+        table.row([Cell::from((stage + 1).to_string()), Cell::from(names(record, left, ", "))]);
+    }
+    table
+}
+
+fn curve(record: &BlocksRecord, sweep: &Sweep) -> String {
+    let metric = &record.primary.title;
+    let Some(bend) = sweep.bend else {
+        return format!("No level is shown to be better on {metric} than the one before it.");
+    };
+    let name = &record.settings[bend].name;
+    let change = number::effect(&sweep.levels[bend].effect);
+    let rest = match sweep.steps.len() - bend {
+        0 => String::new(),
+        _ => " No step after it is shown to be better.".to_owned(),
+    };
+    format!("The last step that helps is that to {name}: {metric} {change} against the baseline.{rest}")
+}
+
+fn levels(record: &BlocksRecord, sweep: &Sweep) -> Table {
+    let mut table = Table::new([
+        Column::left("LEVEL").wrapping(),
+        Column::right(&heading(record)),
+        Column::right("CHANGE"),
+        Column::right("STEP"),
+        Column::left("THE STEP").wrapping(),
+    ]);
+    table.row(["as it was".into(), number::value(sweep.cells[0]).into(), "-".into(), "-".into(), "-".into()]);
+    for (level, estimate) in sweep.levels.iter().enumerate() {
+        // The step to the first level is its change from the baseline.
+        let step = level.checked_sub(1).map_or(estimate, |step| &sweep.steps[step]);
+        table.row([
+            Cell::from(record.settings[level].name.clone()),
+            Cell::from(number::value(sweep.cells[level + 1])),
+            Cell::from(number::effect(&estimate.effect)),
+            Cell::from(number::change(step.effect.mid)),
+            Cell::from(words::call_short(step.call).to_owned()),
+        ]);
+    }
+    table
+}
+
+fn verdict(record: &BlocksRecord, factorial: &Factorial) -> String {
+    let metric = &record.primary.title;
+    let mut sentences = Vec::new();
+    for estimate in factorial.shown() {
+        let factors = names(record, &estimate.factors, " and ");
+        sentences.push(format!("{factors} interact: the effect of one on {metric} depends on the other."));
+    }
+    for estimate in factorial.simple.iter().chain(&factorial.main) {
+        let name = title(record, estimate);
+        sentences.push(match estimate.call {
+            Call::Helps | Call::Hurts => {
+                let call = words::call(estimate.call);
+                format!("{name} {call}: {metric} {}.", number::effect(&estimate.effect))
+            }
+            Call::NoEffect | Call::Negligible => {
+                format!("{name}: no effect on {metric} beyond {}.", number::share(record.margin))
+            }
+            Call::Inconclusive | Call::Unmeasured => format!("{name}: undecided."),
+        });
+    }
+    let open = factorial.interactions.iter().filter(|estimate| estimate.call == Call::Inconclusive);
+    let open: Vec<String> = open.map(|estimate| names(record, &estimate.factors, " x ")).collect();
+    if !open.is_empty() {
+        let open = open.join(", ");
+        sentences.push(format!(
+            "An interaction above the margin is not excluded ({open}): main effects are averages."
+        ));
+    }
+    sentences.join(" ")
+}
+
+fn names(record: &BlocksRecord, factors: &[usize], between: &str) -> String {
+    let names: Vec<&str> = factors.iter().map(|factor| record.settings[*factor].name.as_str()).collect();
+    names.join(between)
+}
+
+/// `rps`, `rps x rfs`, or `rps with rfs`.
+fn title(record: &BlocksRecord, estimate: &Estimate) -> String {
+    let mut title = names(record, &estimate.factors, " x ");
+    for (index, (factor, set)) in estimate.given.iter().enumerate() {
+        let with = if *set { "with" } else { "without" };
+        let and = if index == 0 { "" } else { "and " };
+        title += &format!(" {and}{with} {}", record.settings[*factor].name);
+    }
+    title
+}
+
+/// The primary metric with its unit, as a column is headed.
+fn heading(record: &BlocksRecord) -> String {
+    let title = record.primary.title.to_uppercase();
+    match record.primary.unit.as_str() {
+        "" => title,
+        unit => format!("{title}, {unit}"),
+    }
+}
+
+fn cells(record: &BlocksRecord, factorial: &Factorial) -> Table {
+    let mut table = Table::new([Column::left("CELL").wrapping(), Column::right(&heading(record))]);
+    for (cell, mean) in factorial.cells.iter().enumerate() {
+        let set: Vec<usize> = (0..record.settings.len()).filter(|bit| cell & (1 << bit) != 0).collect();
+        let name = if set.is_empty() { "as it was".to_owned() } else { names(record, &set, " + ") };
+        table.row([Cell::from(name), Cell::from(number::value(*mean))]);
+    }
+    table
+}
+
+fn effects(record: &BlocksRecord, factorial: &Factorial) -> Table {
+    let mut table =
+        Table::new([Column::left("EFFECT").wrapping(), Column::right("CHANGE"), Column::left("CALL")]);
+    for estimate in factorial.main.iter().chain(&factorial.simple) {
+        let change = number::effect(&estimate.effect);
+        let call = words::call(estimate.call).to_owned();
+        table.row([Cell::from(title(record, estimate)), Cell::from(change), Cell::from(call)]);
+    }
+    for estimate in &factorial.interactions {
+        let call = match estimate.call {
+            Call::Helps | Call::Hurts | Call::Negligible => "interact",
+            Call::NoEffect => "no interaction",
+            Call::Inconclusive | Call::Unmeasured => "inconclusive",
+        };
+        let name = format!("interaction {}", title(record, estimate));
+        table.row([
+            Cell::from(name),
+            Cell::from(number::effect(&estimate.effect)),
+            Cell::from(call.to_owned()),
+        ]);
+    }
+    table
+}
