@@ -7,6 +7,7 @@ pub mod analysis;
 pub mod arms;
 pub mod blocks;
 pub mod check;
+pub mod checkpoint;
 pub mod compare;
 pub mod conclude;
 pub mod design;

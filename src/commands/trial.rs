@@ -1,6 +1,7 @@
 //! `rxlab trial`: flips one factor in random order, compares pairs, and keeps the change only if it is proven to help.
 
 mod blocks;
+mod checkpoint;
 mod conduct;
 mod finish;
 mod flags;
@@ -36,6 +37,7 @@ enum Command {
     Resume(resume::Args),
     Show(show::Args),
     List(list::Args),
+    Checkpoint(checkpoint::Args),
 }
 
 pub(super) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
@@ -44,5 +46,6 @@ pub(super) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         Command::Resume(args) => resume::run(global, &args),
         Command::Show(args) => show::run(global, &args),
         Command::List(args) => list::run(global, &args),
+        Command::Checkpoint(args) => checkpoint::run(global, &args),
     }
 }

@@ -19,6 +19,7 @@ use crate::model::Model;
 use crate::probe::Interference;
 use crate::probe::trace::Trace;
 use crate::trial::blocks::BlocksRecord;
+use crate::trial::checkpoint::Checkpoint;
 use crate::trial::compare::Comparison;
 use crate::trial::prior::TrialPlan;
 use crate::trial::record::TrialRecord;
@@ -35,8 +36,9 @@ fn of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// All published schemas, by file name.
-fn published() -> [(&'static str, Value); 12] {
+fn published() -> [(&'static str, Value); 13] {
     [
+        ("checkpoint.json", of::<Checkpoint>(Checkpoint::SCHEMA)),
         ("compare.json", of::<Comparison>(Comparison::SCHEMA)),
         ("model.json", of::<Model>(Model::SCHEMA)),
         ("cpus.json", of::<CpuReport>(CpuReport::SCHEMA)),

@@ -6,8 +6,10 @@
 use std::time::Duration;
 
 use super::number;
+use super::text::paragraph;
 use crate::trial::analysis::SOUND_REJECTIONS;
 use crate::trial::check::Check;
+use crate::trial::checkpoint::{Checkpoint, State};
 use crate::trial::prior::Planned;
 use crate::trial::query::Query;
 use crate::trial::record::{Arm, Call, Capacity, MetricResult, TrialRecord, Verdict};
@@ -272,6 +274,31 @@ pub fn planned(planned: &Planned, margin: f64) -> String {
     let sampled = format_duration(Duration::from_secs_f64(planned.sampled_s));
     let noise = number::share(planned.noise);
     format!("slots differ by {noise} without a change (sampled for {sampled}): {takes}")
+}
+
+/// A checkpoint as one paragraph: `checkpoint 24.0 h later: the effect holds; ...`.
+pub fn checkpoint(record: &TrialRecord, checkpoint: &Checkpoint) -> String {
+    let state = match checkpoint.state {
+        State::Holds => "the effect holds",
+        State::Gone => "the effect is gone",
+        State::Unclear => "unclear",
+        State::NotSet => "the change is not set",
+    };
+    let after = match checkpoint.after_s(record) {
+        Some(after) if after < 7200.0 => format!("{:.0} min later", after / 60.0),
+        Some(after) => format!("{:.1} h later", after / 3600.0),
+        None => checkpoint.taken.clone(),
+    };
+    let title = record.metrics.first().map_or("the primary metric", |primary| primary.title.as_str());
+    let mut parts = vec![state.to_owned()];
+    for (arm, change) in [("A", &checkpoint.from_a), ("B", &checkpoint.from_b)] {
+        parts.extend(
+            change.as_ref().map(|change| format!("{title} {} against arm {arm}", number::effect(change))),
+        );
+    }
+    parts.extend(checkpoint.drifted.iter().map(|found| format!("found {found}")));
+    parts.push("not randomised: the traffic may differ".to_owned());
+    paragraph(&format!("checkpoint {after}: "), &parts.join("; "))
 }
 
 /// The calibration in one line.

@@ -48,6 +48,11 @@ impl Pieces {
         }
     }
 
+    /// A number of slots of the same length.
+    pub fn whole(length: Duration, count: usize) -> Self {
+        Self { length, count, slots: &[1] }
+    }
+
     fn cut(length: Duration, slots: &'static [usize]) -> Self {
         Self { length, count: SAMPLE.div_duration_f64(length) as usize, slots }
     }

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::blocks::BlocksRecord;
+use super::checkpoint::Checkpoint;
 use super::record::TrialRecord;
 use super::spec::Spec;
 use crate::atomic::replace;
@@ -146,6 +147,21 @@ impl TrialDir {
         self.load(SPEC)
     }
 
+    /// The checkpoints so far, oldest first.
+    pub fn checkpoints(&self) -> Result<Vec<Checkpoint>, StoreError> {
+        match self.load(CHECKPOINTS) {
+            Err(StoreError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            loaded => loaded,
+        }
+    }
+
+    /// Adds a checkpoint.
+    pub fn add_checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), StoreError> {
+        let mut all = self.checkpoints()?;
+        all.push(checkpoint.clone());
+        self.replace(CHECKPOINTS, &all)
+    }
+
     fn replace<T: Serialize>(&self, name: &str, value: &T) -> Result<(), StoreError> {
         let path = self.path.join(name);
         let json = serde_json::to_vec_pretty(value)
@@ -162,6 +178,7 @@ impl TrialDir {
 
 const RECORD: &str = "record.json";
 const SPEC: &str = "spec.json";
+const CHECKPOINTS: &str = "checkpoints.json";
 
 #[cfg(test)]
 mod tests {

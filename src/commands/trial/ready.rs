@@ -138,7 +138,7 @@ fn same(as_is: bool) -> CommandError {
 }
 
 /// Returns the driver of the workload; a built-in load is already running.
-fn driver(machine: &Machine, spec: &Spec) -> Result<Driver, CommandError> {
+pub(super) fn driver(machine: &Machine, spec: &Spec) -> Result<Driver, CommandError> {
     Ok(match (&spec.workload.load, &spec.workload.command) {
         (Some(load), _) => Driver::Load(Session::start(load).map_err(load::explain)?),
         (None, Some(command)) => Driver::Command(command.clone()),

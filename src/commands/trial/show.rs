@@ -43,6 +43,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return Ok(());
     }
     write!(out, "{}", report::trial_text::render(std::slice::from_ref(&record)))?;
+    for checkpoint in dir.checkpoints().map_err(|error| store_error(&error))? {
+        write!(out, "{}", report::words::checkpoint(&record, &checkpoint))?;
+    }
     if let Some(path) = &args.html {
         say_written(&mut out, path)?;
     }

@@ -170,6 +170,35 @@ fn a_plan_is_made_from_a_sample_and_changes_nothing() {
     stage.is_restored();
 }
 
+#[test]
+fn a_checkpoint_sees_whether_the_change_is_still_set() {
+    let Some(stage) = Stage::new("1") else { return };
+    let design = "pairs = 3\nmin_pairs = 3\nprimary = \"throughput\"";
+    let (code, text) = said(&stage.trial(SINK, design, "").output().expect("rxlab runs"));
+    assert_eq!(code, 0, "{text}");
+    let server = stage.range.server.path();
+    let run = |args: &[&str]| {
+        let out = rxlab(&stage.state(), args).arg("--netns").arg(&server).output();
+        said(&out.expect("rxlab runs"))
+    };
+    let (code, text) = run(&["trial", "checkpoint", "0001-rps", "--slots", "4"]);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(code == 1 && words.contains("the change is not set"), "{code}: {text}");
+    assert!(words.contains("found rps srv0/rx-0 = off"), "{text}");
+    assert_eq!(run(&["apply", "--set", "rps srv0/rx-0 = 1", "--confirm", "60s"]).0, 0);
+    let (code, json) = run(&["--json", "trial", "checkpoint", "0001-rps", "--slots", "4"]);
+    let checkpoint: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(
+        (code, &checkpoint["drifted"], &checkpoint["state"]),
+        (0, &serde_json::json!([]), &"unclear".into())
+    );
+    assert_eq!(checkpoint["values"].as_array().map(Vec::len), Some(4));
+    let (_, text) = run(&["trial", "show", "0001-rps"]);
+    assert_eq!(text.matches(" min later: ").count(), 2, "{text}");
+    assert_eq!(run(&["undo"]).0, 0);
+    stage.is_restored();
+}
+
 /// With RFS on, TCP flows are received where the application reads, regardless of any RPS mask: here on CPU 0. A
 /// trial of a mask for CPU 1 then tests nothing, and must say so.
 #[test]

@@ -1,0 +1,116 @@
+//! `rxlab trial checkpoint`: later, are the settings of a trial still set, and does its effect hold?
+
+use std::io::Write;
+use std::sync::atomic::Ordering;
+
+use super::conduct::store_error;
+use super::ready::driver;
+use crate::apply;
+use crate::commands::Global;
+use crate::commands::machine::{self, Machine};
+use crate::commands::{look, output, place, progress};
+use crate::error::{CommandError, Kind};
+use crate::host::Host;
+use crate::plan::{Plan, Setting};
+use crate::report::words;
+use crate::trial::checkpoint::{Checkpoint, State};
+use crate::trial::metrics::name;
+use crate::trial::prior::{self, Pieces};
+use crate::trial::record::TrialRecord;
+use crate::trial::store::TrialDir;
+
+/// Measure again under the load of a past trial, and say whether its settings and its effect still hold
+///
+/// Nothing is changed. For a later time, run it from a scheduler, such as
+/// `systemd-run --on-active=24h rxlab trial checkpoint ID`; `rxlab trial show` lists all checkpoints.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Its id, as `rxlab trial list` shows it
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Slots to measure, each as long as those of the trial
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    slots: u32,
+}
+
+pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
+    if dir.blocks().map_err(|error| store_error(&error))?.is_some() {
+        return Err(CommandError::usage(format!(
+            "trial {} has more than one change: none to check",
+            args.id
+        )));
+    }
+    let record = dir.record().map_err(|error| store_error(&error))?;
+    if record.analysis.is_none() {
+        return Err(CommandError::usage(format!("trial {} is not finished", record.id))
+            .hint("`rxlab trial resume` continues it"));
+    }
+    let machine = machine::open(global)?;
+    let drifted = drifted(&machine, &record)?;
+    let values = measure(&machine, &dir, &record, args.slots as usize)?;
+    let checkpoint = Checkpoint::of(&record, values, drifted);
+    dir.add_checkpoint(&checkpoint).map_err(|error| store_error(&error))?;
+    let mut out = output::stdout(global);
+    let printed = match global.json {
+        true => writeln!(out, "{}", crate::commands::json(&checkpoint)?),
+        false => write!(out, "{}", words::checkpoint(&record, &checkpoint)),
+    };
+    let ended = match checkpoint.state {
+        State::Holds | State::Unclear => Ok(()),
+        State::Gone | State::NotSet => Err(CommandError::silent(Kind::Findings)),
+    };
+    CommandError::after_output(ended, printed.map_err(CommandError::from))
+}
+
+/// Settings of the change that are not set, as found.
+fn drifted(machine: &Machine, record: &TrialRecord) -> Result<Vec<String>, CommandError> {
+    let settings: Option<Vec<Setting>> = record.change.iter().map(|line| line.parse().ok()).collect();
+    let Some(settings) = settings else {
+        return Err(CommandError::usage(format!("the change of trial {} is a shell command", record.id))
+            .hint("only settings can be checked"));
+    };
+    let plan = Plan::of(&record.name, &settings);
+    let settings = apply::check(&machine.host, &machine.model, &plan).map_err(place::apply_error)?;
+    let changes = apply::rehearse(&machine.host, &machine.model, &settings).map_err(place::apply_error)?;
+    let drifted = changes.into_iter().filter(|change| change.needed).map(|change| {
+        let Setting { knob, target, .. } = &change.setting;
+        format!("{knob} {target} = {}", change.before.as_deref().unwrap_or("missing"))
+    });
+    Ok(drifted.collect())
+}
+
+/// Values of the trial's primary metric.
+fn measure(
+    machine: &Machine,
+    dir: &TrialDir,
+    record: &TrialRecord,
+    slots: usize,
+) -> Result<Vec<f64>, CommandError> {
+    let spec = dir.spec().map_err(|error| store_error(&error))?;
+    let primary = record.metrics.first().map_or("", |primary| primary.name.as_str());
+    if spec.workload.command.is_some() || spec.measures(primary) {
+        let message = format!("trial {} was judged by {primary}, which only a trial can measure", record.id);
+        return Err(CommandError::usage(message));
+    }
+    let stop = place::stop_flag()?;
+    let mut driver = driver(machine, &spec)?;
+    // The first one warms up.
+    let pieces = Pieces::whole(spec.design.measure(), slots + 1);
+    let timer = match primary == name::HOTTEST_SOFTIRQ {
+        true => look::softirq_time(&machine.host, &machine.inventory, spec.probe.budget),
+        false => None,
+    };
+    let bar = progress::bar(&format!("checkpoint of {}", record.id), pieces.count as u64);
+    let mut on_piece = |done: usize| {
+        bar.set_position(done as u64);
+        !stop.load(Ordering::SeqCst)
+    };
+    let place = (&machine.host as &dyn Host, &machine.inventory, spec.workload.nic.as_ref());
+    let values = prior::sample(place, &mut driver, primary, timer, &pieces, &mut on_piece);
+    bar.finish_and_clear();
+    if stop.load(Ordering::SeqCst) {
+        return Err(CommandError::silent(Kind::Interrupted));
+    }
+    Ok(values.map_err(CommandError::failed)?.split_off(1))
+}

@@ -1,0 +1,190 @@
+//! A later look at a trial whose change stayed: are its settings still set, and does the effect still hold?
+//!
+//! It compares the primary metric now with the slots of both arms then. Nothing is randomised between then and now, so
+//! whatever else has changed is in the difference: a checkpoint can contradict a trial, and proves nothing alone.
+
+use serde::{Deserialize, Serialize};
+
+use super::record::{Arm, Effect, Phase, TrialRecord};
+use super::stats::interval::{Interval, t_quantile};
+use super::stats::{mean, sd};
+
+/// Error of an interval.
+const ERROR: f64 = 0.05;
+
+/// One checkpoint.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Checkpoint {
+    /// `rxlab.checkpoint/1`.
+    pub schema: String,
+    /// The trial.
+    pub trial: String,
+    /// When it was taken, RFC 3339 in UTC.
+    pub taken: String,
+    /// Settings of the change that are not set any more, as found.
+    pub drifted: Vec<String>,
+    /// Values of the primary metric.
+    pub values: Vec<f64>,
+    /// Change from arm A then to now; `None` if either has too few values above 0.
+    pub from_a: Option<Effect>,
+    /// Change from arm B then to now.
+    pub from_b: Option<Effect>,
+    /// What follows.
+    pub state: State,
+}
+
+/// What a checkpoint shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The metric is still on the same side of arm A as in the trial.
+    Holds,
+    /// It is not: it is like arm A, or on the other side.
+    Gone,
+    /// The interval leaves both open, or the trial showed no effect.
+    Unclear,
+    /// The change is not set any more.
+    NotSet,
+}
+
+impl Checkpoint {
+    /// The schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.checkpoint/1";
+
+    /// Compares `values` of the primary metric of `record` with those of its slots. `drifted`: settings of the change
+    /// that are not set.
+    pub fn of(record: &TrialRecord, values: Vec<f64>, drifted: Vec<String>) -> Self {
+        let now = logs(values.iter().copied());
+        let from = |arm| difference(&logs(then(record, arm)), &now);
+        let (from_a, from_b) = (from(Arm::A), from(Arm::B));
+        let state = match from_a {
+            _ if !drifted.is_empty() => State::NotSet,
+            Some(change) => state(effect_of(record), change, record.margin),
+            None => State::Unclear,
+        };
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            trial: record.id.clone(),
+            taken: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            drifted,
+            values,
+            from_a: from_a.map(Interval::effect),
+            from_b: from_b.map(Interval::effect),
+            state,
+        }
+    }
+
+    /// Time since the trial began, seconds; `None` if the record has no valid time.
+    pub fn after_s(&self, record: &TrialRecord) -> Option<f64> {
+        let [then, now] = [&record.started, &self.taken].map(|time| time.parse::<jiff::Timestamp>());
+        Some(now.ok()?.duration_since(then.ok()?).as_secs_f64())
+    }
+}
+
+fn effect_of(record: &TrialRecord) -> Option<Effect> {
+    record.analysis.as_ref()?.metrics.first()?.effect
+}
+
+/// What a `change` from arm A to now, as a log ratio, says about the trial's effect.
+fn state(effect: Option<Effect>, change: Interval, margin: f64) -> State {
+    let shown = effect.filter(|effect| effect.low > 0.0 || effect.high < 0.0);
+    let Some(shown) = shown else { return State::Unclear };
+    // On the scale on which the trial's effect is a rise.
+    let (low, high) = if shown.mid > 0.0 { (change.low, change.high) } else { (-change.high, -change.low) };
+    match () {
+        () if low > 0.0 => State::Holds,
+        () if high < margin.ln_1p() => State::Gone,
+        () => State::Unclear,
+    }
+}
+
+/// Values of the primary metric in the valid slots of an arm.
+fn then(record: &TrialRecord, arm: Arm) -> impl Iterator<Item = f64> {
+    let name = record.metrics.first().map_or("", |primary| &primary.name);
+    let slots = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none());
+    slots.filter(move |slot| slot.arm == arm).filter_map(|slot| slot.values.get(name).copied())
+}
+
+/// Logarithms; empty if a value has none.
+fn logs(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let log = |value: f64| (value.is_finite() && value > 0.0).then(|| value.ln());
+    values.map(log).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// Welch's interval of the difference of two means; `None` below two values on either side.
+fn difference(then: &[f64], now: &[f64]) -> Option<Interval> {
+    let part = |values: &[f64]| Some((mean(values)?, sd(values)?.powi(2) / values.len() as f64));
+    let ((before, a), (after, b)) = (part(then)?, part(now)?);
+    let error = (a + b).sqrt();
+    let freedom = |part: f64, values: &[f64]| part.powi(2) / (values.len() - 1) as f64;
+    // Without any spread the quantile does not matter.
+    let freedom = (a + b).powi(2) / (freedom(a, then) + freedom(b, now)).max(f64::MIN_POSITIVE);
+    Some(Interval::around(after - before, t_quantile(1.0 - ERROR / 2.0, freedom.max(1.0)) * error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Checkpoint, State, difference, state};
+    use crate::trial::record::{Effect, TrialRecord};
+    use crate::trial::stats::interval::Interval;
+
+    #[test]
+    fn an_effect_holds_is_gone_or_is_open() {
+        let rise = Effect { mid: 0.18, low: 0.12, high: 0.24 };
+        let fall = Effect { mid: -0.18, low: -0.24, high: -0.12 };
+        let none = Effect { mid: 0.0, low: -0.01, high: 0.01 };
+        let now = |effect, low: f64, high: f64| {
+            let change = Interval { mid: (low + high) / 2.0, low, high };
+            state(Some(effect), change, 0.03)
+        };
+        assert_eq!(now(rise, 0.05, 0.2), State::Holds);
+        assert_eq!(now(fall, -0.2, -0.05), State::Holds);
+        assert_eq!(now(rise, -0.02, 0.02), State::Gone);
+        assert_eq!(now(rise, -0.2, -0.1), State::Gone);
+        assert_eq!(now(fall, -0.02, 0.1), State::Gone);
+        assert_eq!(now(rise, -0.1, 0.2), State::Unclear);
+        assert_eq!(now(none, 0.05, 0.2), State::Unclear, "the trial showed nothing");
+        assert_eq!(state(None, Interval::around(0.1, 0.01), 0.03), State::Unclear);
+    }
+
+    /// A trial of two pairs whose arm B is 20 % above arm A.
+    fn record() -> TrialRecord {
+        let slot = |pair: usize, arm: &str, value: f64| {
+            serde_json::json!({ "pair": pair, "phase": "comparison", "position": 0, "arm": arm, "start_s": 0.0,
+                "seconds": 1.0, "values": { "throughput": value }, "net_rx": {}, "packets": {}, "softirq": {} })
+        };
+        let json = serde_json::json!({
+            "schema": "rxlab.trial/3", "id": "0001-rps", "version": "", "name": "rps", "change": [], "workload": "",
+            "cpus": 1, "started": "2026-11-22T10:00:00Z", "seed": 1, "margin": 0.03, "min_pairs": 2, "max_pairs": 2,
+            "host": { "hostname": "", "kernel": "", "boot_id": "" }, "washout_s": 0.0, "measure_s": 1.0,
+            "metrics": [{ "name": "throughput", "title": "throughput", "unit": "", "better": "higher" }],
+            "calibration": null, "analysis": null,
+            "slots": [slot(0, "A", 100.0), slot(0, "B", 120.0), slot(1, "A", 101.0), slot(1, "B", 121.0)],
+        });
+        serde_json::from_value(json).expect("a record")
+    }
+
+    #[test]
+    fn now_is_compared_with_both_arms() {
+        let checkpoint = Checkpoint::of(&record(), vec![120.0, 121.0], Vec::new());
+        let (a, b) = (checkpoint.from_a.expect("measured"), checkpoint.from_b.expect("measured"));
+        assert!((a.mid - 0.199).abs() < 0.001 && b.mid.abs() < 1e-12, "{a:?} {b:?}");
+        assert!(checkpoint.after_s(&record()).is_some_and(|after| after > 0.0));
+        let drifted = Checkpoint::of(&record(), vec![120.0, 121.0], vec!["rps eth0/rx-0 = 0".to_owned()]);
+        assert_eq!(drifted.state, State::NotSet);
+        let without = Checkpoint::of(&record(), vec![0.0, 121.0], Vec::new());
+        assert_eq!((without.state, without.from_a), (State::Unclear, None));
+    }
+
+    /// Means 2 and 4, variances 1 and 4 of three values each: the error is sqrt(5/3), with 2.94 degrees of freedom, whose
+    /// t quantile is 3.223.
+    #[test]
+    fn welch_by_hand() {
+        let interval = difference(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0]).expect("enough");
+        assert!((interval.mid - 2.0).abs() < 1e-12);
+        assert!((interval.high - 2.0 - 3.223 * (5.0f64 / 3.0).sqrt()).abs() < 0.02, "{interval:?}");
+        assert_eq!(difference(&[1.0], &[1.0, 2.0]), None);
+    }
+}
