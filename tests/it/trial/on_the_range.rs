@@ -196,6 +196,7 @@ fn a_checkpoint_sees_whether_the_change_is_still_set() {
     let (_, text) = run(&["trial", "show", "0001-rps"]);
     assert_eq!(text.matches(" min later: ").count(), 2, "{text}");
     assert_eq!(run(&["undo"]).0, 0);
+    wait_for("the guard's end", || mentioning(stage.directory.path()).is_empty());
     stage.is_restored();
 }
 
