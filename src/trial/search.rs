@@ -5,8 +5,10 @@
 //! them alike. Each run gives margins (above 0: kept). A rate holds if the intervals of all its mean margins
 //! are above 0, and fails if one is below. Looks are planned: after 6, 12 and 24 runs of a rate; the 5 % of
 //! error are shared by all looks at all rates, and for a failure, which has one chance per margin, by the
-//! margins too. So the answer, "holds here, fails there", is wrong in at most one search of twenty. A rate
-//! above a failing one is assumed to fail, one below a holding one to hold.
+//! margins too. So the answer, "holds here, fails there", is wrong in at most one search of twenty if runs are independent. A
+//! machine that stays in a slow state for longer than a few runs breaks that, and a search that is over before the state
+//! changes cannot notice: `docs/load.md` has how often simulated searches are wrong. A rate above a failing one is assumed to
+//! fail, one below a holding one to hold.
 //!
 //! This module runs no load: [`Search`] returns the next rate, and receives the margins.
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::margins::{failed, good, latency, margins, refused};
 use super::slo::{Limited, Slo};
-use super::{ERROR, Search, Verdict};
+use super::{Search, Verdict};
 use crate::load::{self, Interval, Saturation, ServerCpu};
 use crate::units::grouped;
 
@@ -53,7 +53,7 @@ pub struct Tried {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Found {
-    /// `rxlab.find-max/1`.
+    /// `rxlab.find-max/2`.
     pub schema: String,
     /// The offered load, except the rate.
     pub spec: load::Spec,
@@ -61,8 +61,6 @@ pub struct Found {
     pub slo: Slo,
     /// Seed of the order of the runs.
     pub seed: u64,
-    /// Confidence of both ends of the answer together.
-    pub confidence: f64,
     /// Requests per second of the closed loop, the start of the search.
     pub closed_loop: f64,
     /// The highest rate that holds; absent if none does.
@@ -122,7 +120,7 @@ impl Step {
 
 impl Found {
     /// The schema of this version.
-    pub const SCHEMA: &'static str = "rxlab.find-max/1";
+    pub const SCHEMA: &'static str = "rxlab.find-max/2";
 
     /// The result of `search` after `steps`.
     pub fn new(
@@ -154,7 +152,6 @@ impl Found {
             spec: spec.clone(),
             slo: slo.clone(),
             seed,
-            confidence: 1.0 - ERROR,
             closed_loop,
             holds,
             fails,
@@ -225,18 +222,25 @@ fn write(found: &Found, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  {:>6.1} %{verdict}", 100.0 * middle(&mut answered))?;
     }
     writeln!(out, "  (values: median of the runs)\n")?;
-    let sure = format!("{:.0} % sure", 100.0 * found.confidence);
     match (found.holds, found.fails) {
         (Some(holds), Some(fails)) => {
-            writeln!(out, "  highest rate  {}/s holds, {}/s fails ({sure})", number(holds), number(fails))?;
+            writeln!(out, "  highest rate  {}/s holds, {}/s fails", number(holds), number(fails))?;
         }
         (Some(holds), None) => {
-            writeln!(out, "  highest rate  at least {}/s; no failing rate found ({sure})", number(holds))?;
+            writeln!(out, "  highest rate  at least {}/s; no failing rate found", number(holds))?;
         }
         (None, Some(fails)) => {
-            writeln!(out, "  highest rate  below {}/s; no holding rate found ({sure})", number(fails))?;
+            writeln!(out, "  highest rate  below {}/s; no holding rate found", number(fails))?;
         }
         (None, None) => writeln!(out, "  highest rate  unknown: the runs are inconclusive")?,
+    }
+    if found.holds.or(found.fails).is_some() {
+        let seconds: f64 = found.steps.iter().map(|step| step.seconds).sum();
+        writeln!(
+            out,
+            "                in {seconds:.0} s of runs: a machine that changes more slowly may do"
+        )?;
+        writeln!(out, "                more or less at another time; repeat it then")?;
     }
     if found.interrupted {
         writeln!(out, "                ended early: more runs would narrow it")?;
