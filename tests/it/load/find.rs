@@ -26,7 +26,7 @@ pub(super) fn search(args: &[&str], patience: Duration, most: f64) -> (Value, bo
     }
     let out = running.output();
     let found: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|_| panic!("{out:?}"));
-    assert_eq!(found["schema"], "rxlab.find-max/1");
+    assert_eq!(found["schema"], "rxlab.find-max/2");
     let code = match (&found["interrupted"], &found["holds"]) {
         (Value::Bool(true), _) => 130,
         (_, Value::Null) => 5,
