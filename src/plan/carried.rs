@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::share::Machine;
+use super::share::{Machine, receive_work};
 use super::topology::CpuTopology;
 use crate::diagnose::evidence::queue_packets;
 use crate::model::{Model, Nic, NicKind, Rates};
@@ -54,6 +54,10 @@ pub(super) fn carried(before: &Model, rates: &Rates, after: &Model, topology: &C
             cpu.packets += sign * packets;
             cpu.net_rx += sign * runs;
         }
+    }
+    for (was, cpu) in rates.cpus.iter().zip(&mut carried.cpus) {
+        // Below 0 where there is more work than time: what is not receiving stays the same.
+        cpu.idle = was.idle + receive_work(was) - receive_work(cpu);
     }
     for (at, nic) in devices(before) {
         let counts = carried.nics.iter_mut().find(|rates| rates.name == nic.name);

@@ -9,7 +9,7 @@
 use super::topology::{CpuTopology, Domain};
 use crate::diagnose::EVEN_QUEUES;
 use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time};
-use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
+use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask, Fact, NicName};
 
 /// Packets per second on one queue from which the hyper-threads of the interrupt's CPU are left out too: at
@@ -21,6 +21,9 @@ pub(super) const HIGH_LOAD: f64 = 0.5;
 
 /// Receive time from which a CPU of a hand-made mask is drowning, so that the mask may be replaced.
 const DROWNING: f64 = 0.8;
+
+/// Share of its time from which a CPU has none left for another interrupt.
+const FULL: f64 = 0.9;
 
 /// The machine whose CPUs are shared out.
 #[derive(Clone, Copy)]
@@ -166,6 +169,22 @@ impl Machine<'_> {
         self.rates.cpu(cpu).map_or(0.0, receive_time)
     }
 
+    /// Part of the receive time of all CPUs that the packets of a device cause, if each packet costs the same. Unlike the
+    /// time of the CPUs where its interrupts land, a plan does not change it.
+    pub(super) fn time_of(&self, nic: &Nic) -> f64 {
+        let packets = |nic: &Nic| self.rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
+        let devices = self.model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+        let all: f64 = devices.map(packets).sum();
+        let time: f64 = self.rates.cpus.iter().map(receive_work).sum();
+        if all > 0.0 { time * packets(nic) / all } else { 0.0 }
+    }
+
+    /// CPUs that something other than receiving fills.
+    pub(super) fn full(&self) -> CpuMask {
+        let full = self.rates.cpus.iter().filter(|cpu| 1.0 - cpu.idle - receive_work(cpu) >= FULL);
+        full.map(|cpu| cpu.cpu).collect()
+    }
+
     /// CPUs that take interrupts of busy interfaces that get no part here.
     pub(super) fn others(&self, nics: &[&Nic]) -> CpuMask {
         let with_traffic =
@@ -174,6 +193,11 @@ impl Machine<'_> {
         let others = devices.filter(|nic| nics.iter().all(|own| own.name != nic.name));
         others.flat_map(|nic| nic.rx.iter().filter_map(|queue| self.home(queue))).collect()
     }
+}
+
+/// Receive time of a CPU. Above 1 in predicted rates that give it more work than it has time.
+pub(super) fn receive_work(cpu: &CpuRates) -> f64 {
+    cpu.softirq.max(cpu.ksoftirqd) + cpu.napi
 }
 
 /// The CPUs available to one group of queues.

@@ -11,6 +11,9 @@ use crate::units::{CpuId, IrqId, NicName};
 
 /// Reason for more than one on a CPU.
 const SHARED: &str = "shared: more queues than CPUs";
+/// Receive time of the CPUs of a node, on average, up to which its interrupts share them rather than leave the node:
+/// another node costs every packet, a shared CPU nothing while it is not full.
+const ROOMY: f64 = 0.5;
 
 /// A queue and the CPU for its interrupt.
 pub(super) struct Placed {
@@ -27,6 +30,8 @@ struct Vector {
     queues: Vec<u32>,
     /// CPU where it lands now, if that CPU is usable.
     now: Option<CpuId>,
+    /// Its part of the machine's receive time, by packets: the same wherever it lands.
+    time: f64,
     /// True if no more vectors land there than necessary.
     has_room: bool,
     /// The domain of its device, if known.
@@ -38,10 +43,10 @@ struct Vector {
 
 /// A CPU for the interrupt of every queue that has one.
 ///
-/// Interrupts of a device whose node is known stay in that node while it has CPUs for them. Those of other
-/// devices are spread over all nodes: neighbours together, as drivers do it, or if there are fewer interrupts
-/// than nodes, on the nodes that have fewest. In a node each gets an equal part, and its interrupt the first
-/// core of that part.
+/// Interrupts of a device whose node is known stay in that node, unless there are more of them than CPUs and those would be
+/// more than half busy with receiving. Those of other devices are spread over all nodes: neighbours together, as drivers do
+/// it, or if there are fewer interrupts than nodes, on the nodes that have fewest. In a node each gets an equal part, and
+/// its interrupt the first core of that part.
 pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
     let topology = &draft.topology;
     let mut load = vec![0usize; topology.domains.len()];
@@ -59,14 +64,18 @@ pub(super) fn near(draft: &Draft<'_>) -> Vec<Placed> {
         domains.iter().for_each(|domain| load[*domain] += 1);
         turns.push(domains);
     }
-    // A CPU that takes interrupts of a busy interface outside the plan is not available.
-    let others = draft.machine().others(&draft.planned().collect::<Vec<_>>());
-    let cleared = (!others.is_empty()).then(|| topology.clear_of(&others, &load));
+    // A CPU that a program fills is not available, nor, while there are enough, one that takes interrupts of a busy
+    // interface outside the plan.
+    let machine = draft.machine();
+    let (full, others) = (machine.full(), machine.others(&draft.planned().collect::<Vec<_>>()));
+    let cleared = (!full.is_empty() || !others.is_empty())
+        .then(|| topology.clear_of(&full, &vec![1; load.len()]).clear_of(&others, &load));
     let topology = cleared.as_ref().unwrap_or(topology);
-    see_room(topology, &mut vectors, &load);
+    let spills: Vec<bool> = (0..load.len()).map(|domain| is_crowded(topology, &vectors, domain)).collect();
+    see_room(topology, &mut vectors, &load, &spills);
     let homeless = vectors.chunk_by_mut(|a, b| a.nic == b.nic).filter(|of_nic| of_nic[0].home.is_none());
     homeless.zip(turns).for_each(|(of_nic, domains)| take_turns(topology, of_nic, domains));
-    spill(topology, &mut vectors, &mut load);
+    spill(topology, &mut vectors, &mut load, &spills);
     let mut groups: Vec<Vec<&Vector>> = topology.domains.iter().map(|_| Vec::new()).collect();
     vectors.iter().for_each(|vector| groups[vector.domain].push(vector));
     let of_groups =
@@ -96,29 +105,44 @@ fn vectors(draft: &Draft<'_>) -> Vec<Vector> {
     let mut vectors = Vec::new();
     for nic in draft.planned() {
         let home = nic.node.and_then(of_node).filter(|at| !topology.domains[*at].cores.is_empty());
-        vectors.extend(by_interrupt(nic).into_iter().map(|queues| {
+        let of_nic = by_interrupt(nic);
+        let time = draft.machine().time_of(nic) / of_nic.len().max(1) as f64;
+        vectors.extend(of_nic.into_iter().map(|queues| {
             let first = nic.rx.iter().find(|queue| Some(&queue.index) == queues.first());
             let now = first.and_then(|queue| draft.home(queue)).filter(|cpu| topology.usable.contains(*cpu));
             let (nic, node) = (nic.name.clone(), nic.node);
-            Vector { nic, queues, now, has_room: false, home, node, domain: 0 }
+            Vector { nic, queues, now, time, has_room: false, home, node, domain: 0 }
         }));
     }
     vectors
 }
 
+/// Number of vectors that land on each CPU.
+fn counts(vectors: &[Vector]) -> BTreeMap<CpuId, usize> {
+    let mut counts = BTreeMap::new();
+    vectors.iter().filter_map(|vector| vector.now).for_each(|cpu| *counts.entry(cpu).or_default() += 1);
+    counts
+}
+
+/// True if the vectors of a domain would keep its CPUs more than [`ROOMY`] busy.
+fn is_crowded(topology: &CpuTopology, vectors: &[Vector], domain: usize) -> bool {
+    let own = vectors.iter().filter(|vector| vector.home == Some(domain));
+    let time: f64 = own.map(|vector| vector.time).sum();
+    time > ROOMY * topology.domains[domain].usable.len() as f64
+}
+
 /// Marks the vectors that land where no more do than necessary, given how many each domain gets: one, while
 /// there are enough CPUs.
-fn see_room(topology: &CpuTopology, vectors: &mut [Vector], load: &[usize]) {
+fn see_room(topology: &CpuTopology, vectors: &mut [Vector], load: &[usize], spills: &[bool]) {
     let with_load = || topology.domains.iter().map(|domain| domain.usable.len()).zip(load.iter().copied());
     let mut room: usize = with_load().map(|(cpus, load)| cpus.saturating_sub(load)).sum();
-    let most = with_load().map(|(cpus, load)| {
-        let leaving = load.saturating_sub(cpus).min(room);
+    let most = with_load().zip(spills).map(|((cpus, load), spills)| {
+        let leaving = if *spills { load.saturating_sub(cpus).min(room) } else { 0 };
         room -= leaving;
         (load - leaving).div_ceil(cpus.max(1)).max(1)
     });
     let most: Vec<usize> = most.collect();
-    let mut counts: BTreeMap<CpuId, usize> = BTreeMap::new();
-    vectors.iter().filter_map(|vector| vector.now).for_each(|cpu| *counts.entry(cpu).or_default() += 1);
+    let counts = counts(vectors);
     for vector in vectors {
         let now = vector.now.filter(|cpu| topology.usable.contains(*cpu));
         let now = now.and_then(|cpu| Some((cpu, topology.place(cpu)?.0)));
@@ -146,12 +170,12 @@ fn take_turns(topology: &CpuTopology, vectors: &mut [Vector], mut domains: Vec<u
     open.into_iter().zip(domains).for_each(|(vector, domain)| vector.domain = domain);
 }
 
-/// Vectors for which a domain has no CPU go to another one; those already outside go first.
-fn spill(topology: &CpuTopology, vectors: &mut [Vector], load: &mut [usize]) {
+/// Vectors for which a domain that spills has no CPU go to another one; those already outside go first.
+fn spill(topology: &CpuTopology, vectors: &mut [Vector], load: &mut [usize], spills: &[bool]) {
     let room = |load: &[usize], at: usize| topology.domains[at].usable.len().saturating_sub(load[at]);
     for full in 0..load.len() {
         let surplus = load[full].saturating_sub(topology.domains[full].usable.len());
-        if surplus == 0 {
+        if surplus == 0 || !spills[full] {
             continue;
         }
         let inside = (0..vectors.len()).rev().filter(|at| vectors[*at].domain == full);
@@ -234,7 +258,7 @@ fn place(topology: &CpuTopology, vector: &Vector) -> String {
     match (vector.node, vector.home) {
         (Some(own), _) if own == node => format!("node {node}, where the device is; "),
         (Some(own), Some(_)) => {
-            format!("node {node}, because the device's node {own} has fewer CPUs than queues; ")
+            format!("node {node}, because the device's node {own} has too few CPUs for the traffic; ")
         }
         (Some(own), None) => {
             format!("node {node}, because no CPU of the device's node {own} may be used; ")

@@ -138,14 +138,17 @@ fn interfaces_share_out_cpus_together() {
 }
 
 #[test]
-fn a_node_with_one_cpu_does_not_get_all_queues() {
+fn a_node_with_one_cpu_gets_all_queues_only_while_that_has_time_for_them() {
     let host = |cpu| Sketch::new(8).nodes(2).device("eth0", &[cpu; 3]).on_node("eth0", 0);
-    let (model, rates) = host(0).build();
+    let (model, rates) = host(0).receives(0, 0.8, 5e4).build();
     let options = Options { keep_clean: cpus("1-3"), ..Options::default() };
     let policed = Policy::NumaLocal.plan(&model, &rates, &options, None);
     assert_eq!(only(&policed.plan, "irq_affinity"), ["eth0/rx-1 = 4", "eth0/rx-2 = 6"]);
     let why = &policed.plan.settings[0].why;
-    assert_eq!(why, "node 1, because the device's node 0 has fewer CPUs than queues; a core of its own");
+    assert_eq!(
+        why,
+        "node 1, because the device's node 0 has too few CPUs for the traffic; a core of its own"
+    );
     assert_eq!(
         texts(&Policy::NumaLocal.plan(&simulate(&model, &policed.plan), &rates, &options, None).plan),
         [""; 0]
@@ -153,6 +156,44 @@ fn a_node_with_one_cpu_does_not_get_all_queues() {
     let only_two = Options { keep_clean: cpus("1-3,5-7"), ..Options::default() };
     let plan = of(Policy::NumaLocal, &host(1).build(), &only_two).plan;
     assert!(plan.settings[0].why.ends_with("shared: more queues than CPUs"), "{plan:?}");
+}
+
+/// Two cards with more queues than their node has CPUs: all interrupts of the second one went to the other node, while the
+/// CPUs of their own were 5 % busy.
+#[test]
+fn interrupts_of_quiet_devices_never_leave_their_node() {
+    let spread: Vec<u32> = (0..16).collect();
+    let two = Sketch::new(16).nodes(2).device("eth0", &[0; 16]).on_node("eth0", 0);
+    let two = two.device("eth1", &spread).on_node("eth1", 0);
+    let host = (0..8).fold(two, |host, cpu| host.receives(cpu, 0.05, 1e3)).build();
+    for policy in [Policy::NumaLocal, Policy::Latency, Policy::Full] {
+        let nics = ["eth0", "eth1"].map(|name| name.parse().expect("a name")).to_vec();
+        let options = Options { nics, ..Options::default() };
+        let plan = of(policy, &host, &options).plan;
+        let planned = simulate(&host.0, &plan);
+        let homes = planned
+            .nics
+            .iter()
+            .flat_map(|nic| &nic.rx)
+            .filter_map(|queue| queue.irqs.first()?.affinity.known()?.first());
+        let mut on = [0; 8];
+        homes.for_each(|cpu| on[cpu.0 as usize] += 1);
+        assert_eq!(on, [4; 8], "{policy}");
+        assert_eq!(
+            only(&of(policy, &(planned, host.1.clone()), &options).plan, "irq_affinity"),
+            [""; 0],
+            "{policy}"
+        );
+    }
+}
+
+/// Interrupts once went to CPUs that a program filled.
+#[test]
+fn no_interrupt_moves_to_a_full_cpu() {
+    let host = |busy: f64| Sketch::new(8).device("eth0", &[1, 1, 1]).works(0, busy).works(5, busy).build();
+    let plan = |busy| of(Policy::NumaLocal, &host(busy), &Options::default()).plan;
+    assert_eq!(only(&plan(0.5), "irq_affinity"), ["eth0/rx-0 = 0", "eth0/rx-1 = 2", "eth0/rx-2 = 5"]);
+    assert_eq!(only(&plan(0.97), "irq_affinity"), ["eth0/rx-1 = 3", "eth0/rx-2 = 6"]);
 }
 
 #[test]
