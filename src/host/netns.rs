@@ -127,6 +127,11 @@ pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
         // Another mount may cover it.
         let is_it = || std::fs::metadata(&path).is_ok_and(|file| file.ino() == inode);
         if !seen.paths.contains_key(&inode) && !is_it() {
+            let later = mounted().map_err(|error| hidden("/proc/self/mountinfo".as_ref(), &error))?;
+            if !later.contains(&(inode, path.clone())) {
+                // Unmounted since.
+                continue;
+            }
             return Err(Hidden(format!("the namespace mounted on {} is not visible", path.display())));
         }
         seen.paths.entry(inode).or_default().push(path);
@@ -174,14 +179,16 @@ struct Seen {
 }
 
 impl Seen {
+    /// Adds a file if it is a namespace: a crash leaves plain files in `/run/netns`. Its process may end at any moment,
+    /// between two system calls too.
     fn add(&mut self, path: PathBuf) -> io::Result<()> {
-        match std::fs::metadata(&path) {
-            // A crash leaves plain files in /run/netns.
-            Ok(file) if rustix::fs::statfs(&path)?.f_type == NSFS_MAGIC => {
-                self.paths.entry(file.ino()).or_default().push(path);
+        let inode = std::fs::metadata(&path)
+            .and_then(|file| Ok((rustix::fs::statfs(&path)?.f_type == NSFS_MAGIC).then(|| file.ino())));
+        match inode {
+            Ok(inode) => {
+                inode.into_iter().for_each(|inode| self.paths.entry(inode).or_default().push(path.clone()));
                 Ok(())
             }
-            Ok(_) => Ok(()),
             Err(error) if is_gone(&error) => Ok(()),
             Err(error) => Err(error),
         }
@@ -298,7 +305,9 @@ pub fn netns_path(name: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::{Namespace, enter_one};
+    use std::process::Command;
+
+    use super::{Namespace, all, enter_one};
 
     /// A descriptor's number is used again by the time it is looked at: the namespace is still there.
     #[test]
@@ -313,6 +322,24 @@ mod tests {
         assert!(found.0.is_same(&own));
         assert!(enter_one(own.inode, &paths[..2]).expect("both lead nowhere").is_none());
         assert!(enter_one(own.inode + 1, &paths).expect("another namespace").is_none());
+    }
+
+    /// A search once failed if a process ended between two looks at its namespace.
+    #[test]
+    fn processes_that_end_do_not_hide_namespaces() {
+        if !rustix::process::geteuid().is_root() || all().is_err() {
+            return;
+        }
+        let own = Namespace::own().expect("every thread has one");
+        let mut short_lived = std::iter::repeat_with(|| Command::new("true").spawn().expect("started"));
+        for _ in 0..50 {
+            let children: Vec<_> = short_lived.by_ref().take(8).collect();
+            let found = all();
+            for mut child in children {
+                child.wait().expect("it ends");
+            }
+            assert!(found.expect("nothing is hidden").iter().any(|namespace| namespace.is_same(&own)));
+        }
     }
 
     #[test]
