@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Hardware, Irq, hardware, read, vmbus};
 use crate::host::Host;
 use crate::parse::NetdevQueue;
-use crate::parse::ethtool::QueueStatistics;
+use crate::parse::ethtool::{Channels, Count, QueueStatistics};
 use crate::units::{CpuId, CpuMask, Direction, Fact, IrqId, NicName, QueueId};
 
 /// One interface, from sysfs.
@@ -107,7 +107,11 @@ pub(super) fn take(
     in_full: impl Fn(&NicName) -> bool,
 ) -> Fact<Vec<RawNic>> {
     let polled = told.known().map(|queues| {
-        queues.iter().filter(|queue| queue.napi.is_some()).map(|queue| queue.ifindex).collect()
+        let mut polled = Polled::new();
+        for queue in queues.iter().filter(|queue| queue.napi.is_some()) {
+            polled.entry(queue.ifindex).or_default().insert(queue.queue);
+        }
+        polled
     });
     match host.list("sys/class/net") {
         Err(error) => read::absence(&error),
@@ -127,8 +131,11 @@ pub(super) fn take(
     }
 }
 
-/// `polled` has the indices of the interfaces with a NAPI, if the kernel reports them.
-fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>, in_full: bool) -> RawNic {
+/// Queues that have a NAPI, by interface index.
+type Polled = BTreeMap<u32, BTreeSet<QueueId>>;
+
+/// `polled` is `None` if the kernel does not report it.
+fn one(host: &dyn Host, name: NicName, polled: Option<&Polled>, in_full: bool) -> RawNic {
     let base = format!("sys/class/net/{name}");
     let link = |path: &str| host.link(path).map_or_else(|error| read::absence(&error), Fact::Known);
     let device_path = link(&base);
@@ -139,17 +146,22 @@ fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>, in_full: 
     let driver = link(&format!("{base}/device/driver"))
         .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned());
     let has_napi = match (polled, ifindex.known()) {
-        (Some(polled), Some(ifindex)) => in_full || device.is_some() || polled.contains(ifindex),
+        (Some(polled), Some(ifindex)) => in_full || device.is_some() || polled.contains_key(ifindex),
         _ => true,
     };
     let channel_cpus = match driver.known().map(String::as_str) {
         Some("hv_netvsc") => vmbus::channel_cpus(host, &format!("{base}/device")),
         _ => BTreeMap::new(),
     };
-    let (rx, tx) = queues(host, &base, &channel_cpus);
-    let rx_queues = rx.last().map_or(0, |queue| queue.index.saturating_add(1));
     let known_driver = driver.known().map(String::as_str);
     let hardware = hardware::take(host, &name, known_driver, device.map(|_| function), in_full);
+    let mut ids = queue_ids(host, &base);
+    if let Some(channels) = hardware.channels.known().filter(|_| known_driver != Some(ADDS_PAIRS)) {
+        let known = polled.zip(ifindex.known()).and_then(|(polled, ifindex)| polled.get(ifindex));
+        without_surplus(&mut ids, host, &base, channels, known);
+    }
+    let (rx, tx) = queues(host, &base, ids, &channel_cpus);
+    let rx_queues = rx.last().map_or(0, |queue| queue.index.saturating_add(1));
     RawNic {
         dev_port: read::number(host, &format!("{base}/dev_port")),
         numa_node: match (read::number(host, &format!("{base}/device/numa_node")), pci("numa_node")) {
@@ -202,11 +214,55 @@ pub(crate) fn pci_function(device_path: &str) -> Option<&str> {
     device_path.rsplit('/').find(is_function)
 }
 
-/// Queues by index; none if they cannot be listed.
-fn queues(host: &dyn Host, base: &str, channel_cpus: &BTreeMap<u32, CpuId>) -> (Vec<RxQueue>, Vec<TxQueue>) {
+/// Queues in sysfs, in order; none if they cannot be listed.
+fn queue_ids(host: &dyn Host, base: &str) -> Vec<QueueId> {
     let names = host.list(&format!("{base}/queues")).unwrap_or_default();
     let mut ids: Vec<QueueId> = names.iter().filter_map(|name| name.parse().ok()).collect();
     ids.sort();
+    ids
+}
+
+/// A driver that makes more queue pairs than channels while an XDP program is attached (virtnet_xdp_set):
+/// its device may use them all.
+const ADDS_PAIRS: &str = "virtio_net";
+
+/// Removes queues beyond the number of channels, unless the kernel reports that they have a NAPI. sysfs shows
+/// as many queues as a driver may ever use: mlx5 from kernel 5.3 to 6.0 a second set for AF_XDP sockets, which
+/// receive from the channels of the first (mlx5e_nch_2_num_rxqs). Traffic classes multiply channels, so
+/// nothing is removed from an interface that has them.
+fn without_surplus(
+    ids: &mut Vec<QueueId>,
+    host: &dyn Host,
+    base: &str,
+    channels: &Channels,
+    polled: Option<&BTreeSet<QueueId>>,
+) {
+    let count = |own: Option<Count>| {
+        let count = [own, channels.combined].into_iter().flatten().map(|count| count.now);
+        Some(count.fold(0, u32::saturating_add)).filter(|count| *count > 0).unwrap_or(u32::MAX)
+    };
+    let (rx, tx) = (count(channels.rx), count(channels.tx));
+    let has_channel = |id: &QueueId| id.index < if id.direction == Direction::Rx { rx } else { tx };
+    let is_real = |id: &QueueId| has_channel(id) || polled.is_some_and(|polled| polled.contains(id));
+    if ids.iter().all(is_real) {
+        return;
+    }
+    let class = |id: &QueueId| read::text(host, &format!("{base}/queues/{id}/traffic_class"));
+    let has_classes = ids
+        .iter()
+        .filter(|id| id.direction == Direction::Tx)
+        .any(|id| class(id).known().is_some_and(|class| class.trim() != "0"));
+    if !has_classes {
+        ids.retain(is_real);
+    }
+}
+
+fn queues(
+    host: &dyn Host,
+    base: &str,
+    ids: Vec<QueueId>,
+    channel_cpus: &BTreeMap<u32, CpuId>,
+) -> (Vec<RxQueue>, Vec<TxQueue>) {
     let (mut rx, mut tx) = (Vec::new(), Vec::new());
     for id in ids {
         let path = |file: &str| format!("{base}/queues/{id}/{file}");
@@ -233,7 +289,8 @@ fn queues(host: &dyn Host, base: &str, channel_cpus: &BTreeMap<u32, CpuId>) -> (
 #[cfg(test)]
 mod tests {
     use super::pci_function;
-    use crate::host::RecordedHost;
+    use crate::host::{FlakyHost, Fuse, RecordedHost};
+    use crate::parse::{push_attribute, push_message};
     use crate::sample::Inventory;
 
     /// Synthetic: no kernel has so many queues, but a recorded tree may.
@@ -260,6 +317,69 @@ mod tests {
         let tx = &inventory.nics.known().expect("listed")[0].tx;
         let by_rxq: Vec<_> = tx.iter().map(|queue| queue.xps_by_rxq.known().copied()).collect();
         assert_eq!(by_rxq, [Some(false), Some(true), None]);
+    }
+
+    /// An interface of 16 receive and 8 transmit queues in sysfs, with 8 combined channels, as an mlx5 of kernel
+    /// 5.15; `edit` makes it another.
+    fn queues(driver: &str, edit: impl FnOnce(RecordedHost) -> RecordedHost) -> (usize, usize) {
+        let base = "sys/class/net/eth0";
+        let mut host = RecordedHost::new()
+            .with_link(base, "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+            .with_link(&format!("{base}/device/driver"), &format!("../../bus/pci/drivers/{driver}"))
+            .with(&format!("{base}/ifindex"), "4\n");
+        for queue in 0..16 {
+            host = host.with(&format!("{base}/queues/rx-{queue}/rps_cpus"), "0\n");
+        }
+        for queue in 0..8 {
+            host = host.with(&format!("{base}/queues/tx-{queue}/traffic_class"), "0\n");
+        }
+        let mut message = Vec::new();
+        for (kind, count) in [(5, 32_u32), (9, 8)] {
+            push_attribute(&mut message, kind, &count.to_ne_bytes());
+        }
+        let mut answer = Vec::new();
+        push_message(&mut answer, &message);
+        let host = edit(host.with("netlink/ethtool/channels-get/eth0", answer));
+        let inventory = Inventory::take(&host, crate::sample::Scope::Path);
+        let nic = &inventory.nics.known().expect("listed")[0];
+        assert!(nic.hardware.channels.known().is_some(), "{:?}", nic.hardware.channels);
+        (nic.rx.len(), nic.tx.len())
+    }
+
+    #[test]
+    fn queues_without_a_channel_are_not_queues() {
+        let base = "sys/class/net/eth0/queues";
+        assert_eq!(queues("mlx5_core", |host| host), (8, 8));
+        let more = |host: RecordedHost| host.with(&format!("{base}/tx-8/traffic_class"), "0\n");
+        assert_eq!(queues("mlx5_core", more), (8, 8), "sends through no channel");
+        assert_eq!(queues("virtio_net", |host| host), (16, 8), "XDP adds pairs that are no channels");
+        let classes = |host: RecordedHost| host.with(&format!("{base}/tx-4/traffic_class"), "1\n");
+        assert_eq!(queues("ixgbe", classes), (16, 8), "each traffic class has these channels");
+    }
+
+    /// A container host has thousands of interfaces: the operations for one more are always the same.
+    #[test]
+    fn operations_grow_with_the_number_of_interfaces() {
+        let operations = |interfaces: u32| {
+            let mut host = RecordedHost::new();
+            for index in 1..=interfaces {
+                let base = format!("sys/class/net/veth{index:04}");
+                host = host
+                    .with_link(&base, &format!("../../devices/virtual/net/veth{index:04}"))
+                    .with(&format!("{base}/ifindex"), format!("{index}\n"))
+                    .with(&format!("{base}/iflink"), format!("{}\n", (index - 1 ^ 1) + 1))
+                    .with(&format!("{base}/queues/rx-0/rps_cpus"), "0\n");
+            }
+            let fuse = Fuse::new(None, || {});
+            let host = FlakyHost::new(host, Vec::new(), fuse.clone());
+            let inventory = Inventory::take(&host, crate::sample::Scope::Load);
+            let links = inventory.links.known().expect("as sysfs shows them");
+            assert!(links.iter().all(|link| link.kind.as_deref() == Some("veth")));
+            crate::sample::Counters::take(&host, &inventory);
+            fuse.count()
+        };
+        let [some, more, most] = [20, 120, 220].map(operations);
+        assert_eq!(more - some, most - more);
     }
 
     #[test]
