@@ -131,6 +131,14 @@ pub(super) fn take(
     }
 }
 
+/// Interfaces whose names are not UTF-8, escaped: nothing else about them can be read.
+pub(super) fn unreadable(host: &dyn Host) -> Vec<String> {
+    let mut names = host.list("sys/class/net").unwrap_or_default();
+    // The kernel allows a backslash in a name.
+    names.retain(|name| name.contains("\\x") && host.link(&format!("sys/class/net/{name}")).is_err());
+    names
+}
+
 /// Queues that have a NAPI, by interface index.
 type Polled = BTreeMap<u32, BTreeSet<QueueId>>;
 

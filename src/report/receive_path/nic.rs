@@ -5,7 +5,7 @@ mod about;
 use super::cells::{Footnotes, not_applicable, ranges};
 use super::contradictions;
 use super::links::Marks;
-use super::overview::{kind, placed};
+use super::overview::{kind, placed, unknown_interrupt};
 use super::queues::{Queue, queues};
 use crate::model::{Irq, Model, Nic};
 use crate::report::text::{BAD, Cell, Column, STRONG, Table, paragraph, styled};
@@ -18,18 +18,20 @@ pub fn nic(model: &Model, nic: &Nic) -> String {
     let mut out = format!("{} {what}, {state}\n", styled(STRONG, &format!("{}:", nic.name)));
     out += &about::table(model, nic, &mut notes).render();
     out.push('\n');
-    out += &steering(nic, &mut notes);
+    out += &steering(model, nic, &mut notes);
     out += &contradictions(nic);
     out + &notes.render()
 }
 
 /// The table of queues, with interrupt columns if the interface has interrupts.
-fn steering(nic: &Nic, notes: &mut Footnotes) -> String {
+fn steering(model: &Model, nic: &Nic, notes: &mut Footnotes) -> String {
     let queues = queues(nic);
     if queues.is_empty() {
         return "no queues\n".to_owned();
     }
-    let interrupts = nic.rx.iter().any(|queue| !queue.irqs.is_empty() || queue.napi.is_some());
+    let unknown = model.unknown_interrupts(nic);
+    let interrupts =
+        unknown.is_some() || nic.rx.iter().any(|queue| !queue.irqs.is_empty() || queue.napi.is_some());
     let marks = Marks::of([nic]);
     let mut columns = vec![Column::left("queue")];
     if interrupts {
@@ -56,7 +58,13 @@ fn steering(nic: &Nic, notes: &mut Footnotes) -> String {
             table.row([id, rps, rfs, xps]);
             continue;
         }
-        let [irq, cpu, may, action] = interrupt(queue.irqs().first(), &marks, notes);
+        let [irq, cpu, may, action] = match (queue.irqs().first(), unknown) {
+            (None, Some(why)) => {
+                let (irq, cpu) = unknown_interrupt(why, notes);
+                [irq, cpu, not_applicable(), not_applicable()]
+            }
+            (irq, _) => interrupt(irq, &marks, notes),
+        };
         table.row([id, napi_id(queue), irq, cpu, may, rps, rfs, xps, action]);
         for irq in queue.irqs().iter().skip(1) {
             let [irq, cpu, may, action] = interrupt(Some(irq), &marks, notes);
