@@ -112,7 +112,7 @@ impl Inventory {
         let seen = processes::see(host);
         let irqbalance = processes::irqbalance(host, &seen);
         Self {
-            identity: identity::take(host),
+            identity: Identity::take(host),
             cpus: cpus::take(host),
             queues,
             napis: read::asked(host, &Question::Napis, parse::netdev_napis),

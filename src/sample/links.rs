@@ -63,7 +63,7 @@ fn one(host: &dyn Host, indices: &BTreeMap<&str, u32>, nic: &RawNic) -> Option<L
         kind: kind.filter(|_| is_virtual).map(str::to_owned),
         link: parent.and_then(|parent| by_name(parent.as_str())),
         link_namespace: None,
-        master: master(&nic.name),
+        master: if entries.iter().any(|entry| entry == "master") { master(&nic.name) } else { None },
     })
 }
 

@@ -115,16 +115,26 @@ pub(super) fn take(
     });
     match host.list("sys/class/net") {
         Err(error) => read::absence(&error),
-        // Files such as bonding_masters are next to the interfaces; only interfaces are links with a name
-        // the kernel allows and a queues directory.
+        // Files such as bonding_masters are next to the interfaces; only interfaces are links or directories with
+        // a name the kernel allows.
         Ok(names) => Fact::Known(
             names
                 .iter()
-                .filter_map(|name| name.parse().ok())
-                .filter(|name| host.list(&format!("sys/class/net/{name}")).is_ok())
-                .map(|name| {
+                .filter_map(|name| {
+                    let name: NicName = name.parse().ok()?;
+                    let path = format!("sys/class/net/{name}");
+                    let link = host.link(&path).map_err(|error| read::absence(&error));
+                    if link.is_err() {
+                        host.list(&path).ok()?;
+                    }
                     let in_full = in_full(&name);
-                    one(host, name, polled.as_ref(), in_full)
+                    Some(one(
+                        host,
+                        name,
+                        link.map_or_else(|absent| absent, Fact::Known),
+                        polled.as_ref(),
+                        in_full,
+                    ))
                 })
                 .collect(),
         ),
@@ -143,16 +153,27 @@ pub(super) fn unreadable(host: &dyn Host) -> Vec<String> {
 type Polled = BTreeMap<u32, BTreeSet<QueueId>>;
 
 /// `polled` is `None` if the kernel does not report it.
-fn one(host: &dyn Host, name: NicName, polled: Option<&Polled>, in_full: bool) -> RawNic {
+fn one(
+    host: &dyn Host,
+    name: NicName,
+    device_path: Fact<String>,
+    polled: Option<&Polled>,
+    in_full: bool,
+) -> RawNic {
     let base = format!("sys/class/net/{name}");
-    let link = |path: &str| host.link(path).map_or_else(|error| read::absence(&error), Fact::Known);
-    let device_path = link(&base);
+    // Virtual interfaces have no device: files that belong to one are not looked for, as there may be thousands.
+    let is_virtual = device_path.known().is_some_and(|path| path.contains("/virtual/"));
     let device = device_path.known().filter(|path| !path.contains("/virtual/"));
     let function = device.and_then(|path| pci_function(path));
     let pci = |file: &str| function.map(|f| format!("sys/bus/pci/devices/{f}/{file}"));
     let ifindex = read::number(host, &format!("{base}/ifindex"));
-    let driver = link(&format!("{base}/device/driver"))
-        .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned());
+    let driver = match is_virtual {
+        true => Fact::Unsupported,
+        false => host
+            .link(&format!("{base}/device/driver"))
+            .map_or_else(|error| read::absence(&error), Fact::Known)
+            .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()),
+    };
     let has_napi = match (polled, ifindex.known()) {
         (Some(polled), Some(ifindex)) => in_full || device.is_some() || polled.contains_key(ifindex),
         _ => true,
@@ -171,10 +192,15 @@ fn one(host: &dyn Host, name: NicName, polled: Option<&Polled>, in_full: bool) -
     let (rx, tx) = queues(host, &base, ids, &channel_cpus);
     let rx_queues = rx.last().map_or(0, |queue| queue.index.saturating_add(1));
     RawNic {
-        dev_port: read::number(host, &format!("{base}/dev_port")),
-        numa_node: match (read::number(host, &format!("{base}/device/numa_node")), pci("numa_node")) {
-            (Fact::Unsupported, Some(path)) => read::number(host, &path),
-            (own, _) => own,
+        dev_port: if is_virtual {
+            Fact::Unsupported
+        } else {
+            read::number(host, &format!("{base}/dev_port"))
+        },
+        numa_node: match pci("numa_node") {
+            _ if is_virtual => Fact::Unsupported,
+            path => read::number(host, &format!("{base}/device/numa_node"))
+                .or(|| path.map_or(Fact::Unsupported, |path| read::number(host, &path))),
         },
         operstate: read::text(host, &format!("{base}/operstate")).map(|text| text.trim().to_owned()),
         msi_irqs: pci("msi_irqs").map_or(Fact::Unsupported, |path| msi_irqs(host, &path)),
