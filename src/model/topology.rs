@@ -126,6 +126,21 @@ impl Model {
         (is_unknown && nic.kind == NicKind::Device).then_some(&self.interrupts)
     }
 
+    /// The devices that carry the packets of an interface, through any number of steps: members of a bond, the
+    /// parent of a VLAN, the virtual function below a paravirtual device. Without the interface itself.
+    pub fn carriers(&self, nic: &Nic) -> Vec<&Nic> {
+        let (mut found, mut open) = (BTreeSet::new(), vec![nic]);
+        while let Some(next) = open.pop() {
+            let below = next.stack.lower.iter().chain(&next.stack.physical).filter_map(|name| self.nic(name));
+            for lower in below.filter(|lower| lower.kind == NicKind::Device && lower.name != nic.name) {
+                if found.insert(&lower.name) {
+                    open.push(lower);
+                }
+            }
+        }
+        found.into_iter().filter_map(|name| self.nic(name)).collect()
+    }
+
     /// One CPU by number.
     pub fn cpu(&self, id: CpuId) -> Option<&Cpu> {
         self.cpus.iter().find(|cpu| cpu.id == id)
