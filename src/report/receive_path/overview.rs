@@ -30,8 +30,8 @@ pub fn overview(model: &Model) -> String {
     let shown = || model.nics.iter().filter(|nic| !folded.contains(&nic.name));
     let marks = Marks::of(shown());
     let mut table = Table::new([
-        Column::left("NIC").wrapping(),
-        Column::left("driver").wrapping(),
+        Column::left("NIC"),
+        Column::left("driver"),
         Column::left("queue"),
         Column::right("IRQ"),
         Column::left("CPU").wrapping(),
@@ -91,6 +91,7 @@ pub(super) fn unknown_interrupt(why: &Fact<()>, notes: &mut Footnotes) -> (Cell,
 
 fn interrupt(run: &Run<'_>, marks: &Marks, notes: &mut Footnotes) -> (Cell, Cell) {
     match run.first().irqs().first() {
+        None if run.first().channel_cpu().is_some() => ("VMBus".into(), list(&run.places()).into()),
         None => (not_applicable(), not_applicable()),
         Some(_) if run.is_folded() => (run.irqs().into(), list(&run.places()).into()),
         Some(irq) => (marks.number(irq).into(), placed(irq, notes)),
@@ -226,6 +227,21 @@ mod tests {
             text.contains("?25") && text.contains("? queue known by the interrupt's name alone"),
             "{text}"
         );
+    }
+
+    /// hv_netvsc: the hypervisor signals CPUs, and there are more transmit queues than channels.
+    #[test]
+    fn channels_have_their_cpus_and_idle_queues_share_a_row() {
+        let mut model = machine(8, 1);
+        let mut nic = device("eth0", "hv_netvsc", 8, 24, 0);
+        for queue in &mut nic.rx {
+            queue.irqs.clear();
+            queue.channel_cpu = Some(crate::units::CpuId(7 - queue.index));
+        }
+        let more = (8..64).map(|index| crate::model::TxQueue { index, ..nic.tx[0].clone() });
+        nic.tx.extend(more.collect::<Vec<_>>());
+        model.nics = vec![nic];
+        insta::assert_snapshot!(plain(&model));
     }
 
     #[test]

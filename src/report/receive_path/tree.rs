@@ -115,6 +115,9 @@ impl<'a> Draw<'a, '_> {
                 parts.push(format!("IRQ {} -> CPU {cpu}", irq.number));
             }
         }
+        if rx.irqs.is_empty() && rx.channel_cpu.is_some() {
+            parts.push(format!("VMBus -> {}", cpus_text(&run.places())));
+        }
         if let Some(why) = self.model.unknown_interrupts(nic).filter(|_| parts.is_empty()) {
             parts.push(format!("IRQ {}", self.notes.word(why, "interrupts", |()| String::new())));
         }
