@@ -401,7 +401,7 @@ mod tests {
                 host = host
                     .with_link(&base, &format!("../../devices/virtual/net/veth{index:04}"))
                     .with(&format!("{base}/ifindex"), format!("{index}\n"))
-                    .with(&format!("{base}/iflink"), format!("{}\n", (index - 1 ^ 1) + 1))
+                    .with(&format!("{base}/iflink"), format!("{}\n", ((index - 1) ^ 1) + 1))
                     .with(&format!("{base}/queues/rx-0/rps_cpus"), "0\n");
             }
             let fuse = Fuse::new(None, || {});
