@@ -181,6 +181,12 @@ pub fn queue_packets(nic: &Nic, queue: &RxQueue, rates: &Rates) -> f64 {
     })
 }
 
+/// True if the packets of a queue are counted, by the kernel or as the only queue: otherwise
+/// [`queue_packets`] is an inference, and no evidence.
+pub fn is_counted(nic: &Nic, queue: &RxQueue, rates: &Rates) -> bool {
+    nic.rx.len() == 1 || rates.nic(&nic.name).is_some_and(|rates| rates.queues.contains_key(&queue.index))
+}
+
 /// The receive queue that brings a CPU its work: the busiest of those whose interrupt lands there,
 /// else the busiest queue of the interface that receives most (`lo` never).
 pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a Nic, &'a RxQueue)> {
