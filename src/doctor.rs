@@ -12,7 +12,7 @@ use crate::diagnose::evidence::{Headroom, headroom, loopback_share, receive_time
 use crate::diagnose::figures::{count, percent};
 use crate::diagnose::regime::{Regime, regime};
 use crate::diagnose::{Finding, ThreadRoom, diagnose, thread_room};
-use crate::model::{Identity, Model, Rates};
+use crate::model::{Identity, Model, Nic, Rates};
 use crate::plan::{Proposal, Setting, spread, trial_of, trial_of_plan};
 use crate::units::{CpuId, NicName};
 
@@ -118,6 +118,19 @@ impl Since {
 impl DoctorReport {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.findings/2";
+
+    /// Keeps what concerns an interface and the devices that carry its packets, with a note that names these.
+    pub fn only(&mut self, model: &Model, nic: &Nic) {
+        let carriers: Vec<&NicName> = model.carriers(nic).into_iter().map(|carrier| &carrier.name).collect();
+        let concerns = |name: &NicName| nic.name == *name || carriers.contains(&name);
+        self.findings.retain(|finding| finding.nic.as_ref().is_none_or(concerns));
+        self.plans.retain(|proposal| concerns(&proposal.nic));
+        self.paths.retain(|path| concerns(&path.nic));
+        if !carriers.is_empty() {
+            let names = carriers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            self.notes.insert(0, format!("packets of {} are carried by {names}, included here", nic.name));
+        }
+    }
 }
 
 /// Settings of a plan that a command names one by one.
@@ -211,6 +224,8 @@ fn load(model: &Model, rates: &Rates) -> Load {
 mod tests {
     use super::{DoctorReport, doctor};
     use crate::diagnose::sketch::Sketch;
+    use crate::model::Function;
+    use crate::plan::{Options, Policy};
 
     fn of(sketch: Sketch) -> DoctorReport {
         let (model, rates) = sketch.build();
@@ -228,6 +243,48 @@ mod tests {
         let spread = |sketch: Sketch, cpu| sketch.receives(cpu, if cpu == 2 { 0.45 } else { 0.3 }, 5e3);
         let only_rps = (0..8).fold(Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4), spread);
         assert_eq!(plans(&of(only_rps.rps("eth0", "0-7"))), ["rps"], "RFS was not asked for");
+    }
+
+    /// A virtual function below a paravirtual device, which counts the packets of both, and is idle itself.
+    fn accelerated() -> Sketch {
+        let name = |name: &str| name.parse().expect("a name");
+        let sketch = Sketch::case_a().driven_by("eth0", "mlx5_core", Function::Virtual { physical: None });
+        sketch
+            .device("eth9", &[7])
+            .traffic("eth9", 42_000.0)
+            .driven_by("eth9", "hv_netvsc", Function::Paravirtual)
+            .edit("eth9", |nic| {
+                nic.stack.lower = vec![name("eth0")];
+                nic.rx[0].irqs.clear();
+            })
+    }
+
+    #[test]
+    fn a_name_means_the_device_and_what_carries_its_packets() {
+        let (model, rates) = accelerated().build();
+        let nic = model.nic(&"eth9".parse().expect("a name")).expect("there");
+        let mut report = doctor(&model, &rates, "rxlab");
+        report.only(&model, nic);
+        assert!(report.findings.iter().any(|finding| finding.calls()), "{:?}", report.findings);
+        assert_eq!(report.notes[0], "packets of eth9 are carried by eth0, included here");
+        assert!(!report.plans.is_empty() && report.plans.iter().all(|plan| plan.nic == model.nics[0].name));
+        let other = model.nic(&"eth0".parse().expect("a name")).expect("there");
+        let count = report.notes.len();
+        report.only(&model, other);
+        assert_eq!(report.notes.len(), count, "nothing is below it");
+    }
+
+    /// Its masks have no effect on packets of the function, and a function that is there is no advice.
+    #[test]
+    fn nothing_is_planned_for_the_device_above() {
+        let (model, rates) = accelerated().build();
+        for policy in [Policy::Spread, Policy::Minimal, Policy::Full] {
+            let policed = policy.plan(&model, &rates, &Options::default(), None);
+            let settings: Vec<String> =
+                policed.plan.settings.iter().map(|planned| planned.set.to_string()).collect();
+            assert!(settings.iter().all(|set| !set.contains("eth9")), "{policy:?}: {settings:?}");
+            assert!(policed.reasons.iter().all(|why| !why.contains("SR-IOV")), "{:?}", policed.reasons);
+        }
     }
 
     #[test]

@@ -174,7 +174,7 @@ impl From<rustix::io::Errno> for Cause {
             Errno::OPNOTSUPP | Errno::PROTONOSUPPORT => Cause::Missing,
             // ENOTSUPP of the kernel, which programs should never see but some drivers return.
             other if other.raw_os_error() == 524 => Cause::Missing,
-            Errno::ACCESS | Errno::PERM | Errno::ROFS => Cause::Denied,
+            Errno::ACCESS | Errno::PERM => Cause::Denied,
             other => Cause::Errno(other.raw_os_error()),
         }
     }

@@ -66,6 +66,8 @@ pub struct Inventory {
     pub cpus: Fact<Vec<Cpu>>,
     /// Network interfaces.
     pub nics: Fact<Vec<RawNic>>,
+    /// Interfaces whose names are not UTF-8, escaped: nothing else about them can be read.
+    pub unreadable_nics: Vec<String>,
     /// Every queue that is up, and the NAPI that polls it, as reported by the kernel.
     pub queues: Fact<Vec<NetdevQueue>>,
     /// Every NAPI, its interrupt and its thread, as reported by the kernel.
@@ -110,12 +112,13 @@ impl Inventory {
         let seen = processes::see(host);
         let irqbalance = processes::irqbalance(host, &seen);
         Self {
-            identity: identity::take(host),
+            identity: Identity::take(host),
             cpus: cpus::take(host),
             queues,
             napis: read::asked(host, &Question::Napis, parse::netdev_napis),
             links: links::take(host, nics.known().map(Vec::as_slice).unwrap_or_default()),
             nics,
+            unreadable_nics: nics::unreadable(host),
             irqs: irqs::take(host),
             rps_sock_flow_entries: read::number(host, "proc/sys/net/core/rps_sock_flow_entries"),
             irqbalance: irqbalance.map(|pid| pid.map(|pid| irqbalance::take(host, pid))),

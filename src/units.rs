@@ -15,6 +15,6 @@ pub use cpu_mask::{CpuMask, MaskError};
 pub use duration::{DurationError, duration_text, format_duration, parse_duration};
 pub use fact::{Fact, Need};
 pub use grouped::grouped;
-pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId};
+pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId, find_by_name};
 pub use size::{SizeError, parse_size};
 pub(crate) use text::serde_as_text;

@@ -11,6 +11,8 @@ const NODE: u32 = 128;
 const CACHE: u32 = 16;
 /// ksoftirqd, migration, cpuhp and two kworkers.
 const THREADS_OF_CPU: [&str; 5] = ["ksoftirqd", "migration", "cpuhp", "kworker/0", "kworker/1"];
+const COUNTERS: [&str; 6] =
+    ["rx_packets", "rx_bytes", "rx_dropped", "rx_missed_errors", "tx_packets", "tx_bytes"];
 const SERVICES: u32 = 300;
 const DESCRIPTORS: u32 = 8;
 const NAMESPACE: &str = "net:[4026531840]";
@@ -137,7 +139,7 @@ fn nic(tree: &mut Tree<'_>, cpus: u32, queues: u32) {
     tree.file(&format!("{DEVICE}/numa_node"), "0\n");
     tree.link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/virtio0/net/eth0");
     tree.link("sys/bus/pci/devices/0000:00:03.0", "../../../devices/pci0000:00/0000:00:03.0");
-    for counter in ["rx_packets", "rx_bytes", "rx_dropped", "rx_missed_errors", "tx_packets", "tx_bytes"] {
+    for counter in COUNTERS {
         tree.file(&format!("{base}/statistics/{counter}"), "123456789\n");
     }
     let none = vec!["00000000"; cpus.div_ceil(32) as usize].join(",");
@@ -145,6 +147,55 @@ fn nic(tree: &mut Tree<'_>, cpus: u32, queues: u32) {
         tree.file(&format!("{base}/queues/rx-{queue}/rps_cpus"), format!("{none}\n"));
         tree.file(&format!("{base}/queues/rx-{queue}/rps_flow_cnt"), "0\n");
         tree.file(&format!("{base}/queues/tx-{queue}/xps_cpus"), format!("{none}\n"));
+    }
+}
+
+/// Adds pairs of veths, both ends in the sampled namespace.
+#[allow(dead_code)] // Not every bench has them.
+pub(crate) fn veths(root: &Path, count: u32) {
+    let mut tree = Tree { root, files: 0 };
+    for number in 0..count {
+        let name = format!("veth{number:05}");
+        let base = format!("sys/devices/virtual/net/{name}");
+        tree.link(&format!("sys/class/net/{name}"), &format!("../../devices/virtual/net/{name}"));
+        let (own, other) = (number + 10, (number ^ 1) + 10);
+        for (file, content) in [
+            ("ifindex", format!("{own}\n")),
+            ("iflink", format!("{other}\n")),
+            ("operstate", "up\n".to_owned()),
+            ("dev_port", "0\n".to_owned()),
+            ("threaded", "0\n".to_owned()),
+            ("napi_defer_hard_irqs", "0\n".to_owned()),
+            ("gro_flush_timeout", "0\n".to_owned()),
+            ("uevent", format!("INTERFACE={name}\nIFINDEX={own}\n")),
+            ("queues/rx-0/rps_cpus", "00000000,00000000\n".to_owned()),
+            ("queues/rx-0/rps_flow_cnt", "0\n".to_owned()),
+            ("queues/tx-0/xps_cpus", "00000000,00000000\n".to_owned()),
+        ] {
+            tree.file(&format!("{base}/{file}"), content);
+        }
+        for counter in COUNTERS {
+            tree.file(&format!("{base}/statistics/{counter}"), "123456789\n");
+        }
+    }
+}
+
+/// Lets time pass: at each further `moment` the CPUs have been busy, and packets have come in over `lo` and eth0.
+/// A reader sees the files of one moment or the next.
+#[allow(dead_code)] // Not every bench samples.
+pub(crate) fn advance(root: &Path, cpus: u32, moment: u64) {
+    let mut stat = "cpu  1 2 3 4 5 6 7 8 0 0\n".to_owned();
+    for cpu in 0..cpus {
+        let (idle, softirq) = (622_625_063 + moment, 22 + moment);
+        writeln!(stat, "cpu{cpu} 2255314 34 2290113 {idle} 11 22 {softirq} 44 0 0").expect("text");
+    }
+    let packets = format!("{}\n", 123_456_789 + moment * 1_000);
+    let eth0 = format!("{DEVICE}/virtio0/net/eth0/statistics/rx_packets");
+    let veth = "sys/devices/virtual/net/veth00000/statistics/rx_packets".to_owned();
+    for (path, content) in [("proc/stat".to_owned(), stat), (eth0, packets.clone()), (veth, packets)] {
+        let (next, path) = (root.join("next"), root.join(path));
+        fs::write(&next, content).expect("written");
+        fs::rename(next, path).expect("renamed");
     }
 }
 

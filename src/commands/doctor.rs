@@ -63,10 +63,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let stop = place::stop_flag()?;
     let (model, rates) = look::look(&source, args.length, args.cost.budget, &stop)?;
     let mut report = doctor::doctor(&model, &rates, &global.program());
-    if let Some(name) = &args.nic {
-        report.findings.retain(|finding| concerns(finding.nic.as_ref(), name));
-        report.plans.retain(|proposal| proposal.nic == *name);
-        report.paths.retain(|path| path.nic == *name);
+    if let Some(nic) = args.nic.as_ref().and_then(|name| model.nic(name)) {
+        report.only(&model, nic);
     }
     match status::transactions(global, &source) {
         Ok((all, _)) => {

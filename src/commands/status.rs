@@ -14,7 +14,7 @@ use crate::error::{CommandError, Kind};
 use crate::journal::{BackCommand, History, Open, Unreadable};
 use crate::model::Model;
 use crate::report::text::{clean, paragraph};
-use crate::sample::{Inventory, Scope};
+use crate::sample::{Identity, Inventory, Scope};
 use crate::snapshot::Snapshot;
 use crate::units::parse_duration;
 
@@ -87,7 +87,11 @@ fn verdict(all: &[TransactionStatus], unreadable: &[Unreadable]) -> Result<(), C
 /// Returns the transactions of the journal, each compared with its own namespace.
 fn of_machine(global: &Global) -> Result<Standing, CommandError> {
     let root = place::root(global)?.to_string_lossy().into_owned();
-    let boot_id = machine::open(global)?.model.identity.boot_id;
+    // The journal needs no more of the machine, which may have thousands of interfaces.
+    let boot_id = match Identity::take(&machine::host(global)?.0).boot_id {
+        empty if empty.is_empty() => machine::open(global)?.model.identity.boot_id,
+        boot_id => boot_id,
+    };
     let Open { transactions: open, mut unreadable } =
         place::store(global).open(&root, &boot_id).map_err(place::journal_error)?;
     let mut all = Vec::new();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{CpuRates, Irq, Model, Nic, NicKind, Rates, RxQueue};
-use crate::units::{CpuId, CpuMask, NicName};
+use crate::units::{CpuId, CpuMask};
 
 /// Packets/s from which an interface counts as carrying traffic. Below it, even at 10 us per packet,
 /// receive work takes less than 1 % of one CPU and no setting can matter.
@@ -89,8 +89,8 @@ pub fn may_be_lo(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
 
 /// Packets/s on `lo`.
 pub fn through_lo(model: &Model, rates: &Rates) -> f64 {
-    let is_loopback = |name: &NicName| model.nic(name).is_some_and(|nic| nic.kind == NicKind::Loopback);
-    rates.nics.iter().filter(|nic| is_loopback(&nic.name)).map(|nic| nic.rx_packets).sum()
+    let loopback = model.nics.iter().filter(|nic| nic.kind == NicKind::Loopback);
+    loopback.filter_map(|nic| rates.nic(&nic.name)).map(|nic| nic.rx_packets).sum()
 }
 
 fn share_of_lo(model: &Model, rates: &Rates) -> Option<f64> {
@@ -144,6 +144,9 @@ fn brought(model: &Model, rates: &Rates) -> BTreeMap<CpuId, f64> {
 /// The kernel's choice (`effective_affinity`) if it is one CPU, else the CPUs that counted at least
 /// half as many interrupts as the busiest one, else the affinity if it is one CPU.
 pub fn irq_cpus(queue: &RxQueue, model: &Model, rates: &Rates) -> CpuMask {
+    if queue.irqs.is_empty() {
+        return CpuMask::new();
+    }
     let online = model.online();
     let cpus =
         queue.irqs.iter().map(|irq| irq_cpu(irq, rates)).fold(CpuMask::new(), |all, one| all.union(&one));
@@ -176,6 +179,12 @@ pub fn queue_packets(nic: &Nic, queue: &RxQueue, rates: &Rates) -> f64 {
         let rest = (rates.rx_packets - rates.queues.values().sum::<f64>()).max(0.0);
         rest / uncounted.max(1) as f64
     })
+}
+
+/// True if the packets of a queue are counted, by the kernel or as the only queue: otherwise
+/// [`queue_packets`] is an inference, and no evidence.
+pub fn is_counted(nic: &Nic, queue: &RxQueue, rates: &Rates) -> bool {
+    nic.rx.len() == 1 || rates.nic(&nic.name).is_some_and(|rates| rates.queues.contains_key(&queue.index))
 }
 
 /// The receive queue that brings a CPU its work: the busiest of those whose interrupt lands there,

@@ -1,7 +1,9 @@
 //! One CPU does far more than its share of the receive work, and is short of time.
 
 use super::elsewhere;
-use super::evidence::{TRAFFIC, busy, by_threads, carrier, irq_cpus, may_be_lo, queue_packets, receiving};
+use super::evidence::{
+    TRAFFIC, busy, by_threads, carrier, irq_cpus, is_counted, may_be_lo, queue_packets, receiving,
+};
 use super::figures::{Evidence, Subject, count, percent, plural};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, says_few_flows, taker};
 use super::places::{fits, loaded, spreading, steal};
@@ -276,8 +278,11 @@ fn queue_and_place(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> 
         (false, false) => format!("IRQ {} -> CPU {lands}", irqs.join(",")),
     };
     Evidence::of(Subject::rx(nic, queue.index), |seen| {
-        let packets = seen.packets("packets", queue_packets(nic, queue, rates));
-        format!("{}/rx-{}: {packets} packets/s, {place}", nic.name, queue.index)
+        let packets = match is_counted(nic, queue, rates) {
+            true => format!("{} packets/s", seen.packets("packets", queue_packets(nic, queue, rates))),
+            false => "packets not counted by queue".to_owned(),
+        };
+        format!("{}/rx-{}: {packets}, {place}", nic.name, queue.index)
     })
 }
 

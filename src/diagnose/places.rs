@@ -1,7 +1,9 @@
 //! CPUs by NUMA node and core, and receive queues with traffic by the CPU of their interrupt. No verdicts
 //! here.
 
-use super::evidence::{DEAREST, TRAFFIC, busy, headroom, irq_cpus, may_be_lo, queue_packets, receiving};
+use super::evidence::{
+    DEAREST, TRAFFIC, busy, headroom, irq_cpus, is_counted, may_be_lo, queue_packets, receiving,
+};
 use super::figures::{Evidence, Subject};
 use super::workload::{FULL, processing};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
@@ -44,10 +46,13 @@ impl Loaded<'_> {
     /// Evidence: traffic, place and load.
     pub(super) fn evidence(&self, rates: &Rates) -> Evidence {
         Evidence::of(self.subject(), |seen| {
+            let packets = match is_counted(self.nic, self.queue, rates) {
+                true => format!("{} packets/s", seen.packets("packets", self.packets)),
+                false => "packets not counted by queue".to_owned(),
+            };
             format!(
-                "{}: {} packets/s, interrupt on CPU {}, {} of its time in interrupts and softirq ({})",
+                "{}: {packets}, interrupt on CPU {}, {} of its time in interrupts and softirq ({})",
                 self.name(),
-                seen.packets("packets", self.packets),
                 self.cpu,
                 seen.percent("receiving", self.time),
                 seen.tier(rates)

@@ -76,6 +76,16 @@ pub(super) fn target(directory: impl AsFd, name: &str) -> Result<String, Errno> 
     Ok(readlinkat(directory, name, Vec::new())?.to_string_lossy().into_owned())
 }
 
+/// A name as text; bytes that are not UTF-8 are escaped, as `\\xff`. No file is found by such a text.
+fn escaped(name: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in name.utf8_chunks() {
+        text += chunk.valid();
+        chunk.invalid().iter().for_each(|byte| text += &format!("\\x{byte:02x}"));
+    }
+    text
+}
+
 /// The names in a directory, sorted. The descriptor is read to its end: it was opened for this.
 pub(super) fn names(directory: &OwnedFd) -> Result<Vec<String>, Errno> {
     let mut names = Vec::new();
@@ -84,7 +94,7 @@ pub(super) fn names(directory: &OwnedFd) -> Result<Vec<String>, Errno> {
     while let Some(entry) = entries.next() {
         match entry {
             Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
-            Ok(entry) => names.push(entry.file_name().to_string_lossy().into_owned()),
+            Ok(entry) => names.push(escaped(entry.file_name().to_bytes())),
             Err(Errno::INTR) => {}
             // The directory disappeared meanwhile, as that of a process that ends: no more names.
             Err(Errno::NOENT) => break,

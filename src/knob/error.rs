@@ -124,6 +124,12 @@ pub enum KnobError {
         /// Meaning of the denial there; empty, or begins with a separator.
         meaning: &'static str,
     },
+    /// The file system is mounted read-only, as /sys in most containers: no permission helps.
+    #[error("cannot write /{path}: read-only file system (EROFS): run rxlab where it is mounted read-write")]
+    ReadOnly {
+        /// Relative to the root.
+        path: String,
+    },
     /// The kernel answered with an error.
     #[error("{knob} {target} = {value}: the kernel rejected it: {meaning}")]
     Refused {
@@ -184,9 +190,10 @@ impl KnobError {
     /// The kind that decides the exit code.
     pub fn kind(&self) -> Kind {
         match self {
-            KnobError::Unsupported { .. } | KnobError::Lacks { .. } | KnobError::Denied { .. } => {
-                Kind::Denied
-            }
+            KnobError::Unsupported { .. }
+            | KnobError::Lacks { .. }
+            | KnobError::Denied { .. }
+            | KnobError::ReadOnly { .. } => Kind::Denied,
             KnobError::Refused { .. } | KnobError::Broken { .. } => Kind::Failed,
             _ => Kind::Usage,
         }
@@ -210,6 +217,9 @@ impl KnobError {
             Cause::Denied => KnobError::Denied { verb, path, meaning: denied },
             Cause::NotText | Cause::Withheld | Cause::Command => {
                 KnobError::Broken { path, text: "?".to_owned(), expected: "text" }
+            }
+            Cause::Errno(errno) if Errno::from_raw_os_error(errno) == Errno::ROFS => {
+                KnobError::ReadOnly { path }
             }
             Cause::Errno(errno) => {
                 let errno = Errno::from_raw_os_error(errno);

@@ -327,6 +327,7 @@ impl Knob for FileKnob {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{prop_assert, proptest};
+    use rustix::io::Errno;
 
     use super::{canonical, digits, word};
     use crate::host::{Cause, Host, RecordedHost};
@@ -363,6 +364,20 @@ mod tests {
         assert!(none.starts_with("veth0 has no threaded: it has no NAPI now"), "{none}");
         let mode = refusing(Cause::Errno(22));
         assert_eq!(mode, "threaded veth0 = on: the kernel rejected it: this kernel has no such mode");
+    }
+
+    #[test]
+    fn a_read_only_file_system_is_no_missing_permission() {
+        let error = |errno: Errno| {
+            let host = refusing(RecordedHost::new().with(THREADED, "0\n"), "threaded", Cause::from(errno));
+            write(knob("threaded"), &host, "veth0", "on").expect_err("refused")
+        };
+        let read_only = error(Errno::ROFS);
+        assert_eq!(read_only.kind(), crate::error::Kind::Denied);
+        let expected = "cannot write /sys/class/net/veth0/threaded: read-only file system (EROFS): run rxlab where it \
+                        is mounted read-write";
+        assert_eq!(read_only.to_string(), expected);
+        assert!(error(Errno::PERM).to_string().ends_with("permission denied (needs CAP_NET_ADMIN)"));
     }
 
     #[test]

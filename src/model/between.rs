@@ -16,7 +16,7 @@ use crate::units::{CpuId, Fact, IrqId, NicName};
 const TICKS_FOR_SURE: f64 = 0.1;
 
 /// Two samples that do not form an interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum IntervalError {
     /// The second is not later than the first.
     #[error("the second sample is not later than the first")]
@@ -25,8 +25,8 @@ pub enum IntervalError {
     #[error("CPU time does not advance between two samples: this is a recording, not a running machine")]
     Still,
     /// CPU times cannot be read.
-    #[error("/proc/stat is unreadable or in an unknown format")]
-    NoTimes,
+    #[error("no {0}")]
+    NoTimes(String),
 }
 
 impl Rates {
@@ -36,8 +36,11 @@ impl Rates {
             return Err(IntervalError::NoTime);
         }
         let seconds = (current.taken_ns - previous.taken_ns) as f64 / 1e9;
-        let (Fact::Known(before), Fact::Known(after)) = (&previous.times, &current.times) else {
-            return Err(IntervalError::NoTimes);
+        let (before, after) = match (&previous.times, &current.times) {
+            (Fact::Known(before), Fact::Known(after)) => (before, after),
+            (Fact::Known(_), times) | (times, _) => {
+                return Err(IntervalError::NoTimes(gap("CPU times", times).unwrap_or_default()));
+            }
         };
         if before == after && seconds >= TICKS_FOR_SURE {
             return Err(IntervalError::Still);
@@ -71,6 +74,8 @@ impl Rates {
     /// neither softirqs nor visible threads.
     #[must_use]
     pub fn accounted(mut self, inventory: &Inventory) -> Self {
+        let unreadable = inventory.unreadable_nics.iter();
+        self.gaps.extend(unreadable.map(|name| format!("interface {name}: its name is not UTF-8")));
         self.exact_softirq_time = inventory.settings.exact_softirq_time.known().copied();
         // Not every kernel lists threads by interface: a single visible one suffices. If they are visible and
         // did not run, as for a veth that lost its NAPI, softirqs have received.
@@ -274,6 +279,15 @@ mod tests {
         let b = at(2, "CPU0 CPU1\n 5: 7 9000 chip 1-edge eth0\n");
         let rates = Rates::between(&a, &b).expect("an interval");
         assert_eq!(rates.irqs[0].per_cpu, BTreeMap::from([(CpuId(0), 7.0)]));
+    }
+
+    #[test]
+    fn a_broken_source_of_cpu_times_keeps_its_reason() {
+        let whole = counters(1, &[(0, times(10, 0), CpuCounters::default())]);
+        let mut broken = Counters { taken_ns: 2_000_000_000, ..whole.clone() };
+        broken.times = Fact::Broken("/proc/stat: line 2: `x` is not a counter".into());
+        let error = Rates::between(&whole, &broken).expect_err("no times");
+        assert_eq!(error.to_string(), "no CPU times: /proc/stat: line 2: `x` is not a counter");
     }
 
     #[test]

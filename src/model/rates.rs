@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::Transport;
-use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName};
+use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName, find_by_name};
 
 /// Rates over one interval. CPUs and interfaces missing at either end are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,7 +105,7 @@ impl Rates {
 
     /// One interface's rates.
     pub fn nic(&self, name: &NicName) -> Option<&NicRates> {
-        self.nics.iter().find(|rates| rates.name == *name)
+        find_by_name(&self.nics, |rates| &rates.name, name)
     }
 }
 

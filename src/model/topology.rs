@@ -12,7 +12,7 @@ use crate::sample::{
     Cpu, Hardware, Identity, Inventory, Irq, Irqbalance, NapiSettings, NetNamespace, RawNic, RxQueue,
     Settings, TxQueue, pci_function,
 };
-use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName, QueueId};
+use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName, QueueId, find_by_name};
 
 /// A machine's receive path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -26,6 +26,12 @@ pub struct Model {
     pub cpus: Vec<Cpu>,
     /// Every interface of the sampled network namespace, by name, including `lo`.
     pub nics: Vec<Nic>,
+    /// Interfaces whose names are not UTF-8, escaped (`eth\xff`): nothing else is known about them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreadable_nics: Vec<String>,
+    /// Known if the interrupts of devices could be read: without them, none is attached to any queue.
+    #[serde(default)]
+    pub interrupts: Fact<()>,
     /// `net.core.rps_sock_flow_entries`: size of the global RFS table, 0 = RFS off.
     pub rps_sock_flow_entries: Fact<u32>,
     /// `irqbalance`, if it runs; its absence is known only if all processes are visible.
@@ -58,6 +64,8 @@ impl Model {
             identity: inventory.identity.clone(),
             cpus: inventory.cpus.known().cloned().unwrap_or_default(),
             nics,
+            unreadable_nics: inventory.unreadable_nics.clone(),
+            interrupts: inventory.irqs.clone().map(|_| ()),
             rps_sock_flow_entries: inventory.rps_sock_flow_entries.clone(),
             irqbalance: inventory.irqbalance.clone(),
             settings: inventory.settings.clone(),
@@ -112,6 +120,27 @@ impl Model {
         of.fold(CpuMask::new(), |all, cpu| all.union(&cpu.siblings))
     }
 
+    /// The reason why the interrupts of an interface are not known, if they are not and it has some.
+    pub fn unknown_interrupts(&self, nic: &Nic) -> Option<&Fact<()>> {
+        let is_unknown = matches!(self.interrupts, Fact::Denied(_) | Fact::Broken(_));
+        (is_unknown && nic.kind == NicKind::Device).then_some(&self.interrupts)
+    }
+
+    /// The devices that carry the packets of an interface, through any number of steps: members of a bond, the
+    /// parent of a VLAN, the virtual function below a paravirtual device. Without the interface itself.
+    pub fn carriers(&self, nic: &Nic) -> Vec<&Nic> {
+        let (mut found, mut open) = (BTreeSet::new(), vec![nic]);
+        while let Some(next) = open.pop() {
+            let below = next.stack.lower.iter().chain(&next.stack.physical).filter_map(|name| self.nic(name));
+            for lower in below.filter(|lower| lower.kind == NicKind::Device && lower.name != nic.name) {
+                if found.insert(&lower.name) {
+                    open.push(lower);
+                }
+            }
+        }
+        found.into_iter().filter_map(|name| self.nic(name)).collect()
+    }
+
     /// One CPU by number.
     pub fn cpu(&self, id: CpuId) -> Option<&Cpu> {
         self.cpus.iter().find(|cpu| cpu.id == id)
@@ -119,7 +148,7 @@ impl Model {
 
     /// One interface by name.
     pub fn nic(&self, name: &NicName) -> Option<&Nic> {
-        self.nics.iter().find(|nic| nic.name == *name)
+        find_by_name(&self.nics, |nic| &nic.name, name)
     }
 }
 

@@ -35,22 +35,25 @@ pub(crate) const IFLA_LINKINFO: u16 = 18;
 pub(crate) const IFLA_INFO_KIND: u16 = 1;
 pub(crate) const IFLA_LINK_NETNSID: u16 = 37;
 
-/// The interfaces of an answer, in its order.
+/// The interfaces of an answer, in its order. One whose name is not UTF-8 is left out: it cannot be named here.
 pub fn links(answer: &[u8]) -> Result<Vec<Link>, WireError> {
-    messages(answer)?.into_iter().map(one).collect()
+    messages(answer)?.into_iter().filter_map(|message| one(message).transpose()).collect()
 }
 
-fn one(message: &[u8]) -> Result<Link, WireError> {
+fn one(message: &[u8]) -> Result<Option<Link>, WireError> {
     let short = || WireError::new("a link without its fixed header");
     let attributes = Attributes::parse(message.get(IFINFOMSG..).ok_or_else(short)?)?;
     let index = message.get(INDEX_AT..).and_then(|rest| rest.first_chunk()).ok_or_else(short)?;
     let index = u32::from_ne_bytes(*index);
+    if attributes.get(IFLA_IFNAME).is_some_and(|name| std::str::from_utf8(name).is_err()) {
+        return Ok(None);
+    }
     let name = attributes.text(IFLA_IFNAME)?;
     let name = name.ok_or_else(|| WireError::new(format!("link {index} has no name")))?;
     let kind = attributes.nested(IFLA_LINKINFO)?.text(IFLA_INFO_KIND)?.map(str::to_owned);
     let link = attributes.number32(IFLA_LINK)?;
     let link_namespace = attributes.number32(IFLA_LINK_NETNSID)?;
-    Ok(Link {
+    Ok(Some(Link {
         index,
         name: name.parse().map_err(|error| WireError::new(format!("link {index}: {error}")))?,
         kind,
@@ -58,7 +61,7 @@ fn one(message: &[u8]) -> Result<Link, WireError> {
         link: link.filter(|link| *link != 0 && (*link != index || link_namespace.is_some())),
         link_namespace,
         master: attributes.number32(IFLA_MASTER)?.filter(|master| *master != 0),
-    })
+    }))
 }
 
 #[cfg(test)]

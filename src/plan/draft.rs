@@ -132,6 +132,8 @@ impl<'a> Draft<'a> {
         let devices = || {
             let nics = self.model.nics.iter();
             nics.filter(|nic| nic.kind == NicKind::Device && nic.up && !nic.rx.is_empty())
+                // Its counters include the packets of the device below it.
+                .filter(|nic| self.model.carriers(nic).is_empty())
         };
         let busy = |nic: &Nic| self.rates.nic(&nic.name).is_some_and(|rates| rates.rx_packets >= TRAFFIC);
         let some_busy = devices().any(busy);

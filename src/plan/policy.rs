@@ -199,6 +199,7 @@ fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Police
 /// Recommends a host device where it would do more than any setting.
 fn advise_virtual_functions(draft: &mut Draft<'_>) {
     let paravirtual = draft.planned().filter(|nic| nic.hardware.function == Function::Paravirtual);
+    let paravirtual = paravirtual.filter(|nic| draft.model.carriers(nic).is_empty());
     let advice: Vec<String> = paravirtual
         .map(|nic| {
             format!(

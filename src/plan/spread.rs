@@ -109,14 +109,17 @@ pub(super) fn threaded(nic: &NicName) -> String {
 }
 
 /// Links that receive in the same round as their lower device: RPS and RFS were already applied for that
-/// device.
+/// device. So do paravirtual devices above a virtual function (netvsc_vf_handle_frame).
 const SAME_ROUND: [&str; 5] = ["bond", "team", "vlan", "macvlan", "ipvlan"];
 
 /// The lower devices of an interface whose own masks have no effect, as far as they are in the model; `None`
 /// for all others.
 pub(super) fn below<'a>(model: &'a Model, nic: &Nic) -> Option<Vec<&'a Nic>> {
-    nic.stack.kind.as_deref().filter(|kind| SAME_ROUND.contains(kind))?;
-    let devices: Vec<&Nic> = nic.stack.physical.iter().filter_map(|name| model.nic(name)).collect();
+    let is_same_round = nic.kind == NicKind::Device
+        || nic.stack.kind.as_deref().is_some_and(|kind| SAME_ROUND.contains(&kind));
+    let mut devices = if is_same_round { model.carriers(nic) } else { Vec::new() };
+    // A virtual function carries what the paravirtual device above it counts.
+    devices.retain(|device| model.carriers(device).is_empty());
     Some(devices).filter(|devices| !devices.is_empty())
 }
 
@@ -126,7 +129,7 @@ pub(super) fn stands_on(nic: &Nic, devices: &[&Nic]) -> String {
     format!(
         "{} is a {} on {}: packets are handed on at the device, and masks above it have no effect",
         nic.name,
-        nic.stack.kind.as_deref().unwrap_or("link"),
+        nic.stack.kind.as_deref().unwrap_or("device"),
         names.join(", ")
     )
 }

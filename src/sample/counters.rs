@@ -100,7 +100,7 @@ impl Counters {
         let times = read::parsed(host, "proc/stat", parse::stat).map(|stat| stat.cpus);
         let softirqs = read::parsed(host, "proc/softirqs", parse::softirqs);
         let softnet = read::parsed(host, "proc/net/softnet_stat", parse::softnet);
-        let interrupts = read::parsed(host, "proc/interrupts", parse::interrupts);
+        let interrupts = read::interrupts(host, parse::interrupts);
         let after = host.now_ns();
         let queues = queue_counts::by_kernel(host);
         let raw = inventory.nics.known().into_iter().flatten();

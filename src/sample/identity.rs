@@ -18,14 +18,17 @@ pub struct Identity {
     pub boot_id: String,
 }
 
-/// Names that cannot be read are empty.
-pub(super) fn take(host: &dyn Host) -> Identity {
-    let line =
-        |path: &str| read::text(host, path).known().map(|text| text.trim().to_owned()).unwrap_or_default();
-    Identity {
-        hostname: line("proc/sys/kernel/hostname"),
-        kernel: line("proc/sys/kernel/osrelease"),
-        boot_id: line("proc/sys/kernel/random/boot_id"),
+impl Identity {
+    /// The identity of a machine; names that cannot be read are empty.
+    pub fn take(host: &dyn Host) -> Self {
+        let line = |path: &str| {
+            read::text(host, path).known().map(|text| text.trim().to_owned()).unwrap_or_default()
+        };
+        Self {
+            hostname: line("proc/sys/kernel/hostname"),
+            kernel: line("proc/sys/kernel/osrelease"),
+            boot_id: line("proc/sys/kernel/random/boot_id"),
+        }
     }
 }
 

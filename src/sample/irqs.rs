@@ -52,7 +52,7 @@ pub enum Source {
 
 /// The interrupts that at least one driver uses, not assigned to a device yet.
 pub(super) fn take(host: &dyn Host) -> Fact<Vec<Irq>> {
-    read::parsed(host, "proc/interrupts", parse::interrupt_actions).map(|irqs| {
+    read::interrupts(host, parse::interrupt_actions).map(|irqs| {
         let used = irqs.into_iter().filter(|(_, actions)| !actions.is_empty());
         used.map(|(number, actions)| Irq {
             number,

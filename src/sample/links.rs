@@ -1,5 +1,7 @@
 //! Stacking of interfaces: from rtnetlink, or as far as sysfs shows it.
 
+use std::collections::BTreeMap;
+
 use super::{RawNic, read};
 use crate::host::{Host, Question};
 use crate::parse::{self, Link};
@@ -16,10 +18,12 @@ pub(super) fn take(host: &dyn Host, nics: &[RawNic]) -> Fact<Vec<Link>> {
 
 /// sysfs does not show the namespace of `iflink`: interfaces not known to be in this one are left out.
 fn from_sysfs(host: &dyn Host, nics: &[RawNic]) -> Vec<Link> {
-    let mut links: Vec<Link> = nics.iter().filter_map(|nic| one(host, nics, nic)).collect();
+    let indices: BTreeMap<&str, u32> =
+        nics.iter().filter_map(|nic| Some((nic.name.as_str(), *nic.ifindex.known()?))).collect();
+    let mut links: Vec<Link> = nics.iter().filter_map(|nic| one(host, &indices, nic)).collect();
     // Two that name each other are the ends of one pair. Of the kernel's kinds that come in pairs, only veth
     // does not report its kind.
-    let ties: Vec<(u32, u32)> = nics
+    let ties: BTreeMap<u32, u32> = nics
         .iter()
         .filter_map(|nic| {
             let tie: Fact<u32> = read::number(host, &format!("sys/class/net/{}/iflink", nic.name));
@@ -28,20 +32,18 @@ fn from_sysfs(host: &dyn Host, nics: &[RawNic]) -> Vec<Link> {
         .filter(|(index, tie)| index != tie)
         .collect();
     for link in links.iter_mut().filter(|link| link.kind.is_none()) {
-        let other = ties.iter().find(|(index, _)| *index == link.index).map(|(_, other)| *other);
-        if let Some(other) = other.filter(|other| ties.contains(&(*other, link.index))) {
+        let other = ties.get(&link.index).copied();
+        if let Some(other) = other.filter(|other| ties.get(other) == Some(&link.index)) {
             (link.kind, link.link) = (Some("veth".to_owned()), Some(other));
         }
     }
     links
 }
 
-fn one(host: &dyn Host, nics: &[RawNic], nic: &RawNic) -> Option<Link> {
+/// `indices` are those of all interfaces, by name.
+fn one(host: &dyn Host, indices: &BTreeMap<&str, u32>, nic: &RawNic) -> Option<Link> {
     let base = format!("sys/class/net/{}", nic.name);
-    let by_name = |name: &str| {
-        let found = nics.iter().find(|nic| nic.name.as_str() == name);
-        found.and_then(|nic| nic.ifindex.known().copied())
-    };
+    let by_name = |name: &str| indices.get(name).copied();
     let master = |name: &NicName| {
         let target = host.link(&format!("sys/class/net/{name}/master")).ok()?;
         by_name(target.rsplit('/').next().unwrap_or_default())
@@ -61,7 +63,7 @@ fn one(host: &dyn Host, nics: &[RawNic], nic: &RawNic) -> Option<Link> {
         kind: kind.filter(|_| is_virtual).map(str::to_owned),
         link: parent.and_then(|parent| by_name(parent.as_str())),
         link_namespace: None,
-        master: master(&nic.name),
+        master: if entries.iter().any(|entry| entry == "master") { master(&nic.name) } else { None },
     })
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Hardware, Irq, hardware, read, vmbus};
 use crate::host::Host;
 use crate::parse::NetdevQueue;
-use crate::parse::ethtool::QueueStatistics;
+use crate::parse::ethtool::{Channels, Count, QueueStatistics};
 use crate::units::{CpuId, CpuMask, Direction, Fact, IrqId, NicName, QueueId};
 
 /// One interface, from sysfs.
@@ -107,54 +107,100 @@ pub(super) fn take(
     in_full: impl Fn(&NicName) -> bool,
 ) -> Fact<Vec<RawNic>> {
     let polled = told.known().map(|queues| {
-        queues.iter().filter(|queue| queue.napi.is_some()).map(|queue| queue.ifindex).collect()
+        let mut polled = Polled::new();
+        for queue in queues.iter().filter(|queue| queue.napi.is_some()) {
+            polled.entry(queue.ifindex).or_default().insert(queue.queue);
+        }
+        polled
     });
     match host.list("sys/class/net") {
         Err(error) => read::absence(&error),
-        // Files such as bonding_masters are next to the interfaces; only interfaces are links with a name
-        // the kernel allows and a queues directory.
+        // Files such as bonding_masters are next to the interfaces; only interfaces are links or directories with
+        // a name the kernel allows.
         Ok(names) => Fact::Known(
             names
                 .iter()
-                .filter_map(|name| name.parse().ok())
-                .filter(|name| host.list(&format!("sys/class/net/{name}")).is_ok())
-                .map(|name| {
+                .filter_map(|name| {
+                    let name: NicName = name.parse().ok()?;
+                    let path = format!("sys/class/net/{name}");
+                    let link = host.link(&path).map_err(|error| read::absence(&error));
+                    if link.is_err() {
+                        host.list(&path).ok()?;
+                    }
                     let in_full = in_full(&name);
-                    one(host, name, polled.as_ref(), in_full)
+                    Some(one(
+                        host,
+                        name,
+                        link.map_or_else(|absent| absent, Fact::Known),
+                        polled.as_ref(),
+                        in_full,
+                    ))
                 })
                 .collect(),
         ),
     }
 }
 
-/// `polled` has the indices of the interfaces with a NAPI, if the kernel reports them.
-fn one(host: &dyn Host, name: NicName, polled: Option<&BTreeSet<u32>>, in_full: bool) -> RawNic {
+/// Interfaces whose names are not UTF-8, escaped: nothing else about them can be read.
+pub(super) fn unreadable(host: &dyn Host) -> Vec<String> {
+    let mut names = host.list("sys/class/net").unwrap_or_default();
+    // The kernel allows a backslash in a name.
+    names.retain(|name| name.contains("\\x") && host.link(&format!("sys/class/net/{name}")).is_err());
+    names
+}
+
+/// Queues that have a NAPI, by interface index.
+type Polled = BTreeMap<u32, BTreeSet<QueueId>>;
+
+/// `polled` is `None` if the kernel does not report it.
+fn one(
+    host: &dyn Host,
+    name: NicName,
+    device_path: Fact<String>,
+    polled: Option<&Polled>,
+    in_full: bool,
+) -> RawNic {
     let base = format!("sys/class/net/{name}");
-    let link = |path: &str| host.link(path).map_or_else(|error| read::absence(&error), Fact::Known);
-    let device_path = link(&base);
+    // Virtual interfaces have no device: files that belong to one are not looked for, as there may be thousands.
+    let is_virtual = device_path.known().is_some_and(|path| path.contains("/virtual/"));
     let device = device_path.known().filter(|path| !path.contains("/virtual/"));
     let function = device.and_then(|path| pci_function(path));
     let pci = |file: &str| function.map(|f| format!("sys/bus/pci/devices/{f}/{file}"));
     let ifindex = read::number(host, &format!("{base}/ifindex"));
-    let driver = link(&format!("{base}/device/driver"))
-        .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned());
+    let driver = match is_virtual {
+        true => Fact::Unsupported,
+        false => host
+            .link(&format!("{base}/device/driver"))
+            .map_or_else(|error| read::absence(&error), Fact::Known)
+            .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()),
+    };
     let has_napi = match (polled, ifindex.known()) {
-        (Some(polled), Some(ifindex)) => in_full || device.is_some() || polled.contains(ifindex),
+        (Some(polled), Some(ifindex)) => in_full || device.is_some() || polled.contains_key(ifindex),
         _ => true,
     };
     let channel_cpus = match driver.known().map(String::as_str) {
         Some("hv_netvsc") => vmbus::channel_cpus(host, &format!("{base}/device")),
         _ => BTreeMap::new(),
     };
-    let (rx, tx) = queues(host, &base, &channel_cpus);
-    let rx_queues = rx.last().map_or(0, |queue| queue.index.saturating_add(1));
     let known_driver = driver.known().map(String::as_str);
     let hardware = hardware::take(host, &name, known_driver, device.map(|_| function), in_full);
+    let mut ids = queue_ids(host, &base);
+    if let Some(channels) = hardware.channels.known().filter(|_| known_driver != Some(ADDS_PAIRS)) {
+        let known = polled.zip(ifindex.known()).and_then(|(polled, ifindex)| polled.get(ifindex));
+        without_surplus(&mut ids, host, &base, channels, known);
+    }
+    let (rx, tx) = queues(host, &base, ids, &channel_cpus);
+    let rx_queues = rx.last().map_or(0, |queue| queue.index.saturating_add(1));
     RawNic {
-        dev_port: read::number(host, &format!("{base}/dev_port")),
-        numa_node: match (read::number(host, &format!("{base}/device/numa_node")), pci("numa_node")) {
-            (Fact::Unsupported, Some(path)) => read::number(host, &path),
-            (own, _) => own,
+        dev_port: if is_virtual {
+            Fact::Unsupported
+        } else {
+            read::number(host, &format!("{base}/dev_port"))
+        },
+        numa_node: match pci("numa_node") {
+            _ if is_virtual => Fact::Unsupported,
+            path => read::number(host, &format!("{base}/device/numa_node"))
+                .or(|| path.map_or(Fact::Unsupported, |path| read::number(host, &path))),
         },
         operstate: read::text(host, &format!("{base}/operstate")).map(|text| text.trim().to_owned()),
         msi_irqs: pci("msi_irqs").map_or(Fact::Unsupported, |path| msi_irqs(host, &path)),
@@ -202,11 +248,55 @@ pub(crate) fn pci_function(device_path: &str) -> Option<&str> {
     device_path.rsplit('/').find(is_function)
 }
 
-/// Queues by index; none if they cannot be listed.
-fn queues(host: &dyn Host, base: &str, channel_cpus: &BTreeMap<u32, CpuId>) -> (Vec<RxQueue>, Vec<TxQueue>) {
+/// Queues in sysfs, in order; none if they cannot be listed.
+fn queue_ids(host: &dyn Host, base: &str) -> Vec<QueueId> {
     let names = host.list(&format!("{base}/queues")).unwrap_or_default();
     let mut ids: Vec<QueueId> = names.iter().filter_map(|name| name.parse().ok()).collect();
     ids.sort();
+    ids
+}
+
+/// A driver that makes more queue pairs than channels while an XDP program is attached (virtnet_xdp_set):
+/// its device may use them all.
+const ADDS_PAIRS: &str = "virtio_net";
+
+/// Removes queues beyond the number of channels, unless the kernel reports that they have a NAPI. sysfs shows
+/// as many queues as a driver may ever use: mlx5 from kernel 5.3 to 6.0 a second set for AF_XDP sockets, which
+/// receive from the channels of the first (mlx5e_nch_2_num_rxqs). Traffic classes multiply channels, so
+/// nothing is removed from an interface that has them.
+fn without_surplus(
+    ids: &mut Vec<QueueId>,
+    host: &dyn Host,
+    base: &str,
+    channels: &Channels,
+    polled: Option<&BTreeSet<QueueId>>,
+) {
+    let count = |own: Option<Count>| {
+        let count = [own, channels.combined].into_iter().flatten().map(|count| count.now);
+        Some(count.fold(0, u32::saturating_add)).filter(|count| *count > 0).unwrap_or(u32::MAX)
+    };
+    let (rx, tx) = (count(channels.rx), count(channels.tx));
+    let has_channel = |id: &QueueId| id.index < if id.direction == Direction::Rx { rx } else { tx };
+    let is_real = |id: &QueueId| has_channel(id) || polled.is_some_and(|polled| polled.contains(id));
+    if ids.iter().all(is_real) {
+        return;
+    }
+    let class = |id: &QueueId| read::text(host, &format!("{base}/queues/{id}/traffic_class"));
+    let has_classes = ids
+        .iter()
+        .filter(|id| id.direction == Direction::Tx)
+        .any(|id| class(id).known().is_some_and(|class| class.trim() != "0"));
+    if !has_classes {
+        ids.retain(is_real);
+    }
+}
+
+fn queues(
+    host: &dyn Host,
+    base: &str,
+    ids: Vec<QueueId>,
+    channel_cpus: &BTreeMap<u32, CpuId>,
+) -> (Vec<RxQueue>, Vec<TxQueue>) {
     let (mut rx, mut tx) = (Vec::new(), Vec::new());
     for id in ids {
         let path = |file: &str| format!("{base}/queues/{id}/{file}");
@@ -233,7 +323,8 @@ fn queues(host: &dyn Host, base: &str, channel_cpus: &BTreeMap<u32, CpuId>) -> (
 #[cfg(test)]
 mod tests {
     use super::pci_function;
-    use crate::host::RecordedHost;
+    use crate::host::{FlakyHost, Fuse, RecordedHost};
+    use crate::parse::{push_attribute, push_message};
     use crate::sample::Inventory;
 
     /// Synthetic: no kernel has so many queues, but a recorded tree may.
@@ -260,6 +351,69 @@ mod tests {
         let tx = &inventory.nics.known().expect("listed")[0].tx;
         let by_rxq: Vec<_> = tx.iter().map(|queue| queue.xps_by_rxq.known().copied()).collect();
         assert_eq!(by_rxq, [Some(false), Some(true), None]);
+    }
+
+    /// An interface of 16 receive and 8 transmit queues in sysfs, with 8 combined channels, as an mlx5 of kernel
+    /// 5.15; `edit` makes it another.
+    fn queues(driver: &str, edit: impl FnOnce(RecordedHost) -> RecordedHost) -> (usize, usize) {
+        let base = "sys/class/net/eth0";
+        let mut host = RecordedHost::new()
+            .with_link(base, "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+            .with_link(&format!("{base}/device/driver"), &format!("../../bus/pci/drivers/{driver}"))
+            .with(&format!("{base}/ifindex"), "4\n");
+        for queue in 0..16 {
+            host = host.with(&format!("{base}/queues/rx-{queue}/rps_cpus"), "0\n");
+        }
+        for queue in 0..8 {
+            host = host.with(&format!("{base}/queues/tx-{queue}/traffic_class"), "0\n");
+        }
+        let mut message = Vec::new();
+        for (kind, count) in [(5, 32_u32), (9, 8)] {
+            push_attribute(&mut message, kind, &count.to_ne_bytes());
+        }
+        let mut answer = Vec::new();
+        push_message(&mut answer, &message);
+        let host = edit(host.with("netlink/ethtool/channels-get/eth0", answer));
+        let inventory = Inventory::take(&host, crate::sample::Scope::Path);
+        let nic = &inventory.nics.known().expect("listed")[0];
+        assert!(nic.hardware.channels.known().is_some(), "{:?}", nic.hardware.channels);
+        (nic.rx.len(), nic.tx.len())
+    }
+
+    #[test]
+    fn queues_without_a_channel_are_not_queues() {
+        let base = "sys/class/net/eth0/queues";
+        assert_eq!(queues("mlx5_core", |host| host), (8, 8));
+        let more = |host: RecordedHost| host.with(&format!("{base}/tx-8/traffic_class"), "0\n");
+        assert_eq!(queues("mlx5_core", more), (8, 8), "sends through no channel");
+        assert_eq!(queues("virtio_net", |host| host), (16, 8), "XDP adds pairs that are no channels");
+        let classes = |host: RecordedHost| host.with(&format!("{base}/tx-4/traffic_class"), "1\n");
+        assert_eq!(queues("ixgbe", classes), (16, 8), "each traffic class has these channels");
+    }
+
+    /// A container host has thousands of interfaces: the operations for one more are always the same.
+    #[test]
+    fn operations_grow_with_the_number_of_interfaces() {
+        let operations = |interfaces: u32| {
+            let mut host = RecordedHost::new();
+            for index in 1..=interfaces {
+                let base = format!("sys/class/net/veth{index:04}");
+                host = host
+                    .with_link(&base, &format!("../../devices/virtual/net/veth{index:04}"))
+                    .with(&format!("{base}/ifindex"), format!("{index}\n"))
+                    .with(&format!("{base}/iflink"), format!("{}\n", ((index - 1) ^ 1) + 1))
+                    .with(&format!("{base}/queues/rx-0/rps_cpus"), "0\n");
+            }
+            let fuse = Fuse::new(None, || {});
+            let host = FlakyHost::new(host, Vec::new(), fuse.clone());
+            let inventory = Inventory::take(&host, crate::sample::Scope::Load);
+            let links = inventory.links.known().expect("as sysfs shows them");
+            assert!(links.iter().all(|link| link.kind.as_deref() == Some("veth")));
+            crate::sample::Counters::take(&host, &inventory);
+            fuse.count()
+        };
+        let [some, more, most] = [20, 120, 220].map(operations);
+        assert_eq!(more - some, most - more);
     }
 
     #[test]

@@ -46,6 +46,30 @@ pub(super) fn parsed<T, E: Display>(
     text(host, path).parse(|text| parser(&text).map_err(|error| format!("/{path}: {error}")))
 }
 
+/// `/proc/interrupts`, parsed by `parser`. Container runtimes mask it: podman and Moby bind /dev/null or an empty
+/// file over it. A file without its last line break was cut.
+pub(super) fn interrupts<T, E: Display>(
+    host: &dyn Host,
+    parser: impl FnOnce(&str) -> Result<T, E>,
+) -> Fact<T> {
+    const PATH: &str = "proc/interrupts";
+    // A device in its place is not read.
+    const EINVAL: Cause = Cause::Errno(22);
+    match host.read_text(PATH) {
+        Err(error) if error.cause == EINVAL => {
+            Fact::Broken(format!("/{PATH} is masked: not a regular file, as in a container"))
+        }
+        Err(error) => absence(&error),
+        Ok(text) if text.is_empty() => Fact::Broken(format!("/{PATH} is empty: masked, as in a container")),
+        Ok(text) if !text.ends_with('\n') => {
+            Fact::Broken(format!("/{PATH} is cut: its last line has no end"))
+        }
+        Ok(text) => {
+            Fact::Known(text).parse(|text| parser(&text).map_err(|error| format!("/{PATH}: {error}")))
+        }
+    }
+}
+
 /// A file that holds one number.
 pub(super) fn number<T: FromStr>(host: &dyn Host, path: &str) -> Fact<T> {
     parsed(host, path, |text| {

@@ -56,6 +56,20 @@ impl NicName {
     }
 }
 
+/// The item with this name. Takes a few steps where items are sorted by name, as those of a sample are, and one for
+/// each item otherwise: a container host has thousands of interfaces, and each is looked up.
+pub fn find_by_name<'a, T>(
+    items: &'a [T],
+    name_of: impl Fn(&T) -> &NicName,
+    name: &NicName,
+) -> Option<&'a T> {
+    match items.binary_search_by(|item| name_of(item).cmp(name)) {
+        Ok(at) => items.get(at),
+        Err(_) if items.is_sorted_by_key(&name_of) => None,
+        Err(_) => items.iter().find(|item| name_of(item) == name),
+    }
+}
+
 impl FromStr for NicName {
     type Err = NameError;
 
@@ -141,7 +155,19 @@ impl fmt::Display for QueueId {
 
 #[cfg(test)]
 mod tests {
-    use super::{NicName, QueueId};
+    use super::{NicName, QueueId, find_by_name};
+
+    #[test]
+    fn a_name_is_found_in_any_order() {
+        let name = |text: &str| -> NicName { text.parse().expect("a name") };
+        for order in [["eth0", "eth1", "lo", "veth3"], ["veth3", "eth1", "lo", "eth0"]] {
+            let order = order.map(name);
+            for name in &order {
+                assert_eq!(find_by_name(&order, |name| name, name), Some(name));
+            }
+            assert_eq!(find_by_name(&order, |name| name, &name("eth2")), None);
+        }
+    }
 
     #[test]
     fn queue_names_are_strict() {

@@ -46,5 +46,6 @@ mod threads;
 mod trace;
 mod tree;
 mod trial;
+mod unreadable;
 mod vm;
 mod world;

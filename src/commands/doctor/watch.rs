@@ -4,7 +4,6 @@ use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::concerns;
 use crate::commands::{Global, look, output, place};
 use crate::diagnose::diagnose;
 use crate::doctor::Alerts;
@@ -32,8 +31,11 @@ pub(super) fn run(
         }
         let (model, rates) = looked?;
         let mut findings = diagnose(&model, &rates);
-        if let Some(nic) = nic {
-            findings.retain(|finding| concerns(finding.nic.as_ref(), nic));
+        if let Some(nic) = nic.and_then(|name| model.nic(name)) {
+            let carriers = model.carriers(nic);
+            let concerns =
+                |name: &NicName| std::iter::once(&nic).chain(&carriers).any(|one| one.name == *name);
+            findings.retain(|finding| finding.nic.as_ref().is_none_or(concerns));
         }
         let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let mut out = output::stdout(global);

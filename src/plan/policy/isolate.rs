@@ -30,7 +30,18 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
                 .to_owned(),
         );
     }
-    draft.notes.push(format!("receive work on CPU {usable}, none on CPU {clean}"));
+    let signalled = channel_cpus(draft).intersection(&clean);
+    let free = clean.difference(&signalled);
+    draft.notes.push(match free.is_empty() {
+        true => format!("receive work on CPU {usable}"),
+        false => format!("receive work on CPU {usable}, none on CPU {free}"),
+    });
+    if !signalled.is_empty() {
+        draft.notes.push(format!(
+            "VMBus channels still signal CPU {signalled}: no knob moves them; write the CPU to the channel's file \
+             `cpu` below /sys/bus/vmbus/devices"
+        ));
+    }
     draft.notes.push(format!(
         "processes are not pinned: to keep them on CPU {clean}, set an affinity, which is a separate \
          variable"
@@ -47,6 +58,11 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
     });
     draft.step(Variable::Rps, step::rps::near);
     draft.step(Variable::Rfs, step::rfs::off);
+}
+
+/// CPUs that the hypervisor signals for the channels of any interface.
+fn channel_cpus(draft: &Draft<'_>) -> CpuMask {
+    draft.model.nics.iter().flat_map(|nic| &nic.rx).filter_map(|queue| queue.channel_cpu).collect()
 }
 
 /// A CPU for each queue and whole cores, from the end, in the nodes of the devices as far as these are known.

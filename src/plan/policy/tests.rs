@@ -8,7 +8,7 @@ use crate::diagnose::sketch::{Sketch, cpus};
 use crate::model::{Clocksource, Fact, Function, Irqbalance, Model, Rates, TxQueue};
 use crate::parse::ethtool::{Channels, Coalesce, Count, Rss};
 use crate::plan::{Plan, Risk, Upkeep, paper};
-use crate::units::{CpuMask, IrqId};
+use crate::units::{CpuId, CpuMask, IrqId};
 
 fn texts(plan: &Plan) -> Vec<String> {
     plan.settings.iter().map(|planned| planned.set.to_string()).collect()
@@ -344,4 +344,17 @@ fn names_read_as_they_are_written() {
     }
     let error = "all".parse::<Policy>().expect_err("none");
     assert_eq!(error, "`all` is not one of spread, numa-local, isolate, latency, minimal, full");
+}
+
+/// No setting moves them, so their CPUs are not free.
+#[test]
+fn channels_signal_cpus_that_are_not_kept_clean() {
+    let signalled = Sketch::new(8).device("eth0", &[6]).traffic("eth0", 5e4).edit("eth0", |nic| {
+        nic.rx[0].irqs.clear();
+        nic.rx[0].channel_cpu = Some(CpuId(2));
+    });
+    let plan = of(Policy::Isolate, &signalled.build(), &Options::default()).plan;
+    let note = |start: &str| plan.notes.iter().any(|note| note.starts_with(start));
+    assert!(note("receive work on CPU 7, none on CPU 0-1,3-6"), "{:?}", plan.notes);
+    assert!(note("VMBus channels still signal CPU 2"), "{:?}", plan.notes);
 }

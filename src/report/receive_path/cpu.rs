@@ -174,6 +174,9 @@ fn unknown(model: &Model) -> Vec<Unknown> {
     let mut found = Vec::new();
     let unread = |fact: &Fact<()>| matches!(fact, Fact::Denied(_) | Fact::Broken(_));
     let bare = |fact: &Fact<CpuMask>| fact.clone().map(|_| ());
+    if unread(&model.interrupts) {
+        found.push(Unknown { what: "interrupts".to_owned(), fact: model.interrupts.clone() });
+    }
     for nic in &model.nics {
         let mut note = |what: String, fact: Fact<()>, wanted: bool| {
             if wanted {

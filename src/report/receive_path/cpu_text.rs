@@ -9,7 +9,9 @@ use crate::report::text::{Cell, Column, FAINT, STRONG, Table, styled};
 /// A section for each CPU; facts that could not be read are listed at the end.
 pub fn cpus(report: &CpuReport) -> String {
     let mut notes = Footnotes::default();
-    let sections: Vec<String> = report.cpus.iter().map(|view| section(view, &mut notes)).collect();
+    let interrupts_known = report.unknown.iter().all(|unknown| unknown.what != "interrupts");
+    let sections: Vec<String> =
+        report.cpus.iter().map(|view| section(view, interrupts_known, &mut notes)).collect();
     let mut out = sections.join("\n");
     if !report.unknown.is_empty() {
         out += "\nunknown, so possibly relevant here:\n";
@@ -32,7 +34,7 @@ fn rows() -> Table {
     Table::new([Column::left(""), Column::left("").wrapping()]).indented(2).without_titles()
 }
 
-fn section(view: &CpuView, notes: &mut Footnotes) -> String {
+fn section(view: &CpuView, interrupts_known: bool, notes: &mut Footnotes) -> String {
     let cpu = &view.cpu;
     let mut state = vec![if cpu.online { "online" } else { "offline" }.to_owned()];
     if cpu.isolated {
@@ -61,7 +63,8 @@ fn section(view: &CpuView, notes: &mut Footnotes) -> String {
         Some(queue) => format!("{}/{queue} (IRQ {})", irq.nic, irq.irq),
         None => format!("{} (IRQ {}, {})", irq.nic, irq.irq, irq.action),
     });
-    row("interrupts", irqs.collect::<Vec<_>>().join(", "));
+    let irqs = irqs.collect::<Vec<_>>().join(", ");
+    row("interrupts", if irqs.is_empty() && !interrupts_known { "not known".to_owned() } else { irqs });
     row("in the RPS CPUs of", queues(&view.rps));
     row("in the XPS CPUs of", queues(&view.xps));
     match &view.processes {

@@ -5,9 +5,9 @@ mod about;
 use super::cells::{Footnotes, not_applicable, ranges};
 use super::contradictions;
 use super::links::Marks;
-use super::overview::{kind, placed};
-use super::queues::{Queue, queues};
-use crate::model::{Irq, Model, Nic};
+use super::overview::{kind, placed, unknown_interrupt};
+use super::queues::{Queue, idle_runs, queues};
+use crate::model::{Irq, Model, Nic, RxQueue};
 use crate::report::text::{BAD, Cell, Column, STRONG, Table, paragraph, styled};
 
 /// The interface, its device and driver, its position in the stack, and each queue.
@@ -18,18 +18,21 @@ pub fn nic(model: &Model, nic: &Nic) -> String {
     let mut out = format!("{} {what}, {state}\n", styled(STRONG, &format!("{}:", nic.name)));
     out += &about::table(model, nic, &mut notes).render();
     out.push('\n');
-    out += &steering(nic, &mut notes);
+    out += &steering(model, nic, &mut notes);
     out += &contradictions(nic);
     out + &notes.render()
 }
 
 /// The table of queues, with interrupt columns if the interface has interrupts.
-fn steering(nic: &Nic, notes: &mut Footnotes) -> String {
+fn steering(model: &Model, nic: &Nic, notes: &mut Footnotes) -> String {
     let queues = queues(nic);
     if queues.is_empty() {
         return "no queues\n".to_owned();
     }
-    let interrupts = nic.rx.iter().any(|queue| !queue.irqs.is_empty() || queue.napi.is_some());
+    let unknown = model.unknown_interrupts(nic);
+    let has_place =
+        |queue: &RxQueue| !queue.irqs.is_empty() || queue.napi.is_some() || queue.channel_cpu.is_some();
+    let interrupts = unknown.is_some() || nic.rx.iter().any(has_place);
     let marks = Marks::of([nic]);
     let mut columns = vec![Column::left("queue")];
     if interrupts {
@@ -49,17 +52,30 @@ fn steering(nic: &Nic, notes: &mut Footnotes) -> String {
         columns.push(Column::left("action").wrapping());
     }
     let mut table = Table::new(columns);
-    for queue in &queues {
-        let id = queue.title(nic, queue.id().to_string());
+    for run in &idle_runs(nic) {
+        let queue = &run.first();
+        let id = queue.title(nic, run.name());
         let [rps, rfs, xps] = queue.steering(nic, &queue.xps(), notes);
         if !interrupts {
             table.row([id, rps, rfs, xps]);
             continue;
         }
-        let [irq, cpu, may, action] = interrupt(queue.irqs().first(), &marks, notes);
+        let [irq, cpu, may, action] = match (queue.irqs().first(), unknown) {
+            (None, Some(why)) => {
+                let (irq, cpu) = unknown_interrupt(why, notes);
+                [irq, cpu, not_applicable(), not_applicable()]
+            }
+            (None, None) if queue.channel_cpu().is_some() => [
+                "VMBus".into(),
+                queue.channel_cpu().map_or_else(String::new, |cpu| cpu.to_string()).into(),
+                not_applicable(),
+                not_applicable(),
+            ],
+            (irq, _) => interrupt(nic, irq, &marks, notes),
+        };
         table.row([id, napi_id(queue), irq, cpu, may, rps, rfs, xps, action]);
         for irq in queue.irqs().iter().skip(1) {
-            let [irq, cpu, may, action] = interrupt(Some(irq), &marks, notes);
+            let [irq, cpu, may, action] = interrupt(nic, Some(irq), &marks, notes);
             let empty = Cell::default;
             table.row([empty(), empty(), irq, cpu, may, empty(), empty(), empty(), action]);
         }
@@ -85,7 +101,7 @@ fn napi_id(queue: &Queue<'_>) -> Cell {
 }
 
 /// Number, CPU, allowed CPUs and action name.
-fn interrupt(irq: Option<&Irq>, marks: &Marks, notes: &mut Footnotes) -> [Cell; 4] {
+fn interrupt(nic: &Nic, irq: Option<&Irq>, marks: &Marks, notes: &mut Footnotes) -> [Cell; 4] {
     let Some(irq) = irq else { return std::array::from_fn(|_| not_applicable()) };
     let may = notes.cell(&irq.affinity, &irq_place(irq, "smp_affinity_list"), |cpus| cpus.to_string().into());
     let cpu = placed(irq, notes);
@@ -93,7 +109,9 @@ fn interrupt(irq: Option<&Irq>, marks: &Marks, notes: &mut Footnotes) -> [Cell; 
         Some(cpus) if irq.is_pending() => Cell::styled(BAD, format!("{cpus} !")),
         _ => cpu,
     };
-    [marks.number(irq).into(), cpu, may, irq.action.clone().into()]
+    // Some drivers append the address of the device, which is in the table above.
+    let action = irq.action.replace(&format!("@{}", nic.address), "");
+    [marks.number(irq).into(), cpu, may, action.into()]
 }
 
 fn irq_place(irq: &Irq, file: &str) -> String {

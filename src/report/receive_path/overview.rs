@@ -1,12 +1,14 @@
 //! The whole machine: the CPU that each queue interrupts, and where packets go from there.
 
+use std::collections::BTreeSet;
+
 use super::cells::{Footnotes, list, not_applicable};
 use super::links::Marks;
 use super::queues::{Run, runs};
 use super::{contradictions, machine};
 use crate::model::{Fact, Irq, Model, Nic, NicKind};
-use crate::report::text::{Cell, Column, FAINT, Table, paragraph};
-use crate::units::CpuMask;
+use crate::report::text::{CAUTION, Cell, Column, FAINT, Table, paragraph};
+use crate::units::{CpuMask, NicName};
 
 /// Virtual interfaces of one kind without steering share a line if there are more than this.
 const ALIKE: usize = 4;
@@ -24,11 +26,12 @@ pub fn overview(model: &Model) -> String {
         return out + "no network interfaces\n" + &notes.render();
     }
     let plain = fold(model);
-    let shown = || model.nics.iter().filter(|nic| !plain.iter().any(|fold| fold.has(nic)));
+    let folded: BTreeSet<&NicName> = plain.iter().flat_map(|fold| &fold.nics).map(|nic| &nic.name).collect();
+    let shown = || model.nics.iter().filter(|nic| !folded.contains(&nic.name));
     let marks = Marks::of(shown());
     let mut table = Table::new([
-        Column::left("NIC").wrapping(),
-        Column::left("driver").wrapping(),
+        Column::left("NIC"),
+        Column::left("driver"),
         Column::left("queue"),
         Column::right("IRQ"),
         Column::left("CPU").wrapping(),
@@ -36,22 +39,28 @@ pub fn overview(model: &Model) -> String {
         Column::left("RFS"),
         Column::left("XPS").wrapping(),
     ]);
-    let mut folded = false;
+    let mut has_runs = false;
     for nic in shown() {
-        folded |= rows(nic, &marks, &mut table, &mut notes);
+        has_runs |= rows(model, nic, &marks, &mut table, &mut notes);
     }
     out += &table.render();
     plain.iter().for_each(|fold| out += &paragraph("", &fold.line()));
-    if folded {
+    if has_runs {
         out += &paragraph("a..b ", "queues with the same RPS and RFS; --nic NIC shows each");
     }
     out += &marks.legend();
     shown().for_each(|nic| out += &contradictions(nic));
+    for name in &model.unreadable_nics {
+        out += &paragraph(
+            "! ",
+            &format!("interface {name}: its name is not UTF-8, so nothing else can be read"),
+        );
+    }
     out + &notes.render()
 }
 
 /// Adds an interface; returns true if a row stands for several queues.
-fn rows(nic: &Nic, marks: &Marks, table: &mut Table, notes: &mut Footnotes) -> bool {
+fn rows(model: &Model, nic: &Nic, marks: &Marks, table: &mut Table, notes: &mut Footnotes) -> bool {
     let mut head = [name(nic), driver(nic)];
     let runs = runs(nic);
     if runs.is_empty() {
@@ -60,7 +69,10 @@ fn rows(nic: &Nic, marks: &Marks, table: &mut Table, notes: &mut Footnotes) -> b
     for run in &runs {
         let queue = run.first();
         let [rps, rfs, xps] = queue.steering(nic, &run.xps(), notes);
-        let (irq, cpu) = interrupt(run, marks, notes);
+        let (irq, cpu) = match model.unknown_interrupts(nic) {
+            Some(why) if queue.irqs().is_empty() => unknown_interrupt(why, notes),
+            _ => interrupt(run, marks, notes),
+        };
         let id = queue.title(nic, run.name());
         let [nic_cell, driver_cell] = std::mem::take(&mut head);
         table.row([nic_cell, driver_cell, id, irq, cpu, rps, rfs, xps]);
@@ -72,8 +84,14 @@ fn rows(nic: &Nic, marks: &Marks, table: &mut Table, notes: &mut Footnotes) -> b
     runs.iter().any(Run::is_folded)
 }
 
+/// An interrupt that may exist, and its CPU.
+pub(super) fn unknown_interrupt(why: &Fact<()>, notes: &mut Footnotes) -> (Cell, Cell) {
+    (notes.cell(why, "interrupts", |()| not_applicable()), Cell::styled(CAUTION, "unknown"))
+}
+
 fn interrupt(run: &Run<'_>, marks: &Marks, notes: &mut Footnotes) -> (Cell, Cell) {
     match run.first().irqs().first() {
+        None if run.first().channel_cpu().is_some() => ("VMBus".into(), list(&run.places()).into()),
         None => (not_applicable(), not_applicable()),
         Some(_) if run.is_folded() => (run.irqs().into(), list(&run.places()).into()),
         Some(irq) => (marks.number(irq).into(), placed(irq, notes)),
@@ -114,10 +132,6 @@ struct Fold<'a> {
 }
 
 impl Fold<'_> {
-    fn has(&self, nic: &Nic) -> bool {
-        self.nics.iter().any(|folded| std::ptr::eq(*folded, nic))
-    }
-
     fn line(&self) -> String {
         let [first, second, .., last] = self.nics.as_slice() else {
             unreachable!("a fold has more than two")
@@ -213,6 +227,21 @@ mod tests {
             text.contains("?25") && text.contains("? queue known by the interrupt's name alone"),
             "{text}"
         );
+    }
+
+    /// hv_netvsc: the hypervisor signals CPUs, and there are more transmit queues than channels.
+    #[test]
+    fn channels_have_their_cpus_and_idle_queues_share_a_row() {
+        let mut model = machine(8, 1);
+        let mut nic = device("eth0", "hv_netvsc", 8, 24, 0);
+        for queue in &mut nic.rx {
+            queue.irqs.clear();
+            queue.channel_cpu = Some(crate::units::CpuId(7 - queue.index));
+        }
+        let more = (8..64).map(|index| crate::model::TxQueue { index, ..nic.tx[0].clone() });
+        nic.tx.extend(more.collect::<Vec<_>>());
+        model.nics = vec![nic];
+        insta::assert_snapshot!(plain(&model));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::cells::{Footnotes, entries, mask, not_applicable};
 use crate::model::{Fact, Irq, Nic, RxQueue, TxQueue};
 use crate::report::text::{CAUTION, Cell};
-use crate::units::{CpuMask, QueueId};
+use crate::units::{CpuId, CpuMask, QueueId};
 
 /// On an interface with more queues than this, runs of similar queues share a line.
 const MANY: usize = 16;
@@ -47,9 +47,30 @@ impl<'a> Queue<'a> {
         [rps, rfs, notes.cell(xps, &format!("{}/tx-{} xps_cpus", nic.name, self.index), mask)]
     }
 
+    /// True if no interrupt, channel or NAPI is known, and nothing is set.
+    fn is_idle(&self) -> bool {
+        let off = |cpus: &Fact<CpuMask>| match cpus {
+            Fact::Known(cpus) => cpus.is_empty(),
+            absent => *absent == Fact::Unsupported,
+        };
+        let receives = |rx: &RxQueue| {
+            rx.irqs.is_empty()
+                && rx.napi.is_none()
+                && rx.channel_cpu.is_none()
+                && off(&rx.rps_cpus)
+                && matches!(rx.rps_flow_cnt, Fact::Known(0) | Fact::Unsupported)
+        };
+        self.rx.is_none_or(receives) && self.tx.is_none_or(|tx| off(&tx.xps_cpus))
+    }
+
     /// XPS CPUs of the transmit queue.
     pub(super) fn xps(&self) -> Fact<CpuMask> {
         self.tx.map_or(Fact::Unsupported, |queue| queue.xps_cpus.clone())
+    }
+
+    /// The CPU that the hypervisor signals for its VMBus channel, which has no interrupt.
+    pub(super) fn channel_cpu(&self) -> Option<CpuId> {
+        self.rx?.channel_cpu
     }
 
     /// CPUs of its only interrupt; `None` if it has several or the CPUs are unknown.
@@ -105,9 +126,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The CPUs of all interrupts.
+    /// The CPUs of all interrupts and channels.
     pub(super) fn places(&self) -> CpuMask {
-        self.0.iter().filter_map(Queue::place).fold(CpuMask::new(), |all, one| all.union(one))
+        let signalled = self.0.iter().filter_map(Queue::channel_cpu).collect();
+        self.0.iter().filter_map(Queue::place).fold(signalled, |all: CpuMask, one| all.union(one))
     }
 
     /// The XPS CPUs of all transmit queues.
@@ -154,14 +176,27 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The runs of an interface; one queue each if there are few.
+/// The runs of an interface; if there are few queues, one each except for idle ones.
 pub(super) fn runs(nic: &Nic) -> Vec<Run<'_>> {
     let queues = queues(nic);
     let fold = queues.len() > MANY;
+    folded(nic, queues, |first, next| fold || (first.is_idle() && next.is_idle()))
+}
+
+/// One run for each queue, and for neighbours without interrupt and settings.
+pub(super) fn idle_runs(nic: &Nic) -> Vec<Run<'_>> {
+    folded(nic, queues(nic), |first, next| first.is_idle() && next.is_idle())
+}
+
+fn folded<'a>(
+    nic: &Nic,
+    queues: Vec<Queue<'a>>,
+    may: impl Fn(&Queue<'_>, &Queue<'_>) -> bool,
+) -> Vec<Run<'a>> {
     let mut runs: Vec<Run<'_>> = Vec::new();
     for queue in queues {
         match runs.last_mut() {
-            Some(run) if fold && run.takes(nic, &queue) => run.0.push(queue),
+            Some(run) if may(&run.first(), &queue) && run.takes(nic, &queue) => run.0.push(queue),
             _ => runs.push(Run(vec![queue])),
         }
     }

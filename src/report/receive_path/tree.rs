@@ -1,5 +1,7 @@
 //! The tree from interface to process: NIC -> queue -> IRQ -> CPU -> RPS CPUs -> listeners.
 
+use std::collections::BTreeSet;
+
 use super::cells::{Footnotes, cpus_text};
 use super::overview::kind;
 use super::place;
@@ -17,7 +19,7 @@ mod listeners;
 pub fn tree(model: &Model, only: Option<&Nic>) -> String {
     let mut notes = Footnotes::default();
     let (waiting, complete) = (waiting(model), all_known(model));
-    let mut draw = Draw { model, waiting: &waiting, complete, drawn: Vec::new(), notes: &mut notes };
+    let mut draw = Draw { model, waiting: &waiting, complete, drawn: BTreeSet::new(), notes: &mut notes };
     let mut out = String::new();
     match only {
         Some(nic) => out += &draw.root(nic).render(),
@@ -28,7 +30,7 @@ pub fn tree(model: &Model, only: Option<&Nic>) -> String {
                 .flat_map(|kind| model.nics.iter().filter(move |nic| nic.kind == kind && is_root(nic)));
             // Interfaces that an inconsistent stack does not reach are drawn as well.
             for nic in roots.chain(&model.nics) {
-                if !draw.drawn.contains(&&nic.name) {
+                if !draw.drawn.contains(&nic.name) {
                     out += &draw.root(nic).render();
                 }
             }
@@ -51,7 +53,7 @@ struct Draw<'a, 'n> {
     /// True if all listeners are known, and the CPUs they last ran on.
     complete: bool,
     /// Interfaces that have been drawn in full.
-    drawn: Vec<&'a NicName>,
+    drawn: BTreeSet<&'a NicName>,
     notes: &'n mut Footnotes,
 }
 
@@ -63,10 +65,10 @@ impl<'a> Draw<'a, '_> {
     /// An interface, reached from `from`: its queues, interfaces on top of it, and its members without a device below
     /// them.
     fn nic(&mut self, nic: &'a Nic, from: Option<&Nic>) -> Node {
-        if self.drawn.contains(&&nic.name) {
+        if self.drawn.contains(&nic.name) {
             return Node::new(format!("({}), see above", kind(nic))).headed(STRONG, nic.name.as_str());
         }
-        self.drawn.push(&nic.name);
+        self.drawn.insert(&nic.name);
         let runs = runs(nic);
         let inline = nic.kind != NicKind::Device && runs.len() == 1;
         let mut text = about(nic);
@@ -112,6 +114,12 @@ impl<'a> Draw<'a, '_> {
                 let cpu = self.notes.word(&irq.effective, &place, CpuMask::to_string);
                 parts.push(format!("IRQ {} -> CPU {cpu}", irq.number));
             }
+        }
+        if rx.irqs.is_empty() && rx.channel_cpu.is_some() {
+            parts.push(format!("VMBus -> {}", cpus_text(&run.places())));
+        }
+        if let Some(why) = self.model.unknown_interrupts(nic).filter(|_| parts.is_empty()) {
+            parts.push(format!("IRQ {}", self.notes.word(why, "interrupts", |()| String::new())));
         }
         let mut text = if parts.is_empty() { String::new() } else { format!("{} -> ", parts.join(", ")) };
         text += &self.steering(nic, run);

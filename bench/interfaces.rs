@@ -1,0 +1,73 @@
+//! CPU time and memory of commands on a container host with thousands of interfaces:
+//! `cargo run --release --example interfaces [INTERFACES...]`, 100, 1000 and 10000 by default.
+//!
+//! The machine is a generated tree of plain files (`bench/scale/tree.rs`): 64 CPUs, one NIC with 8 queues, and pairs
+//! of veths. While a command samples, the bench lets its CPU time and packets advance.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Creates files and starts the program.
+
+#[path = "scale/tree.rs"]
+mod tree;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const COMMANDS: [&[&str]; 5] = [
+    &["show"],
+    &["show", "--json"],
+    &["doctor", "--for", "1s"],
+    &["plan", "--policy", "spread", "--for", "1s"],
+    &["status"],
+];
+
+fn main() {
+    let asked: Vec<u32> = std::env::args().skip(1).map(|text| text.parse().expect("a number")).collect();
+    let own = std::env::current_exe().expect("every process has a program");
+    let program = own.parent().and_then(Path::parent).expect("target/release/examples").join("rxlab");
+    assert!(program.exists(), "build it first: cargo build --release");
+    for interfaces in if asked.is_empty() { vec![100, 1_000, 10_000] } else { asked } {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        tree::make(directory.path(), 64, 8);
+        tree::veths(directory.path(), interfaces);
+        println!("{interfaces} interfaces");
+        for arguments in COMMANDS {
+            let (time, peak) = run(&program, directory.path(), arguments);
+            println!("  {:<36} {:7.2} s {:7.1} MB", arguments.join(" "), time.as_secs_f64(), peak);
+        }
+    }
+}
+
+/// CPU time, in ticks of 10 ms, and the most memory of one run in MB.
+fn run(program: &Path, root: &Path, arguments: &[&str]) -> (Duration, f64) {
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let mut command = Command::new(program);
+    command.args(arguments).arg("--root").arg(root).arg("--state-dir").arg(state.path());
+    let before = children_ticks();
+    let mut child = command.stdout(Stdio::null()).spawn().expect("started");
+    let mut peak = 0.0;
+    let mut moment = 0;
+    while child.try_wait().expect("a child").is_none() {
+        peak = peak_mb(&child).unwrap_or(peak);
+        moment += 1;
+        tree::advance(root, 64, moment);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let status = child.wait().expect("a child");
+    assert!(matches!(status.code(), Some(0 | 1)), "{arguments:?}: {status}");
+    (Duration::from_millis(10) * (children_ticks() - before), peak)
+}
+
+/// `VmHWM` of `/proc/PID/status` (proc_pid_status(5)).
+fn peak_mb(child: &Child) -> Option<f64> {
+    let status = std::fs::read_to_string(PathBuf::from(format!("/proc/{}/status", child.id()))).ok()?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(peak.trim().trim_end_matches(" kB").parse::<f64>().ok()? / 1e3)
+}
+
+/// `cutime` and `cstime` of `/proc/self/stat` (proc_pid_stat(5)), after the name in parentheses.
+fn children_ticks() -> u32 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("every process has one");
+    let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
+    fields.split_whitespace().skip(13).take(2).map(|field| field.parse::<u32>().expect("ticks")).sum()
+}
