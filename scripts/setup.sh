@@ -27,6 +27,7 @@ if [ "$goal" = test ]; then
   need prometheus prometheus
   need nft nftables
   need openssl openssl
+  need h2load nghttp2-client
   need sysctl procps
   need taskset util-linux
   # Tools that read the output of export and persist.
@@ -34,6 +35,7 @@ if [ "$goal" = test ]; then
   need systemd-analyze systemd
   need tuned-adm tuned
   need udevadm udev
+  need wrk wrk
   # The virtual machine lab.
   if [ "$(uname -m)" = x86_64 ]; then
     need qemu-system-x86_64 qemu-system-x86

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::guards::{Trouble, Watch};
 use super::metrics::{Throughput, Work, name};
 use crate::load::{self, Interval, Protocol, Session};
+use crate::parse::{self, LoadToolReport};
 
 /// Requests in a slot from which its p99 can trip a guard: ten lie beyond it. A metric needs ten times
 /// as many, but a limit that is silent in short slots protects nothing.
@@ -170,16 +171,22 @@ fn run_command(command: &str, ends: &mut dyn FnMut() -> bool) -> Result<String, 
     text.map_err(|error| failed(format!("printed output that is not text: {error}")))
 }
 
-/// One number, or one JSON object with numbers. Guards check `p99_us` and `error_rate` (a fraction).
+/// One number, one JSON object with numbers, or the report of a load tool. Guards check `p99_us` and `error_rate` (a
+/// fraction).
 fn of_command(printed: &str) -> Result<(Work, Trouble), CommandFailed> {
     let text = printed.trim();
+    if let Some(report) = parse::load_tool_report(text) {
+        let report = report.map_err(|error| CommandFailed(format!("printed an unknown report: {error}")))?;
+        return Ok(of_tool(&report));
+    }
     if let Ok(number) = text.parse::<f64>() {
         let work = Work { throughput: Some(Throughput::Counted(number)), ..Work::default() };
         return Ok((work, Trouble::default()));
     }
     let Ok(object) = serde_json::from_str::<BTreeMap<String, serde_json::Value>>(text) else {
         let shown: String = text.chars().take(60).collect();
-        return Err(CommandFailed(format!("printed `{shown}`: expected one number or one JSON object")));
+        let expected = "expected one number, one JSON object, or the report of wrk, h2load or k6";
+        return Err(CommandFailed(format!("printed `{shown}`: {expected}")));
     };
     let numbers = object.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?)));
     let mut values: BTreeMap<String, f64> = numbers.collect();
@@ -190,6 +197,20 @@ fn of_command(printed: &str) -> Result<(Work, Trouble), CommandFailed> {
     };
     let throughput = values.remove(name::THROUGHPUT).map(Throughput::Counted);
     Ok((Work { throughput, values, ..Work::default() }, trouble))
+}
+
+/// A quantile is a metric if 100 requests lie beyond it, and can trip a guard if ten do.
+fn of_tool(report: &LoadToolReport) -> (Work, Trouble) {
+    // Rounded, as 99.9 has no exact binary form.
+    let beyond = |percent: f64| (report.requests * (100.0 - percent) * 1e3).round() / 1e5;
+    let values = report.quantiles_us.iter().filter(|(percent, _)| beyond(*percent) >= 100.0);
+    let named = values.map(|(percent, us)| (format!("p{percent}_us").replace('.', "_"), *us));
+    let p99 = report.quantiles_us.iter().find(|(percent, _)| *percent == 99.0 && beyond(99.0) >= 10.0);
+    let trouble =
+        Trouble { error_rate: report.error_rate, p99_us: p99.map(|(_, us)| *us), client_limited: None };
+    let mean = report.mean_us.map(|us| ("mean_us".to_owned(), us));
+    let throughput = Some(Throughput::Counted(report.rate));
+    (Work { throughput, values: named.chain(mean).collect(), ..Work::default() }, trouble)
 }
 
 #[cfg(test)]
@@ -204,8 +225,29 @@ mod tests {
         let (work, trouble) = of_command(printed).expect("an object");
         assert_eq!((work.throughput, work.values.len()), (Some(Throughput::Counted(10.0)), 2));
         assert_eq!((trouble.p99_us, trouble.error_rate), (Some(7.5), 0.5), "guards see them");
-        let error = of_command("Requests/sec: 12").expect_err("neither").to_string();
-        assert!(error.contains("printed `Requests/sec: 12`"), "{error}");
+        let error = of_command("12 requests").expect_err("neither").to_string();
+        assert!(error.contains("printed `12 requests`"), "{error}");
+    }
+
+    #[test]
+    fn a_command_prints_the_report_of_a_load_tool() {
+        let report = |requests: u32| {
+            format!(
+                "     50%   44.00us\n     99%    8.98ms\n  {requests} requests in 1.01s\nRequests/sec:  620.5\n"
+            )
+        };
+        let (work, trouble) = of_command(&report(10_000)).expect("read");
+        assert_eq!(work.throughput, Some(Throughput::Counted(620.5)));
+        let values: Vec<_> = work.values.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        assert_eq!((values, trouble.p99_us), (vec![("p50_us", 44.0), ("p99_us", 8980.0)], Some(8980.0)));
+        let (work, trouble) = of_command(&report(1000)).expect("read");
+        assert_eq!((work.values.len(), trouble.p99_us), (1, Some(8980.0)), "too few for a metric");
+        assert_eq!(of_command(&report(999)).expect("read").1.p99_us, None, "too few for a guard");
+        let error = of_command("Requests/sec:  many\n").expect_err("no number").to_string();
+        assert_eq!(
+            error,
+            "the workload command printed an unknown report: line 1: `Requests/sec:`: cannot read `many`"
+        );
     }
 
     #[test]

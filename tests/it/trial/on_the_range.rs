@@ -143,6 +143,37 @@ fn a_change_that_takes_effect_is_measured_in_every_slot() {
 }
 
 #[test]
+fn load_tools_are_read_as_they_are() {
+    if !require::program("wrk", "wrk", "-v") || !require::program("h2load", "h2load", "--version") {
+        return;
+    }
+    let Some(stage) = Stage::new("1") else { return };
+    let spec = stage.directory.path().join("spec.toml");
+    let netns = stage.range.client.path();
+    let tools = ["wrk -t1 -c2 -d1 --latency", "h2load --h1 -c2 -D1"];
+    for (at, tool) in tools.iter().enumerate() {
+        let text = format!(
+            "name = \"rps\"\n[change]\nset = [\"rps srv0/rx-0 = 1\"]\n\
+             [workload]\ncommand = \"nsenter --net={} {tool} {HTTP}\"\n\
+             [design]\nwashout = \"50ms\"\npairs = 2\nmin_pairs = 2\n",
+            netns.display()
+        );
+        std::fs::write(&spec, text).expect("written");
+        let mut command = rxlab(&stage.state(), &["trial", "run", spec.to_str().expect("text")]);
+        let (code, text) =
+            said(&command.arg("--netns").arg(stage.range.server.path()).output().expect("rxlab runs"));
+        assert_eq!(code, 0, "{text}");
+        let record = record(&stage.state(), &format!("000{}-rps", at + 1)).expect("on disk");
+        assert_eq!(record.slots.len(), 4, "{text}");
+        for slot in &record.slots {
+            assert!(slot.values["throughput"] > 0.0 && slot.values["mean_us"] > 0.0, "{:?}", slot.values);
+            assert_eq!(slot.values.contains_key("p50_us"), *tool == tools[0], "{:?}", slot.values);
+        }
+    }
+    stage.is_restored();
+}
+
+#[test]
 fn a_plan_is_made_from_a_sample_and_changes_nothing() {
     let Some(stage) = Stage::new("1") else { return };
     let spec = stage.directory.path().join("spec.toml");
