@@ -1,6 +1,7 @@
 //! The command line: its tree, and one file per command with its arguments and `run`. The logic is in other modules.
 
 pub mod apply;
+pub mod client;
 pub mod confirm;
 pub mod demo;
 pub mod doctor;
@@ -150,6 +151,7 @@ pub enum Command {
     Target(target::Args),
     Load(Box<load::Args>),
     Merge(merge::Args),
+    Client(client::Args),
     #[command(hide = true)]
     Guard(guard::Args),
 }
@@ -222,6 +224,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Target(args) => target::run(global, &args),
         Command::Load(args) => load::run(global, &args),
         Command::Merge(args) => merge::run(global, &args),
+        Command::Client(args) => client::run(global, &args),
         Command::Guard(args) => guard::run(global, args),
     }
 }

@@ -157,6 +157,7 @@ fn try_out(
         },
         guards: Guards { error_rate: None, ..Guards::default() },
         probe: Probe::default(),
+        clients: Vec::new(),
         checks: Vec::new(),
         queries: Vec::new(),
     };

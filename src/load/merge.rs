@@ -41,6 +41,13 @@ pub enum MergeError {
 /// Merges `reports` that ran at the same time: counts and histograms add up exactly, the longest time
 /// counts, and threads are renumbered. An error comes with the index of the report that it is about.
 pub fn merge(reports: &[Report]) -> Result<Report, (usize, MergeError)> {
+    let (spec, interval) = sum(reports)?;
+    let series = reports.iter().fold(Vec::new(), |sum, report| series::merged(sum, &report.series));
+    Ok(Report { series, ..Report::new(&spec, &interval) })
+}
+
+/// The load and the interval that the reports describe together.
+pub(super) fn sum(reports: &[Report]) -> Result<(Spec, Interval), (usize, MergeError)> {
     let mut sum: Option<(Spec, Interval)> = None;
     for (index, report) in reports.iter().enumerate() {
         let interval = interval(report).map_err(|error| (index, error))?;
@@ -63,9 +70,7 @@ pub fn merge(reports: &[Report]) -> Result<Report, (usize, MergeError)> {
             }
         });
     }
-    let (spec, interval) = sum.ok_or((0, MergeError::Nothing))?;
-    let series = reports.iter().fold(Vec::new(), |sum, report| series::merged(sum, &report.series));
-    Ok(Report { series, ..Report::new(&spec, &interval) })
+    sum.ok_or((0, MergeError::Nothing))
 }
 
 /// First option in which two loads differ, as on the command line. The amount and source of the load may

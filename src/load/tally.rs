@@ -1,6 +1,7 @@
 //! Counts and times of one thread between two cuts.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use super::clock::Nanos;
 use super::datagrams::Datagrams;
@@ -118,7 +119,7 @@ impl Tally {
 }
 
 /// Counts of an interval that continues.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoFar {
     /// Requests completed with a good response.
     pub requests: u64,

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use super::check::{Checked, Checks};
 use super::query::{Asked, Queries};
 use super::spec::Guards;
+use super::workload::Driver;
 use crate::host::Host;
-use crate::load::{Session, SoFar};
+use crate::load::SoFar;
 use crate::model::Rates;
 use crate::sample::{Drops, Inventory};
 
@@ -127,11 +128,11 @@ impl<'a> Watch<'a> {
         self.next = self.part_began + EVERY;
     }
 
-    /// True if the slot must end: a guard tripped, or the user wants to stop. `load`: the load that runs.
+    /// True if the slot must end: a guard tripped, or the user wants to stop. `driver`: the workload, if it is a load.
     /// Cheap enough to be called every few milliseconds.
-    pub fn ends(&mut self, load: Option<&Session>) -> bool {
+    pub fn ends(&mut self, driver: Option<&Driver>) -> bool {
         if self.tripped.is_none() && self.next <= Instant::now() {
-            let why = self.check(load);
+            let why = self.check(driver);
             let after = self.began.elapsed().as_secs_f64();
             self.tripped = why.map(|why| format!("{why}, {after:.1} s after the slot began"));
             self.next = Instant::now() + EVERY;
@@ -149,13 +150,15 @@ impl<'a> Watch<'a> {
         self.queries.end()
     }
 
-    fn check(&mut self, load: Option<&Session>) -> Option<String> {
+    fn check(&mut self, driver: Option<&Driver>) -> Option<String> {
         let guards_load = self.guards.error_rate.is_some() || self.guards.p99_us.is_some();
         let limit = self.guards.p99_us.map(|us| Duration::from_secs_f64(us.max(0.0) / 1e6));
-        if let Some(load) = load.filter(|_| guards_load)
-            && let Some(why) = tripped_by_load(&self.guards, &load.so_far(limit))
-        {
-            return Some(why);
+        let why = driver.filter(|_| guards_load).and_then(|driver| match driver.so_far(limit) {
+            Ok(counts) => tripped_by_load(&self.guards, &counts?),
+            Err(error) => Some(error.to_string()),
+        });
+        if why.is_some() {
+            return why;
         }
         if let Some(why) = self.checks.tripped().or_else(|| self.queries.tripped()) {
             return Some(why);

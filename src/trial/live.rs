@@ -14,7 +14,7 @@ use super::metrics;
 use super::placement::{self, Expectation};
 use super::runner::{Bench, Measured};
 use super::store::{StoreError, TrialDir};
-use super::workload::{CommandFailed, Driver};
+use super::workload::{Driver, WorkloadError};
 use crate::host::Host;
 use crate::model::{IntervalError, Rates};
 use crate::probe::SoftirqTime;
@@ -27,9 +27,9 @@ pub enum LiveError {
     /// An arm cannot be set.
     #[error(transparent)]
     Factor(#[from] FactorError),
-    /// The workload command failed.
+    /// The workload failed.
     #[error(transparent)]
-    Command(#[from] CommandFailed),
+    Workload(#[from] WorkloadError),
     /// The probe cannot be attached or read.
     #[error(transparent)]
     Meter(#[from] MeterError),
@@ -171,14 +171,14 @@ impl<Record: Serialize> Bench<Record> for Live<'_, Record> {
 impl<Record> Live<'_, Record> {
     /// One slot of the current arm.
     fn measured(&mut self, arm: usize) -> Result<Measured, LiveError> {
-        self.driver.discard();
+        self.driver.discard()?;
         self.watch.begin_slot();
         self.driver.settle(self.washout, &mut self.watch);
         let start_s = self.began.elapsed().as_secs_f64();
         if has_ended(&self.watch) {
             return Ok(self.cut_short(arm, start_s, 0.0));
         }
-        self.driver.begin();
+        self.driver.begin()?;
         self.watch.begin();
         let start_s = self.began.elapsed().as_secs_f64();
         let before = Counters::take(self.host, self.inventory);

@@ -96,7 +96,7 @@ pub fn choose(spec: &Spec, rates: &Rates, work: &Work) -> Option<(&'static str, 
         return Some(of_live(rates, is_timed));
     }
     let load = spec.workload.load.as_ref()?;
-    let offered = load.rate.as_ref()?.is_steady()?;
+    let offered = spec.offered()?;
     let Some(Throughput::Counted(done)) = work.throughput else { return None };
     // One way there is no latency; as with live traffic, time is left once all of it arrives.
     let is_kept = done >= KEPT * offered;

@@ -240,8 +240,7 @@ fn begin<'a, Record: Serialize>(
 
 /// The conclusion, with remarks on this kernel and the probe.
 fn analysis(record: &TrialRecord, ending: &Ending, spec: &Spec, inventory: &Inventory) -> Analysis {
-    let rate = spec.workload.load.as_ref().and_then(|load| load.rate.as_ref()?.is_steady());
-    let mut analysis = conclude(record, ending, spec.change.a.is_none(), rate);
+    let mut analysis = conclude(record, ending, spec.change.a.is_none(), spec.offered());
     if !record.softirq_timed && inventory.settings.exact_softirq_time != Fact::Known(true) {
         analysis.notes.push(TICKS.to_owned());
     }
@@ -336,7 +335,7 @@ fn fresh_blocks(
         name: spec.name.clone(),
         kind: spec.design.kind,
         settings: spec.named().iter().map(settings).collect(),
-        workload: spec.workload.in_words(),
+        workload: spec.workload_in_words(),
         host: model.identity.clone(),
         cpus: model.online().len(),
         started: started(),
@@ -380,7 +379,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model, softirq_tim
         planned: setup.planned,
         checks: spec.checks.clone(),
         queries: spec.queries.clone(),
-        workload: spec.workload.in_words(),
+        workload: spec.workload_in_words(),
         host: model.identity.clone(),
         cpus: model.online().len(),
         started: started(),

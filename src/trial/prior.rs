@@ -99,7 +99,7 @@ pub fn sample(
 ) -> Result<Vec<f64>, LiveError> {
     let mut values = Vec::new();
     while values.len() < pieces.count && on_piece(values.len()) {
-        driver.begin();
+        driver.begin()?;
         let before = Counters::take(host, inventory);
         let wait = || std::thread::sleep(pieces.length);
         // If it cannot be read, the metric has no value.

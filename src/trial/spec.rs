@@ -36,6 +36,9 @@ pub struct Spec {
     pub arm: Vec<Named>,
     /// The workload during the slots.
     pub workload: Workload,
+    /// Where the load of the workload runs, if not here: each offers all of it.
+    #[serde(default, rename = "client", skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<Client>,
     /// Slots, pairs, seed.
     #[serde(default)]
     pub design: Design,
@@ -88,6 +91,14 @@ pub struct Named {
     pub name: String,
     /// Its settings, in this order.
     pub set: Vec<Setting>,
+}
+
+/// A place from which load is offered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Client {
+    /// Shell command that starts `rxlab client` there, such as `ssh gen1 rxlab client`.
+    pub run: String,
 }
 
 /// The arms of a trial, and how slots are compared.
@@ -300,14 +311,16 @@ pub enum SpecError {
     /// A query that cannot be run.
     #[error(transparent)]
     Query(#[from] QueryError),
+    /// Clients that cannot offer the load.
+    #[error("[[client]] {0}")]
+    Client(&'static str),
     /// A guard that could never trip.
     #[error("[guards] p99_us: {0} has no latency")]
     Guard(&'static str),
 }
 
 impl Workload {
-    /// The workload, in one line.
-    pub fn in_words(&self) -> String {
+    fn in_words(&self) -> String {
         match (&self.load, &self.command) {
             (Some(load), _) => format!("{}, {}", load.url, load::shape(load)),
             (None, Some(command)) => format!("command `{command}`, once per slot"),
@@ -365,6 +378,16 @@ impl Spec {
             }
         }
         let one_way = workload.load.as_ref().is_some_and(|load| load.url.protocol == load::Protocol::UdpSink);
+        if !self.clients.is_empty() && (workload.load.is_none() || one_way) {
+            let why = match one_way {
+                true => "cannot offer `udp-sink`: a sink counts the datagrams of all clients together",
+                false => "needs [workload.load]: what each client offers",
+            };
+            return Err(SpecError::Client(why));
+        }
+        if self.clients.iter().any(|client| client.run.trim().is_empty()) {
+            return Err(SpecError::Client("run is empty: give a command such as `ssh gen1 rxlab client`"));
+        }
         if self.guards.p99_us.is_some() && (workload.live || one_way) {
             return Err(SpecError::Guard(if one_way { "a one-way load" } else { "live traffic" }));
         }
@@ -388,6 +411,22 @@ impl Spec {
         Check::check_all(&self.checks)?;
         Query::check_all(&self.queries)?;
         self.check_metrics()
+    }
+
+    /// The workload, in one line.
+    pub fn workload_in_words(&self) -> String {
+        let words = self.workload.in_words();
+        match self.clients.len() {
+            0 => words,
+            1 => format!("{words}, from another client"),
+            count => format!("{words}, from each of {count} clients"),
+        }
+    }
+
+    /// Requests per second of an open loop at a steady rate, of all clients together.
+    pub fn offered(&self) -> Option<f64> {
+        let rate = self.workload.load.as_ref()?.rate.as_ref()?.is_steady()?;
+        Some(rate * self.clients.len().max(1) as f64)
     }
 
     /// True if a metric of the probe was asked for.

@@ -1,4 +1,4 @@
-//! Workload of the slots: the built-in load, an external command, or the machine's own traffic.
+//! Workload of the slots: the built-in load, here or at other places, an external command, or the machine's own traffic.
 
 #![allow(clippy::disallowed_methods)] // Starts the user's command.
 
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use super::guards::{Trouble, Watch};
 use super::metrics::{Throughput, Work, name};
-use crate::load::{self, Interval, Protocol, Session};
+use crate::load::{self, ClientError, Clients, Interval, Protocol, Session, SoFar};
 use crate::parse::{self, LoadToolReport};
 
 /// Requests in a slot from which its p99 can trip a guard: ten lie beyond it. A metric needs ten times
@@ -23,6 +23,8 @@ const ENOUGH_TO_GUARD: u64 = 1000;
 pub enum Driver {
     /// The built-in load; it continues between the slots.
     Load(Session),
+    /// The same at other places, usually other machines.
+    Clients(Clients),
     /// A shell command for each slot.
     Command(String),
     /// Nothing is driven.
@@ -32,10 +34,16 @@ pub enum Driver {
     },
 }
 
-/// The command failed or printed unreadable output.
+/// A workload that cannot continue.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("the workload command {0}")]
-pub struct CommandFailed(String);
+pub enum WorkloadError {
+    /// The command failed or printed unreadable output.
+    #[error("the workload command {0}")]
+    Command(String),
+    /// A client failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
 
 impl Driver {
     /// Unit of its work per second.
@@ -51,23 +59,42 @@ impl Driver {
     }
 
     /// Discards earlier counts, and what a paced load has not kept up with: a washout begins.
-    pub fn discard(&mut self) {
-        if let Driver::Load(session) = self {
-            session.skip_overdue();
-            session.cut();
+    pub fn discard(&mut self) -> Result<(), WorkloadError> {
+        match self {
+            Driver::Load(session) => {
+                session.skip_overdue();
+                session.cut();
+            }
+            Driver::Clients(clients) => clients.discard()?,
+            Driver::Command(_) | Driver::Live { .. } => {}
         }
+        Ok(())
     }
 
     /// Does the same, and asks a sink for its own counts: a measured interval begins.
-    pub fn begin(&mut self) {
-        if let Driver::Load(session) = self {
-            session.skip_overdue();
-            session.mark();
+    pub fn begin(&mut self) -> Result<(), WorkloadError> {
+        match self {
+            Driver::Load(session) => {
+                session.skip_overdue();
+                session.mark();
+            }
+            Driver::Clients(clients) => clients.begin()?,
+            Driver::Command(_) | Driver::Live { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Counts of the built-in load in the unfinished interval; `None` for other workloads.
+    pub(super) fn so_far(&self, limit: Option<Duration>) -> Result<Option<SoFar>, ClientError> {
+        match self {
+            Driver::Load(session) => Ok(Some(session.so_far(limit))),
+            Driver::Clients(clients) => clients.so_far(limit).map(Some),
+            Driver::Command(_) | Driver::Live { .. } => Ok(None),
         }
     }
 
     /// Lets `length` pass, or runs the command once, ending early if `watch` says so.
-    pub fn wait(&self, length: Duration, watch: &mut Watch) -> Result<Option<String>, CommandFailed> {
+    pub fn wait(&self, length: Duration, watch: &mut Watch) -> Result<Option<String>, WorkloadError> {
         if let Driver::Command(command) = self {
             return run_command(command, &mut || watch.ends(None)).map(Some);
         }
@@ -78,11 +105,7 @@ impl Driver {
     /// Lets `length` pass, ending early if `watch` says so.
     pub fn settle(&self, length: Duration, watch: &mut Watch) {
         let end = Instant::now() + length;
-        let load = match self {
-            Driver::Load(session) => Some(session),
-            Driver::Command(_) | Driver::Live { .. } => None,
-        };
-        while !watch.ends(load) {
+        while !watch.ends(Some(self)) {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
@@ -92,9 +115,17 @@ impl Driver {
     }
 
     /// Ends the measured interval. `printed` is the result of [`Driver::wait`].
-    pub fn end(&mut self, printed: Option<&str>) -> Result<(Work, Trouble), CommandFailed> {
+    pub fn end(&mut self, printed: Option<&str>) -> Result<(Work, Trouble), WorkloadError> {
         match self {
-            Driver::Load(session) => Ok(of_load(&session.mark(), session.arrivals_are_told())),
+            Driver::Load(session) => {
+                let interval = session.mark();
+                let limit = load::Saturation::of(&interval).reason;
+                Ok(of_load(&interval, session.arrivals_are_told(), limit))
+            }
+            Driver::Clients(clients) => {
+                let (interval, limit) = clients.end()?;
+                Ok(of_load(&interval, false, limit))
+            }
             Driver::Command(_) => of_command(printed.unwrap_or_default()),
             Driver::Live { drops_counted } => {
                 let packets = Throughput::Packets { drops_counted: *drops_counted };
@@ -105,8 +136,8 @@ impl Driver {
     }
 }
 
-/// `told`: a sink reports arrivals.
-fn of_load(interval: &Interval, told: bool) -> (Work, Trouble) {
+/// `told`: a sink reports arrivals. `limit`: sign that a client was the limit.
+fn of_load(interval: &Interval, told: bool, limit: Option<String>) -> (Work, Trouble) {
     let us = |ns: u64| ns as f64 / 1000.0;
     let latencies = interval.latencies();
     let mut values = BTreeMap::new();
@@ -123,15 +154,15 @@ fn of_load(interval: &Interval, told: bool) -> (Work, Trouble) {
     let trouble = Trouble {
         error_rate: interval.error_share(),
         p99_us: (latencies.len() >= ENOUGH_TO_GUARD).then(|| us(latencies.value_at_quantile(0.99))),
-        client_limited: load::Saturation::of(interval).reason,
+        client_limited: limit,
     };
     let client_cpu = interval.client_cpu.iter().map(|thread| thread.share).sum();
     (Work { throughput, values, at_least, client_cpu: Some(client_cpu) }, trouble)
 }
 
 /// Runs `command` until it ends, or kills its process group when `ends` returns true: then nothing is printed.
-fn run_command(command: &str, ends: &mut dyn FnMut() -> bool) -> Result<String, CommandFailed> {
-    let failed = |why: String| CommandFailed(format!("`{command}` {why}"));
+fn run_command(command: &str, ends: &mut dyn FnMut() -> bool) -> Result<String, WorkloadError> {
+    let failed = |why: String| WorkloadError::Command(format!("`{command}` {why}"));
     let mut child = Command::new("sh")
         .args(["-c", command])
         .stdin(Stdio::null())
@@ -173,10 +204,11 @@ fn run_command(command: &str, ends: &mut dyn FnMut() -> bool) -> Result<String, 
 
 /// One number, one JSON object with numbers, or the report of a load tool. Guards check `p99_us` and `error_rate` (a
 /// fraction).
-fn of_command(printed: &str) -> Result<(Work, Trouble), CommandFailed> {
+fn of_command(printed: &str) -> Result<(Work, Trouble), WorkloadError> {
     let text = printed.trim();
     if let Some(report) = parse::load_tool_report(text) {
-        let report = report.map_err(|error| CommandFailed(format!("printed an unknown report: {error}")))?;
+        let report =
+            report.map_err(|error| WorkloadError::Command(format!("printed an unknown report: {error}")))?;
         return Ok(of_tool(&report));
     }
     if let Ok(number) = text.parse::<f64>() {
@@ -186,7 +218,7 @@ fn of_command(printed: &str) -> Result<(Work, Trouble), CommandFailed> {
     let Ok(object) = serde_json::from_str::<BTreeMap<String, serde_json::Value>>(text) else {
         let shown: String = text.chars().take(60).collect();
         let expected = "expected one number, one JSON object, or the report of wrk, h2load or k6";
-        return Err(CommandFailed(format!("printed `{shown}`: {expected}")));
+        return Err(WorkloadError::Command(format!("printed `{shown}`: {expected}")));
     };
     let numbers = object.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?)));
     let mut values: BTreeMap<String, f64> = numbers.collect();

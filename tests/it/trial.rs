@@ -3,6 +3,7 @@
 
 mod changed_outside;
 pub(crate) mod checks;
+mod clients;
 mod guards_inside;
 mod in_blocks;
 mod on_files;

@@ -99,6 +99,7 @@ fn spec(args: &Pair, change: Change, length: Duration, cpu: Option<CpuId>, probe
         },
         guards: Guards::default(),
         probe: Probe { spin, cpus: cpu.into_iter().collect(), ..Probe::default() },
+        clients: Vec::new(),
         checks: Vec::new(),
         queries: Vec::new(),
     }

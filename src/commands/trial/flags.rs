@@ -184,6 +184,7 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
         },
         guards: Guards::default(),
         probe: Probe { spin: args.spin.map(CpuId), budget: args.cost.budget, ..Probe::default() },
+        clients: Vec::new(),
         checks: Vec::new(),
         queries: Vec::new(),
     };

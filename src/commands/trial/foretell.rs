@@ -35,7 +35,7 @@ pub(crate) fn foretell(
     if asked.is_some_and(|metric| metric != name::THROUGHPUT) || spec.workload.command.is_some() {
         return Ok(None);
     }
-    driver.begin();
+    driver.begin().map_err(CommandError::failed)?;
     // A recording has no rates; the loop will report that.
     let Ok((_, rates)) = look::for_a_while(&machine.host, LOOK, spec.probe.budget, stop) else {
         return Ok(None);

@@ -9,7 +9,7 @@ use crate::commands::Global;
 use crate::commands::machine::{self, Machine};
 use crate::commands::{files, load, place};
 use crate::error::{CommandError, Kind};
-use crate::load::Session;
+use crate::load::{Clients, Session};
 use crate::model::{Nic, NicKind};
 use crate::plan::{Plan, Setting};
 use crate::probe::Missing;
@@ -140,7 +140,16 @@ fn same(as_is: bool) -> CommandError {
 /// Returns the driver of the workload; a built-in load is already running.
 pub(super) fn driver(machine: &Machine, spec: &Spec) -> Result<Driver, CommandError> {
     Ok(match (&spec.workload.load, &spec.workload.command) {
-        (Some(load), _) => Driver::Load(Session::start(load).map_err(load::explain)?),
+        (Some(load), _) if spec.clients.is_empty() => {
+            Driver::Load(Session::start(load).map_err(load::explain)?)
+        }
+        (Some(load), _) => {
+            let runs = spec.clients.iter().map(|client| client.run.as_str());
+            Driver::Clients(Clients::start(runs, load).map_err(|error| {
+                CommandError::new(Kind::Failed, error)
+                    .hint("nothing was changed; try the command by hand: it waits for input")
+            })?)
+        }
         (None, Some(command)) => Driver::Command(command.clone()),
         (None, None) => {
             let asked = spec.workload.nic.as_ref();

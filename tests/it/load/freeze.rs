@@ -105,7 +105,7 @@ fn a_slot_in_a_freeze_has_lower_bounds() {
     let url = format!("http://{}/simple", addresses["http"].as_str().expect("served"));
     let (session, ..) = frozen(&server, &url);
     let mut driver = Driver::Load(session);
-    driver.begin();
+    driver.begin().expect("it runs here");
     std::thread::sleep(millis(FROZEN_MS));
     let (work, trouble) = driver.end(None).expect("no command");
     // Only requests due in the slot count: they are due all through it, so half of them wait for half of it.

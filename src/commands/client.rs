@@ -1,0 +1,19 @@
+//! `rxlab client`: offers load on the orders of a trial that runs elsewhere.
+
+use std::io;
+
+use super::{Global, output};
+use crate::error::CommandError;
+use crate::load::serve;
+
+/// Offer load on the orders of a trial on another machine.
+///
+/// A trial starts it with the commands of its `[[client]]` tables, such as `ssh gen1 rxlab client`. It reads
+/// orders from standard input and ends with it.
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+/// Runs the command.
+pub fn run(global: &Global, _: &Args) -> Result<(), CommandError> {
+    Ok(serve(io::stdin().lock(), output::stdout(global))?)
+}
