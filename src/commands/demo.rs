@@ -187,8 +187,13 @@ fn finish(global: &Global, args: &Args, played: &[Played]) -> Result<(), Command
         })
         .collect();
     let records: Vec<TrialRecord> = played.iter().flat_map(|played| played.records.clone()).collect();
-    let page =
-        html::Page { title: "rxlab demo", observations: &observations, trials: &records, program: None };
+    let page = html::Page {
+        title: "rxlab demo",
+        observations: &observations,
+        trials: &records,
+        checkpoints: &[],
+        program: None,
+    };
     files::write(&args.html, html::render(&page).as_bytes())?;
     let mut out = output::stdout(global);
     if global.json {

@@ -17,6 +17,7 @@ use super::action::heading;
 use super::recommendation::Recommendation;
 use super::words::{self, Tone};
 use crate::trial::arms::{AS_IS, arms};
+use crate::trial::checkpoint::Checkpoint;
 use crate::trial::record::TrialRecord;
 
 /// Maximum number of cells of all heatmaps of one file; bounds the size of the file.
@@ -40,6 +41,8 @@ pub struct Page<'a> {
     pub observations: &'a [Observation],
     /// The trials, in the order of the report.
     pub trials: &'a [TrialRecord],
+    /// Checkpoints of the trials, in the order in which they were taken.
+    pub checkpoints: &'a [Checkpoint],
     /// Start of suggested commands: `rxlab` with its global options. `None` = no commands, because the machine they
     /// would act on is gone.
     pub program: Option<&'a str>,
@@ -94,7 +97,9 @@ fn body(m: &mut Markup, page: &Page<'_>) {
     }
     let cells = CELLS / page.trials.len().max(1);
     for (index, record) in page.trials.iter().enumerate() {
-        trial(m, index, record, cells);
+        let later: Vec<&Checkpoint> =
+            page.checkpoints.iter().filter(|checkpoint| checkpoint.trial == record.id).collect();
+        trial(m, index, record, &later, cells);
     }
     m.element("footer", &[], |m| {
         m.leaf(
@@ -168,7 +173,7 @@ fn glossary(m: &mut Markup) {
     });
 }
 
-fn trial(m: &mut Markup, index: usize, record: &TrialRecord, cells: usize) {
+fn trial(m: &mut Markup, index: usize, record: &TrialRecord, later: &[&Checkpoint], cells: usize) {
     m.element("article", &[("id", &format!("trial-{index}"))], |m| {
         m.leaf("h2", &[], &heading(record));
         m.leaf("p", &[("class", "basis")], &format!("Trial {}", record.name));
@@ -187,6 +192,13 @@ fn trial(m: &mut Markup, index: usize, record: &TrialRecord, cells: usize) {
             let margin = super::number::share(record.margin);
             let caption = format!("Change from A to B. Bars are intervals; the shaded band is the margin of \u{b1}{margin}.");
             figure(m, "Effects", &caption, |m| effects::plot(m, results, record.margin));
+        }
+        if !later.is_empty() {
+            let primary = record.metrics.first().map_or("the primary metric", |primary| &primary.title);
+            let caption = format!(
+                "Change of {primary} from arm A in the trial. Checkpoints are not randomised: other traffic is in them too."
+            );
+            figure(m, "Checkpoints", &caption, |m| effects::timeline(m, record, later));
         }
         if results.iter().any(|result| !result.ratios.is_empty()) {
             let caption = "B against A in each pair, in time order. Line and tint: estimate and interval; \u{d7}: void pair.";
@@ -241,6 +253,7 @@ fn glyph(tone: Tone) -> &'static str {
 mod tests {
     use super::{Observation, Page, render};
     use crate::report::sample_record;
+    use crate::trial::checkpoint::Checkpoint;
     use crate::trial::record::{Arm, Effect, TrialRecord};
 
     fn page(trials: &[TrialRecord]) -> String {
@@ -255,6 +268,7 @@ mod tests {
             title: "Practice range: receive work on one CPU",
             observations: &observations,
             trials,
+            checkpoints: &[],
             program: Some("rxlab"),
         })
     }
@@ -284,6 +298,36 @@ mod tests {
     #[test]
     fn the_whole_page() {
         insta::assert_snapshot!(page(&[sample_record::rps(), sample_record::rfs()]));
+    }
+
+    #[test]
+    fn checkpoints_stand_in_a_row_after_the_trial() {
+        let record = sample_record::rps();
+        let at = |taken: &str, state: &str, mid: f64| -> Checkpoint {
+            serde_json::from_value(serde_json::json!({
+                "schema": Checkpoint::SCHEMA, "trial": record.id, "taken": taken, "drifted": [], "values": [],
+                "from_a": { "mid": mid, "low": mid - 0.1, "high": mid + 0.1 }, "from_b": null, "state": state,
+            }))
+            .expect("a checkpoint")
+        };
+        let start: jiff::Timestamp = record.started.parse().expect("a time");
+        let after = |hours: i64| (start + jiff::SignedDuration::from_hours(hours)).to_string();
+        let other = Checkpoint { trial: "0009-other".to_owned(), ..at(&after(3), "unclear", 0.0) };
+        let checkpoints = [at(&after(1), "holds", -0.4), other, at(&after(24), "gone", 0.01)];
+        let trials = [record];
+        let page =
+            Page { title: "T", observations: &[], trials: &trials, checkpoints: &checkpoints, program: None };
+        let html = render(&page);
+        let figure =
+            &html[html.find(">Checkpoints<").expect("a figure")..html.find(">Pairs<").expect("the next")];
+        let places =
+            ["In the trial", "60 min later", "the effect holds", "24.0 h later", "the effect is gone"];
+        let found: Vec<usize> = places
+            .iter()
+            .map(|text| figure.find(text).unwrap_or_else(|| panic!("{text}: {figure}")))
+            .collect();
+        assert!(found.is_sorted() && !figure.contains("3.0 h later"), "{found:?}");
+        assert!(!super::tests::page(&trials).contains("Checkpoints"));
     }
 
     /// Regression: both commands of a pair were shown under B, with A as an unchanged machine.

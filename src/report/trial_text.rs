@@ -78,8 +78,11 @@ fn headline(record: &TrialRecord) -> String {
 }
 
 fn metrics(results: &[MetricResult]) -> String {
-    let means: Vec<(String, String)> =
-        results.iter().map(|result| (number::value(result.mean_a), number::value(result.mean_b))).collect();
+    let means = results.iter().map(|result| match result.pairs {
+        0 => ("-".to_owned(), "-".to_owned()),
+        _ => (number::value(result.mean_a), number::value(result.mean_b)),
+    });
+    let means: Vec<(String, String)> = means.collect();
     let widest = |side: fn(&(String, String)) -> &String| means.iter().map(|pair| width(side(pair))).max();
     let (room_a, room_b) = (widest(|pair| &pair.0).unwrap_or(1), widest(|pair| &pair.1).unwrap_or(1));
     let mut table = Table::new([

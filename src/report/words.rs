@@ -276,21 +276,38 @@ pub fn planned(planned: &Planned, margin: f64) -> String {
     format!("slots differ by {noise} without a change (sampled for {sampled}): {takes}")
 }
 
-/// A checkpoint as one paragraph: `checkpoint 24.0 h later: the effect holds; ...`.
-pub fn checkpoint(record: &TrialRecord, checkpoint: &Checkpoint) -> String {
-    let state = match checkpoint.state {
+/// What a checkpoint shows, in a few words.
+pub fn state(state: State) -> &'static str {
+    match state {
         State::Holds => "the effect holds",
         State::Gone => "the effect is gone",
         State::Unclear => "unclear",
         State::NotSet => "the change is not set",
-    };
-    let after = match checkpoint.after_s(record) {
+    }
+}
+
+/// Tone of what a checkpoint shows.
+pub fn state_tone(state: State) -> Tone {
+    match state {
+        State::Holds => Tone::Good,
+        State::Gone => Tone::Bad,
+        State::Unclear | State::NotSet => Tone::Caution,
+    }
+}
+
+/// Time of a checkpoint: `24.0 h later`.
+pub fn later(record: &TrialRecord, checkpoint: &Checkpoint) -> String {
+    match checkpoint.after_s(record) {
         Some(after) if after < 7200.0 => format!("{:.0} min later", after / 60.0),
         Some(after) => format!("{:.1} h later", after / 3600.0),
         None => checkpoint.taken.clone(),
-    };
+    }
+}
+
+/// A checkpoint as one paragraph: `checkpoint 24.0 h later: the effect holds; ...`.
+pub fn checkpoint(record: &TrialRecord, checkpoint: &Checkpoint) -> String {
     let title = record.metrics.first().map_or("the primary metric", |primary| primary.title.as_str());
-    let mut parts = vec![state.to_owned()];
+    let mut parts = vec![state(checkpoint.state).to_owned()];
     for (arm, change) in [("A", &checkpoint.from_a), ("B", &checkpoint.from_b)] {
         parts.extend(
             change.as_ref().map(|change| format!("{title} {} against arm {arm}", number::effect(change))),
@@ -298,7 +315,7 @@ pub fn checkpoint(record: &TrialRecord, checkpoint: &Checkpoint) -> String {
     }
     parts.extend(checkpoint.drifted.iter().map(|found| format!("found {found}")));
     parts.push("not randomised: the traffic may differ".to_owned());
-    paragraph(&format!("checkpoint {after}: "), &parts.join("; "))
+    paragraph(&format!("checkpoint {}: ", later(record, checkpoint)), &parts.join("; "))
 }
 
 /// The calibration in one line.

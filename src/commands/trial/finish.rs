@@ -38,7 +38,7 @@ pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Resu
     let commands = trial.spec.change.a.is_some();
     let outcome = conduct(global, trial)?;
     let written = match &after.html {
-        Some(path) => show::write_html(global, path, std::slice::from_ref(&outcome.record)),
+        Some(path) => show::write_html(global, path, &outcome.record, &[]),
         None => Ok(()),
     };
     let report = after.html.as_deref().filter(|_| written.is_ok());

@@ -11,6 +11,7 @@ use crate::error::CommandError;
 use crate::report::recommendation::{Recommendation, TrialReport};
 use crate::report::text::command_lines;
 use crate::report::{self, action};
+use crate::trial::checkpoint::Checkpoint;
 use crate::trial::record::TrialRecord;
 use crate::trial::store::TrialDir;
 
@@ -34,8 +35,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return blocks::print(global, &record);
     }
     let record = dir.record().map_err(|error| store_error(&error))?;
+    let checkpoints = dir.checkpoints().map_err(|error| store_error(&error))?;
     if let Some(path) = &args.html {
-        write_html(global, path, std::slice::from_ref(&record))?;
+        write_html(global, path, &record, &checkpoints)?;
     }
     let mut out = output::stdout(global);
     if global.json {
@@ -43,8 +45,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return Ok(());
     }
     write!(out, "{}", report::trial_text::render(std::slice::from_ref(&record)))?;
-    for checkpoint in dir.checkpoints().map_err(|error| store_error(&error))? {
-        write!(out, "{}", report::words::checkpoint(&record, &checkpoint))?;
+    for checkpoint in &checkpoints {
+        write!(out, "{}", report::words::checkpoint(&record, checkpoint))?;
     }
     if let Some(path) = &args.html {
         say_written(&mut out, path)?;
@@ -67,11 +69,16 @@ pub(in crate::commands) fn say_written(out: &mut impl Write, path: &Path) -> Res
     Ok(writeln!(out, "report: {}", std::path::absolute(path)?.display())?)
 }
 
-/// Writes the HTML report of `records`.
-pub(super) fn write_html(global: &Global, path: &Path, records: &[TrialRecord]) -> Result<(), CommandError> {
-    let title = records.first().map_or_else(|| "Trial".to_owned(), action::heading);
-    let program = global.program();
+/// Writes the HTML report of a trial and its checkpoints.
+pub(super) fn write_html(
+    global: &Global,
+    path: &Path,
+    record: &TrialRecord,
+    checkpoints: &[Checkpoint],
+) -> Result<(), CommandError> {
+    let (title, program) = (action::heading(record), global.program());
+    let trials = std::slice::from_ref(record);
     let page =
-        report::html::Page { title: &title, observations: &[], trials: records, program: Some(&program) };
+        report::html::Page { title: &title, observations: &[], trials, checkpoints, program: Some(&program) };
     files::write(path, report::html::render(&page).as_bytes())
 }

@@ -1,8 +1,9 @@
-//! The effect of each metric with its interval, against no effect and the margin.
+//! Effects with their intervals, against no effect and the margin: of each metric, and of the primary one later.
 
 use crate::report::words::Tone;
 use crate::report::{number, words};
-use crate::trial::record::{Better, MetricResult};
+use crate::trial::checkpoint::Checkpoint;
+use crate::trial::record::{Better, Effect, MetricResult, TrialRecord};
 
 use super::axis::{self, Axis};
 use super::markup::{Markup, percent, px, typeset};
@@ -11,43 +12,85 @@ use super::tone_class;
 const ROW: f64 = 42.0;
 const MIDDLE: f64 = ROW / 2.0;
 
+/// One effect.
+struct Row<'a> {
+    title: String,
+    note: String,
+    effect: Option<&'a Effect>,
+    call: &'static str,
+    tone: Tone,
+}
+
+impl<'a> Row<'a> {
+    fn of(result: &'a MetricResult) -> Self {
+        let better = match result.metric.better {
+            Better::Higher => "higher is better",
+            Better::Lower => "lower is better",
+        };
+        Self {
+            title: result.metric.title.clone(),
+            note: better.to_owned(),
+            effect: result.effect.as_ref(),
+            call: words::call(result.call),
+            tone: words::call_tone(result.call),
+        }
+    }
+}
+
 /// One row per metric: title, interval on a common axis, figures.
 pub(super) fn plot(m: &mut Markup, results: &[MetricResult], margin: f64) {
-    let all = results.iter().filter_map(|result| result.effect.as_ref()).flat_map(|effect| {
+    rows(m, &results.iter().map(Row::of).collect::<Vec<_>>(), margin);
+}
+
+/// The change of the primary metric from arm A: in the trial, then at each checkpoint.
+pub(super) fn timeline(m: &mut Markup, record: &TrialRecord, checkpoints: &[&Checkpoint]) {
+    let primary = record.analysis.as_ref().and_then(|analysis| analysis.metrics.first());
+    let trial = primary.map(|primary| Row {
+        title: "In the trial".to_owned(),
+        note: record.started.clone(),
+        ..Row::of(primary)
+    });
+    let checkpoints = checkpoints.iter().map(|checkpoint| Row {
+        title: words::later(record, checkpoint),
+        note: checkpoint.taken.clone(),
+        effect: checkpoint.from_a.as_ref(),
+        call: words::state(checkpoint.state),
+        tone: words::state_tone(checkpoint.state),
+    });
+    rows(m, &trial.into_iter().chain(checkpoints).collect::<Vec<_>>(), record.margin);
+}
+
+fn rows(m: &mut Markup, rows: &[Row<'_>], margin: f64) {
+    let all = rows.iter().filter_map(|row| row.effect).flat_map(|effect| {
         let (low, high) = axis::ends(effect);
         [low, axis::log(effect.mid), high]
     });
     let axis = Axis::over(all, margin);
     m.element("div", &[("class", "effects")], |m| {
-        for result in results {
-            row(m, result, &axis, margin);
+        for one in rows {
+            row(m, one, &axis, margin);
         }
         scale(m, &axis);
     });
 }
 
-fn row(m: &mut Markup, result: &MetricResult, axis: &Axis, margin: f64) {
-    let figures = result.effect.as_ref().map_or_else(|| "not measured".to_owned(), number::effect);
-    let call = words::call(result.call);
+fn row(m: &mut Markup, row: &Row<'_>, axis: &Axis, margin: f64) {
+    let figures = row.effect.map_or_else(|| "\u{2013}".to_owned(), number::effect);
     m.element("div", &[("class", "effect")], |m| {
         m.element("div", &[("class", "what")], |m| {
-            m.inline("span", &[("class", "title")], &result.metric.title);
-            let better = match result.metric.better {
-                Better::Higher => "higher is better",
-                Better::Lower => "lower is better",
-            };
-            m.inline("small", &[], better);
+            m.inline("span", &[("class", "title")], &row.title);
+            m.inline("small", &[], &row.note);
         });
-        let title = typeset(&format!("{}: {figures}, {call}", result.metric.title));
+        let title = typeset(&format!("{}: {figures}, {}", row.title, row.call));
         m.drawing("plot", ROW, &title, |m| {
             m.leaf("title", &[], &title);
             background(m, axis, margin);
-            interval(m, result, axis);
+            interval(m, row, axis);
         });
         m.element("div", &[("class", "figures")], |m| {
-            let class = format!("number {}", tone_class(words::call_tone(result.call)));
+            let class = format!("number {}", tone_class(row.tone));
             m.inline("span", &[("class", &class)], &typeset(&figures));
-            m.inline("small", &[], call);
+            m.inline("small", &[], row.call);
         });
     });
 }
@@ -65,9 +108,9 @@ fn background(m: &mut Markup, axis: &Axis, margin: f64) {
     }
 }
 
-fn interval(m: &mut Markup, result: &MetricResult, axis: &Axis) {
-    let Some(effect) = result.effect.as_ref().filter(|effect| effect.mid.is_finite()) else { return };
-    let tone = words::call_tone(result.call);
+fn interval(m: &mut Markup, row: &Row<'_>, axis: &Axis) {
+    let Some(effect) = row.effect.filter(|effect| effect.mid.is_finite()) else { return };
+    let tone = row.tone;
     let (low, high) = axis::ends(effect);
     let (left, right) = (axis.at(low), axis.at(high));
     let bounded = low.is_finite() && high.is_finite();
