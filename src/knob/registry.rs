@@ -16,7 +16,10 @@ use super::ring::{RING_RX, RING_TX};
 use super::rps::RPS;
 use super::rss::RssTable;
 use super::rss_context::RssContext;
-use super::sysctl::{BUSY_POLL, BUSY_READ, NETDEV_BUDGET, NETDEV_BUDGET_USECS, NETDEV_MAX_BACKLOG};
+use super::sysctl::{
+    BUSY_POLL, BUSY_READ, DEFAULT_SMP_AFFINITY, DEV_WEIGHT, FLOW_LIMIT_CPUS, GRO_NORMAL_BATCH, NETDEV_BUDGET,
+    NETDEV_BUDGET_USECS, NETDEV_MAX_BACKLOG, RPS_DEFAULT_MASK, SKB_DEFER_MAX,
+};
 use super::xps::{XPS_CPUS, XPS_RXQS};
 
 /// The driver of each row of [`crate::plan::TUNABLES`], in the same order.
@@ -41,15 +44,21 @@ pub static KNOBS: &[&dyn Knob] = &[
     &THREADED,
     &NAPI_DEFER_HARD_IRQS,
     &GRO_FLUSH_TIMEOUT,
+    &DEFAULT_SMP_AFFINITY,
     &IrqAffinity,
     &XPS_CPUS,
     &XPS_RXQS,
+    &RPS_DEFAULT_MASK,
     &RPS,
     &RFS_ENTRIES,
     &RFS,
     &NETDEV_BUDGET,
     &NETDEV_BUDGET_USECS,
     &NETDEV_MAX_BACKLOG,
+    &DEV_WEIGHT,
+    &FLOW_LIMIT_CPUS,
+    &GRO_NORMAL_BATCH,
+    &SKB_DEFER_MAX,
     &BUSY_POLL,
     &BUSY_READ,
     &CLOCKSOURCE,

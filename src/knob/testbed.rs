@@ -10,7 +10,7 @@ use crate::model::{
 use crate::parse::ethtool::{Channels, FlowAction, FlowRule, FlowSpec, Rss, flow_bytes};
 use crate::parse::{push_attribute, push_message};
 use crate::plan::Target;
-use crate::units::IrqId;
+use crate::units::{CpuMask, IrqId};
 
 /// Eight CPUs, 3 isolated and 7 offline; `eth0` with two queues (interrupts 24, and 25 with 26; 27 belongs to
 /// none), an RSS context and a flow rule, and `veth0` with one queue; process 812 listens.
@@ -33,6 +33,12 @@ pub(crate) fn model() -> Model {
             settings.netdev_budget = Fact::Known(300);
             settings.netdev_budget_usecs = Fact::Known(8000);
             settings.netdev_max_backlog = Fact::Known(1000);
+            settings.dev_weight = Fact::Known(64);
+            settings.gro_normal_batch = Fact::Known(8);
+            settings.skb_defer_max = Fact::Known(64);
+            settings.flow_limit_cpus = Fact::Known(CpuMask::new());
+            settings.rps_default_mask = Fact::Known(CpuMask::new());
+            settings.default_smp_affinity = Fact::Known("0-7".parse().expect("a list"));
             settings.busy_poll = Fact::Known(0);
             settings.busy_read = Fact::Known(0);
         })

@@ -152,7 +152,7 @@ const CHANNEL_WORDS: &[(&str, &str)] = &[("rx", "RX"), ("tx", "TX"), ("combined"
 /// of a queue, where a switch precedes the settings that depend on it (also GRO, without which a veth has no
 /// NAPI) and a table precedes the rules that lead to it; polling; the CPUs that take interrupts and then
 /// packets (the global flow table before those of the queues); the whole machine; and last the processes.
-pub const TUNABLES: [Tunable; 35] = [
+pub const TUNABLES: [Tunable; 41] = [
     row("irqbalance", Safe, High, Irqbalance).on_paper(paper::irqbalance),
     row("ring_rx", LinkReset, Low, Ethtool(RINGS, "rx", "RX")),
     row("ring_tx", LinkReset, Low, Ethtool(RINGS, "tx", "TX")),
@@ -182,9 +182,11 @@ pub const TUNABLES: [Tunable; 35] = [
         .on_paper(paper::napi_defer_hard_irqs),
     row("gro_flush_timeout", Safe, Low, NicFile("gro_flush_timeout", Number))
         .on_paper(paper::gro_flush_timeout),
+    row("default_smp_affinity", Safe, Low, HostFile("/proc/irq/default_smp_affinity", Mask)),
     row("irq_affinity", Safe, High, IrqAffinity).on_paper(paper::irq_affinity),
     row("xps_cpus", Safe, Medium, QueueFile(Tx, "xps_cpus", Mask)).on_paper(paper::xps_cpus),
     row("xps_rxqs", Safe, Medium, QueueFile(Tx, "xps_rxqs", Mask)),
+    row("rps_default_mask", Safe, Low, Sysctl("net.core.rps_default_mask", Mask)),
     row("rps", Safe, Medium, QueueFile(Rx, "rps_cpus", Mask)).on_paper(paper::rps),
     row("rfs_entries", Safe, Low, Sysctl("net.core.rps_sock_flow_entries", Flows))
         .on_paper(paper::rfs_entries),
@@ -192,6 +194,10 @@ pub const TUNABLES: [Tunable; 35] = [
     row("netdev_budget", Safe, Low, Sysctl("net.core.netdev_budget", Number)),
     row("netdev_budget_usecs", Safe, Low, Sysctl("net.core.netdev_budget_usecs", Number)),
     row("netdev_max_backlog", Safe, Low, Sysctl("net.core.netdev_max_backlog", Number)),
+    row("dev_weight", Safe, Low, Sysctl("net.core.dev_weight", Number)),
+    row("flow_limit_cpus", Safe, Low, Sysctl("net.core.flow_limit_cpu_bitmap", Mask)),
+    row("gro_normal_batch", Safe, Low, Sysctl("net.core.gro_normal_batch", Number)),
+    row("skb_defer_max", Safe, Low, Sysctl("net.core.skb_defer_max", Number)),
     row("busy_poll", Safe, Low, Sysctl("net.core.busy_poll", Number)),
     row("busy_read", Safe, Low, Sysctl("net.core.busy_read", Number)),
     row(

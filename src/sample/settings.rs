@@ -26,6 +26,21 @@ pub struct Settings {
     pub netdev_budget_usecs: Fact<u32>,
     /// `net.core.netdev_max_backlog`: packets that wait on one CPU.
     pub netdev_max_backlog: Fact<u32>,
+    /// `net.core.dev_weight`: packets of one turn of a backlog.
+    #[serde(default)]
+    pub dev_weight: Fact<u32>,
+    /// `net.core.gro_normal_batch`: segments that GRO hands on together.
+    #[serde(default)]
+    pub gro_normal_batch: Fact<u32>,
+    /// `net.core.skb_defer_max`: packets that wait to be freed on the CPU that allocated them. Since 6.0.
+    #[serde(default)]
+    pub skb_defer_max: Fact<u32>,
+    /// `net.core.flow_limit_cpu_bitmap`: CPUs whose backlog limits large flows; empty = none.
+    #[serde(default)]
+    pub flow_limit_cpus: Fact<CpuMask>,
+    /// `/proc/irq/default_smp_affinity`: CPUs of new interrupts.
+    #[serde(default)]
+    pub default_smp_affinity: Fact<CpuMask>,
     /// `net.core.busy_poll`, microseconds; 0 = off.
     pub busy_poll: Fact<u32>,
     /// `net.core.busy_read`, microseconds; 0 = off.
@@ -56,6 +71,11 @@ pub(super) fn take(host: &dyn Host) -> Settings {
         netdev_budget: core("netdev_budget"),
         netdev_budget_usecs: core("netdev_budget_usecs"),
         netdev_max_backlog: core("netdev_max_backlog"),
+        dev_weight: core("dev_weight"),
+        gro_normal_batch: core("gro_normal_batch"),
+        skb_defer_max: core("skb_defer_max"),
+        flow_limit_cpus: read::cpu_mask(host, "proc/sys/net/core/flow_limit_cpu_bitmap"),
+        default_smp_affinity: read::cpu_mask(host, "proc/irq/default_smp_affinity"),
         busy_poll: core("busy_poll"),
         busy_read: core("busy_read"),
         rps_default_mask: read::cpu_mask(host, "proc/sys/net/core/rps_default_mask"),

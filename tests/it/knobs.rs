@@ -16,7 +16,7 @@ use rxlab::sample::{Inventory, Scope};
 use crate::tree::{Ended, Tree, said, values_in};
 
 /// A value for each knob that differs from the current one, and the file that the write changes.
-const SETTINGS: [(&str, &str); 16] = [
+const SETTINGS: [(&str, &str); 22] = [
     ("irqbalance eth0 = banned", "socket/irqbalance/70/setup"),
     ("threaded eth0 = on", "eth0/threaded"),
     ("napi_defer_hard_irqs eth0 = 2", "eth0/napi_defer_hard_irqs"),
@@ -26,6 +26,12 @@ const SETTINGS: [(&str, &str); 16] = [
     ("netdev_budget host = 600", "netdev_budget"),
     ("netdev_budget_usecs host = 12000", "netdev_budget_usecs"),
     ("netdev_max_backlog host = 2000", "netdev_max_backlog"),
+    ("dev_weight host = 128", "dev_weight"),
+    ("gro_normal_batch host = 16", "gro_normal_batch"),
+    ("skb_defer_max host = 128", "skb_defer_max"),
+    ("flow_limit_cpus host = 0-1", "flow_limit_cpu_bitmap"),
+    ("rps_default_mask host = 2-3", "rps_default_mask"),
+    ("default_smp_affinity host = 0-1", "default_smp_affinity"),
     ("busy_poll host = 50", "busy_poll"),
     ("busy_read host = 50", "busy_read"),
     ("clocksource host = hpet", "current_clocksource"),

@@ -6,17 +6,19 @@ use rxlab::knob::KNOBS;
 use rxlab::plan::Setting;
 
 /// One value for each knob, one queue with two interrupts and one process with two threads: writes to two files.
-pub(crate) const SETTINGS: [&str; 25] = [
+pub(crate) const SETTINGS: [&str; 31] = [
     "irqbalance eth0 = banned",
     "threaded eth0 = on",
     "napi_defer_hard_irqs eth0 = 2",
     "gro_flush_timeout eth0 = 20000",
     "irq_affinity eth0/rx-0 = 3",
+    "default_smp_affinity host = 0-3",
     "irq_affinity eth0/rx-1 = 4-5",
     "irq_affinity eth0/tx-1 = 5",
     "irq_affinity eth0/irq-eth0 = 2",
     "xps_cpus eth0/tx-0 = 0-1",
     "xps_rxqs eth0/tx-1 = 1",
+    "rps_default_mask host = 2-3",
     "rps eth0/rx-0 = 1-3",
     "rps veth0/rx-0 = 2",
     "rfs_entries host = 32768",
@@ -25,6 +27,10 @@ pub(crate) const SETTINGS: [&str; 25] = [
     "netdev_budget host = 600",
     "netdev_budget_usecs host = 12000",
     "netdev_max_backlog host = 2000",
+    "dev_weight host = 128",
+    "flow_limit_cpus host = 0-1",
+    "gro_normal_batch host = 16",
+    "skb_defer_max host = 128",
     "busy_poll host = 50",
     "busy_read host = 50",
     "clocksource host = hpet",

@@ -90,11 +90,17 @@ impl Tree {
             ("netdev_budget", "300"),
             ("netdev_budget_usecs", "8000"),
             ("netdev_max_backlog", "1000"),
+            ("dev_weight", "64"),
+            ("gro_normal_batch", "8"),
+            ("skb_defer_max", "64"),
+            ("flow_limit_cpu_bitmap", "00"),
+            ("rps_default_mask", "00"),
             ("busy_poll", "0"),
             ("busy_read", "0"),
         ] {
             self.write(&format!("proc/sys/net/core/{name}"), &format!("{value}\n"));
         }
+        self.write("proc/irq/default_smp_affinity", "3f\n");
         let clock = "sys/devices/system/clocksource/clocksource0";
         self.write(&format!("{clock}/current_clocksource"), "tsc\n");
         self.write(&format!("{clock}/available_clocksource"), "tsc hpet acpi_pm \n");

@@ -74,6 +74,10 @@ fn time_and_tables(model: &Model, notes: &mut Footnotes) -> String {
         ("netdev_budget", &settings.netdev_budget, &[300][..], " (default 300)"),
         ("netdev_budget_usecs", &settings.netdev_budget_usecs, &BUDGET_USECS, " (default two ticks)"),
         ("netdev_max_backlog", &settings.netdev_max_backlog, &[1000], " (default 1000)"),
+        ("dev_weight", &settings.dev_weight, &[64], " (default 64)"),
+        ("gro_normal_batch", &settings.gro_normal_batch, &[8], " (default 8)"),
+        // Linux 6.19 doubled it.
+        ("skb_defer_max", &settings.skb_defer_max, &[64, 128], ""),
         ("busy_poll", &settings.busy_poll, &[0], ""),
         ("busy_read", &settings.busy_read, &[0], ""),
     ];

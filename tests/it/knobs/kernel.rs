@@ -174,6 +174,12 @@ fn sysctls_are_restored_after_a_failure() {
         "netdev_budget host = 301",
         "netdev_budget_usecs host = 20000",
         "netdev_max_backlog host = 1001",
+        "dev_weight host = 65",
+        "gro_normal_batch host = 9",
+        "skb_defer_max host = 65",
+        "flow_limit_cpus host = 0",
+        "rps_default_mask host = 0",
+        "default_smp_affinity host = 0",
         "busy_poll host = 1",
         "busy_read host = 1",
     ];
