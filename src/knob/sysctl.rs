@@ -188,7 +188,7 @@ pub(super) static FLOW_LIMIT_CPUS: FileKnob = FileKnob::new(
         since: "3.11",
         lost: NOTHING,
         beware: "It acts on packets that RPS hands over; without RPS they do not pass the backlog. The history of \
-                 flows starts anew on a CPU that is switched on again. One value for all network namespaces, visible \
+                 flows begins again on a CPU that is switched on again. One value for all network namespaces, visible \
                  only in the initial one.",
     },
     At::Host(|model| exists(&model.settings.flow_limit_cpus)),
