@@ -184,6 +184,44 @@ fn spread_moves_only_interrupts_that_share_a_cpu() {
     );
 }
 
+/// Interrupts once went to the other node, and to a CPU that a program fills.
+#[test]
+fn what_shares_a_cpu_stays_in_its_node() {
+    let host = |packets: &[f64], load: f64| {
+        let sketch = Sketch::new(8).nodes(2).device("eth0", &[0, 0, 1, 2, 3]).queue_traffic("eth0", packets);
+        let (model, rates) = sketch.receives(0, load, packets[0] + packets[1]).build();
+        let policed = of(Policy::Spread, &(model, rates), &Options::default());
+        (only(&policed.plan, "irq_affinity"), policed.plan.settings.first().map(|first| first.why.clone()))
+    };
+    assert_eq!(host(&[5e4, 5e4, 9e3, 8e3, 9e3], 0.3).0, [""; 0], "CPU 0 has time for both");
+    let (moved, why) = host(&[2e5, 1.5e5, 9e3, 8e3, 9e3], 0.9);
+    assert_eq!(moved, ["eth0/rx-1 = 2"], "the CPU with fewest packets");
+    assert_eq!(why.as_deref(), Some("the queues of CPU 0 fill it, and CPU 2 has room"));
+    let filled = Sketch::new(3).device("eth0", &[0, 0]).traffic("eth0", 9e4).works(1, 0.95).build();
+    assert_eq!(
+        only(&of(Policy::Spread, &filled, &Options::default()).plan, "irq_affinity"),
+        ["eth0/rx-1 = 2"]
+    );
+    let busy_first =
+        Sketch::new(3).device("eth0", &[0, 0, 0, 1]).queue_traffic("eth0", &[1e4, 1e3, 9e4, 1e3]);
+    assert_eq!(
+        only(&of(Policy::Spread, &busy_first.build(), &Options::default()).plan, "irq_affinity"),
+        ["eth0/rx-2 = 2"]
+    );
+}
+
+/// Drivers that start at CPU 0 for each device: an interface moves off a CPU that another one fills.
+#[test]
+fn the_crowd_of_two_devices_is_relieved_by_the_planned_one() {
+    let sketch = Sketch::new(4).device("eth0", &[0]).device("eth1", &[0]);
+    let host = sketch.traffic("eth0", 2e4).traffic("eth1", 5e4).receives(0, 0.8, 7e4).build();
+    let options = |nic: &str| Options { nics: vec![nic.parse().expect("a name")], ..Options::default() };
+    for nic in ["eth0", "eth1"] {
+        let plan = of(Policy::Spread, &host, &options(nic)).plan;
+        assert_eq!(only(&plan, "irq_affinity"), [format!("{nic}/rx-0 = 1")]);
+    }
+}
+
 #[test]
 fn irqbalance_is_told_and_only_where_interrupts_are_placed() {
     let host = |banned: Fact<Vec<IrqId>>| {
