@@ -346,6 +346,30 @@ mod tests {
         assert_eq!(shared.map(|finding| finding.plans.join(" ")).as_deref(), Some("spread.irq"));
     }
 
+    /// Only RPS was once offered to a device with 4 of 32 queues.
+    #[test]
+    fn more_queues_come_first_where_there_are_more() {
+        let queues = |packets: &[f64]| {
+            let irqs: Vec<u32> = (0..packets.len() as u32).collect();
+            let sketch = Sketch::new(64).device("eth0", &irqs).queue_traffic("eth0", packets);
+            (0..)
+                .zip(packets)
+                .fold(sketch.driver("eth0", "ena").queues_at_most("eth0", 32), |sketch, (cpu, packets)| {
+                    sketch.receives(cpu, 0.05 + packets * 4.5e-6, *packets)
+                })
+        };
+        let more = ("full.channels", "channels eth0 = combined 32".to_owned());
+        for packets in [&[2e5; 4][..], &[2e5; 1], &[1.9e5, 1.2e5, 2e5]] {
+            let report = of(queues(packets));
+            assert_eq!(first(&report), more, "{packets:?}");
+            let next = "rxlab trial run --set 'channels eth0 = combined 32' --live --nic eth0";
+            assert_eq!(report.plans[0].next.as_deref(), Some(next));
+            assert!(plans(&report).contains(&"rps"), "the next to try");
+        }
+        let elephant = of(queues(&[2e5, 1e3, 1e3, 1e3]));
+        assert_eq!(first(&elephant).0, "rps", "one flow stays on one of many queues");
+    }
+
     /// A virtual function below a paravirtual device, which counts the packets of both, and is idle itself.
     fn accelerated() -> Sketch {
         let name = |name: &str| name.parse().expect("a name");
