@@ -283,7 +283,7 @@ fn load(model: &Model, rates: &Rates) -> Load {
 
 #[cfg(test)]
 mod tests {
-    use super::{DoctorReport, Family, OF_POLICIES, doctor};
+    use super::{DoctorReport, Family, OF_POLICIES, doctor, spread};
     use crate::diagnose::sketch::Sketch;
     use crate::model::Function;
     use crate::plan::{Options, Policy};
@@ -368,6 +368,29 @@ mod tests {
         }
         let elephant = of(queues(&[2e5, 1e3, 1e3, 1e3]));
         assert_eq!(first(&elephant).0, "rps", "one flow stays on one of many queues");
+    }
+
+    /// The table once had "RPS yes" where there was nothing to plan, and "redundant" where there was.
+    #[test]
+    fn the_table_says_of_rps_what_the_planner_does() {
+        let hot = |sketch: Sketch| sketch.traffic("eth0", 3e5).receives(0, 0.95, 3e5);
+        let full = || hot(Sketch::new(8).nodes(2).device("eth0", &[0, 1, 2, 3]));
+        let rps = |sketch: Sketch| {
+            let (model, rates) = sketch.build();
+            let report = doctor(&model, &rates, "rxlab");
+            let planned = spread(&model, &rates, None).proposals.iter().any(|plan| plan.plan.name == "rps");
+            let regime = report.regime.expect("there is traffic");
+            let worth =
+                regime.knobs.into_iter().find(|worth| worth.knob == Family::Rps).expect("it is judged");
+            assert_eq!((worth.trial, regime.summary.contains("RPS")), (planned, planned), "{worth:?}");
+            worth.why
+        };
+        assert!(rps(full()).starts_with("eth0 has more queues to hand over"), "{}", rps(full()));
+        rps(hot(Sketch::new(8).device("eth0", &[0; 8])));
+        rps(hot(Sketch::new(8).device("eth0", &[0])));
+        rps(hot(Sketch::new(2).device("eth0", &[0])).isolate("1"));
+        rps(hot(Sketch::new(4).device("eth0", &[0, 1, 2, 3])));
+        rps(Sketch::case_a().rps("eth0", "0-1,3-7"));
     }
 
     /// A virtual function below a paravirtual device, which counts the packets of both, and is idle itself.
