@@ -52,6 +52,8 @@ mod untouched_containers;
 mod xps_mismatch;
 
 pub(crate) use interrupt_rate::{INTERRUPTS, is_off as moderation_is_off};
+pub(crate) use places::Loaded;
+pub(crate) use queues_share_a_cpu::crowds;
 pub(crate) use rps_redundant::EVEN as EVEN_QUEUES;
 use serde::{Deserialize, Serialize};
 pub(crate) use slow_clocksource::{FAST as FAST_CLOCK, SLOW as SLOW_CLOCKS};
@@ -245,7 +247,7 @@ mod tests {
             let (model, rates) = sketch.build();
             let findings = diagnose(&model, &rates);
             let found = findings.iter().any(|finding| finding.plans.iter().any(|plan| plan == "rps"));
-            let regime = regime(&model, &rates, &findings).expect("there is traffic");
+            let regime = regime(&model, &rates, &findings, &|_, _| None).expect("there is traffic");
             let gains = regime.knobs.iter().any(|worth| worth.knob == Family::Rps && worth.trial);
             assert_eq!(found, gains, "{findings:?} {regime:?}");
             findings.into_iter().map(|finding| finding.id).collect::<Vec<_>>()

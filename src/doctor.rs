@@ -10,10 +10,10 @@ pub use path::ReceivePath;
 
 use crate::diagnose::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
 use crate::diagnose::figures::{count, percent};
-use crate::diagnose::regime::{Regime, regime};
+use crate::diagnose::regime::{Family, Regime, regime};
 use crate::diagnose::{Finding, ThreadRoom, diagnose, thread_room};
 use crate::model::{Identity, Model, Nic, Rates};
-use crate::plan::{Proposal, Setting, spread, trial_of, trial_of_plan};
+use crate::plan::{Options, Policy, Proposal, Setting, Variable, spread, trial_of, trial_of_plan};
 use crate::units::{CpuId, NicName};
 
 /// All results of one sample of a machine.
@@ -139,7 +139,9 @@ const SETTINGS: usize = 3;
 /// Diagnoses a machine and plans changes, only for interfaces with a finding that needs a plan. `program` begins the
 /// commands that try them: `rxlab` with its global options; empty = no commands.
 pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
-    let findings = diagnose(model, rates);
+    let mut findings = diagnose(model, rates);
+    let regime = regime(model, rates, &findings, &|nic, family| unplanned(model, rates, nic, family));
+    regime.iter().for_each(|regime| rank(&mut findings, regime));
     let mut notes = Vec::new();
     let refused = refused(model, rates);
     let mut plans: Vec<Proposal> = Vec::new();
@@ -149,9 +151,12 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         if wanted.is_empty() {
             continue;
         }
+        let of_policies = OF_POLICIES.iter().filter(|(_, name, ..)| wanted.contains(name));
+        let of_policies = of_policies.map(|of_policy| policed(model, rates, nic, of_policy));
         let spread = spread(model, rates, Some(nic));
+        let proposals = of_policies.filter_map(Result::ok).chain(spread.proposals);
         let asked = |name: &str| name.split('+').all(|part| wanted.contains(&part));
-        let proposals = spread.proposals.into_iter().filter(|proposal| asked(&proposal.plan.name));
+        let proposals = proposals.filter(|proposal| asked(&proposal.plan.name));
         plans.extend(proposals.map(|proposal| Proposal { next: next(&proposal, program), ..proposal }));
         notes.extend(spread.reasons.into_iter().map(|reason| format!("not planned: {reason}")));
     }
@@ -162,13 +167,69 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         seconds: rates.seconds,
         load: load(model, rates),
         since: None,
-        regime: regime(model, rates, &findings),
+        regime,
         paths: paths.map(|nic| ReceivePath::new(nic, model, rates)).collect(),
         findings,
         plans,
         refused,
         notes,
         gaps: rates.gaps.clone(),
+    }
+}
+
+/// Plans of policies for families of settings, in the order to try them; those of the spreading planner follow.
+const OF_POLICIES: [(Family, &str, Policy, Variable); 3] = [
+    (Family::Moderation, "full.moderation", Policy::Full, Variable::Moderation),
+    (Family::Queues, "full.channels", Policy::Full, Variable::Channels),
+    (Family::IrqPlacement, "spread.irq", Policy::Spread, Variable::Irq),
+];
+
+/// The plan of a policy for one interface and variable, or why there is none.
+fn policed(
+    model: &Model,
+    rates: &Rates,
+    nic: &NicName,
+    (_, _, policy, variable): &(Family, &str, Policy, Variable),
+) -> Result<Proposal, String> {
+    let options = Options { nics: vec![nic.clone()], ..Options::default() };
+    let policed = policy.plan(model, rates, &options, Some(&[*variable]));
+    match policed.plan.settings.is_empty() {
+        true => Err(policed.reasons.join("; ")),
+        false => Ok(Proposal { nic: nic.clone(), plan: policed.plan, next: None }),
+    }
+}
+
+/// Reason why a family of settings has no plan for an interface.
+fn unplanned(model: &Model, rates: &Rates, nic: &Nic, family: Family) -> Option<String> {
+    let of_policy = OF_POLICIES.iter().find(|(of, ..)| *of == family);
+    // Moderation in software, and a virtual function, have no plan and may help most.
+    if let Some(of_policy) = of_policy.filter(|_| family != Family::Moderation) {
+        return policed(model, rates, &nic.name, of_policy).err();
+    }
+    let name = match family {
+        Family::Rps => "rps",
+        Family::Rfs => "rfs",
+        _ => return None,
+    };
+    let spread = spread(model, rates, Some(&nic.name));
+    let has_plan = spread.proposals.iter().any(|proposal| proposal.plan.name == name);
+    let about = |why: &&String| !why.starts_with(if name == "rps" { "rfs: " } else { "rps: " });
+    (!has_plan).then(|| {
+        let reason = spread.reasons.iter().find(about).map_or("", String::as_str);
+        reason.strip_prefix(&format!("{name}: ")).unwrap_or(reason).to_owned()
+    })
+}
+
+/// Findings that RPS would remedy on the hottest CPU get the plans that are worth a trial before it.
+fn rank(findings: &mut [Finding], regime: &Regime) {
+    let hot = regime.cpus.first().map(|cpu| cpu.cpu);
+    let is_worth = |family: Family| regime.knobs.iter().any(|worth| worth.knob == family && worth.trial);
+    let first = OF_POLICIES.iter().filter(|(family, ..)| is_worth(*family)).map(|(_, name, ..)| *name);
+    let first: Vec<String> = first.map(str::to_owned).collect();
+    let of_hot = findings.iter_mut().filter(|finding| finding.cpu == hot);
+    for finding in of_hot.filter(|finding| finding.plans.iter().any(|plan| plan == "rps")) {
+        finding.plans.retain(|plan| !first.contains(plan));
+        finding.plans.splice(0..0, first.iter().cloned());
     }
 }
 
@@ -222,7 +283,7 @@ fn load(model: &Model, rates: &Rates) -> Load {
 
 #[cfg(test)]
 mod tests {
-    use super::{DoctorReport, doctor};
+    use super::{DoctorReport, Family, OF_POLICIES, doctor, spread};
     use crate::diagnose::sketch::Sketch;
     use crate::model::Function;
     use crate::plan::{Options, Policy};
@@ -243,6 +304,93 @@ mod tests {
         let spread = |sketch: Sketch, cpu| sketch.receives(cpu, if cpu == 2 { 0.45 } else { 0.3 }, 5e3);
         let only_rps = (0..8).fold(Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4), spread);
         assert_eq!(plans(&of(only_rps.rps("eth0", "0-7"))), ["rps"], "RFS was not asked for");
+    }
+
+    /// What `gain` ranks first is what is offered first.
+    fn first(report: &DoctorReport) -> (&str, String) {
+        let regime = report.regime.as_ref().expect("there is traffic");
+        let plan = &report.plans.first().expect("there is a plan").plan;
+        let best = regime.knobs.first().filter(|worth| worth.trial).map(|worth| worth.knob);
+        let own = OF_POLICIES.iter().find(|(_, name, ..)| *name == plan.name).map(|(family, ..)| *family);
+        let named = match plan.name.as_str() {
+            "rps" => Some(Family::Rps),
+            "rfs" => Some(Family::Rfs),
+            _ => own,
+        };
+        assert_eq!((best, report.findings[0].plans[0].as_str()), (named, plan.name.as_str()), "{regime:?}");
+        let settings: Vec<String> = plan.settings.iter().map(|planned| planned.set.to_string()).collect();
+        (&plan.name, settings.join(", "))
+    }
+
+    /// RPS was once offered first, and nothing at all where every CPU takes some interrupt.
+    #[test]
+    fn one_of_two_busy_queues_on_a_cpu_moves_first() {
+        let free = || {
+            let sketch = Sketch::new(8).device("eth0", &[2, 2]).queue_traffic("eth0", &[1.7e5; 2]);
+            sketch.receives(2, 0.92, 3.4e5)
+        };
+        let moves = ("spread.irq", "irq_affinity eth0/rx-1 = 0".to_owned());
+        let report = of(free());
+        assert_eq!(first(&report), moves);
+        let next = "rxlab trial run --set 'irq_affinity eth0/rx-1 = 0' --live --nic eth0";
+        assert_eq!(report.plans[0].next.as_deref(), Some(next));
+        assert_eq!(plans(&report), ["spread.irq", "rps", "rfs", "rps+rfs"]);
+        assert_eq!(first(&of(free().queues_at_most("eth0", 8))), moves, "those that there are come first");
+        let quiet = Sketch::new(8).device("eth0", &[2, 2, 0, 1, 3, 4, 5, 6, 7]);
+        let packets = [1.7e5, 1.7e5, 4e3, 4e3, 4e3, 4e3, 2e3, 4e3, 4e3];
+        let quiet =
+            quiet.queue_traffic("eth0", &packets).each("0-1,3-7", |host, cpu| host.receives(cpu, 0.02, 4e3));
+        let report = of(quiet.receives(2, 0.92, 3.4e5));
+        assert_eq!(first(&report), ("spread.irq", "irq_affinity eth0/rx-1 = 5".to_owned()));
+        let shared = report.findings.iter().find(|finding| finding.id == "queues-share-a-cpu");
+        assert_eq!(shared.map(|finding| finding.plans.join(" ")).as_deref(), Some("spread.irq"));
+    }
+
+    /// Only RPS was once offered to a device with 4 of 32 queues.
+    #[test]
+    fn more_queues_come_first_where_there_are_more() {
+        let queues = |packets: &[f64]| {
+            let irqs: Vec<u32> = (0..packets.len() as u32).collect();
+            let sketch = Sketch::new(64).device("eth0", &irqs).queue_traffic("eth0", packets);
+            (0..)
+                .zip(packets)
+                .fold(sketch.driver("eth0", "ena").queues_at_most("eth0", 32), |sketch, (cpu, packets)| {
+                    sketch.receives(cpu, 0.05 + packets * 4.5e-6, *packets)
+                })
+        };
+        let more = ("full.channels", "channels eth0 = combined 32".to_owned());
+        for packets in [&[2e5; 4][..], &[2e5; 1], &[1.9e5, 1.2e5, 2e5]] {
+            let report = of(queues(packets));
+            assert_eq!(first(&report), more, "{packets:?}");
+            let next = "rxlab trial run --set 'channels eth0 = combined 32' --live --nic eth0";
+            assert_eq!(report.plans[0].next.as_deref(), Some(next));
+            assert!(plans(&report).contains(&"rps"), "the next to try");
+        }
+        let elephant = of(queues(&[2e5, 1e3, 1e3, 1e3]));
+        assert_eq!(first(&elephant).0, "rps", "one flow stays on one of many queues");
+    }
+
+    /// The table once had "RPS yes" where there was nothing to plan, and "redundant" where there was.
+    #[test]
+    fn the_table_says_of_rps_what_the_planner_does() {
+        let hot = |sketch: Sketch| sketch.traffic("eth0", 3e5).receives(0, 0.95, 3e5);
+        let full = || hot(Sketch::new(8).nodes(2).device("eth0", &[0, 1, 2, 3]));
+        let rps = |sketch: Sketch| {
+            let (model, rates) = sketch.build();
+            let report = doctor(&model, &rates, "rxlab");
+            let planned = spread(&model, &rates, None).proposals.iter().any(|plan| plan.plan.name == "rps");
+            let regime = report.regime.expect("there is traffic");
+            let worth =
+                regime.knobs.into_iter().find(|worth| worth.knob == Family::Rps).expect("it is judged");
+            assert_eq!((worth.trial, regime.summary.contains("RPS")), (planned, planned), "{worth:?}");
+            worth.why
+        };
+        assert!(rps(full()).starts_with("eth0 has more queues to hand over"), "{}", rps(full()));
+        rps(hot(Sketch::new(8).device("eth0", &[0; 8])));
+        rps(hot(Sketch::new(8).device("eth0", &[0])));
+        rps(hot(Sketch::new(2).device("eth0", &[0])).isolate("1"));
+        rps(hot(Sketch::new(4).device("eth0", &[0, 1, 2, 3])));
+        rps(Sketch::case_a().rps("eth0", "0-1,3-7"));
     }
 
     /// A virtual function below a paravirtual device, which counts the packets of both, and is idle itself.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CpuRates, Irq, Model, Nic, NicKind, Rates, RxQueue};
+use crate::model::{CpuRates, Irq, IrqRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
 
 /// Packets/s from which an interface counts as carrying traffic. Below it, even at 10 us per packet,
@@ -205,8 +205,31 @@ pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a N
         let here = rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets);
         // A tenth leaves room for packets that pass several interfaces (bridge, veth); an
         // interface that carries less is not where this CPU's work comes from.
-        busiest(queues().collect()).filter(|found| packets(found) >= here / 10.0)
+        let busiest = busiest(queues().collect()).filter(|found| packets(found) >= here / 10.0);
+        let is_less = |found: &(&Nic, &RxQueue)| packets(found) < here / 2.0;
+        busiest.filter(|found| {
+            !is_less(found) || is_steered(model, found.1, cpu) || foreign(model, rates, cpu).is_none()
+        })
     })
+}
+
+/// True if RPS or RFS may hand packets of a queue to this CPU.
+fn is_steered(model: &Model, queue: &RxQueue, cpu: CpuId) -> bool {
+    let tables = [queue.rps_flow_cnt.known(), model.rps_sock_flow_entries.known()];
+    let by_reader = tables.iter().all(|table| table.is_some_and(|entries| *entries > 0));
+    by_reader || queue.rps_cpus.known().is_some_and(|mask| mask.contains(cpu))
+}
+
+/// The interrupt that fires most on a CPU, with its rate there, if it fires often and belongs to no interface of
+/// the model: /proc/interrupts has those of every network namespace.
+pub fn foreign<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a IrqRates, f64)> {
+    let own = |nic: &Nic, irq: &IrqRates| {
+        let mut irqs = nic.rx.iter().flat_map(|queue| &queue.irqs).chain(&nic.other_irqs);
+        irqs.any(|own| own.number == irq.irq)
+    };
+    let here = rates.irqs.iter().filter_map(|irq| Some((irq, *irq.per_cpu.get(&cpu)?)));
+    let often = here.filter(|(irq, rate)| *rate >= TRAFFIC && !model.nics.iter().any(|nic| own(nic, irq)));
+    often.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// Multiples of the current load that fit.

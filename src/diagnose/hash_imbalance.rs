@@ -2,7 +2,7 @@
 
 use super::evidence::{TRAFFIC, carrier, irq_cpus, may_be_lo, through_lo};
 use super::figures::{Evidence, Subject, count, percent};
-use super::places::{fits, receive_work};
+use super::places::{fits, loaded_of, receive_work};
 use super::workload::{interrupt_cpus, landings};
 use super::{Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
@@ -11,6 +11,10 @@ use crate::units::{CpuId, NicName};
 
 /// Packets of the busiest queue relative to the mean of the others.
 const ODDS: f64 = 3.0;
+/// Number of these queues whose load is shown.
+const SHOWN: usize = 3;
+/// Part of the busiest queue's packets from which another one is named with it.
+const ALIKE_PART: f64 = 0.5;
 /// Receive time of the busiest queue's CPU from which it is a limit: there is no room for twice the traffic.
 const BUSY: f64 = 0.5;
 /// Receive time from which that CPU has no headroom left.
@@ -25,8 +29,8 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does one of several receive queues take most packets, and is its CPU short of time?",
     fires: || {
         format!(
-            "one of several queues of a device that counts all of them takes {ODDS:.0} times the mean of the \
-             others and {} packets/s, and the CPU of its interrupt spends {} of its time on receive work; \
+            "one of several queues of a device that counts all of them, or a few alike, take {ODDS:.0} times the \
+             mean of the others and {} packets/s, and the CPU of its interrupt spends {} of its time on receive work; \
              critical from {} on",
             count(TRAFFIC),
             percent(BUSY),
@@ -78,6 +82,8 @@ struct Odd<'a> {
     queue: &'a RxQueue,
     /// Its packets/s.
     most: f64,
+    /// Other queues that take at least half as many.
+    alike: Vec<(&'a RxQueue, f64)>,
     /// Mean packets/s of the others.
     others: f64,
     /// Packets/s of each queue.
@@ -90,15 +96,26 @@ fn odd<'a>(rates: &Rates, nic: &'a Nic) -> Option<Odd<'a>> {
         nic.rx.iter().map(|queue| counted.get(&queue.index).copied()).collect::<Option<_>>()?;
     let (queue, most) =
         nic.rx.iter().zip(packets.iter().copied()).rev().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let others = (packets.iter().sum::<f64>() - most) / packets.len().saturating_sub(1).max(1) as f64;
+    let with_packets = nic.rx.iter().zip(packets.iter().copied());
+    let is_alike =
+        |(one, packets): &(&RxQueue, f64)| one.index != queue.index && *packets >= most * ALIKE_PART;
+    let mut alike: Vec<(&RxQueue, f64)> = with_packets.filter(is_alike).collect();
+    // Of three queues, two are not few.
+    if (alike.len() + 1) * 2 > packets.len() {
+        alike.clear();
+    }
+    let all = most + alike.iter().map(|(_, packets)| packets).sum::<f64>();
+    let others = (packets.iter().sum::<f64>() - all) / (packets.len() - alike.len() - 1).max(1) as f64;
     let is_odd = packets.len() >= 2 && most >= TRAFFIC && most >= ODDS * others;
-    is_odd.then_some(Odd { queue, most, others, packets })
+    is_odd.then_some(Odd { queue, most, alike, others, packets })
 }
 
 /// True if a queue takes so many of its device's packets that they may be one flow: RPS moves only the work
 /// after the polling of one flow, and to a single CPU.
 pub(super) fn may_be_one_flow(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
-    odd(rates, nic).is_some_and(|odd| odd.queue.index == queue.index)
+    odd(rates, nic).is_some_and(|odd| {
+        odd.queue.index == queue.index || odd.alike.iter().any(|(alike, _)| alike.index == queue.index)
+    })
 }
 
 /// The CPU that takes most packets RPS hands on from a queue, although others could: the RPS hash includes
@@ -125,8 +142,19 @@ pub(super) fn says_few_flows(model: &Model, rates: &Rates, nic: &Nic, queue: &Rx
     odd && nic.kind == NicKind::Device && finding(model, rates, nic).is_some()
 }
 
+/// `rx-2 and rx-5 take 95 % of the packets of eth0's 8 queues`.
+fn title(nic: &Nic, queue: &RxQueue, alike: &[(&RxQueue, f64)], part: f64) -> String {
+    let index = queue.index;
+    let who = match alike {
+        [] => format!("rx-{index} takes"),
+        [(other, _)] => format!("rx-{index} and rx-{} take", other.index),
+        more => format!("rx-{index} and {} more queues take", more.len()),
+    };
+    format!("{who} {} of the packets of {}'s {} queues", percent(part), nic.name, nic.rx.len())
+}
+
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
-    let Odd { queue, most, others, packets } = odd(rates, nic)?;
+    let Odd { queue, most, alike, others, packets } = odd(rates, nic)?;
     let total: f64 = packets.iter().sum();
     let load = |cpu: CpuId| receive_work(rates, cpu, most);
     let cpu = irq_cpus(queue, model, rates).iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
@@ -152,7 +180,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             format!(
                 "{name}/rx-{index}: {} packets/s; the other {} average {} packets/s, {} of them hardly any",
                 seen.packets("packets", most),
-                seen.count("other_queues", packets.len() - 1),
+                seen.count("other_queues", packets.len() - 1 - alike.len()),
                 seen.packets("packets_others", others),
                 seen.count("left_out", left_out)
             )
@@ -165,6 +193,9 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             )
         }),
     ];
+    let busy_too = loaded_of(model, rates, nic).into_iter();
+    let busy_too = busy_too.filter(|one| alike.iter().any(|(alike, _)| alike.index == one.queue.index));
+    evidence.extend(busy_too.take(SHOWN).map(|one| one.evidence(rates)));
     evidence.extend(part.map(|(own, _)| {
         Evidence::of(Subject::rx(nic, index), |seen| {
             format!("{} of the RSS table leads to rx-{index}", seen.percent("rss_share", own))
@@ -209,11 +240,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         severity: if load(cpu) >= FULL { Severity::Critical } else { Severity::Warning },
         nic: Some(name.clone()),
         cpu: Some(cpu),
-        title: format!(
-            "rx-{index} takes {} of the packets of {name}'s {} queues",
-            percent(most / total),
-            packets.len()
-        ),
+        title: title(nic, queue, &alike, (most + alike.iter().map(|one| one.1).sum::<f64>()) / total),
         evidence,
         why,
         remedy,
@@ -247,6 +274,26 @@ mod tests {
             (Severity::Warning, Severity::Critical)
         );
         assert!(host(&[0.0, 0.0, 2e5, 0.0], 0.7).findings(&RULE)[0].why.contains("fewer flows than queues"));
+    }
+
+    /// Only the first was once named, and from four of eight on none.
+    #[test]
+    fn all_queues_that_take_most_are_named() {
+        let host = |hot: &[usize]| {
+            let packets: Vec<f64> =
+                (0..8).map(|queue| if hot.contains(&queue) { 2.8e5 } else { 5e3 }).collect();
+            let sketch =
+                Sketch::new(16).device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7]).queue_traffic("eth0", &packets);
+            hot.iter().fold(sketch, |sketch, cpu| sketch.receives(*cpu as u32, 0.93, 2.8e5)).findings(&RULE)
+        };
+        let two = host(&[2, 5]);
+        assert_eq!(two[0].title, "rx-2 and rx-5 take 95 % of the packets of eth0's 8 queues");
+        assert!(two[0].seen()[2].starts_with("eth0/rx-5: 280,000 packets/s, interrupt on CPU 5, 93 %"));
+        assert_eq!(
+            host(&[0, 2, 3, 6])[0].title,
+            "rx-0 and 3 more queues take 98 % of the packets of eth0's 8 queues"
+        );
+        assert_eq!(host(&[0, 1, 2, 3, 4]), [], "most of them");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::elsewhere;
 use super::evidence::{
-    TRAFFIC, busy, by_threads, carrier, irq_cpus, is_counted, may_be_lo, queue_packets, receiving,
+    TRAFFIC, busy, by_threads, carrier, foreign, irq_cpus, is_counted, may_be_lo, queue_packets, receiving,
 };
 use super::figures::{Evidence, Subject, count, percent, plural};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, says_few_flows, taker};
@@ -263,6 +263,20 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
     };
     let mut found = vec![Evidence::of(Subject::Cpu(cpu), time), Evidence::of(Subject::Cpu(cpu), packets)];
     found.extend(carrier.map(|(nic, queue)| queue_and_place(model, rates, nic, queue)));
+    found.extend(foreign(model, rates, cpu).filter(|_| carrier.is_none()).map(|(irq, rate)| {
+        Evidence::of(Subject::Cpu(cpu), |seen| {
+            format!(
+                "IRQ {} ({}) fires {} times/s on CPU {cpu}: a device of no interface here",
+                irq.irq,
+                irq.action,
+                seen.rate("interrupts", rate)
+            )
+        })
+    }));
+    const OTHERS: usize = 3;
+    let drowning =
+        loaded(model, rates).into_iter().filter(|queue| queue.cpu != cpu && queue.load >= DROWNING);
+    found.extend(drowning.take(OTHERS).map(|queue| queue.evidence(rates)));
     found.extend(steal(rates, &[cpu].into_iter().collect()));
     found.push(fits(rates));
     found
@@ -296,7 +310,13 @@ type Cause = (String, String, &'static [&'static str]);
 fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQueue)>) -> Cause {
     const SPREAD: &[&str] = &["rps", "rfs"];
     let Some((nic, queue)) = carrier else {
-        let why = "the packets come from no interface of this network namespace, so their path is unknown";
+        let why = match foreign(model, rates, cpu) {
+            Some(_) => {
+                "no interface of this network namespace receives so many packets: probably (inferred, not \
+                 counted) they come by the interrupt of a device in another one"
+            }
+            None => "the packets come from no interface of this network namespace, so their path is unknown",
+        };
         return (why.into(), "run it in the namespace of the interface (--netns NAME)".into(), &[]);
     };
     if rates.cpu(cpu).is_some_and(by_threads) {

@@ -11,13 +11,13 @@ use crate::units::{CpuId, CpuMask};
 
 /// A receive queue of a device that carries traffic, and where its interrupt lands. Queues where this is
 /// unknown, or whose CPU may be busy with `lo`, are left out: rules about placement cannot judge them.
-pub(super) struct Loaded<'a> {
+pub(crate) struct Loaded<'a> {
     /// The interface.
-    pub(super) nic: &'a Nic,
+    pub(crate) nic: &'a Nic,
     /// The queue.
-    pub(super) queue: &'a RxQueue,
+    pub(crate) queue: &'a RxQueue,
     /// Its packets/s.
-    pub(super) packets: f64,
+    pub(crate) packets: f64,
     /// The CPU of its interrupt; of several, the one with most receive time including hard interrupts.
     pub(super) cpu: CpuId,
     /// Time that CPU spends in interrupts and softirqs, as a fraction of wall time, as far as its packets can

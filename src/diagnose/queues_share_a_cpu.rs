@@ -1,5 +1,7 @@
 //! Interrupts of several busy queues land on one CPU while CPUs with room have none.
 
+use std::collections::BTreeMap;
+
 use super::evidence::busy;
 use super::figures::{Evidence, Subject, percent, plural};
 use super::places::{Loaded, loaded, node, of_node};
@@ -17,21 +19,29 @@ const PART: f64 = 0.1;
 /// Busy fraction up to which a CPU has room for a queue.
 const ROOM: f64 = 0.5;
 
+/// Part of the crowded CPU's packets that the other CPU may have at most once it takes a queue: with more, the
+/// crowd would only move.
+const EVENER: f64 = 0.8;
+
+/// The plan that moves interrupts of queues that share a CPU.
+const SEPARATE: &str = "spread.irq";
+
 pub(super) const RULE: Rule = Rule {
     id: "queues-share-a-cpu",
     asks: "Do interrupts of several busy queues land on one CPU while others have room?",
     fires: || {
         format!(
             "at least two queues that each bring {} of a CPU's packets land on it, it spends {} of its time \
-             in interrupts and softirq, and a CPU of its node handles no queue's interrupt and is at most {} \
-             busy",
+             in interrupts and softirq, and a CPU of its node that is at most {} busy handles no busy queue's \
+             interrupt, or would have at most {} of its packets with one of these queues",
             percent(PART),
             percent(CROWDED),
-            percent(ROOM)
+            percent(ROOM),
+            percent(EVENER)
         )
     },
-    silent: "there are more queues than CPUs, the CPU has time to spare, all but one of its queues bring \
-             hardly any packets, or the CPUs without a queue are busy with processes that are kept apart \
+    silent: "every CPU of the node has its share of busy queues, the CPU has time to spare, all but one of its \
+             queues bring hardly any packets, or the other CPUs are busy with processes that are kept apart \
              from interrupts",
     evidence: "the queues and their traffic, the CPU's time in interrupts and softirq, the CPUs with room",
     cause: "Interrupts were placed by hand, by a driver that starts at the same CPU for each device, or were \
@@ -42,66 +52,119 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let queues = loaded(model, rates);
-    let taken: CpuMask = queues.iter().map(|queue| queue.cpu).collect();
-    let free = model.usable().difference(&taken);
+/// A CPU that is short of time, with the interrupts of several busy queues.
+pub(crate) struct Crowd<'a> {
+    /// The CPU.
+    pub(crate) cpu: CpuId,
+    /// The queues, most packets first; those of one interrupt as one, with the packets of all.
+    pub(crate) queues: Vec<Loaded<'a>>,
+    /// Packets/s that interrupts bring to each CPU that takes any.
+    on_cpus: BTreeMap<CpuId, f64>,
+    /// Usable CPUs of its node with time for a queue.
+    near: CpuMask,
+}
+
+impl Crowd<'_> {
+    /// The CPUs of its node with room for a queue of so many packets/s: those that no busy queue's interrupt
+    /// lands on, or if there are none, those that would have clearly fewer packets than this CPU has now.
+    pub(crate) fn room_for(&self, packets: f64) -> CpuMask {
+        let free: CpuMask = self.near.iter().filter(|cpu| !self.on_cpus.contains_key(cpu)).collect();
+        if !free.is_empty() {
+            return free;
+        }
+        let most = self.on_cpus[&self.cpu] * EVENER;
+        self.near.iter().filter(|cpu| self.brought_to(*cpu) + packets <= most).collect()
+    }
+
+    /// Packets/s that interrupts bring to a CPU.
+    pub(crate) fn brought_to(&self, cpu: CpuId) -> f64 {
+        self.on_cpus.get(&cpu).copied().unwrap_or_default()
+    }
+
+    /// True if one of the queues can move.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.room().is_empty()
+    }
+
+    /// The CPUs with room for the smallest of the queues.
+    fn room(&self) -> CpuMask {
+        self.queues.last().map(|queue| self.room_for(queue.packets)).unwrap_or_default()
+    }
+}
+
+/// The CPUs that several busy queues share, those with most receive time first.
+pub(crate) fn crowds<'a>(model: &'a Model, rates: &Rates) -> Vec<Crowd<'a>> {
+    let mut on_cpus: BTreeMap<CpuId, Vec<Loaded<'a>>> = BTreeMap::new();
+    for queue in loaded(model, rates) {
+        let here = on_cpus.entry(queue.cpu).or_default();
+        let irq = |queue: &Loaded<'_>| queue.queue.irqs.first().map(|irq| irq.number);
+        match here.iter_mut().find(|other| irq(other) == irq(&queue)) {
+            Some(same) => same.packets += queue.packets,
+            None => here.push(queue),
+        }
+    }
+    let packets = |queues: &Vec<Loaded<'_>>| queues.iter().map(|queue| queue.packets).sum::<f64>();
+    let brought: BTreeMap<CpuId, f64> = on_cpus.iter().map(|(cpu, queues)| (*cpu, packets(queues))).collect();
     let has_room = |cpu: &CpuId| rates.cpu(*cpu).is_some_and(|cpu| busy(cpu) <= ROOM);
-    let free: CpuMask = free.iter().filter(has_room).collect();
+    let roomy: CpuMask = model.usable().iter().filter(has_room).collect();
+    let crowd = |(cpu, mut queues): (CpuId, Vec<Loaded<'a>>)| {
+        queues.retain(|queue| queue.load >= CROWDED && queue.packets >= brought[&cpu] * PART);
+        queues.sort_by(|a, b| b.packets.total_cmp(&a.packets));
+        let mut near =
+            node(model, cpu).map_or(roomy.clone(), |node| of_node(model, node).intersection(&roomy));
+        near.remove(cpu);
+        (queues.len() > 1).then(|| Crowd { cpu, queues, on_cpus: brought.clone(), near })
+    };
+    let mut crowds: Vec<Crowd<'a>> = on_cpus.into_iter().filter_map(crowd).collect();
+    crowds.sort_by(|a, b| b.queues[0].load.total_cmp(&a.queues[0].load));
+    crowds
+}
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     // One finding: the CPU with most to lose. The next run finds the next one.
-    let crowds = taken.iter().filter_map(|cpu| crowd(&queues, cpu));
-    let crowds = crowds.filter_map(|crowd| {
-        let near =
-            node(model, crowd[0].cpu).map_or(free.clone(), |node| of_node(model, node).intersection(&free));
-        (!near.is_empty()).then_some((crowd, near))
-    });
-    let worst = crowds.max_by(|(a, _), (b, _)| a[0].load.total_cmp(&b[0].load));
-    worst.map(|(crowd, near)| finding(rates, &crowd, &near)).into_iter().collect()
+    let worst = crowds(model, rates).into_iter().find(Crowd::has_room);
+    worst.map(|crowd| finding(rates, &crowd)).into_iter().collect()
 }
 
-/// The queues that share `cpu`, most packets first, if there are several and they keep it busy.
-fn crowd<'a>(queues: &'a [Loaded<'a>], cpu: CpuId) -> Option<Vec<&'a Loaded<'a>>> {
-    let here = || queues.iter().filter(|queue| queue.cpu == cpu && queue.load >= CROWDED);
-    let all: f64 = here().map(|queue| queue.packets).sum();
-    let mut crowd: Vec<&Loaded<'_>> = here().filter(|queue| queue.packets >= all * PART).collect();
-    crowd.sort_by(|a, b| b.packets.total_cmp(&a.packets));
-    (crowd.len() > 1).then_some(crowd)
-}
-
-fn finding(rates: &Rates, crowd: &[&Loaded<'_>], near: &CpuMask) -> Finding {
+fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {
     const SHOWN: usize = 4;
-    let (cpu, load) = (crowd[0].cpu, crowd[0].load);
+    let (cpu, load, room) = (crowd.cpu, crowd.queues[0].load, crowd.room());
+    let (nic, count) = (&crowd.queues[0].nic.name, crowd.queues.len());
     let shared = |seen: &mut Evidence| {
-        let queues = crowd.iter().take(SHOWN).map(|queue| {
+        let queues = crowd.queues.iter().take(SHOWN).map(|queue| {
             let name = queue.name();
             format!("{name} {} packets/s", seen.packets(&name, queue.packets))
         });
         let mut queues: Vec<String> = queues.collect();
-        if crowd.len() > SHOWN {
-            queues.push(format!("{} more", seen.count("more", crowd.len() - SHOWN)));
+        if count > SHOWN {
+            queues.push(format!("{} more", seen.count("more", count - SHOWN)));
         }
         format!("interrupts on CPU {cpu}: {}", queues.join(", "))
     };
+    let most = room.iter().map(|cpu| crowd.brought_to(cpu)).fold(0.0, f64::max);
     Finding {
         id: RULE.id.to_owned(),
         severity: Severity::Warning,
-        nic: Some(crowd[0].nic.name.clone()),
+        nic: Some(nic.clone()),
         cpu: Some(cpu),
-        title: format!("CPU {cpu} handles the interrupts of {}", plural(crowd.len(), "busy queue")),
+        title: format!("CPU {cpu} handles the interrupts of {}", plural(count, "busy queue")),
         evidence: vec![
             Evidence::of(Subject::Cpu(cpu), shared),
             Evidence::of(Subject::Cpu(cpu), |seen| {
                 let load = seen.percent("receive_work", load);
                 format!("CPU {cpu}: {load} of its time in interrupts and softirq; {}", seen.tier(rates))
             }),
-            Evidence::fact(
-                Subject::Cpus(near.clone()),
-                format!("CPUs of its node with room and no queue: {near}"),
-            ),
+            Evidence::of(Subject::Cpus(room.clone()), |seen| match most > 0.0 {
+                false => format!("CPUs of its node with room and no busy queue: {room}"),
+                true => format!(
+                    "CPUs of its node with room, their interrupts bring at most {} packets/s: {room}",
+                    seen.packets("packets_most", most)
+                ),
+            }),
         ],
         why: "queues spread packets only if their interrupts land on different CPUs".to_owned(),
-        remedy: format!("move the interrupts of all but one of these queues to CPUs {near}"),
-        plans: Vec::new(),
+        remedy: format!("move the interrupts of all but one of these queues to CPUs {room}"),
+        plans: vec![SEPARATE.to_owned()],
     }
 }
 
@@ -123,6 +186,28 @@ mod tests {
             found[0].evidence[0].text.ends_with("eth0/rx-0 30,000 packets/s, eth0/rx-1 30,000 packets/s")
         );
         assert_eq!(found[0].remedy, "move the interrupts of all but one of these queues to CPUs 2-3");
+    }
+
+    #[test]
+    fn a_cpu_with_a_quiet_interrupt_has_room() {
+        let host = |quiet: f64| {
+            let sketch =
+                Sketch::new(2).device("eth0", &[0, 0, 1]).queue_traffic("eth0", &[1.7e5, 1.7e5, quiet]);
+            sketch.receives(0, 0.92, 3.4e5).receives(1, 0.3, quiet).findings(&RULE)
+        };
+        assert_eq!(
+            host(5e3)[0].evidence[2].text,
+            "CPUs of its node with room, their interrupts bring at most \
+            5,000 packets/s: 1"
+        );
+        assert_eq!(host(1.3e5), [], "it would be as crowded");
+    }
+
+    /// Two queues of one interrupt cannot be separated.
+    #[test]
+    fn one_interrupt_of_two_queues_is_no_crowd() {
+        let one = |sketch: Sketch| sketch.edit("eth0", |nic| nic.rx[1].irqs = nic.rx[0].irqs.clone());
+        assert_eq!(one(host(0.7)).findings(&RULE), []);
     }
 
     /// Drivers that start at CPU 0 for each device.

@@ -21,7 +21,7 @@ use super::figures::{count, percent, precise_percent};
 use super::one_core_hotspot;
 use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
-use crate::model::{CpuRates, Model, NicKind, Rates};
+use crate::model::{CpuRates, Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask};
 
 /// Ceiling of the gain below which no setting is worth a trial. A trial detects 3 %, and about half of the
@@ -119,9 +119,17 @@ pub struct Worth {
     pub why: String,
 }
 
+/// Returns why there is no plan for a family of settings on an interface; `None` if there is one.
+pub type Unplanned<'a> = &'a dyn Fn(&Nic, Family) -> Option<String>;
+
 /// The possible gain, in addition to the findings; `None` without traffic, if `lo` has most of it, or if
-/// unseen threads poll an interface with traffic.
-pub fn regime(model: &Model, rates: &Rates, findings: &[Finding]) -> Option<Regime> {
+/// unseen threads poll an interface with traffic. Families without a plan are not worth a trial.
+pub fn regime(
+    model: &Model,
+    rates: &Rates,
+    findings: &[Finding],
+    unplanned: Unplanned<'_>,
+) -> Option<Regime> {
     let passes =
         |nic: &&crate::model::NicRates| model.nic(&nic.name).is_some_and(|nic| nic.kind != NicKind::Loopback);
     let traffic: f64 = rates.nics.iter().filter(passes).map(|nic| nic.rx_packets).sum();
@@ -136,7 +144,7 @@ pub fn regime(model: &Model, rates: &Rates, findings: &[Finding]) -> Option<Regi
     let thread = limit.as_ref().filter(|limit| limit.ceiling() < CEILING).map(Limit::reason);
     let advised = findings.iter().any(|finding| !finding.plans.is_empty());
     let judged = || {
-        let knobs = knobs::judged(model, rates, findings, hot);
+        let knobs = knobs::judged(model, rates, findings, hot, unplanned);
         let knobs = if limit.is_some() { knobs::without_rfs(knobs) } else { knobs };
         let summary = to_try(rates, hot, &knobs);
         (knobs, summary)

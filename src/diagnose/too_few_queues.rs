@@ -81,8 +81,14 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             None => "RPS: let other CPUs process the packets of these queues",
         }
         .to_owned(),
-        plans: if steered { Vec::new() } else { vec!["rps".to_owned()] },
+        plans: plans(more.is_some(), steered),
     })
+}
+
+/// More queues first: they also share the polling, which RPS leaves where it is.
+fn plans(has_more: bool, steered: bool) -> Vec<String> {
+    let plans = [("full.channels", has_more), ("rps", !steered)];
+    plans.into_iter().filter(|(_, helps)| *helps).map(|(plan, _)| plan.to_owned()).collect()
 }
 
 /// The driver's maximum number of receive queues; `None` if it does not report it.
@@ -150,8 +156,9 @@ mod tests {
         let found = host(0.63).queues_at_most("eth0", 8).findings(&RULE);
         assert_eq!(found[0].title, "eth0 has 2 RX queues (of at most 8) on CPUs 63 % full");
         assert_eq!(found[0].evidence[2].text, "the driver has 2 queues of at most 8");
+        assert_eq!(found[0].plans, ["full.channels", "rps"]);
         let steered = host(0.63).queues_at_most("eth0", 8).rps_of("eth0", 0, "4").findings(&RULE);
-        assert!(steered[0].plans.is_empty());
+        assert_eq!(steered[0].plans, ["full.channels"]);
         let one = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
         assert_eq!(one.queues_at_most("eth0", 4).findings(&RULE).len(), 1);
     }

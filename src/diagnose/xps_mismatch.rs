@@ -1,5 +1,7 @@
 //! XPS sends through queues whose completions land on another node, or leaves busy CPUs without a queue.
 
+use std::collections::BTreeSet;
+
 use super::figures::{Evidence, Subject, count, plural};
 use super::places::{node, readers};
 use super::{Finding, Rule, Severity};
@@ -15,13 +17,14 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "a device sends {} packets/s, XPS is set, and the completions of a queue land on a node that has \
-             none of its CPUs, or CPUs that run processes a quarter of the time are in no queue's mask",
+             none of its CPUs while those of another land on theirs, or CPUs that run processes a quarter of the time are in no queue's mask",
             count(SENDS)
         )
     },
     silent: "XPS is off, unreadable or based on receive queues (xps_rxqs), the device has one transmit \
              queue, the queue had no interrupt during the sample, completions land on another CPU of the \
-             same node, or the CPUs left out are idle",
+             same node, all land near the device and none where the other CPUs are, or the CPUs left out are \
+             idle",
     evidence: "packets sent, the queues with their masks and the CPU of their completions, the CPUs left out",
     cause: "Interrupts were moved after XPS was set, or the driver set XPS for as many CPUs as it has \
             queues.",
@@ -47,8 +50,10 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let masks = masks.filter(|masks| sent >= SENDS && masks.iter().any(|(_, mask)| !mask.is_empty()))?;
     let served = masks.iter().fold(CpuMask::new(), |all, (_, mask)| all.union(mask));
     let left_out = readers(rates).intersection(&model.scheduled()).difference(&served);
+    let homes = nic.tx.iter().filter_map(|queue| node(model, completes(rates, nic, queue.index)?));
+    let homes: BTreeSet<u32> = homes.collect();
     let far: Vec<Evidence> =
-        masks.iter().filter_map(|(index, mask)| far(model, rates, nic, *index, mask)).collect();
+        masks.iter().filter_map(|(index, mask)| far(model, rates, nic, *index, mask, &homes)).collect();
     let name = &nic.name;
     let title = match (far.len(), left_out.len()) {
         (0, 0) => return None,
@@ -91,12 +96,21 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     })
 }
 
-/// Evidence for a queue whose completions land on a node that has none of its CPUs.
-fn far(model: &Model, rates: &Rates, nic: &Nic, index: u32, mask: &CpuMask) -> Option<Evidence> {
+/// Evidence for a queue whose completions land on a node that has none of its CPUs, although those of another
+/// queue land on a node of these CPUs: `homes` are the nodes of completions.
+fn far(
+    model: &Model,
+    rates: &Rates,
+    nic: &Nic,
+    index: u32,
+    mask: &CpuMask,
+    homes: &BTreeSet<u32>,
+) -> Option<Evidence> {
     let cpu = completes(rates, nic, index)?;
     let there = node(model, cpu)?;
     let nodes: Option<Vec<u32>> = mask.iter().map(|cpu| node(model, cpu)).collect();
-    let apart = nodes.is_some_and(|nodes| !nodes.is_empty() && !nodes.contains(&there));
+    let apart =
+        nodes.is_some_and(|nodes| nodes.iter().any(|node| homes.contains(node)) && !nodes.contains(&there));
     let text = format!("{}/tx-{index}: XPS {mask}, completions on CPU {cpu}, node {there}", nic.name);
     let queue = Subject::Queue { nic: nic.name.clone(), queue: QueueId::tx(index) };
     apart.then(|| Evidence::fact(queue, text))
@@ -149,6 +163,10 @@ mod tests {
             [],
             "another CPU of the node: irqbalance does it"
         );
+        let near = Sketch::new(8).nodes(2).device("eth0", &[0, 1, 2, 3, 0, 1, 2, 3]).traffic("eth0", 8e4);
+        let near = near.volume("eth0", 8e6, 5e4).all_work("0-7", 0.4);
+        let one_each = near.xps("eth0", &["0", "1", "2", "3", "4", "5", "6", "7"]);
+        assert_eq!(one_each.findings(&RULE), [], "a queue a CPU, interrupts in the device's node");
         assert_eq!(host(&["", "", "", ""]).findings(&RULE), [], "XPS is off");
         let by_rxq = host(&["4-5", "2-3", "0-1", "6-7"]);
         let by_rxq = by_rxq.edit("eth0", |nic| nic.tx[1].xps_by_rxq = crate::units::Fact::Known(true));

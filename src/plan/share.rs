@@ -19,6 +19,12 @@ pub(super) const HIGH_RATE: f64 = 50_000.0;
 /// Receive time of the interrupt's CPU that counts as a high rate, independent of the cost of a packet.
 pub(super) const HIGH_LOAD: f64 = 0.5;
 
+/// Packets per second on one queue below which its CPU may take packets of a busy one: a tenth of a high rate.
+const QUIET: f64 = HIGH_RATE / 10.0;
+
+/// Reason for no mask.
+pub(super) const FEW: &str = "few packets: handing them to another CPU only costs time";
+
 /// Receive time from which a CPU of a hand-made mask is drowning, so that the mask may be replaced.
 const DROWNING: f64 = 0.8;
 
@@ -42,6 +48,8 @@ pub(super) struct ShareOptions {
     pub(super) whole_cores: bool,
     /// Replaces a mask that is a part of the new one if one of its CPUs is drowning.
     pub(super) replaces_drowning: bool,
+    /// Gives no part to queues that are not busy. Without it they are left out only where CPUs are too few for all.
+    pub(super) busy_only: bool,
 }
 
 /// A queue and the CPUs that it should hand packets to.
@@ -64,6 +72,8 @@ struct Unassigned<'a> {
     /// Place of that CPU among all: domain by domain, and in its domain.
     place: (usize, usize),
     is_busy: bool,
+    /// True if its CPU has time for packets of others.
+    is_quiet: bool,
 }
 
 impl Unassigned<'_> {
@@ -120,6 +130,8 @@ impl Machine<'_> {
         let (mut unassigned, homeless) = self.unassigned(nics);
         unassigned.sort_by_key(|unassigned| unassigned.place);
         let irqs: CpuMask = unassigned.iter().map(|unassigned| unassigned.home).collect();
+        let loud = unassigned.iter().filter(|unassigned| !unassigned.is_quiet);
+        let loud: CpuMask = loud.map(|unassigned| unassigned.home).collect();
         let others = self.others(nics);
         let (mut parts, mut given) = (Vec::new(), CpuMask::new());
         let mut alone: Vec<Unassigned<'_>> = Vec::new();
@@ -133,15 +145,17 @@ impl Machine<'_> {
             if domain.usable.len() < 2 {
                 alone.extend(group);
             } else if !group.is_empty() {
+                let around = Some(domain);
                 let share =
-                    Share { around: Some(domain), irqs: &irqs, given: &given, others: &others, options };
-                parts.extend(share.of(self, &group));
+                    Share { around, irqs: &irqs, loud: &loud, given: &given, others: &others, options };
+                parts.extend(share.of(self, group));
             }
         }
         if !alone.is_empty() {
             given = parts.iter().fold(given, |all, part| all.union(&part.mask));
-            let share = Share { around: None, irqs: &irqs, given: &given, others: &others, options };
-            parts.extend(share.of(self, &alone));
+            let share =
+                Share { around: None, irqs: &irqs, loud: &loud, given: &given, others: &others, options };
+            parts.extend(share.of(self, alone));
         }
         parts.sort_by(|a, b| (&a.nic, a.queue).cmp(&(&b.nic, b.queue)));
         (parts, homeless)
@@ -156,9 +170,10 @@ impl Machine<'_> {
                     homeless.push((nic.name.clone(), queue.index));
                     continue;
                 };
-                let is_busy =
-                    self.load(home) >= HIGH_LOAD || queue_packets(nic, queue, self.rates) >= HIGH_RATE;
-                unassigned.push(Unassigned { nic, queue, home, place, is_busy });
+                let packets = queue_packets(nic, queue, self.rates);
+                let is_busy = self.load(home) >= HIGH_LOAD || packets >= HIGH_RATE;
+                let is_quiet = !is_busy && packets < QUIET;
+                unassigned.push(Unassigned { nic, queue, home, place, is_busy, is_quiet });
             }
         }
         (unassigned, homeless)
@@ -200,12 +215,21 @@ pub(super) fn receive_work(cpu: &CpuRates) -> f64 {
     cpu.softirq.max(cpu.ksoftirqd) + cpu.napi
 }
 
+/// The CPUs of the interrupts of a group, in its order.
+fn homes(group: &[Unassigned<'_>]) -> Vec<CpuId> {
+    let mut homes: Vec<CpuId> = group.iter().map(|unassigned| unassigned.home).collect();
+    homes.dedup();
+    homes
+}
+
 /// The CPUs available to one group of queues.
 struct Share<'a> {
     /// The CPUs of this domain, or all that are left.
     around: Option<&'a Domain>,
     /// CPUs that take the interrupts of any requesting queue.
     irqs: &'a CpuMask,
+    /// Those of them that take interrupts of queues with more than a few packets.
+    loud: &'a CpuMask,
     /// CPUs that are already given to others.
     given: &'a CpuMask,
     others: &'a CpuMask,
@@ -213,28 +237,60 @@ struct Share<'a> {
 }
 
 impl Share<'_> {
-    /// A part for each of `group`, which is in the order of its interrupts' CPUs.
-    fn of(&self, machine: &Machine<'_>, group: &[Unassigned<'_>]) -> Vec<Part> {
-        let topology = machine.topology;
+    /// A part for each of `group`, which is in the order of its interrupts' CPUs; for the busy queues alone if
+    /// there are not enough CPUs for all.
+    fn of(&self, machine: &Machine<'_>, group: Vec<Unassigned<'_>>) -> Vec<Part> {
+        let some_busy = group.iter().any(|unassigned| unassigned.is_busy);
+        if !self.options.busy_only && !(some_busy && self.is_scarce(machine, &homes(&group))) {
+            return self.of_all(machine, &group);
+        }
+        let (busy, calm): (Vec<_>, Vec<_>) = group.into_iter().partition(|unassigned| unassigned.is_busy);
+        let without = |calm: Unassigned<'_>| {
+            let (nic, queue) = (calm.nic.name.clone(), calm.queue.index);
+            Part { nic, queue, mask: CpuMask::new(), stays: false, why: FEW.to_owned() }
+        };
+        let mut parts = self.of_all(machine, &busy);
+        parts.extend(calm.into_iter().map(without));
+        parts
+    }
+
+    /// True if there are fewer CPUs than these take interrupts, or fewer on other cores than theirs, but some.
+    fn is_scarce(&self, machine: &Machine<'_>, homes: &[CpuId]) -> bool {
+        let free = self.free(machine, self.irqs);
+        let cores = machine.topology.siblings(&homes.iter().copied().collect());
+        let on_others = free.iter().filter(|cpu| !cores.contains(**cpu)).count();
+        free.len() < homes.len() || (1..homes.len()).contains(&on_others)
+    }
+
+    /// The CPUs around that are not given and not among `taken`.
+    fn free(&self, machine: &Machine<'_>, taken: &CpuMask) -> Vec<CpuId> {
         let all: Vec<CpuId> = match self.around {
             Some(domain) => domain.usable.clone(),
-            None => topology.in_order().collect(),
+            None => machine.topology.in_order().collect(),
         };
-        let taken = self.irqs.union(self.given);
-        let mut free: Vec<CpuId> = all.into_iter().filter(|cpu| !taken.contains(*cpu)).collect();
-        let mut homes: Vec<CpuId> = group.iter().map(|unassigned| unassigned.home).collect();
-        homes.dedup();
+        all.into_iter().filter(|cpu| !taken.contains(*cpu) && !self.given.contains(*cpu)).collect()
+    }
+
+    fn of_all(&self, machine: &Machine<'_>, group: &[Unassigned<'_>]) -> Vec<Part> {
+        let topology = machine.topology;
+        let homes = homes(group);
+        let mut free = self.free(machine, self.irqs);
+        if free.len() < homes.len() && group.iter().all(|unassigned| unassigned.is_busy) {
+            free = self.free(machine, self.loud);
+        }
         let cores = match group.iter().any(|unassigned| unassigned.is_busy) {
             true => topology.siblings(&homes.iter().copied().collect()),
             false => CpuMask::new(),
         };
+        const CORES: &str = "their cores";
         let mut without = vec!["interrupts"];
-        for (what, name, must) in [
-            (&cores, "their cores", self.options.whole_cores),
-            (self.others, "other interfaces' interrupts", false),
-        ] {
+        for (what, name, must) in
+            [(&cores, CORES, self.options.whole_cores), (self.others, "other interfaces' interrupts", false)]
+        {
             let needed = if free.len() >= group.len() { group.len() } else { homes.len() };
             let rest: Vec<CpuId> = free.iter().copied().filter(|cpu| !what.contains(*cpu)).collect();
+            // Its own other thread is no help to a queue while whole cores are free.
+            let must = must || (name == CORES && !rest.is_empty());
             if rest.len() < free.len() && (must || rest.len() >= needed) {
                 free = rest;
                 without.push(name);

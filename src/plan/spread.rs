@@ -153,7 +153,7 @@ fn packets(nic: &Nic, rates: &Rates) -> f64 {
 /// Masks that an interface should have but does not; none if all are sound.
 fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) -> Vec<PlannedSetting> {
     // The other thread of a busy core is better than nothing here: a trial can tell.
-    let options = ShareOptions { width, whole_cores: false, replaces_drowning: true };
+    let options = ShareOptions { width, whole_cores: false, replaces_drowning: true, busy_only: false };
     let (parts, homeless) = machine.share_out(nics, options);
     let current = |index: u32| {
         let queue = nic.rx.iter().find(|queue| queue.index == index);

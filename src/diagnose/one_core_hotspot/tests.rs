@@ -3,6 +3,7 @@
 use super::{RULE, check};
 use crate::diagnose::sketch::Sketch;
 use crate::diagnose::{Finding, Severity};
+use crate::model::IrqRates;
 
 fn one(sketch: Sketch) -> Finding {
     let mut found = sketch.findings(&RULE);
@@ -190,4 +191,45 @@ fn an_unseen_namespace_is_said() {
     let finding = one(Sketch::new(2).veth("veth0").receives(0, 0.5, 3e5));
     assert_eq!(finding.nic, None);
     assert!(finding.remedy.contains("--netns"));
+}
+
+/// Only the hottest was once named.
+#[test]
+fn other_queues_whose_cpu_drowns_are_named() {
+    let sketch = Sketch::new(16).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[3e5, 2.8e5, 3e4, 3e4]);
+    let sketch = sketch.receives(0, 0.98, 3e5).receives(1, 0.82, 2.8e5).all_receive("2-3", 0.1, 3e4);
+    let found = sketch.findings(&RULE);
+    let seen = found[0].seen();
+    assert_eq!(found[0].cpu, Some(crate::units::CpuId(0)));
+    assert!(seen[2].starts_with("eth0/rx-0: 300,000 packets/s"), "{seen:?}");
+    assert!(seen[3].starts_with("eth0/rx-1: 280,000 packets/s, interrupt on CPU 1, 82 %"), "{seen:?}");
+}
+
+/// A container: packets and interrupts of every namespace are counted, and only its own interfaces are seen. Its
+/// eth0 was once blamed for the packets of the host.
+#[test]
+fn packets_of_another_namespace_are_not_blamed_on_what_is_seen() {
+    let host = |packets: f64| {
+        let sketch = Sketch::new(8).device("eth0", &[1]).traffic("eth0", packets).receives(1, 0.1, packets);
+        let (model, mut rates) = sketch.receives(5, 0.9, 1.8e5).build();
+        let (irq, cpu) = (crate::units::IrqId(99), crate::units::CpuId(5));
+        let of_host = IrqRates { irq, action: "eno1-TxRx-0".into(), per_cpu: [(cpu, 2e4)].into() };
+        rates.irqs.push(of_host);
+        (model, rates)
+    };
+    let (model, rates) = host(3.5e4);
+    let found = (RULE.check)(&model, &rates);
+    assert_eq!((found[0].nic.as_ref(), found[0].plans.as_slice()), (None, &[][..]));
+    assert!(found[0].why.contains("inferred, not counted"), "{}", found[0].why);
+    assert_eq!(
+        found[0].seen()[2],
+        "IRQ 99 (eno1-TxRx-0) fires 20,000 times/s on CPU 5: a device of no interface here"
+    );
+    let blamed = |(model, rates): (crate::model::Model, crate::model::Rates)| {
+        (RULE.check)(&model, &rates)[0].nic.clone()
+    };
+    assert!(blamed(host(1e5)).is_some(), "it receives that many");
+    let (mut steered, rates) = host(3.5e4);
+    steered.nics[0].rx[0].rps_cpus = crate::units::Fact::Known(crate::diagnose::sketch::cpus("5"));
+    assert!(blamed((steered, rates)).is_some(), "its mask has the CPU");
 }

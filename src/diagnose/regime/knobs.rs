@@ -4,12 +4,13 @@
 //! software. Field case C gained in this order: 95k to 120k by a virtual function, 250k by moderation, 670k
 //! by RPS.
 
-use super::{CpuRegime, Family, Worth};
+use super::{CpuRegime, Family, Unplanned, Worth};
 use crate::diagnose::Finding;
 use crate::diagnose::evidence::{adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus};
 use crate::diagnose::figures::{count, percent, plural};
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, taker};
 use crate::diagnose::places::{cores, full_readers, handed_over, node, of_node};
+use crate::diagnose::queues_share_a_cpu::crowds;
 use crate::diagnose::workload::processing;
 use crate::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::CpuMask;
@@ -39,7 +40,13 @@ pub(super) fn none(why: &str) -> Vec<Worth> {
 
 /// The verdict on each family, by the hottest CPU's queue and its interface. Masks that a finding would
 /// correct are worth a trial as well.
-pub(super) fn judged(model: &Model, rates: &Rates, findings: &[Finding], hot: &CpuRegime) -> Vec<Worth> {
+pub(super) fn judged(
+    model: &Model,
+    rates: &Rates,
+    findings: &[Finding],
+    hot: &CpuRegime,
+    unplanned: Unplanned<'_>,
+) -> Vec<Worth> {
     let Some((nic, queue)) = carrier(model, rates, hot.cpu) else {
         return none("these packets come from no interface of this namespace");
     };
@@ -58,7 +65,7 @@ pub(super) fn judged(model: &Model, rates: &Rates, findings: &[Finding], hot: &C
     let judged = [
         virtual_function(model, nic),
         moderation(nic, hot),
-        queues(model, nic),
+        queues(model, rates, (nic, queue), hot),
         placement(model, rates, nic, hot),
         rps,
         rfs,
@@ -66,6 +73,7 @@ pub(super) fn judged(model: &Model, rates: &Rates, findings: &[Finding], hot: &C
     let mut worth: Vec<Worth> = ALL
         .into_iter()
         .zip(judged)
+        .map(|(knob, judged)| (knob, judged.and_then(|why| unplanned(nic, knob).map_or(Ok(why), Err))))
         .map(|(knob, judged)| match judged {
             Ok(why) => Worth { knob, trial: true, cpus: cpus.clone().filter(|_| knob == Family::Rps), why },
             Err(why) => Worth { knob, trial: false, cpus: None, why },
@@ -142,7 +150,7 @@ fn moderation(nic: &Nic, hot: &CpuRegime) -> Judged {
     }
 }
 
-fn queues(model: &Model, nic: &Nic) -> Judged {
+fn queues(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), hot: &CpuRegime) -> Judged {
     if nic.kind != NicKind::Device {
         return Err(format!("{} has no hardware queues", nic.name));
     }
@@ -150,6 +158,13 @@ fn queues(model: &Model, nic: &Nic) -> Judged {
     let (now, cores) = (nic.rx.len(), cores(model, &model.usable()));
     if now >= cores {
         return Err(format!("{} for {}", plural(now, "queue"), plural(cores, "core")));
+    }
+    if may_be_one_flow(rates, nic, queue) {
+        let name = &nic.name;
+        return Err(format!("{name}/rx-{} takes most packets: more queues do not split a flow", queue.index));
+    }
+    if is_crowded(model, rates, hot) {
+        return Err(format!("several queues share CPU {}: first move one", hot.cpu));
     }
     let Some(channels) = nic.hardware.channels.known() else {
         return Err(format!("{} does not report its maximum", nic.name));
@@ -159,6 +174,11 @@ fn queues(model: &Model, nic: &Nic) -> Judged {
         true => Ok(format!("{} of {most} that the driver supports", plural(now, "queue"))),
         false => Err(format!("the driver supports at most {}", plural(now, "queue"))),
     }
+}
+
+/// True if several busy queues share the hot CPU, and another CPU has room for one of them.
+fn is_crowded(model: &Model, rates: &Rates, hot: &CpuRegime) -> bool {
+    crowds(model, rates).iter().any(|crowd| crowd.cpu == hot.cpu && crowd.has_room())
 }
 
 fn placement(model: &Model, rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Judged {
@@ -201,7 +221,7 @@ fn rps(
     queue: &RxQueue,
 ) -> Result<(String, Option<CpuMask>), String> {
     let usable = model.usable();
-    if nic.rx.len() >= usable.len() {
+    if nic.rx.len() >= usable.len() && usable.difference(&nic_irq_cpus(nic, model, rates)).is_empty() {
         return Err(format!(
             "{} for {}: redundant",
             plural(nic.rx.len(), "queue"),
@@ -267,7 +287,7 @@ mod tests {
 
     fn of(sketch: Sketch, family: Family) -> Worth {
         let (model, rates) = sketch.receives(0, 0.9, 6e4).build();
-        let regime = regime(&model, &rates, &[]).expect("there is traffic");
+        let regime = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic");
         regime.knobs.into_iter().find(|knob| knob.knob == family).expect("all are judged")
     }
 

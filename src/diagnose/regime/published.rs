@@ -8,7 +8,7 @@ use crate::parse::ethtool::{Channels, Coalesce, Count};
 use crate::units::CpuId;
 
 fn of(model: &Model, rates: &Rates) -> Regime {
-    regime(model, rates, &[]).expect("there is traffic")
+    regime(model, rates, &[], &|_, _| None).expect("there is traffic")
 }
 
 fn worth(regime: &Regime) -> Vec<Family> {

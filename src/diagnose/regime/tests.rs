@@ -7,9 +7,9 @@ use crate::diagnose::sketch::Sketch;
 #[test]
 fn no_traffic_and_loopback_have_no_regime() {
     let (model, rates) = Sketch::new(8).device("eth0", &[2]).build();
-    assert_eq!(regime(&model, &rates, &[]), None);
+    assert_eq!(regime(&model, &rates, &[], &|_, _| None), None);
     let (model, rates) = Sketch::new(2).loopback().veth("v").traffic("lo", 3e5).traffic("v", 2e3).build();
-    assert_eq!(regime(&model, &rates, &[]), None);
+    assert_eq!(regime(&model, &rates, &[], &|_, _| None), None);
 }
 
 /// Its thread moves over all CPUs: no CPU is busy.
@@ -23,7 +23,7 @@ fn a_thread_that_limits_is_the_reason() {
     };
     let of = |sketch: Sketch| {
         let (model, rates) = sketch.build();
-        regime(&model, &rates, &[]).expect("there is traffic")
+        regime(&model, &rates, &[], &|_, _| None).expect("there is traffic")
     };
     let summary = of(host(0.02)).summary;
     assert!(
@@ -51,12 +51,12 @@ fn threads_that_poll_are_receive_work() {
         sketch.receives(3, 0.0, 4e5).polls(3, 0.98)
     };
     let (model, mut rates) = host().build();
-    let found = regime(&model, &rates, &[]).expect("there is traffic");
+    let found = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic");
     assert_eq!((found.cpus[0].cpu.0, found.cpus[0].receive), (3, 0.98));
     assert!(found.summary.starts_with("one-core hotspot on CPU 3 (98 % of its time)"), "{}", found.summary);
     rates.cpus[3].napi = 0.0;
     rates.unseen = vec![model.nics[0].name.clone()];
-    assert_eq!(regime(&model, &rates, &[]), None, "not known");
+    assert_eq!(regime(&model, &rates, &[], &|_, _| None), None, "not known");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn figures_of_an_interrupt_s_cpu() {
     let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 5e4).build();
     rates.cpus[1].softirq = 0.4;
     rates.cpus[1].irq = 0.1;
-    let regime = regime(&model, &rates, &[]).expect("there is traffic");
+    let regime = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic");
     let [cpu] = regime.cpus.as_slice() else { panic!("{regime:?}") };
     assert_eq!((cpu.cpu.0, cpu.takes_interrupts, cpu.interrupts), (1, true, Some(50.0)));
     assert!((cpu.ns_per_packet.expect("packets") - 10_000.0).abs() < 1.0 && cpu.ceiling == 1.0, "{cpu:?}");
@@ -78,18 +78,18 @@ fn busy_at(receive: f64) -> (crate::model::Model, crate::model::Rates) {
 #[test]
 fn advice_for_later_is_not_contradicted() {
     let (model, rates) = busy_at(0.45);
-    let alone = regime(&model, &rates, &[]).expect("there is traffic");
+    let alone = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic");
     assert!(alone.summary.starts_with("IRQ pinning cannot matter here"), "{}", alone.summary);
     assert!(alone.summary.contains("Latency is a separate question"), "{}", alone.summary);
     let found = diagnose(&model, &rates);
     assert!(found.iter().any(|finding| !finding.plans.is_empty()), "{found:?}");
-    let limited = regime(&model, &rates, &found).expect("there is traffic");
+    let limited = regime(&model, &rates, &found, &|_, _| None).expect("there is traffic");
     assert!(!limited.summary.contains("cannot matter"), "{}", limited.summary);
     assert!(limited.summary.contains("no throughput gain at the current load"), "{}", limited.summary);
     assert!(limited.knobs.iter().any(|knob| knob.trial), "{limited:?}");
     let (model, mut rates) = busy_at(0.45);
     rates.cpus[2].dropped = 40.0;
-    let losing = regime(&model, &rates, &found).expect("there is traffic").summary;
+    let losing = regime(&model, &rates, &found, &|_, _| None).expect("there is traffic").summary;
     assert!(
         losing.contains("; 40 packets/s are lost, in bursts") && !losing.contains("no throughput"),
         "{losing}"
@@ -100,14 +100,14 @@ fn advice_for_later_is_not_contradicted() {
 fn lost_packets_matter_however_idle_the_machine_is() {
     let (model, mut rates) = busy_at(0.03);
     rates.nics[0].rx_missed = 120.0;
-    let summary = regime(&model, &rates, &[]).expect("there is traffic").summary;
+    let summary = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic").summary;
     assert!(summary.starts_with("120 packets/s are lost although the CPUs have time"), "{summary}");
 }
 
 /// The verdict that `doctor` prints: with its findings.
 fn next_to_findings(sketch: Sketch) -> Regime {
     let (model, rates) = sketch.build();
-    regime(&model, &rates, &diagnose(&model, &rates)).expect("there is traffic")
+    regime(&model, &rates, &diagnose(&model, &rates), &|_, _| None).expect("there is traffic")
 }
 
 /// Field case C on bare metal: 495k requests/s through 1 Gbit/s, limited by bandwidth. The rest is made up.
@@ -173,7 +173,7 @@ fn a_full_thread_leaves_the_advice_for_later() {
 #[test]
 fn a_hotspot_is_spread() {
     let (model, rates) = busy_at(0.98);
-    let summary = regime(&model, &rates, &[]).expect("there is traffic").summary;
+    let summary = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic").summary;
     assert!(summary.ends_with("will spread it"), "{summary}");
 }
 
@@ -181,7 +181,7 @@ fn a_hotspot_is_spread() {
 fn a_veth_has_no_interrupt_to_pin() {
     let (model, rates) =
         Sketch::new(2).veth("veth0").traffic("veth0", 5e5).works(0, 0.5).receives(0, 0.45, 5e5).build();
-    let regime = regime(&model, &rates, &[]).expect("there is traffic");
+    let regime = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic");
     assert!(!regime.cpus[0].takes_interrupts);
     let worth: Vec<Family> = regime.knobs.iter().filter(|knob| knob.trial).map(|knob| knob.knob).collect();
     assert_eq!(worth, [Family::Rps, Family::Rfs]);

@@ -71,7 +71,7 @@ fn nothing_is_found() {
 fn what_disks_take_is_no_hotspot() {
     let (model, rates) =
         Sketch::new(8).device("eth0", &[2, 2]).traffic("eth0", 2.5e3).receives(2, 0.9, 100.0).build();
-    let regime = regime(&model, &rates, &[]).expect("there is traffic");
+    let regime = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic");
     assert!(regime.cpus[0].receive < 0.27, "{regime:?}");
     assert!(regime.summary.starts_with("receive work on CPU 2 (26 % of its time)"), "{}", regime.summary);
 }

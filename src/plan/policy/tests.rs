@@ -184,6 +184,88 @@ fn spread_moves_only_interrupts_that_share_a_cpu() {
     );
 }
 
+/// Twelve quiet queues once got masks, or took the CPUs of one with 880,000 packets/s, which got none.
+#[test]
+fn of_thirteen_queues_the_busy_one_gets_a_mask() {
+    let host = |count: u32| {
+        let mut packets = vec![500.0; 13];
+        packets[4] = 8.8e5;
+        let irqs: Vec<u32> = (0..13).collect();
+        let sketch = Sketch::new(count).device("eth0", &irqs).queue_traffic("eth0", &packets);
+        sketch.receives(4, 0.97, 8.8e5).build()
+    };
+    let masks = |policy, count| only(&of(policy, &host(count), &Options::default()).plan, "rps");
+    for policy in [Policy::Latency, Policy::Spread, Policy::NumaLocal] {
+        assert_eq!(masks(policy, 16), ["eth0/rx-4 = 13-15"], "{policy}");
+        assert_eq!(masks(policy, 13), ["eth0/rx-4 = 0-3,5-12"], "{policy}: their CPUs have time");
+    }
+    assert_eq!(masks(Policy::Latency, 32), ["eth0/rx-4 = 13-31"], "enough for all, and only one needs it");
+}
+
+/// Each queue was once paired with the other thread of its own core.
+#[test]
+fn a_queue_is_not_handed_to_its_own_core_while_others_are_free() {
+    let host = |queues: u32| {
+        let irqs: Vec<u32> = (0..queues).collect();
+        let sketch = Sketch::new(256).smt().device("eth0", &irqs).traffic("eth0", 8e4 * f64::from(queues));
+        sketch.all_receive(&format!("0-{}", queues - 1), 0.6, 8e4).build()
+    };
+    let masks = |queues| {
+        let plan = of(Policy::Spread, &host(queues), &Options::default()).plan;
+        only(&plan, "rps")
+            .iter()
+            .map(|text| cpus(text.split(" = ").nth(1).expect("a mask")))
+            .collect::<Vec<_>>()
+    };
+    let free = cpus("60-127,188-255");
+    assert_eq!(masks(60).len(), 60);
+    assert!(masks(60).iter().all(|mask| mask.difference(&free).is_empty()), "{:?}", masks(60));
+    assert_eq!(masks(96), [], "32 cores for 96 CPUs");
+    let packets: Vec<f64> = (0..10).map(|queue| if queue == 3 { 3e5 } else { 1e4 }).collect();
+    let sketch = Sketch::new(24).smt().device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let one_busy = sketch.queue_traffic("eth0", &packets).receives(3, 0.95, 3e5).build();
+    let plan = of(Policy::Spread, &one_busy, &Options::default()).plan;
+    assert_eq!(only(&plan, "rps"), ["eth0/rx-3 = 10-14,16-23"], "every free CPU but its own core");
+}
+
+/// Interrupts once went to the other node, and to a CPU that a program fills.
+#[test]
+fn what_shares_a_cpu_stays_in_its_node() {
+    let host = |packets: &[f64], load: f64| {
+        let sketch = Sketch::new(8).nodes(2).device("eth0", &[0, 0, 1, 2, 3]).queue_traffic("eth0", packets);
+        let (model, rates) = sketch.receives(0, load, packets[0] + packets[1]).build();
+        let policed = of(Policy::Spread, &(model, rates), &Options::default());
+        (only(&policed.plan, "irq_affinity"), policed.plan.settings.first().map(|first| first.why.clone()))
+    };
+    assert_eq!(host(&[5e4, 5e4, 9e3, 8e3, 9e3], 0.3).0, [""; 0], "CPU 0 has time for both");
+    let (moved, why) = host(&[2e5, 1.5e5, 9e3, 8e3, 9e3], 0.9);
+    assert_eq!(moved, ["eth0/rx-1 = 2"], "the CPU with fewest packets");
+    assert_eq!(why.as_deref(), Some("the queues of CPU 0 fill it, and CPU 2 has room"));
+    let filled = Sketch::new(3).device("eth0", &[0, 0]).traffic("eth0", 9e4).works(1, 0.95).build();
+    assert_eq!(
+        only(&of(Policy::Spread, &filled, &Options::default()).plan, "irq_affinity"),
+        ["eth0/rx-1 = 2"]
+    );
+    let busy_first =
+        Sketch::new(3).device("eth0", &[0, 0, 0, 1]).queue_traffic("eth0", &[1e4, 1e3, 9e4, 1e3]);
+    assert_eq!(
+        only(&of(Policy::Spread, &busy_first.build(), &Options::default()).plan, "irq_affinity"),
+        ["eth0/rx-2 = 2"]
+    );
+}
+
+/// Drivers that start at CPU 0 for each device: an interface moves off a CPU that another one fills.
+#[test]
+fn the_crowd_of_two_devices_is_relieved_by_the_planned_one() {
+    let sketch = Sketch::new(4).device("eth0", &[0]).device("eth1", &[0]);
+    let host = sketch.traffic("eth0", 2e4).traffic("eth1", 5e4).receives(0, 0.8, 7e4).build();
+    let options = |nic: &str| Options { nics: vec![nic.parse().expect("a name")], ..Options::default() };
+    for nic in ["eth0", "eth1"] {
+        let plan = of(Policy::Spread, &host, &options(nic)).plan;
+        assert_eq!(only(&plan, "irq_affinity"), [format!("{nic}/rx-0 = 1")]);
+    }
+}
+
 #[test]
 fn irqbalance_is_told_and_only_where_interrupts_are_placed() {
     let host = |banned: Fact<Vec<IrqId>>| {

@@ -1,9 +1,12 @@
 //! CPUs of interrupts, and bans that keep irqbalance from moving them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::placement::{self, Placed};
+use crate::diagnose::evidence::queue_packets;
+use crate::diagnose::{Loaded, crowds};
 use crate::model::{Fact, Irq, Nic};
+use crate::plan::carried::carried;
 use crate::plan::draft::Draft;
 use crate::plan::{Target, interrupts, paper, queueless_targets};
 use crate::units::{CpuId, CpuMask, IrqId, NicName, QueueId};
@@ -56,72 +59,159 @@ pub(in crate::plan) fn anywhere_in(draft: &mut Draft<'_>, name: &NicName, cpus: 
     outside.into_iter().for_each(|queue| send(draft, name, queue, cpus, why));
 }
 
+/// An interrupt that should leave its CPU.
+struct Leaving {
+    nic: NicName,
+    queue: u32,
+    from: CpuId,
+    packets: f64,
+    why: String,
+}
+
 /// Moves interrupts away from a CPU that already takes one of the planned interfaces or should be kept clean,
-/// to the nearest that takes none. All others stay where they are.
+/// to the nearest that takes none; then those of busy queues away from a CPU that they fill, where every CPU
+/// takes some. All others stay where they are.
 pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
+    let (mut taken, mut leaving) = leaving(draft);
+    let is_clean = |draft: &Draft<'_>, leaving: &Leaving| draft.clean.contains(leaving.from);
+    // The busiest queues have most to gain from the CPUs that are left.
+    leaving.sort_by(|a, b| is_clean(draft, b).cmp(&is_clean(draft, a)).then(b.packets.total_cmp(&a.packets)));
+    let machine = draft.machine();
+    let (full, others) = (machine.full(), machine.others(&draft.planned().collect::<Vec<_>>()));
+    let mut moves = Vec::new();
+    let mut stay: Vec<Leaving> = Vec::new();
+    for irq in leaving {
+        let avoided = taken.union(&full);
+        let clear = free_near(draft, irq.from, &avoided.union(&others));
+        let near = clear.or_else(|| free_near(draft, irq.from, &avoided));
+        let anywhere = || draft.topology.in_order().find(|cpu| !taken.contains(*cpu));
+        match near.or_else(|| is_clean(draft, &irq).then(anywhere).flatten()) {
+            Some(cpu) => {
+                taken.insert(cpu);
+                moves.push((irq, cpu));
+            }
+            None => stay.push(irq),
+        }
+    }
+    for name in draft.nics.clone() {
+        moves.iter().filter(|(irq, _)| irq.nic == name).for_each(|(irq, cpu)| {
+            ban(draft, &name);
+            send(draft, &name, QueueId::rx(irq.queue), &only(*cpu), &irq.why);
+        });
+        if !moves.iter().any(|(irq, _)| irq.nic == name) {
+            no_room(draft, &name, &stay);
+        }
+    }
+    relieve(draft);
+}
+
+/// The CPUs of the planned interfaces' interrupts, and the interrupts that should leave theirs.
+fn leaving(draft: &Draft<'_>) -> (CpuMask, Vec<Leaving>) {
     let mut taken = CpuMask::new();
     let mut seen: BTreeSet<IrqId> = BTreeSet::new();
-    let mut crowded: Vec<(NicName, u32, CpuId, String)> = Vec::new();
+    let mut leaving = Vec::new();
     for nic in draft.planned() {
         for queue in &nic.rx {
             let Some(irq) = queue.irqs.first() else { continue };
-            let Some(cpu) = draft.home(queue).filter(|_| seen.insert(irq.number)) else { continue };
-            let why = if draft.clean.contains(cpu) {
-                format!("CPU {cpu} is to be kept clean")
-            } else if taken.contains(cpu) {
-                format!("CPU {cpu} already takes another queue's interrupt")
+            let Some(from) = draft.home(queue).filter(|_| seen.insert(irq.number)) else { continue };
+            let why = if draft.clean.contains(from) {
+                format!("CPU {from} is to be kept clean")
+            } else if taken.contains(from) {
+                format!("CPU {from} already takes another queue's interrupt")
             } else {
-                taken.insert(cpu);
+                taken.insert(from);
                 continue;
             };
-            crowded.push((nic.name.clone(), queue.index, cpu, why));
+            let packets = queue_packets(nic, queue, &draft.rates);
+            leaving.push(Leaving { nic: nic.name.clone(), queue: queue.index, from, packets, why });
         }
     }
-    let others = draft.machine().others(&draft.planned().collect::<Vec<_>>());
-    for of_nic in crowded.chunk_by(|a, b| a.0 == b.0) {
-        let name = &of_nic[0].0;
-        let mut moves = Vec::new();
-        for (_, queue, from, why) in of_nic {
-            let clear = free_near(draft, *from, &taken.union(&others));
-            let Some(cpu) = clear.or_else(|| free_near(draft, *from, &taken)) else { break };
-            taken.insert(cpu);
-            moves.push((*queue, cpu, why));
+    (taken, leaving)
+}
+
+/// Records why interrupts of an interface stay where they are.
+fn no_room(draft: &mut Draft<'_>, name: &NicName, stay: &[Leaving]) {
+    let own = || stay.iter().filter(|irq| irq.nic == *name);
+    let clean: CpuMask = own().map(|irq| irq.from).filter(|cpu| draft.clean.contains(*cpu)).collect();
+    if !clean.is_empty() {
+        draft.leave(format!(
+            "irq: no CPU without an interrupt is left for those of {name} on CPU {clean}, which should be kept \
+             clean"
+        ));
+    } else if own().next().is_some() {
+        draft.leave(format!("irq: no CPU without an interrupt is left for those of {name} that share one"));
+    }
+}
+
+/// Moves interrupts of busy queues off the CPUs that they fill, one at a time by the load that it leaves.
+fn relieve(draft: &mut Draft<'_>) {
+    let (model, rates) = draft.seen;
+    draft.rates = carried(model, rates, &draft.model, &draft.topology);
+    while let Some((nic, queue, from, to)) = relief(draft) {
+        let target = Target::queue(&nic, QueueId::rx(queue));
+        draft.settings.retain(|planned| planned.set.knob != "irq_affinity" || planned.set.target != target);
+        let before = draft.settings.len();
+        ban(draft, &nic);
+        let why = format!("the queues of CPU {from} fill it, and CPU {to} has room");
+        send(draft, &nic, QueueId::rx(queue), &only(to), &why);
+        if draft.settings.len() == before {
+            break;
         }
-        let stay = of_nic[moves.len()..].iter().map(|(_, _, cpu, _)| *cpu);
-        let stay: CpuMask = stay.filter(|cpu| draft.clean.contains(*cpu)).collect();
-        if !stay.is_empty() {
-            draft.leave(format!(
-                "irq: no CPU without an interrupt is left for those of {name} on CPU {stay}, which should \
-                 be kept clean"
-            ));
-        } else if moves.is_empty() {
-            draft.leave(format!(
-                "irq: no CPU without an interrupt is left for those of {name} that share one"
-            ));
-        }
-        if moves.is_empty() {
-            continue;
-        }
-        ban(draft, name);
-        for (queue, cpu, why) in moves {
-            send(draft, name, QueueId::rx(queue), &only(cpu), why);
+        draft.rates = carried(model, rates, &draft.model, &draft.topology);
+    }
+}
+
+/// The smallest queue of the busiest CPU that has one to give: its interface, number, CPU, and the CPU near it
+/// with most room. While there are CPUs without an interrupt of a planned interface, only these count, and
+/// otherwise no CPU may lose the last one, as [`apart`] would fill it again.
+fn relief(draft: &Draft<'_>) -> Option<(NicName, u32, CpuId, CpuId)> {
+    let topology = &draft.topology;
+    let mut homes: BTreeMap<CpuId, BTreeSet<IrqId>> = BTreeMap::new();
+    for queue in draft.planned().flat_map(|nic| &nic.rx) {
+        if let (Some(cpu), Some(irq)) = (draft.home(queue), queue.irqs.first()) {
+            homes.entry(cpu).or_default().insert(irq.number);
         }
     }
+    let full = draft.machine().full();
+    crowds(&draft.model, &draft.rates).iter().find_map(|crowd| {
+        let (domain, _) = topology.place(crowd.cpu)?;
+        let usable: CpuMask =
+            topology.domains[domain].usable.iter().copied().filter(|cpu| !full.contains(*cpu)).collect();
+        let free: CpuMask = usable.iter().filter(|cpu| !homes.contains_key(cpu)).collect();
+        let is_last = homes.get(&crowd.cpu).is_none_or(|irqs| irqs.len() < 2);
+        let near = match free.is_empty() {
+            true if is_last => return None,
+            true => usable,
+            false => free,
+        };
+        let core = |cpu: CpuId| topology.siblings(&only(cpu)).union(&only(cpu));
+        let of_core = |cpu: CpuId| core(cpu).iter().map(|cpu| crowd.brought_to(cpu)).sum::<f64>();
+        let is_planned = |busy: &&Loaded<'_>| {
+            draft.nics.contains(&busy.nic.name) && draft.home(busy.queue) == Some(crowd.cpu)
+        };
+        crowd.queues.iter().rev().filter(is_planned).find_map(|busy| {
+            let room = crowd.room_for(busy.packets).intersection(&near);
+            let best = room.iter().min_by(|a, b| {
+                let own = crowd.brought_to(*a).total_cmp(&crowd.brought_to(*b));
+                of_core(*a).total_cmp(&of_core(*b)).then(own)
+            });
+            best.map(|cpu| (busy.nic.name.clone(), busy.queue.index, crowd.cpu, cpu))
+        })
+    })
 }
 
 fn only(cpu: CpuId) -> CpuMask {
     [cpu].into_iter().collect()
 }
 
-/// A usable CPU that takes none of the interrupts, of the same domain and on a free core if possible.
-fn free_near(draft: &Draft<'_>, from: CpuId, taken: &CpuMask) -> Option<CpuId> {
+/// A usable CPU that is not avoided, of the same domain if that has any, on a free core if possible.
+fn free_near(draft: &Draft<'_>, from: CpuId, avoided: &CpuMask) -> Option<CpuId> {
     let topology = &draft.topology;
-    let cores = topology.siblings(taken);
-    let near = topology.place(from).map(|(domain, _)| topology.domains[domain].usable.as_slice());
-    let all: Vec<CpuId> = topology.in_order().collect();
-    let pick = |cpus: &[CpuId], taken: &CpuMask| cpus.iter().copied().find(|cpu| !taken.contains(*cpu));
-    let near = near.unwrap_or_default();
-    pick(near, &cores.union(taken)).or_else(|| pick(near, taken)).or_else(|| pick(&all, taken))
+    let cores = topology.siblings(avoided);
+    let near = topology.place(from).map(|(domain, _)| topology.domains[domain].usable.clone());
+    let near = near.filter(|near| !near.is_empty()).unwrap_or_else(|| topology.in_order().collect());
+    let pick = |avoided: &CpuMask| near.iter().copied().find(|cpu| !avoided.contains(*cpu));
+    pick(&cores.union(avoided)).or_else(|| pick(avoided))
 }
 
 /// Sends the interrupts that belong to no queue to these CPUs.

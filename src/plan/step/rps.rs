@@ -6,7 +6,7 @@ use super::back::Back;
 use crate::diagnose::evidence::queue_packets;
 use crate::model::Nic;
 use crate::plan::draft::Draft;
-use crate::plan::share::{HIGH_LOAD, HIGH_RATE, ShareOptions};
+use crate::plan::share::{FEW, HIGH_LOAD, HIGH_RATE, ShareOptions};
 use crate::plan::spread::threaded;
 use crate::plan::{Target, set_text};
 use crate::units::{CpuMask, NicName, QueueId};
@@ -18,7 +18,7 @@ const COVERED: &str = "every CPU has a queue of its own";
 /// all.
 pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
     let nics = polled_by_interrupts(draft);
-    give_parts(draft, nics, Vec::new());
+    give_parts(draft, nics, Vec::new(), false);
 }
 
 /// Switches RPS off if the queues bring packets to every CPU.
@@ -29,8 +29,7 @@ pub(in crate::plan) fn redundant(draft: &mut Draft<'_>) {
     switch_off(draft, off);
 }
 
-/// Switches RPS off on interfaces with few packets, where the hand-over only costs time; [`near`] for all
-/// others.
+/// Switches RPS off on queues with few packets, where the hand-over only costs time; [`near`] for all others.
 pub(in crate::plan) fn where_needed(draft: &mut Draft<'_>) {
     let nics = polled_by_interrupts(draft);
     let machine = draft.machine();
@@ -42,8 +41,8 @@ pub(in crate::plan) fn where_needed(draft: &mut Draft<'_>) {
     };
     let (busy, calm): (Vec<NicName>, Vec<NicName>) =
         nics.into_iter().partition(|name| draft.model.nic(name).is_some_and(is_busy));
-    let off = queues(draft, &calm, "few packets: handing them to another CPU only costs time");
-    give_parts(draft, busy, off);
+    let off = queues(draft, &calm, FEW);
+    give_parts(draft, busy, off, true);
 }
 
 /// The planned interfaces except those that kernel threads poll.
@@ -59,13 +58,13 @@ fn polled_by_interrupts(draft: &mut Draft<'_>) -> Vec<NicName> {
 /// A queue that should have no mask, and the reason.
 type Without = (NicName, u32, String);
 
-/// Gives these interfaces their parts, and switches RPS off on queues without a part, and on the queues of
-/// `off`.
-fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>) {
+/// Gives these interfaces their parts, or only their busy queues, and switches RPS off on queues without a part,
+/// and on the queues of `off`.
+fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>, busy_only: bool) {
     let (covered, sharing) = covered(draft, nics);
     off.extend(queues(draft, &covered, COVERED));
     let sharing: Vec<&Nic> = sharing.iter().filter_map(|name| draft.model.nic(name)).collect();
-    let options = ShareOptions { width: draft.width, whole_cores: true, replaces_drowning: false };
+    let options = ShareOptions { width: draft.width, whole_cores: true, replaces_drowning: false, busy_only };
     let (parts, homeless) = draft.machine().share_out(&sharing, options);
     for (nic, queue) in homeless {
         draft.leave(format!("rps: cannot tell which CPU takes the interrupt of {nic}/rx-{queue}"));

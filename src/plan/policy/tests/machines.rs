@@ -5,7 +5,9 @@ use crate::diagnose::sketch::{Sketch, cpus};
 use crate::model::{Fact, Model, Rates, TxQueue};
 use crate::parse::ethtool::{Coalesce, Rss};
 use crate::plan::Risk;
+use crate::plan::carried::carried;
 use crate::plan::policy::{Options, Policy, Variable};
+use crate::plan::topology::CpuTopology;
 use crate::units::IrqId;
 
 /// The queues may outnumber the CPUs and all land on one of them: then only RPS spreads their work.
@@ -149,10 +151,9 @@ fn a_node_with_one_cpu_gets_all_queues_only_while_that_has_time_for_them() {
         why,
         "node 1, because the device's node 0 has too few CPUs for the traffic; a core of its own"
     );
-    assert_eq!(
-        texts(&Policy::NumaLocal.plan(&simulate(&model, &policed.plan), &rates, &options, None).plan),
-        [""; 0]
-    );
+    let after = simulate(&model, &policed.plan);
+    let rates = carried(&model, &rates, &after, &CpuTopology::new(&after));
+    assert_eq!(texts(&Policy::NumaLocal.plan(&after, &rates, &options, None).plan), [""; 0]);
     let only_two = Options { keep_clean: cpus("1-3,5-7"), ..Options::default() };
     let plan = of(Policy::NumaLocal, &host(1).build(), &only_two).plan;
     assert!(plan.settings[0].why.ends_with("shared: more queues than CPUs"), "{plan:?}");
