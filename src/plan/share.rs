@@ -241,7 +241,8 @@ impl Share<'_> {
     /// there are not enough CPUs for all.
     fn of(&self, machine: &Machine<'_>, group: Vec<Unassigned<'_>>) -> Vec<Part> {
         let some_busy = group.iter().any(|unassigned| unassigned.is_busy);
-        if !self.options.busy_only && !(some_busy && self.is_scarce(machine, &homes(&group))) {
+        let is_for_busy = self.options.busy_only || some_busy && self.is_scarce(machine, &homes(&group));
+        if !is_for_busy {
             return self.of_all(machine, &group);
         }
         let (busy, calm): (Vec<_>, Vec<_>) = group.into_iter().partition(|unassigned| unassigned.is_busy);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::moves::Steering;
-use super::share::{Machine, ShareOptions};
+use super::share::{Machine, Part, ShareOptions};
 use super::step::rfs;
 use super::topology::CpuTopology;
 use super::{Plan, PlannedSetting, Setting, Target, forecast};
@@ -159,9 +159,18 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
         let queue = nic.rx.iter().find(|queue| queue.index == index);
         queue.and_then(|queue| queue.rps_cpus.known())
     };
-    let parts = parts.into_iter().filter(|part| part.nic == nic.name && !part.stays && !part.mask.is_empty());
-    let mut masks: BTreeMap<u32, (CpuMask, String)> =
-        parts.map(|part| (part.queue, (part.mask, part.why))).collect();
+    let parts = parts.into_iter().filter(|part| part.nic == nic.name && !part.stays);
+    let home = |index: u32| nic.rx.iter().find(|rx| rx.index == index).and_then(|rx| machine.home(rx));
+    // Masks with unusable CPUs are not in use.
+    let current_of =
+        |index: u32| current(index).filter(|mask| mask.difference(&machine.topology.usable).is_empty());
+    let mask = |part: Part| match part.mask.is_empty() {
+        true => {
+            Some((part.queue, (without_home(current_of(part.queue)?, home(part.queue)?)?, OWN.to_owned())))
+        }
+        false => Some((part.queue, (part.mask, part.why))),
+    };
+    let mut masks: BTreeMap<u32, (CpuMask, String)> = parts.filter_map(mask).collect();
     let usable = &machine.topology.usable;
     let anywhere = match hottest(machine.rates) {
         Some(cpu) => usable.difference(&[cpu].into_iter().collect()),
@@ -185,6 +194,15 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
         PlannedSetting::new(set, why, Some(nic.address.clone()))
     });
     settings.collect()
+}
+
+/// Reason for a mask that stays without the CPU of its interrupt.
+pub(super) const OWN: &str = "the CPU of its interrupt leaves the mask in use";
+
+/// A mask without the CPU of its queue's interrupt; `None` if it does not have it, or no other.
+pub(super) fn without_home(mask: &CpuMask, home: CpuId) -> Option<CpuMask> {
+    let left = mask.difference(&[home].into_iter().collect());
+    (left != *mask && !left.is_empty()).then_some(left)
 }
 
 /// Reason for handing the packets of a queue to these CPUs when the receiving CPU is not known.

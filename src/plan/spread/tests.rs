@@ -114,6 +114,15 @@ fn refusals_say_why() {
     assert_eq!(named("eth7"), "there is no interface eth7");
 }
 
+/// A queue without a part once kept handing packets to the CPU of its own interrupt.
+#[test]
+fn a_mask_that_stays_loses_the_cpu_of_the_interrupt() {
+    let host = |mask| Sketch::new(4).device("eth0", &[0, 1, 2]).traffic("eth0", 3e3).rps_of("eth0", 0, mask);
+    assert_eq!(plan(&of(host("0-1")), "rps"), ["rps eth0/rx-0 = 1"]);
+    assert_eq!(plan(&of(host("1")), "rps"), [""; 0]);
+    assert_eq!(plan(&of(host("0")), "rps"), [""; 0], "nothing would be left");
+}
+
 /// Six interrupts' CPUs would hand their work to the two that are left.
 #[test]
 fn work_of_many_cpus_is_not_crowded_onto_few() {

@@ -44,8 +44,10 @@ impl Back {
         let each = |claim: &mut dyn FnMut(CpuId, CpuId, f64)| {
             for (home, mask, packets) in &queues {
                 claim(*home, *home, *packets);
-                let to = packets / mask.len().max(1) as f64;
-                mask.iter().filter(|cpu| cpu != home).for_each(|cpu| claim(*home, cpu, to));
+                // As without the interrupt's CPU, which leaves a mask that stays.
+                let others: Vec<CpuId> = mask.iter().filter(|cpu| cpu != home).collect();
+                let to = packets / others.len().max(1) as f64;
+                others.into_iter().for_each(|cpu| claim(*home, cpu, to));
             }
         };
         each(&mut |_, cpu, weight| {

@@ -7,7 +7,7 @@ use crate::diagnose::evidence::queue_packets;
 use crate::model::Nic;
 use crate::plan::draft::Draft;
 use crate::plan::share::{FEW, HIGH_LOAD, HIGH_RATE, ShareOptions};
-use crate::plan::spread::threaded;
+use crate::plan::spread::{OWN, threaded, without_home};
 use crate::plan::{Target, set_text};
 use crate::units::{CpuMask, NicName, QueueId};
 
@@ -111,9 +111,14 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>) {
             let may = !mask.is_empty() && mask.difference(&draft.topology.usable).is_empty();
             may && !draft.home(rx).is_some_and(|home| back.is_bearable(home))
         });
-        match stays {
-            true => *kept.entry(nic).or_default() += 1,
-            false => give(draft, &nic, queue, &none, why),
+        if !stays {
+            give(draft, &nic, queue, &none, why);
+            continue;
+        }
+        *kept.entry(nic.clone()).or_default() += 1;
+        let left = found.and_then(|rx| without_home(rx.rps_cpus.known()?, draft.home(rx)?));
+        if let Some(left) = left {
+            give(draft, &nic, queue, &left, OWN.to_owned());
         }
     }
     for (nic, count) in kept {
