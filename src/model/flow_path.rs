@@ -207,12 +207,18 @@ fn entry(hash: &Step<u32>, entries: usize) -> Step<u32> {
     position.with_doubts(odd.into_iter().collect())
 }
 
-/// Ways in which a device moves a flow to another queue than its table says.
+/// The reason why a device may use another queue than its table says.
 fn moved_by_device(model: &Model, nic: &Nic, flow: &Flow) -> Option<String> {
     let has_ntuple = is_on(nic, "rx-ntuple-filter");
     let driver = nic.driver.as_deref().unwrap_or_default();
     if has_ntuple == Some(true) && cpu::has_rfs(model, &nic.rx) {
         return Some("assumed that accelerated RFS has not moved the flow".to_owned());
+    }
+    if driver == "virtio_net" {
+        // Seen with 6.1: the default table was reported, and the hypervisor did not know it.
+        return Some(
+            "assumed that the hypervisor has this table: older kernels pass it only if it is set".to_owned(),
+        );
     }
     // Application-targeted routing, active without ntuple rules.
     let has_atr = matches!(driver, "ixgbe" | "i40e") && has_ntuple != Some(true);

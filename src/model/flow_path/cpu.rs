@@ -33,9 +33,13 @@ pub(super) fn interrupt(model: &Model, nic: &Nic, queue: &Step<u32>) -> (Step<Ir
         let why = "a kernel thread polls the queue (threaded NAPI): the scheduler chooses its CPU";
         return (irq, Step::not_known(why));
     }
+    let pending = queues.iter().flat_map(|queue| &queue.irqs).find(|irq| irq.is_pending());
+    let pending = pending.map(|irq| format!("IRQ {} moves there when it next fires", irq.number));
     let cpus: Result<Vec<CpuMask>, String> = queues.into_iter().map(cpus_of).collect();
     let cpu = cpus.map(|cpus| Step::settled(cpus.iter().flat_map(CpuMask::iter), queue.certainty));
-    (irq, cpu.unwrap_or_else(Step::not_known))
+    let mut cpu = cpu.unwrap_or_else(Step::not_known);
+    cpu.why.extend(pending);
+    (irq, cpu)
 }
 
 /// The candidates of a queue step.
@@ -47,7 +51,7 @@ fn queues<'a>(nic: &'a Nic, queue: &Step<u32>) -> Result<Vec<&'a RxQueue>, Strin
     queue.among.iter().map(find).collect()
 }
 
-/// CPUs that a queue's interrupts go to.
+/// CPUs that a queue's interrupts go to, from the next one on.
 fn cpus_of(queue: &RxQueue) -> Result<CpuMask, String> {
     if let Some(cpu) = queue.channel_cpu {
         return Ok([cpu].into_iter().collect());
@@ -55,7 +59,7 @@ fn cpus_of(queue: &RxQueue) -> Result<CpuMask, String> {
     let mut all = CpuMask::new();
     for irq in &queue.irqs {
         let cpus = match &irq.effective {
-            Fact::Known(cpus) if !cpus.is_empty() => cpus,
+            Fact::Known(cpus) if !cpus.is_empty() && !irq.is_pending() => cpus,
             _ => known(&irq.affinity, &format!("the affinity of IRQ {}", irq.number))?,
         };
         all = all.union(cpus);

@@ -175,6 +175,7 @@ fn a_device_may_move_a_flow_to_another_queue() {
     let ixgbe = |flow| changed(|nic| nic.driver = Some("ixgbe".into()), flow).queue;
     same(&ixgbe(FLOW), &[0], Assumed);
     same(&ixgbe(UDP), &[0], Computed);
+    same(&changed(|nic| nic.driver = Some("virtio_net".into()), FLOW).queue, &[0], Assumed);
     let accelerated = path(
         |model| {
             model.rps_sock_flow_entries = Fact::Known(32768);
@@ -285,6 +286,10 @@ fn interrupts_have_a_cpu_or_a_reason() {
     });
     same(&denied, &[], NotKnown);
     assert_eq!(denied.why, ["the affinity of IRQ 40 needs root"]);
+
+    let pending = irq(|irq| irq.affinity = Fact::Known(mask("6")));
+    same(&pending, &[CpuId(6)], Computed);
+    assert_eq!(pending.why, ["IRQ 40 moves there when it next fires"]);
 
     let without = changed(|nic| nic.rx[0].irqs.clear(), FLOW);
     assert_eq!(without.cpu.why, ["no interrupt of rx-0 is known"]);
