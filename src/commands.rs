@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod explain;
 pub mod export;
 mod files;
+pub mod flow;
 pub mod guard;
 pub mod history;
 pub mod interference;
@@ -130,6 +131,7 @@ const EXIT_CODES: &str = "Exit codes:
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Show(show::Args),
+    Flow(flow::Args),
     Doctor(doctor::Args),
     Explain(explain::Args),
     Interference(interference::Args),
@@ -204,6 +206,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
     match cli.command {
         Command::Demo(args) => demo::run(global, &args),
         Command::Show(args) => show::run(global, &args),
+        Command::Flow(args) => flow::run(global, &args),
         Command::Snapshot(args) => snapshot::run(global, &args),
         Command::Doctor(args) => doctor::run(global, &args),
         Command::Explain(args) => explain::run(global, &args),

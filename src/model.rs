@@ -4,6 +4,8 @@
 //! files, judges or prints.
 
 mod between;
+mod flow;
+mod flow_path;
 mod interrupts;
 mod irq_names;
 mod listeners;
@@ -11,6 +13,7 @@ mod other_irqs;
 mod processes;
 mod rates;
 mod stack;
+mod toeplitz;
 mod topology;
 
 pub use crate::parse::Container;
@@ -20,6 +23,8 @@ pub use crate::sample::{
 };
 pub use crate::units::Fact;
 pub use between::IntervalError;
+pub use flow::{Flow, FlowError};
+pub use flow_path::{Certainty, FlowPath, Step};
 pub use listeners::Listener;
 pub use rates::{
     Costs, CpuRates, HandOver, HeldRates, IrqRates, NicRates, ProcessRates, Rates, SocketRates, SoftirqTimed,

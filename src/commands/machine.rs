@@ -149,6 +149,11 @@ impl Source {
         }
     }
 
+    /// True if names, addresses and hash keys of the machine were removed.
+    pub(super) fn is_redacted(&self) -> bool {
+        matches!(self, Source::Snapshot(snapshot) if snapshot.manifest.redacted)
+    }
+
     /// Returns its receive path and surroundings, with all details of `nic`.
     pub(super) fn model(&self, nic: Option<&NicName>) -> Result<Model, CommandError> {
         // Details that were not recorded in the snapshot would read as unsupported.

@@ -43,6 +43,7 @@ pub(super) fn ask(netlink: &Netlink, get: EthtoolGet, nic: &NicName) -> Result<V
         EthtoolGet::Stats => ioctl::stats(&*netlink.socket(), nic),
         EthtoolGet::Rules => ioctl::rules(&*netlink.socket(), nic),
         EthtoolGet::RxRings => ioctl::rx_rings(&*netlink.socket(), nic),
+        EthtoolGet::HashFields => ioctl::hash_fields(&*netlink.socket(), nic),
     }
 }
 

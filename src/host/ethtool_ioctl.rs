@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
+use crate::parse::ethtool::rss::HASHED;
 use crate::parse::push_message;
 use crate::units::NicName;
 
@@ -26,6 +27,7 @@ const SIOCETHTOOL: Opcode = 0x8946;
 const GDRVINFO: u32 = 0x03;
 const GSTRINGS: u32 = 0x1b;
 const GSTATS: u32 = 0x1d;
+const GRXFH: u32 = 0x29;
 const GRXRINGS: u32 = 0x2d;
 const GRXCLSRLCNT: u32 = 0x2e;
 const GRXCLSRULE: u32 = 0x2f;
@@ -48,6 +50,7 @@ const RXFH: usize = 24;
 const RXFH_TABLE: usize = 8;
 const RXFH_KEY: usize = 12;
 const RXNFC: usize = 192;
+const RXNFC_FLOW: usize = 4;
 const RXNFC_LOCATION: usize = 176;
 const RXNFC_COUNT: usize = 184;
 const RXNFC_LOCATIONS: usize = 188;
@@ -145,6 +148,23 @@ pub(super) fn rx_rings(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errn
     let mut rings = Fixed::<RXNFC>::new(GRXRINGS);
     rings.fill(&socket, nic)?;
     Ok(message(&rings.0))
+}
+
+/// The hashed header fields, one message for each kind of flow that the driver reports.
+pub(super) fn hash_fields(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
+    let mut all = Vec::new();
+    let mut refused = None;
+    for (flow, _) in HASHED {
+        let mut fields = Fixed::<RXNFC>::new(GRXFH);
+        fields.0[RXNFC_FLOW..RXNFC_FLOW + 4].copy_from_slice(&flow.to_ne_bytes());
+        match fields.fill(&socket, nic) {
+            Ok(()) => push_message(&mut all, &fields.0),
+            // The driver has no such kind of flow.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => refused = Some(Errno::OPNOTSUPP),
+            Err(errno) => return Err(errno),
+        }
+    }
+    refused.filter(|_| all.is_empty()).map_or(Ok(all), Err)
 }
 
 fn message(bytes: &[u8]) -> Vec<u8> {

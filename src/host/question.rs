@@ -72,6 +72,8 @@ pub enum EthtoolGet {
     Rules,
     /// Number of queues the default RSS table spreads over (ioctl).
     RxRings,
+    /// Header fields that the default RSS hash covers, for TCP and UDP (ioctl).
+    HashFields,
 }
 
 impl EthtoolGet {
@@ -90,6 +92,7 @@ impl EthtoolGet {
             EthtoolGet::Stats => "ioctl/ethtool/gstats",
             EthtoolGet::Rules => "ioctl/ethtool/grxclsrlall",
             EthtoolGet::RxRings => "ioctl/ethtool/grxrings",
+            EthtoolGet::HashFields => "ioctl/ethtool/grxfh",
         }
     }
 }

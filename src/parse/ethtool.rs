@@ -12,6 +12,7 @@ mod coalesce;
 mod driver;
 pub(crate) mod features;
 pub(crate) mod flow_fields;
+mod flow_match;
 mod flow_text;
 mod queue_statistics;
 mod rings;
@@ -24,14 +25,16 @@ pub use channels::channels;
 pub use coalesce::{Adaptive, Holdback, coalesce};
 pub use driver::driver;
 pub use features::{features, wanted};
+pub use flow_match::flow_matches;
 pub use flow_text::{flow_bytes, flow_text, same_flow};
 pub use queue_statistics::{Counted, QueueStatistic, QueueStatistics};
 pub use rings::{RingKind, rings};
-pub use rss::{rss, rss_contexts, rss_ioctl, rx_rings};
+pub use rss::{hash_fields, rss, rss_contexts, rss_ioctl, rx_rings};
 pub use rules::rules;
 pub use stats::{stat_names, stats};
 pub use values::{
-    ChannelKind, Channels, Coalesce, Count, DriverInfo, Feature, FlowAction, FlowRule, FlowSpec, Rings, Rss,
+    ChannelKind, Channels, Coalesce, Count, DriverInfo, Feature, FlowAction, FlowRule, FlowSpec, HashFields,
+    Rings, Rss,
 };
 
 use super::{Attributes, WireError, messages};

@@ -1,12 +1,13 @@
 //! The receive path as text: the CPU that each queue interrupts, and where packets go from there.
 //!
-//! Four views of a model: the machine, one interface, CPUs, and the tree from interface to process. Lines fit 80
+//! Views of a model: the machine, one interface, CPUs, the tree from interface to process, and one flow. Lines fit 80
 //! columns; each kind of absence is a word.
 
 mod cells;
 mod cpu;
 mod cpu_text;
 mod device;
+mod flow;
 mod links;
 mod machine;
 mod nic;
@@ -18,6 +19,7 @@ mod tree;
 
 pub use cpu::{CpuReport, CpuView, NicQueue, QueueIrq};
 pub use cpu_text::cpus;
+pub use flow::flow;
 pub use nic::nic;
 pub use overview::overview;
 pub use tree::tree;

@@ -15,7 +15,7 @@ use super::receive_path::CpuReport;
 use super::recommendation::TrialReport;
 use crate::doctor::DoctorReport;
 use crate::load::Report as LoadReport;
-use crate::model::Model;
+use crate::model::{FlowPath, Model};
 use crate::probe::Interference;
 use crate::probe::trace::Trace;
 use crate::trial::blocks::BlocksRecord;
@@ -36,12 +36,13 @@ fn of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// All published schemas, by file name.
-fn published() -> [(&'static str, Value); 13] {
+fn published() -> [(&'static str, Value); 14] {
     [
         ("checkpoint.json", of::<Checkpoint>(Checkpoint::SCHEMA)),
         ("compare.json", of::<Comparison>(Comparison::SCHEMA)),
         ("model.json", of::<Model>(Model::SCHEMA)),
         ("cpus.json", of::<CpuReport>(CpuReport::SCHEMA)),
+        ("flow.json", of::<FlowPath>(FlowPath::SCHEMA)),
         ("findings.json", of::<DoctorReport>(DoctorReport::SCHEMA)),
         ("forecast.json", of::<Forecast>(Forecast::SCHEMA)),
         ("interference.json", of::<Interference>(Interference::SCHEMA)),

@@ -10,7 +10,7 @@ use super::read;
 use crate::host::{Cause, EthtoolGet, Host, Question};
 use crate::parse::WireError;
 use crate::parse::ethtool::{
-    self, Channels, Coalesce, DriverInfo, Feature, FlowRule, QueueStatistics, Rings, Rss,
+    self, Channels, Coalesce, DriverInfo, Feature, FlowRule, HashFields, QueueStatistics, Rings, Rss,
 };
 use crate::units::{Fact, NicName};
 
@@ -56,6 +56,9 @@ pub struct Hardware {
     pub coalesce: Fact<Coalesce>,
     /// The default RSS table.
     pub rss: Fact<Rss>,
+    /// Header fields that the default hash covers, by kind of flow. Unsupported without an RSS table.
+    #[serde(default)]
+    pub hash_fields: Fact<Vec<HashFields>>,
     /// Further RSS contexts.
     pub rss_contexts: Fact<Vec<Rss>>,
     /// Flow rules.
@@ -94,13 +97,20 @@ pub(super) fn take(
     if !in_full {
         return Hardware { function, driver, features, ..Hardware::default() };
     }
+    let rss = asked(host, nic, EthtoolGet::Rss, ethtool::rss)
+        .or(|| asked(host, nic, EthtoolGet::RssIoctl, ethtool::rss_ioctl));
     Hardware {
         function,
         channels: asked(host, nic, EthtoolGet::Channels, ethtool::channels),
         rings: asked(host, nic, EthtoolGet::Rings, ethtool::rings),
         coalesce: asked(host, nic, EthtoolGet::Coalesce, ethtool::coalesce),
-        rss: asked(host, nic, EthtoolGet::Rss, ethtool::rss)
-            .or(|| asked(host, nic, EthtoolGet::RssIoctl, ethtool::rss_ioctl)),
+        hash_fields: match rss.known() {
+            Some(rss) if !rss.table.is_empty() => {
+                asked(host, nic, EthtoolGet::HashFields, ethtool::hash_fields)
+            }
+            _ => Fact::Unsupported,
+        },
+        rss,
         rss_contexts: asked(host, nic, EthtoolGet::RssContexts, ethtool::rss_contexts),
         rules: asked(host, nic, EthtoolGet::Rules, ethtool::rules),
         speed_mbits: speed(host, nic),
@@ -187,6 +197,7 @@ mod tests {
             rings,
             coalesce,
             rss,
+            hash_fields,
             rss_contexts,
             rules,
             features,
@@ -194,7 +205,7 @@ mod tests {
         } = hardware;
         let asked = [trouble(driver), trouble(channels), trouble(rings), trouble(coalesce), trouble(rss)];
         let more = [trouble(rss_contexts), trouble(rules), trouble(features), trouble(speed_mbits)];
-        asked.into_iter().chain(more).flatten().collect()
+        asked.into_iter().chain(more).chain([trouble(hash_fields)]).flatten().collect()
     }
 
     /// On any machine, the answers of its drivers are understood, without privileges.

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod fixture_show;
+mod flow;
 mod output;
 mod poisoned;
 mod show;

@@ -18,6 +18,7 @@ mod ethtool;
 mod export;
 mod fixtures;
 mod flood;
+mod flow;
 mod found_again;
 mod fuzz;
 mod guard;

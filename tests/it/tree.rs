@@ -166,7 +166,7 @@ impl Tree {
         self.write_bytes(path, content.as_bytes());
     }
 
-    fn write_bytes(&self, path: &str, content: &[u8]) {
+    pub(crate) fn write_bytes(&self, path: &str, content: &[u8]) {
         let path = self.root().join(path);
         std::fs::create_dir_all(path.parent().expect("a file has a directory")).expect("created");
         std::fs::write(path, content).expect("written");

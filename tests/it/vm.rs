@@ -6,6 +6,7 @@ mod console;
 mod e1000e;
 mod eight_queues;
 mod firewall;
+mod flows;
 mod guest;
 mod hotspot;
 mod interference;

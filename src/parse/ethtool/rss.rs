@@ -1,20 +1,44 @@
-//! `ETHTOOL_MSG_RSS_GET`, `ETHTOOL_GRSSH` and `ETHTOOL_GRXRINGS`: RSS tables, keys and functions.
+//! `ETHTOOL_MSG_RSS_GET`, `ETHTOOL_GRSSH`, `ETHTOOL_GRXRINGS` and `ETHTOOL_GRXFH`: RSS tables, keys, functions and
+//! hashed fields.
 
 use std::fmt::Write;
 
-use super::{Rss, field, field32, only};
+use super::{HashFields, Rss, field, field32, only};
 use crate::parse::{Attributes, WireError, messages, push_attribute, push_message, with_attributes};
 
 const A_CONTEXT: u16 = 2;
 const A_HFUNC: u16 = 3;
 const A_INDIR: u16 = 4;
 pub(crate) const A_HKEY: u16 = 5;
+const A_INPUT_XFRM: u16 = 6;
 
 // `struct ethtool_rxfh`: sizes, the function, then the table and the key.
 pub(crate) const TABLE_SIZE: usize = 8;
 pub(crate) const KEY_SIZE: usize = 12;
 const FUNCTION: usize = 16;
+const INPUT_XFRM: usize = 17;
 pub(crate) const TABLE: usize = 24;
+
+// `struct ethtool_rxnfc`: the command, the kind of flow, the answer.
+const RXNFC_FLOW: usize = 4;
+const RXNFC_DATA: usize = 8;
+
+/// The kinds of flow whose fields are asked: the kernel's number and the name of its rules.
+pub(crate) const HASHED: [(u32, &str); 4] = [(0x01, "tcp4"), (0x02, "udp4"), (0x05, "tcp6"), (0x06, "udp6")];
+
+/// Names of the kernel's `RXH_*` bits, by position, as in Documentation/netlink/specs/ethtool.yaml.
+const HASH_FIELDS: [(u32, &str); 10] = [
+    (1, "l2da"),
+    (2, "vlan"),
+    (3, "l3-proto"),
+    (4, "ip-src"),
+    (5, "ip-dst"),
+    (6, "l4-b-0-1"),
+    (7, "l4-b-2-3"),
+    (8, "gtp-teid"),
+    (9, "ip6-fl"),
+    (31, "discard"),
+];
 
 /// The default table of one interface, from netlink.
 pub fn rss(answer: &[u8]) -> Result<Rss, WireError> {
@@ -34,6 +58,7 @@ fn one(message: &[u8]) -> Result<Rss, WireError> {
         table: table(message.get(A_INDIR).unwrap_or_default())?,
         key: key(message.get(A_HKEY).unwrap_or_default()),
         function: message.number32(A_HFUNC)?.and_then(function),
+        transform: message.number32(A_INPUT_XFRM)?.and_then(transform),
     })
 }
 
@@ -51,14 +76,29 @@ pub fn rss_ioctl(answer: &[u8]) -> Result<Rss, WireError> {
         key: key(hash_key),
         // `rest` begins after it.
         function: function(u32::from(rss[FUNCTION])),
+        transform: transform(u32::from(rss[INPUT_XFRM])),
     })
 }
 
-/// Number of queues the driver spreads over by default: in `struct ethtool_rxnfc`, `data` comes after the
-/// command and the kind of flow.
+/// Number of queues the driver spreads over by default.
 pub fn rx_rings(answer: &[u8]) -> Result<u32, WireError> {
-    let rings = u64::from_ne_bytes(field(only(answer)?, 8)?);
+    let rings = u64::from_ne_bytes(field(only(answer)?, RXNFC_DATA)?);
     u32::try_from(rings).map_err(|_| WireError::new(format!("{rings} receive rings")))
+}
+
+/// The fields that the device hashes, one message for each kind of flow.
+pub fn hash_fields(answer: &[u8]) -> Result<Vec<HashFields>, WireError> {
+    messages(answer)?.into_iter().map(fields_of_kind).collect()
+}
+
+fn fields_of_kind(rxnfc: &[u8]) -> Result<HashFields, WireError> {
+    let (flow, bits) = (field32(rxnfc, RXNFC_FLOW)?, u64::from_ne_bytes(field(rxnfc, RXNFC_DATA)?));
+    let kind = HASHED.iter().find(|(number, _)| *number == flow);
+    let (_, kind) = kind.ok_or_else(|| WireError::new(format!("hash fields of flow {flow}")))?;
+    let named = |bit: u32| HASH_FIELDS.iter().find(|(at, _)| *at == bit).map(|(_, name)| (*name).to_owned());
+    let set = (0..u64::BITS).filter(|bit| bits & (1 << bit) != 0);
+    let fields = set.map(|bit| named(bit).unwrap_or_else(|| format!("unknown({bit})"))).collect();
+    Ok(HashFields { kind: (*kind).to_owned(), fields })
 }
 
 /// The answer of netlink with another table.
@@ -141,15 +181,26 @@ fn function(bits: u32) -> Option<String> {
     Some(name.to_owned())
 }
 
+/// The name of the kernel's `RXH_XFRM_*` bits; `None` for no transformation.
+fn transform(bits: u32) -> Option<String> {
+    let name = match bits {
+        0 => return None,
+        1 => "symmetric-xor",
+        2 => "symmetric-or-xor",
+        other => return Some(format!("unknown({other})")),
+    };
+    Some(name.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{any, proptest};
 
     use super::{
-        A_CONTEXT, A_HFUNC, A_HKEY, A_INDIR, ioctl_with_table, rss, rss_contexts, rss_ioctl, rx_rings,
-        with_context, with_table,
+        A_CONTEXT, A_HFUNC, A_HKEY, A_INDIR, A_INPUT_XFRM, hash_fields, ioctl_with_table, rss, rss_contexts,
+        rss_ioctl, rx_rings, with_context, with_table,
     };
-    use crate::parse::ethtool::Rss;
+    use crate::parse::ethtool::{HashFields, Rss};
     use crate::parse::wire::testing::answer;
     use crate::parse::{push_attribute, push_message};
 
@@ -176,6 +227,7 @@ mod tests {
             push_attribute(&mut message, A_HFUNC, &2u32.to_ne_bytes());
             push_attribute(&mut message, A_INDIR, &table(&queues));
             push_attribute(&mut message, A_HKEY, &[0x6d, 0x5a, 0x01]);
+            push_attribute(&mut message, A_INPUT_XFRM, &1u32.to_ne_bytes());
             push_message(&mut answer, &message);
         }
         let contexts = rss_contexts(&answer).expect("valid");
@@ -186,6 +238,7 @@ mod tests {
         );
         assert_eq!(contexts[0].key.as_deref(), Some("6d5a01"));
         assert_eq!(contexts[0].function.as_deref(), Some("xor"));
+        assert_eq!(contexts[0].transform.as_deref(), Some("symmetric-xor"));
         assert!(rss(&answer).is_err(), "two tables where one was asked for");
         assert_eq!(rss_contexts(&[]), Ok(vec![]));
     }
@@ -206,7 +259,9 @@ mod tests {
             table: vec![0, 1, 0, 1],
             key: Some("abcd".to_owned()),
             function: Some("toeplitz".to_owned()),
+            transform: Some("symmetric-or-xor".to_owned()),
         };
+        rxfh[17] = 2;
         assert_eq!(parsed(&rxfh), Ok(expected));
         assert!(parsed(&rxfh[..41]).is_err(), "half a key");
         rxfh[8..12].copy_from_slice(&u32::MAX.to_ne_bytes());
@@ -258,6 +313,26 @@ mod tests {
         assert!(rx_rings(&answer).is_err(), "more than there can be");
     }
 
+    #[test]
+    fn fields_by_kind_of_flow() {
+        let answer = |flow: u32, bits: u64| {
+            let mut rxnfc = vec![0; 192];
+            rxnfc[4..8].copy_from_slice(&flow.to_ne_bytes());
+            rxnfc[8..16].copy_from_slice(&bits.to_ne_bytes());
+            let mut answer = Vec::new();
+            push_message(&mut answer, &rxnfc);
+            answer
+        };
+        let of = |kind: &str, fields: &[&str]| HashFields {
+            kind: kind.to_owned(),
+            fields: fields.iter().map(|field| (*field).to_owned()).collect(),
+        };
+        let both = [answer(1, 0xf0), answer(6, 1 << 31 | 1 << 40)].concat();
+        let ports = of("tcp4", &["ip-src", "ip-dst", "l4-b-0-1", "l4-b-2-3"]);
+        assert_eq!(hash_fields(&both), Ok(vec![ports, of("udp6", &["discard", "unknown(40)"])]));
+        assert!(hash_fields(&answer(3, 0)).is_err(), "a kind that was not asked");
+    }
+
     proptest! {
         #[test]
         fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..96)) {
@@ -265,6 +340,7 @@ mod tests {
             push_message(&mut answer, &bytes);
             let _ = (with_table(&answer, &[1]), ioctl_with_table(&answer, &[1]), with_context(&answer, 1, None));
             let _ = (rx_rings(&answer), with_context(&bytes, 1, Some(&[1])));
+            let _ = (hash_fields(&answer), hash_fields(&bytes));
             let _ = (rss(&answer), rss_contexts(&bytes), rss_ioctl(&answer), rss_ioctl(&bytes));
         }
     }

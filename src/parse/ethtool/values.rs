@@ -105,6 +105,21 @@ pub struct Rss {
     pub key: Option<String>,
     /// The hash function, such as `toeplitz`.
     pub function: Option<String>,
+    /// What the device does to the hashed fields first, such as `symmetric-xor`; `None` = nothing, or not
+    /// reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transform: Option<String>,
+}
+
+/// Header fields that the device hashes in packets of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct HashFields {
+    /// The kind of packet: `tcp4`, `udp4`, `tcp6` or `udp6`.
+    pub kind: String,
+    /// The kernel's names of the fields: `ip-src`, `ip-dst`, `l4-b-0-1` (source port), `l4-b-2-3` (destination
+    /// port), and others; `unknown(N)` for bit N. Empty = such packets are not hashed.
+    pub fields: Vec<String>,
 }
 
 impl Rss {

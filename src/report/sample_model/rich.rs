@@ -101,12 +101,15 @@ fn vf_hardware() -> Hardware {
             table: (0..128).map(|position| position % 4).collect(),
             key: Some("6d5a".repeat(20)),
             function: Some("toeplitz".into()),
+            transform: None,
         }),
+        hash_fields: Fact::Unsupported,
         rss_contexts: Fact::Known(vec![Rss {
             context: 1,
             table: [2, 2, 2, 3].repeat(32),
             key: None,
             function: None,
+            transform: None,
         }]),
         rules: Fact::Known(vec![
             FlowRule { location: 0, spec: spec(&["dst-port 443"]), action: FlowAction::Queue(3) },
@@ -148,6 +151,7 @@ fn ens3() -> Nic {
         driver: Fact::Unsupported,
         coalesce: Fact::Unsupported,
         rss: Fact::Unsupported,
+        hash_fields: Fact::Unsupported,
         rss_contexts: Fact::Unsupported,
         rules: Fact::Unsupported,
         features: Fact::Unsupported,

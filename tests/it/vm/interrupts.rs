@@ -38,7 +38,8 @@ impl Interrupts {
         Self(self.0.iter().map(difference).collect())
     }
 
-    fn all(&self, irq: &Irq) -> u64 {
+    /// Number of times an interrupt fired.
+    pub(super) fn all(&self, irq: &Irq) -> u64 {
         self.0[&irq.number.0].iter().sum()
     }
 

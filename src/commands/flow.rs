@@ -1,0 +1,76 @@
+//! `rxlab flow`: where the packets of one flow land.
+
+use std::io::Write;
+
+use super::machine::{From, Source};
+use super::{Global, machine, output};
+use crate::error::CommandError;
+use crate::model::{Flow, FlowPath, Model, Nic, NicKind};
+use crate::report::receive_path;
+use crate::units::NicName;
+
+/// Show where the packets of one flow land: hash, queue, IRQ, CPU, RPS CPU
+///
+/// Says of each step how sure it is. Works without privileges, and changes nothing.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Args {
+    /// Transport, local end, remote end: 'tcp 10.0.0.1:443 198.51.100.7:50000'
+    #[arg(value_name = "FLOW", required = true, num_args = 1..=3)]
+    flow: Vec<String>,
+    /// The interface that receives it; needed if there are several
+    #[arg(long, value_name = "NIC")]
+    nic: Option<NicName>,
+    #[command(flatten)]
+    from: From,
+}
+
+const EXAMPLE: &str = "Example, with IPv6:
+  rxlab flow 'udp [2001:db8::1]:53 [2001:db8::7]:50000' --nic eth0";
+
+pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    let flow: Flow = args.flow.join(" ").parse().map_err(CommandError::usage)?;
+    let source = Source::open(global, &args.from)?;
+    let model = source.model(args.nic.as_ref())?;
+    let nic = match &args.nic {
+        Some(name) => machine::nic(&model, name)?,
+        None => receiver(&model, &flow)?,
+    };
+    let path = FlowPath::new(&model, carrier(&model, nic)?, &flow, source.is_redacted());
+    let mut out = output::stdout(global);
+    match global.json {
+        true => writeln!(out, "{}", super::json(&path)?)?,
+        false => write!(out, "{}", receive_path::flow(&path))?,
+    }
+    Ok(())
+}
+
+/// Returns the interface that receives the flow, if there is only one.
+fn receiver<'a>(model: &'a Model, flow: &Flow) -> Result<&'a Nic, CommandError> {
+    let is_local = flow.local.ip().is_loopback();
+    let receives = |nic: &&Nic| nic.up && (nic.kind == NicKind::Loopback) == is_local;
+    let nics: Vec<&Nic> = model.nics.iter().filter(receives).collect();
+    match nics[..] {
+        [nic] => Ok(nic),
+        [] => Err(CommandError::usage(format!("no interface that is up receives {}", flow.local))),
+        _ => Err(choose(format!("several interfaces may receive {}", flow.local), &nics)),
+    }
+}
+
+/// Returns the device that takes the packets of an interface: the member of a bond, the parent of a VLAN, or the
+/// interface itself.
+fn carrier<'a>(model: &'a Model, nic: &'a Nic) -> Result<&'a Nic, CommandError> {
+    if nic.kind == NicKind::Device {
+        return Ok(nic);
+    }
+    match model.carriers(nic)[..] {
+        [] => Ok(nic),
+        [device] => Ok(device),
+        ref devices => Err(choose(format!("packets of {} arrive on several devices", nic.name), devices)),
+    }
+}
+
+fn choose(message: String, nics: &[&Nic]) -> CommandError {
+    let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
+    CommandError::usage(message).hint(format!("choose one with --nic: {}", names.join(", ")))
+}
