@@ -12,7 +12,7 @@ use crate::parse::ethtool::Rss;
 const FIELDS: [&str; 4] = ["ip-src", "ip-dst", "l4-b-0-1", "l4-b-2-3"];
 
 /// Drivers that pass each hash on as one without ports: the kernel then computes its own.
-const WITHOUT_PORTS: [&str; 6] = ["be2net", "cxgb4", "e1000e", "igb", "mlx4_core", "sfc"];
+const WITHOUT_PORTS: [&str; 5] = ["be2net", "cxgb4", "e1000e", "igb", "sfc"];
 
 /// The device's hash of the flow, or the reason why it cannot be computed.
 pub(super) fn rss_hash(nic: &Nic, flow: &Flow, rss: &Rss, is_redacted: bool) -> Result<Step<u32>, String> {
