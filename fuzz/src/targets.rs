@@ -46,6 +46,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("parse/irqbalance", |bytes| on(bytes, parse::irqbalance_setup)),
     ("parse/kernel_arguments", |bytes| with(bytes, |text| parse::has_kernel_argument(text, "rxlab=off"))),
     ("parse/links", |bytes| on(bytes, parse::links)),
+    ("parse/load_tools", |bytes| with(bytes, parse::load_tool_report)),
     ("parse/locks", |bytes| with(bytes, |text| parse::holds_lock(text, 1, 2))),
     ("parse/mounts", |bytes| with(bytes, parse::mounts)),
     ("parse/namespace", |bytes| {
@@ -99,7 +100,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("parse/ethtool/rings", |bytes| on(bytes, ethtool::rings)),
     ("parse/ethtool/rss", |bytes| {
         black_box((ethtool::rss(bytes).is_ok(), ethtool::rss_contexts(bytes).is_ok()));
-        black_box(ethtool::rx_rings(bytes).is_ok());
+        black_box((ethtool::rx_rings(bytes).is_ok(), ethtool::hash_fields(bytes).is_ok()));
         if let Ok(rss) = ethtool::rss_ioctl(bytes) {
             assert_eq!(rss.weights().values().sum::<usize>(), rss.table.len());
         }
