@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: run build test lint install bench-load simulate docs
+.PHONY: run build test lint install cases case-a case-b case-c case-d case-e bench-load simulate docs
 
 MINUTES ?= 10
 
@@ -24,6 +24,14 @@ lint: ## Run the checks that CI runs before the tests
 
 install: build ## Install the program on this machine
 	install -D -m 755 target/release/rxlab $(DESTDIR)/usr/local/bin/rxlab
+
+cases: build ## Reproduce the five field cases and print their conclusions (docs/cases)
+	scripts/setup.sh test
+	cases/run $(OPTIONS)
+
+case-a case-b case-c case-d case-e: build ## Reproduce one field case; OPTIONS=--short takes less time
+	scripts/setup.sh test
+	cases/run $(OPTIONS) $(subst case-,,$@)
 
 bench-load: build ## Install the peers of `rxlab load` and compare all of them, on a quiet machine
 	bench/load.sh

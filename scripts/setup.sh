@@ -23,6 +23,7 @@ if [ "$goal" = test ]; then
   need irqbalance irqbalance
   need dnsmasq dnsmasq-base
   need nginx nginx-light
+  need jq jq
   need opentracker opentracker
   need prometheus prometheus
   need nft nftables

@@ -5,6 +5,7 @@
 mod answers;
 mod apply;
 mod bench;
+mod cases;
 mod cli;
 mod crash;
 mod crash_live;
