@@ -18,6 +18,7 @@ JOB
 # The traffic waits for the guest's first packet, sent when its sink is ready, and ends with the guest.
 export RXLAB_LAB_PEER="until ip neigh | grep -q '^10.98.0.2 .*lladdr'; do sleep 0.2; done
     exec '$rxlab' load udp-sink://10.98.0.2:9000 --flows 64 --for 90s"
+[ -z "$no_op" ] || RXLAB_LAB_PEER=''
 say "a guest of 8 CPUs and one queue"
 vm 8cpu-1queue "$out/job.sh"
 conclude hotspot "CPU 2" \
