@@ -78,8 +78,8 @@ fn by_word(text: &str) -> Vec<String> {
 
 /// The number of a line and the text after it; `None` for lines with a name.
 fn numbered(number: usize, line: &str) -> Result<Option<(IrqId, &str)>, ParseError> {
-    let missing = || ParseError::at(number, "no `:` after the interrupt's name");
-    let (label, rest) = line.split_once(':').ok_or_else(missing)?;
+    let (label, rest) =
+        line.split_once(':').ok_or_else(|| ParseError::at(number, "no `:` after the interrupt's name"))?;
     Ok(label.trim().parse().ok().map(|irq| (IrqId(irq), rest)))
 }
 

@@ -52,8 +52,7 @@ pub fn irqbalance_setup(answer: &[u8]) -> Result<IrqbalanceSetup, ParseError> {
 /// The answer to `setup` when exactly these interrupts are banned by number.
 pub fn with_banned_irqs(answer: &[u8], irqs: &[IrqId]) -> Result<Vec<u8>, ParseError> {
     let IrqbalanceSetup { sleep, banned_cpus, .. } = irqbalance_setup(answer)?;
-    let part = |irq: &IrqId| format!("IRQ {irq} LOAD 0 DIFF 0 CLASS 0 ");
-    let parts: String = irqs.iter().map(part).collect();
+    let parts: String = irqs.iter().map(|irq| format!("IRQ {irq} LOAD 0 DIFF 0 CLASS 0 ")).collect();
     Ok(format!("SLEEP {sleep} {parts}BANNED {}", banned_cpus.to_hex()).into_bytes())
 }
 
@@ -127,11 +126,6 @@ mod tests {
                 irqbalance_setup(text.as_bytes()),
                 Ok(IrqbalanceSetup { sleep, banned_irqs, banned_cpus })
             );
-        }
-
-        #[test]
-        fn never_panics(text in "(SLEEP|IRQ|LOAD|DIFF|CLASS|BANNED|-?[0-9]{1,12}| ){0,20}|.{0,60}") {
-            let _ = irqbalance_setup(text.as_bytes());
         }
     }
 }

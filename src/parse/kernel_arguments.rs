@@ -4,11 +4,11 @@
 /// as in the kernel's own `next_arg`.
 pub fn has_kernel_argument(text: &str, argument: &str) -> bool {
     let mut is_quoted = false;
-    let ends_word = |c: char| {
+    text.split(|c: char| {
         is_quoted ^= c == '"';
         c.is_ascii_whitespace() && !is_quoted
-    };
-    text.split(ends_word).any(|word| word.replace('"', "") == argument)
+    })
+    .any(|word| word.replace('"', "") == argument)
 }
 
 #[cfg(test)]

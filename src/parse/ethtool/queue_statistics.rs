@@ -115,12 +115,11 @@ impl QueueStatistics {
     /// Positions of the counters of the first `queues` receive queues, from the statistics' names: by the
     /// shapes of this driver, else by those of others. No entries if no known shape fits.
     pub fn new(driver: Option<&str>, names: &[String], queues: u32) -> Self {
-        let is_its = |shape: &&Shape| driver.is_some_and(|driver| shape.drivers.contains(&driver));
-        let (its, others): (Vec<&Shape>, Vec<&Shape>) = SHAPES.iter().partition(is_its);
+        let (its, others): (Vec<&Shape>, Vec<&Shape>) =
+            SHAPES.iter().partition(|shape| driver.is_some_and(|driver| shape.drivers.contains(&driver)));
         let mut fitting = its.into_iter().chain(others).map(|shape| shape.entries(names, queues));
-        let packets = |entry: &QueueStatistic| entry.counted == Counted::Packets;
         // One shape only: a driver with a count under two names must not count twice.
-        let entries = fitting.find(|entries| entries.iter().any(packets));
+        let entries = fitting.find(|entries| entries.iter().any(|entry| entry.counted == Counted::Packets));
         Self { total: names.len(), entries: entries.unwrap_or_default() }
     }
 
@@ -183,15 +182,13 @@ mod tests {
     use proptest::prelude::{any, proptest};
 
     use super::{QueueStatistics, SHAPES};
-    use crate::parse::QueueCounters;
 
     /// The counters from each driver's names, with the values 100, 101, 102, ...
     fn counters(names: &[&str], queues: u32) -> Vec<(u32, u64, Option<u64>, Option<u64>)> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let values: Vec<u64> = (100..).take(names.len()).collect();
         let counters = QueueStatistics::new(None, &names, queues).counters(&values).expect("as many values");
-        let tuple = |(queue, of): (u32, QueueCounters)| (queue, of.packets, of.bytes, of.drops);
-        counters.into_iter().map(tuple).collect()
+        counters.into_iter().map(|(queue, of)| (queue, of.packets, of.bytes, of.drops)).collect()
     }
 
     /// Packets, bytes, drops.

@@ -52,7 +52,7 @@ impl ChannelKind {
 
 impl Channels {
     /// Those of one kind; `None` when the device cannot have any.
-    pub fn of(&self, kind: ChannelKind) -> Option<Count> {
+    pub fn count(&self, kind: ChannelKind) -> Option<Count> {
         match kind {
             ChannelKind::Rx => self.rx,
             ChannelKind::Tx => self.tx,
