@@ -36,10 +36,8 @@ fn apply_and_undo_restore_the_machine() {
     tree.rxlab(&["status"]).says(0, "rps eth0/rx-0 = 2-3  (was off)  kept");
     tree.rxlab(&["undo"]).says(0, "rps eth0/rx-0: back to off");
     assert_eq!(tree.values(), original);
-    let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert!(code == 0 && text == "nothing to undo\n", "{text}");
-    let (code, text) = said(&tree.rxlab(&["status"]));
-    assert!(code == 0 && text == "nothing is applied\n", "{text}");
+    assert_eq!(said(&tree.rxlab(&["undo"])), (0, "nothing to undo\n".into()));
+    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
 }
 
 #[test]
@@ -74,17 +72,15 @@ fn a_plan_is_checked_before_anything_else() {
         std::fs::write(&plan, text).expect("written");
         said(&tree.rxlab(&["apply", plan.to_str().expect("text")]))
     };
-    let (code, text) = apply("name = \"x\"\n\n[[setting]]\nset = \"rps eth0/rx-0\"\n");
-    assert_eq!(code, 2, "{text}");
-    assert!(text.contains("plan.toml: line 4, column 7: `rps eth0/rx-0` is not a setting"), "{text}");
+    apply("name = \"x\"\n\n[[setting]]\nset = \"rps eth0/rx-0\"\n")
+        .says(2, "plan.toml: line 4, column 7: `rps eth0/rx-0` is not a setting");
     untouched(&tree);
-    let (code, text) = apply("host = \"web1\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n");
-    assert!(code == 4 && text.contains("the plan is for host web1, this is treehost"), "{text}");
-    let (code, text) = apply("[[setting]]\nset = \"rps eth0/rx-0 = 1\"\ndevice = \"pci:0000:00:99.0\"\n");
-    assert!(code == 4 && text.contains("the plan is for another machine"), "{text}");
+    apply("host = \"web1\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n")
+        .says(4, "the plan is for host web1, this is treehost");
+    apply("[[setting]]\nset = \"rps eth0/rx-0 = 1\"\ndevice = \"pci:0000:00:99.0\"\n")
+        .says(4, "the plan is for another machine");
     untouched(&tree);
-    let (code, text) = apply("host = \"treehost\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n");
-    assert_eq!(code, 0, "{text}");
+    apply("host = \"treehost\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n").exits(0);
     assert_eq!(tree.rps("eth0", 0), "2");
     tree.rxlab(&["apply", "/no/such/plan"]).says(2, "cannot read the plan /no/such/plan");
 }
@@ -92,8 +88,8 @@ fn a_plan_is_checked_before_anything_else() {
 #[test]
 fn values_already_set_are_not_written() {
     let tree = Tree::new();
-    let (code, text) = said(&tree.rxlab(&["apply", "--dry-run", "--setting", "rps eth0/rx-0 = 2-3"]));
-    assert!(code == 0 && text.contains("rps eth0/rx-0 = 2-3  (now off)"), "{text}");
+    tree.rxlab(&["apply", "--dry-run", "--setting", "rps eth0/rx-0 = 2-3"])
+        .says(0, "rps eth0/rx-0 = 2-3  (now off)");
     untouched(&tree);
     tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = off"]).says(0, "already set");
     untouched(&tree);
@@ -140,8 +136,7 @@ fn a_dry_run_of_undo_lists_what_it_would_restore() {
 #[test]
 fn the_history_lists_past_and_present_changes() {
     let tree = Tree::new();
-    let (code, text) = said(&tree.rxlab(&["history"]));
-    assert_eq!((code, text.as_str()), (0, "nothing was changed or tried here yet\n"));
+    assert_eq!(said(&tree.rxlab(&["history"])), (0, "nothing was changed or tried here yet\n".into()));
     tree.rxlab(&RPS).exits(0);
     tree.rxlab(&["undo"]).exits(0);
     tree.rxlab(&RPS).exits(0);
@@ -177,8 +172,7 @@ fn transactions_are_undone_newest_first() {
     tree.rxlab(&["undo", "0"]).says(2, "no open transaction `0`");
     tree.rxlab(&["undo", "--last"]).exits(0);
     assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("4".into(), "0".into()));
-    let (code, text) = said(&tree.rxlab(&["undo", "--json"]));
-    assert_eq!(code, 0);
+    let text = tree.rxlab(&["undo", "--json"]).exits(0);
     let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(json["transactions"][0]["outcomes"][0]["outcome"], "restored");
     assert_eq!(json["transactions"][1]["closed"], true);
@@ -253,8 +247,7 @@ fn a_state_directory_that_others_can_write_to_is_refused() {
     let state = tree.state();
     std::fs::create_dir(&state).expect("made");
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o777)).expect("permitted");
-    let (code, text) = said(&tree.rxlab(&RPS));
-    assert!(code == 3 && text.contains("its mode 777 lets other users write to it"), "{code} {text}");
+    tree.rxlab(&RPS).says(3, "its mode 777 lets other users write to it");
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o755)).expect("permitted");
     if crate::require::root() {
         std::os::unix::fs::chown(&state, Some(65534), None).expect("given away");

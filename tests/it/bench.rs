@@ -22,9 +22,10 @@ fn the_load_benchmark_runs() {
         ("open-2k", "rxlab-precise"),
         ("open-2k", "rxlab-coarse"),
     ] {
-        let columns = |line: &&str| line.split_whitespace().take(2).eq([case, client]);
-        let line =
-            table.lines().find(columns).unwrap_or_else(|| panic!("{case} {client}: {table}\n{complaints}"));
+        let line = table
+            .lines()
+            .find(|line| line.split_whitespace().take(2).eq([case, client]))
+            .unwrap_or_else(|| panic!("{case} {client}: {table}\n{complaints}"));
         let number = |column: usize| line.split_whitespace().nth(column).and_then(|n| n.parse::<f64>().ok());
         // Median, runs, requests per second.
         for column in [2, 6, 7] {

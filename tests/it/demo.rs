@@ -78,8 +78,10 @@ impl Stage {
     fn is_as_before(&self) {
         assert_eq!(Machine::now(), self.before);
         assert_eq!(mentioning(self.directory.path()), []);
-        let (code, text) = said(&rxlab(&self.state(), &["status"]).output().expect("rxlab runs"));
-        assert_eq!((code, text.as_str()), (0, "nothing is applied\n"));
+        assert_eq!(
+            said(&rxlab(&self.state(), &["status"]).output().expect("rxlab runs")),
+            (0, "nothing is applied\n".into())
+        );
         for entry in std::fs::read_dir(self.state().join("journal")).into_iter().flatten() {
             let path = entry.expect("listed").path();
             assert!(path.is_dir(), "an open transaction: {}", path.display());
@@ -211,7 +213,7 @@ fn interrupted_before_its_first_trial() {
     // During the calibration of the traffic or the sample of the doctor.
     std::thread::sleep(Duration::from_millis(500));
     demo.signal(Signal::INT);
-    wait_for("its end, long before the look's", || demo.has_ended());
+    wait_for("its end, long before the sample's", || demo.has_ended());
     let text = demo.output().exits(130);
     assert!(text.contains("interrupted"), "{text}");
     assert!(!stage.html().exists(), "there is nothing to report");

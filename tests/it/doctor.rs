@@ -237,7 +237,7 @@ fn recorded_machines_raise_and_clear_alerts() {
     for name in QUIET_BUSY_QUIET {
         let (model, rates) = recorded(name);
         let findings = diagnose(&model, &rates);
-        let news = alerts.look(&findings, "2026-05-01T10:00:00Z");
+        let news = alerts.update(&findings, "2026-05-01T10:00:00Z");
         for alert in &news {
             let finding = format!("{} {:?}", alert.finding.id, alert.finding.nic);
             match alert.change {
@@ -284,8 +284,7 @@ fn a_watch_prints_new_and_cleared_findings() {
         let lines = lines.lock().expect("not poisoned");
         let alerts =
             lines.iter().map(|line| serde_json::from_str::<Alert>(line).expect("one JSON value a line"));
-        let hot = |alert: &Alert| alert.change == change && alert.finding.id == "one-core-hotspot";
-        alerts.filter(hot).count() > 0
+        alerts.filter(|alert| alert.change == change && alert.finding.id == "one-core-hotspot").count() > 0
     };
     let address = SocketAddr::from((Range::SERVER, 9000));
     let mut load = rxlab::load::Spec::new(format!("udp-sink://{address}").parse().expect("a URL"));

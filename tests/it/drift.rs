@@ -21,9 +21,7 @@ const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
 const APPLY: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
 
 fn ok(tree: &Tree, args: &[&str]) -> String {
-    let (code, text) = said(&tree.rxlab(args));
-    assert_eq!(code, 0, "{args:?}: {text}");
-    text
+    tree.rxlab(args).exits(0)
 }
 
 /// Text without the line breaks of an 80-column terminal.
@@ -142,13 +140,12 @@ fn killed_at_every_operation_of_a_reapply() {
         EXTERNAL.iter().for_each(|(path, value)| tree.write(path, value));
         let strangers = tree.values();
         let fuse = Fuse::new(at, || panic!("the fuse has blown"));
-        let reapply = || {
+        let ended = catch_unwind(AssertUnwindSafe(|| {
             let store = Store::new(FlakyStorage::new(Disk::new(tree.state()), fuse.clone(), None));
             let host = FlakyHost::new(tree.host(), Vec::new(), fuse.clone());
             let mut transaction = Transaction::resume(&store, &id, Duration::ZERO).expect("resumed");
             transaction.reapply(&[], &host, &model())
-        };
-        let ended = catch_unwind(AssertUnwindSafe(reapply));
+        }));
         assert_eq!(ended.is_err(), at.is_some(), "{at:?}");
         let transaction = Transaction::resume(&tree.store(), &id, Duration::ZERO).expect("resumed");
         let undo = transaction.undo(&tree.host(), &model());

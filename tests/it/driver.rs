@@ -79,12 +79,13 @@ impl<H: Host> Driver<H> {
             return;
         }
         let size = u32::try_from(self.table().len()).expect("a short table");
-        let entry = |at: u32| match self.table {
-            Table::Blocks => at * count / size,
-            _ => at % count,
-        };
         if self.table != Table::Stays {
-            let table: Vec<u32> = (0..size).map(entry).collect();
+            let table: Vec<u32> = (0..size)
+                .map(|at| match self.table {
+                    Table::Blocks => at * count / size,
+                    _ => at % count,
+                })
+                .collect();
             std::fs::write(self.path(EthtoolGet::Rss), answers::rss(&table)).expect("written");
         }
     }

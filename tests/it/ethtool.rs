@@ -10,7 +10,7 @@ use rxlab::plan::Setting;
 use rxlab::sample::{Inventory, Scope};
 
 use crate::require;
-use crate::tree::said;
+use crate::tree::{Ended, said};
 
 fn setting(text: &str) -> Setting {
     text.parse().expect("a setting")
@@ -49,8 +49,7 @@ fn a_veth_is_changed_and_changed_back() {
     };
     let all: Vec<String> = settings.iter().map(Setting::to_string).collect();
     let arguments: Vec<&str> = all.iter().flat_map(|setting| ["--setting", setting]).collect();
-    let (code, text) = rxlab(&[&["apply"], &arguments[..]].concat());
-    assert_eq!(code, 0, "{text}");
+    rxlab(&[&["apply"], &arguments[..]].concat()).exits(0);
     assert_eq!(values(), settings.each_ref().map(|setting| setting.value.clone()));
     for (refused, why) in [
         ("lro kv0 = on", "kv0 has no lro: the device has no rx-lro"),
@@ -60,7 +59,6 @@ fn a_veth_is_changed_and_changed_back() {
         let (code, text) = rxlab(&["apply", "--setting", refused]);
         assert!(code == 3 && text.contains(why), "{refused}: {code}: {text}");
     }
-    let (code, text) = rxlab(&["undo"]);
-    assert_eq!(code, 0, "{text}");
+    rxlab(&["undo"]).exits(0);
     assert_eq!(values(), before);
 }

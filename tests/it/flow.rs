@@ -18,30 +18,31 @@ const FLOWS: u16 = 64;
 
 /// Sockets in a network namespace, each connected to the same port of the other host.
 fn sockets(namespace: PathBuf, own: Ipv4Addr, other: Ipv4Addr) -> Vec<UdpSocket> {
-    let connected = move |port: u16| {
-        let socket = UdpSocket::bind((own, port)).expect("a free port");
-        socket.connect((other, port)).expect("connected");
-        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        socket
-    };
-    let inside = move || {
-        enter_netns(&namespace).expect("entered");
-        (20_000..20_000 + FLOWS).map(connected).collect()
-    };
     // A separate thread: only it moves into the namespace, and it ends here.
-    std::thread::spawn(inside).join().expect("the sockets are there")
+    std::thread::spawn(move || {
+        enter_netns(&namespace).expect("entered");
+        (20_000..20_000 + FLOWS)
+            .map(move |port| {
+                let socket = UdpSocket::bind((own, port)).expect("a free port");
+                socket.connect((other, port)).expect("connected");
+                socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+                socket
+            })
+            .collect()
+    })
+    .join()
+    .expect("the sockets are there")
 }
 
 /// Where the packets of each flow were processed, sent from CPU 0.
 fn processed(servers: &[UdpSocket], clients: &[UdpSocket]) -> BTreeSet<CpuId> {
     std::thread::scope(|scope| {
-        let send = || {
+        scope.spawn(|| {
             pin_thread(CpuId(0)).expect("CPU 0 is there");
             for client in clients {
                 client.send(b"flow").expect("sent");
             }
-        };
-        scope.spawn(send);
+        });
         let cpu = |server: &UdpSocket| {
             server.recv(&mut [0; 8]).expect("received");
             CpuId(socket_incoming_cpu(server).expect("reported"))

@@ -280,8 +280,11 @@ fn an_interface_in_a_namespace_held_only_by_a_mount() {
                   nsenter --net=\"$DIR/my ns\" sh -euc \
                   'mount -t sysfs sysfs /sys; cat /sys/class/net/srv0/queues/rx-0/rps_cpus'";
     let mut command = world.inside(&world.range.server, script);
-    let (code, text) = said(&command.env("DIR", world.state.path()).output().expect("it runs"));
-    assert!(code == 0 && text.contains("rps srv0/rx-0: back to off"), "{code} {text}");
+    let text = command
+        .env("DIR", world.state.path())
+        .output()
+        .expect("it runs")
+        .says(0, "rps srv0/rx-0: back to off");
     assert_eq!(text.lines().last(), Some("0"), "{text}");
 }
 
@@ -320,15 +323,12 @@ fn two_journals_on_one_machine() {
         command.arg("--netns").arg(&netns).args(["apply", "--setting", "rps srv0/rx-0 = 1"]);
         said(&command.output().expect("rxlab runs"))
     };
-    let (code, text) = second("/");
-    assert!(code == 4 && text.contains("is open in another journal"), "{code} {text}");
+    second("/").says(4, "is open in another journal");
     assert_eq!(mask(&world.range.server, "srv0", 0), "1", "as it was");
     // Another spelling of `/` once had its own lock.
-    let (code, text) = second("/tmp/..");
-    assert!(code == 4 && text.contains("is open in another journal"), "{code} {text}");
+    second("/tmp/..").says(4, "is open in another journal");
     world.rxlab(&["undo"]).exits(0);
-    let (code, text) = second("/");
-    assert_eq!(code, 0, "{text}");
+    second("/").exits(0);
 }
 
 /// A stopped or hanging applier keeps the lock. The guard once waited for it forever.

@@ -39,7 +39,7 @@ fn keepalive_closed_loop_pipelined_and_paced() {
     assert_eq!(spec.rate.take(), Some(Rate::steady(200.0)));
     spec.insecure = true;
     (spec.ca, spec.pipeline) = (None, 1);
-    assert!(run(&spec).requests > 0, "without a look at the certificate");
+    assert!(run(&spec).requests > 0, "without checking the certificate");
 }
 
 #[test]

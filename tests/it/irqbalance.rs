@@ -12,7 +12,7 @@ use rxlab::units::{CpuMask, IrqId};
 
 use crate::process::{Running, rxlab, wait_for};
 use crate::require;
-use crate::tree::said;
+use crate::tree::{Ended, said};
 
 /// Every affinity of this machine, restored however the test ends: irqbalance is about to run.
 pub(crate) struct Affinities(Vec<(String, Vec<u8>)>);
@@ -105,21 +105,17 @@ fn interrupts_are_banned_from_irqbalance() {
         (format!("irqbalance {target} = banned"), format!("irqbalance {target} = managed"));
     let run = |args: &[&str]| said(&rxlab(state.path(), args).output().expect("rxlab runs"));
     for (setting, expected) in [(&setting, &before | &own), (&managed, &before - &own)] {
-        let (code, text) = run(&["apply", "--setting", setting]);
-        assert_eq!(code, 0, "{text}");
+        run(&["apply", "--setting", setting]).exits(0);
         assert_eq!(list().expect("it answers"), expected, "{setting}");
-        let (code, text) = run(&["undo"]);
-        assert!(code == 0 && text.contains("back to banned:0"), "{text}");
+        run(&["undo"]).says(0, "back to banned:0");
         assert_eq!(list().expect("it answers"), before, "{setting}");
     }
     // Without irqbalance its list is gone, and there is nothing to restore.
     assert_eq!(run(&["apply", "--setting", &setting]).0, 0);
     irqbalance.signal(Signal::TERM);
     irqbalance.output();
-    let (code, text) = run(&["undo"]);
-    assert!(code == 0 && text.contains("gone, and its value with it"), "{text}");
-    let (code, text) = run(&["apply", "--setting", &setting]);
-    assert!(code == 2 && text.contains("irqbalance is not running"), "{code}: {text}");
+    run(&["undo"]).says(0, "gone, and its value with it");
+    run(&["apply", "--setting", &setting]).says(2, "irqbalance is not running");
 }
 
 /// Every numbered interrupt.

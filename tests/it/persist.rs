@@ -77,8 +77,7 @@ fn settings_survive_a_boot_until_unpersisted() {
         (tree.rps("eth0", 0).as_str(), tree.read("proc/sys/net/core/rps_sock_flow_entries")),
         ("c", "4096".into())
     );
-    let (code, text) = said(&tree.rxlab(&["restore"]));
-    assert!(code == 0 && text == "everything is set already\n", "{text}");
+    assert_eq!(said(&tree.rxlab(&["restore"])), (0, "everything is set already\n".into()));
     let (code, text) = said(&tree.rxlab(&["unpersist"]));
     assert!(
         code == 0 && text.contains("removed ") && text.contains("current values are unchanged"),
@@ -88,8 +87,7 @@ fn settings_survive_a_boot_until_unpersisted() {
     assert_eq!(tree.rps("eth0", 0), "c");
     let (code, text) = said(&tree.rxlab(&["undo"]));
     assert!(code == 0 && tree.rps("eth0", 0) == "0", "restored values are in the journal: {text}");
-    let (code, text) = said(&tree.rxlab(&["unpersist"]));
-    assert!(code == 0 && text == "nothing is persisted\n", "{text}");
+    assert_eq!(said(&tree.rxlab(&["unpersist"])), (0, "nothing is persisted\n".into()));
 }
 
 #[test]
@@ -118,10 +116,9 @@ fn only_settings_that_can_hold_are_persisted() {
         std::fs::write(&plan, text).expect("written");
         said(&tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")]))
     };
-    let (code, text) = persist("[[setting]]\nset = \"rps eth7/rx-0 = 1\"\n");
-    assert!(code == 2 && text.contains("there is no interface eth7"), "{text}");
-    let (code, text) = persist("host = \"web1\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n");
-    assert!(code == 4 && text.contains("the plan is for host web1"), "{text}");
+    persist("[[setting]]\nset = \"rps eth7/rx-0 = 1\"\n").says(2, "there is no interface eth7");
+    persist("host = \"web1\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n")
+        .says(4, "the plan is for host web1");
     assert_eq!(etc(&tree), BTreeMap::new());
     let args = [&SET[..], &["--confirm", "60s"]].concat();
     tree.rxlab(&args).exits(0);
@@ -222,12 +219,11 @@ fn restore_waits_for_processes_and_sets_the_rest() {
     std::fs::write(&plan, text).expect("written");
     tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")]).exits(0);
     boot(&tree);
-    let set_aside = |path: &str| {
+    let processes = ["proc/70", WEB, "proc/500"].map(|path| {
         let away = tree.path().join(path.replace('/', "-"));
         std::fs::rename(tree.root().join(path), &away).expect("renamed");
         (away, tree.root().join(path))
-    };
-    let processes = ["proc/70", WEB, "proc/500"].map(set_aside);
+    });
     let text = tree.rxlab(&["restore"]).exits(4);
     for why in [
         "irqbalance: eth0: irqbalance is not running",
@@ -537,8 +533,7 @@ fn units_of_another_root_have_its_paths() {
     let plan = tree.path().join("plan.toml");
     std::fs::write(&plan, "[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n").expect("written");
     let plan = ["--plan", plan.to_str().expect("text")];
-    let (code, text) = persist(&tree.root().join("var/lib/rxlab"), &plan);
-    assert_eq!(code, 0, "{text}");
+    persist(&tree.root().join("var/lib/rxlab"), &plan).exits(0);
     let unit = tree.read("etc/systemd/system/rxlab.service");
     let start = format!("\nExecStart={} restore --wait 60s\n", program().display());
     assert!(unit.contains(&start) && unit.contains("\nConditionPathExists=/etc/rxlab/plan.toml\n"), "{unit}");
@@ -555,6 +550,5 @@ fn units_of_another_root_have_its_paths() {
     }
     assert_eq!(std::fs::read_dir(&outside).expect("listed").count(), 0);
     let elsewhere = [&plan[..], &["--etc", "/srv/etc"]].concat();
-    let (code, text) = persist(&tree.state(), &elsewhere);
-    assert!(code == 2 && text.contains("--etc /srv/etc is not below --root "), "{text}");
+    persist(&tree.state(), &elsewhere).says(2, "--etc /srv/etc is not below --root ");
 }

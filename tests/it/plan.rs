@@ -36,8 +36,7 @@ fn planned(host: &str, args: &[&str]) -> (i32, String) {
 
 /// The plan for a captured machine, in lines that fit a terminal.
 fn plan_of(host: &str, args: &[&str]) -> Plan {
-    let (code, text) = planned(host, args);
-    assert_eq!(code, 0, "{text}");
+    let text = planned(host, args).exits(0);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     Plan::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
@@ -98,10 +97,8 @@ fn a_plan_of_a_policy_has_risk_upkeep_and_variables() {
     assert_eq!((rps.name.as_str(), rps.settings.len()), ("numa-local.rps", 1));
     let (code, text) = planned("virtio-32cpu-2node", &["minimal"]);
     assert!(code == 0 && text.starts_with("nothing to plan\n"), "{text}");
-    let (code, text) = planned("virtio-32cpu-2node", &["full.all"]);
-    assert!(code == 2 && text.contains("`all` is not one of channels, rss"), "{text}");
-    let (code, text) = planned("virtio-32cpu-2node", &["isolate", "--keep-clean", "31-32"]);
-    assert!(code == 2 && text.contains("there is no CPU 32"), "{text}");
+    planned("virtio-32cpu-2node", &["full.all"]).says(2, "`all` is not one of channels, rss");
+    planned("virtio-32cpu-2node", &["isolate", "--keep-clean", "31-32"]).says(2, "there is no CPU 32");
 }
 
 /// A machine with one queue for eight CPUs, captured under load.
@@ -134,8 +131,7 @@ fn a_failed_plan_leaves_no_outdated_file() {
     let path = file.to_str().expect("text");
     for more in [&[][..], &["--predict"]] {
         let args = [&["minimal", "-o", path], more].concat();
-        let (code, text) = planned("virtio-32cpu-2node", &args);
-        assert!(code == 2 && text.contains("there is no plan to write"), "{code}: {text}");
+        let text = planned("virtio-32cpu-2node", &args).says(2, "there is no plan to write");
         assert!(text.contains("rps: nothing to change") && !file.exists(), "{text}");
     }
     std::fs::write(&file, "of yesterday").expect("written");
@@ -154,8 +150,7 @@ fn a_prediction_does_not_change_the_plan() {
     let written = |more: &[&str]| {
         let file = tree.path().join("plan.toml");
         let args = [&["-o", file.to_str().expect("text")], more].concat();
-        let (code, text) = planned("virtio-8cpu-1queue", &args);
-        assert!(code == 0 && text.contains("predicted: CPU 2 98 -> "), "{text}");
+        planned("virtio-8cpu-1queue", &args).says(0, "predicted: CPU 2 98 -> ");
         Plan::from_toml(&std::fs::read_to_string(&file).expect("written")).expect("a plan")
     };
     let (plain, predicted) = (written(&[]), written(&["--predict"]));
@@ -186,8 +181,7 @@ fn plans_of_a_snapshot_are_predicted_without_calibration() {
     assert!(regime.starts_with("this lets the host take 1.7x to"), "{regime}");
 
     // Almost nothing is received, so there is no basis for a prediction.
-    let (code, text) = planned("virtio-16cpu-2nic", &["--predict"]);
-    assert!(code == 0 && text.contains("no prediction: 0.2 packets/s are too few"), "{text}");
+    planned("virtio-16cpu-2nic", &["--predict"]).says(0, "no prediction: 0.2 packets/s are too few");
 
     // The user's own values have a prediction too, and the file keeps it.
     let file = tree.path().join("own.toml");

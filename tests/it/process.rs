@@ -58,15 +58,16 @@ pub(crate) fn end_guards(directory: &Path) {
 
 /// The `rxlab guard` processes of the journals below `directory`.
 pub(crate) fn guards(directory: &Path) -> Vec<Pid> {
-    let is_guard = |pid: &u32| {
-        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words: Vec<&[u8]> = command.split(|byte| *byte == 0).collect();
-        let below = |word: &&[u8]| word.starts_with(directory.as_os_str().as_encoded_bytes());
-        words.contains(&b"guard".as_slice()) && words.iter().any(below)
-    };
     let pids = std::fs::read_dir("/proc").expect("listed").flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(is_guard).filter_map(|pid| Pid::from_raw(pid.cast_signed())).collect()
+    pids.filter(|pid| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = command.split(|byte| *byte == 0).collect();
+        words.contains(&b"guard".as_slice())
+            && words.iter().any(|word| word.starts_with(directory.as_os_str().as_encoded_bytes()))
+    })
+    .filter_map(|pid| Pid::from_raw(pid.cast_signed()))
+    .collect()
 }
 
 /// A running program, killed if the test ends first.

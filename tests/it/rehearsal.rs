@@ -9,7 +9,7 @@ use rxlab::plan::Plan;
 
 use crate::observed::Observed;
 use crate::settings::everything;
-use crate::tree::{Tree, model, said};
+use crate::tree::{Ended, Tree, model, said};
 
 #[test]
 fn every_knob_is_rehearsed_without_a_write() {
@@ -61,8 +61,8 @@ fn a_dry_run_prints_the_changes_and_leaves_no_trace() {
     let mut expected = "channels eth0 = combined 4  (now combined 2)\n".to_owned();
     settings[1..].iter().for_each(|setting| expected += &format!("{setting}  (once its target exists)\n"));
     assert_eq!((code, text), (0, expected + "nothing was changed\n"));
-    let (code, text) = said(&tree.rxlab(&["apply", "--dry-run", "--setting", "rss eth0 = equal 4"]));
-    assert!(code == 2 && text.contains("eth0 has 2 receive queues, and no rx-2"), "{code}: {text}");
+    tree.rxlab(&["apply", "--dry-run", "--setting", "rss eth0 = equal 4"])
+        .says(2, "eth0 has 2 receive queues, and no rx-2");
     assert!(!tree.state().exists(), "not even a state directory");
     assert_eq!(tree.values(), Tree::new().values());
 }

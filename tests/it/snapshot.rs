@@ -60,10 +60,8 @@ fn a_redacted_snapshot_has_no_names_and_is_never_overwritten() {
     for secret in ["treehost", guid, boot, "0700000A", "0900000A", root.to_str().expect("text")] {
         assert!(!holds(secret), "{secret}");
     }
-    let (code, text) = of_file(&file, &["status"]);
-    assert!(code == 0 && text.contains("rps hv0/rx-0 = 1  (was off)  kept"), "{text}");
-    let (code, text) = of_file(&file, &["show", "--json"]);
-    assert_eq!(code, 0, "{text}");
+    of_file(&file, &["status"]).says(0, "rps hv0/rx-0 = 1  (was off)  kept");
+    let text = of_file(&file, &["show", "--json"]).exits(0);
     assert!(text.contains("\"hostname\": \"a-case\"") && !text.contains("treehost"), "{text}");
     tree.rxlab(&["snapshot", "--for", "0s", "-o", file.to_str().expect("text")]).says(2, "already exists");
     snapshot(&tree, &file, &["--force"]);
@@ -76,10 +74,9 @@ fn a_file_that_is_not_a_snapshot_is_named() {
         code == 2 && text.starts_with("rxlab: cannot read the snapshot /etc/hostname: not a snapshot"),
         "{text}"
     );
-    let (code, text) = of_file(Path::new("/no/such"), &["doctor"]);
-    assert!(code == 2 && text.contains("cannot read the snapshot /no/such: "), "{text}");
-    let (code, text) = of_file(Path::new("/etc/hostname"), &["show", "--root", "/tmp"]);
-    assert!(code == 2 && text.contains("--snapshot cannot be combined with --root or --netns"), "{text}");
+    of_file(Path::new("/no/such"), &["doctor"]).says(2, "cannot read the snapshot /no/such: ");
+    of_file(Path::new("/etc/hostname"), &["show", "--root", "/tmp"])
+        .says(2, "--snapshot cannot be combined with --root or --netns");
 }
 
 /// A malicious file of 28 KiB once took a GiB of memory.
@@ -95,11 +92,7 @@ fn a_decompression_bomb_is_one_clear_line() {
     tar.append_data(&mut header, "first/zeros", std::io::repeat(0).take(size)).expect("added");
     tar.into_inner().and_then(zstd::Encoder::finish).expect("written");
     assert!(std::fs::metadata(&bomb).expect("written").len() < 32 << 10);
-    let refused = |args: &[&str]| {
-        let (code, text) = of_file(&bomb, args);
-        assert_eq!(code, 2, "{text}");
-        text
-    };
+    let refused = |args: &[&str]| of_file(&bomb, args).exits(2);
     let line = format!(
         "rxlab: cannot read the snapshot {}: it unpacks to more than 64 MiB; --snapshot-limit SIZE raises the limit\n",
         bomb.display()

@@ -93,7 +93,7 @@ fn a_thread_without_a_pause_and_its_waiting_sockets() {
         done.store(true, Relaxed);
         found
     });
-    let found = found.expect("it had a CPU for most of one look out of 20");
+    let found = found.expect("it had a CPU for most of one sample out of 20");
 
     let sockets = found.sockets.known().expect("asked for");
     let held = |transport, port| -> &HeldRates {
@@ -173,7 +173,7 @@ fn a_saturated_single_threaded_server_is_named() {
         });
         (found, number)
     });
-    let (finding, room) = found.expect("named at one look");
+    let (finding, room) = found.expect("named in one sample");
     assert_eq!(finding["severity"], "warning", "{finding:#}");
     assert_eq!(
         (room["pid"].as_u64(), room["tid"].as_u64()),

@@ -279,23 +279,29 @@ pub(crate) fn said(output: &Output) -> (i32, String) {
 
 /// Checks of a command that ended; each returns its text.
 pub(crate) trait Ended {
-    /// It ended with this exit code.
-    fn exits(&self, code: i32) -> String;
-
     /// It ended with this exit code, and `part` is in its text.
     fn says(&self, code: i32, part: &str) -> String;
-}
 
-impl Ended for Output {
+    /// It ended with this exit code.
     #[track_caller]
     fn exits(&self, code: i32) -> String {
         self.says(code, "")
     }
+}
 
+/// What [`said`] returned.
+impl<T: AsRef<str>> Ended for (i32, T) {
     #[track_caller]
     fn says(&self, code: i32, part: &str) -> String {
-        let (exit, text) = said(self);
+        let (exit, text) = (self.0, self.1.as_ref());
         assert!(exit == code && text.contains(part), "expected {code} and {part:?}, but {exit}: {text}");
-        text
+        text.to_owned()
+    }
+}
+
+impl Ended for Output {
+    #[track_caller]
+    fn says(&self, code: i32, part: &str) -> String {
+        said(self).says(code, part)
     }
 }

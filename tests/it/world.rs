@@ -66,11 +66,12 @@ fn a_schedule_determines_the_run() {
 
 /// Returns the first seed for which a defect breaks one of the `wanted` invariants.
 fn found(mutation: Mutation, wanted: &[char]) -> u64 {
-    let breaks = |seed: &u64| {
-        let violation = run(&adversary::generate(*seed), mutation, false).violation;
-        violation.is_some_and(|violation| wanted.iter().any(|kind| violation.starts_with(*kind)))
-    };
-    (0..20_000).find(breaks).unwrap_or_else(|| panic!("{mutation:?} is not found"))
+    (0..20_000)
+        .find(|seed| {
+            let violation = run(&adversary::generate(*seed), mutation, false).violation;
+            violation.is_some_and(|violation| wanted.iter().any(|kind| violation.starts_with(*kind)))
+        })
+        .unwrap_or_else(|| panic!("{mutation:?} is not found"))
 }
 
 #[test]

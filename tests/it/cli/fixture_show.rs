@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::process::rxlab;
-use crate::tree::said;
+use crate::tree::Ended;
 
 #[test]
 fn captured_hosts_are_shown() {
@@ -18,8 +18,7 @@ fn captured_hosts_are_shown() {
     for name in names {
         let file = hosts.join(&name).join("host.tar.zst");
         let show = rxlab(state.path(), &["show", "--snapshot", file.to_str().expect("text")]).output();
-        let (code, text) = said(&show.expect("rxlab runs"));
-        assert_eq!(code, 0, "{name}: {text}");
+        let text = show.expect("rxlab runs").exits(0);
         assert!(text.lines().all(|line| line.len() <= 80), "{name}: {text}");
         insta::assert_snapshot!(name, text);
     }

@@ -202,8 +202,7 @@ fn a_full_disk_does_not_change_the_exit_code() {
         let disk = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("opened");
         said(&tree.command(args).stdout(disk).output().expect("rxlab runs"))
     };
-    let (code, text) = full(&APPLY);
-    assert_eq!(code, 5, "{text}");
+    let text = full(&APPLY).exits(5);
     assert!(
         text.starts_with("rxlab: cannot write the output: ") && text.contains("puts them back"),
         "{text}"

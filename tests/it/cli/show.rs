@@ -5,12 +5,10 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::process::rxlab;
-use crate::tree::{Ended, Tree, said};
+use crate::tree::{Ended, Tree};
 
 fn shown(tree: &Tree, args: &[&str]) -> String {
-    let (code, text) = said(&tree.rxlab(&[&["show"], args].concat()));
-    assert_eq!(code, 0, "{args:?}: {text}");
-    text
+    tree.rxlab(&[&["show"], args].concat()).exits(0)
 }
 
 fn json(tree: &Tree, args: &[&str]) -> Value {
@@ -22,9 +20,7 @@ fn json(tree: &Tree, args: &[&str]) -> Value {
 fn incompatible_views_are_refused() {
     let tree = Tree::new();
     for args in [&["--cpu", "0", "--nic", "eth0"][..], &["--cpu", "0", "--tree"]] {
-        let (code, text) = said(&tree.rxlab(&[&["show"], args].concat()));
-        assert_eq!(code, 2, "{args:?}: {text}");
-        assert!(text.contains("cannot be used with"), "{args:?}: {text}");
+        tree.rxlab(&[&["show"], args].concat()).says(2, "cannot be used with");
     }
     let text = tree.rxlab(&["--json", "show", "--tree"]).exits(2);
     assert!(text.starts_with("rxlab: --tree is a drawing"), "{text}");
@@ -41,8 +37,7 @@ fn missing_cpus_are_reported_with_the_existing_ones() {
     for (list, message) in
         [("99", "there is no CPU 99"), ("0,98-99", "there are no CPUs 98-99"), ("", "--cpu names no CPU")]
     {
-        let (code, text) = said(&tree.rxlab(&["show", "--cpu", list]));
-        assert_eq!(code, 2, "{list}: {text}");
+        let text = tree.rxlab(&["show", "--cpu", list]).exits(2);
         assert!(text.starts_with(&format!("rxlab: {message}")), "{list}: {text}");
         assert!(text.contains("\n  hint: CPUs here: 0-7"), "{list}: {text}");
     }

@@ -48,11 +48,9 @@ impl Place {
     }
 
     fn refused(&self, args: &[&str], message: &str) {
-        let (code, text) = said(&self.rxlab(args));
-        assert_eq!(code, 3, "{args:?}: {text}");
+        let text = self.rxlab(args).exits(3);
         assert!(text.starts_with("rxlab: ") && text.contains(message), "{args:?}: {text}");
-        let hints = |line: &str| line.starts_with("  hint: ");
-        assert!(text.lines().skip(1).all(hints), "{args:?}: {text}");
+        assert!(text.lines().skip(1).all(|line| line.starts_with("  hint: ")), "{args:?}: {text}");
     }
 }
 
@@ -141,8 +139,7 @@ fn reading_needs_no_privilege() {
     // Other tests may be overloading a CPU at this moment.
     assert!(matches!(doctor.status.code(), Some(0 | 1)) && doctor.stderr.is_empty(), "{doctor:?}");
     for args in [&["status"][..], &["undo"], &["trial", "list"]] {
-        let (code, text) = said(&place.rxlab(args));
-        assert_eq!(code, 0, "{args:?}: {text}");
+        place.rxlab(args).exits(0);
     }
 }
 
@@ -155,12 +152,10 @@ fn denied_changes_are_named_and_not_made() {
     // First the value is not writable, then not even the journal.
     place.refused(&[&["apply"], &setting[..]].concat(), "ermission denied");
     assert_eq!(masks(), before);
-    let (code, text) = said(&place.rxlab(&["status"]));
-    assert!(code == 0 && text == "nothing is applied\n", "{text}");
+    assert_eq!(said(&place.rxlab(&["status"])), (0, "nothing is applied\n".into()));
     let set = ["trial", "run", "--set", "rps lo/rx-0 = 0", "--live", "--calibration", "0"];
     place.refused(&set, "ermission denied");
-    let (code, text) = said(&place.rxlab(&["status"]));
-    assert!(code == 0 && text == "nothing is applied\n", "{text}");
+    assert_eq!(said(&place.rxlab(&["status"])), (0, "nothing is applied\n".into()));
     let Some(place) = Place::new() else { return };
     std::os::unix::fs::chown(place.state(), Some(0), None).expect("taken back");
     place.refused(&[&["apply"], &setting[..]].concat(), "Permission denied");

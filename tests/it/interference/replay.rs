@@ -30,11 +30,12 @@ fn replayed(events: &[&str]) -> BTreeMap<String, u64> {
     let out = replay.wait_with_output().expect("it ends");
     assert!(out.status.success(), "{out:?}");
     let text = String::from_utf8(out.stdout).expect("text");
-    let line = |line: &str| {
-        let (name, number) = line.rsplit_once(' ').expect("a name and a number");
-        (name.to_owned(), number.parse().expect("a number"))
-    };
-    text.lines().map(line).collect()
+    text.lines()
+        .map(|line| {
+            let (name, number) = line.rsplit_once(' ').expect("a name and a number");
+            (name.to_owned(), number.parse().expect("a number"))
+        })
+        .collect()
 }
 
 /// 1,000 ns of a polling thread: 20 of a timer interrupt, 300 of a timer softirq with an interrupt of 50 inside, 100

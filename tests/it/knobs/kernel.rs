@@ -15,6 +15,7 @@ use rxlab::plan::{Setting, Target};
 use super::{begin, look};
 use crate::process::{Running, rxlab, wait_for};
 use crate::require;
+use crate::tree::Ended;
 
 struct Bench {
     state: tempfile::TempDir,
@@ -281,17 +282,14 @@ fn a_process_is_moved_by_the_program() {
         let output = rxlab(state.path(), args).output().expect("rxlab runs");
         crate::tree::said(&output)
     };
-    let (code, text) = run(&["apply", "--setting", &setting]);
-    assert!(code == 0 && text.contains("(was all)"), "{text}");
+    run(&["apply", "--setting", &setting]).says(0, "(was all)");
     let allowed = || {
         let text = std::fs::read_to_string(format!("/proc/{}/status", sleeper.pid().as_raw_nonzero()))
             .expect("it runs");
         rxlab::parse::allowed_cpus(&text).expect("whole").to_string()
     };
     assert_eq!(allowed(), "1");
-    let (code, text) = run(&["undo"]);
-    assert!(code == 0 && text.contains("back to all"), "{text}");
+    run(&["undo"]).says(0, "back to all");
     assert_ne!(allowed(), "1");
-    let (code, text) = run(&["apply", "--setting", "affinity pid:2147483647 = 1"]);
-    assert!(code == 2 && text.contains("pid:2147483647: no such process"), "{code}: {text}");
+    run(&["apply", "--setting", "affinity pid:2147483647 = 1"]).says(2, "pid:2147483647: no such process");
 }

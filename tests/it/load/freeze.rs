@@ -65,7 +65,7 @@ fn a_freeze_at_the_end_shows_in_the_percentiles() {
     assert!(measured.not_sent.waiting > measured.not_sent.late, "{measured:?}");
 
     // The client is not the reason for unsent requests.
-    let saturation = Saturation::of(&measured);
+    let saturation = Saturation::judge(&measured);
     let reason = saturation.reason.unwrap_or_default();
     assert!(!reason.contains("not sent in time"), "{reason}");
     let elsewhere = saturation.elsewhere.unwrap_or_default();
@@ -173,9 +173,10 @@ fn switches(server: &Running) -> u64 {
     let tasks = format!("/proc/{}/task", server.pid().as_raw_nonzero());
     let tasks = std::fs::read_dir(tasks).expect("it runs").flatten();
     let status = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
-    let count = |status: String| {
-        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-        line.trim().parse::<u64>().ok()
-    };
-    status.filter_map(count).sum()
+    status
+        .filter_map(|status| {
+            let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+            line.trim().parse::<u64>().ok()
+        })
+        .sum()
 }

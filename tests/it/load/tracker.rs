@@ -178,10 +178,11 @@ fn a_third_party_tracker_counts_the_same() {
     run(&spec(&format!("udp-tracker://{announced}/announce?torrents={TORRENTS}")), millis(200));
     let torrents: BTreeSet<[u8; 20]> = told.try_iter().collect();
     assert_eq!(torrents.len(), TORRENTS);
-    let line = |torrent: &[u8; 20]| {
-        torrent.iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_owned()]).collect()
-    };
-    let list: String = torrents.iter().map(line).collect::<Vec<String>>().concat();
+    let list: String = torrents
+        .iter()
+        .map(|torrent| torrent.iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_owned()]).collect())
+        .collect::<Vec<String>>()
+        .concat();
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("list"), list).expect("written");
     // It drops its privileges before it reads the list.

@@ -17,7 +17,7 @@ use super::record;
 use crate::driver::Driver;
 use crate::process::{Running, mentioning, rxlab, wait_for};
 use crate::require;
-use crate::tree::{Tree, said};
+use crate::tree::{Ended, Tree, said};
 
 const ID: &str = "0001-trial";
 const QUICK: [&str; 7] = ["trial", "run", "--washout", "0s", "--calibration", "0", "--seed=11"];
@@ -80,10 +80,8 @@ fn a_value_set_during_arm_b_is_kept() {
     let said_by = trial(&tree, ":", "echo 10 > rx-0/rps_cpus", &[]);
     stopped(&tree, said_by, Arm::B, "2-3", "4");
     assert_eq!(queues(&tree), ["10", "0"], "the other queue is put back");
-    let (code, text) = said(&tree.rxlab(&["trial", "resume", ID]));
-    assert!(code == 2 && text.contains("is finished"), "its arm A would be another one: {text}");
-    let (code, text) = said(&tree.rxlab(&["trial", "show", ID]));
-    assert!(code == 0 && text.contains("changed from outside"), "{text}");
+    tree.rxlab(&["trial", "resume", ID]).says(2, "is finished");
+    tree.rxlab(&["trial", "show", ID]).says(0, "changed from outside");
 }
 
 /// Undo alone considers a value that the trial had set the trial's own.
@@ -108,9 +106,8 @@ fn the_original_value_set_by_hand_during_arm_b_stops_the_trial() {
 fn the_same_value_in_another_notation_is_not_a_change() {
     let tree = Tree::new();
     let same = "echo 00000000,0000000c > rx-0/rps_cpus";
-    let (code, text) = trial(&tree, "echo 00000000,00000000 > rx-0/rps_cpus", same, &[]);
-    assert_eq!(code, 0, "{text}");
-    assert!(text.contains("the machine is as it was before the trial"), "{text}");
+    trial(&tree, "echo 00000000,00000000 > rx-0/rps_cpus", same, &[])
+        .says(0, "the machine is as it was before the trial");
     assert_eq!(queues(&tree).map(|value| value.trim_start_matches('0').to_owned()), ["", ""]);
 }
 
@@ -119,8 +116,7 @@ fn the_same_value_in_another_notation_is_not_a_change() {
 fn keep_does_not_apply_to_a_value_changed_meanwhile() {
     let tree = Tree::new();
     let foreign = "if [ $n -gt 11 ]; then echo 10 > rx-0/rps_cpus; fi";
-    let (code, text) = trial(&tree, foreign, foreign, &["--keep"]);
-    assert_eq!(code, 4, "{text}");
+    let text = trial(&tree, foreign, foreign, &["--keep"]).exits(4);
     assert!(text.starts_with("trial trial: stopped, changed from outside\n"), "{text}");
     assert!(text.contains("found 4") && !text.contains("kept: "), "{text}");
     assert_eq!(queues(&tree), ["10", "0"]);
@@ -131,8 +127,7 @@ fn keep_does_not_apply_to_a_value_changed_meanwhile() {
 #[test]
 fn a_failing_workload_keeps_the_foreign_value_as_well() {
     let tree = Tree::new();
-    let (code, text) = trial(&tree, "echo c > rx-0/rps_cpus; exit 1", ":", &[]);
-    assert_eq!(code, 5, "{text}");
+    let text = trial(&tree, "echo c > rx-0/rps_cpus; exit 1", ":", &[]).exits(5);
     assert!(text.contains("the workload command") && text.contains("rps eth0/rx-0: left alone"), "{text}");
     assert!(!text.contains("as it was before the trial") && !text.contains("try again"), "{text}");
     assert_eq!(queues(&tree), ["c", "0"]);
@@ -267,8 +262,7 @@ fn on_the_kernel(arm: Arm, expected: &str) {
     assert_eq!(read(), if arm == Arm::B { 2 } else { 0 });
     host.write(RPS, b"1").expect("written");
     std::fs::write(path.join("go"), "").expect("written");
-    let (code, text) = said(&trial.output());
-    assert_eq!(code, 4, "{text}");
+    let text = trial.output().exits(4);
     let line = format!("changed rps srv0/rx-0 (expected {expected}, found 0); that was left alone");
     assert!(text.contains(&line) && !text.contains("as it was before"), "{text}");
     assert_eq!(read(), 1, "{text}");

@@ -10,7 +10,7 @@ use super::on_the_range::{HTTP, Stage, b_first};
 use super::record;
 use crate::nginx::Nginx;
 use crate::process::{Running, mentioning, rxlab, wait_for};
-use crate::tree::{Tree, said};
+use crate::tree::{Ended, Tree};
 
 /// Runs a check for some requests: it passes at the beginning, and none fails.
 pub(crate) fn passes(text: &str) {
@@ -59,8 +59,7 @@ fn a_check_that_fails_before_the_trial_changes_nothing() {
          [[check]]\nname = \"front\"\nurl = \"http://127.0.0.1:{port}/\"\n"
     );
     std::fs::write(&spec, text).expect("written");
-    let (code, text) = said(&tree.rxlab(&["trial", "run", spec.to_str().expect("text")]));
-    assert_eq!(code, 5, "{text}");
+    let text = tree.rxlab(&["trial", "run", spec.to_str().expect("text")]).exits(5);
     let line = format!("rxlab: check front: cannot reach the target http://127.0.0.1:{port}/");
     assert!(text.starts_with(&line) && text.contains("nothing was changed"), "{text}");
     assert_eq!((tree.rps("eth0", 0).as_str(), tree.state().join("trials").exists()), ("00", false));
@@ -90,8 +89,7 @@ fn failures_end_a_command_of_a_minute() {
     let exceeded = Instant::now();
     drop(stage.target.take());
     rolls_back(exceeded, || !is_set(&stage.host));
-    let (code, text) = said(&trial.output());
-    assert_eq!(code, 1, "{text}");
+    let text = trial.output().exits(1);
     let record = record(&stage.state(), "0001-front").expect("on disk");
     let slot = record.slots.last().expect("a slot");
     assert_eq!(slot.arm, Arm::B);

@@ -8,7 +8,7 @@ use rxlab::trial::record::{Arm, TrialRecord, Verdict};
 use super::on_the_range::{HTTP, RPS, Stage, b_first};
 use super::record;
 use crate::process::{Running, mentioning, wait_for};
-use crate::tree::{Tree, said};
+use crate::tree::{Ended, Tree, said};
 
 /// Slots and commands here would last this long.
 const SLOT: Duration = Duration::from_secs(60);
@@ -45,8 +45,7 @@ fn errors_end_a_slot_of_a_minute() {
     let exceeded = Instant::now();
     drop(stage.target.take());
     rolls_back(exceeded, || !is_set(&stage.host));
-    let (code, text) = said(&trial.output());
-    assert_eq!(code, 1, "{text}");
+    let text = trial.output().exits(1);
     assert!(text.starts_with("trial rps: guard tripped, rolled back\n"), "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let reason = tripped(&record, Arm::B);
@@ -73,8 +72,7 @@ fn latency_ends_a_washout_of_a_minute() {
 fn a_slot_without_the_change_says_so() {
     let Some(stage) = Stage::new("1") else { return };
     let design = "pairs = 4\nmin_pairs = 4\ncalibration = 1\nmeasure = \"60s\"";
-    let (code, text) = said(&stage.trial(HTTP, design, "p99_us = 0.001").output().expect("rxlab runs"));
-    assert_eq!(code, 1, "{text}");
+    let text = stage.trial(HTTP, design, "p99_us = 0.001").output().expect("rxlab runs").exits(1);
     assert!(text.starts_with("trial rps: guard tripped without the change\n"), "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let reason = tripped(&record, Arm::A);
@@ -111,8 +109,7 @@ fn drops_end_a_command_of_a_minute() {
     let trial = Running::start(&mut tree.command(&["trial", "run", spec.to_str().expect("text")]));
     wait_for("the drops", || tree.path().join("exceeded").exists());
     rolls_back(Instant::now(), || tree.rps("eth0", 0) == "0");
-    let (code, text) = said(&trial.output());
-    assert_eq!(code, 1, "{text}");
+    trial.output().exits(1);
     let record = record(&tree.state(), "0001-drops").expect("on disk");
     let reason = tripped(&record, Arm::B);
     assert!(reason.starts_with("8192 packets were dropped in "), "{reason}");

@@ -8,7 +8,7 @@ use rxlab::trial::design::block;
 
 use super::on_the_range::Stage;
 use crate::process::{Running, end_guards, mentioning, wait_for};
-use crate::tree::{Tree, said};
+use crate::tree::{Ended, Tree, said};
 
 const ID: &str = "0001-masks";
 
@@ -61,8 +61,7 @@ fn specification(tree: &Tree, pause: &str, tables: &str, kind: &str) -> String {
 fn every_cell_has_its_values_and_an_interaction_replaces_the_main_effects() {
     let tree = Tree::new();
     let spec = masks(&tree, "0");
-    let (code, text) = said(&tree.rxlab(&["trial", "run", &spec]));
-    assert_eq!(code, 0, "{text}");
+    let text = tree.rxlab(&["trial", "run", &spec]).exits(0);
     assert!(text.starts_with("factorial trial masks: factors interact\n"), "{text}");
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in ["first and second interact", "first without second helps", "first with second hurts"] {
@@ -87,13 +86,11 @@ fn every_cell_has_its_values_and_an_interaction_replaces_the_main_effects() {
     let (code, text) = said(&tree.rxlab(&["trial", "list"]));
     assert!(code == 0 && text.contains(ID) && text.contains("factors interact"), "{text}");
     assert_eq!(said(&tree.rxlab(&["history"])).0, 0);
-    let (code, text) = said(&tree.rxlab(&["trial", "show", ID]));
-    assert!(code == 0 && text.contains("as it was"), "{text}");
+    tree.rxlab(&["trial", "show", ID]).says(0, "as it was");
     let (code, json) = said(&tree.rxlab(&["--json", "trial", "show", ID]));
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((code, &json["conclusion"]["end"]), (0, &"complete".into()));
-    let (code, text) = said(&tree.rxlab(&["trial", "run", "--keep", &spec]));
-    assert!(code == 2 && text.contains("no single change to keep"), "{text}");
+    tree.rxlab(&["trial", "run", "--keep", &spec]).says(2, "no single change to keep");
 }
 
 const ARMS: &str = "[[arm]]\nname = \"both\"\nset = [\"rps eth0/rx-0 = 2-3\"]\n\
@@ -103,8 +100,7 @@ const ARMS: &str = "[[arm]]\nname = \"both\"\nset = [\"rps eth0/rx-0 = 2-3\"]\n\
 #[test]
 fn a_search_confirms_its_winner_and_offers_it() {
     let tree = Tree::new();
-    let (code, text) = said(&tree.rxlab(&["trial", "run", &specification(&tree, "0", ARMS, "search")]));
-    assert_eq!(code, 0, "{text}");
+    let text = tree.rxlab(&["trial", "run", &specification(&tree, "0", ARMS, "search")]).exits(0);
     assert!(text.starts_with("search masks: the winner helps\n"), "{text}");
     let words = text.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" ");
     assert!(words.contains("two is the best of 3 candidates. In 6 fresh blocks: throughput +"), "{text}");
@@ -117,15 +113,13 @@ fn a_search_confirms_its_winner_and_offers_it() {
     let stages = |stage: usize| record.slots.iter().filter(|slot| slot.stage == stage).count();
     assert_eq!([0, 1, 2].map(stages), [8, 9, 12]);
     assert_eq!([0, 1].map(|queue| tree.rps("eth0", queue)), ["0", "0"]);
-    let (code, text) = said(&tree.rxlab(&["trial", "list"]));
-    assert!(code == 0 && text.contains("the winner helps"), "{text}");
+    tree.rxlab(&["trial", "list"]).says(0, "the winner helps");
 }
 
 #[test]
 fn a_sweep_shows_where_its_curve_bends() {
     let tree = Tree::new();
-    let (code, text) = said(&tree.rxlab(&["trial", "run", &specification(&tree, "0", ARMS, "sweep")]));
-    assert_eq!(code, 0, "{text}");
+    let text = tree.rxlab(&["trial", "run", &specification(&tree, "0", ARMS, "sweep")]).exits(0);
     assert!(text.starts_with("sweep masks: better up to a level\n"), "{text}");
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("The last step that helps is that to two"), "{text}");
@@ -158,8 +152,7 @@ fn a_killed_factorial_trial_is_undone_and_resumed_in_the_same_order() {
     assert!(before.conclusion.is_none());
     assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
     assert_eq!([0, 1].map(|queue| tree.rps("eth0", queue)), ["0", "0"]);
-    let (code, text) = said(&tree.rxlab(&["trial", "resume", ID]));
-    assert_eq!(code, 0, "{text}");
+    tree.rxlab(&["trial", "resume", ID]).exits(0);
     let after = record(&tree.state(), ID).expect("saved");
     assert_eq!((after.seed, &after.slots[..before.slots.len()]), (11, &before.slots[..]));
     let resumed = before.slots.last().expect("five or more").block + 1;
@@ -168,8 +161,7 @@ fn a_killed_factorial_trial_is_undone_and_resumed_in_the_same_order() {
     assert_eq!(order, wanted);
     assert_eq!((after.valid().len(), after.conclusion.expect("concluded").end), (6, End::Complete));
     assert_eq!([0, 1].map(|queue| tree.rps("eth0", queue)), ["0", "0"]);
-    let (code, text) = said(&tree.rxlab(&["trial", "resume", ID]));
-    assert!(code == 2 && text.contains("is finished"), "{text}");
+    tree.rxlab(&["trial", "resume", ID]).says(2, "is finished");
 }
 
 /// On the real kernel: the mask moves the packets in the cell of the mask alone, and everything goes back.
@@ -179,8 +171,7 @@ fn the_cells_of_rps_and_rfs_are_set_on_the_kernel() {
     let factors = "[[factor]]\nname = \"rps\"\nset = [\"rps srv0/rx-0 = 1\"]\n\
                    [[factor]]\nname = \"rfs\"\nset = [\"rfs srv0/rx-0 = 4096\"]";
     let design = "kind = \"factorial\"\nblocks = 6\nseed = 5";
-    let (code, text) = said(&stage.sink(factors, design).output().expect("rxlab runs"));
-    assert_eq!(code, 0, "{text}");
+    let text = stage.sink(factors, design).output().expect("rxlab runs").exits(0);
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     assert_eq!(record.valid().len(), 6, "{text}");
     for slot in record.slots.iter().filter(|slot| slot.void.is_none() && slot.cell < 2) {

@@ -6,7 +6,7 @@ use rxlab::trial::record::{Arm, Verdict};
 
 use super::record;
 use crate::process::{Running, end_guards, mentioning, wait_for};
-use crate::tree::{Tree, said};
+use crate::tree::{Ended, Tree, said};
 
 /// A workload that takes `pause` seconds, fills CPU 0 with softirqs, and prints `plain` while RPS is off and `moved`
 /// while it is on.
@@ -38,8 +38,7 @@ fn a_factor_that_does_nothing_has_no_measurable_effect() {
     let commands = (&["--a", "true", "--b", "true"][..], "the machine was left in arm A");
     for (factor, end) in [commands, (&SET, "the machine is as it was before the trial")] {
         let args = [&QUICK[..], factor, &["--pairs", "6", "--command", &command]].concat();
-        let (code, text) = said(&tree.rxlab(&args));
-        assert_eq!(code, 0, "{text}");
+        let text = tree.rxlab(&args).exits(0);
         assert!(text.starts_with("trial trial: no measurable effect\n"), "{text}");
         assert!(text.contains(end), "{text}");
     }
@@ -52,14 +51,12 @@ fn a_helpful_change_is_kept_with_keep_and_undone_later() {
     let tree = Tree::new();
     let command = workload(&tree, "0", 100, 120);
     let args = [&QUICK[..], &SET, &["--pairs", "6", "--keep", "--command", &command]].concat();
-    let (code, text) = said(&tree.rxlab(&args));
-    assert_eq!(code, 0, "{text}");
+    let text = tree.rxlab(&args).exits(0);
     assert!(text.starts_with("trial trial: helps\n") && text.contains("+20"), "{text}");
     assert!(text.contains("kept: `rxlab undo 000001"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "c");
     assert_eq!(mentioning(tree.path()), [], "a kept change needs no guard");
-    let (code, text) = said(&tree.rxlab(&["status"]));
-    assert!(code == 0 && text.contains("rps eth0/rx-0 = 2-3  (was off)  kept"), "{text}");
+    tree.rxlab(&["status"]).says(0, "rps eth0/rx-0 = 2-3  (was off)  kept");
     assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
     assert_eq!(tree.rps("eth0", 0), "0");
 }
@@ -79,8 +76,7 @@ fn both_arms_may_have_settings() {
          [design]\nseed = 11\npairs = 6\nmin_pairs = 6\ncalibration = 1\nwashout = \"0s\"\n"
     );
     std::fs::write(&spec, text).expect("written");
-    let (code, text) = said(&tree.rxlab(&["trial", "run", spec.to_str().expect("text")]));
-    assert_eq!(code, 0, "{text}");
+    let text = tree.rxlab(&["trial", "run", spec.to_str().expect("text")]).exits(0);
     assert!(
         text.contains("arm A: rps eth0/rx-1 = 2\n") && text.contains("arm B: rps eth0/rx-0 = 3\n"),
         "{text}"
@@ -93,8 +89,7 @@ fn both_arms_may_have_settings() {
     assert_eq!(seen, wanted);
     assert_eq!((tree.rps("eth0", 0).as_str(), tree.rps("eth0", 1).as_str()), ("0", "0"));
     let same = ["--set", "rps eth0/rx-0 = 2", "--live", "--metric", "net_rx.packets"];
-    let (code, text) = said(&tree.rxlab(&[&QUICK[..], &same].concat()));
-    assert!(code == 2 && text.contains("its metrics cannot be combined with --root"), "{text}");
+    tree.rxlab(&[&QUICK[..], &same].concat()).says(2, "its metrics cannot be combined with --root");
 }
 
 /// A harmful change is never kept.
@@ -103,8 +98,7 @@ fn a_harmful_change_is_restored_despite_keep() {
     let tree = Tree::new();
     let command = workload(&tree, "0", 100, 80);
     let args = [&QUICK[..], &SET, &["--pairs", "6", "--keep", "--command", &command]].concat();
-    let (code, text) = said(&tree.rxlab(&args));
-    assert_eq!(code, 1, "{text}");
+    let text = tree.rxlab(&args).exits(1);
     assert!(text.starts_with("trial trial: hurts\n"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "0");
     assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
@@ -117,8 +111,7 @@ fn a_trial_with_an_unwritable_report_does_not_start() {
     let command = workload(&tree, "0", 100, 80);
     let html = tree.path().join("no-such/report.html");
     let html = ["--html", html.to_str().expect("text"), "--command", &command];
-    let (code, text) = said(&tree.rxlab(&[&QUICK[..], &SET, &html].concat()));
-    assert!(code == 2 && text.contains("report.html: No such file or directory"), "{code}: {text}");
+    tree.rxlab(&[&QUICK[..], &SET, &html].concat()).says(2, "report.html: No such file or directory");
     assert!(!tree.state().join("trials").exists(), "nothing was run");
 }
 
@@ -135,8 +128,8 @@ fn a_trial_of_a_plan_has_its_name_and_prints_the_report_path() {
     assert!(code == 0 && text.starts_with("trial spread.rps: "), "{code}: {text}");
     assert!(text.contains(&format!("\nreport: {html}\nnext: rxlab ")), "{text}");
     assert!(record(&tree.state(), "0001-spread.rps").is_some());
-    let (code, text) = said(&tree.rxlab(&["trial", "run", "--again", "0001-spread.rps", "--pairs", "3"]));
-    assert!(code == 0 && text.contains("recommended: do not keep it."), "{code}: {text}");
+    tree.rxlab(&["trial", "run", "--again", "0001-spread.rps", "--pairs", "3"])
+        .says(0, "recommended: do not keep it.");
     let again = record(&tree.state(), "0002-spread.rps").expect("another trial");
     assert_eq!((again.max_pairs, again.slots.len(), again.change.len()), (3, 6, 1));
     let (code, json) = said(&tree.rxlab(&["--json", "trial", "show", "0002-spread.rps"]));
@@ -150,8 +143,7 @@ fn a_failing_workload_ends_the_trial_and_the_value_is_restored() {
     let works = workload(&tree, "0", 100, 120);
     let command = format!("{works}; test $(cat '{}/runs') -lt 400", tree.path().display());
     let args = [&QUICK[..], &SET, &["--pairs", "6", "--command", &command]].concat();
-    let (code, text) = said(&tree.rxlab(&args));
-    assert_eq!(code, 5, "{text}");
+    let text = tree.rxlab(&args).exits(5);
     assert!(
         text.contains("the workload command `sh ") && text.contains("ended with exit status: 1"),
         "{text}"
@@ -192,9 +184,8 @@ fn a_killed_trial_is_undone_and_resumed_with_its_slots_and_seed() {
     let before = record(&tree.state(), "0001-trial").expect("saved after every slot");
     assert!(before.analysis.is_none());
     // Otherwise the trial would consider arm B the initial state.
-    let (code, text) = said(&tree.rxlab(&["trial", "resume", "0001-trial"]));
-    assert_eq!(code, 0, "{text}");
-    assert!(text.contains("(trial 0001-trial) was left behind by a killed process"), "{text}");
+    tree.rxlab(&["trial", "resume", "0001-trial"])
+        .says(0, "(trial 0001-trial) was left behind by a killed process");
     let after = record(&tree.state(), "0001-trial").expect("saved");
     assert_eq!((after.seed, before.seed), (11, 11));
     let kept = after.slots.iter().zip(&before.slots);
@@ -207,8 +198,7 @@ fn a_killed_trial_is_undone_and_resumed_with_its_slots_and_seed() {
     assert_eq!((analysis.pairs, &analysis.verdict), (6, &Verdict::Helps));
     assert!(after.slots.iter().any(|slot| slot.arm == Arm::B));
     assert_eq!(tree.rps("eth0", 0), "0");
-    let (code, text) = said(&tree.rxlab(&["trial", "resume", "0001-trial"]));
-    assert!(code == 2 && text.contains("trial 0001-trial is finished"), "{text}");
+    tree.rxlab(&["trial", "resume", "0001-trial"]).says(2, "trial 0001-trial is finished");
 }
 
 #[test]
@@ -217,8 +207,7 @@ fn the_guard_of_a_killed_trial_restores_the_value() {
     // Its deadline is twice the length of the trial away: the death of the trial is enough.
     killed_after(&tree, || ());
     wait_for("the guard", || tree.rps("eth0", 0) == "0" && mentioning(tree.path()).is_empty());
-    let (code, text) = said(&tree.rxlab(&["status"]));
-    assert!(code == 0 && text.contains("nothing is applied"), "{text}");
+    let text = tree.rxlab(&["status"]).says(0, "nothing is applied");
     assert!(text.contains("(trial 0001-trial) was left behind by a killed process"), "{text}");
 }
 
@@ -230,9 +219,7 @@ fn ctrl_c_is_code_130_and_the_trial_can_be_resumed() {
     let trial = Running::start(&mut tree.command(&args));
     wait_for("a slot", || record(&tree.state(), "0001-trial").is_some_and(|record| !record.slots.is_empty()));
     trial.signal(Signal::INT);
-    let (code, text) = said(&trial.output());
-    assert_eq!(code, 130, "{text}");
-    assert!(text.contains("the machine is as it was before the trial"), "{text}");
+    trial.output().says(130, "the machine is as it was before the trial");
     assert!(["0", "00"].contains(&tree.rps("eth0", 0).as_str()), "{}", tree.rps("eth0", 0));
     assert_eq!(mentioning(tree.path()), []);
     let (code, text) = said(&tree.rxlab(&["trial", "resume", "0001-trial"]));

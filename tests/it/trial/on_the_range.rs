@@ -12,7 +12,7 @@ use rxlab::trial::record::{Arm, Phase, Verdict};
 
 use super::record;
 use crate::process::{Running, mentioning, rxlab, wait_for};
-use crate::tree::said;
+use crate::tree::{Ended, said};
 use crate::{quiet, require};
 
 pub(super) const RPS: &str = "sys/class/net/srv0/queues/rx-0/rps_cpus";
@@ -103,8 +103,10 @@ impl Stage {
         assert_eq!(text(RPS).trim(), "0");
         assert_eq!(text(ENTRIES), self.entries);
         assert_eq!(mentioning(self.directory.path()), []);
-        let (code, text) = said(&rxlab(&self.state(), &["status"]).output().expect("rxlab runs"));
-        assert_eq!((code, text.as_str()), (0, "nothing is applied\n"));
+        assert_eq!(
+            said(&rxlab(&self.state(), &["status"]).output().expect("rxlab runs")),
+            (0, "nothing is applied\n".into())
+        );
     }
 }
 
@@ -121,9 +123,11 @@ pub(super) fn b_first() -> String {
 fn a_change_that_takes_effect_is_measured_in_every_slot() {
     let Some(stage) = Stage::new("1") else { return };
     let design = "seed = 5\npairs = 3\nmin_pairs = 3\ncalibration = 1";
-    let (code, text) = said(&stage.trial(SINK, design, "").output().expect("rxlab runs"));
-    assert_eq!(code, 0, "{text}");
-    assert!(text.contains("the machine is as it was before the trial"), "{text}");
+    let text = stage
+        .trial(SINK, design, "")
+        .output()
+        .expect("rxlab runs")
+        .says(0, "the machine is as it was before the trial");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let of = |phase| record.slots.iter().filter(|slot| slot.phase == phase).collect::<Vec<_>>();
     assert_eq!((of(Phase::Calibration).len(), of(Phase::Comparison).len()), (2, 6));
@@ -205,8 +209,7 @@ fn a_plan_is_made_from_a_sample_and_changes_nothing() {
 fn a_checkpoint_sees_whether_the_change_is_still_set() {
     let Some(stage) = Stage::new("1") else { return };
     let design = "pairs = 3\nmin_pairs = 3\nprimary = \"throughput\"";
-    let (code, text) = said(&stage.trial(SINK, design, "").output().expect("rxlab runs"));
-    assert_eq!(code, 0, "{text}");
+    stage.trial(SINK, design, "").output().expect("rxlab runs").exits(0);
     let server = stage.range.server.path();
     let run = |args: &[&str]| {
         let out = rxlab(&stage.state(), args).arg("--netns").arg(&server).output();
@@ -291,8 +294,7 @@ fn errors_roll_back_at_once() {
     let slots = || record(&stage.state(), "0001-rps").map_or(0, |record| record.slots.len());
     wait_for("two slots", || slots() >= 2);
     drop(stage.target.take());
-    let (code, text) = said(&trial.output());
-    assert_eq!(code, 1, "{text}");
+    trial.output().exits(1);
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let verdict = record.analysis.expect("concluded").verdict;
     assert!(

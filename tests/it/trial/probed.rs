@@ -9,7 +9,7 @@ use super::on_the_range::Stage;
 use super::record;
 use crate::process::rxlab;
 use crate::require;
-use crate::tree::said;
+use crate::tree::Ended;
 
 /// A trial that spreads many flows over both CPUs, with this design and probe.
 fn trial(stage: &Stage, design: &str, probe: &str) -> Command {
@@ -44,9 +44,10 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
     let Some(stage) = Stage::with("1", &rules) else { return };
     let design = "pairs = 6\nmin_pairs = 6\nprimary = \"net_rx.share.max_cpu\"\n\
                   metrics = [\"net_rx.ns_per_packet\", \"net_rx.packets\", \"victim.rxlab.interference\"]";
-    let (code, text) = said(&trial(&stage, design, "").output().expect("rxlab runs"));
-    assert_eq!(code, 0, "{text}");
-    assert!(text.contains("probe: attached in every slot of both arms, its programs took "), "{text}");
+    let text = trial(&stage, design, "")
+        .output()
+        .expect("rxlab runs")
+        .says(0, "probe: attached in every slot of both arms, its programs took ");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let analysis = record.analysis.as_ref().expect("concluded");
     let hottest = &analysis.metrics[0];
@@ -75,9 +76,10 @@ fn the_probe_can_run_between_slots() {
     }
     let Some(stage) = Stage::new("1") else { return };
     let design = "pairs = 2\nmin_pairs = 2\nmetrics = [\"net_rx.ns_per_packet\", \"net_rx.packets\"]";
-    let (code, text) = said(&trial(&stage, design, "slots = \"detached\"").output().expect("rxlab runs"));
-    assert_eq!(code, 0, "{text}");
-    assert!(text.contains("probe: attached after each slot only"), "{text}");
+    let text = trial(&stage, design, "slots = \"detached\"")
+        .output()
+        .expect("rxlab runs")
+        .says(0, "probe: attached after each slot only");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let slots: Vec<&Slot> = compared(&record).collect();
     assert_eq!(slots.len(), 4, "{text}");

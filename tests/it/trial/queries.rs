@@ -12,7 +12,7 @@ use super::on_the_range::b_first;
 use super::record;
 use crate::process::{Running, mentioning, wait_for};
 use crate::require;
-use crate::tree::{Tree, said};
+use crate::tree::{Ended, Tree};
 
 /// Prometheus on 127.0.0.1 with its own files, stopped when dropped.
 struct Prometheus {
@@ -100,8 +100,7 @@ fn a_query_is_context_of_every_slot_or_a_metric() {
         let mut trial = prometheus.trial(&tree, &command, design, "expr = \"sum(up{job=\'self\'}) + 41\"");
         trial.output().expect("rxlab runs")
     };
-    let (code, text) = said(&run(""));
-    assert_eq!(code, 0, "{text}");
+    let text = run("").exits(0);
     let trial = record(&tree.state(), "0001-q").expect("on disk");
     assert_eq!(trial.slots.len(), 4);
     assert!(trial.slots.iter().all(|slot| slot.values["query.q"] == 42.0 && slot.absent.is_empty()));
@@ -111,8 +110,7 @@ fn a_query_is_context_of_every_slot_or_a_metric() {
     assert!(!judged(&trial), "context is not judged");
     let line = "query: q, `sum(up{job='self'}) + 41`: mean 42.0 in A, 42.0 in B";
     assert!(words(&text).contains(line), "{text}");
-    let (code, text) = said(&run("metrics = [\"query.q\"]"));
-    assert!(code == 0 && text.contains("  query q "), "{code}: {text}");
+    run("metrics = [\"query.q\"]").says(0, "  query q ");
     assert!(judged(&record(&tree.state(), "0002-q").expect("on disk")));
 }
 
@@ -129,8 +127,7 @@ fn a_query_guards_a_command_of_a_minute() {
         SystemTime::now().duration_since(UNIX_EPOCH).is_ok_and(|now| now.as_secs() > limit)
     });
     rolls_back(Instant::now(), || record(&tree.state(), "0001-q").is_some_and(|r| r.analysis.is_some()));
-    let (code, text) = said(&trial.output());
-    assert_eq!(code, 1, "{text}");
+    trial.output().exits(1);
     let verdict =
         record(&tree.state(), "0001-q").and_then(|record| record.analysis).expect("concluded").verdict;
     let Verdict::GuardTripped { reason } = verdict else { panic!("{verdict:?}") };
@@ -150,8 +147,7 @@ fn without_exactly_one_value_nothing_begins() {
         ("up{", "parse error"),
     ] {
         let out = prometheus.trial(&tree, "echo 5", "", &format!("expr = \"{expr}\"")).output();
-        let (code, text) = said(&out.expect("rxlab runs"));
-        assert_eq!(code, 5, "{text}");
+        let text = out.expect("rxlab runs").exits(5);
         assert!(text.starts_with(&format!("rxlab: query q: `{expr}`: ")) && text.contains(why), "{text}");
     }
     assert!(!tree.state().join("trials").exists(), "nothing was run");

@@ -8,7 +8,7 @@ use rustix::process::{Signal, kill_process_group};
 
 use super::record;
 use crate::process::{Running, end_guards, mentioning, wait_for};
-use crate::tree::{Tree, said};
+use crate::tree::{Ended, Tree, said};
 
 const QUICK: [&str; 7] = ["trial", "run", "--washout", "0s", "--calibration", "0", "--seed=11"];
 const ID: &str = "0001-trial";
@@ -78,11 +78,9 @@ fn a_change_left_by_a_killed_trial_is_shown_and_undone() {
     let (code, text) = said(&tree.rxlab(&["status"]));
     let runs = format!("a shell command ran; `rxlab undo` runs in {}: {A}", tree.path().display());
     assert!(code == 1 && text.contains(&runs), "{code}: {text}");
-    let (code, text) = said(&tree.rxlab(&["status", "--json"]));
-    assert!(code == 1 && text.contains(&format!("\"back\": \"{A}\"")), "{text}");
+    tree.rxlab(&["status", "--json"]).says(1, &format!("\"back\": \"{A}\""));
     // From any directory, not only that of the trial.
-    let (code, text) = said(&tree.rxlab(&["undo"]));
-    assert!(code == 0 && text.contains("  shell command: undone by `echo a > arm`\n"), "{code}: {text}");
+    tree.rxlab(&["undo"]).says(0, "  shell command: undone by `echo a > arm`\n");
     assert_eq!(set(&tree), "a");
     assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
     let mut resumed = tree.command(&["trial", "resume", ID]);
@@ -91,8 +89,7 @@ fn a_change_left_by_a_killed_trial_is_shown_and_undone() {
     let slots = || record(&tree.state(), ID).map_or(0, |record| record.slots.len());
     wait_for("more slots", || slots() > before);
     resumed.signal(Signal::INT);
-    let (code, text) = said(&resumed.output());
-    assert!(code == 130 && text.contains("the machine was left in arm A"), "{code}: {text}");
+    resumed.output().says(130, "the machine was left in arm A");
     assert_eq!(set(&tree), "a");
 }
 
@@ -102,8 +99,7 @@ fn the_guard_of_a_killed_trial_runs_the_command_of_arm_a() {
     // Its deadline is twice the length of the trial away: the death of the trial is enough.
     killed_after(&tree, A, || ());
     wait_for("the guard", || set(&tree) == "a" && mentioning(tree.path()).is_empty());
-    let (code, text) = said(&tree.rxlab(&["status"]));
-    assert!(code == 0 && text.contains("nothing is applied"), "{text}");
+    let text = tree.rxlab(&["status"]).says(0, "nothing is applied");
     assert!(text.contains("was left behind by a killed process and was put back"), "{text}");
 }
 
@@ -133,8 +129,7 @@ fn a_trial_with_a_failed_restore_reports_that_arm_b_is_set() {
     // Arm A can be set only until arm B was.
     let a = "test \"$(cat arm)\" != b || { echo stuck >&2; exit 3; }; echo a > arm";
     std::fs::write(tree.path().join("arm"), "a\n").expect("written");
-    let (code, text) = said(&trial(&tree, a, B, &["--pairs", "6"]).output().expect("rxlab runs"));
-    assert_eq!(code, 5, "{text}");
+    let text = trial(&tree, a, B, &["--pairs", "6"]).output().expect("rxlab runs").exits(5);
     assert!(text.contains("arm B is still set: `test ") && text.contains("exit status: 3: stuck"), "{text}");
     assert!(text.contains("try again with `rxlab undo 000001-") && !text.contains("left in arm A"), "{text}");
     std::fs::write(tree.path().join("arm"), "mended\n").expect("written");
@@ -159,8 +154,7 @@ fn ctrl_c_does_not_stop_the_restore() {
     wait_for("the way back", || backs() > before);
     std::thread::sleep(std::time::Duration::from_millis(100));
     kill_process_group(trial.pid(), Signal::INT).expect("signalled");
-    let (code, text) = said(&trial.output());
-    assert!(code == 130 && text.contains("the machine was left in arm A"), "{code}: {text}");
+    trial.output().says(130, "the machine was left in arm A");
     assert_eq!(set(&tree), "a");
     assert_eq!(mentioning(tree.path()), []);
 }
@@ -173,8 +167,7 @@ fn ctrl_c_ends_the_command_of_an_arm() {
     let trial = Running::start(command.process_group(0));
     wait_for("arm B", || set(&tree) == "b");
     kill_process_group(trial.pid(), Signal::INT).expect("signalled");
-    let (code, text) = said(&trial.output());
-    assert!(code == 130 && text.contains("the machine was left in arm A"), "{code}: {text}");
+    trial.output().says(130, "the machine was left in arm A");
     assert_eq!(set(&tree), "a");
 }
 
@@ -185,12 +178,9 @@ fn a_helpful_change_is_kept_and_undone_later() {
     assert!(code == 0 && text.starts_with("trial trial: helps\n"), "{code}: {text}");
     assert!(text.contains("runs the command of arm A"), "{text}");
     assert_eq!((set(&tree).as_str(), mentioning(tree.path())), ("b", Vec::new()));
-    let (code, text) = said(&tree.rxlab(&["status"]));
-    assert!(code == 0 && text.contains("`rxlab undo` runs in "), "{code}: {text}");
-    let (code, text) = said(&tree.rxlab(&["reapply"]));
-    assert!(code == 0 && text.contains("it ran a shell command, which is not repeated"), "{code}: {text}");
-    let (code, text) = said(&tree.rxlab(&["persist"]));
-    assert!(code == 4 && text.contains("or a shell command"), "{code}: {text}");
+    tree.rxlab(&["status"]).says(0, "`rxlab undo` runs in ");
+    tree.rxlab(&["reapply"]).says(0, "it ran a shell command, which is not repeated");
+    tree.rxlab(&["persist"]).says(4, "or a shell command");
     assert_eq!(set(&tree), "b");
     assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
     assert_eq!(set(&tree), "a");

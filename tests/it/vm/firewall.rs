@@ -5,6 +5,7 @@ use rxlab::probe::Interference;
 use rxlab::units::{CpuId, CpuMask};
 
 use super::guest;
+use crate::tree::Ended;
 
 /// A sample that missed the finding is repeated: this machine also runs other work.
 const JOB: &str = r#"
@@ -23,9 +24,8 @@ ran after rxlab interference --for 6s --tier ebpf --json
 
 /// NET_RX time of each CPU, in seconds.
 fn net_rx(answer: &guest::Answer, name: &str) -> Vec<f64> {
-    let (code, text) = answer.ran(name);
-    assert_eq!(code, 0, "{name}: {text}");
-    let sample: Interference = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let text = answer.ran(name).exits(0);
+    let sample: Interference = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let time = |ns: Option<&u64>| *ns.expect("measured") as f64 / 1e9;
     sample.cpus.iter().map(|cpu| time(cpu.net_rx_ns.known())).collect()
 }
@@ -50,8 +50,7 @@ fn the_overloaded_cpu_ends_with_no_more_work_than_the_others() {
     assert!(before[2] > 0.9 * before.iter().sum::<f64>(), "the time is CPU 2's: {before:?}");
 
     for name in ["plan", "apply"] {
-        let (code, text) = answer.ran(name);
-        assert_eq!(code, 0, "{name}: {text}");
+        answer.ran(name).exits(0);
     }
     let mask = CpuMask::from_hex(answer.part("mask").trim()).expect("a mask");
     assert!(!mask.contains(CpuId(2)) && mask.len() > 3, "{mask}");

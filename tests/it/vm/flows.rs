@@ -7,6 +7,7 @@ use rxlab::model::{Certainty, FlowPath};
 
 use super::guest;
 use super::interrupts::irq;
+use crate::tree::Ended;
 
 /// Local ports of the guest, a flow each. Wrong queues would be right by chance once in 4^12 runs.
 const PORTS: std::ops::Range<u16> = 50_000..50_012;
@@ -23,16 +24,17 @@ fn job() -> String {
              ask 'Connection: close\r\n'\n\
          }}\n"
     );
-    let flow = |port: u16| {
-        format!(
-            "echo {port} {port} > /proc/sys/net/ipv4/ip_local_port_range\n\
+    let flows: String = PORTS
+        .map(|port| {
+            format!(
+                "echo {port} {port} > /proc/sys/net/ipv4/ip_local_port_range\n\
              ran 'flow {port}' rxlab flow --json 'tcp 10.98.0.2:{port} 10.98.0.1:80' --nic eth0\n\
              counts 'before {port}'\n\
              asks | timeout 20 nc 10.98.0.1 80 >&2\n\
              counts 'after {port}'\n"
-        )
-    };
-    let flows: String = PORTS.map(flow).collect();
+            )
+        })
+        .collect();
     // This kernel passes the table to the device only when it is set.
     format!(
         "ran apply rxlab apply --setting 'rss eth0 = weights 1,2,1,3'\n\
@@ -44,16 +46,14 @@ fn job() -> String {
 fn flows_arrive_on_their_queues() {
     let peer = format!("exec '{}' target --http 10.98.0.1:80 --for 400s", env!("CARGO_BIN_EXE_rxlab"));
     let Some(answer) = guest::run("4cpu-knobs", &job(), Some(&peer)) else { return };
-    let (code, text) = answer.ran("apply");
-    assert_eq!(code, 0, "{text}");
+    answer.ran("apply").exits(0);
     let model = answer.model("show");
     let queues = &model.nics[0].rx;
     assert_eq!(queues.len(), 4);
     let mut used = BTreeSet::new();
     for port in PORTS {
-        let (code, text) = answer.ran(&format!("flow {port}"));
-        assert_eq!(code, 0, "{text}");
-        let path: FlowPath = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        let text = answer.ran(&format!("flow {port}")).exits(0);
+        let path: FlowPath = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
         assert_eq!((path.hash.certainty, path.queue.certainty), (Certainty::Computed, Certainty::Assumed));
         let own = path.queue.only().expect("one queue") as usize;
         let counted = answer.interrupts(&format!("before {port}"), &format!("after {port}"));

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use rxlab::model::Model;
 
 use super::interrupts::Interrupts;
+use crate::tree::Ended;
 use crate::{quiet, require};
 
 /// Output of a job, part by part.
@@ -156,9 +157,8 @@ impl Answer {
 
     /// Output of `rxlab show --json`.
     pub(super) fn model(&self, name: &str) -> Model {
-        let (code, text) = self.ran(name);
-        assert_eq!(code, 0, "{text}");
-        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+        let text = self.ran(name).exits(0);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
     /// Interrupts between two parts of `counts`.

@@ -5,6 +5,7 @@ use rxlab::plan::Plan;
 use rxlab::units::{CpuId, CpuMask};
 
 use super::guest;
+use crate::tree::Ended;
 
 /// A sample that missed the finding is repeated: the guest's CPUs share two that others use as well. Then applies the
 /// planner's plan and reads the same counters for as long again.
@@ -44,11 +45,10 @@ impl NetRx {
         };
         let runs = text.lines().find(|line| line.trim_start().starts_with("NET_RX:")).expect("a line");
         let cpus = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
-        let first = |line: &str| {
+        let packets = text.lines().filter(|line| line.split_whitespace().count() >= 13).filter_map(|line| {
             let word = line.split_whitespace().next().filter(|word| word.len() == 8)?;
             u64::from_str_radix(word, 16).ok()
-        };
-        let packets = text.lines().filter(|line| line.split_whitespace().count() >= 13).filter_map(first);
+        });
         // user nice system idle iowait irq softirq steal
         Self {
             packets: packets.collect(),
@@ -82,9 +82,8 @@ fn the_hotspot_and_its_interrupt_are_named() {
     else {
         return;
     };
-    let (code, text) = answer.ran("doctor");
-    assert_eq!(code, 1, "{text}");
-    let report: DoctorReport = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let text = answer.ran("doctor").exits(1);
+    let report: DoctorReport = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let hotspot = report.findings.iter().find(|finding| finding.id == "one-core-hotspot");
     let hotspot = hotspot.unwrap_or_else(|| panic!("no hotspot, walls {}: {text}", answer.part("walls")));
     assert_eq!(hotspot.cpu.map(|cpu| cpu.0), Some(2), "{hotspot:?}");
@@ -97,8 +96,7 @@ fn the_hotspot_and_its_interrupt_are_named() {
     assert_eq!((hottest(&drowned.runs), hottest(&drowned.ticks)), (2, 2), "the counters name it too");
 
     for name in ["plan", "apply"] {
-        let (code, text) = answer.ran(name);
-        assert_eq!(code, 0, "{name}: {text}");
+        answer.ran(name).exits(0);
     }
     let plan = Plan::from_toml(answer.part("file")).expect("a plan");
     let [planned] = plan.settings.as_slice() else { panic!("{plan:?}") };

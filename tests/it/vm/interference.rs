@@ -5,6 +5,7 @@ use rxlab::probe::{Class, Interference, Tier};
 use rxlab::units::{CpuId, IrqId};
 
 use super::guest;
+use crate::tree::Ended;
 
 /// The interrupt and the victim are on CPU 2. A sample that missed the finding is repeated: the guest's CPUs share
 /// two that others use as well.
@@ -31,9 +32,8 @@ fn a_queue_s_interrupt_interrupts_a_pinned_process() {
         return;
     };
     let sample = |name: &str| -> Interference {
-        let (code, text) = answer.ran(name);
-        assert_eq!(code, 0, "{text}");
-        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+        let text = answer.ran(name).exits(0);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     };
     let measured = sample("ebpf");
     assert_eq!((measured.tier, measured.missing.as_ref()), (Tier::Ebpf, None));
@@ -60,9 +60,8 @@ fn a_queue_s_interrupt_interrupts_a_pinned_process() {
     assert_eq!((counted.tier, columns(&counted)), (Tier::Procfs, columns(&measured)));
 
     // The timeline of the same work has the same names.
-    let (code, text) = answer.ran("trace");
-    assert_eq!(code, 0, "{text}");
-    let trace: Trace = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let text = answer.ran("trace").exits(0);
+    let trace: Trace = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let ours = trace.irqs.iter().find(|of| (of.irq, of.cpu) == (irq, CpuId(2)));
     let ours = ours.unwrap_or_else(|| panic!("no IRQ {irq} on CPU 2: {:?}", trace.irqs));
     assert_eq!(ours.queue.as_deref(), Some("eth0/rx-0"), "{ours:?}");

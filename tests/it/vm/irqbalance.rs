@@ -1,6 +1,7 @@
 //! A real irqbalance next to rxlab: pinned interrupts stay in place, and irqbalance gets them back.
 
 use super::guest;
+use crate::tree::Ended;
 
 /// irqbalance runs every second and has a reason to move interrupts: pings from another CPU each time. `seen` lists
 /// every placement of the interrupts within a minute.
@@ -46,13 +47,10 @@ fn pinned_interrupts_stay_in_place() {
         let irqbalance = answer.model(name).irqbalance;
         irqbalance.known().cloned().flatten().expect("it runs").banned_irqs
     };
-    let (code, text) = answer.ran("apply");
-    assert_eq!(code, 0, "{text}");
+    answer.ran("apply").exits(0);
     assert_eq!(answer.part("seen").trim(), "3 3 3 3", "within a minute");
-    let (code, text) = answer.ran("status");
-    assert_eq!(code, 0, "{text}");
-    let (code, text) = answer.ran("undo");
-    assert_eq!(code, 0, "{text}");
+    answer.ran("status").exits(0);
+    answer.ran("undo").exits(0);
     assert_eq!(banned("after"), banned("before"), "irqbalance has them back");
     assert_ne!(answer.part("moved").trim(), "3 3 3 3", "and moves them");
 }

@@ -5,6 +5,7 @@ use rxlab::model::{Fact, Hardware, Model};
 use rxlab::parse::ethtool::Feature;
 
 use super::guest::{self, Answer};
+use crate::tree::Ended;
 
 /// Each new value, and the original one.
 const VALUES: [(&str, &str); 9] = [
@@ -65,8 +66,7 @@ fn ethtool_settings_are_applied_and_restored() {
     let names: Vec<_> = before.nics.iter().map(|nic| nic.driver.as_deref()).collect();
     assert_eq!(names[..2], [Some("virtio_net"), Some("e1000e")]);
 
-    let (code, text) = answer.ran("apply");
-    assert_eq!(code, 0, "{text}");
+    let text = answer.ran("apply").exits(0);
     for (setting, was) in VALUES {
         assert!(text.contains(&format!("{setting}  (was {was})\n")), "{setting}: {text}");
     }
@@ -80,8 +80,7 @@ fn ethtool_settings_are_applied_and_restored() {
     goes_back(&answer, "undo", "undone", &before);
 
     // The table was not rewritten but is the kernel's default again: it rules out no number of queues.
-    let (code, text) = answer.ran("fewer");
-    assert_eq!(code, 0, "{text}");
+    answer.ran("fewer").exits(0);
     goes_back(&answer, "back", "last", &before);
 }
 
@@ -103,8 +102,7 @@ fn settings(model: &Model, nic: usize) -> Hardware {
 }
 
 fn goes_back(answer: &Answer, undo: &str, shown: &str, before: &Model) {
-    let (code, text) = answer.ran(undo);
-    assert_eq!(code, 0, "{text}");
+    answer.ran(undo).exits(0);
     let after = answer.model(shown);
     for nic in 0..2 {
         assert_eq!(settings(&after, nic), settings(before, nic), "{shown}: eth{nic}");

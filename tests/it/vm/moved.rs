@@ -2,6 +2,7 @@
 //! and adds back.
 
 use super::guest;
+use crate::tree::Ended;
 
 #[test]
 fn undo_finds_an_interface_again() {
@@ -28,15 +29,12 @@ ran status rxlab status
 kill $other
 "#;
     let Some(answer) = guest::run("8cpu-8queue", job, None) else { return };
-    let (code, text) = answer.ran("apply");
-    assert_eq!(code, 0, "{text}");
-    let (code, early) = answer.ran("early");
-    assert!(code == 4 && early.contains("rx-0: back to off"), "{code}: {early}");
+    answer.ran("apply").exits(0);
+    let early = answer.ran("early").says(4, "rx-0: back to off");
     assert!(early.contains("the queue does not exist now"), "{early}");
     assert_eq!(answer.part("fresh").trim(), "00", "a recreated queue has no mask");
     assert!(!answer.part("here").contains("lan0"));
-    let (code, undo) = answer.ran("undo");
-    assert!(code == 0 && undo.contains("rps lan0/rx-1: back to 0-1"), "{code}: {undo}");
+    answer.ran("undo").says(0, "rps lan0/rx-1: back to 0-1");
     let mask = |queue: usize| {
         let model = answer.model("there");
         model.nics[0].rx[queue].rps_cpus.known().expect("readable").to_string()

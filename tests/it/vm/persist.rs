@@ -3,6 +3,7 @@
 //! persist refuses it.
 
 use super::guest;
+use crate::tree::Ended;
 
 const FIRST: &str = r"
 export RXLAB_STATE_DIR=/var/state
@@ -65,8 +66,7 @@ find /etc -name '*rxlab*'
 fn a_boot_restores_persisted_settings() {
     let Some(first) = guest::run("8cpu-8queue", FIRST, None) else { return };
     for name in ["apply", "persist"] {
-        let (code, text) = first.ran(name);
-        assert_eq!(code, 0, "{text}");
+        first.ran(name).exits(0);
     }
     let values = |answer: &guest::Answer, name: &str| {
         answer.part(name).split_whitespace().map(str::to_owned).collect::<Vec<_>>()
@@ -87,8 +87,7 @@ fn a_boot_restores_persisted_settings() {
     assert!(before[1..] == ["00", "0", "0"] && before[0] != "3", "{before:?}");
     assert_eq!(second.ran("off"), (0, "nothing is restored: the kernel was booted with `rxlab=off`\n"));
     assert_eq!(values(&second, "off-values"), before);
-    let (code, text) = second.ran("start");
-    assert!(code == 0 && text.contains("irq_affinity lan0/rx-1 = 3"), "{text}");
+    second.ran("start").says(0, "irq_affinity lan0/rx-1 = 3");
     assert_eq!(after, ["3", "30", "4096", "512"]);
     assert_eq!(second.ran("again"), (0, "everything is set already\n"));
     assert_eq!(second.ran("undo").0, 0, "{}", second.part("undo"));

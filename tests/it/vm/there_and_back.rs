@@ -1,6 +1,7 @@
 //! All settings at once under traffic, on real drivers, and undone: the machine is restored.
 
 use super::guest;
+use crate::tree::Ended;
 
 /// Everything that rxlab can set on this machine, as shown by the kernel, without counters.
 const STATE: &str = r#"
@@ -75,8 +76,7 @@ fn all_settings_are_restored_under_traffic() {
         return;
     };
     for step in ["pins", "fewer", "more", "moderated"] {
-        let (code, text) = answer.ran(step);
-        assert_eq!(code, 0, "{step}: {text}");
+        answer.ran(step).exits(0);
     }
     // The driver redistributes its interrupts and XPS; the settings are applied again. The interrupts move when they
     // next fire.
@@ -96,15 +96,12 @@ fn all_settings_are_restored_under_traffic() {
         let place = named.next().and_then(|irq| irq.affinity.known()).map(ToString::to_string);
         assert_eq!(place.as_deref(), Some(cpu), "eth{nic}: {name}");
     }
-    let (code, text) = answer.ran("undo");
-    assert_eq!(code, 0, "{text}");
+    answer.ran("undo").exits(0);
     for same in ["same", "snapshots"] {
-        let (code, text) = answer.ran(same);
-        assert_eq!(code, 0, "{same}: {text}");
+        answer.ran(same).exits(0);
     }
     // The deadline is not a time of day.
-    let (code, text) = answer.ran("unconfirmed");
-    assert_eq!(code, 0, "{text}");
+    answer.ran("unconfirmed").exits(0);
     assert_eq!((answer.part("jumped").trim(), answer.part("late").trim()), ("2", "0"));
     let arrived = |name: &str| answer.part(name).trim().parse::<u64>().expect("a number");
     let (first, between, last) = (arrived("first"), arrived("between"), arrived("last"));

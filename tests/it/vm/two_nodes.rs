@@ -7,6 +7,7 @@ use rxlab::units::{CpuId, CpuMask, NicName};
 
 use super::guest::{self, Answer};
 use super::interrupts::{Path, are_where_shown, irq};
+use crate::tree::Ended;
 
 /// Four queues on node 0, each of which sends for four CPUs, and one on node 1.
 const PATHS: [Path; 5] = [
@@ -113,8 +114,7 @@ fn the_stack_is_shown(answer: &Answer) {
     assert_eq!(place("bond0"), is("bond", "eth1", "bond0.8", "eth1"));
     assert_eq!(place("bond0.8"), is("vlan", "bond0", "", "eth1"));
     assert_eq!(place("eth1.7"), is("vlan", "eth1", "", "eth1"));
-    let (code, text) = answer.ran("tree");
-    assert!(code == 0 && text.contains("bond0.8"), "{text}");
+    answer.ran("tree").says(0, "bond0.8");
 }
 
 fn nodes_are_shown(model: &Model) {
@@ -137,8 +137,7 @@ fn the_plan_comes_and_goes(answer: &Answer, model: &Model) {
         let lines = answer.part(part).lines().filter_map(|line| line.split_once(' '));
         lines.map(|(file, value)| (file.to_owned(), value.to_owned())).collect()
     };
-    let (code, text) = answer.ran("apply");
-    assert_eq!(code, 0, "{text}");
+    answer.ran("apply").exits(0);
     let affinity = |nic: usize, queue: usize| {
         format!("/proc/irq/{}/smp_affinity", irq(&model.nics[nic].rx[queue]).number)
     };
@@ -173,8 +172,7 @@ fn the_plan_comes_and_goes(answer: &Answer, model: &Model) {
         (Some(&32768), Some(&32768))
     );
 
-    let (code, text) = answer.ran("undo");
-    assert_eq!(code, 0, "{text}");
+    answer.ran("undo").exits(0);
     assert_eq!(values("undone"), values("values"));
     let (code, text) = answer.ran("undone status");
     assert_eq!((code, text.trim()), (0, "nothing is applied"));
