@@ -74,8 +74,9 @@ fn main() -> ExitCode {
 fn run(rps: &str, method: Method, seconds: u64) -> f64 {
     let host = LiveHost::open(Path::new("/")).expect("the root is readable");
     let options = SampleOptions { tier: Some(Tier::Ebpf), witness: Some((method, CpuId(0), seconds)) };
-    let wait = || std::thread::sleep(Duration::from_secs(seconds));
-    let sample = look(&host, &options, wait, &AtomicBool::new(false)).expect("root may use eBPF");
+    let sample =
+        look(&host, &options, || std::thread::sleep(Duration::from_secs(seconds)), &AtomicBool::new(false))
+            .expect("root may use eBPF");
     let [inference] = sample.inference.as_slice() else { panic!("one witness: {sample:?}") };
     let percent = |part: Option<f64>| part.map_or(f64::NAN, |part| part * 100.0);
     let Inference { believed, missing, inferred, exact, other_interrupts, .. } = inference;

@@ -117,9 +117,8 @@ fn replaceable(path: &Path) -> io::Result<Option<Metadata>> {
 
 /// Removes the drafts that killed processes left in `directory`.
 pub(crate) fn sweep(directory: &Path) {
-    let is_draft = |name: &str| name.starts_with(PREFIX) && name.ends_with(SUFFIX);
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(is_draft) {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX)) {
             // A leftover draft is harmless: nothing reads it.
             let _ = std::fs::remove_file(entry.path());
         }

@@ -43,7 +43,6 @@ use serde::Serialize;
 
 use crate::error::{CommandError, Kind};
 use crate::plan::export::shell;
-use crate::report::json;
 
 /// Find the CPU that is drowning in network receive work, try a fix on the live machine, keep it only if
 /// it is proven to help.
@@ -232,7 +231,8 @@ fn run(cli: Cli) -> Result<(), CommandError> {
     }
 }
 
-/// Returns a value as JSON text, for `writeln!`.
+/// An artefact as pretty JSON. Its shape is the type's `Serialize`, with its own `schema` field; nothing is added here.
 fn json(value: &impl Serialize) -> Result<String, CommandError> {
-    json::pretty(value).map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))
+    serde_json::to_string_pretty(value)
+        .map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))
 }

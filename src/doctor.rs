@@ -288,7 +288,7 @@ mod tests {
     use crate::model::Function;
     use crate::plan::{Options, Policy};
 
-    fn of(sketch: Sketch) -> DoctorReport {
+    fn diagnosed(sketch: Sketch) -> DoctorReport {
         let (model, rates) = sketch.build();
         doctor(&model, &rates, "rxlab")
     }
@@ -299,11 +299,11 @@ mod tests {
 
     #[test]
     fn plans_come_from_findings_only() {
-        assert_eq!(plans(&of(Sketch::case_a())), ["rps", "rfs", "rps+rfs"]);
-        assert_eq!(plans(&of(Sketch::new(8).device("eth0", &[2]))), Vec::<&str>::new());
+        assert_eq!(plans(&diagnosed(Sketch::case_a())), ["rps", "rfs", "rps+rfs"]);
+        assert_eq!(plans(&diagnosed(Sketch::new(8).device("eth0", &[2]))), Vec::<&str>::new());
         let spread = |sketch: Sketch, cpu| sketch.receives(cpu, if cpu == 2 { 0.45 } else { 0.3 }, 5e3);
         let only_rps = (0..8).fold(Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4), spread);
-        assert_eq!(plans(&of(only_rps.rps("eth0", "0-7"))), ["rps"], "RFS was not asked for");
+        assert_eq!(plans(&diagnosed(only_rps.rps("eth0", "0-7"))), ["rps"], "RFS was not asked for");
     }
 
     /// What `gain` ranks first is what is offered first.
@@ -330,17 +330,21 @@ mod tests {
             sketch.receives(2, 0.92, 3.4e5)
         };
         let moves = ("spread.irq", "irq_affinity eth0/rx-1 = 0".to_owned());
-        let report = of(free());
+        let report = diagnosed(free());
         assert_eq!(first(&report), moves);
         let next = "rxlab trial run --set 'irq_affinity eth0/rx-1 = 0' --live --nic eth0";
         assert_eq!(report.plans[0].next.as_deref(), Some(next));
         assert_eq!(plans(&report), ["spread.irq", "rps", "rfs", "rps+rfs"]);
-        assert_eq!(first(&of(free().queues_at_most("eth0", 8))), moves, "those that there are come first");
+        assert_eq!(
+            first(&diagnosed(free().queues_at_most("eth0", 8))),
+            moves,
+            "those that there are come first"
+        );
         let quiet = Sketch::new(8).device("eth0", &[2, 2, 0, 1, 3, 4, 5, 6, 7]);
         let packets = [1.7e5, 1.7e5, 4e3, 4e3, 4e3, 4e3, 2e3, 4e3, 4e3];
         let quiet =
             quiet.queue_traffic("eth0", &packets).each("0-1,3-7", |host, cpu| host.receives(cpu, 0.02, 4e3));
-        let report = of(quiet.receives(2, 0.92, 3.4e5));
+        let report = diagnosed(quiet.receives(2, 0.92, 3.4e5));
         assert_eq!(first(&report), ("spread.irq", "irq_affinity eth0/rx-1 = 5".to_owned()));
         let shared = report.findings.iter().find(|finding| finding.id == "queues-share-a-cpu");
         assert_eq!(shared.map(|finding| finding.plans.join(" ")).as_deref(), Some("spread.irq"));
@@ -360,13 +364,13 @@ mod tests {
         };
         let more = ("full.channels", "channels eth0 = combined 32".to_owned());
         for packets in [&[2e5; 4][..], &[2e5; 1], &[1.9e5, 1.2e5, 2e5]] {
-            let report = of(queues(packets));
+            let report = diagnosed(queues(packets));
             assert_eq!(first(&report), more, "{packets:?}");
             let next = "rxlab trial run --set 'channels eth0 = combined 32' --live --nic eth0";
             assert_eq!(report.plans[0].next.as_deref(), Some(next));
             assert!(plans(&report).contains(&"rps"), "the next to try");
         }
-        let elephant = of(queues(&[2e5, 1e3, 1e3, 1e3]));
+        let elephant = diagnosed(queues(&[2e5, 1e3, 1e3, 1e3]));
         assert_eq!(first(&elephant).0, "rps", "one flow stays on one of many queues");
     }
 
@@ -437,16 +441,20 @@ mod tests {
 
     #[test]
     fn loopback_traffic_is_named_as_the_reason_for_silence() {
-        let report = of(Sketch::new(2).loopback().traffic("lo", 3e5).receives(0, 0.6, 3e5));
+        let report = diagnosed(Sketch::new(2).loopback().traffic("lo", 3e5).receives(0, 0.6, 3e5));
         assert_eq!(report.findings, []);
         let refused = report.refused.expect("no verdict");
         assert!(refused.starts_with("100 % of the packets are on lo"), "{refused}");
-        assert_eq!(of(Sketch::case_a().loopback().traffic("lo", 3e5)).refused, None, "eth0 accounts for it");
+        assert_eq!(
+            diagnosed(Sketch::case_a().loopback().traffic("lo", 3e5)).refused,
+            None,
+            "eth0 accounts for it"
+        );
     }
 
     #[test]
     fn json_round_trips() {
-        let report = of(Sketch::case_a());
+        let report = diagnosed(Sketch::case_a());
         let json = serde_json::to_value(&report).expect("a report is a JSON value");
         assert_eq!(json["schema"], "rxlab.findings/2");
         let packets = &json["findings"][0]["evidence"][1];

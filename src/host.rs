@@ -7,7 +7,6 @@
 mod action;
 pub mod datagrams;
 mod ethtool;
-mod ethtool_change;
 mod ethtool_ioctl;
 mod files;
 mod flaky;
@@ -31,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use action::Action;
-pub use ethtool_change::EthtoolChange;
+pub use action::EthtoolChange;
 pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
 pub use live::{LiveHost, OpenError};
 pub use netns::{Hidden, Namespace, enter_netns, loopback_up, netns_path, new_netns};

@@ -9,7 +9,6 @@ mod flow_path;
 mod interrupts;
 mod irq_names;
 mod listeners;
-mod other_irqs;
 mod processes;
 mod rates;
 mod stack;

@@ -11,7 +11,6 @@ pub mod findings;
 pub mod forecast;
 pub mod html;
 pub mod interference;
-pub mod json;
 mod measured;
 pub mod number;
 mod predicted;

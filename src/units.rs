@@ -6,15 +6,13 @@
 mod cpu_mask;
 mod duration;
 mod fact;
-mod grouped;
 mod names;
-mod size;
+mod number;
 mod text;
 
 pub use cpu_mask::{CpuMask, MaskError};
 pub use duration::{DurationError, duration_text, format_duration, parse_duration};
 pub use fact::{Fact, Need};
-pub use grouped::grouped;
 pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId, find_by_name};
-pub use size::{SizeError, parse_size};
+pub use number::{SizeError, grouped, parse_size};
 pub(crate) use text::serde_as_text;

@@ -199,7 +199,6 @@ impl Storage for SimDisk {
 
     fn lock(&self) -> Result<Lock, LockError> {
         let path = PathBuf::from("/run/rxlab/lock");
-        let failed = |error| LockError::Io { path: path.clone(), error };
         let taken = self.with(false, |state, fault| match fault {
             Some(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
             // It is in memory, not on the disk.
@@ -211,7 +210,7 @@ impl Storage for SimDisk {
                 Ok(Err(state.disk.holder))
             }
         });
-        match taken.map_err(failed)? {
+        match taken.map_err(|error| LockError::Io { path: path.clone(), error })? {
             Ok(by) => Ok(Lock::held_by(Held { world: Arc::clone(&self.world), by: by.unwrap_or(0) })),
             Err(holder) => {
                 let start = u64::from(self.world.state().machine.boot);

@@ -110,7 +110,6 @@ impl SimHost {
         operation: Operation,
         answer: impl FnOnce(&mut State, Node) -> Option<T>,
     ) -> Result<T, HostError> {
-        let missing = || HostError::new(operation, path, Cause::Missing);
         // Paths that no machine of the world has are not simulated.
         let known = [
             "sys/class/net",
@@ -137,7 +136,7 @@ impl SimHost {
         if let Some(errno) = state.fault(|area| hits(area, &node, operation)) {
             return Err(HostError::new(operation, path, Cause::from(Os::from_raw_os_error(errno))));
         }
-        answer(&mut state, node).ok_or_else(missing)
+        answer(&mut state, node).ok_or_else(|| HostError::new(operation, path, Cause::Missing))
     }
 }
 

@@ -220,8 +220,7 @@ impl Machine {
 
     /// The devices of a namespace.
     pub(crate) fn in_netns(&self, cookie: u64) -> impl Iterator<Item = (usize, &Device)> {
-        let is_there = move |(_, device): &(usize, &Device)| device.netns == cookie && cookie != 0;
-        self.devices.iter().enumerate().filter(is_there)
+        self.devices.iter().enumerate().filter(move |(_, device)| device.netns == cookie && cookie != 0)
     }
 
     pub(crate) fn find(&self, cookie: u64, name: &str) -> Option<usize> {

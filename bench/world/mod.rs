@@ -316,15 +316,14 @@ impl State {
             return None;
         }
         let counts = self.counts;
-        let is_due = |(event, made): &&mut (Event, bool)| {
+        let (event, made) = self.events.iter_mut().find(|(event, made)| {
             let count = match event.of {
                 Counted::Any => counts[0],
                 Counted::Write => counts[1],
                 Counted::Journal => counts[2],
             };
             !*made && (at_last || count >= event.at) && (!is_in_window || event.act.is_local())
-        };
-        let (event, made) = self.events.iter_mut().find(is_due)?;
+        })?;
         *made = true;
         Some(event.clone())
     }

@@ -1,4 +1,5 @@
-//! Undo of open transactions, newest first. How a value is restored is decided elsewhere.
+//! Undo of open transactions, newest first: one that found, or reset, values of another goes first. How a value is
+//! restored is decided elsewhere.
 
 use std::time::Duration;
 
@@ -6,12 +7,11 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::Transaction;
-use super::covered::covered_by;
 use super::locate::{look, reach};
 use super::undo::{Undo, UndoOptions};
 use crate::host::{Hidden, Host, OverlayHost};
-use crate::journal::{Archived, History, JournalError, Open, Store, Unreadable};
-use crate::model::Identity;
+use crate::journal::{Archived, History, JournalError, Open, Outcome, Store, Touched, Unreadable};
+use crate::model::{DeviceAddress, Identity};
 
 /// A transaction left alone because a newer one with the same values could not be undone. The older one would
 /// take the newer one's value for a foreign one, and be closed over it.
@@ -120,9 +120,10 @@ pub(super) fn undo_one(
     own: &dyn Host,
     options: UndoOptions,
 ) -> Result<Undo, UndoError> {
-    let lost = |hidden| UndoError::Lost { id: transaction.id().to_owned(), hidden };
     let reached = match transaction.journal().history().begin() {
-        Some(begin) => reach(own, begin).map_err(lost)?,
+        Some(begin) => {
+            reach(own, begin).map_err(|hidden| UndoError::Lost { id: transaction.id().to_owned(), hidden })?
+        }
         None => None,
     };
     let host = reached.as_deref().unwrap_or(own);
@@ -193,6 +194,54 @@ fn backwards<E>(
         }
     }
     result
+}
+
+/// The newest of `others` that touches a target of `history` or may have reset one. It has to be
+/// undone first: the value it found, or sets again, is the one that `history` set.
+pub fn covered_by<'a>(history: &History, others: &'a [(String, History)]) -> Option<&'a str> {
+    let mine = history.touched();
+    let covers = |other: &History| {
+        other.touched().iter().any(|theirs| {
+            let covered = |t: &Touched| is_same_place(t, history, theirs, other) || throws_away(theirs, t);
+            mine.iter().any(|t| in_one_namespace(history, theirs, other) && covered(t))
+        })
+    };
+    others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
+}
+
+/// The newest of `others` that set a target of `history` and has not reverted it yet.
+pub(super) fn covering<'a>(
+    mine: &Touched,
+    history: &History,
+    others: &'a [(String, History)],
+) -> Option<&'a str> {
+    let is_back = |theirs: &Touched| theirs.outcome.as_ref().is_some_and(Outcome::settles);
+    let covers = |other: &History| {
+        let theirs = other.touched();
+        theirs.iter().any(|theirs| !is_back(theirs) && is_same_place(mine, history, theirs, other))
+    };
+    others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
+}
+
+/// True if the two share a target.
+fn is_same_place(mine: &Touched, history: &History, theirs: &Touched, other: &History) -> bool {
+    mine.is_same(theirs) && in_one_namespace(history, theirs, other)
+}
+
+/// Virtual interfaces of the same name in two namespaces differ. Their sysfs inodes distinguish them; only
+/// journals of earlier versions lack those.
+fn in_one_namespace(history: &History, theirs: &Touched, other: &History) -> bool {
+    let netns = |history: &History| Some(history.begin()?.netns.as_ref()?.inode);
+    let is_virtual = theirs.device.as_ref().is_some_and(DeviceAddress::is_virtual);
+    !is_virtual || theirs.ids.is_some() || netns(other) == netns(history)
+}
+
+/// True if writing one target may have reset the other, and undo sets that again.
+fn throws_away(writer: &Touched, value: &Touched) -> bool {
+    writer.is_on_same_device(value)
+        && writer.displaced.iter().any(|displaced| {
+            displaced.knob == value.knob && displaced.target.lasting() == value.target.lasting()
+        })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The deadline of an unconfirmed change, held by a separate process.
+//! The deadline of an unconfirmed change, held by a separate process, and the confirmation that ends it.
 //!
 //! The guard is the program itself (`rxlab guard ID`) in its own session. It knows the
 //! transaction only from the journal, so it works even if the process that applied was
@@ -18,11 +18,13 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use rustix::time::{ClockId, clock_gettime};
+use thiserror::Error;
 
 use super::backwards::undo_one;
 use super::{Transaction, UndoOptions};
 use crate::host::{Host, LiveHost, OpenError, ProcessId};
 use crate::journal::{History, JournalError, Lapse, LockError, Notice, Outcome, Store};
+use crate::model::Identity;
 use crate::parse;
 
 /// Polling interval of the journal while the guard waits.
@@ -281,4 +283,56 @@ fn kill_holder(path: &Path, holder: ProcessId) -> io::Result<()> {
         pidfd_send_signal(process, Signal::KILL)?;
     }
     Ok(())
+}
+
+/// Reason why a change was not confirmed.
+#[derive(Debug, Error)]
+pub enum ConfirmError {
+    /// The journal failed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// No running deadline.
+    #[error("no change is waiting for confirmation")]
+    NothingWaits,
+    /// Its deadline passed while we waited for the lock.
+    #[error("transaction {0} is no longer waiting for confirmation")]
+    TooLate(String),
+    /// Only part of it was set.
+    #[error("transaction {0} was stopped before everything was set")]
+    Incomplete(String),
+    /// Its deadline passed, and part of it could not be reverted yet.
+    #[error("transaction {0} is being put back")]
+    GoesBack(String),
+}
+
+/// Longest wait for the lock, which a guard or another command may hold.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Confirms the transaction whose id starts with `id`, or the waiting one, and returns its id.
+pub fn confirm(
+    store: &Store,
+    (root, identity): (&str, &Identity),
+    id: Option<&str>,
+) -> Result<String, ConfirmError> {
+    let mut waiting = store.open_of(root, &identity.boot_id)?;
+    waiting.retain(|(_, history)| history.pending_deadline().is_some());
+    if let Some(text) = id {
+        let id = store.find(text)?;
+        waiting.retain(|(waiting, _)| *waiting == id);
+    }
+    let (id, _) = waiting.pop().ok_or(ConfirmError::NothingWaits)?;
+    let transaction = Transaction::resume(store, &id, PATIENCE)?;
+    // Under the lock the guard cannot act; its earlier actions are visible here.
+    let history = transaction.journal().history();
+    if history.pending_deadline().is_none() {
+        return Err(ConfirmError::TooLate(id));
+    }
+    if !history.is_complete() {
+        return Err(ConfirmError::Incomplete(id));
+    }
+    if history.touched().iter().any(|touched| touched.outcome.is_some()) {
+        return Err(ConfirmError::GoesBack(id));
+    }
+    transaction.confirm()?;
+    Ok(id)
 }

@@ -118,7 +118,7 @@ impl Scene<'_> {
 
 impl Suspect {
     /// `None` without evidence.
-    fn of(who: Culprit, probable: bool, evidence: Vec<String>) -> Option<Self> {
+    fn from_evidence(who: Culprit, probable: bool, evidence: Vec<String>) -> Option<Self> {
         let likelihood = if probable { Likelihood::Probable } else { Likelihood::Possible };
         (!evidence.is_empty()).then_some(Self { who, likelihood, evidence })
     }
@@ -131,8 +131,8 @@ pub fn in_words(suspects: &[Suspect]) -> String {
         Likelihood::Probable => "probably",
         Likelihood::Possible => "possibly",
     };
-    let one = |suspect: &Suspect| format!("{}: {}", suspect.who, suspect.evidence.join(", "));
-    let all: Vec<String> = suspects.iter().map(one).collect();
+    let all: Vec<String> =
+        suspects.iter().map(|suspect| format!("{}: {}", suspect.who, suspect.evidence.join(", "))).collect();
     format!("{adverb} {}", all.join("; or "))
 }
 

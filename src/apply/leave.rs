@@ -5,7 +5,7 @@ use super::Transaction;
 use super::check::device_of;
 use super::locate::{ids_of, was_made_again};
 use crate::host::Host;
-use crate::journal::{JournalError, Outcome, Touched};
+use crate::journal::{JournalError, Outcome};
 use crate::knob;
 use crate::model::Model;
 use crate::plan::Target;
@@ -24,9 +24,10 @@ impl Transaction {
         live: &str,
     ) -> Result<(), JournalError> {
         let (device, ids) = (device_of(host, model, target), ids_of(host, target));
-        let is_it = |t: &Touched| t.is_of(knob, target, (&device, ids));
         let touched = self.journal.history().touched();
-        let Some(touched) = touched.into_iter().find(is_it) else { return Ok(()) };
+        let Some(touched) = touched.into_iter().find(|t| t.is_of(knob, target, (&device, ids))) else {
+            return Ok(());
+        };
         // Its name moved to another interface in the meantime: `live` may belong to either.
         if touched.ids.map(|ids| ids.interface) != ids.map(|ids| ids.interface) {
             return Ok(());

@@ -133,8 +133,8 @@ fn elsewhere(
     let back: Vec<Namespace> = host.namespaces()?.into_iter().rev().collect();
     let mut ended = Vec::new();
     for namespace in forth.iter().chain(&back) {
-        let is_home = |n: &&Namespace| begin.is_some_and(|b| b.home.as_ref().is_some_and(|h| h.is_same(n)));
-        let home = forth.iter().find(is_home);
+        let home =
+            forth.iter().find(|n| begin.is_some_and(|b| b.home.as_ref().is_some_and(|h| h.is_same(n))));
         let opened = match host.seen_from(namespace, home) {
             Ok(opened) if opened.namespace().is_none_or(|entered| entered.is_same(namespace)) => opened,
             Err(error) if !error.leads_nowhere() => return Err(Hidden(error.to_string())),

@@ -52,11 +52,10 @@ pub fn rehearse(host: &dyn Host, model: &Model, settings: &[Setting]) -> Result<
     });
     let to_come = to_come.into_iter().map(|setting| Change { setting, before: None, needed: true });
     let mut changes: Vec<Change> = tried.chain(to_come).collect();
-    let place = |change: &Change| {
+    changes.sort_by_key(|change| {
         let same = |s: &&Setting| s.knob == change.setting.knob && s.target == change.setting.target;
         settings.iter().position(|setting| same(&setting))
-    };
-    changes.sort_by_key(place);
+    });
     Ok(changes)
 }
 

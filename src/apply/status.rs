@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::covered::covering;
+use super::backwards::covering;
 use super::drift::{Scene, Suspect, suspects};
 use super::locate::{Place, locate};
 use super::surroundings::surroundings;
@@ -127,10 +127,9 @@ pub fn status(
     let touched = history.touched();
     let state = state(history, host.now_ns());
     let command = history.pending_command();
-    let open = |t: &&Touched| !t.outcome.as_ref().is_some_and(Outcome::settles);
     let mut values = Vec::new();
     let mut drifted = Vec::new();
-    for touched in touched.iter().filter(open) {
+    for touched in touched.iter().filter(|t| !t.outcome.as_ref().is_some_and(Outcome::settles)) {
         let by = covering(touched, history, newer);
         let value = value(history, touched, by, host, model);
         if !value.live.holds() {

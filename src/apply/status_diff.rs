@@ -66,7 +66,7 @@ enum Standing {
 
 impl StatusDiff {
     /// Differences. The first sample reports everything that is wrong.
-    pub fn look(&mut self, all: &[TransactionStatus]) -> Vec<News> {
+    pub fn update(&mut self, all: &[TransactionStatus]) -> Vec<News> {
         let mut news = Vec::new();
         let mut seen = BTreeMap::new();
         for transaction in all {
@@ -156,18 +156,18 @@ mod tests {
     fn what_stays_is_not_news() {
         let mut diff = StatusDiff::default();
         let drifted = || Live::Drifted { value: "4".into() };
-        assert_eq!(diff.look(&[transaction("1", State::Applied, Live::Kept)]), []);
-        assert_eq!(diff.look(&[transaction("1", State::Applied, Live::Kept)]), []);
-        let news = diff.look(&[transaction("1", State::Applied, drifted())]);
+        assert_eq!(diff.update(&[transaction("1", State::Applied, Live::Kept)]), []);
+        assert_eq!(diff.update(&[transaction("1", State::Applied, Live::Kept)]), []);
+        let news = diff.update(&[transaction("1", State::Applied, drifted())]);
         assert_eq!((lives(&news), news.len()), (vec![&drifted()], 1));
-        assert_eq!(diff.look(&[transaction("1", State::Applied, drifted())]), []);
-        let news = diff.look(&[transaction("1", State::Applied, Live::Kept)]);
+        assert_eq!(diff.update(&[transaction("1", State::Applied, drifted())]), []);
+        let news = diff.update(&[transaction("1", State::Applied, Live::Kept)]);
         assert_eq!((lives(&news), news.len()), (vec![&Live::Kept], 1), "it holds again");
     }
 
     #[test]
     fn the_first_sample_reports_what_is_wrong() {
-        let news = StatusDiff::default().look(&[
+        let news = StatusDiff::default().update(&[
             transaction("1", State::Applied, Live::Original),
             transaction("2", State::Unfinished, Live::Kept),
         ]);
@@ -180,18 +180,19 @@ mod tests {
         let mut diff = StatusDiff::default();
         let waiting = |seconds_left| transaction("1", State::Unconfirmed { seconds_left }, Live::Kept);
         let ids = |news: Vec<News>| {
-            let one = |news: &News| match news {
-                News::Transaction { id, state } => format!("{id} {state:?}"),
-                News::Closed { id } => format!("{id} closed"),
-                News::Value { .. } => "value".to_owned(),
-            };
-            news.iter().map(one).collect::<Vec<_>>()
+            news.iter()
+                .map(|news| match news {
+                    News::Transaction { id, state } => format!("{id} {state:?}"),
+                    News::Closed { id } => format!("{id} closed"),
+                    News::Value { .. } => "value".to_owned(),
+                })
+                .collect::<Vec<_>>()
         };
-        assert_eq!(ids(diff.look(&[])), [""; 0]);
-        assert_eq!(ids(diff.look(&[waiting(9.0)])), ["1 Unconfirmed { seconds_left: 9.0 }"]);
-        assert_eq!(ids(diff.look(&[waiting(7.0)])), [""; 0], "passing time is not news");
-        assert_eq!(ids(diff.look(&[waiting(-1.0)])).len(), 1);
-        assert_eq!(ids(diff.look(&[])), ["1 closed"]);
-        assert_eq!(ids(diff.look(&[])), [""; 0]);
+        assert_eq!(ids(diff.update(&[])), [""; 0]);
+        assert_eq!(ids(diff.update(&[waiting(9.0)])), ["1 Unconfirmed { seconds_left: 9.0 }"]);
+        assert_eq!(ids(diff.update(&[waiting(7.0)])), [""; 0], "passing time is not news");
+        assert_eq!(ids(diff.update(&[waiting(-1.0)])).len(), 1);
+        assert_eq!(ids(diff.update(&[])), ["1 closed"]);
+        assert_eq!(ids(diff.update(&[])), [""; 0]);
     }
 }

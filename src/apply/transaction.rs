@@ -193,8 +193,8 @@ impl Transaction {
     ) -> Result<Kept, ApplyError> {
         let touched = self.journal.history().touched();
         let touched = touched.into_iter().find(|t| t.knob == knob && t.target == *target);
-        let not_touched = || ApplyError::NotTouched { knob: knob.to_owned(), target: target.clone() };
-        let Touched { original, displaced, .. } = touched.ok_or_else(not_touched)?;
+        let Touched { original, displaced, .. } = touched
+            .ok_or_else(|| ApplyError::NotTouched { knob: knob.to_owned(), target: target.clone() })?;
         let knob = knob_of(knob)?;
         knob.check_restore(host, model, target, &original, &displaced)?;
         self.write(host, model, knob, target, original, false)

@@ -325,14 +325,15 @@ fn displaced_values(
     let mut held = displaced::now(host, model, nic, &touched.displaced);
     let all = journal.history().touched();
     let own = |one: &Displaced| {
-        let is_it = |t: &&Touched| t.knob == one.knob && t.target.lasting() == one.target.lasting();
-        all.iter().filter(|t| t.is_on_same_device(touched)).find(is_it)
+        all.iter()
+            .filter(|t| t.is_on_same_device(touched))
+            .find(|t| t.knob == one.knob && t.target.lasting() == one.target.lasting())
     };
     // A value of the transaction itself that could not be restored goes with its queue: its original returns.
     for one in &mut held {
         let knob = knob::find(&one.knob);
-        let is_left = |t: &&Touched| !t.outcome.as_ref().is_some_and(Outcome::settles);
-        if let Some((knob, own)) = knob.zip(own(one).filter(is_left))
+        if let Some((knob, own)) =
+            knob.zip(own(one).filter(|t| !t.outcome.as_ref().is_some_and(Outcome::settles)))
             && is_ours(knob, own, &one.value)
         {
             one.value.clone_from(&own.original);

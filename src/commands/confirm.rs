@@ -1,7 +1,5 @@
 //! `rxlab confirm`: keep a change before its deadline.
 
-use std::io::Write;
-
 use serde_json::json;
 
 use super::{Global, machine, output, place};
@@ -27,18 +25,8 @@ pub(super) fn confirm(global: &Global, id: Option<&str>) -> Result<(), CommandEr
     let machine = (&*root.to_string_lossy(), &identity);
     let id = apply::confirm(&place::store(global), machine, id).map_err(explain)?;
     let stays = format!("transaction {id} is kept; `rxlab undo {id}` puts it back");
-    print(global, &id, &stays).map_err(|error| error.hint(stays))
-}
-
-fn print(global: &Global, id: &str, stays: &str) -> Result<(), CommandError> {
-    let mut out = output::stdout(global);
-    if global.json {
-        let value = json!({ "schema": "rxlab.confirm/1", "transaction": id });
-        writeln!(out, "{value:#}")?;
-    } else {
-        writeln!(out, "{stays}")?;
-    }
-    Ok(())
+    let value = json!({ "schema": "rxlab.confirm/1", "transaction": id });
+    output::print(global, &value, || format!("{stays}\n")).map_err(|error| error.hint(&stays))
 }
 
 fn explain(error: ConfirmError) -> CommandError {

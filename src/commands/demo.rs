@@ -207,7 +207,7 @@ fn finish(global: &Global, args: &Args, played: &[Played]) -> Result<(), Command
     } else {
         for record in &records {
             write!(out, "{}", paragraph("", &words::sentence(record)))?;
-            let recommended = Recommendation::of(record, "rxlab").sentence();
+            let recommended = Recommendation::new(record, "rxlab").sentence();
             write!(out, "{}", paragraph("  recommended: ", &recommended))?;
         }
         writeln!(out, "the same change, two kinds of traffic: only a trial tells which is yours")?;

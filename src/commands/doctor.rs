@@ -1,18 +1,21 @@
 //! `rxlab doctor`: samples the receive path and says what is wrong, why, and what to try.
 
-mod since;
-mod watch;
-
+use std::collections::BTreeSet;
 use std::io::Write;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::machine::{From, Source};
 use super::{Global, look, machine, output, place, status};
 use crate::apply::{Live, State, TransactionStatus, ValueStatus};
-use crate::diagnose::Finding;
+use crate::diagnose::evidence::receiving;
 use crate::diagnose::figures::plural;
-use crate::doctor::{self, DoctorReport};
+use crate::diagnose::{Finding, diagnose};
+use crate::doctor::{self, Alerts, DoctorReport, Since};
 use crate::error::{CommandError, Kind};
+use crate::host::LiveHost;
+use crate::model::Rates;
+use crate::probe::Budget;
 use crate::report::findings::{self, Detail};
 use crate::report::text::clean;
 use crate::sample::{Inventory, Scope};
@@ -58,7 +61,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         machine::nic(&machine::describe(&Inventory::take(source.host(), Scope::Path))?, name)?;
     }
     if let (true, Source::Live(host)) = (args.watch, &source) {
-        return watch::run(global, host, (args.length, args.cost.budget), args.nic.as_ref());
+        return watch(global, host, (args.length, args.cost.budget), args.nic.as_ref());
     }
     let stop = place::stop_flag()?;
     let (model, rates) = look::look(&source, args.length, args.cost.budget, &stop)?;
@@ -68,31 +71,21 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     match status::transactions(global, &source) {
         Ok((all, _)) => {
-            report.since = since::since(&all, &rates);
+            report.since = since(&all, &rates);
             report.notes.splice(0..0, drifted(&all, args.nic.as_ref()));
         }
         Err(error) => {
             report.notes.insert(0, clean(&format!("values set by rxlab are unknown: {}", error.message)))
         }
     }
-    let printed = print(global, &report, args.verbose);
+    let detail = if args.verbose { Detail::All } else { Detail::Screen };
+    let printed = output::print(global, &report, || findings::text(&report, detail, &global.program()));
     if let Some((name, file)) = &args.plan_out {
         write_plan(&report, name, file)?;
     }
     let calls = report.findings.iter().any(Finding::calls);
     let ended = if calls { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) };
     CommandError::after_output(look::ended(&stop, ended), printed)
-}
-
-fn print(global: &Global, report: &DoctorReport, verbose: bool) -> Result<(), CommandError> {
-    let mut out = output::stdout(global);
-    if global.json {
-        writeln!(out, "{}", super::json(report)?)?;
-    } else {
-        let detail = if verbose { Detail::All } else { Detail::Screen };
-        write!(out, "{}", findings::text(report, detail, &global.program()))?;
-    }
-    Ok(())
 }
 
 /// Number of values set by rxlab that are no longer in effect: they may be the cause of a finding. Transactions that
@@ -122,6 +115,30 @@ fn concerns(of: Option<&NicName>, nic: &NicName) -> bool {
     of.is_none_or(|of| of == nic)
 }
 
+/// Compares the figures that a plan was predicted from with those of this sample, for the newest transaction that has
+/// such figures and whose values all hold. `None` without one, or if its CPU or an interface of it is gone.
+fn since(transactions: &[TransactionStatus], rates: &Rates) -> Option<Since> {
+    let holds = |transaction: &&TransactionStatus| {
+        transaction.state != State::Unfinished
+            && transaction.values.iter().all(|value| value.live == Live::Kept)
+    };
+    let newest = transactions.iter().filter(holds).rfind(|transaction| transaction.seen.is_some())?;
+    let seen = newest.seen?;
+    let nics: BTreeSet<_> = newest.values.iter().filter_map(|value| value.target.nic()).collect();
+    let packets: Option<f64> = nics.iter().map(|nic| Some(rates.nic(nic)?.rx_packets)).sum();
+    let started: jiff::Timestamp = newest.started.parse().ok()?;
+    Some(Since {
+        transaction: newest.id.clone(),
+        what: newest.what.clone(),
+        seconds: jiff::Timestamp::now().duration_since(started).as_secs_f64().max(0.0),
+        cpu: seen.cpu,
+        receive_before: f64::from(seen.receive_percent) / 100.0,
+        receive: receiving(rates.cpu(seen.cpu)?),
+        packets_before: seen.packets as f64,
+        packets: packets.filter(|_| !nics.is_empty())?,
+    })
+}
+
 fn write_plan(report: &DoctorReport, name: &str, file: &std::path::Path) -> Result<(), CommandError> {
     let Some(proposal) = report.plans.iter().find(|proposal| proposal.plan.name == name) else {
         let names: Vec<&str> = report.plans.iter().map(|proposal| proposal.plan.name.as_str()).collect();
@@ -130,4 +147,50 @@ fn write_plan(report: &DoctorReport, name: &str, file: &std::path::Path) -> Resu
             .hint(format!("plans of this sample: {there}")));
     };
     super::files::write(file, proposal.plan.to_toml().as_bytes())
+}
+
+/// Takes samples of `length` until interrupted; the exit code is that of the last complete sample.
+fn watch(
+    global: &Global,
+    host: &LiveHost,
+    (length, budget): (Duration, Budget),
+    nic: Option<&NicName>,
+) -> Result<(), CommandError> {
+    look::long_enough(length)?;
+    let stop = place::stop_flag()?;
+    let mut alerts = Alerts::default();
+    loop {
+        let looked = look::for_a_while(host, length, budget, &stop);
+        // An interrupted sample does not count: its figures are of a shorter time than asked for.
+        if stop.load(Ordering::SeqCst) {
+            return verdict(&alerts);
+        }
+        let (model, rates) = looked?;
+        let mut findings = diagnose(&model, &rates);
+        if let Some(nic) = nic.and_then(|name| model.nic(name)) {
+            let carriers = model.carriers(nic);
+            let concerns =
+                |name: &NicName| std::iter::once(&nic).chain(&carriers).any(|one| one.name == *name);
+            findings.retain(|finding| finding.nic.as_ref().is_none_or(concerns));
+        }
+        let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let mut out = output::stdout(global);
+        for alert in alerts.update(&findings, &time) {
+            if global.json {
+                let text = serde_json::to_string(&alert)
+                    .map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))?;
+                writeln!(out, "{text}")?;
+            } else {
+                writeln!(out, "{}", clean(&alert.in_one_line()))?;
+            }
+        }
+        out.flush()?;
+        if out.is_closed() {
+            return verdict(&alerts);
+        }
+    }
+}
+
+fn verdict(alerts: &Alerts) -> Result<(), CommandError> {
+    if alerts.calls() { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) }
 }

@@ -1,7 +1,5 @@
 //! `rxlab explain`: a finding's condition, cause, remedy and source.
 
-use std::io::Write;
-
 use serde::Serialize;
 
 use super::{Global, output};
@@ -21,18 +19,9 @@ pub struct Args {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let one = args.id.as_deref().map(find).transpose()?;
-    if global.json {
-        let rules = one.map_or_else(|| RULES.iter().map(entry).collect(), |rule| vec![entry(rule)]);
-        let entries = Entries { schema: "rxlab.rules/1", rules };
-        writeln!(output::stdout(global), "{}", super::json(&entries)?)?;
-        return Ok(());
-    }
-    let mut out = output::stdout(global);
-    match one {
-        Some(rule) => write!(out, "{}", text(rule))?,
-        None => write!(out, "{}", list())?,
-    }
-    Ok(())
+    let rules = one.map_or_else(|| RULES.iter().map(entry).collect(), |rule| vec![entry(rule)]);
+    let entries = Entries { schema: "rxlab.rules/1", rules };
+    output::print(global, &entries, || one.map_or_else(list, text))
 }
 
 fn find(id: &str) -> Result<&'static Rule, CommandError> {

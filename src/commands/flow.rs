@@ -1,7 +1,5 @@
 //! `rxlab flow`: where the packets of one flow land.
 
-use std::io::Write;
-
 use super::machine::{From, Source};
 use super::{Global, machine, output};
 use crate::error::CommandError;
@@ -37,12 +35,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         None => receiver(&model, &flow)?,
     };
     let path = FlowPath::new(&model, carrier(&model, nic)?, &flow, source.is_redacted());
-    let mut out = output::stdout(global);
-    match global.json {
-        true => writeln!(out, "{}", super::json(&path)?)?,
-        false => write!(out, "{}", receive_path::flow(&path))?,
-    }
-    Ok(())
+    output::print(global, &path, || receive_path::flow(&path))
 }
 
 /// Returns the interface that receives the flow, if there is only one.

@@ -2,7 +2,6 @@
 
 mod compare;
 
-use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -93,13 +92,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let host: &dyn Host = &host;
     let wait = || progress::wait("measuring interference", length, &stop);
     let found = look(host, &options, wait, &stop).map_err(explain)?;
-    let mut out = output::stdout(global);
-    if global.json {
-        writeln!(out, "{}", super::json(&found)?)?;
-    } else {
-        write!(out, "{}", interference::text(&found))?;
-    }
-    Ok(())
+    output::print(global, &found, || interference::text(&found))
 }
 
 fn explain(error: LookError) -> CommandError {

@@ -4,7 +4,6 @@ mod cpus;
 mod find;
 mod watch;
 
-use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -230,7 +229,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     } else {
         Ok(())
     };
-    CommandError::after_output(ended, print(global, &report))
+    CommandError::after_output(ended, output::print(global, &report, || render(&report)))
 }
 
 /// Seed of random arrivals. The default derives from the machine's identity: arrivals of machines that run side by side
@@ -246,16 +245,6 @@ fn seed(args: &Args) -> u32 {
     let host = LiveHost::open("/".as_ref()).ok();
     let read = |path| host.as_ref().and_then(|host| host.read(path).ok()).unwrap_or_default();
     crc32fast::hash(&[read("etc/machine-id"), read("proc/sys/kernel/hostname")].concat())
-}
-
-fn print(global: &Global, report: &Report) -> Result<(), CommandError> {
-    let mut out = output::stdout(global);
-    if global.json {
-        writeln!(out, "{}", super::json(report)?)?;
-    } else {
-        write!(out, "{}", render(report))?;
-    }
-    Ok(out.flush()?)
 }
 
 /// Query of a tracker's clients: a different client each time, and one of a thousand torrents.

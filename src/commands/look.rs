@@ -117,8 +117,9 @@ const STACK: Duration = Duration::from_millis(200);
 
 /// Costs of packets and of handing them over; `None` on files, and if too little is received to measure them.
 fn costs(host: &dyn Host, rates: &Rates) -> Option<Costs> {
-    let receives = |cpu: &CpuRates| cpu.packets >= TRAFFIC && receive_time(cpu) >= 0.01;
-    if host.namespace().is_none() || !rates.cpus.iter().any(receives) {
+    if host.namespace().is_none()
+        || !rates.cpus.iter().any(|cpu| cpu.packets >= TRAFFIC && receive_time(cpu) >= 0.01)
+    {
         return None;
     }
     let mut missing = Vec::new();

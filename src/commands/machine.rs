@@ -31,7 +31,7 @@ pub(super) fn open(global: &Global) -> Result<Machine, CommandError> {
     let (host, path) = host(global)?;
     let inventory = Inventory::take(&host, Scope::Counters);
     let model = describe(&inventory)?;
-    let netns = path.and_then(|path| Namespace::of(&path).ok());
+    let netns = path.and_then(|path| Namespace::open(&path).ok());
     Ok(Machine { host, inventory, model, netns })
 }
 

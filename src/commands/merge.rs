@@ -1,6 +1,5 @@
 //! `rxlab merge`: adds up the results of loads that ran at the same time.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use super::{Global, files, output};
@@ -31,11 +30,5 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         let path = args.files.get(index).map(|path| path.display().to_string()).unwrap_or_default();
         CommandError::usage(format!("cannot add up {path}: {error}"))
     })?;
-    let mut out = output::stdout(global);
-    if global.json {
-        writeln!(out, "{}", super::json(&merged)?)?;
-    } else {
-        write!(out, "{}", render(&merged))?;
-    }
-    Ok(out.flush()?)
+    output::print(global, &merged, || render(&merged))
 }

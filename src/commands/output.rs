@@ -8,6 +8,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
+use serde::Serialize;
 
 use crate::commands::Global;
 use crate::error::CommandError;
@@ -28,6 +29,21 @@ pub(crate) fn text_stdout() -> Output {
 pub(crate) fn stderr() -> Output {
     let styles = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
     Output::new(io::stderr(), Form::Text { styles })
+}
+
+/// Prints a value: as JSON with `--json`, else its text.
+pub(crate) fn print(
+    global: &Global,
+    value: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), CommandError> {
+    let mut out = stdout(global);
+    if global.json {
+        writeln!(out, "{}", super::json(value)?)?;
+    } else {
+        out.write_all(text().as_bytes())?;
+    }
+    Ok(out.flush()?)
 }
 
 /// Fits the text layout to the terminal on standard output, if there is one.

@@ -15,7 +15,6 @@ use crate::journal::kept as kept_plan;
 use crate::model::Model;
 use crate::persist::{Folder, OFF, PersistError, Restore, Written, files, lasting, permanent_mac};
 use crate::plan::{Plan, Setting, Target};
-use crate::units::NicName;
 
 /// Set values again at each boot and when a NIC appears: a systemd unit, a udev rule, and the plan
 ///
@@ -70,8 +69,9 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if let Some(setting) = checked.iter().find(|setting| !survives_a_reboot(setting)) {
         return Err(CommandError::usage(format!("{setting}: a process does not survive a reboot")));
     }
-    let mac = |nic: &NicName| permanent_mac(&machine.host, nic).filter(|_| args.by == By::Mac);
-    let plan = lasting(&Plan { name: plan.name, ..Plan::of("", &checked) }, &machine.model, mac);
+    let plan = lasting(&Plan { name: plan.name, ..Plan::of("", &checked) }, &machine.model, |nic| {
+        permanent_mac(&machine.host, nic).filter(|_| args.by == By::Mac)
+    });
     let etc = args.etc.path(global)?;
     let restore = boot::restore(global, &etc)?;
     boot::check_links(global, &etc)?;

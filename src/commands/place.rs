@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::{Global, machine, output};
 use crate::apply::{self, ApplyError};
 use crate::error::{CommandError, Kind};
-use crate::host::{Hidden, Host, Namespace};
+use crate::host::{Host, Namespace};
 use crate::journal::{Archived, Begin, Disk, History, JournalError, LockError, Store, Unreadable};
 use crate::model::Model;
 use crate::sample::{Inventory, Scope};
@@ -45,14 +45,15 @@ pub(super) fn root(global: &Global) -> Result<PathBuf, CommandError> {
 /// Returns the machine of a transaction, and its current receive path.
 pub(super) fn of_transaction(global: &Global, begin: &Begin) -> Result<(Box<dyn Host>, Model), CommandError> {
     let (own, _) = machine::host(&Global { netns: None, ..global.clone() })?;
-    let lost = |hidden: Hidden| {
-        CommandError::new(
-            Kind::Changed,
-            format!("the network namespace of {} was not found: {hidden}", begin.id),
-        )
-        .hint(format!("`rxlab undo --forget {}` gives its values up", begin.id))
-    };
-    let host = apply::reach(&own, begin).map_err(lost)?.unwrap_or_else(|| Box::new(own));
+    let host = apply::reach(&own, begin)
+        .map_err(|hidden| {
+            CommandError::new(
+                Kind::Changed,
+                format!("the network namespace of {} was not found: {hidden}", begin.id),
+            )
+            .hint(format!("`rxlab undo --forget {}` gives its values up", begin.id))
+        })?
+        .unwrap_or_else(|| Box::new(own));
     let model = machine::describe(&Inventory::take(&*host, Scope::Path))?;
     Ok((host, model))
 }

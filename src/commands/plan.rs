@@ -1,9 +1,8 @@
 //! `rxlab plan`: settings with their reasons, as a file to review, try and apply.
 
-mod predict;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::machine::{From, Source};
@@ -13,6 +12,7 @@ use crate::error::CommandError;
 use crate::model::{Model, Rates};
 use crate::plan::export::shell;
 use crate::plan::{Options, Plan, Policy, Setting, Spread, Variable, spread};
+use crate::report::forecast::{self, Forecast};
 use crate::report::text::{Cell, Column, Table, command_lines, paragraph};
 use crate::units::{CpuMask, NicName, parse_duration};
 
@@ -84,7 +84,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let source = Source::open(global, &args.from)?;
     let stop = place::stop_flag()?;
     if args.predict {
-        return look::ended(&stop, predict::run(global, args, &source, &stop));
+        return look::ended(&stop, predict(global, args, &source, &stop));
     }
     let plan = if args.setting.is_empty() {
         let wanted = wanted(args)?;
@@ -256,4 +256,40 @@ fn own(source: &Source, model: &Model, settings: &[Setting]) -> Result<Plan, Com
         *planned = planned.clone().with_driver(nic.and_then(|nic| nic.driver.as_deref()));
     }
     Ok(plan)
+}
+
+/// Prints the predicted effect of each plan on the CPUs of this host, by costs measured here.
+fn predict(global: &Global, args: &Args, source: &Source, stop: &AtomicBool) -> Result<(), CommandError> {
+    let (model, rates) = look::look(source, args.length, args.cost.budget, stop)?;
+    for nic in &args.nic {
+        machine::nic(&model, nic)?;
+    }
+    let (plans, reasons) = plans(args, source, &model, &rates)?;
+    let mut report = Forecast::new(&model, &rates, plans, reasons);
+    if let Some(path) = &args.output {
+        let plan = report.plans.pop().ok_or_else(|| no_file(path, &report.reasons))?;
+        return written(global, path, &plan);
+    }
+    output::print(global, &report, || forecast::text(&report))
+}
+
+/// Returns the requested plans, the widest last, and the reasons why others are missing.
+fn plans(
+    args: &Args,
+    source: &Source,
+    model: &Model,
+    rates: &Rates,
+) -> Result<(Vec<Plan>, Vec<String>), CommandError> {
+    if !args.setting.is_empty() {
+        return Ok((vec![own(source, &source.model(None)?, &args.setting)?], Vec::new()));
+    }
+    // A file holds one plan: the one that the same command writes without a prediction.
+    if is_plain(args) && args.output.is_none() {
+        let Spread { proposals, reasons } = spread(model, rates, args.nic.first());
+        return Ok((proposals.into_iter().map(|proposal| proposal.plan).collect(), reasons));
+    }
+    match made(&wanted(args)?, args, model, rates)? {
+        Ok(plan) => Ok((vec![plan], Vec::new())),
+        Err(reasons) => Ok((Vec::new(), reasons)),
+    }
 }

@@ -94,8 +94,9 @@ fn of_one(
     act: impl FnOnce(&History, &[(String, History)], &dyn Host, &Model) -> Option<Vec<Reapplied>>,
 ) -> Result<Option<Vec<Reapplied>>, CommandError> {
     let at = open.iter().position(|(open, _)| open == id);
-    let gone = || CommandError::new(Kind::Changed, format!("transaction {id} was put back in the meantime"));
-    let at = at.ok_or_else(gone)?;
+    let at = at.ok_or_else(|| {
+        CommandError::new(Kind::Changed, format!("transaction {id} was put back in the meantime"))
+    })?;
     let history = &open[at].1;
     let Some(begin) = history.begin() else { return Ok(None) };
     let (host, model) = place::of_transaction(global, begin)?;

@@ -49,7 +49,6 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let machine = machine::open(global)?;
     let open = open_transactions(global, &machine)?;
     let stop = place::stop_flag()?;
-    let wait = || progress::wait("sampling the counters", args.length, &stop);
     // Knobs read the values that `status` compares with.
     let more = |host: &dyn Host| {
         let histories: Vec<_> = open.iter().map(|(id, (_, history))| (id.clone(), history.clone())).collect();
@@ -57,7 +56,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             drop(status(history, &histories[index + 1..], host, &machine.model));
         }
     };
-    let snapshot = Snapshot::take(&machine.host, wait, more);
+    let snapshot =
+        Snapshot::take(&machine.host, || progress::wait("sampling the counters", args.length, &stop), more);
     let journal = open.into_iter().map(|(id, (bytes, _))| (id, bytes)).collect();
     let mut snapshot = snapshot.with_journal(journal);
     if !args.unredacted {
@@ -67,16 +67,13 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     snapshot.write(&mut bytes)?;
     files::write(&args.output, &bytes)?;
     let manifest = &snapshot.manifest;
-    let mut out = output::stdout(global);
-    if global.json {
-        let path = args.output.display().to_string();
-        let value = json!({ "file": path, "bytes": bytes.len(), "manifest": manifest });
-        writeln!(out, "{}", super::json(&value)?)?;
-    } else {
+    let path = args.output.display().to_string();
+    let value = json!({ "file": path, "bytes": bytes.len(), "manifest": manifest });
+    output::print(global, &value, || {
         let kept = if manifest.redacted { "redacted" } else { "with addresses and names as they are" };
-        writeln!(out, "{}: {} KiB, {kept}", args.output.display(), bytes.len().div_ceil(1024))?;
-        writeln!(out, "view it with `rxlab show --snapshot {0}`", args.output.display())?;
-    }
+        let size = bytes.len().div_ceil(1024);
+        format!("{path}: {size} KiB, {kept}\nview it with `rxlab show --snapshot {path}`\n")
+    })?;
     look::ended(&stop, Ok(()))
 }
 

@@ -121,10 +121,11 @@ fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<TransactionStatus>, CommandErr
         })?;
         open.push((id.clone(), history));
     }
-    let of = |(index, (_, history)): (usize, &(String, History))| {
-        status(history, &open[index + 1..], snapshot.last(), &model)
-    };
-    Ok(open.iter().enumerate().filter_map(of).collect())
+    Ok(open
+        .iter()
+        .enumerate()
+        .filter_map(|(index, (_, history))| status(history, &open[index + 1..], snapshot.last(), &model))
+        .collect())
 }
 
 /// Prints one transaction. Names in a journal come from other users, and a snapshot's journal may come from anyone.

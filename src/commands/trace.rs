@@ -73,14 +73,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     output.bar.finish_and_clear();
     let found = traced.map_err(|error| explain(args, error))?;
     let bytes = output.close().map_err(|error| cannot_write(args, &error))?;
-    let mut out = output::stdout(global);
-    if global.json {
-        writeln!(out, "{}", super::json(&found)?)?;
-    } else {
-        write!(out, "{}", trace::text(&found))?;
-        write!(out, "{}", trace::written(args.out.as_deref().zip(bytes)))?;
-    }
-    Ok(())
+    output::print(global, &found, || trace::text(&found) + &trace::written(args.out.as_deref().zip(bytes)))
 }
 
 /// The file, if one is requested, and the progress bar.

@@ -77,7 +77,7 @@ pub struct Alerts {
 impl Alerts {
     /// Returns changes, cleared findings first. Figures and the CPU may change: a finding is identified by its rule and
     /// its interface.
-    pub fn look(&mut self, findings: &[Finding], time: &str) -> Vec<Alert> {
+    pub fn update(&mut self, findings: &[Finding], time: &str) -> Vec<Alert> {
         self.calls = findings.iter().any(Finding::calls);
         let (mut gone, mut changed) = (Vec::new(), Vec::new());
         self.told.retain_mut(|told| {
@@ -132,7 +132,7 @@ mod tests {
 
     fn look(alerts: &mut Alerts, sketch: Sketch) -> Vec<(Change, String)> {
         let (model, rates) = sketch.build();
-        let news = alerts.look(&diagnose(&model, &rates), "2026-05-01T10:00:00Z");
+        let news = alerts.update(&diagnose(&model, &rates), "2026-05-01T10:00:00Z");
         news.into_iter().map(|alert| (alert.change, alert.finding.id)).collect()
     }
 
@@ -151,8 +151,8 @@ mod tests {
         let drops = "backlog-drops".to_owned();
         assert_eq!(look(&mut alerts, Sketch::case_a().drops(2, 40.0)), [(Change::Appeared, drops.clone())]);
         assert!(alerts.calls());
-        assert_eq!(look(&mut alerts, idle()), [], "one quiet look");
-        assert!(!alerts.calls(), "the last look has none");
+        assert_eq!(look(&mut alerts, idle()), [], "one quiet sample");
+        assert!(!alerts.calls(), "the last sample has none");
         assert_eq!(look(&mut alerts, idle()), [(Change::Cleared, hot), (Change::Cleared, drops)]);
         assert_eq!(look(&mut alerts, idle()), []);
     }
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn an_alert_is_one_line() {
         let (model, rates) = Sketch::case_a().build();
-        let news = Alerts::default().look(&diagnose(&model, &rates), "2026-05-01T10:00:00Z");
+        let news = Alerts::default().update(&diagnose(&model, &rates), "2026-05-01T10:00:00Z");
         assert_eq!(
             news[0].in_one_line(),
             "2026-05-01T10:00:00Z  appeared  critical  one-core-hotspot eth0: CPU 2 does 96 % of receive work, \

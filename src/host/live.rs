@@ -105,7 +105,7 @@ impl LiveHost {
         let sys = in_netns(namespace, || sysfs_of(namespace))??;
         host.entered = Some(Entered { sys, file: namespace.to_owned() });
         if host.kernel.is_some() {
-            host.namespace = Some(Box::new(Namespace::of(namespace)?));
+            host.namespace = Some(Box::new(Namespace::open(namespace)?));
             host.kernel = Some(Kernel::new(Some(namespace.to_owned())));
         }
         Ok(host)
@@ -142,9 +142,9 @@ impl LiveHost {
         }
         match (own, &self.kernel, &self.entered) {
             (Some(rest), Some(_), Some(entered)) if rest.starts_with("net/") || rest == "ns/net" => {
-                let inside = || act(&self.root, &format!("proc/thread-self/{rest}"));
                 // The namespace no longer exists.
-                in_netns(&entered.file, inside).map_err(|_| Errno::NOENT)?
+                in_netns(&entered.file, || act(&self.root, &format!("proc/thread-self/{rest}")))
+                    .map_err(|_| Errno::NOENT)?
             }
             // The first process stands for a machine that we see only from outside. In recordings, only the
             // files count.
@@ -172,8 +172,8 @@ fn sysfs_of(namespace: &Path) -> Result<OwnedFd, OpenError> {
 
 impl Host for LiveHost {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        let read = |root: &OwnedFd, path: &str| content(&open_file(root, path, OFlags::RDONLY)?);
-        self.with(path, read).map_err(|errno| HostError::new(Operation::Read, path, errno))
+        self.with(path, |root, path| content(&open_file(root, path, OFlags::RDONLY)?))
+            .map_err(|errno| HostError::new(Operation::Read, path, errno))
     }
 
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
@@ -197,8 +197,8 @@ impl Host for LiveHost {
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let list = |root: &OwnedFd, path: &str| names(&open(root, path, flags)?);
-        self.with(path, list).map_err(|errno| HostError::new(Operation::List, path, errno))
+        self.with(path, |root, path| names(&open(root, path, flags)?))
+            .map_err(|errno| HostError::new(Operation::List, path, errno))
     }
 
     fn link(&self, path: &str) -> Result<String, HostError> {
@@ -252,10 +252,8 @@ impl Host for LiveHost {
     }
 
     fn inode(&self, path: &str) -> Result<u64, HostError> {
-        let inode = |root: &OwnedFd, path: &str| {
-            Ok(fstat(open(root, path, OFlags::PATH | OFlags::DIRECTORY)?)?.st_ino)
-        };
-        self.with(path, inode).map_err(|errno| HostError::new(Operation::List, path, errno))
+        self.with(path, |root, path| Ok(fstat(open(root, path, OFlags::PATH | OFlags::DIRECTORY)?)?.st_ino))
+            .map_err(|errno| HostError::new(Operation::List, path, errno))
     }
 
     fn namespace(&self) -> Option<&Namespace> {

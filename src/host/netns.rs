@@ -58,7 +58,7 @@ impl Namespace {
     }
 
     /// The namespace of the file `path`. Needs CAP_SYS_ADMIN unless it is our own.
-    pub fn of(path: &Path) -> Result<Self, OpenError> {
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
         let failed = |error: &io::Error| OpenError::Namespace {
             path: path.to_owned(),
             errno: Errno::from_io_error(error).unwrap_or(Errno::IO),
@@ -155,7 +155,7 @@ pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
 /// may have ended or closed the file since, and opened another one by the same number.
 fn enter_one(inode: u64, paths: &[PathBuf]) -> Result<Option<(Namespace, io::Result<u64>)>, OpenError> {
     for path in paths {
-        let found = Namespace::of(path).and_then(|found| {
+        let found = Namespace::open(path).and_then(|found| {
             let mark = in_netns(path, || mark(OWN_THREAD.as_ref()))?;
             Ok((found, mark))
         });
@@ -324,7 +324,7 @@ mod tests {
         assert!(enter_one(own.inode + 1, &paths).expect("another namespace").is_none());
     }
 
-    /// A search once failed if a process ended between two looks at its namespace.
+    /// A search once failed if a process ended between two readings of its namespace.
     #[test]
     fn processes_that_end_do_not_hide_namespaces() {
         if !rustix::process::geteuid().is_root() || all().is_err() {
@@ -345,9 +345,9 @@ mod tests {
     #[test]
     fn a_process_has_one_namespace_under_two_names() {
         let own = Namespace::own().expect("every thread has one");
-        let same = Namespace::of("/proc/self/ns/net".as_ref()).expect("the same");
+        let same = Namespace::open("/proc/self/ns/net".as_ref()).expect("the same");
         assert!(own.is_same(&same) && own.was_own() && !same.was_own(), "{own:?} {same:?}");
-        assert!(Namespace::of("/run/netns/there-is-none".as_ref()).is_err());
+        assert!(Namespace::open("/run/netns/there-is-none".as_ref()).is_err());
     }
 
     #[test]

@@ -78,8 +78,9 @@ mod tests {
 
     /// On a separate thread: the test runner's threads are shared.
     fn on_a_thread<T: Send>(act: impl FnOnce(u32) -> T + Send) -> T {
-        let own = || act(gettid().as_raw_nonzero().get().unsigned_abs());
-        std::thread::scope(|scope| scope.spawn(own).join().expect("no panic"))
+        std::thread::scope(|scope| {
+            scope.spawn(|| act(gettid().as_raw_nonzero().get().unsigned_abs())).join().expect("no panic")
+        })
     }
 
     fn now(tid: u32) -> Scheduling {

@@ -51,14 +51,15 @@ pub(super) fn run(command: &str, directory: Option<&str>, interruptible: bool) -
 #[allow(unsafe_code)]
 fn end_with_us(shell: &mut Command) {
     let us = getpid();
-    let ask = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // This process died before the kernel had the request.
-        if getppid() == Some(us) { Ok(()) } else { Err(Errno::SRCH.into()) }
-    };
     // SAFETY: between fork and exec only prctl(2) and getppid(2) are called, which take no lock and no
     // memory.
-    unsafe { shell.pre_exec(ask) };
+    unsafe {
+        shell.pre_exec(move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            // This process died before the kernel had the request.
+            if getppid() == Some(us) { Ok(()) } else { Err(Errno::SRCH.into()) }
+        })
+    };
 }
 
 /// The last nonempty line of a file.

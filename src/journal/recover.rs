@@ -281,8 +281,7 @@ fn own(all: &[Touched], intent: &Intent) -> Vec<(String, String)> {
     if intent.displaced.is_empty() {
         return Vec::new();
     }
-    let is_on_it = |t: &&Touched| is_same_device((&t.device, t.ids), (&intent.device, intent.ids));
-    let on_it = all.iter().filter(is_on_it);
+    let on_it = all.iter().filter(|t| is_same_device((&t.device, t.ids), (&intent.device, intent.ids)));
     on_it.map(|touched| (touched.knob.clone(), touched.target.lasting())).collect()
 }
 

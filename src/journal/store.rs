@@ -312,8 +312,8 @@ impl Store {
 
     /// Resumes an open transaction; a torn last line is cut off first.
     pub fn resume(&self, lock: Lock, id: &str) -> Result<Journal, JournalError> {
-        let unknown = || JournalError::Unknown { id: id.to_owned(), open: Vec::new() };
-        let history = self.load(id)?.ok_or_else(unknown)?;
+        let history =
+            self.load(id)?.ok_or_else(|| JournalError::Unknown { id: id.to_owned(), open: Vec::new() })?;
         // A read-only file system must not prevent restoring the machine.
         let torn = self.storage.truncate(id, history.valid_bytes).is_err();
         let journal = Journal::new(self.storage.clone(), id.to_owned(), history, torn, lock);

@@ -48,12 +48,11 @@ impl NicChannels {
 
 /// The canonical form: every kind that the device has, as `rx 2 tx 2`.
 fn text(counts: &[(ChannelKind, u32)]) -> String {
-    let word = |(kind, count): &(ChannelKind, u32)| format!("{} {count}", kind.word());
-    counts.iter().map(word).collect::<Vec<_>>().join(" ")
+    counts.iter().map(|(kind, count)| format!("{} {count}", kind.word())).collect::<Vec<_>>().join(" ")
 }
 
 fn now(channels: &Channels) -> Vec<(ChannelKind, u32)> {
-    KINDS.iter().filter_map(|kind| Some((*kind, channels.of(*kind)?.now))).collect()
+    KINDS.iter().filter_map(|kind| Some((*kind, channels.count(*kind)?.now))).collect()
 }
 
 /// Words of `ethtool -L` as counts; `None` for anything else.
@@ -64,8 +63,9 @@ fn counts(value: &str) -> Option<Vec<(ChannelKind, u32)>> {
         Some((KINDS.into_iter().find(|known| known.word() == *kind)?, value::plain_number(count)?))
     };
     let counts: Vec<_> = words.chunks(2).map(pair).collect::<Option<_>>()?;
-    let once = |(at, (kind, _)): (usize, &(ChannelKind, u32))| counts[..at].iter().all(|(k, _)| k != kind);
-    (!counts.is_empty() && counts.iter().enumerate().all(once)).then_some(counts)
+    (!counts.is_empty()
+        && counts.iter().enumerate().all(|(at, (kind, _))| counts[..at].iter().all(|(k, _)| k != kind)))
+    .then_some(counts)
 }
 
 fn count(counts: &[(ChannelKind, u32)], kind: ChannelKind) -> u32 {
@@ -100,7 +100,7 @@ impl Knob for NicChannels {
                 .ok_or_else(|| bad(format!("expected the same form as the current value, {}", text(&has))))?,
         };
         for (kind, count) in &asked {
-            let Some(limit) = channels.of(*kind) else {
+            let Some(limit) = channels.count(*kind) else {
                 let why = format!("{target} has no {} channels (it has {})", kind.word(), text(&has));
                 return Err(bad(why));
             };
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(NicChannels.read(&host, &model, &eth0).as_deref(), Ok("rx 1 tx 4"));
         let question = Question::Ethtool(EthtoolGet::Channels, "eth0".parse().expect("a name"));
         let after = crate::parse::ethtool::channels(&host.ask(&question).expect("answered")).expect("whole");
-        assert_eq!(after.of(ChannelKind::Rx), Some(Count { now: 1, max: 4 }));
+        assert_eq!(after.count(ChannelKind::Rx), Some(Count { now: 1, max: 4 }));
         assert_eq!(after.other, separate().other);
     }
 

@@ -101,7 +101,7 @@ impl EthtoolKnob {
                 let on = self.ask(host, model, target, coalesce)?.adaptive(which);
                 on.map(|on| Shown::Switch { on, changeable: true })
             }
-            Value::Ring(kind) => self.ask(host, model, target, rings)?.of(kind).map(Shown::Limited),
+            Value::Ring(kind) => self.ask(host, model, target, rings)?.count(kind).map(Shown::Limited),
             Value::Offload(name) | Value::FlowRules(name) => {
                 let all = self.ask(host, model, target, features)?;
                 feature(&all, name).map(|found| Shown::Switch { on: found.on, changeable: found.changeable })
@@ -130,7 +130,7 @@ impl EthtoolKnob {
         match self.value {
             Value::Delay(which, _) => may(&hardware.coalesce, |shown| shown.holdback(which).is_some()),
             Value::Adaptive(which) => may(&hardware.coalesce, |shown| shown.adaptive(which).is_some()),
-            Value::Ring(kind) => may(&hardware.rings, |shown| shown.of(kind).is_some()),
+            Value::Ring(kind) => may(&hardware.rings, |shown| shown.count(kind).is_some()),
             Value::Offload(name) | Value::FlowRules(name) => {
                 may(&hardware.features, |all| feature(all, name).is_some_and(|found| found.changeable))
             }
@@ -253,11 +253,11 @@ impl Knob for EthtoolKnob {
     // A write that was not read back may have been rounded, up to the driver's minimum.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
         let first = if matches!(self.value, Value::Ring(_)) { 512 } else { 16 };
-        let made_of = |want: &String| match (want.parse(), live.parse()) {
-            (Ok(want), Ok(got)) => rounded(want, got, first),
-            _ => want == live,
-        };
-        ours.iter().any(|value| value == live) || unsettled.iter().any(made_of)
+        ours.iter().any(|value| value == live)
+            || unsettled.iter().any(|want| match (want.parse(), live.parse()) {
+                (Ok(want), Ok(got)) => rounded(want, got, first),
+                _ => want == live,
+            })
     }
 
     fn remark(&self, host: &dyn Host, model: &Model, target: &Target, _value: &str) -> Option<String> {

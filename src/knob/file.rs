@@ -316,11 +316,11 @@ impl Knob for FileKnob {
 
     // A mask that was not read back may have lost any of its members.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
-        let left = |value: &String| match self.value {
-            Value::Mask(_) => value::is_part(live, value),
-            _ => self.same(value, live),
-        };
-        ours.iter().any(|value| self.same(value, live)) || unsettled.iter().any(left)
+        ours.iter().any(|value| self.same(value, live))
+            || unsettled.iter().any(|value| match self.value {
+                Value::Mask(_) => value::is_part(live, value),
+                _ => self.same(value, live),
+            })
     }
 }
 

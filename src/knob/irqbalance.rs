@@ -165,8 +165,7 @@ impl Knob for IrqbalanceKnob {
 
     fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
         let (own, pid) = (irqs(model, target)?, pid(model, target)?);
-        let bad = || KnobError::bad(NAME, value, "no ban");
-        let wanted = wanted(&own, value).ok_or_else(bad)?;
+        let wanted = wanted(&own, value).ok_or_else(|| KnobError::bad(NAME, value, "no ban"))?;
         let mut list = banned(host, target, pid)?;
         list.retain(|irq| !own.contains(irq));
         list.extend(wanted);
@@ -202,8 +201,8 @@ mod tests {
 
     /// Interrupt 3 belongs to another device; `eth0` has 24 to 27.
     fn host(own: &[u32]) -> RecordedHost {
-        let part = |irq: &u32| format!("IRQ {irq} LOAD 7 DIFF 0 CLASS 5 ");
-        let parts: String = [3].iter().chain(own).map(part).collect();
+        let parts: String =
+            [3].iter().chain(own).map(|irq| format!("IRQ {irq} LOAD 7 DIFF 0 CLASS 5 ")).collect();
         RecordedHost::new()
             .with(SETUP, format!("SLEEP 10 {parts}BANNED 00000001"))
             .with("proc/70/comm", "irqbalance\n")

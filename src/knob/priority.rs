@@ -108,12 +108,11 @@ impl Priority {
         let answer = host
             .ask(&Question::Napis)
             .map_err(|error| KnobError::from_host(self.doc.name, target, None, &error, "", &[]))?;
-        let broken = |error: parse::WireError| KnobError::Broken {
+        let napis = parse::netdev_napis(&answer).map_err(|error| KnobError::Broken {
             path: Question::Napis.path(),
             text: error.to_string(),
             expected: "a list of NAPIs",
-        };
-        let napis = parse::netdev_napis(&answer).map_err(broken)?;
+        })?;
         let pid = napis.iter().find(|found| found.id == napi.id).and_then(|found| found.pid);
         let Some(pid) = pid else {
             let why = format!("its NAPI has no thread; `threaded {} = on` creates one", nic.name);
@@ -163,14 +162,13 @@ impl Knob for Priority {
     // Does not require a thread: `threaded` earlier in the same plan creates one.
     fn check(&self, _host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
         self.known(model, target)?;
-        let bad = || {
+        text::asked(value).map(|scheduling| text::format(&scheduling)).ok_or_else(|| {
             KnobError::bad(
                 self.doc.name,
                 value,
                 "expected other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)",
             )
-        };
-        text::asked(value).map(|scheduling| text::format(&scheduling)).ok_or_else(bad)
+        })
     }
 
     fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
@@ -185,12 +183,11 @@ impl Knob for Priority {
     fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
         let path = format!("proc/{}/stat", self.thread(host, model, target)?);
         let stat = value::read_plain(self.doc.name, host, target, &path)?;
-        let broken = |error: parse::ParseError| KnobError::Broken {
+        let now = parse::scheduling(&stat).map_err(|error| KnobError::Broken {
             path,
             text: error.to_string(),
             expected: "a stat file",
-        };
-        let now = parse::scheduling(&stat).map_err(broken)?;
+        })?;
         if text::parse(&text::format(&now)) == Some(now) {
             return Ok(text::format(&now));
         }
@@ -199,8 +196,8 @@ impl Knob for Priority {
     }
 
     fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
-        let bad = || KnobError::bad(self.doc.name, value, "not a scheduling policy");
-        let scheduling: Scheduling = text::parse(value).ok_or_else(bad)?;
+        let scheduling: Scheduling = text::parse(value)
+            .ok_or_else(|| KnobError::bad(self.doc.name, value, "not a scheduling policy"))?;
         let pid = self.thread(host, model, target)?;
         host.act(&Action::ThreadPolicy { pid, scheduling }).map_err(|error| match error.cause {
             Cause::Missing => self.not_there(target, "its thread has ended"),
@@ -220,8 +217,8 @@ impl Knob for Priority {
         let values: Vec<Scheduling> =
             ours.iter().chain(unsettled).filter_map(|value| text::parse(value)).collect();
         text::parse(live).is_some_and(|live| {
-            let policy = |ours: &Scheduling| (ours.policy, ours.priority) == (live.policy, live.priority);
-            values.iter().any(policy) && values.iter().any(|ours| ours.nice == live.nice)
+            values.iter().any(|ours| (ours.policy, ours.priority) == (live.policy, live.priority))
+                && values.iter().any(|ours| ours.nice == live.nice)
         })
     }
 }

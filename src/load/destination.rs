@@ -15,7 +15,7 @@ pub(super) enum Destination {
 
 impl Destination {
     /// Resolves the addresses, at least one. A server may listen on only one of them.
-    pub(super) fn of(spec: &Spec) -> std::io::Result<Vec<Self>> {
+    pub(super) fn resolve(spec: &Spec) -> std::io::Result<Vec<Self>> {
         if let Some(path) = &spec.unix {
             return Ok(vec![Destination::Unix(path.clone())]);
         }

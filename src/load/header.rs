@@ -38,8 +38,7 @@ impl Header {
 
 /// True if all characters are valid in header names and methods.
 fn is_token(text: &str) -> bool {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    !text.is_empty() && text.bytes().all(fits)
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
 /// True if `text` is a method whose request has a response of its own.

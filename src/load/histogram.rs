@@ -83,7 +83,7 @@ mod tests {
 
     use super::{Histogram, add, decode, encode, is_lower_bound, new_histogram, quantile, together};
 
-    fn of(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
+    fn filled(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
         let mut histogram = new_histogram();
         values.into_iter().for_each(|value| histogram.saturating_record(value));
         histogram
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_quantile_needs_100_requests_beyond_it() {
-        let with = |n: u64| of(0..n);
+        let with = |n: u64| filled(0..n);
         assert_eq!(quantile(&with(9_999), 0.99), None);
         assert!(quantile(&with(10_000), 0.99).is_some());
         assert_eq!(quantile(&with(10_000), 0.999), None);
@@ -103,8 +103,8 @@ mod tests {
     /// A server that stops responding 450 ms before the end of a run at 10,000/s.
     #[test]
     fn what_lies_among_unanswered_requests_is_a_lower_bound() {
-        let answered = of((0..25_500).map(|n| 50_000 + n * 40));
-        let unanswered = of((0..4_500).map(|n| n * 100_000));
+        let answered = filled((0..25_500).map(|n| 50_000 + n * 40));
+        let unanswered = filled((0..4_500).map(|n| n * 100_000));
         let bounds = |q| is_lower_bound(&answered, &unanswered, q);
         assert_eq!([0.5, 0.9, 0.99, 1.0].map(bounds), [false, true, true, true]);
         let p99 = together(&answered, &unanswered).value_at_quantile(0.99);
@@ -117,15 +117,15 @@ mod tests {
     #[test]
     fn an_earlier_freeze_does_not_vouch_for_the_last() {
         let freeze = |length: u64| (0..length).map(|n| n * 1_000_000);
-        let answered = of((0..2_000).map(|n| 100_000 + n).chain(freeze(500)));
-        assert!(is_lower_bound(&answered, &of(freeze(450)), 0.99));
+        let answered = filled((0..2_000).map(|n| 100_000 + n).chain(freeze(500)));
+        assert!(is_lower_bound(&answered, &filled(freeze(450)), 0.99));
     }
 
     /// Every load has requests in flight when it ends, most of them younger than the usual latency.
     #[test]
     fn what_is_under_way_in_any_load_bounds_nothing() {
-        let answered = of((0..20_000).map(|n| 400_000 + n * 50));
-        let unanswered = of((0..64).map(|n| n * 15_000));
+        let answered = filled((0..20_000).map(|n| 400_000 + n * 50));
+        let unanswered = filled((0..64).map(|n| n * 15_000));
         for q in [0.5, 0.9, 0.99] {
             assert!(!is_lower_bound(&answered, &unanswered, q), "{q}");
         }
@@ -143,23 +143,23 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(values in proptest::collection::vec(0u64..u64::MAX, 0..200)) {
-            let histogram = of(values);
+            let histogram = filled(values);
             prop_assert_eq!(decode(&encode(&histogram)), Some(histogram));
         }
 
         #[test]
         fn any_text_is_a_histogram_or_none(text in "[A-Za-z0-9+/]{0,80}={0,2}", cut in any::<usize>()) {
             let _ = decode(&text);
-            let whole = encode(&of(0..50));
+            let whole = encode(&filled(0..50));
             let _ = decode(&whole[..cut % whole.len()]);
         }
 
         /// Adding two decoded histograms equals adding the originals.
         #[test]
         fn sums_are_exact(a in proptest::collection::vec(1u64..1 << 40, 0..100), b in proptest::collection::vec(1u64..1 << 40, 0..100)) {
-            let mut sum = decode(&encode(&of(a.clone()))).expect("ours");
-            add(&mut sum, &decode(&encode(&of(b.clone()))).expect("ours"));
-            prop_assert_eq!(sum, of(a.into_iter().chain(b)));
+            let mut sum = decode(&encode(&filled(a.clone()))).expect("ours");
+            add(&mut sum, &decode(&encode(&filled(b.clone()))).expect("ours"));
+            prop_assert_eq!(sum, filled(a.into_iter().chain(b)));
         }
     }
 }

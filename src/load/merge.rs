@@ -240,7 +240,7 @@ mod tests {
             sent: requests + 1,
             errors: 1,
             rate: requests as f64,
-            latency_us: LatencyReport { max: Some(max), ..LatencyReport::of(&new_histogram()) },
+            latency_us: LatencyReport { max: Some(max), ..LatencyReport::new(&new_histogram()) },
         };
         let with = |series| Report { series, ..report(1..10, 10) };
         let long = with(vec![second(0.0, 100, 5.0), second(1.0, 200, 6.0)]);

@@ -179,13 +179,12 @@ fn body(bounds: Bounds, url: &Url, path: &str) -> Result<String, String> {
         "GET {base}/api/v1/{path} HTTP/1.0\r\nHost: {}\r\nAccept: application/json\r\n\r\n",
         url.authority()
     );
-    let failed = |error: io::Error| match error.kind() {
+    let answer = talk(bounds, url, request.as_bytes()).map_err(|error| match error.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
             format!("{}: no complete response within {} s", url.authority(), bounds.time.as_secs_f64())
         }
         _ => format!("{}: {error}", url.authority()),
-    };
-    let answer = talk(bounds, url, request.as_bytes()).map_err(failed)?;
+    })?;
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut head = httparse::Response::new(&mut headers);
     let Ok(httparse::Status::Complete(length)) = head.parse(&answer) else {

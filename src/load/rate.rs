@@ -225,8 +225,7 @@ mod tests {
     }
 
     fn moments(text: &str, requests: &[u64]) -> Vec<Option<f64>> {
-        let seconds = |at| at as f64 / SECOND as f64;
-        requests.iter().map(|n| rate(text).moment(*n as f64).map(seconds)).collect()
+        requests.iter().map(|n| rate(text).moment(*n as f64).map(|at| at as f64 / SECOND as f64)).collect()
     }
 
     #[test]

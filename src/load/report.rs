@@ -95,7 +95,7 @@ fn us(ns: u64) -> f64 {
 
 impl LatencyReport {
     /// Quantiles of a histogram of nanoseconds.
-    pub(super) fn of(histogram: &Histogram<u64>) -> Self {
+    pub(super) fn new(histogram: &Histogram<u64>) -> Self {
         let at = |percentile: Percentile| quantile(histogram, percentile.quantile()).map(us);
         Self {
             p50: at(Percentile::P50),
@@ -111,7 +111,7 @@ impl LatencyReport {
     /// Latency quantiles of an interval. Unanswered requests are included with their age, as they took at
     /// least that long.
     pub(super) fn of_interval(interval: &Interval) -> Self {
-        let all = Self::of(&interval.latencies());
+        let all = Self::new(&interval.latencies());
         let (answered, unanswered) = (&interval.latency, &interval.unanswered);
         let is_bound = |percentile: &Percentile| match percentile {
             Percentile::Max => !unanswered.is_empty() && unanswered.max() >= answered.max(),
@@ -313,20 +313,20 @@ impl Report {
                     due if due > 0.0 => interval.sent as f64 / due - 1.0,
                     _ => 0.0,
                 },
-                error_us: LatencyReport::of(&interval.pacing_error),
-                send_lag_us: LatencyReport::of(&interval.send_lag),
+                error_us: LatencyReport::new(&interval.pacing_error),
+                send_lag_us: LatencyReport::new(&interval.send_lag),
             }),
             client_cpu: interval.client_cpu.clone(),
             event_loop: interval
                 .loop_lag
                 .iter()
                 .enumerate()
-                .map(|(thread, lag)| LoopReport { thread, lag_us: LatencyReport::of(lag) })
+                .map(|(thread, lag)| LoopReport { thread, lag_us: LatencyReport::new(lag) })
                 .collect(),
             client_us_per_request: (interval.requests > 0).then(|| cpu * 1e6 / interval.requests as f64),
             server_cpu: None,
             prometheus: None,
-            saturation: Saturation::of(interval),
+            saturation: Saturation::judge(interval),
             histograms: Histograms {
                 latency: encode(&interval.latency),
                 unanswered: encode(&interval.unanswered),

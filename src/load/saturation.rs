@@ -32,9 +32,9 @@ pub struct Saturation {
 
 impl Saturation {
     /// Judges an interval.
-    pub fn of(interval: &Interval) -> Self {
+    pub fn judge(interval: &Interval) -> Self {
         let full = full_thread(interval);
-        let shortfall = Shortfall::of(interval, full.is_some());
+        let shortfall = Shortfall::new(interval, full.is_some());
         let own = (shortfall.own > SHORTFALL)
             .then(|| format!("{:.1} % of what was due was not sent in time", 100.0 * shortfall.own));
         let signs: Vec<String> =
@@ -87,7 +87,7 @@ struct Shortfall {
 impl Shortfall {
     /// `is_deaf`: the generator was too busy to read responses, so it may itself be the reason that no
     /// connection was free.
-    fn of(interval: &Interval, is_deaf: bool) -> Self {
+    fn new(interval: &Interval, is_deaf: bool) -> Self {
         let Some(missing) = missing(interval) else { return Self::default() };
         let due = (interval.offered.unwrap_or(0.0) * interval.seconds).max(1.0);
         let NotSent { blocked, waiting, .. } = interval.not_sent;
@@ -185,7 +185,7 @@ mod tests {
 
     const SPAN: u64 = 1_000_000_000;
 
-    fn of(tally: Tally, cpu_percent: u64, due: Option<u64>) -> Interval {
+    fn measured(tally: Tally, cpu_percent: u64, due: Option<u64>) -> Interval {
         let taken = Taken { cpu: cpu_percent * SPAN / 100, ..Taken::default() };
         let cut = Cut { tally, span: SPAN, taken, due, unanswered: Unanswered::new(), unreachable: false };
         Interval::from_cuts(&[cut], &[Some(CpuId(1))])
@@ -204,11 +204,11 @@ mod tests {
     fn interval(latency: u64, lag: u64, cpu_percent: u64, spun_percent: u64, due: Option<u64>) -> Interval {
         let mut tally = tally(10_000, latency, lag);
         tally.spun = spun_percent * SPAN / 100;
-        of(tally, cpu_percent, due)
+        measured(tally, cpu_percent, due)
     }
 
     fn reason(interval: &Interval) -> String {
-        Saturation::of(interval).reason.unwrap_or_default()
+        Saturation::judge(interval).reason.unwrap_or_default()
     }
 
     fn server(busiest: f64) -> ServerCpu {
@@ -218,9 +218,9 @@ mod tests {
     #[test]
     fn coarse_pacing_is_late_by_design() {
         let mut interval = interval(1_900_000, 1_100_000, 10, 0, Some(10_000));
-        assert!(Saturation::of(&interval).limited);
+        assert!(Saturation::judge(&interval).limited);
         interval.pacing = Pacing::Coarse;
-        assert!(!Saturation::of(&interval).limited);
+        assert!(!Saturation::judge(&interval).limited);
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
         let dropping = |dropped| {
             let mut tally = tally(10_000, 100_000, 0);
             (tally.datagrams.receives, tally.datagrams.client_dropped) = (10_000, dropped);
-            reason(&of(tally, 0, None))
+            reason(&measured(tally, 0, None))
         };
         assert_eq!(dropping(200), "");
         assert_eq!(dropping(300), "the client's own sockets dropped 2.9 % of the responses");
@@ -257,7 +257,7 @@ mod tests {
             interval.not_sent = NotSent { blocked: 1_000, waiting: 1_500, late: 0 };
             interval
         };
-        let saturation = Saturation::of(&blocked(0, 20));
+        let saturation = Saturation::judge(&blocked(0, 20));
         assert_eq!((saturation.limited, saturation.reason), (false, None));
         assert_eq!(
             saturation.elsewhere.as_deref(),
@@ -266,13 +266,13 @@ mod tests {
             )
         );
         // It may have been too busy to read the responses that free them.
-        let saturation = Saturation::of(&blocked(0, 99));
+        let saturation = Saturation::judge(&blocked(0, 99));
         assert_eq!(
             (saturation.reason.as_deref(), saturation.elsewhere),
             (Some("thread 0 at 99 % CPU; 20.0 % of what was due was not sent in time"), None)
         );
         // Late sends where a connection was free do not explain that none was.
-        let saturation = Saturation::of(&blocked(200_000, 20));
+        let saturation = Saturation::judge(&blocked(200_000, 20));
         assert_eq!(
             saturation.reason.as_deref(),
             Some("sends were late by 200 us at p99, 20 % of the latency")
@@ -282,14 +282,14 @@ mod tests {
         );
         let mut late = blocked(0, 20);
         late.not_sent = NotSent { blocked: 0, waiting: 1_250, late: 1_250 };
-        let saturation = Saturation::of(&late);
+        let saturation = Saturation::judge(&late);
         assert_eq!(saturation.reason.as_deref(), Some("10.0 % of what was due was not sent in time"));
         assert!(
             saturation.elsewhere.is_some_and(|sign| sign.starts_with("no connection was free for 10.0 %"))
         );
         let mut refused = tally(10_000, 100_000, 0);
         refused.error(ErrorClass::Send, 2_500);
-        let elsewhere = Saturation::of(&of(refused, 20, Some(12_500))).elsewhere.unwrap_or_default();
+        let elsewhere = Saturation::judge(&measured(refused, 20, Some(12_500))).elsewhere.unwrap_or_default();
         assert!(elsewhere.starts_with("the kernel refused to send 20.0 %"), "{elsewhere}");
     }
 
@@ -301,7 +301,7 @@ mod tests {
         (frozen.not_sent.waiting, frozen.in_flight) = (1_800, 64);
         let ages = (0..1_864).map(|n: u64| n * 241_000);
         ages.for_each(|age| frozen.unanswered.saturating_record(age));
-        let saturation = Saturation::of(&frozen);
+        let saturation = Saturation::judge(&frozen);
         assert_eq!((saturation.limited, saturation.reason), (false, None));
         let elsewhere = saturation.elsewhere.unwrap_or_default();
         assert!(elsewhere.starts_with("no connection was free for 15.3 %"), "{elsewhere}");
@@ -312,7 +312,7 @@ mod tests {
     fn a_client_that_is_kept_from_its_cpu_is_full() {
         let mut starved = tally(10_000, 100_000, 0);
         starved.busy = SPAN * 97 / 100;
-        let mut starved = of(starved, 39, None);
+        let mut starved = measured(starved, 39, None);
         (starved.client_cpu[0].waiting, starved.client_cpu[0].softirq) = (0.5, Some(0.41));
         assert_eq!(
             reason(&starved),
@@ -330,13 +330,13 @@ mod tests {
     #[test]
     fn few_requests_are_judged_as_far_as_they_go() {
         assert_eq!(
-            reason(&of(tally(200, 1_000_000, 300_000), 5, Some(200))),
+            reason(&measured(tally(200, 1_000_000, 300_000), 5, Some(200))),
             "sends were late by 300 us at p95, 30 % of the latency"
         );
-        assert_eq!(reason(&of(tally(19, 1_000_000, 300_000), 5, Some(19))), "");
+        assert_eq!(reason(&measured(tally(19, 1_000_000, 300_000), 5, Some(19))), "");
         let mut once = tally(200, 1_000_000, 0);
         (0..9).for_each(|_| once.lag.saturating_record(300_000));
-        assert_eq!(reason(&of(once, 5, Some(200))), "");
+        assert_eq!(reason(&measured(once, 5, Some(200))), "");
     }
 
     /// Without latency (one way) lateness matters when the sender falls short.
@@ -348,19 +348,22 @@ mod tests {
             (tally.sent, tally.completed) = (10_000, 10_000);
             tally
         };
-        assert_eq!(reason(&of(sent(), 5, Some(10_050))), "");
-        assert!(reason(&of(sent(), 5, Some(12_500))).starts_with("sends were late by 900"));
+        assert_eq!(reason(&measured(sent(), 5, Some(10_050))), "");
+        assert!(reason(&measured(sent(), 5, Some(12_500))).starts_with("sends were late by 900"));
         // There is no connection to wait for: unsent requests are due to the sender or the kernel.
         let short = || Tally { lag: Tally::new().lag, ..sent() };
-        assert_eq!(reason(&of(short(), 5, Some(12_500))), "20.0 % of what was due was not sent in time");
+        assert_eq!(
+            reason(&measured(short(), 5, Some(12_500))),
+            "20.0 % of what was due was not sent in time"
+        );
         let mut refused = short();
         refused.error(ErrorClass::Send, 2_500);
-        assert_eq!(reason(&of(refused, 5, Some(12_500))), "");
+        assert_eq!(reason(&measured(refused, 5, Some(12_500))), "");
     }
 
     #[test]
     fn the_server_is_named_with_the_client() {
-        let limited = || Saturation::of(&interval(100_000, 0, 99, 0, None));
+        let limited = || Saturation::judge(&interval(100_000, 0, 99, 0, None));
         let reason = |saturation: Saturation| saturation.reason.unwrap_or_default();
         assert_eq!(
             reason(limited().merged_with(&server(0.22))),
@@ -370,7 +373,7 @@ mod tests {
             reason(limited().merged_with(&server(1.0))),
             "thread 0 at 99 % CPU; the server was 100 % busy and a limit as well"
         );
-        let idle = || Saturation::of(&interval(100_000, 0, 10, 0, None));
+        let idle = || Saturation::judge(&interval(100_000, 0, 10, 0, None));
         assert_eq!(idle().merged_with(&server(0.5)), idle());
         let saturation = idle().merged_with(&server(0.97));
         assert_eq!(

@@ -55,7 +55,7 @@ struct Server {
 }
 
 impl Server {
-    fn look(host: &dyn Host, pid: u32) -> Option<Self> {
+    fn sample(host: &dyn Host, pid: u32) -> Option<Self> {
         let folder = format!("proc/{pid}/task");
         let numbers = host.list(&folder).unwrap_or_default().into_iter().filter_map(|name| name.parse().ok());
         let threads = numbers.filter_map(|tid: u32| Some((tid, stat(host, &format!("{folder}/{tid}"))?)));
@@ -64,7 +64,7 @@ impl Server {
 
     /// Its current state; `None` if it has ended.
     fn again(&self, host: &dyn Host) -> Option<Self> {
-        Self::look(host, self.pid).filter(|now| now.stat.began_ticks == self.stat.began_ticks)
+        Self::sample(host, self.pid).filter(|now| now.stat.began_ticks == self.stat.began_ticks)
     }
 
     /// The most CPU time used by one of its threads since `before`, in ticks.
@@ -89,7 +89,8 @@ impl ServerWatch {
             Destination::Unix(_) => None,
         };
         // A name may have several addresses; the load goes to the first with a listener.
-        let addresses: Vec<SocketAddr> = Destination::of(spec).ok()?.into_iter().filter_map(inet).collect();
+        let addresses: Vec<SocketAddr> =
+            Destination::resolve(spec).ok()?.into_iter().filter_map(inet).collect();
         if addresses.is_empty() || !addresses.iter().all(|address| is_local(address.ip())) {
             return None;
         }
@@ -98,7 +99,7 @@ impl ServerWatch {
         let listeners = inventory.listeners.known()?;
         let owners = |at: &SocketAddr| owners(listeners, transport, at.ip(), at.port());
         let pids = addresses.iter().map(owners).find(|pids| !pids.is_empty())?;
-        let at_start: Vec<_> = pids.into_iter().filter_map(|pid| Server::look(host, pid)).collect();
+        let at_start: Vec<_> = pids.into_iter().filter_map(|pid| Server::sample(host, pid)).collect();
         (!at_start.is_empty()).then(|| Self { begun: Instant::now(), at_start })
     }
 

@@ -110,7 +110,7 @@ impl Session {
     /// counts as down if a thread could not open a single connection.
     pub fn start(spec: &Spec) -> Result<Self, LoadError> {
         spec.check()?;
-        let destinations = Destination::of(spec)
+        let destinations = Destination::resolve(spec)
             .map_err(|error| LoadError::Resolve { host: spec.url.host.clone(), error })?;
         Self::start_at(spec, destinations)
     }
@@ -305,7 +305,7 @@ impl Session {
         let pins: Vec<Option<CpuId>> = self.threads.iter().map(|thread| thread.cpu).collect();
         let mut interval = Interval::from_cuts(&cuts, &pins);
         interval.pacing = self.pacing;
-        let softirqs = self.softirqs.as_mut().map(|softirqs| softirqs.look()).unwrap_or_default();
+        let softirqs = self.softirqs.as_mut().map(|softirqs| softirqs.take()).unwrap_or_default();
         for thread in &mut interval.client_cpu {
             thread.softirq = thread.cpu_pinned.and_then(|cpu| softirqs.get(&cpu).copied());
         }

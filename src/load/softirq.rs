@@ -25,7 +25,7 @@ impl Softirqs {
     }
 
     /// Fraction of the time since the last sample, by CPU.
-    pub(super) fn look(&mut self) -> BTreeMap<CpuId, f64> {
+    pub(super) fn take(&mut self) -> BTreeMap<CpuId, f64> {
         let (now, at) = (ticks(&self.host).unwrap_or_default(), Instant::now());
         let shares = shares(&self.last, &now, at.duration_since(self.at).as_secs_f64());
         (self.last, self.at) = (now, at);
@@ -35,12 +35,13 @@ impl Softirqs {
 
 /// Only for CPUs present in the earlier sample.
 fn shares(before: &BTreeMap<CpuId, u64>, now: &BTreeMap<CpuId, u64>, seconds: f64) -> BTreeMap<CpuId, f64> {
-    let share = |(cpu, ticks): (&CpuId, &u64)| {
-        let more = ticks.saturating_sub(*before.get(cpu)?);
-        // USER_HZ is 100 on every architecture that Linux still supports.
-        Some((*cpu, (more as f64 / 100.0 / seconds.max(f64::MIN_POSITIVE)).min(1.0)))
-    };
-    now.iter().filter_map(share).collect()
+    now.iter()
+        .filter_map(|(cpu, ticks)| {
+            let more = ticks.saturating_sub(*before.get(cpu)?);
+            // USER_HZ is 100 on every architecture that Linux still supports.
+            Some((*cpu, (more as f64 / 100.0 / seconds.max(f64::MIN_POSITIVE)).min(1.0)))
+        })
+        .collect()
 }
 
 fn ticks(host: &LiveHost) -> Option<BTreeMap<CpuId, u64>> {
@@ -68,7 +69,7 @@ mod tests {
     fn every_cpu_of_this_machine_is_looked_at() {
         let mut softirqs = Softirqs::watch().expect("readable");
         std::thread::sleep(std::time::Duration::from_millis(20));
-        let shares = softirqs.look();
+        let shares = softirqs.take();
         assert!(!shares.is_empty() && shares.len() == softirqs.last.len(), "{shares:?}");
     }
 }

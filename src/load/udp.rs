@@ -4,14 +4,12 @@ mod dns;
 mod exchange;
 mod flow;
 mod oneway;
-mod payload;
 mod sink;
-mod sockets;
 mod talk;
 mod tracker;
 mod train;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 
 pub use dns::{dns_answer, hear_name_server};
 pub(super) use exchange::Exchange;
@@ -23,6 +21,8 @@ use super::poller::Poller;
 use super::question::{DnsQuestion, TrackerQuestion};
 use super::spec::Spec;
 use super::url::Protocol;
+use crate::host::socket::receive_buffer;
+use crate::target::UDP_BUFFER;
 use dns::Dns;
 use talk::{EchoTalk, Talk};
 use tracker::Tracker;
@@ -51,4 +51,19 @@ pub(super) fn exchange(
         _ => Box::new(EchoTalk::new(session, spec.size)),
     };
     Exchange::new(spec, address, index, talk, poller, clock)
+}
+
+/// Any address of the family of `address`, any port.
+fn unspecified(address: SocketAddr) -> SocketAddr {
+    if address.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() }
+}
+
+/// Opens a non-blocking socket with its own source port, for flow `number` of the session.
+fn flow_socket(address: SocketAddr, spec: &Spec, number: usize) -> std::io::Result<UdpSocket> {
+    let source = number.checked_rem(spec.sources.len()).map(|turn| SocketAddr::new(spec.sources[turn], 0));
+    let socket = UdpSocket::bind(source.unwrap_or_else(|| unspecified(address)))?;
+    receive_buffer(&socket, UDP_BUFFER)?;
+    socket.connect(address)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
 }

@@ -101,8 +101,9 @@ impl FromStr for Url {
             }
             None => authority.split_once(':').unwrap_or((authority, "")),
         };
-        let host_ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':');
-        if host.is_empty() || !host.bytes().all(host_ok) {
+        if host.is_empty()
+            || !host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':'))
+        {
             return Err(bad());
         }
         let port = match (port, protocol) {

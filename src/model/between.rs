@@ -193,10 +193,10 @@ mod tests {
         let at = |seconds, threads: &[(u32, u64, u32)]| {
             let cpus = [0, 1].map(|cpu| (cpu, times(seconds * 100, 0), CpuCounters::default()));
             let mut counters = counters(seconds, &cpus);
-            let thread = |(pid, ran_ms, cpu): &(u32, u64, u32)| {
-                (*pid, NapiThread { ran_ns: ran_ms * 1_000_000, cpu: CpuId(*cpu) })
-            };
-            counters.napi_threads = threads.iter().map(thread).collect();
+            counters.napi_threads = threads
+                .iter()
+                .map(|(pid, ran_ms, cpu)| (*pid, NapiThread { ran_ns: ran_ms * 1_000_000, cpu: CpuId(*cpu) }))
+                .collect();
             counters
         };
         let before = at(10, &[(90, 500, 0), (91, 7_000, 0)]);

@@ -186,9 +186,9 @@ fn queue(
         Err(why) => return unknown(why),
     };
     let entry = entry(hash, rss.table.len());
-    let at = |entry: u32| rss.table.get(entry as usize).map(|queue| queue + offset);
     let doubts: Vec<String> = rules.doubts().into_iter().chain(moved_by_device(model, nic, flow)).collect();
-    let queue = match entry.only().and_then(at) {
+    let queue = match entry.only().and_then(|entry| rss.table.get(entry as usize).map(|queue| queue + offset))
+    {
         Some(queue) => Step::new([queue], entry.certainty, None).with_doubts(doubts),
         // Whatever else steers the flow may use any queue.
         None if !doubts.is_empty() => Step::new(all(), Certainty::NotKnown, None),

@@ -1,10 +1,10 @@
-//! Interrupts of receive queues, from up to three sources; the strongest is believed.
+//! Interrupts of a device and of its receive queues, from up to three sources; the strongest is believed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::irq_names::{self, Device, Serves};
-use super::topology::Contradiction;
-use crate::parse::{NetdevNapi, NetdevQueue};
+use super::topology::{Contradiction, Nic};
+use crate::parse::NetdevNapi;
 use crate::sample::{Inventory, Irq, Napi, RawNic, RxQueue, Source};
 use crate::units::{Direction, IrqId, QueueId};
 
@@ -18,10 +18,11 @@ impl<'a> Polls<'a> {
     pub(super) fn new(inventory: &'a Inventory) -> Self {
         let queues = inventory.queues.known().into_iter().flatten();
         let queues = queues.filter(|found| found.queue.direction == Direction::Rx);
-        let polled = |found: &NetdevQueue| Some(((found.ifindex, found.queue.index), found.napi?));
         let napis = inventory.napis.known().into_iter().flatten();
         Self {
-            queues: queues.filter_map(polled).collect(),
+            queues: queues
+                .filter_map(|found| Some(((found.ifindex, found.queue.index), found.napi?)))
+                .collect(),
             napis: napis.map(|napi| (napi.id, napi)).collect(),
         }
     }
@@ -128,11 +129,33 @@ fn own<'a>(
     found.iter().map(|(raw, source, serves)| Own { raw, source: *source, queues: queues(*serves) }).collect()
 }
 
+impl Nic {
+    /// The interrupts that, by their names, belong only to transmit queue `index`.
+    pub fn tx_irqs(&self, index: u32) -> impl Iterator<Item = &Irq> {
+        self.other_irqs.iter().filter(move |irq| self.sends(irq) == Some(index))
+    }
+
+    /// The interrupts of no queue: of the link, of the configuration, and those whose names contain no queue.
+    /// Not the interrupts of unused queues, which drivers keep for when the queues come back.
+    pub fn queueless_irqs(&self) -> impl Iterator<Item = &Irq> {
+        self.other_irqs.iter().filter(|irq| self.sends(irq).is_none() && !self.is_of_idle_queue(irq))
+    }
+
+    fn sends(&self, irq: &Irq) -> Option<u32> {
+        irq_names::sends(&irq.action, self.driver.as_deref())
+    }
+
+    fn is_of_idle_queue(&self, irq: &Irq) -> bool {
+        let queue = irq_names::receives(&irq.action, self.driver.as_deref());
+        queue.is_some_and(|index| self.rx.iter().all(|rx| rx.index != index))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Polls, attach};
     use crate::host::RecordedHost;
-    use crate::model::{Contradiction, Irq, RxQueue, Source};
+    use crate::model::{Contradiction, DeviceAddress, Irq, Nic, NicKind, RxQueue, Source};
     use crate::parse::{NetdevNapi, NetdevQueue};
     use crate::sample::{Inventory, Scope};
     use crate::units::{Fact, IrqId, QueueId};
@@ -240,8 +263,8 @@ mod tests {
 
     #[test]
     fn the_second_half_of_the_blocks_receives() {
-        let name = |block| format!("gve-ntfy-blk{block}@pci:0000:00:03.0");
-        let names: Vec<String> = (0..8).map(name).collect();
+        let names: Vec<String> =
+            (0..8).map(|block| format!("gve-ntfy-blk{block}@pci:0000:00:03.0")).collect();
         let mut interrupts: Vec<(u32, &str)> = (30..).zip(names.iter().map(String::as_str)).collect();
         interrupts.push((38, "gve-mgmnt@pci:0000:00:03.0"));
         // Four blocks each way, of which two are in use.
@@ -265,5 +288,28 @@ mod tests {
         assert!(queues.iter().all(Vec::is_empty), "{queues:?}");
         assert_eq!((others, contradictions.len()), (vec![31, 32], 0));
         assert_eq!(attached(&inventory(2, &actions)).0[1], [(32, Source::MsiName)]);
+    }
+
+    /// A virtio device with four pairs of queues, of which two are in use.
+    #[test]
+    fn each_interrupt_has_one_place() {
+        let mut nic =
+            Nic::new("eth0".parse().expect("a name"), DeviceAddress("pci:0".into()), NicKind::Device);
+        nic.driver = Some("virtio_net".to_owned());
+        nic.rx = (0..2).map(|index| RxQueue { index, ..RxQueue::default() }).collect();
+        let actions = [
+            "virtio0-config",
+            "virtio0-output.0",
+            "virtio0-output.1",
+            "virtio0-input.2",
+            "virtio0-output.2",
+            "virtio0-input.3",
+            "virtio0-output.3",
+        ];
+        let irq = |action: &str| Irq { action: action.to_owned(), ..Irq::default() };
+        nic.other_irqs = actions.map(irq).into();
+        let names = |irqs: Vec<&Irq>| irqs.iter().map(|irq| irq.action.clone()).collect::<Vec<_>>();
+        assert_eq!(names(nic.tx_irqs(1).collect()), ["virtio0-output.1"]);
+        assert_eq!(names(nic.queueless_irqs().collect()), ["virtio0-config"]);
     }
 }

@@ -19,7 +19,6 @@ impl Rates {
 
 fn process(raw: RawBusy, seconds: f64) -> ProcessRates {
     let runnable = |threads: Vec<RawThread>| threads.iter().filter(|thread| thread.runnable).count() as u32;
-    let cpus = |threads: Vec<RawThread>| threads.iter().map(|thread| thread.cpu).collect::<CpuMask>();
     let part = |ns: u64| (ns as f64 / 1e9 / seconds).min(1.0);
     let each = raw.threads.known().into_iter().flatten().filter_map(|thread| {
         let spent = thread.spent?;
@@ -46,7 +45,7 @@ fn process(raw: RawBusy, seconds: f64) -> ProcessRates {
         runnable: raw.threads.clone().map(runnable),
         allowed: raw.allowed,
         cpuset: raw.cpuset,
-        ran_on: raw.threads.map(cpus),
+        ran_on: raw.threads.map(|threads| threads.iter().map(|thread| thread.cpu).collect::<CpuMask>()),
         stays_on: raw.was_on.filter(|cpu| *cpu == raw.now.last_cpu),
         nice: raw.now.nice,
         command: raw.now.command,

@@ -63,7 +63,7 @@ pub struct Made {
 
 /// Reason why settings are not set, and not tried again.
 pub enum Refusal {
-    /// The second look under the lock failed. Nothing was written.
+    /// The check under the lock failed. Nothing was written.
     Again(CommandError),
     /// Nothing was written.
     Apply(ApplyError),
@@ -110,8 +110,7 @@ impl Restorer<'_> {
     /// Sets the values of `plan` whose targets exist by now; with `only` just those of one interface.
     pub fn round(&self, plan: &Plan, only: Option<&NicName>) -> Round {
         let mut round = Round::default();
-        let mac = |nic: &NicName| permanent_mac(self.host, nic);
-        let Found { here, absent } = found(plan, self.model, mac, only);
+        let Found { here, absent } = found(plan, self.model, |nic| permanent_mac(self.host, nic), only);
         round.waiting.extend(absent.iter().map(|setting| format!("{setting}: interface not found")));
         if let Some(nic) = only.filter(|nic| self.model.nic(nic).is_none()) {
             round.waiting.push(format!("there is no interface {nic}"));

@@ -22,7 +22,6 @@ pub fn exact(
     programs: &Programs,
 ) -> Interference {
     let exact_softirq_time = inventory.settings.exact_softirq_time.clone();
-    let groups = |pid| control_group(host, pid);
     let losses = losses(between);
     let names = Names::new(inventory);
     let mut notes = programs.limits();
@@ -34,7 +33,9 @@ pub fn exact(
         schema: Interference::SCHEMA.to_owned(),
         tier: Tier::Ebpf,
         missing: None,
-        victims: Fact::Known(victims(&losses, (before, after), &exact_softirq_time, groups)),
+        victims: Fact::Known(victims(&losses, (before, after), &exact_softirq_time, |pid| {
+            control_group(host, pid)
+        })),
         exact_softirq_time,
         seconds,
         cpus: cpus(between, programs.times_threads(), before, after),
@@ -183,16 +184,17 @@ fn really(victim: &Victim, exact_softirq_time: &Fact<bool>) -> Fact<u64> {
 
 fn irqs(between: &Reading, names: &Names) -> Vec<IrqInterference> {
     let used = between.irqs.iter().filter(|(_, record)| record.count > 0 || record.net_rx_ns > 0);
-    let one = |((cpu, number), record): (&(CpuId, u32), &super::raw::IrqRecord)| IrqInterference {
-        cpu: *cpu,
-        irq: IrqId(*number),
-        actions: names.actions(*number).to_vec(),
-        queue: names.queue_of_irq(*number).map(str::to_owned),
-        ns: record.ns,
-        count: record.count,
-        net_rx_ns: record.net_rx_ns,
-    };
-    let mut irqs: Vec<IrqInterference> = used.map(one).collect();
+    let mut irqs: Vec<IrqInterference> = used
+        .map(|((cpu, number), record)| IrqInterference {
+            cpu: *cpu,
+            irq: IrqId(*number),
+            actions: names.actions(*number).to_vec(),
+            queue: names.queue_of_irq(*number).map(str::to_owned),
+            ns: record.ns,
+            count: record.count,
+            net_rx_ns: record.net_rx_ns,
+        })
+        .collect();
     irqs.sort_by_key(|irq| std::cmp::Reverse(irq.ns + irq.net_rx_ns));
     irqs
 }
@@ -204,16 +206,17 @@ fn napis(between: &Reading, names: &Names) -> Vec<NapiPolls> {
         if polled == 0 { counted } else { (counted as f64 * (runs as f64 / polled as f64)).round() as u64 }
     };
     let used = between.napis.iter().filter(|(_, record)| record.polls > 0);
-    let one = |((cpu, napi), record): (&(CpuId, u32), &super::raw::NapiRecord)| NapiPolls {
-        cpu: *cpu,
-        napi: if napi & UNNUMBERED == 0 { *napi } else { 0 },
-        device: record.device.clone(),
-        queues: names.queues(*napi).to_vec(),
-        polls: of_all(*cpu, record.polls),
-        packets: of_all(*cpu, record.work),
-        full: of_all(*cpu, record.full),
-    };
-    let mut napis: Vec<NapiPolls> = used.map(one).collect();
+    let mut napis: Vec<NapiPolls> = used
+        .map(|((cpu, napi), record)| NapiPolls {
+            cpu: *cpu,
+            napi: if napi & UNNUMBERED == 0 { *napi } else { 0 },
+            device: record.device.clone(),
+            queues: names.queues(*napi).to_vec(),
+            polls: of_all(*cpu, record.polls),
+            packets: of_all(*cpu, record.work),
+            full: of_all(*cpu, record.full),
+        })
+        .collect();
     napis.sort_by_key(|napi| std::cmp::Reverse(napi.packets));
     napis
 }
@@ -270,7 +273,7 @@ mod tests {
     }
 
     /// A process that began `ticks` after boot.
-    fn of(cpu: u32, pid: u32, ticks: u64) -> (CpuId, ProcessId) {
+    fn process_on(cpu: u32, pid: u32, ticks: u64) -> (CpuId, ProcessId) {
         (CpuId(cpu), ProcessId { pid, began_ns: ticks * 10_000_000 + 1 })
     }
 
@@ -284,17 +287,18 @@ mod tests {
     fn interrupted(exact: Fact<bool>) -> Vec<Victim> {
         let reading = Reading {
             victims: [
-                (of(0, 7, 1), record("busy", 1, 400_000_000)),
-                (of(1, 7, 1), record("busy", 4, 100_000_000)),
-                (of(0, 8, 2), record("sh", 0, 5)),
-                (of(1, 9, 3), record("sh", 0, 6)),
-                (of(1, 10, 4), VictimRecord::default()),
+                (process_on(0, 7, 1), record("busy", 1, 400_000_000)),
+                (process_on(1, 7, 1), record("busy", 4, 100_000_000)),
+                (process_on(0, 8, 2), record("sh", 0, 5)),
+                (process_on(1, 9, 3), record("sh", 0, 6)),
+                (process_on(1, 10, 4), VictimRecord::default()),
             ]
             .into(),
             ..Reading::default()
         };
-        let group = |pid| Fact::Known(format!("/group of {pid}"));
-        victims(&losses(&reading), (&moment(0), &moment(100)), &exact, group)
+        victims(&losses(&reading), (&moment(0), &moment(100)), &exact, |pid| {
+            Fact::Known(format!("/group of {pid}"))
+        })
     }
 
     #[test]
@@ -313,11 +317,16 @@ mod tests {
     #[test]
     fn a_number_used_again_is_another_process() {
         let reading = Reading {
-            victims: [(of(0, 7, 0), record("busy", 0, 5)), (of(0, 7, 1), record("busy", 0, 7))].into(),
+            victims: [
+                (process_on(0, 7, 0), record("busy", 0, 5)),
+                (process_on(0, 7, 1), record("busy", 0, 7)),
+            ]
+            .into(),
             ..Reading::default()
         };
-        let group = |pid| Fact::Known(format!("/group of {pid}"));
-        let rows = victims(&losses(&reading), (&moment(0), &moment(100)), &Fact::Known(false), group);
+        let rows = victims(&losses(&reading), (&moment(0), &moment(100)), &Fact::Known(false), |pid| {
+            Fact::Known(format!("/group of {pid}"))
+        });
         let rows: Vec<_> = rows.iter().map(|row| (row.pid, row.by_class[&Class::NicIrq])).collect();
         assert_eq!(rows, [(Some(7), 7), (None, 5)]);
     }
@@ -328,14 +337,13 @@ mod tests {
         let reading = |other: u64| {
             let ended = VictimRecord { cgroup: other, ..record("sh", 0, 5) };
             Reading {
-                victims: [(of(0, 7, 1), record("busy", 1, 9)), (of(0, 8, 2), ended)].into(),
+                victims: [(process_on(0, 7, 1), record("busy", 1, 9)), (process_on(0, 8, 2), ended)].into(),
                 ..Reading::default()
             }
         };
         let found = |other| {
-            let group = |_| Fact::Known(docker.clone());
             let losses = losses(&reading(other));
-            victims(&losses, (&moment(0), &moment(100)), &Fact::Known(false), group)
+            victims(&losses, (&moment(0), &moment(100)), &Fact::Known(false), |_| Fact::Known(docker.clone()))
         };
         let shell = |other| found(other).into_iter().find(|victim| victim.command == "sh").expect("a row");
         assert_eq!(shell(3).container.map(|container| container.engine), Some("docker".into()));

@@ -117,14 +117,15 @@ fn windows(cpu: CpuId, poker: &Poker, measured: &dyn Fn() -> u64) -> Result<Vec<
         std::thread::sleep(Duration::from_millis(1));
     }
     let mut before = window();
-    let turn = |_| {
-        poker.sends.store(true, Ordering::Relaxed);
-        let poked = window();
-        poker.sends.store(false, Ordering::Relaxed);
-        let after = window();
-        (std::mem::replace(&mut before, after).and(&after), poked)
-    };
-    Ok((0..TURNS).map(turn).collect())
+    Ok((0..TURNS)
+        .map(|_| {
+            poker.sends.store(true, Ordering::Relaxed);
+            let poked = window();
+            poker.sends.store(false, Ordering::Relaxed);
+            let after = window();
+            (std::mem::replace(&mut before, after).and(&after), poked)
+        })
+        .collect())
 }
 
 impl Window {

@@ -73,12 +73,11 @@ impl Programs {
 
     fn attach_with(host: &dyn Host, threads: bool) -> Result<Self, Missing> {
         let cpus = possible_cpus()?;
-        let size = |map: &str| match map {
+        let loaded = Loaded::attach(host, OBJECT, threads, RARE, |map| match map {
             "cpus" => Some(cpus),
             "irq_slots" | "victim_slots" => Some(cpus * SLOTS),
             _ => None,
-        };
-        let loaded = Loaded::attach(host, OBJECT, threads, RARE, size)?;
+        })?;
         Ok(Self { loaded, cpus, times_threads: threads })
     }
 

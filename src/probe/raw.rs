@@ -342,11 +342,12 @@ impl Reading {
     pub fn since(self, earlier: &Self) -> Self {
         fn all<K: Ord, R: Record + Default>(now: BTreeMap<K, R>, before: &BTreeMap<K, R>) -> BTreeMap<K, R> {
             let none = R::default();
-            let one = |(key, record): (K, R)| {
-                let before = before.get(&key).unwrap_or(&none);
-                (key, record.since(before))
-            };
-            now.into_iter().map(one).collect()
+            now.into_iter()
+                .map(|(key, record)| {
+                    let before = before.get(&key).unwrap_or(&none);
+                    (key, record.since(before))
+                })
+                .collect()
         }
         Self {
             at_ns: self.at_ns,

@@ -3,9 +3,7 @@
 //! [`record`] attaches the programs and reads their events; [`Order`] sorts these by time, [`Pairing`] makes
 //! pieces of work of them, [`Tally`] adds those up. Only the first touches the kernel.
 
-mod bursts;
 mod event;
-mod finish;
 mod item;
 mod lane;
 mod order;
@@ -13,7 +11,6 @@ mod pairing;
 #[cfg(test)]
 mod pairing_tests;
 mod recorder;
-mod spread;
 mod summary;
 mod tally;
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub fn action(settings: &[Setting]) -> String {
     if settings.iter().all(is_rfs) {
         let off = settings.iter().all(|setting| ["0", "off"].contains(&setting.value.as_str()));
         let verb = if off { "stop handing" } else { "hand" };
-        return format!("{verb} packets{} to the CPU that reads them (RFS)", of(settings));
+        return format!("{verb} packets{} to the CPU that reads them (RFS)", of_targets(settings));
     }
     if settings.iter().filter(|setting| !is_rfs(setting)).all(|setting| setting.knob == "rps")
         && settings.iter().any(is_rfs)
@@ -35,11 +35,11 @@ pub fn action(settings: &[Setting]) -> String {
     let to = if same { cpus(&first.value) } else { "CPUs of their own".to_owned() };
     match first.knob.as_str() {
         "rps" if same && first.value == "off" => {
-            format!("stop handing packets{} to other CPUs (RPS off)", of(settings))
+            format!("stop handing packets{} to other CPUs (RPS off)", of_targets(settings))
         }
-        "rps" => format!("hand packets{} to {to} (RPS)", of(settings)),
-        "irq_affinity" if rest.is_empty() => format!("move the interrupt{} to {to}", of(settings)),
-        "irq_affinity" => format!("move the interrupts{} to {to}", of(settings)),
+        "rps" => format!("hand packets{} to {to} (RPS)", of_targets(settings)),
+        "irq_affinity" if rest.is_empty() => format!("move the interrupt{} to {to}", of_targets(settings)),
+        "irq_affinity" => format!("move the interrupts{} to {to}", of_targets(settings)),
         _ if rest.is_empty() => format!("set {first}"),
         _ => format!("set {first} and {} more", rest.len()),
     }
@@ -62,7 +62,7 @@ pub(super) fn capitalized(text: &str) -> String {
 }
 
 /// ` of eth0/rx-0`, ` of 16 queues of eth0`; empty if all settings are machine-wide.
-fn of(settings: &[Setting]) -> String {
+fn of_targets(settings: &[Setting]) -> String {
     let targets: Vec<&Target> =
         settings.iter().map(|setting| &setting.target).filter(|target| target.nic().is_some()).collect();
     match targets[..] {

@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn json_round_trips() {
         for comparison in [steered(), undecided()] {
-            let json = crate::report::json::pretty(&comparison).expect("JSON");
+            let json = serde_json::to_string_pretty(&comparison).expect("JSON");
             assert!(json.starts_with("{\n  \"schema\": \"rxlab.compare/1\""));
             assert_eq!(serde_json::from_str::<Comparison>(&json).expect("a comparison"), comparison);
         }

@@ -41,9 +41,8 @@ pub fn text(report: &DoctorReport, detail: Detail, program: &str) -> String {
     let all = report.findings.len();
     if detail == Detail::All {
         let end = report.regime.as_ref().map_or(String::new(), regime::whole);
-        return Page::of(report, &LEVELS[0], all, program).text + &end;
+        return Page::new(report, &LEVELS[0], all, program).text + &end;
     }
-    let fits = |text: &String| text.lines().count() <= ROWS;
     let levels = LEVELS.iter().enumerate().map(|(index, shown)| match index {
         0 => screen(report, shown, all, "", program),
         _ => screen(
@@ -62,12 +61,12 @@ pub fn text(report: &DoctorReport, detail: Detail, program: &str) -> String {
     // A report without findings is a few lines.
     levels
         .chain(fewer)
-        .find(fits)
+        .find(|text| text.lines().count() <= ROWS)
         .unwrap_or_else(|| screen(report, titles, 0, "`rxlab doctor -v` has the rest", program))
 }
 
 fn screen(report: &DoctorReport, shown: &Shown, findings: usize, more: &str, program: &str) -> String {
-    let mut page = Page::of(report, shown, findings, program);
+    let mut page = Page::new(report, shown, findings, program);
     page.text += &match &report.regime {
         Some(found) if shown.knobs => regime::compact(found),
         Some(found) => regime::summary(found),

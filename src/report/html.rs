@@ -135,7 +135,7 @@ fn verdict(m: &mut Markup, index: usize, record: &TrialRecord, program: Option<&
 
 /// The recommendation and its command.
 fn recommendation(m: &mut Markup, record: &TrialRecord, program: Option<&str>) {
-    let recommended = Recommendation::of(record, program.unwrap_or("rxlab"));
+    let recommended = Recommendation::new(record, program.unwrap_or("rxlab"));
     m.element("p", &[("class", "recommended")], |m| {
         m.inline("strong", &[], "Recommended: ");
         m.text(&typeset(&recommended.sentence()));

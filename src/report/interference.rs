@@ -301,8 +301,8 @@ mod tests {
     #[test]
     fn json_round_trips() {
         let sample = measured();
-        let json = crate::report::json::pretty(&sample).expect("JSON");
+        let json = serde_json::to_string_pretty(&sample).expect("JSON");
         assert!(json.starts_with("{\n  \"schema\": \"rxlab.interference/1\""));
-        assert_eq!(serde_json::from_str::<Interference>(&json).expect("a look"), sample);
+        assert_eq!(serde_json::from_str::<Interference>(&json).expect("a sample"), sample);
     }
 }

@@ -8,24 +8,26 @@ mod cpu;
 mod cpu_text;
 mod device;
 mod flow;
-mod links;
 mod machine;
 mod nic;
-mod overview;
 mod place;
 mod processes;
 mod queues;
 mod tree;
 
+use std::collections::BTreeSet;
+
+use cells::{Footnotes, Marks, list, not_applicable};
 pub use cpu::{CpuReport, CpuView, NicQueue, QueueIrq};
 pub use cpu_text::cpus;
 pub use flow::flow;
 pub use nic::nic;
-pub use overview::overview;
+use queues::{Run, runs};
 pub use tree::tree;
 
-use crate::model::Nic;
-use crate::report::text::paragraph;
+use crate::model::{Fact, Irq, Model, Nic, NicKind};
+use crate::report::text::{CAUTION, Cell, Column, FAINT, Table, paragraph};
+use crate::units::{CpuMask, NicName};
 
 /// Contradictions between sources about an interface, one paragraph each.
 fn contradictions(nic: &Nic) -> String {
@@ -37,4 +39,244 @@ fn contradictions(nic: &Nic) -> String {
         paragraph("! ", &text)
     };
     nic.contradictions.iter().map(line).collect()
+}
+
+/// Virtual interfaces of one kind without steering share a line if there are more than this.
+const ALIKE: usize = 4;
+
+/// The machine in a few lines, then one row for each queue (one more for each further interrupt of it), at most 80
+/// columns wide. Absence is a word: `-` for not applicable, `needs root`, or `broken` with a numbered footnote.
+///
+/// On an interface with many queues, neighbours with the same steering share a row; virtual interfaces without
+/// steering share a line. Interfaces with a setting always have a row.
+pub fn overview(model: &Model) -> String {
+    let mut notes = Footnotes::default();
+    let mut out = machine::lines(model, &mut notes);
+    out.push('\n');
+    if model.nics.is_empty() {
+        return out + "no network interfaces\n" + &notes.render();
+    }
+    let plain = fold(model);
+    let folded: BTreeSet<&NicName> = plain.iter().flat_map(|fold| &fold.nics).map(|nic| &nic.name).collect();
+    let shown = || model.nics.iter().filter(|nic| !folded.contains(&nic.name));
+    let marks = Marks::new(shown());
+    let mut table = Table::new([
+        Column::left("NIC"),
+        Column::left("driver"),
+        Column::left("queue"),
+        Column::right("IRQ"),
+        Column::left("CPU").wrapping(),
+        Column::left("RPS CPUs").wrapping(),
+        Column::left("RFS"),
+        Column::left("XPS").wrapping(),
+    ]);
+    let mut has_runs = false;
+    for nic in shown() {
+        has_runs |= rows(model, nic, &marks, &mut table, &mut notes);
+    }
+    out += &table.render();
+    plain.iter().for_each(|fold| out += &paragraph("", &fold.line()));
+    if has_runs {
+        out += &paragraph("a..b ", "queues with the same RPS and RFS; --nic NIC shows each");
+    }
+    out += &marks.legend();
+    shown().for_each(|nic| out += &contradictions(nic));
+    for name in &model.unreadable_nics {
+        out += &paragraph(
+            "! ",
+            &format!("interface {name}: its name is not UTF-8, so nothing else can be read"),
+        );
+    }
+    out + &notes.render()
+}
+
+/// Adds an interface; returns true if a row stands for several queues.
+fn rows(model: &Model, nic: &Nic, marks: &Marks, table: &mut Table, notes: &mut Footnotes) -> bool {
+    let mut head = [name(nic), driver(nic)];
+    let runs = runs(nic);
+    if runs.is_empty() {
+        table.row(std::mem::take(&mut head).into_iter().chain((0..6).map(|_| not_applicable())));
+    }
+    for run in &runs {
+        let queue = run.first();
+        let [rps, rfs, xps] = queue.steering(nic, &run.xps(), notes);
+        let (irq, cpu) = match model.unknown_interrupts(nic) {
+            Some(why) if queue.irqs().is_empty() => unknown_interrupt(why, notes),
+            _ => interrupt(run, marks, notes),
+        };
+        let id = queue.title(nic, run.name());
+        let [nic_cell, driver_cell] = std::mem::take(&mut head);
+        table.row([nic_cell, driver_cell, id, irq, cpu, rps, rfs, xps]);
+        for irq in queue.irqs().iter().skip(1) {
+            let cpu = placed(irq, notes);
+            table.row(["".into(), "".into(), "".into(), marks.number(irq).into(), cpu]);
+        }
+    }
+    runs.iter().any(Run::is_folded)
+}
+
+/// An interrupt that may exist, and its CPU.
+fn unknown_interrupt(why: &Fact<()>, notes: &mut Footnotes) -> (Cell, Cell) {
+    (notes.cell(why, "interrupts", |()| not_applicable()), Cell::styled(CAUTION, "unknown"))
+}
+
+fn interrupt(run: &Run<'_>, marks: &Marks, notes: &mut Footnotes) -> (Cell, Cell) {
+    match run.first().irqs().first() {
+        None if run.first().channel_cpu().is_some() => ("VMBus".into(), list(&run.places()).into()),
+        None => (not_applicable(), not_applicable()),
+        Some(_) if run.is_folded() => (run.irqs().into(), list(&run.places()).into()),
+        Some(irq) => (marks.number(irq).into(), placed(irq, notes)),
+    }
+}
+
+/// CPU of an interrupt.
+fn placed(irq: &Irq, notes: &mut Footnotes) -> Cell {
+    let place = format!("IRQ {} effective_affinity_list", irq.number);
+    notes.cell(&irq.effective, &place, |cpus| list(cpus).into())
+}
+
+fn name(nic: &Nic) -> Cell {
+    if nic.up { nic.name.to_string().into() } else { Cell::styled(FAINT, format!("{} (down)", nic.name)) }
+}
+
+fn driver(nic: &Nic) -> Cell {
+    match (&nic.driver, nic.kind) {
+        (Some(driver), _) => driver.clone().into(),
+        (None, NicKind::Device) => not_applicable(),
+        (None, _) => Cell::styled(FAINT, kind(nic)),
+    }
+}
+
+/// The driver, or for other interfaces the kernel's link kind if known.
+fn kind(nic: &Nic) -> &str {
+    match nic.kind {
+        NicKind::Loopback => "loopback",
+        NicKind::Device => "device",
+        NicKind::Virtual => nic.stack.kind.as_deref().unwrap_or("virtual"),
+    }
+}
+
+/// Virtual interfaces of one kind that carry no setting.
+struct Fold<'a> {
+    kind: &'a str,
+    nics: Vec<&'a Nic>,
+}
+
+impl Fold<'_> {
+    fn line(&self) -> String {
+        let [first, second, .., last] = self.nics.as_slice() else {
+            unreachable!("a fold has more than two")
+        };
+        let down = match self.nics.iter().filter(|nic| !nic.up).count() {
+            0 => String::new(),
+            down => format!(" ({down} down)"),
+        };
+        format!(
+            "and {} {} with RPS, RFS and XPS off{down}: {} {} ... {}",
+            self.nics.len(),
+            self.kind,
+            first.name,
+            second.name,
+            last.name
+        )
+    }
+}
+
+fn fold(model: &Model) -> Vec<Fold<'_>> {
+    let mut folds: Vec<Fold<'_>> = Vec::new();
+    for nic in model.nics.iter().filter(|nic| without_settings(nic)) {
+        match folds.iter_mut().find(|fold| fold.kind == kind(nic)) {
+            Some(fold) => fold.nics.push(nic),
+            None => folds.push(Fold { kind: kind(nic), nics: vec![nic] }),
+        }
+    }
+    folds.retain(|fold| fold.nics.len() > ALIKE);
+    folds
+}
+
+fn without_settings(nic: &Nic) -> bool {
+    let off = |cpus: &Fact<CpuMask>| match cpus {
+        Fact::Known(cpus) => cpus.is_empty(),
+        Fact::NotAsked | Fact::Unsupported => true,
+        Fact::Denied(_) | Fact::Broken(_) => false,
+    };
+    let no_flows = |flows: &Fact<u32>| matches!(flows, Fact::Known(0) | Fact::NotAsked | Fact::Unsupported);
+    nic.kind == NicKind::Virtual
+        && nic.contradictions.is_empty()
+        && nic.napi.threaded != Fact::Known(true)
+        && nic.rx.iter().all(|rx| off(&rx.rps_cpus) && no_flows(&rx.rps_flow_cnt) && rx.irqs.is_empty())
+        && nic.tx.iter().all(|tx| off(&tx.xps_cpus))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::overview;
+    use crate::model::{Fact, Model};
+    use crate::report::sample_model::{cpus, device, large, machine, rich, virtual_nic};
+    use crate::report::text;
+    use crate::units::Need;
+
+    fn plain(model: &Model) -> String {
+        text::plain(&overview(model))
+    }
+
+    #[test]
+    fn something_of_everything() {
+        insta::assert_snapshot!(plain(&rich()));
+    }
+
+    #[test]
+    fn a_large_machine_stays_readable() {
+        let text = plain(&large());
+        let squeezed: String = text.split_whitespace().collect();
+        assert!(squeezed.contains("113,115,117,119,121,123,125,127"), "nothing is left out: {text}");
+        assert!(text.contains("veth0011"), "what carries RPS has a row");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn nothing_unread_is_folded() {
+        let mut model = machine(2, 1);
+        model.nics = (0..6).map(|index| virtual_nic(&format!("veth{index}"), "veth")).collect();
+        assert!(plain(&model).contains("and 6 veth with RPS, RFS and XPS off: veth0 veth1 ... veth5\n"));
+        model.nics[0].rx[0].rps_cpus = Fact::Denied(Need::Root);
+        model.nics[1].tx[0].xps_cpus = Fact::Known(cpus("1"));
+        model.nics[2].napi.threaded = Fact::Known(true);
+        let text = plain(&model);
+        assert!(!text.contains("and "), "three alike are not many: {text}");
+        assert!(text.contains("veth0") && text.contains("needs root"), "{text}");
+    }
+
+    #[test]
+    fn links_are_marked_only_where_they_differ() {
+        let mut model = machine(4, 1);
+        model.nics = vec![device("eth0", "ice", 2, 24, 0)];
+        assert!(!plain(&model).contains("unmarked"));
+        model.nics[0].rx[1].irqs[0].source = crate::model::Source::Name;
+        let text = plain(&model);
+        assert!(
+            text.contains("?25") && text.contains("? queue known by the interrupt's name alone"),
+            "{text}"
+        );
+    }
+
+    /// hv_netvsc: the hypervisor signals CPUs, and there are more transmit queues than channels.
+    #[test]
+    fn channels_have_their_cpus_and_idle_queues_share_a_row() {
+        let mut model = machine(8, 1);
+        let mut nic = device("eth0", "hv_netvsc", 8, 24, 0);
+        for queue in &mut nic.rx {
+            queue.irqs.clear();
+            queue.channel_cpu = Some(crate::units::CpuId(7 - queue.index));
+        }
+        let more = (8..64).map(|index| crate::model::TxQueue { index, ..nic.tx[0].clone() });
+        nic.tx.extend(more.collect::<Vec<_>>());
+        model.nics = vec![nic];
+        insta::assert_snapshot!(plain(&model));
+    }
+
+    #[test]
+    fn a_machine_without_interfaces() {
+        assert!(plain(&machine(1, 1)).ends_with("\nno network interfaces\n"));
+    }
 }

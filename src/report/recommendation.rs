@@ -61,14 +61,14 @@ pub struct TrialReport {
 impl TrialReport {
     /// Adds the recommendation to a record.
     pub fn new(record: TrialRecord, program: &str) -> Self {
-        let recommendation = Recommendation::of(&record, program);
+        let recommendation = Recommendation::new(&record, program);
         Self { record, recommendation }
     }
 }
 
 impl Recommendation {
     /// Derives it from a record, finished or not. `program` is the start of the command: `rxlab` with global options.
-    pub fn of(record: &TrialRecord, program: &str) -> Self {
+    pub fn new(record: &TrialRecord, program: &str) -> Self {
         let (advice, reason) = advise(record);
         let verdict = record.analysis.as_ref().map(|analysis| &analysis.verdict);
         let again = || format!("{program} trial run --again {}", shell(&record.id));
@@ -223,11 +223,12 @@ fn cost(metrics: &[MetricResult]) -> String {
     let costs = metrics.iter().filter(|result| {
         result.call == Call::Hurts && !told.contains(&result.metric.name.as_str()) && !is_latency(result)
     });
-    let one = |result: &MetricResult| {
-        let effect = result.effect.as_ref().map(number::estimate).unwrap_or_default();
-        format!("{} {effect}", result.metric.title)
-    };
-    let costs: Vec<String> = costs.map(one).collect();
+    let costs: Vec<String> = costs
+        .map(|result| {
+            let effect = result.effect.as_ref().map(number::estimate).unwrap_or_default();
+            format!("{} {effect}", result.metric.title)
+        })
+        .collect();
     if costs.is_empty() { String::new() } else { format!("cost: {}", costs.join(", ")) }
 }
 
@@ -260,8 +261,8 @@ mod tests {
         record
     }
 
-    fn of(record: &TrialRecord) -> Recommendation {
-        Recommendation::of(record, "rxlab")
+    fn recommend(record: &TrialRecord) -> Recommendation {
+        Recommendation::new(record, "rxlab")
     }
 
     /// The demo's first trial: higher throughput at a higher cost per packet.
@@ -272,7 +273,7 @@ mod tests {
             result("hottest_cpu_softirq", (69.4, 97.3), Call::Hurts),
             result("machine_cpu", (2.76, 4.62), Call::Hurts),
         ];
-        let told = of(&record(Verdict::Helps, metrics));
+        let told = recommend(&record(Verdict::Helps, metrics));
         assert_eq!(
             told.sentence(),
             "keep it. Throughput +18 %, hottest CPU 69 -> 97 % in softirq; cost: machine CPU per unit of work +67 %."
@@ -294,7 +295,7 @@ mod tests {
                 result("hottest_cpu_softirq", (54.0, 31.0), Call::Helps),
             ];
             metrics.extend(cost.then(|| result("machine_cpu", (5.4, 6.5), Call::Hurts)));
-            of(&record(spreads(capacity), metrics)).advice
+            recommend(&record(spreads(capacity), metrics)).advice
         };
         assert_eq!(advice(Capacity::Hidden, Call::NoEffect, false), Advice::Keep);
         assert_eq!(advice(Capacity::Hidden, Call::NoEffect, true), Advice::MeasureAgain);
@@ -305,7 +306,7 @@ mod tests {
     #[test]
     fn every_verdict_has_a_recommendation() {
         let told = |record: TrialRecord| {
-            let told = of(&record);
+            let told = recommend(&record);
             format!("{}\n  {}", told.sentence(), told.command.unwrap_or_default())
         };
         let all: Vec<String> = sample_record::every_verdict().into_iter().map(told).collect();
@@ -316,7 +317,7 @@ mod tests {
     fn the_command_is_that_of_the_plan_or_of_arm_b() {
         let mut record = record(Verdict::Helps, Vec::new());
         record.plan = Some("my plans/rps.toml".to_owned());
-        let command = |record: &TrialRecord| of(record).command;
+        let command = |record: &TrialRecord| recommend(record).command;
         assert_eq!(command(&record).as_deref(), Some("rxlab apply 'my plans/rps.toml' --confirm 60s"));
         record.plan = None;
         record.against = vec!["governor slow".into()];

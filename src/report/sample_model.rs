@@ -81,15 +81,16 @@ pub(crate) fn device(text: &str, driver: &str, queues: u32, irq: u32, cpu: u32) 
         napi: Some(Napi { id: 8193 + index, irq: Some(IrqId(irq + index)), thread: None }),
         ..rx(index)
     };
-    let transmit = |index| TxQueue {
-        index,
-        xps_cpus: Fact::Known([CpuId(cpu + index)].into_iter().collect()),
-        xps_by_rxq: Fact::Unsupported,
-    };
     Nic {
         driver: Some(driver.into()),
         rx: (0..queues).map(queue).collect(),
-        tx: (0..queues).map(transmit).collect(),
+        tx: (0..queues)
+            .map(|index| TxQueue {
+                index,
+                xps_cpus: Fact::Known([CpuId(cpu + index)].into_iter().collect()),
+                xps_by_rxq: Fact::Unsupported,
+            })
+            .collect(),
         ..Nic::new(name(text), DeviceAddress(format!("pci:0000:{irq:02x}:00.0")), NicKind::Device)
     }
 }

@@ -343,3 +343,13 @@ fn call(better: Better, low: f64, high: f64) -> Call {
         () => Call::Inconclusive,
     }
 }
+
+#[test]
+fn a_record_round_trips_as_json() {
+    let mut record = rps();
+    let analysis = record.analysis.as_mut().expect("the sample has an analysis");
+    analysis.metrics[1].effect = Some(Effect { mid: 0.01, low: -1.0, high: f64::INFINITY });
+    let text = serde_json::to_string_pretty(&record).expect("a record is JSON");
+    assert!(text.starts_with("{\n  \"schema\": \"rxlab.trial/3\""), "{}", &text[..60]);
+    assert_eq!(serde_json::from_str::<TrialRecord>(&text).expect("a record"), record);
+}

@@ -26,7 +26,7 @@ use crate::trial::record::TrialRecord;
 use crate::trial::search::found::Found;
 
 /// The schema of `T` as serialized. `name` is the value of its `schema` field.
-fn of<T: JsonSchema>(name: &str) -> Value {
+fn schema_of<T: JsonSchema>(name: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema: Schema = settings.into_generator().into_root_schema_for::<T>();
     schema.insert("title".to_owned(), name.into());
@@ -38,20 +38,20 @@ fn of<T: JsonSchema>(name: &str) -> Value {
 /// All published schemas, by file name.
 fn published() -> [(&'static str, Value); 14] {
     [
-        ("checkpoint.json", of::<Checkpoint>(Checkpoint::SCHEMA)),
-        ("compare.json", of::<Comparison>(Comparison::SCHEMA)),
-        ("model.json", of::<Model>(Model::SCHEMA)),
-        ("cpus.json", of::<CpuReport>(CpuReport::SCHEMA)),
-        ("flow.json", of::<FlowPath>(FlowPath::SCHEMA)),
-        ("findings.json", of::<DoctorReport>(DoctorReport::SCHEMA)),
-        ("forecast.json", of::<Forecast>(Forecast::SCHEMA)),
-        ("interference.json", of::<Interference>(Interference::SCHEMA)),
-        ("trace.json", of::<Trace>(Trace::SCHEMA)),
-        ("find-max.json", of::<Found>(Found::SCHEMA)),
-        ("load.json", of::<LoadReport>(LoadReport::SCHEMA)),
-        ("trial-blocks.json", of::<BlocksRecord>(BlocksRecord::SCHEMA)),
-        ("trial-plan.json", of::<TrialPlan>(TrialPlan::SCHEMA)),
-        ("trial.json", of::<TrialReport>(TrialRecord::SCHEMA)),
+        ("checkpoint.json", schema_of::<Checkpoint>(Checkpoint::SCHEMA)),
+        ("compare.json", schema_of::<Comparison>(Comparison::SCHEMA)),
+        ("model.json", schema_of::<Model>(Model::SCHEMA)),
+        ("cpus.json", schema_of::<CpuReport>(CpuReport::SCHEMA)),
+        ("flow.json", schema_of::<FlowPath>(FlowPath::SCHEMA)),
+        ("findings.json", schema_of::<DoctorReport>(DoctorReport::SCHEMA)),
+        ("forecast.json", schema_of::<Forecast>(Forecast::SCHEMA)),
+        ("interference.json", schema_of::<Interference>(Interference::SCHEMA)),
+        ("trace.json", schema_of::<Trace>(Trace::SCHEMA)),
+        ("find-max.json", schema_of::<Found>(Found::SCHEMA)),
+        ("load.json", schema_of::<LoadReport>(LoadReport::SCHEMA)),
+        ("trial-blocks.json", schema_of::<BlocksRecord>(BlocksRecord::SCHEMA)),
+        ("trial-plan.json", schema_of::<TrialPlan>(TrialPlan::SCHEMA)),
+        ("trial.json", schema_of::<TrialReport>(TrialRecord::SCHEMA)),
     ]
 }
 

@@ -133,10 +133,11 @@ pub fn command_lines(first: &str, command: &str) -> String {
         }
     }
     let blanks = " ".repeat(indent);
-    let line = |(index, line): (usize, &String)| {
-        format!("{}{}\n", if index == 0 { first } else { &blanks }, clean(line))
-    };
-    lines.iter().enumerate().map(line).collect()
+    lines
+        .iter()
+        .enumerate()
+        .map(|(index, line)| format!("{}{}\n", if index == 0 { first } else { &blanks }, clean(line)))
+        .collect()
 }
 
 /// A command line split before each flag and each `&&` outside quotes; all parts but the first begin with a blank.

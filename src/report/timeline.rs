@@ -4,17 +4,15 @@
 //! One track per CPU: interrupts nest inside softirqs, softirqs and polls inside threads. One track per receiving
 //! thread: the times it waited for a CPU and ran on one.
 
-mod line;
-
 use std::collections::BTreeSet;
+
+use serde::Serialize;
 
 use crate::model::Identity;
 use crate::parse::NET_RX;
 use crate::probe::trace::{Cause, Item, Poll, Slice, Work, softirq_name};
 use crate::probe::{Class, Names};
 use crate::units::{CpuId, QueueId};
-
-use line::{Args, Line};
 
 /// PID of the track group that Perfetto shows as a process, with CPUs as its threads.
 const CPUS: u32 = 1;
@@ -51,7 +49,7 @@ impl<'a> Timeline<'a> {
         let Identity { hostname, kernel, .. } = self.machine;
         let labels = format!("{hostname}, Linux {kernel}, rxlab {}", env!("CARGO_PKG_VERSION"));
         let args = Args { labels: Some(&labels), ..Args::default() };
-        self.line(&Line { ph: "M", args, ..Line::of(CPUS, "process_labels") });
+        self.line(&Line { ph: "M", args, ..Line::named(CPUS, "process_labels") });
         &self.out
     }
 
@@ -97,7 +95,7 @@ impl<'a> Timeline<'a> {
         let irq = if let Work::Irq(number) = work { Some(*number) } else { None };
         let args = Args { irq, queue, ..Args::default() };
         let tid = self.track(cpu);
-        self.line(&Line { ph: "B", tid, cat: Some(cat), ts: self.ts(at), args, ..Line::of(CPUS, &name) });
+        self.line(&Line { ph: "B", tid, cat: Some(cat), ts: self.ts(at), args, ..Line::named(CPUS, &name) });
     }
 
     fn ended(&mut self, slice: &Slice) {
@@ -124,7 +122,7 @@ impl<'a> Timeline<'a> {
             cat: Some(cat),
             ts: self.ts(slice.ended),
             args,
-            ..Line::of(CPUS, &name)
+            ..Line::named(CPUS, &name)
         });
         if let Work::Thread { pid, name } = &slice.work {
             let args = Args { cpu: Some(slice.cpu.0), cut, ..Args::default() };
@@ -150,7 +148,15 @@ impl<'a> Timeline<'a> {
             Some(began) => {
                 let (tid, ts) = (self.track(poll.cpu), self.ts(began));
                 let dur = Some(micros(poll.ended.saturating_sub(began)));
-                self.line(&Line { ph: "X", tid, cat: Some("napi"), ts, dur, args, ..Line::of(CPUS, &name) });
+                self.line(&Line {
+                    ph: "X",
+                    tid,
+                    cat: Some("napi"),
+                    ts,
+                    dur,
+                    args,
+                    ..Line::named(CPUS, &name)
+                });
             }
         }
     }
@@ -170,7 +176,7 @@ impl<'a> Timeline<'a> {
 
     fn instant(&mut self, cpu: CpuId, at: u64, cat: &str, name: &str, args: Args<'_>) {
         let (tid, ts) = (self.track(cpu), self.ts(at));
-        self.line(&Line { ph: "i", tid, cat: Some(cat), ts, s: Some("t"), args, ..Line::of(CPUS, name) });
+        self.line(&Line { ph: "i", tid, cat: Some(cat), ts, s: Some("t"), args, ..Line::named(CPUS, name) });
     }
 
     fn on_thread(
@@ -195,7 +201,7 @@ impl<'a> Timeline<'a> {
             ts,
             dur,
             args,
-            ..Line::of(CPUS, name)
+            ..Line::named(CPUS, name)
         });
     }
 
@@ -211,12 +217,12 @@ impl<'a> Timeline<'a> {
 
     fn named(&mut self, pid: u32, tid: u32, what: &str, name: &str) {
         let args = Args { name: Some(name), ..Args::default() };
-        self.line(&Line { ph: "M", pid, tid, args, ..Line::of(CPUS, what) });
+        self.line(&Line { ph: "M", pid, tid, args, ..Line::named(CPUS, what) });
     }
 
     fn sorted(&mut self, pid: u32, tid: u32, what: &str, sort_index: u32) {
         let args = Args { sort_index: Some(sort_index), ..Args::default() };
-        self.line(&Line { ph: "M", pid, tid, args, ..Line::of(CPUS, what) });
+        self.line(&Line { ph: "M", pid, tid, args, ..Line::named(CPUS, what) });
     }
 
     fn ts(&self, at: u64) -> Option<f64> {
@@ -242,6 +248,78 @@ pub(super) fn cause_name(cause: Cause) -> String {
     match (cause.class, cause.irq) {
         (Class::NicIrq, Some(irq)) => format!("IRQ {irq}"),
         (class, _) => class.name().to_owned(),
+    }
+}
+
+/// One event.
+#[derive(Serialize)]
+struct Line<'a> {
+    name: &'a str,
+    ph: &'a str,
+    pid: u32,
+    tid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cat: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ts: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dur: Option<f64>,
+    // Scope of an instant: drawn on its track only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    s: Option<&'a str>,
+    args: Args<'a>,
+}
+
+/// Details shown for a selected event.
+#[derive(Serialize, Default)]
+struct Args<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    /// Position of a track: lower values are above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sort_index: Option<u32>,
+    /// Label next to the name of a process: the machine and the version of rxlab.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    irq: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    napi: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    work: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    polls: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    full_polls: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backlog_packets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupts_us: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<u32>,
+    /// The end was not seen, or an earlier event was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut: Option<bool>,
+}
+
+impl<'a> Line<'a> {
+    /// An event with only a name.
+    fn named(pid: u32, name: &'a str) -> Self {
+        Self { name, ph: "", pid, tid: 0, cat: None, ts: None, dur: None, s: None, args: Args::default() }
     }
 }
 

@@ -1,7 +1,5 @@
 //! Summary of a timeline as text: events seen, then long runs and their causes.
 
-mod sources;
-
 use std::path::Path;
 
 use super::measured::{ROWS, cost, more, polls, section};
@@ -9,7 +7,7 @@ use super::number::{grouped, share};
 use super::text::{CAUTION, Cell, Column, FAINT, STRONG, Table, clean, paragraph, styled};
 use super::timeline::cause_name;
 use crate::probe::Class;
-use crate::probe::trace::{CpuTrace, LongRun, Trace};
+use crate::probe::trace::{CpuTrace, IrqTrace, LongRun, Trace};
 use crate::units::Fact;
 
 /// Maximum number of bursts and of runs listed.
@@ -21,9 +19,9 @@ pub fn text(trace: &Trace) -> String {
     out += &cpus(trace);
     out += &longest(trace);
     out += &bursts(trace);
-    out += &sources::interrupts(trace);
+    out += &interrupts(trace);
     out += &polls(&trace.napis);
-    out += &sources::threads(trace);
+    out += &threads(trace);
     out += &format!("\n{}", cost(&trace.cost, |ns| trace.share(ns)));
     for note in &trace.notes {
         out += &paragraph("note: ", note);
@@ -215,6 +213,73 @@ fn bursts(trace: &Trace) -> String {
     }
     let title = format!("bursts: runs less than {} apart", time(trace.burst_gap_ns));
     section(&title, &(paragraph("  ", &by_cpu.join("; ")) + &table.render()))
+}
+
+/// Gaps between interrupts, and interrupts per packet.
+fn interrupts(trace: &Trace) -> String {
+    if trace.irqs.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new([
+        Column::right("IRQ"),
+        Column::left("name").wrapping(),
+        Column::right("CPU"),
+        Column::right("count"),
+        Column::right("gap median"),
+        Column::right("99 %"),
+        Column::right("longest"),
+        Column::right("per packet"),
+    ])
+    .indented(2);
+    for irq in trace.irqs.iter().take(ROWS) {
+        let gaps = irq.gaps;
+        table.row([
+            irq.irq.to_string().into(),
+            clean(&name(irq)).into(),
+            irq.cpu.to_string().into(),
+            grouped(irq.count).into(),
+            length(gaps.count, gaps.p50_ns),
+            length(gaps.count, gaps.p99_ns),
+            length(gaps.count, gaps.max_ns),
+            irq.per_packet().map_or_else(|| Cell::styled(FAINT, "-"), |each| format!("{each:.2}").into()),
+        ]);
+    }
+    section("interrupts", &(table.render() + &more(trace.irqs.len())))
+}
+
+fn name(irq: &IrqTrace) -> String {
+    let parts: Vec<String> = irq.queue.iter().cloned().chain([irq.actions.join(", ")]).collect();
+    parts.join(" ")
+}
+
+/// Wakeups of threads, and their wait for a CPU.
+fn threads(trace: &Trace) -> String {
+    if trace.threads.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new([
+        Column::left("thread").wrapping(),
+        Column::right("wakeups"),
+        Column::right("wait median"),
+        Column::right("99 %"),
+        Column::right("longest"),
+        Column::right("runs"),
+        Column::right("time"),
+    ])
+    .indented(2);
+    for thread in trace.threads.iter().take(ROWS) {
+        let delays = thread.delays;
+        table.row([
+            clean(&thread.name).into(),
+            grouped(thread.wakeups).into(),
+            length(delays.count, delays.p50_ns),
+            length(delays.count, delays.p99_ns),
+            length(delays.count, delays.max_ns),
+            grouped(thread.runs.count).into(),
+            share(trace.share(thread.ns)).into(),
+        ]);
+    }
+    section("threads that receive", &(table.render() + &more(trace.threads.len())))
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ fn style(tone: Tone) -> Style {
 fn block(record: &TrialRecord) -> String {
     let mut out = headline(record);
     out += &paragraph("  ", &words::sentence(record));
-    out += &paragraph("  recommended: ", &Recommendation::of(record, "rxlab").sentence());
+    out += &paragraph("  recommended: ", &Recommendation::new(record, "rxlab").sentence());
     if let Some(analysis) = record.analysis.as_ref().filter(|analysis| !analysis.metrics.is_empty()) {
         out.push('\n');
         out += &metrics(&analysis.metrics);

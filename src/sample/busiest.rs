@@ -141,10 +141,11 @@ pub fn busiest(host: &dyn Host, before: &Counters, after: &Counters) -> Fact<Vec
                 let of_thread = |tid| spent_by(before, after, pid, tid);
                 let threads =
                     if now.threads <= left { threads(host, pid, of_thread) } else { Fact::NotAsked };
-                let full = |thread: &RawThread| {
-                    thread.spent.is_some_and(|spent| spent.ran_ns as f64 / 1e9 >= NO_PAUSE * seconds)
-                };
-                let sockets = match threads.known().is_some_and(|threads| threads.iter().any(full)) {
+                let sockets = match threads.known().is_some_and(|threads| {
+                    threads.iter().any(|thread| {
+                        thread.spent.is_some_and(|spent| spent.ran_ns as f64 / 1e9 >= NO_PAUSE * seconds)
+                    })
+                }) {
                     true => socket_queues::held(host, pid, before, after),
                     false => Fact::NotAsked,
                 };

@@ -187,12 +187,13 @@ fn ksoftirqd(host: &dyn Host, inventory: &Inventory) -> BTreeMap<CpuId, u64> {
 
 fn napi_threads(host: &dyn Host, inventory: &Inventory) -> BTreeMap<u32, NapiThread> {
     let threads = inventory.napi_threads.known().into_iter().flatten();
-    let thread = |pid: &u32| {
-        let ran = read::parsed(host, &format!("proc/{pid}/schedstat"), parse::on_cpu_ns);
-        let cpu = read::parsed(host, &format!("proc/{pid}/stat"), parse::last_cpu);
-        Some((*pid, NapiThread { ran_ns: *ran.known()?, cpu: *cpu.known()? }))
-    };
-    threads.filter_map(thread).collect()
+    threads
+        .filter_map(|pid| {
+            let ran = read::parsed(host, &format!("proc/{pid}/schedstat"), parse::on_cpu_ns);
+            let cpu = read::parsed(host, &format!("proc/{pid}/stat"), parse::last_cpu);
+            Some((*pid, NapiThread { ran_ns: *ran.known()?, cpu: *cpu.known()? }))
+        })
+        .collect()
 }
 
 #[cfg(test)]

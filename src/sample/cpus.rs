@@ -57,8 +57,7 @@ pub(super) fn take(host: &dyn Host) -> Fact<Vec<Cpu>> {
         let package = |cpu| package(host, cpu, &cores[&cpu].siblings, &mut listed);
         let packages = by_group(&present, package, |package| package.shared.known());
         let mut known_caches = None;
-        let cache = |cpu| last_level_cache(host, cpu, &mut known_caches);
-        let caches = by_group(&present, cache, Fact::known);
+        let caches = by_group(&present, |cpu| last_level_cache(host, cpu, &mut known_caches), Fact::known);
         let nodes = nodes(host, &present, &online);
         let cpu = |id| Cpu {
             id,

@@ -56,10 +56,9 @@ mod tests {
     use super::Drops;
 
     fn drops(backlogs: &[u32], nics: &[(&str, u64)]) -> Drops {
-        let nic = |(name, count): &(&str, u64)| (name.parse().expect("a name"), *count);
         Drops {
             backlogs: backlogs.iter().copied().enumerate().collect(),
-            nics: nics.iter().map(nic).collect(),
+            nics: nics.iter().map(|(name, count)| (name.parse().expect("a name"), *count)).collect(),
         }
     }
 

@@ -37,8 +37,7 @@ pub struct NetNamespace {
 
 pub(super) fn take(host: &dyn Host, seen: &Seen) -> Fact<RawNamespaces> {
     let inode = |link: String| {
-        let unknown = || format!("`{link}` is not a network namespace");
-        parse::namespace_inode(&link).ok_or_else(unknown)
+        parse::namespace_inode(&link).ok_or_else(|| format!("`{link}` is not a network namespace"))
     };
     let of = |process: &str| {
         let link = host.link(&format!("proc/{process}/ns/net"));

@@ -237,15 +237,14 @@ fn msi_irqs(host: &dyn Host, path: &str) -> Fact<Vec<IrqId>> {
 
 /// The last PCI function on a device path: `0000:00:03.0`.
 pub(crate) fn pci_function(device_path: &str) -> Option<&str> {
-    let is_function = |part: &&str| {
+    device_path.rsplit('/').find(|part| {
         let hex =
             |text: &str, digits: usize| text.len() == digits && text.bytes().all(|b| b.is_ascii_hexdigit());
         let mut fields = part.split([':', '.']);
         let fields = [fields.next(), fields.next(), fields.next(), fields.next(), fields.next()];
         matches!(fields, [Some(domain), Some(bus), Some(device), Some(function), None]
             if domain.len() >= 4 && hex(domain, domain.len()) && hex(bus, 2) && hex(device, 2) && hex(function, 1))
-    };
-    device_path.rsplit('/').find(is_function)
+    })
 }
 
 /// Queues in sysfs, in order; none if they cannot be listed.

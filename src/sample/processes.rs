@@ -38,8 +38,8 @@ pub(super) fn see(host: &dyn Host) -> Seen {
         (Fact::Known(_), None) => Fact::Denied(Need::AllProcesses),
         (absent, _) => absent.clone().map(|_| ()),
     };
-    let children = |_| read::parsed(host, "proc/2/task/2/children", parse::children);
-    let threads = kthreadd.map_or(Fact::Unsupported, children);
+    let threads =
+        kthreadd.map_or(Fact::Unsupported, |_| read::parsed(host, "proc/2/task/2/children", parse::children));
     let threads: BTreeSet<u32> = threads.known().into_iter().flatten().copied().collect();
     let pids = pids.known().cloned().unwrap_or_default();
     let is_program = |pid: &u32| threads.is_empty() || (*pid != 2 && !threads.contains(pid));

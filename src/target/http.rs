@@ -78,7 +78,7 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
         return Parsed::Bad(413);
     }
     let method = request.method.unwrap_or_default();
-    let route = Route::of(method, request.path.unwrap_or_default());
+    let route = Route::parse(method, request.path.unwrap_or_default());
     Parsed::Request(Request { head, body, keep_alive, old, head_only: method == "HEAD", route })
 }
 

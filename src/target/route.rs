@@ -27,7 +27,7 @@ pub(super) enum Route {
 }
 
 impl Route {
-    pub(super) fn of(method: &str, target: &str) -> Self {
+    pub(super) fn parse(method: &str, target: &str) -> Self {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let number = |name: &str, most: u64| {
             let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -87,14 +87,14 @@ mod tests {
             ("DELETE", "/simple", Route::Refuse(405)),
             ("POST", "/bytes?n=1", Route::Refuse(405)),
         ] {
-            assert_eq!(Route::of(method, target), route, "{method} {target}");
+            assert_eq!(Route::parse(method, target), route, "{method} {target}");
         }
     }
 
     proptest! {
         #[test]
         fn any_target_has_a_route(method in any::<String>(), target in any::<String>()) {
-            let _ = Route::of(&method, &target);
+            let _ = Route::parse(&method, &target);
         }
     }
 }

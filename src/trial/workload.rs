@@ -119,7 +119,7 @@ impl Driver {
         match self {
             Driver::Load(session) => {
                 let interval = session.mark();
-                let limit = load::Saturation::of(&interval).reason;
+                let limit = load::Saturation::judge(&interval).reason;
                 Ok(of_load(&interval, session.arrivals_are_told(), limit))
             }
             Driver::Clients(clients) => {

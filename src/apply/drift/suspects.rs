@@ -16,7 +16,7 @@ fn device_gone(scene: &Scene<'_>) -> Option<Suspect> {
         return None;
     }
     let evidence = scene.touched.device.iter().map(|device| format!("no interface has the address {device}"));
-    Suspect::of(Culprit::DeviceGone, true, evidence.collect())
+    Suspect::from_evidence(Culprit::DeviceGone, true, evidence.collect())
 }
 
 /// The driver recreated the interface or its queues: a reloaded module, a virtual interface
@@ -53,7 +53,7 @@ fn new_queues(scene: &Scene<'_>) -> Option<Suspect> {
     if let Some(live) = scene.live.filter(|_| !seen && scene.is_fresh()) {
         evidence.push(format!("{live} is the value of a new queue"));
     }
-    Suspect::of(Culprit::NewQueues, seen, evidence)
+    Suspect::from_evidence(Culprit::NewQueues, seen, evidence)
 }
 
 /// The link went down, as when a driver resets its device: some drivers then set up interrupts,
@@ -67,7 +67,7 @@ fn link_reset(scene: &Scene<'_>) -> Option<Suspect> {
     // A virtual interface has nothing to set up again, and a reset never leaves a chosen value.
     let probable = nic.kind == NicKind::Device && scene.is_fresh();
     let evidence = vec![format!("{} lost its link {times} since it was set", nic.name)];
-    Suspect::of(Culprit::LinkReset, probable, evidence)
+    Suspect::from_evidence(Culprit::LinkReset, probable, evidence)
 }
 
 /// Knobs whose values the kernel or a driver changes when CPUs go offline or come online.
@@ -98,7 +98,7 @@ fn cpu_hotplug(scene: &Scene<'_>) -> Option<Suspect> {
     if evidence.is_empty() && everywhere {
         evidence.push("all online CPUs, as after the last CPU of a value goes offline".to_owned());
     }
-    Suspect::of(Culprit::CpuHotplug, probable, evidence)
+    Suspect::from_evidence(Culprit::CpuHotplug, probable, evidence)
 }
 
 /// irqbalance moves every interrupt that is not banned in it, by default every 10 s.
@@ -122,7 +122,7 @@ fn irqbalance(scene: &Scene<'_>) -> Option<Suspect> {
         (false, _) => format!("it does not report if interrupt {numbers} is banned"),
     };
     let evidence = vec![format!("running (pid {})", irqbalance.pid), about];
-    Suspect::of(Culprit::Irqbalance, banned.is_some(), evidence)
+    Suspect::from_evidence(Culprit::Irqbalance, banned.is_some(), evidence)
 }
 
 /// Commands that change values.
@@ -146,7 +146,7 @@ fn another_rxlab(scene: &Scene<'_>) -> Option<Suspect> {
         // The transaction's own guard reverts the value, but no sooner than due.
         (!words.contains(&scene.id)).then(|| format!("`rxlab {verb}` is running (pid {pid})"))
     });
-    Suspect::of(Culprit::AnotherRxlab, false, evidence.collect())
+    Suspect::from_evidence(Culprit::AnotherRxlab, false, evidence.collect())
 }
 
 #[cfg(test)]

@@ -173,7 +173,7 @@ fn machine(range: &Range) -> Result<Machine, CommandError> {
         .map_err(|error| CommandError::new(error::Kind::Denied, error))?;
     let inventory = Inventory::take(&host, Scope::Counters);
     let model = Model::new(&inventory);
-    let netns = Namespace::of(&namespace).map_err(CommandError::failed)?;
+    let netns = Namespace::open(&namespace).map_err(CommandError::failed)?;
     Ok(Machine { host, inventory, model, netns: Some(netns) })
 }
 

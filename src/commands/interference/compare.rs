@@ -1,10 +1,9 @@
 //! `rxlab interference --compare A B`: flips two setups in random order and finds which one disturbs less.
 
-use std::io::Write;
 use std::time::Duration;
 
 use crate::commands::trial::{Conduct, conduct, exit, put_back, ready, store_error};
-use crate::commands::{Global, json, leftovers, machine, output, place};
+use crate::commands::{Global, leftovers, machine, output, place};
 use crate::error::CommandError;
 use crate::report::compare;
 use crate::trial::compare::{Comparison, MEASURES};
@@ -106,12 +105,6 @@ fn spec(args: &Pair, change: Change, length: Duration, cpu: Option<CpuId>, probe
 }
 
 fn print(global: &Global, comparison: &Comparison, left: Option<&str>) -> Result<(), CommandError> {
-    let mut out = output::stdout(global);
-    if global.json {
-        writeln!(out, "{}", json(comparison)?)?;
-    } else {
-        write!(out, "{}", compare::text(comparison))?;
-        left.map_or(Ok(()), |left| writeln!(out, "{left}"))?;
-    }
-    Ok(())
+    let left = left.map(|left| format!("{left}\n")).unwrap_or_default();
+    output::print(global, comparison, || compare::text(comparison) + &left)
 }

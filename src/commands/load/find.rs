@@ -1,6 +1,5 @@
 //! `rxlab load --find-max`: runs at the rates of the search until it ends.
 
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -87,17 +86,7 @@ pub(super) fn run(
         (false, None) => Err(CommandError::failed(format!("found no rate that keeps {slo}"))),
         (false, Some(_)) => Ok(()),
     };
-    CommandError::after_output(ended, print(global, &found))
-}
-
-fn print(global: &Global, found: &Found) -> Result<(), CommandError> {
-    let mut out = output::stdout(global);
-    if global.json {
-        writeln!(out, "{}", crate::commands::json(found)?)?;
-    } else {
-        write!(out, "{}", render(found))?;
-    }
-    Ok(out.flush()?)
+    CommandError::after_output(ended, output::print(global, &found, || render(&found)))
 }
 
 /// Load runs against one target.

@@ -36,7 +36,7 @@ pub(super) fn run(global: &Global, every: Duration, length: Option<Duration>) ->
         let (all, unreadable) = of_machine(global)?;
         let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let mut out = output::stdout(global);
-        for news in diff.look(&all) {
+        for news in diff.update(&all) {
             if global.json {
                 let line = Line { schema: "rxlab.news/1", time: &time, news: &news };
                 let text = serde_json::to_string(&line)

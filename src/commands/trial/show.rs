@@ -60,7 +60,7 @@ pub(super) fn say_next(
     out: &mut impl Write,
     record: &TrialRecord,
 ) -> Result<(), CommandError> {
-    let next = Recommendation::of(record, &global.program()).command;
+    let next = Recommendation::new(record, &global.program()).command;
     Ok(next.map_or(Ok(()), |command| write!(out, "{}", command_lines("next: ", &command)))?)
 }
 

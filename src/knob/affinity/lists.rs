@@ -23,7 +23,7 @@ pub(super) struct Lists {
 
 impl Lists {
     /// The lists of threads, of which the first is the main one.
-    pub(super) fn of(threads: &[(u32, String)]) -> Self {
+    pub(super) fn from_threads(threads: &[(u32, String)]) -> Self {
         let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
         for (tid, list) in threads {
             match groups.iter_mut().find(|(known, _)| known == list) {
@@ -149,7 +149,7 @@ mod tests {
     fn threads_with_one_list_are_one_group() {
         let of = |threads: &[(u32, &str)]| {
             let threads: Vec<_> = threads.iter().map(|(tid, list)| (*tid, (*list).to_owned())).collect();
-            Lists::of(&threads).to_string()
+            Lists::from_threads(&threads).to_string()
         };
         assert_eq!(of(&[(10, "0-3")]), "0-3");
         assert_eq!(of(&[(10, "0-3"), (12, "0-3"), (11, "0-3"), (14, "0-3")]), "0-3@10-12,14");
@@ -195,7 +195,7 @@ mod tests {
         #[test]
         fn reads_as_it_is_written(lists in proptest::collection::btree_map(1u32..60, "[0-9]|all", 1..20)) {
             let threads: Vec<(u32, String)> = lists.into_iter().collect();
-            let lists = Lists::of(&threads);
+            let lists = Lists::from_threads(&threads);
             let text = lists.to_string();
             prop_assert_eq!(Lists::parse(&text), Some(lists.clone()));
             prop_assert!(lists.explained_by(&[&lists]));

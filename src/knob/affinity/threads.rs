@@ -31,7 +31,7 @@ pub(super) fn read(host: &dyn Host, model: &Model, target: &Target, pid: u32) ->
             threads.push((tid, if all { ALL.to_owned() } else { cpus.to_string() }));
         }
     }
-    if threads.is_empty() { Err(gone(target)) } else { Ok(Lists::of(&threads)) }
+    if threads.is_empty() { Err(gone(target)) } else { Ok(Lists::from_threads(&threads)) }
 }
 
 /// Moves each thread to where `lists` has it.
@@ -96,12 +96,11 @@ fn allowed(host: &dyn Host, target: &Target, pid: u32, tid: u32) -> Result<Optio
         Err(error) if error.cause == Cause::Missing => return Ok(None),
         Err(error) => return Err(KnobError::from_host(NAME, target, None, &error, "", &[])),
     };
-    let broken = |error: parse::ParseError| KnobError::Broken {
+    parse::allowed_cpus(&text).map(Some).map_err(|error| KnobError::Broken {
         path: path.clone(),
         text: error.to_string(),
         expected: "the status of a thread",
-    };
-    parse::allowed_cpus(&text).map(Some).map_err(broken)
+    })
 }
 
 fn gone(target: &Target) -> KnobError {

@@ -19,10 +19,11 @@ pub(in crate::knob) fn text(table: &[u32], rings: Option<u32>) -> String {
         let divisor = counts.iter().copied().fold(0, common_divisor).max(1);
         return format!("weights {}", list(counts.iter().map(|count| count / divisor)));
     }
-    let repeats = |length: &usize| {
-        table.len().is_multiple_of(*length) && table.chunks(*length).all(|part| part == &table[..*length])
-    };
-    let pattern = (1..table.len()).find(repeats).unwrap_or(table.len());
+    let pattern = (1..table.len())
+        .find(|length| {
+            table.len().is_multiple_of(*length) && table.chunks(*length).all(|part| part == &table[..*length])
+        })
+        .unwrap_or(table.len());
     format!("table {}", list(&table[..pattern]))
 }
 
@@ -58,8 +59,8 @@ pub(in crate::knob) fn equal(queues: u32, size: usize) -> Vec<u32> {
 
 /// True if each of `queues` queues, and no other, has as many entries as any other of them, or one more.
 pub(in crate::knob) fn is_even(table: &[u32], queues: u32) -> bool {
-    let count = |queue: u32| table.iter().filter(|entry| **entry == queue).count();
-    let counts: Vec<usize> = (0..queues).map(count).collect();
+    let counts: Vec<usize> =
+        (0..queues).map(|queue| table.iter().filter(|entry| **entry == queue).count()).collect();
     let (fewest, most) = (counts.iter().min().copied(), counts.iter().max().copied());
     counts.iter().sum::<usize>() == table.len()
         && fewest.zip(most).is_some_and(|(fewest, most)| fewest + 1 >= most)

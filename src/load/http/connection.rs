@@ -10,9 +10,9 @@ use rustix::net::{SendFlags, send};
 use socket2::Socket;
 
 use super::block::Block;
-use super::learned::Learned;
 use super::outgoing::Outgoing;
 use super::peer::Peer;
+use super::reader::Learned;
 use super::reader::Reader;
 use super::response::{Malformed, Response, Truncated};
 use super::tls::Tls;

@@ -13,9 +13,9 @@ use rustix::io::Errno;
 
 use super::block::Block;
 use super::connection::{Connection, Phase};
-use super::learned::Learned;
 use super::peer::Peer;
-use super::shared::Shared;
+use super::reader::Learned;
+use super::request::Shared;
 use super::tls::BROKEN;
 use crate::load::clock::{Clock, MILLISECOND, Nanos, SECOND};
 use crate::load::destination::Destination;
@@ -98,7 +98,6 @@ impl Engine {
     ) -> std::io::Result<Self> {
         let (first, count) = spec.part(index);
         let Shared { block, tls } = shared;
-        let connection = |number| Connection::new(number, spec, &block);
         Ok(Self {
             clock,
             poller,
@@ -115,7 +114,7 @@ impl Engine {
             deadlines: Appointments::new(count),
             retries: Appointments::new(count),
             period: sweep_period(spec.timeout.as_nanos() as Nanos),
-            connections: (first..first + count).map(connection).collect(),
+            connections: (first..first + count).map(|number| Connection::new(number, spec, &block)).collect(),
             free: VecDeque::with_capacity(count),
             is_behind: false,
             unread: Vec::new(),

@@ -1,11 +1,11 @@
 //! Reads responses off one connection: compares with the last one, parses all others.
 
 use super::body::Check;
-use super::learned::Learned;
 use super::response::{Malformed, Parser, Response, Truncated};
 use crate::load::error_class::ErrorClass;
 use crate::load::spec::Spec;
 use crate::load::status::Statuses;
+use crate::target::Repeated;
 
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -115,6 +115,32 @@ pub fn judge_answers<'a>(
             (answers, StreamEnd::Whole)
         }
         Err(Truncated) => (answers, StreamEnd::Truncated),
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Learned {
+    answer: Repeated,
+    response: Response,
+}
+
+impl Learned {
+    pub(super) fn new() -> Self {
+        Self { answer: Repeated::default(), response: Response { status: 0, last: false, error: None } }
+    }
+
+    /// Takes copies of the response off the front of `input`, which must be at the start of a response;
+    /// returns their count and the meaning of each.
+    pub(super) fn take(&mut self, input: &mut &[u8]) -> (usize, Response) {
+        (self.answer.take(input, usize::MAX), self.response)
+    }
+
+    /// Learns that `bytes`, a complete response, mean `response`.
+    pub(super) fn learn(&mut self, bytes: &[u8], response: Response) {
+        // After a last response nothing arrives.
+        if !response.last && self.answer.learn(bytes) {
+            self.response = response;
+        }
     }
 }
 

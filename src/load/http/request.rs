@@ -1,11 +1,28 @@
 //! Requests of a spec as bytes.
 
+use std::sync::Arc;
+
 use super::block::Block;
 use super::template::Template;
+use super::tls::Setup;
 use crate::load::spec::Spec;
 
+/// State shared by the threads of a load, built once: requests can have long bodies.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(super) block: Arc<Block>,
+    pub(super) tls: Option<Setup>,
+}
+
+impl Shared {
+    /// The requests of `spec`, with the TLS settings if it is used.
+    pub(crate) fn new(spec: &Spec, tls: Option<Setup>) -> Self {
+        Self { block: Arc::new(block(spec)), tls }
+    }
+}
+
 /// All requests of `spec`, in turn.
-pub(super) fn block(spec: &Spec) -> Block {
+fn block(spec: &Spec) -> Block {
     let paths: Vec<&str> = match &spec.paths[..] {
         [] => vec![&spec.url.path],
         paths => paths.iter().map(String::as_str).collect(),

@@ -80,8 +80,7 @@ impl Template {
             rest = behind;
         }
         parts.push(Part::Plain(rest.as_bytes().to_vec()));
-        let brace = |part: &Part| matches!(part, Part::Plain(text) if text.contains(&b'}'));
-        if parts.iter().any(brace) {
+        if parts.iter().any(|part| matches!(part, Part::Plain(text) if text.contains(&b'}'))) {
             return Err(TemplateError("}".to_owned()));
         }
         Ok(Some(Self { parts }))
@@ -175,12 +174,13 @@ mod tests {
     fn filled(path: &str, count: usize) -> Vec<String> {
         let template = Template::parse(path).expect("a template").expect("with places");
         let mut random = Random::new(7);
-        let fill = |_| {
-            let mut out = Vec::new();
-            template.fill(&mut random, &mut out);
-            String::from_utf8(out).expect("text")
-        };
-        (0..count).map(fill).collect()
+        (0..count)
+            .map(|_| {
+                let mut out = Vec::new();
+                template.fill(&mut random, &mut out);
+                String::from_utf8(out).expect("text")
+            })
+            .collect()
     }
 
     fn different(path: &str) -> usize {

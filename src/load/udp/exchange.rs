@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::flow::{Echoed, Window};
-use super::sockets::flow_socket;
+use super::flow_socket;
 use super::talk::{Heard, Talk};
 use super::train::Trains;
 use crate::host::datagrams::{Train, receive, receive_trains};

@@ -7,8 +7,8 @@ use std::net::{SocketAddr, UdpSocket};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use super::payload::Header;
-use super::sockets::flow_socket;
+use super::flow::Header;
+use super::flow_socket;
 use super::train::Trains;
 use crate::load::clock::{Clock, MILLISECOND, Nanos, SECOND};
 use crate::load::error_class::ErrorClass;

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::payload::Header;
+use super::flow::Header;
 use crate::load::clock::Nanos;
 use crate::load::error_class::ErrorClass;
 use crate::load::spec::MIN_PAYLOAD;

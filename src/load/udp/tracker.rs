@@ -135,8 +135,8 @@ impl Talk for Tracker {
     }
 
     fn is_open(&self, flow: usize, now: Nanos) -> bool {
-        let good = |(_, since): (u64, Nanos)| now.saturating_sub(since) < GOOD;
-        self.question.ask == Ask::Connect || self.peers[flow].connection.is_some_and(good)
+        self.question.ask == Ask::Connect
+            || self.peers[flow].connection.is_some_and(|(_, since)| now.saturating_sub(since) < GOOD)
     }
 
     fn greet(&mut self, flow: usize, now: Nanos, out: &mut Vec<u8>) -> Greeting {

@@ -37,8 +37,7 @@ impl<'a> Rules<'a> {
     /// The rule that decides, if one does.
     pub(super) fn deciding(&self) -> Option<&'a FlowRule> {
         let first = *self.sure.first()?;
-        let is_same = |rule: &&FlowRule| rule.action == first.action;
-        (self.maybe.is_empty() && self.sure.iter().all(is_same)).then_some(first)
+        (self.maybe.is_empty() && self.sure.iter().all(|rule| rule.action == first.action)).then_some(first)
     }
 
     /// The reason why it is not known which of several rules decides.

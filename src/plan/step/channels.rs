@@ -19,7 +19,7 @@ pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
             .map(|domain| domain.cores.len());
         let cores = u32::try_from(cores.sum::<usize>()).unwrap_or(u32::MAX);
         let kind = if channels.combined.is_some() { ChannelKind::Combined } else { ChannelKind::Rx };
-        let Some(count) = channels.of(kind) else { continue };
+        let Some(count) = channels.count(kind) else { continue };
         let wanted = count.max.min(cores);
         if wanted > count.now {
             let value = text(channels, kind, wanted);
@@ -32,7 +32,7 @@ pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
 /// All kinds that the device has, one of them with another count.
 fn text(channels: &Channels, changed: ChannelKind, count: u32) -> String {
     let word = |kind: ChannelKind| {
-        let now = channels.of(kind)?.now;
+        let now = channels.count(kind)?.now;
         Some(format!("{} {}", kind.word(), if kind == changed { count } else { now }))
     };
     let kinds = [ChannelKind::Rx, ChannelKind::Tx, ChannelKind::Combined];

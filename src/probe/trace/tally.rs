@@ -1,11 +1,11 @@
-//! Adds up a timeline, item by item.
+//! Adds up a timeline, item by item: bursts, and lengths of time in little memory.
 
 use std::collections::BTreeMap;
 
-use super::bursts::Bursts;
+use hdrhistogram::Histogram;
+
 use super::item::{Item, Poll, Run, Slice, Work};
-use super::spread::Lengths;
-use super::summary::{Burst, LongRun};
+use super::summary::{Burst, LongRun, Spread};
 use crate::parse::NET_RX;
 use crate::probe::NapiPolls;
 use crate::units::CpuId;
@@ -193,5 +193,118 @@ fn keep<T>(longest: &mut Vec<T>, one: T, length: impl Fn(&T) -> u64) {
     if place < LONGEST {
         longest.truncate(LONGEST - 1);
         longest.insert(place, one);
+    }
+}
+
+/// The burst under way, and the lengths of those before.
+#[derive(Debug, Default)]
+pub(super) struct Bursts {
+    open: Option<Burst>,
+    lengths: Lengths,
+}
+
+impl Bursts {
+    /// Longer than the pause that interrupt moderation makes between two runs of one stream of packets (some
+    /// tens of microseconds), shorter than the pauses between the answers of a client.
+    pub(super) const GAP: u64 = 100_000;
+
+    /// Adds a run of NET_RX. Returns the burst that was over before, without its `cpu` and with the time of
+    /// the runs.
+    pub(super) fn run(&mut self, began: u64, ended: u64, packets: u64) -> Option<Burst> {
+        if let Some(open) = &mut self.open
+            && began.saturating_sub(open.at_ns.saturating_add(open.ns)) < Self::GAP
+        {
+            open.ns = ended.saturating_sub(open.at_ns);
+            open.runs += 1;
+            open.packets += packets;
+            return None;
+        }
+        let over = self.end();
+        let ns = ended.saturating_sub(began);
+        self.open = Some(Burst { cpu: CpuId(0), at_ns: began, ns, runs: 1, packets });
+        over
+    }
+
+    /// Ends the burst under way.
+    pub(super) fn end(&mut self) -> Option<Burst> {
+        let over = self.open.take()?;
+        self.lengths.add(over.ns);
+        Some(over)
+    }
+
+    /// Lengths of all bursts that are over.
+    pub(super) fn lengths(&self) -> Spread {
+        self.lengths.spread()
+    }
+}
+
+/// Lengths, kept as a count of each.
+#[derive(Debug)]
+pub(super) struct Lengths {
+    histogram: Histogram<u64>,
+    longest: u64,
+}
+
+impl Default for Lengths {
+    fn default() -> Self {
+        // Grows with the values.
+        let histogram = Histogram::new(2).expect("2 digits are among those that it can keep");
+        Self { histogram, longest: 0 }
+    }
+}
+
+impl Lengths {
+    /// Takes one, in nanoseconds.
+    pub(super) fn add(&mut self, ns: u64) {
+        self.longest = self.longest.max(ns);
+        // Clamped: anything longer than a year counts as a year.
+        self.histogram.record(ns.min(1 << 55)).expect("the histogram grows");
+    }
+
+    /// The same, if the length is known.
+    pub(super) fn add_known(&mut self, ns: Option<u64>) {
+        if let Some(ns) = ns {
+            self.add(ns);
+        }
+    }
+
+    /// Their distribution.
+    pub(super) fn spread(&self) -> Spread {
+        let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.longest);
+        Spread { count: self.histogram.len(), p50_ns: at(0.5), p99_ns: at(0.99), max_ns: self.longest }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bursts, Lengths, Spread};
+
+    #[test]
+    fn a_burst_ends_where_the_gap_is_as_long_as_the_bound() {
+        let mut bursts = Bursts::default();
+        assert_eq!(bursts.run(1_000, 3_000, 5), None);
+        assert_eq!(bursts.run(3_000 + Bursts::GAP - 1, 110_000, 2), None);
+        let over = bursts.run(110_000 + Bursts::GAP, 300_000, 1).expect("the gap was long enough");
+        assert_eq!((over.at_ns, over.ns, over.runs, over.packets), (1_000, 109_000, 2, 7));
+        assert_eq!(bursts.end().expect("one was under way").runs, 1);
+        assert_eq!((bursts.end(), bursts.lengths().count), (None, 2));
+    }
+
+    #[test]
+    fn a_hundred_lengths() {
+        let mut lengths = Lengths::default();
+        (1..=100).for_each(|length| lengths.add(length * 1_000));
+        let spread = lengths.spread();
+        assert_eq!((spread.count, spread.max_ns), (100, 100_000));
+        assert!((49_500..=50_500).contains(&spread.p50_ns), "{spread:?}");
+        assert!((98_000..=100_000).contains(&spread.p99_ns), "{spread:?}");
+    }
+
+    #[test]
+    fn none_and_the_longest_there_is() {
+        assert_eq!(Lengths::default().spread(), Spread::default());
+        let mut lengths = Lengths::default();
+        lengths.add(u64::MAX);
+        assert_eq!(lengths.spread().max_ns, u64::MAX);
     }
 }

@@ -48,7 +48,7 @@ pub(super) struct Page<'a> {
 
 impl<'a> Page<'a> {
     /// Renders the first `findings` findings.
-    pub(super) fn of(report: &'a DoctorReport, shown: &Shown, findings: usize, program: &'a str) -> Self {
+    pub(super) fn new(report: &'a DoctorReport, shown: &Shown, findings: usize, program: &'a str) -> Self {
         let mut page = Self { program, ..Self::default() };
         if let Some(since) = &report.since {
             page.text += &paragraph("", &since.in_words());

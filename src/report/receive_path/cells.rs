@@ -1,6 +1,6 @@
 //! Facts as cells: a value, or the word for its absence.
 
-use crate::model::Fact;
+use crate::model::{Fact, Irq, Nic, Source};
 use crate::report::text::{BAD, CAUTION, Cell, FAINT, paragraph};
 use crate::units::CpuMask;
 
@@ -41,8 +41,7 @@ impl Footnotes {
 
     /// The notes, one paragraph each.
     pub(super) fn render(&self) -> String {
-        let note = |(index, text): (usize, &String)| paragraph(&format!("[{}] ", index + 1), text);
-        self.0.iter().enumerate().map(note).collect()
+        self.0.iter().enumerate().map(|(index, text)| paragraph(&format!("[{}] ", index + 1), text)).collect()
     }
 }
 
@@ -84,6 +83,55 @@ pub(super) fn off() -> Cell {
 
 pub(super) fn not_applicable() -> Cell {
     Cell::styled(FAINT, "-")
+}
+
+/// Name of a source, after `known by`.
+pub(super) fn words(source: Source) -> &'static str {
+    match source {
+        Source::Netlink => "the kernel (netdev netlink)",
+        Source::MsiName => "the device's MSI list and the interrupt's name",
+        Source::Name => "the interrupt's name alone",
+    }
+}
+
+/// Marks for links that are weaker than the strongest one shown.
+pub(super) struct Marks {
+    strongest: Source,
+    weaker: Vec<Source>,
+}
+
+impl Marks {
+    /// Marks for the interrupts of the queues of `nics`.
+    pub(super) fn new<'a>(nics: impl IntoIterator<Item = &'a Nic>) -> Self {
+        let irqs = nics.into_iter().flat_map(|nic| &nic.rx).flat_map(|queue| &queue.irqs);
+        let mut sources: Vec<Source> = irqs.map(|irq| irq.source).collect();
+        sources.sort_unstable();
+        sources.dedup();
+        let mut sources = sources.into_iter();
+        Self { strongest: sources.next().unwrap_or_default(), weaker: sources.collect() }
+    }
+
+    /// The number of an interrupt, with its mark in front.
+    pub(super) fn number(&self, irq: &Irq) -> String {
+        format!("{}{}", self.mark(irq.source), irq.number)
+    }
+
+    fn mark(&self, source: Source) -> &'static str {
+        match source {
+            source if source == self.strongest => "",
+            Source::Name => "?",
+            _ => "~",
+        }
+    }
+
+    /// Meaning of the marks; empty if there are none.
+    pub(super) fn legend(&self) -> String {
+        let line = |source: &Source| {
+            let text = format!("queue known by {}; unmarked: by {}", words(*source), words(self.strongest));
+            paragraph(&format!("{} ", self.mark(*source)), &text)
+        };
+        self.weaker.iter().map(line).collect()
+    }
 }
 
 #[cfg(test)]

@@ -111,8 +111,9 @@ fn queues(queues: &[NicQueue]) -> String {
 }
 
 fn word(process: &CpuProcess, what: &str, fact: &Fact<bool>, notes: &mut Footnotes) -> String {
-    let yes = |here: &bool| if *here { "yes" } else { "no" }.to_owned();
-    notes.word(fact, &format!("{what} of process {}", process.pid), yes)
+    notes.word(fact, &format!("{what} of process {}", process.pid), |here| {
+        if *here { "yes" } else { "no" }.to_owned()
+    })
 }
 
 fn title(process: &CpuProcess) -> String {

@@ -2,11 +2,11 @@
 
 mod about;
 
+use super::cells::Marks;
 use super::cells::{Footnotes, not_applicable, ranges};
 use super::contradictions;
-use super::links::Marks;
-use super::overview::{kind, placed, unknown_interrupt};
 use super::queues::{Queue, idle_runs, queues};
+use super::{kind, placed, unknown_interrupt};
 use crate::model::{Irq, Model, Nic, RxQueue};
 use crate::report::text::{BAD, Cell, Column, STRONG, Table, paragraph, styled};
 
@@ -33,7 +33,7 @@ fn steering(model: &Model, nic: &Nic, notes: &mut Footnotes) -> String {
     let has_place =
         |queue: &RxQueue| !queue.irqs.is_empty() || queue.napi.is_some() || queue.channel_cpu.is_some();
     let interrupts = unknown.is_some() || nic.rx.iter().any(has_place);
-    let marks = Marks::of([nic]);
+    let marks = Marks::new([nic]);
     let mut columns = vec![Column::left("queue")];
     if interrupts {
         columns.extend([

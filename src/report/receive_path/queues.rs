@@ -53,14 +53,13 @@ impl<'a> Queue<'a> {
             Fact::Known(cpus) => cpus.is_empty(),
             absent => *absent == Fact::Unsupported,
         };
-        let receives = |rx: &RxQueue| {
+        self.rx.is_none_or(|rx| {
             rx.irqs.is_empty()
                 && rx.napi.is_none()
                 && rx.channel_cpu.is_none()
                 && off(&rx.rps_cpus)
                 && matches!(rx.rps_flow_cnt, Fact::Known(0) | Fact::Unsupported)
-        };
-        self.rx.is_none_or(receives) && self.tx.is_none_or(|tx| off(&tx.xps_cpus))
+        }) && self.tx.is_none_or(|tx| off(&tx.xps_cpus))
     }
 
     /// XPS CPUs of the transmit queue.

@@ -1,18 +1,17 @@
 //! The tree from interface to process: NIC -> queue -> IRQ -> CPU -> RPS CPUs -> listeners.
 
+mod listeners;
+
 use std::collections::BTreeSet;
 
 use super::cells::{Footnotes, cpus_text};
-use super::overview::kind;
+use super::kind;
 use super::place;
 use super::processes::{Waiting, all_known, names, waiting};
 use super::queues::{Run, runs};
-use crate::model::{Fact, Model, Nic, NicKind};
+use crate::model::{Fact, Model, Nic, NicKind, RxQueue};
 use crate::report::text::{Node, STRONG};
 use crate::units::{CpuMask, NicName};
-
-mod delivered;
-mod listeners;
 
 /// The tree of `only`, or of all interfaces: devices with the interfaces on top of them, the rest from the top down.
 /// Each interface is drawn in full once. Listening processes come last.
@@ -39,7 +38,7 @@ pub fn tree(model: &Model, only: Option<&Nic>) -> String {
     if model.nics.is_empty() {
         out += "no network interfaces\n";
     }
-    out += &listeners::node(model, delivered::by_all(model).as_ref(), &mut notes).render();
+    out += &listeners::node(model, delivered_by_all(model).as_ref(), &mut notes).render();
     out + &notes.render()
 }
 
@@ -123,7 +122,7 @@ impl<'a> Draw<'a, '_> {
         }
         let mut text = if parts.is_empty() { String::new() } else { format!("{} -> ", parts.join(", ")) };
         text += &self.steering(nic, run);
-        text + &self.processes(&delivered::cpus(run))
+        text + &self.processes(&delivered_to(run))
     }
 
     fn steering(&mut self, nic: &Nic, run: &Run<'_>) -> String {
@@ -173,12 +172,47 @@ fn about(nic: &Nic) -> String {
     text
 }
 
+/// CPUs that process packets of a queue: those of RPS, else of the interrupt; empty if unknown. RFS may choose any
+/// other.
+fn delivered_to(run: &Run<'_>) -> CpuMask {
+    let Some(rx) = run.first().rx else { return CpuMask::new() };
+    match &rx.rps_cpus {
+        Fact::Known(cpus) if !cpus.is_empty() => cpus.clone(),
+        Fact::Known(_) | Fact::Unsupported if run.is_folded() => run.places(),
+        Fact::Known(_) | Fact::Unsupported => {
+            let places = rx.irqs.iter().filter_map(|irq| irq.effective.known());
+            places.fold(CpuMask::new(), |all, one| all.union(one))
+        }
+        Fact::NotAsked | Fact::Denied(_) | Fact::Broken(_) => CpuMask::new(),
+    }
+}
+
+/// CPUs that process packets of devices; `None` if RFS may choose any CPU, if those of a queue are unknown, or if there
+/// is no device.
+fn delivered_by_all(model: &Model) -> Option<CpuMask> {
+    let mut all = CpuMask::new();
+    let flows = |rx: &RxQueue| !matches!(rx.rps_flow_cnt, Fact::Known(0) | Fact::Unsupported);
+    for nic in &model.nics {
+        for run in runs(nic).iter().filter(|run| run.first().rx.is_some()) {
+            let cpus = delivered_to(run);
+            let unknown = cpus.is_empty() && nic.kind == NicKind::Device;
+            if unknown || run.first().rx.is_some_and(flows) {
+                return None;
+            }
+            all = all.union(&cpus);
+        }
+    }
+    let devices = model.nics.iter().any(|nic| nic.kind == NicKind::Device);
+    Some(all).filter(|all| devices && !all.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::tree;
-    use crate::model::Model;
-    use crate::report::sample_model::{large, machine, name, rich, virtual_nic};
+    use super::{delivered_by_all, tree};
+    use crate::model::{Fact, Model};
+    use crate::report::sample_model::{cpus, device, large, machine, name, rich, virtual_nic};
     use crate::report::text;
+    use crate::units::Need;
 
     fn plain(model: &Model, only: Option<&str>) -> String {
         let only = only.map(|only| model.nic(&name(only)).expect("there"));
@@ -224,5 +258,38 @@ mod tests {
     #[test]
     fn a_machine_without_interfaces() {
         insta::assert_snapshot!(plain(&machine(1, 1), None));
+    }
+
+    #[test]
+    fn rps_takes_packets_from_the_interrupts_cpu() {
+        let mut model = machine(8, 1);
+        model.nics = vec![device("eth0", "ice", 2, 24, 0), virtual_nic("veth0", "veth")];
+        assert_eq!(delivered_by_all(&model), Some(cpus("0-1")));
+        model.nics[0].rx[1].rps_cpus = Fact::Known(cpus("4-5"));
+        model.nics[1].rx[0].rps_cpus = Fact::Known(cpus("7"));
+        assert_eq!(delivered_by_all(&model), Some(cpus("0,4-5,7")));
+    }
+
+    /// Regression: listeners of a container were reported to run "where no device's packets arrive".
+    #[test]
+    fn none_without_a_device() {
+        let mut model = machine(8, 1);
+        model.nics = vec![virtual_nic("veth0", "veth")];
+        assert_eq!(delivered_by_all(&model), None);
+        model.nics[0].rx[0].rps_cpus = Fact::Known(cpus("7"));
+        assert_eq!(delivered_by_all(&model), None);
+    }
+
+    #[test]
+    fn unknown_facts_are_not_guessed() {
+        let with = |change: fn(&mut crate::model::RxQueue)| {
+            let mut model = machine(8, 1);
+            model.nics = vec![device("eth0", "ice", 2, 24, 0)];
+            change(&mut model.nics[0].rx[1]);
+            delivered_by_all(&model)
+        };
+        assert_eq!(with(|rx| rx.rps_cpus = Fact::Denied(Need::Root)), None);
+        assert_eq!(with(|rx| rx.rps_flow_cnt = Fact::Known(64)), None);
+        assert_eq!(with(|rx| rx.irqs.clear()), None);
     }
 }

@@ -73,7 +73,6 @@ fn eth0() -> Nic {
 
 fn vf_hardware() -> Hardware {
     let count = |now, max| Some(Count { now, max });
-    let feature = |(name, on, changeable): (&str, bool, bool)| Feature { name: name.into(), on, changeable };
     let spec = |fields: &[&str]| FlowSpec {
         kind: "tcp4".into(),
         fields: fields.iter().map(|field| (*field).to_owned()).collect(),
@@ -130,7 +129,7 @@ fn vf_hardware() -> Hardware {
                 ("tx-scatter-gather", true, true),
                 ("tx-tcp-segmentation", false, true),
             ]
-            .map(feature)
+            .map(|(name, on, changeable)| Feature { name: name.into(), on, changeable })
             .into(),
         ),
         speed_mbits: Fact::Known(25_000),

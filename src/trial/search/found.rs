@@ -84,7 +84,7 @@ pub struct Found {
 impl Step {
     /// The run of `interval` at `rate`, with the concurrent `server` CPU time if known.
     pub fn of(slo: &Slo, rate: f64, decides: bool, interval: &Interval, server: Option<&ServerCpu>) -> Self {
-        let saturation = Saturation::of(interval);
+        let saturation = Saturation::judge(interval);
         let saturation = match server {
             Some(server) => saturation.merged_with(server),
             None => saturation,

@@ -10,8 +10,8 @@ use crate::load::clock::{MILLISECOND, Nanos};
 use crate::load::error_class::ErrorClass;
 use crate::load::poller::Ready;
 use crate::load::tally::Tally;
-use crate::load::udp::sockets::unspecified;
 use crate::load::udp::talk::{Greeting, Heard};
+use crate::load::udp::unspecified;
 
 const PROBES: usize = 3;
 const PROBE_PATIENCE: Duration = Duration::from_millis(300);

@@ -1,6 +1,19 @@
-//! Sizes as text: `512K`, `64M`, `1G`.
+//! Numbers as text: counts with grouped thousands, and sizes (`512K`, `64M`, `1G`).
 
 use thiserror::Error;
+
+/// A whole number with its thousands grouped: `1,234,567`.
+pub fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
 
 /// Text that is not a size.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -22,7 +35,14 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_size;
+    use super::{grouped, parse_size};
+
+    #[test]
+    fn thousands_are_apart() {
+        assert_eq!([grouped(0), grouped(999), grouped(1_000)].join(" "), "0 999 1,000");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
+    }
 
     #[test]
     fn numbers_and_units() {
