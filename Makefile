@@ -22,8 +22,16 @@ lint: ## Run the checks that CI runs before the tests
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 
-install: build ## Install the program on this machine
+share = $(DESTDIR)/usr/local/share
+
+install: build ## Install the program on this machine, with manual pages and completions
 	install -D -m 755 target/release/rxlab $(DESTDIR)/usr/local/bin/rxlab
+	install -d $(share)/man/man1 $(share)/bash-completion/completions $(share)/zsh/site-functions \
+	  $(share)/fish/vendor_completions.d
+	target/release/rxlab man $(share)/man/man1
+	target/release/rxlab completions bash >$(share)/bash-completion/completions/rxlab
+	target/release/rxlab completions zsh >$(share)/zsh/site-functions/_rxlab
+	target/release/rxlab completions fish >$(share)/fish/vendor_completions.d/rxlab.fish
 
 cases: build ## Reproduce the five field cases and print their conclusions (docs/cases)
 	scripts/setup.sh test

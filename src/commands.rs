@@ -2,6 +2,8 @@
 
 pub mod apply;
 pub mod client;
+pub mod completions;
+mod config;
 pub mod confirm;
 pub mod demo;
 pub mod doctor;
@@ -16,8 +18,10 @@ mod leftovers;
 pub mod load;
 mod look;
 mod machine;
+pub mod man;
 pub mod merge;
 mod output;
+mod overview;
 pub mod persist;
 mod place;
 pub mod plan;
@@ -30,6 +34,7 @@ pub mod status;
 mod suggest;
 pub mod target;
 pub mod trace;
+mod tree;
 pub mod trial;
 pub mod undo;
 pub mod unpersist;
@@ -38,7 +43,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
 
 use crate::error::{CommandError, Kind};
@@ -52,9 +58,9 @@ pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
     pub global: Global,
-    /// The command.
+    /// The command; without one, an overview.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 /// Options of every command.
@@ -76,6 +82,7 @@ pub struct Global {
         help_heading = GLOBAL,
         value_name = "DIR",
         env = "RXLAB_STATE_DIR",
+        hide_env_values = true,
         default_value = STATE_DIR
     )]
     pub state_dir: PathBuf,
@@ -153,6 +160,8 @@ pub enum Command {
     Load(Box<load::Args>),
     Merge(merge::Args),
     Client(client::Args),
+    Completions(completions::Args),
+    Man(man::Args),
     #[command(hide = true)]
     Guard(guard::Args),
 }
@@ -160,23 +169,40 @@ pub enum Command {
 /// Parses the command line, runs the command, prints its error, if any, and returns the exit code.
 pub fn main() -> ExitCode {
     output::fit_terminal();
-    let cli = match Cli::try_parse() {
+    let mut command = match config::with_defaults(tree::command()) {
+        Ok(command) => command,
+        Err(error) => return failed(&error),
+    };
+    let parsed = command.try_get_matches_from_mut(std::env::args_os());
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(mut answer) => {
-            suggest::suggest(&mut answer, &Cli::command(), std::env::args());
+            let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+            suggest::suggest(&mut answer, &command, arguments);
             return answered(&answer);
         }
     };
-    match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            if !error.message.is_empty() {
-                // The exit code is the same whether or not standard error takes this.
-                let _ = writeln!(output::stderr(), "rxlab: {error}");
-            }
-            ExitCode::from(error.kind.exit_code())
-        }
+    match cli.command {
+        Some(chosen) => ended(run(cli.global, chosen)),
+        // A script that forgot the command gets an error.
+        None if output::is_interactive() => ended(overview::run(&cli.global)),
+        None => answered(
+            &command.error(ErrorKind::MissingSubcommand, "a command is missing; `rxlab help` lists them"),
+        ),
     }
+}
+
+fn ended(result: Result<(), CommandError>) -> ExitCode {
+    result.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS)
+}
+
+/// Prints an error, if it has a message, and returns its exit code.
+fn failed(error: &CommandError) -> ExitCode {
+    if !error.message.is_empty() {
+        // The exit code is the same whether or not standard error takes this.
+        let _ = writeln!(output::stderr(), "rxlab: {error}");
+    }
+    ExitCode::from(error.kind.exit_code())
 }
 
 /// Prints clap's answer instead of running a command: help, the version, or a parse error, which quotes the
@@ -191,18 +217,17 @@ fn answered(answer: &clap::Error) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run(cli: Cli) -> Result<(), CommandError> {
-    let mut global = cli.global;
+fn run(mut global: Global, command: Command) -> Result<(), CommandError> {
     // Another spelling of `/` is the same machine. A path that cannot be resolved is an error where it is opened.
     if let Ok(root) = global.root.canonicalize() {
         global.root = root;
     }
     let global = &global;
     // The output of these two goes to a log.
-    if !matches!(cli.command, Command::Guard(_) | Command::Restore(_)) {
+    if !matches!(command, Command::Guard(_) | Command::Restore(_)) {
         leftovers::pass_on_notices(global);
     }
-    match cli.command {
+    match command {
         Command::Demo(args) => demo::run(global, &args),
         Command::Show(args) => show::run(global, &args),
         Command::Flow(args) => flow::run(global, &args),
@@ -227,6 +252,8 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Command::Load(args) => load::run(global, &args),
         Command::Merge(args) => merge::run(global, &args),
         Command::Client(args) => client::run(global, &args),
+        Command::Completions(args) => completions::run(global, &args),
+        Command::Man(args) => man::run(global, &args),
         Command::Guard(args) => guard::run(global, args),
     }
 }

@@ -6,7 +6,7 @@ mod path;
 use serde::{Deserialize, Serialize};
 
 pub use alerts::{Alert, Alerts, Change};
-pub use path::ReceivePath;
+pub use path::{ReceivePath, busiest_paths};
 
 use crate::diagnose::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
 use crate::diagnose::figures::{count, percent};

@@ -11,7 +11,6 @@ use crate::units::NicName;
 ///
 /// Says of each step how sure it is. Works without privileges, and changes nothing.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLE)]
 pub struct Args {
     /// Transport, local end, remote end: 'tcp 10.0.0.1:443 198.51.100.7:50000'
     #[arg(value_name = "FLOW", required = true, num_args = 1..=3)]
@@ -22,9 +21,6 @@ pub struct Args {
     #[command(flatten)]
     from: From,
 }
-
-const EXAMPLE: &str = "Example, with IPv6:
-  rxlab flow 'udp [2001:db8::1]:53 [2001:db8::7]:50000' --nic eth0";
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let flow: Flow = args.flow.join(" ").parse().map_err(CommandError::usage)?;

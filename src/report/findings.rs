@@ -5,9 +5,11 @@
 //!
 //! The text always has colours; the output stream strips them where they are not wanted.
 
+mod overview;
 mod page;
 mod regime;
 
+pub use overview::overview;
 use page::{Page, Shown};
 
 use crate::diagnose::figures::plural;

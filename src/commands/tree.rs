@@ -1,0 +1,226 @@
+//! The command tree as a user sees it: groups of commands in the help, examples below the help of each command.
+
+use clap::{Command, CommandFactory};
+
+use super::Cli;
+use crate::report::text::{STRONG, paragraph, styled};
+
+/// Groups of commands in the help of `rxlab`, each with its commands in order.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Look", &["show", "flow", "doctor", "explain", "interference", "trace", "snapshot"]),
+    (
+        "Change",
+        &[
+            "plan",
+            "apply",
+            "confirm",
+            "undo",
+            "status",
+            "history",
+            "reapply",
+            "persist",
+            "unpersist",
+            "restore",
+            "export",
+        ],
+    ),
+    ("Try", &["trial", "demo"]),
+    ("Load", &["load", "client", "merge", "target"]),
+    ("Help", &["help", "completions", "man"]),
+];
+
+/// Examples by command, with the path of a command of a command. Each line is a command line, or a comment.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("show", "rxlab show\nrxlab show --nic eth0\nrxlab show --tree --snapshot host.tar.zst"),
+    (
+        "flow",
+        "rxlab flow 'tcp 10.0.0.1:443 198.51.100.7:50000'\nrxlab flow 'udp [2001:db8::1]:53 [2001:db8::7]:50000' --nic eth0",
+    ),
+    ("doctor", "rxlab doctor\nrxlab doctor --for 30s --nic eth0 -v\nrxlab doctor --watch --json"),
+    ("explain", "rxlab explain\nrxlab explain one-core-hotspot"),
+    (
+        "interference",
+        "rxlab interference --for 10s\nrxlab interference --cpu 2 --with openssl\n\
+         rxlab interference --compare as-is 'rps eth0/rx-0 = 4-7' --cpu 2",
+    ),
+    ("trace", "rxlab trace --out trace.json.gz\nrxlab trace --for 200ms --cpu 0-3"),
+    ("snapshot", "rxlab snapshot -o web1.tar.zst\nrxlab doctor --snapshot web1.tar.zst"),
+    (
+        "plan",
+        "rxlab plan rps -o rps.toml\nrxlab plan numa-local --nic eth0 --predict\nrxlab plan --set 'rps eth0/rx-0 = 2-7' -o mine.toml",
+    ),
+    (
+        "apply",
+        "rxlab apply rps.toml --dry-run --diff\nrxlab apply rps.toml --confirm 60s\nrxlab apply --set 'rps eth0/rx-0 = 2-7' --confirm 60s",
+    ),
+    ("confirm", "rxlab confirm"),
+    ("undo", "rxlab undo\nrxlab undo --last\nrxlab undo --dry-run"),
+    ("status", "rxlab status\nrxlab status --watch --every 10s"),
+    ("history", "rxlab history"),
+    ("reapply", "rxlab reapply --dry-run\nrxlab reapply"),
+    ("persist", "rxlab persist\nrxlab persist --plan rps.toml --match mac"),
+    ("unpersist", "rxlab unpersist"),
+    ("restore", "rxlab restore --wait 30s"),
+    ("export", "rxlab export rps.toml --to sh\nrxlab export --to tuned -o /etc/tuned"),
+    (
+        "trial",
+        "rxlab trial run --plan rps.toml --live --nic eth0\nrxlab trial list\nrxlab trial show 0001-rps --html rps.html",
+    ),
+    (
+        "trial run",
+        "rxlab trial run --set 'rps eth0/rx-0 = 2-7' --live --nic eth0\n\
+         rxlab trial run --plan rps.toml --load http://10.0.0.1/ --rate 50000\nrxlab trial run spec.toml --plan-only",
+    ),
+    ("trial resume", "rxlab trial resume 0001-rps"),
+    ("trial show", "rxlab trial show 0001-rps\nrxlab trial show 0001-rps --html rps.html"),
+    ("trial list", "rxlab trial list"),
+    ("trial checkpoint", "rxlab trial checkpoint 0001-rps"),
+    ("demo", "rxlab demo --html demo.html"),
+    (
+        "target",
+        "rxlab target --http 127.0.0.1:8080\nrxlab target --udp-sink 10.0.0.1:9000 --threads 2 --cpus 2-3",
+    ),
+    (
+        "load",
+        "rxlab load http://10.0.0.1/ --connections 256\nrxlab load http://10.0.0.1/ --rate 20000 --for 30s\n\
+         rxlab load udp-tracker://10.0.0.1:6969/announce --flows 64",
+    ),
+    ("merge", "rxlab load http://10.0.0.1/ --json > gen1.json\nrxlab merge gen1.json gen2.json"),
+    ("client", "ssh gen1 rxlab client"),
+    (
+        "completions",
+        "rxlab completions bash > /etc/bash_completion.d/rxlab\nrxlab completions zsh > ~/.zfunc/_rxlab",
+    ),
+    ("man", "rxlab man /usr/local/share/man/man1"),
+];
+
+/// The command tree with groups and examples.
+pub(super) fn command() -> Command {
+    let mut command = Cli::command();
+    for (path, lines) in EXAMPLES {
+        command = with_examples(command, path, lines);
+    }
+    let groups: String = GROUPS.iter().map(|(heading, names)| group(&command, heading, names)).collect();
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{}\n{{options}}{{after-help}}",
+        styled(STRONG, "Options:")
+    ))
+}
+
+/// `command` with `lines` below the help of the command at `path`.
+fn with_examples(command: Command, path: &str, lines: &str) -> Command {
+    let (name, rest) = path.split_once(' ').unwrap_or((path, ""));
+    command.mut_subcommand(name, |command| match rest {
+        "" => {
+            let lines: String = lines.lines().map(|line| format!("\n  {line}")).collect();
+            command.after_help(format!("{}{lines}", styled(STRONG, "Examples:")))
+        }
+        rest => with_examples(command, rest, lines),
+    })
+}
+
+/// A heading and a line for each command: its name, and the first line of its help.
+fn group(command: &Command, heading: &str, names: &[&str]) -> String {
+    let lines = names.iter().map(|name| {
+        let about = match command.find_subcommand(name).and_then(Command::get_about) {
+            Some(about) => about.to_string(),
+            None => "Print the help of a command".to_owned(),
+        };
+        paragraph(&format!("  {} ", styled(STRONG, name) + &" ".repeat(13 - name.len())), &about)
+    });
+    format!("{}\n{}\n", styled(STRONG, &format!("{heading}:")), lines.collect::<String>())
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // Compares a generated page.
+mod tests {
+    use clap::Command;
+
+    use super::{EXAMPLES, GROUPS, command};
+    use crate::report::text::plain;
+
+    /// Paths of all commands that the help shows.
+    fn visible(command: &Command, above: &str) -> Vec<String> {
+        let shown = command
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set() && command.get_name() != "help");
+        let below = shown.flat_map(|command| {
+            let path = format!("{above}{}", command.get_name());
+            let inner = visible(command, &format!("{path} "));
+            std::iter::once(path).chain(inner)
+        });
+        below.collect()
+    }
+
+    #[test]
+    fn each_command_is_in_one_group() {
+        let command = command();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        grouped.retain(|name| *name != "help");
+        grouped.sort_unstable();
+        let mut all = visible(&command, "");
+        all.retain(|path| !path.contains(' '));
+        all.sort_unstable();
+        assert_eq!(grouped, all);
+    }
+
+    /// Help of all commands as one page of Markdown.
+    fn reference() -> String {
+        let mut command = command().term_width(80);
+        command.build();
+        let mut page = "# Command line\n\nThe help of every command, generated from the program; after a change, run \
+                        the tests with `RXLAB_UPDATE_DOCS=1`. [commands.md](commands.md) shows how the commands go \
+                        together.\n"
+            .to_owned();
+        let overview = command.render_help().to_string();
+        page += &format!("\n```text\n{}\n```\n", overview.trim_end());
+        for path in visible(&command, "") {
+            let mut found = &command;
+            for name in path.split(' ') {
+                found = found.find_subcommand(name).expect("visible");
+            }
+            // Options of every command are in the overview.
+            let shown = found.clone().mut_args(|arg| match arg.is_global_set() {
+                true => arg.hide(true),
+                false => arg,
+            });
+            let help = shown.term_width(80).render_long_help().to_string();
+            let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+            page += &format!("\n## `rxlab {path}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end());
+        }
+        page
+    }
+
+    #[test]
+    fn the_page_of_the_command_line_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/cli.md");
+        let page = reference();
+        if std::env::var_os("RXLAB_UPDATE_DOCS").is_some() {
+            std::fs::write(path, &page).expect("written");
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(found == page, "docs/cli.md is stale: RXLAB_UPDATE_DOCS=1 cargo test --lib commands::tree");
+    }
+
+    #[test]
+    fn the_help_fits_80_columns() {
+        insta::assert_snapshot!(plain(&command().render_help().ansi().to_string()));
+    }
+
+    /// Each command has examples, and each example is a valid command line.
+    #[test]
+    fn examples_are_valid() {
+        let tree = command();
+        let named: Vec<&str> = EXAMPLES.iter().map(|(path, _)| *path).collect();
+        for path in visible(&tree, "") {
+            assert!(named.contains(&path.as_str()), "{path} has no example");
+        }
+        for line in EXAMPLES.iter().flat_map(|(_, lines)| lines.lines()) {
+            let line = line.split(" > ").next().expect("a command").trim_start_matches("ssh gen1 ");
+            let words = shlex::split(line).expect("closed quotes");
+            let parsed = command().try_get_matches_from(words);
+            assert!(parsed.is_ok(), "{line}: {}", parsed.expect_err("invalid").render());
+            assert!(line.len() + 2 <= 80, "too wide: {line}");
+        }
+    }
+}
