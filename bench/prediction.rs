@@ -142,7 +142,7 @@ fn points(load: &Load) -> (Vec<Point>, serde_json::Value) {
         }
     }
     drop(running);
-    let of = |cpu: &rxlab::plan::CpuLoad| Point {
+    let point = |cpu: &rxlab::plan::CpuLoad| Point {
         cpu: cpu.cpu.0,
         predicted: cpu.after,
         range: cpu.range.expect("it begins to steer"),
@@ -150,7 +150,7 @@ fn points(load: &Load) -> (Vec<Point>, serde_json::Value) {
     };
     let before: Vec<f64> = rates.cpus.iter().map(|cpu| cpu.softirq).collect();
     let raw = serde_json::json!({ "packets": packets(&rates), "before": before, "costs": rates.costs });
-    (prediction.cpus.iter().map(of).collect(), raw)
+    (prediction.cpus.iter().map(point).collect(), raw)
 }
 
 fn main() {

@@ -207,10 +207,10 @@ pub fn diagnose(model: &Model, rates: &Rates) -> Vec<Finding> {
         let said: Vec<(Option<NicName>, Option<CpuId>)> =
             of_first.map(|finding| (finding.nic.clone(), finding.cpu)).collect();
         findings.retain(|finding| {
-            let same = |(nic, cpu): &(Option<NicName>, Option<CpuId>)| {
-                *nic == finding.nic && (cpu.is_none() || finding.cpu.is_none() || *cpu == finding.cpu)
-            };
-            !(told.iter().any(|rule| rule.id == finding.id) && said.iter().any(same))
+            !(told.iter().any(|rule| rule.id == finding.id)
+                && said.iter().any(|(nic, cpu)| {
+                    *nic == finding.nic && (cpu.is_none() || finding.cpu.is_none() || *cpu == finding.cpu)
+                }))
         });
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));

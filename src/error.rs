@@ -2,8 +2,7 @@
 //!
 //! Other modules have their own typed errors; this one is for users and scripts.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// Reason for an exit code other than 0. The codes are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

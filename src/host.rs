@@ -29,8 +29,7 @@ mod thread;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use action::Action;
-pub use action::EthtoolChange;
+pub use action::{Action, EthtoolChange};
 pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
 pub use live::{LiveHost, OpenError};
 pub use netns::{Hidden, Namespace, enter_netns, loopback_up, netns_path, new_netns};

@@ -22,9 +22,8 @@ use rxlab::trial::runner::{self, Bench, Measured};
 
 use super::disk::SimDisk;
 use super::host::SimHost;
-use super::kernel;
 use super::schedule::{Actor, Set, Slot};
-use super::{Killed, Link, Mutation, Running, State, World, nanoseconds};
+use super::{Killed, Link, Mutation, Running, State, World, kernel, nanoseconds};
 
 /// The root of the machine, as named in journals.
 pub(crate) const ROOT: &str = "/";
@@ -247,7 +246,7 @@ fn apply(world: &Arc<World>, set: &[Set], confirm: u8, at: u8) -> Ended {
     let host: &dyn Host = entered.as_deref().unwrap_or(&own);
     let model = look(host);
     let settings = settings(&world.state(), set, namespace.cookie.unwrap_or(0));
-    let plan = Plan::of("world", &settings);
+    let plan = Plan::new("world", &settings);
     if settings.is_empty() || apply::check(host, &model, &plan).is_err() {
         return Ended::Failed;
     }
@@ -395,7 +394,7 @@ fn trial(world: &Arc<World>, set: &[Set], keep: bool) -> Ended {
     let model = look(&own);
     let cookie = own.namespace().and_then(|own| own.cookie).unwrap_or(0);
     let settings = settings(&world.state(), set, cookie);
-    let plan = Plan::of("world", &settings);
+    let plan = Plan::new("world", &settings);
     let Ok(settings) = apply::check(&own, &model, &plan) else { return Ended::Failed };
     let store = Store::new(SimDisk::new(world));
     let namespaces = (None, own.namespace().cloned());

@@ -11,9 +11,8 @@ use rxlab::units::CpuMask;
 use super::actors::{Ended, ROOT};
 use super::disk::SimDisk;
 use super::host::SimHost;
-use super::kernel;
 use super::schedule::Slot;
-use super::{State, World};
+use super::{State, World, kernel};
 
 /// Justification of a write over a foreign value.
 pub(crate) enum Cover {

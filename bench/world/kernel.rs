@@ -442,27 +442,27 @@ impl Machine {
 
 /// A value that commands set.
 pub(crate) fn ours(slot: Slot, which: u8) -> u64 {
-    let of = |values: [u64; 3]| values[usize::from(which) % 3];
+    let chosen = |values: [u64; 3]| values[usize::from(which) % 3];
     match slot {
-        Slot::Rps(..) => of([0b0110, 0b0010, 0b0100]),
-        Slot::Rfs(..) => of([256, 512, 2048]),
-        Slot::Irq(..) => of([0b0010, 0b0100, 0b0110]),
-        Slot::Channels(_) => of([1, 4, 1]),
-        Slot::Entries => of([32768, 16384, 8192]),
-        Slot::Budget => of([600, 700, 800]),
+        Slot::Rps(..) => chosen([0b0110, 0b0010, 0b0100]),
+        Slot::Rfs(..) => chosen([256, 512, 2048]),
+        Slot::Irq(..) => chosen([0b0010, 0b0100, 0b0110]),
+        Slot::Channels(_) => chosen([1, 4, 1]),
+        Slot::Entries => chosen([32768, 16384, 8192]),
+        Slot::Budget => chosen([600, 700, 800]),
     }
 }
 
 /// A value that only others set.
 pub(crate) fn other(slot: Slot, which: u8) -> u64 {
-    let of = |values: [u64; 3]| values[usize::from(which) % 3];
+    let chosen = |values: [u64; 3]| values[usize::from(which) % 3];
     match slot {
-        Slot::Rps(..) => of([0b1001, 0b1000, 0b1010]),
-        Slot::Rfs(..) => of([1024, 64, 128]),
-        Slot::Irq(..) => of([0b1000, 0b1001, 0b1010]),
-        Slot::Channels(_) => of([3, 3, 3]),
-        Slot::Entries => of([4096, 1024, 2048]),
-        Slot::Budget => of([450, 350, 250]),
+        Slot::Rps(..) => chosen([0b1001, 0b1000, 0b1010]),
+        Slot::Rfs(..) => chosen([1024, 64, 128]),
+        Slot::Irq(..) => chosen([0b1000, 0b1001, 0b1010]),
+        Slot::Channels(_) => chosen([3, 3, 3]),
+        Slot::Entries => chosen([4096, 1024, 2048]),
+        Slot::Budget => chosen([450, 350, 250]),
     }
 }
 

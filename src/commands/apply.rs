@@ -141,5 +141,5 @@ pub(super) fn read_plan(path: &Path) -> Result<Plan, CommandError> {
 
 fn plan_of(settings: &[Setting]) -> Plan {
     let name = settings.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    Plan::of(&name, settings)
+    Plan::new(&name, settings)
 }

@@ -69,7 +69,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if let Some(setting) = checked.iter().find(|setting| !survives_a_reboot(setting)) {
         return Err(CommandError::usage(format!("{setting}: a process does not survive a reboot")));
     }
-    let plan = lasting(&Plan { name: plan.name, ..Plan::of("", &checked) }, &machine.model, |nic| {
+    let plan = lasting(&Plan { name: plan.name, ..Plan::new("", &checked) }, &machine.model, |nic| {
         permanent_mac(&machine.host, nic).filter(|_| args.by == By::Mac)
     });
     let etc = args.etc.path(global)?;

@@ -246,9 +246,9 @@ fn nothing(global: &Global, reasons: &[String]) -> Result<(), CommandError> {
 
 /// Plan of the user's settings, in the order of applying and with their devices.
 fn own(source: &Source, model: &Model, settings: &[Setting]) -> Result<Plan, CommandError> {
-    let mut plan = Plan::of("plan", settings);
+    let mut plan = Plan::new("plan", settings);
     let checked = apply::check(source.host(), model, &plan).map_err(place::apply_error)?;
-    plan = Plan::of("plan", &checked);
+    plan = Plan::new("plan", &checked);
     plan.host = Some(model.identity.hostname.clone());
     for planned in &mut plan.settings {
         let nic = planned.set.target.nic().and_then(|name| model.nic(name));

@@ -13,7 +13,8 @@ use crate::error::{CommandError, Kind};
 use crate::model::{Identity, Model};
 use crate::probe::trace::{Item, Sink, TraceError, TraceOptions, record};
 use crate::probe::{Missing, Moment, Names};
-use crate::report::{timeline::Timeline, trace};
+use crate::report::timeline::Timeline;
+use crate::report::trace;
 use crate::units::{CpuMask, parse_duration};
 
 /// Record when each CPU received packets, why, and for how long

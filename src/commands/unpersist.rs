@@ -26,7 +26,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     // Only the paths matter here, and those do not depend on what was installed.
     let restore =
         Restore { program: PathBuf::new(), options: Vec::new(), etc: etc.clone(), state: PathBuf::new() };
-    let removed = Folder::new(etc).remove(&files(&Plan::of("", &[]), &restore)).map_err(persist_error)?;
+    let removed = Folder::new(etc).remove(&files(&Plan::new("", &[]), &restore)).map_err(persist_error)?;
     let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{:#}", json!({ "schema": "rxlab.unpersist/1", "removed": removed }))?;

@@ -93,7 +93,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let id = cpu.cpu;
     let allowed = process.allowed.known().map_or_else(String::new, ToString::to_string);
     let mut evidence = vec![
-        Evidence::of(Subject::Cpu(id), |seen| {
+        Evidence::about(Subject::Cpu(id), |seen| {
             format!(
                 "CPU {id}: {} of its time in softirq ({}), {} in processes, {} idle",
                 seen.percent("receive_time", receive_time(cpu)),
@@ -102,7 +102,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
                 seen.percent("idle", cpu.idle)
             )
         }),
-        Evidence::of(Subject::process(process), |seen| {
+        Evidence::about(Subject::process(process), |seen| {
             format!(
                 "{}: {} of a CPU in {}, may use CPUs {allowed}, ran on CPU {id}",
                 named(process),

@@ -66,7 +66,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
                 format!("RFS is on; {OFFLOAD} is off; driver {}", nic.driver.as_deref().unwrap_or("unknown")),
             ),
             busiest.evidence(rates),
-            Evidence::of(Subject::Cpus(readers.clone()), |seen| {
+            Evidence::about(Subject::Cpus(readers.clone()), |seen| {
                 let local = seen.count("near_a_queue", local.len());
                 format!("processes run on CPU {readers}; a queue lands on the node of {local} of them")
             }),
@@ -88,8 +88,8 @@ pub(super) fn offload(nic: &Nic) -> Option<(bool, bool)> {
 
 /// True if RFS is on: the global table and that of every queue are set.
 pub(super) fn rfs_complete(model: &Model, nic: &Nic) -> bool {
-    let set = |queue: &crate::model::RxQueue| queue.rps_flow_cnt.known().is_some_and(|entries| *entries > 0);
-    model.rps_sock_flow_entries.known().is_some_and(|entries| *entries > 0) && nic.rx.iter().all(set)
+    model.rps_sock_flow_entries.known().is_some_and(|entries| *entries > 0)
+        && nic.rx.iter().all(|queue| queue.rps_flow_cnt.known().is_some_and(|entries| *entries > 0))
 }
 
 /// The CPUs of `readers` with a queue on their node; a CPU of an unknown node may be one.

@@ -44,7 +44,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let part = total / (total + rates.cpus.iter().map(|cpu| cpu.packets).sum::<f64>());
     let limited: f64 = rates.cpus.iter().map(|cpu| cpu.flow_limit).sum();
     let line = |cpu: &&crate::model::CpuRates| {
-        Evidence::of(Subject::Cpu(cpu.cpu), |seen| {
+        Evidence::about(Subject::Cpu(cpu.cpu), |seen| {
             format!(
                 "CPU {}: {} drops/s and {} packets/s, {} of its time in softirq ({})",
                 cpu.cpu,
@@ -58,12 +58,12 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     const SHOWN: usize = 4;
     let mut evidence: Vec<Evidence> = dropping.iter().take(SHOWN).map(line).collect();
     if dropping.len() > SHOWN {
-        evidence.push(Evidence::of(Subject::Machine, |seen| {
+        evidence.push(Evidence::about(Subject::Machine, |seen| {
             format!("and {} more", plural(seen.count("more", dropping.len() - SHOWN), "CPU"))
         }));
     }
     if limited > 0.0 {
-        evidence.push(Evidence::of(Subject::Machine, |seen| {
+        evidence.push(Evidence::about(Subject::Machine, |seen| {
             let (limited, total) = (seen.packets("flow_limit", limited), seen.packets("dropped", total));
             format!("{limited} of {total} drops/s are due to flow limit")
         }));
@@ -125,11 +125,14 @@ mod tests {
     /// Two packets in five seconds were once as critical as a thousand per second.
     #[test]
     fn few_drops_are_no_alarm() {
-        let of = |drops| {
+        let found = |drops| {
             let (model, rates) = Sketch::case_a().drops(2, drops).build();
             check(&model, &rates).into_iter().map(|finding| finding.severity).collect::<Vec<_>>()
         };
-        assert_eq!((of(0.4), of(2.0), of(40.0)), (vec![], vec![Severity::Warning], vec![Severity::Critical]));
+        assert_eq!(
+            (found(0.4), found(2.0), found(40.0)),
+            (vec![], vec![Severity::Warning], vec![Severity::Critical])
+        );
     }
 
     /// The CPU that hands on counts the flow limit, the target CPU counts the drop.

@@ -69,7 +69,7 @@ mod tests {
     use crate::model::{CpuRates, Model, Rates};
     use crate::units::CpuId;
 
-    fn of(host: &(Model, Rates)) -> bool {
+    fn is_found(host: &(Model, Rates)) -> bool {
         is_elsewhere(&host.0, &host.1, &host.1.cpus[5])
     }
 
@@ -81,19 +81,20 @@ mod tests {
 
     #[test]
     fn hardly_a_packet() {
-        assert!(of(&host().build()));
-        assert!(!of(&host().softirqs(5, "BLOCK", 0.0).receives(5, 0.93, 600.0).build()), "some arrive");
-        assert!(!of(&host().softirqs(5, "BLOCK", 0.0).net_rx(5, 600.0).build()), "or NET_RX runs");
+        assert!(is_found(&host().build()));
+        assert!(!is_found(&host().softirqs(5, "BLOCK", 0.0).receives(5, 0.93, 600.0).build()), "some arrive");
+        assert!(!is_found(&host().softirqs(5, "BLOCK", 0.0).net_rx(5, 600.0).build()), "or NET_RX runs");
     }
 
     #[test]
     fn more_disks_than_packets() {
-        let both = |packets: f64, runs: f64| of(&host().receives(5, 0.93, packets).net_rx(5, runs).build());
+        let both =
+            |packets: f64, runs: f64| is_found(&host().receives(5, 0.93, packets).net_rx(5, runs).build());
         assert!(both(4e3, 2e3));
         assert!(!both(5e3, 2e3), "at the maximum cost they take half of it");
         assert!(!both(4e3, 4e3), "fewer disk softirqs");
         let tasklets = host().softirqs(5, "BLOCK", 0.0).softirqs(5, "TASKLET", 3e3).softirqs(5, "HI", 3e3);
-        assert!(!of(&tasklets.receives(5, 0.93, 2e3).build()), "those of network drivers, it may be");
+        assert!(!is_found(&tasklets.receives(5, 0.93, 2e3).build()), "those of network drivers, it may be");
     }
 
     /// An RPS target of a kernel whose softnet rows name no CPU: 300 packets a run.
@@ -102,7 +103,7 @@ mod tests {
         let without = |clear: fn(&mut CpuRates)| {
             let mut host = host().build();
             host.1.cpus.iter_mut().for_each(clear);
-            of(&host)
+            is_found(&host)
         };
         assert!(without(|_| ()));
         assert!(!without(|cpu| cpu.packets = 0.0) && !without(|cpu| cpu.net_rx = 0.0));
@@ -110,14 +111,14 @@ mod tests {
 
     #[test]
     fn never_where_a_queue_may_bring_them() {
-        assert!(!of(&host().rps("eth0", "4-7").build()), "handed on");
+        assert!(!is_found(&host().rps("eth0", "4-7").build()), "handed on");
         let (mut model, rates) = host().build();
         model.nics[0].rx[0].irqs.clear();
-        assert!(!of(&(model.clone(), rates.clone())), "a USB device: whoever takes its interrupt");
+        assert!(!is_found(&(model.clone(), rates.clone())), "a USB device: whoever takes its interrupt");
         model.nics[0].rx[0].channel_cpu = Some(CpuId(2));
-        assert!(of(&(model.clone(), rates.clone())), "a channel of VMBus goes to another CPU");
+        assert!(is_found(&(model.clone(), rates.clone())), "a channel of VMBus goes to another CPU");
         model.nics[0].rx[0].channel_cpu = Some(CpuId(5));
-        assert!(!of(&(model, rates)), "or to this one");
+        assert!(!is_found(&(model, rates)), "or to this one");
     }
 
     #[test]

@@ -111,7 +111,7 @@ pub enum Unit {
 
 impl Evidence {
     /// Evidence about `subject`. `text` words it, and takes each figure from a method below, which records it.
-    pub(super) fn of(subject: Subject, text: impl FnOnce(&mut Self) -> String) -> Self {
+    pub(super) fn about(subject: Subject, text: impl FnOnce(&mut Self) -> String) -> Self {
         let mut seen = Self::fact(subject, "");
         seen.text = text(&mut seen);
         seen
@@ -208,7 +208,7 @@ mod tests {
     /// What is shown is recorded, in its order.
     #[test]
     fn a_text_and_its_figures() {
-        let seen = Evidence::of(Subject::Cpu(CpuId(2)), |seen| {
+        let seen = Evidence::about(Subject::Cpu(CpuId(2)), |seen| {
             format!("{} of {} packets/s", seen.percent("share", 0.75), seen.packets("packets", 1_234.5))
         });
         assert_eq!(seen.text, "75 % of 1,235 packets/s");

@@ -59,7 +59,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         cpu: Some(busiest.cpu),
         title: format!("GRO is off on {}, packets average {} bytes", nic.name, count(size)),
         evidence: vec![
-            Evidence::of(Subject::nic(nic), |seen| {
+            Evidence::about(Subject::nic(nic), |seen| {
                 format!(
                     "{}: {GRO} off, {} packets/s, {} bytes/s",
                     nic.name,

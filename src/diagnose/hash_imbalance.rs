@@ -176,7 +176,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     });
     let left_out = packets.iter().filter(|packets| **packets < LEFT_OUT * total).count();
     let mut evidence = vec![
-        Evidence::of(Subject::rx(nic, index), |seen| {
+        Evidence::about(Subject::rx(nic, index), |seen| {
             format!(
                 "{name}/rx-{index}: {} packets/s; the other {} average {} packets/s, {} of them hardly any",
                 seen.packets("packets", most),
@@ -185,7 +185,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
                 seen.count("left_out", left_out)
             )
         }),
-        Evidence::of(Subject::Cpu(cpu), |seen| {
+        Evidence::about(Subject::Cpu(cpu), |seen| {
             format!(
                 "CPU {cpu} (its interrupt): {} of its time on receive work; {}",
                 seen.percent("receive_work", load(cpu)),
@@ -197,7 +197,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let busy_too = busy_too.filter(|one| alike.iter().any(|(alike, _)| alike.index == one.queue.index));
     evidence.extend(busy_too.take(SHOWN).map(|one| one.evidence(rates)));
     evidence.extend(part.map(|(own, _)| {
-        Evidence::of(Subject::rx(nic, index), |seen| {
+        Evidence::about(Subject::rx(nic, index), |seen| {
             format!("{} of the RSS table leads to rx-{index}", seen.percent("rss_share", own))
         })
     }));

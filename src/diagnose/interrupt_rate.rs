@@ -102,11 +102,11 @@ fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding
         cpu: Some(id),
         title: format!("{name}: {} interrupts/s on CPU {id}, {each:.1} packets each", count(rings)),
         evidence: vec![
-            Evidence::of(Subject::nic(nic), |seen| {
+            Evidence::about(Subject::nic(nic), |seen| {
                 let (rings, packets) = (seen.rate("interrupts", rings), seen.packets("packets", packets));
                 format!("{name}: {rings} interrupts/s for {packets} packets/s on CPU {id}")
             }),
-            Evidence::of(Subject::Cpu(id), |seen| {
+            Evidence::about(Subject::Cpu(id), |seen| {
                 format!(
                     "CPU {id}: {} of its time in softirq ({}), {} in hard interrupts",
                     seen.percent("receive_time", receive_time(cpu)),

@@ -58,7 +58,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         cpu: Some(busiest.cpu),
         title: format!("{} is on node {own}, its interrupts land on {there}", nic.name),
         evidence: vec![
-            Evidence::of(Subject::nic(nic), |seen| {
+            Evidence::about(Subject::nic(nic), |seen| {
                 let queues = plural(seen.count("queues_with_traffic", queues.len()), "queue");
                 format!("{queues} with traffic, interrupts on CPU {cpus}")
             }),

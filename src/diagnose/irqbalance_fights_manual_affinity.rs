@@ -102,7 +102,7 @@ fn moved(rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<Moved> {
             irq: irq.number,
             from: *from,
             to,
-            evidence: Evidence::of(Subject::Irq(irq.number), |seen| {
+            evidence: Evidence::about(Subject::Irq(irq.number), |seen| {
                 format!(
                     "IRQ {} of {}/rx-{}: {} interrupts/s on CPU {from}, then {} on CPU {to}, which is in its \
                      RPS mask {mask}",
@@ -148,7 +148,7 @@ fn crowded(model: &Model, rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<
     let crowded = all_single && irqs.len() >= 2 && single.len() < irqs.len().min(model.online().len());
     crowded.then(|| {
         let cpus: CpuMask = single.into_iter().collect();
-        Evidence::of(Subject::nic(nic), |seen| {
+        Evidence::about(Subject::nic(nic), |seen| {
             format!(
                 "{} busy RX interrupts of {} are pinned to CPU {cpus}, other CPUs have none",
                 seen.count("pinned_interrupts", irqs.len()),

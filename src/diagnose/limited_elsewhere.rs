@@ -59,7 +59,7 @@ fn by_programs(model: &Model, rates: &Rates) -> Option<Finding> {
     if !carries_traffic(model, rates) || lost(rates) >= LOST || !even || !full || is_hidden(model, rates) {
         return None;
     }
-    let mut evidence = vec![Evidence::of(Subject::Machine, |seen| {
+    let mut evidence = vec![Evidence::about(Subject::Machine, |seen| {
         format!(
             "{} CPUs: {} of their time in processes, {} in interrupts and softirqs ({}), {} idle",
             seen.count("cpus", rates.cpus.len()),
@@ -70,7 +70,7 @@ fn by_programs(model: &Model, rates: &Rates) -> Option<Finding> {
         )
     })];
     if !programs(rates).is_empty() {
-        evidence.push(Evidence::of(Subject::Machine, |seen| {
+        evidence.push(Evidence::about(Subject::Machine, |seen| {
             let busiest = programs(rates).iter().take(3).map(|process| {
                 let name = named(process);
                 format!("{name} {:.1}", seen.figure(&name, process.cpu, Unit::Cpus))
@@ -79,7 +79,7 @@ fn by_programs(model: &Model, rates: &Rates) -> Option<Finding> {
         }));
     }
     evidence.extend(steal(rates, &rates.cpus.iter().map(|cpu| cpu.cpu).collect()));
-    evidence.push(Evidence::of(Subject::Machine, |seen| {
+    evidence.push(Evidence::about(Subject::Machine, |seen| {
         format!(
             "without any receive work there would be {} more capacity; headroom of the machine: {}",
             seen.precise_percent("gain", share / (1.0 - share)),
@@ -114,14 +114,14 @@ fn by_link(rates: &Rates, nic: &Nic) -> Option<Finding> {
         cpu: None,
         title: format!("{name} {way} at {} of its link speed", percent(part)),
         evidence: vec![
-            Evidence::of(Subject::nic(nic), |seen| {
+            Evidence::about(Subject::nic(nic), |seen| {
                 format!(
                     "{name}: {} Mbit/s of {} Mbit/s, including the framing of each packet",
                     megabits(seen, "used", part * speed),
                     megabits(seen, "speed", speed)
                 )
             }),
-            Evidence::of(Subject::nic(nic), |seen| {
+            Evidence::about(Subject::nic(nic), |seen| {
                 format!(
                     "{name}: receives {} Mbit/s in {} packets/s, sends {} Mbit/s in {} packets/s",
                     megabits(seen, "rx", traffic.rx_bytes * 8.0),

@@ -66,11 +66,11 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         cpu: None,
         title: format!("packets of {name} wait up to {held} us for an interrupt"),
         evidence: vec![
-            Evidence::of(Subject::nic(nic), |seen| {
+            Evidence::about(Subject::nic(nic), |seen| {
                 seen.figure("rx_usecs", held.into(), Unit::Microseconds);
                 format!("{name}: rx-usecs {held}, not adaptive")
             }),
-            Evidence::of(Subject::nic(nic), |seen| {
+            Evidence::about(Subject::nic(nic), |seen| {
                 format!(
                     "{name}: {} packets/s with {} interrupts/s; {:.2} packets per queue in {held} us",
                     seen.packets("rx_packets", packets),

@@ -1,13 +1,12 @@
 //! One CPU does far more than its share of the receive work, and is short of time.
 
-use super::elsewhere;
 use super::evidence::{
     TRAFFIC, busy, by_threads, carrier, foreign, irq_cpus, is_counted, may_be_lo, queue_packets, receiving,
 };
 use super::figures::{Evidence, Subject, count, percent, plural};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, says_few_flows, taker};
 use super::places::{fits, loaded, spreading, steal};
-use super::{Finding, Rule, Severity};
+use super::{Finding, Rule, Severity, elsewhere};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
 
@@ -261,10 +260,11 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
             seen.percent("net_rx_share", share_of(rates, hot.cpu, |c| c.net_rx))
         )
     };
-    let mut found = vec![Evidence::of(Subject::Cpu(cpu), time), Evidence::of(Subject::Cpu(cpu), packets)];
+    let mut found =
+        vec![Evidence::about(Subject::Cpu(cpu), time), Evidence::about(Subject::Cpu(cpu), packets)];
     found.extend(carrier.map(|(nic, queue)| queue_and_place(model, rates, nic, queue)));
     found.extend(foreign(model, rates, cpu).filter(|_| carrier.is_none()).map(|(irq, rate)| {
-        Evidence::of(Subject::Cpu(cpu), |seen| {
+        Evidence::about(Subject::Cpu(cpu), |seen| {
             format!(
                 "IRQ {} ({}) fires {} times/s on CPU {cpu}: a device of no interface here",
                 irq.irq,
@@ -291,7 +291,7 @@ fn queue_and_place(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> 
         (false, true) => format!("IRQ {}", irqs.join(",")),
         (false, false) => format!("IRQ {} -> CPU {lands}", irqs.join(",")),
     };
-    Evidence::of(Subject::rx(nic, queue.index), |seen| {
+    Evidence::about(Subject::rx(nic, queue.index), |seen| {
         let packets = match is_counted(nic, queue, rates) {
             true => format!("{} packets/s", seen.packets("packets", queue_packets(nic, queue, rates))),
             false => "packets not counted by queue".to_owned(),

@@ -44,16 +44,15 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let queues = loaded_of(model, rates, nic);
     let busiest = most_loaded(&queues).filter(|queue| queue.load >= BUSY)?;
     let packets = |nic: &Nic| rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
-    let real = |other: &&Nic| {
+    let mut reals = model.nics.iter().filter(|other| {
         other.kind == NicKind::Device
             && matches!(other.hardware.function, Function::Virtual { .. } | Function::Physical { .. })
-    };
-    let mut reals = model.nics.iter().filter(real);
+    });
     // With accelerated networking the paravirtual interface represents the function below it.
     let carries = reals.clone().any(|other| packets(other) > packets(nic) * IDLE);
     let other = reals.next().filter(|_| !carries)?;
     let seen = |nic: &Nic| {
-        Evidence::of(Subject::nic(nic), |seen| {
+        Evidence::about(Subject::nic(nic), |seen| {
             let driver = nic.driver.as_deref().unwrap_or("unknown");
             format!("{}: driver {driver}, {} packets/s", nic.name, seen.packets("rx_packets", packets(nic)))
         })

@@ -45,7 +45,7 @@ impl Loaded<'_> {
 
     /// Evidence: traffic, place and load.
     pub(super) fn evidence(&self, rates: &Rates) -> Evidence {
-        Evidence::of(self.subject(), |seen| {
+        Evidence::about(self.subject(), |seen| {
             let packets = match is_counted(self.nic, self.queue, rates) {
                 true => format!("{} packets/s", seen.packets("packets", self.packets)),
                 false => "packets not counted by queue".to_owned(),
@@ -113,11 +113,12 @@ pub(super) fn worst<'a, 'b, T>(caught: &'b [(&'b Loaded<'a>, T)]) -> Option<&'b 
 
 /// Evidence for the other affected queues.
 pub(super) fn same_on(caught: usize, nic: &Nic) -> Option<Evidence> {
-    let text = |seen: &mut Evidence| {
-        let (same, all) = (seen.count("same", caught), seen.count("queues", nic.rx.len()));
-        format!("the same on {same} of {all} queues")
-    };
-    (caught > 1).then(|| Evidence::of(Subject::nic(nic), text))
+    (caught > 1).then(|| {
+        Evidence::about(Subject::nic(nic), |seen| {
+            let (same, all) = (seen.count("same", caught), seen.count("queues", nic.rx.len()));
+            format!("the same on {same} of {all} queues")
+        })
+    })
 }
 
 /// The CPU with most receive time (including hard interrupts) and that time; the first if equal.
@@ -142,8 +143,8 @@ pub(super) fn readers(rates: &Rates) -> CpuMask {
 pub(super) fn full_readers(rates: &Rates, hot: CpuId) -> Option<CpuMask> {
     let mut full = readers(rates);
     full.remove(hot);
-    let has_time = |cpu: CpuId| rates.cpu(cpu).is_none_or(|cpu| busy(cpu) < FULL);
-    (!full.is_empty() && !full.iter().any(has_time)).then_some(full)
+    (!full.is_empty() && !full.iter().any(|cpu| rates.cpu(cpu).is_none_or(|cpu| busy(cpu) < FULL)))
+        .then_some(full)
 }
 
 /// The plans that spread the work of a hot CPU.
@@ -164,11 +165,12 @@ pub(super) fn of_node(model: &Model, node: u32) -> CpuMask {
 
 /// The number of cores of these CPUs; a CPU with unknown siblings counts as one.
 pub(super) fn cores(model: &Model, cpus: &CpuMask) -> usize {
-    let first = |cpu: &CpuId| {
-        let siblings = model.cpu(*cpu).map(|cpu| cpu.siblings.intersection(cpus)).unwrap_or_default();
-        siblings.first().is_none_or(|first| first == *cpu)
-    };
-    cpus.iter().filter(first).count()
+    cpus.iter()
+        .filter(|cpu| {
+            let siblings = model.cpu(*cpu).map(|cpu| cpu.siblings.intersection(cpus)).unwrap_or_default();
+            siblings.first().is_none_or(|first| first == *cpu)
+        })
+        .count()
 }
 
 /// Interference time from which it is reported: it counts as busy time.
@@ -177,17 +179,18 @@ const TAKEN: f64 = 0.05;
 /// Evidence if the hypervisor takes time from these CPUs.
 pub(super) fn steal(rates: &Rates, cpus: &CpuMask) -> Option<Evidence> {
     let taken = mean(rates, cpus, |cpu| cpu.steal);
-    let text = |seen: &mut Evidence| {
-        let taken = seen.percent("steal", taken);
-        format!("the hypervisor takes {taken} of CPU {cpus} (steal, counted as busy)")
-    };
-    (taken >= TAKEN).then(|| Evidence::of(Subject::Cpus(cpus.clone()), text))
+    (taken >= TAKEN).then(|| {
+        Evidence::about(Subject::Cpus(cpus.clone()), |seen| {
+            let taken = seen.percent("steal", taken);
+            format!("the hypervisor takes {taken} of CPU {cpus} (steal, counted as busy)")
+        })
+    })
 }
 
 /// Evidence: how much more fits.
 pub(super) fn fits(rates: &Rates) -> Evidence {
     let room = headroom(rates);
-    Evidence::of(Subject::Machine, |seen| {
+    Evidence::about(Subject::Machine, |seen| {
         format!(
             "headroom: {} for receive work of the hottest CPU, {} for the machine",
             seen.times("headroom_hottest", room.hottest),

@@ -105,8 +105,8 @@ pub(crate) fn crowds<'a>(model: &'a Model, rates: &Rates) -> Vec<Crowd<'a>> {
     }
     let packets = |queues: &Vec<Loaded<'_>>| queues.iter().map(|queue| queue.packets).sum::<f64>();
     let brought: BTreeMap<CpuId, f64> = on_cpus.iter().map(|(cpu, queues)| (*cpu, packets(queues))).collect();
-    let has_room = |cpu: &CpuId| rates.cpu(*cpu).is_some_and(|cpu| busy(cpu) <= ROOM);
-    let roomy: CpuMask = model.usable().iter().filter(has_room).collect();
+    let roomy: CpuMask =
+        model.usable().iter().filter(|cpu| rates.cpu(*cpu).is_some_and(|cpu| busy(cpu) <= ROOM)).collect();
     let crowd = |(cpu, mut queues): (CpuId, Vec<Loaded<'a>>)| {
         queues.retain(|queue| queue.load >= CROWDED && queue.packets >= brought[&cpu] * PART);
         queues.sort_by(|a, b| b.packets.total_cmp(&a.packets));
@@ -149,12 +149,12 @@ fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {
         cpu: Some(cpu),
         title: format!("CPU {cpu} handles the interrupts of {}", plural(count, "busy queue")),
         evidence: vec![
-            Evidence::of(Subject::Cpu(cpu), shared),
-            Evidence::of(Subject::Cpu(cpu), |seen| {
+            Evidence::about(Subject::Cpu(cpu), shared),
+            Evidence::about(Subject::Cpu(cpu), |seen| {
                 let load = seen.percent("receive_work", load);
                 format!("CPU {cpu}: {load} of its time in interrupts and softirq; {}", seen.tier(rates))
             }),
-            Evidence::of(Subject::Cpus(room.clone()), |seen| match most > 0.0 {
+            Evidence::about(Subject::Cpus(room.clone()), |seen| match most > 0.0 {
                 false => format!("CPUs of its node with room and no busy queue: {room}"),
                 true => format!(
                     "CPUs of its node with room, their interrupts bring at most {} packets/s: {room}",

@@ -68,7 +68,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         None => "accounting mode of the kernel unknown",
     };
     let mut evidence = vec![
-        Evidence::of(Subject::Cpu(id), |seen| {
+        Evidence::about(Subject::Cpu(id), |seen| {
             format!(
                 "CPU {id}: {} of its time in softirqs, {} in hard interrupts, {} in processes, {} idle",
                 seen.percent("receive_time", receive_time(cpu)),
@@ -77,11 +77,11 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
                 seen.percent("idle", cpu.idle)
             )
         }),
-        Evidence::of(Subject::Machine, |seen| {
+        Evidence::about(Subject::Machine, |seen| {
             seen.tier(rates);
             tier.to_owned()
         }),
-        Evidence::of(Subject::process(process), |seen| {
+        Evidence::about(Subject::process(process), |seen| {
             format!(
                 "{}: {} of CPU {id} by its own account, pinned there; {} packets/s there",
                 named(process),

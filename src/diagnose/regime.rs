@@ -13,14 +13,13 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use super::Finding;
 use super::evidence::{
     LOST, TRAFFIC, busy, carrier, full_link, irq_cpus, loopback_share, lost, queue_packets, receiving, tier,
 };
 use super::figures::{count, percent, precise_percent};
-use super::one_core_hotspot;
 use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
+use super::{Finding, one_core_hotspot};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask};
 
@@ -201,8 +200,8 @@ fn cpus(model: &Model, rates: &Rates, findings: &[Finding]) -> Vec<CpuRegime> {
     let is_hot = |cpu: &CpuRates| {
         findings.iter().any(|finding| finding.id == one_core_hotspot::RULE.id && finding.cpu == Some(cpu.cpu))
     };
-    let regime = |cpu| of_cpu(model, rates, cpu, is_hot(cpu));
-    let mut cpus: Vec<CpuRegime> = rates.cpus.iter().filter_map(regime).collect();
+    let mut cpus: Vec<CpuRegime> =
+        rates.cpus.iter().filter_map(|cpu| of_cpu(model, rates, cpu, is_hot(cpu))).collect();
     cpus.sort_by(|a, b| b.receive.total_cmp(&a.receive));
     cpus
 }
@@ -267,9 +266,8 @@ fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[Worth]) -> String {
     if worth.is_empty() {
         return format!("{hot_one}: no remaining setting moves it");
     }
-    let spreads = |knob: &&Worth| matches!(knob.knob, Family::Rps | Family::Rfs | Family::Queues);
     let names: Vec<String> = worth.iter().map(|worth| knobs::called(worth)).collect();
-    if !worth.iter().all(spreads) {
+    if !worth.iter().all(|knob| matches!(knob.knob, Family::Rps | Family::Rfs | Family::Queues)) {
         let order = if names.len() > 1 { ", in this order" } else { "" };
         return format!("{hot_one}: {}{order}", names.join(", then "));
     }

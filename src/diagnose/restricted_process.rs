@@ -94,7 +94,7 @@ fn finding(model: &Model, rates: &Rates, set: &CpuMask, processes: &[&ProcessRat
             percent(idle)
         ),
         evidence: vec![
-            Evidence::of(Subject::process(first), |seen| {
+            Evidence::about(Subject::process(first), |seen| {
                 format!(
                     "{}{}: uses {:.1} CPUs, {}, limited to CPUs {own} by {who}",
                     named(first),
@@ -106,10 +106,10 @@ fn finding(model: &Model, rates: &Rates, set: &CpuMask, processes: &[&ProcessRat
                     plural(seen.count("runnable", runnable as usize), "runnable thread")
                 )
             }),
-            Evidence::of(Subject::Cpus(own.clone()), |seen| {
+            Evidence::about(Subject::Cpus(own.clone()), |seen| {
                 format!("CPUs {own}: {} busy on average", seen.percent("busy", mean(rates, &own, busy)))
             }),
-            Evidence::of(Subject::Cpus(others.clone()), |seen| {
+            Evidence::about(Subject::Cpus(others.clone()), |seen| {
                 format!("CPUs {others}: {} idle on average", seen.percent("idle", idle))
             }),
         ],

@@ -81,7 +81,7 @@ fn defect(nic: &Nic, tables: &[u32], global: u32, used: bool) -> Option<Finding>
         nic: Some(name.clone()),
         cpu: None,
         title,
-        evidence: vec![Evidence::of(Subject::nic(nic), |seen| {
+        evidence: vec![Evidence::about(Subject::nic(nic), |seen| {
             let (global, queues) =
                 (seen.count("rps_sock_flow_entries", global as usize), seen.count("queues", queues));
             format!("rps_sock_flow_entries {global}; rps_flow_cnt {range} on {queues} RX queues of {name}")

@@ -78,7 +78,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let part = lost / (lost + traffic.rx_packets);
     let (hottest, blame) = blame(model, rates, nic);
     let ring = nic.hardware.rings.known().and_then(|rings| rings.rx);
-    let mut evidence = vec![Evidence::of(Subject::nic(nic), |seen| {
+    let mut evidence = vec![Evidence::about(Subject::nic(nic), |seen| {
         format!(
             "{name}: {} packets/s lost for lack of a buffer, {} packets/s received",
             seen.packets("rx_missed", lost),
@@ -86,14 +86,14 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         )
     })];
     evidence.extend(ring.map(|ring| {
-        Evidence::of(Subject::nic(nic), |seen| {
+        Evidence::about(Subject::nic(nic), |seen| {
             let (now, max) =
                 (seen.count("ring", ring.now as usize), seen.count("ring_max", ring.max as usize));
             format!("RX ring: {now} descriptors per queue, at most {max}")
         })
     }));
     evidence.extend(hottest.map(|cpu| {
-        Evidence::of(Subject::Cpu(cpu.cpu), |seen| {
+        Evidence::about(Subject::Cpu(cpu.cpu), |seen| {
             format!(
                 "CPU {} (its interrupts): {} of its time in softirq, {} in processes, {} idle ({})",
                 cpu.cpu,

@@ -63,11 +63,11 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         };
         let name = &nic.name;
         let mut evidence = vec![
-            Evidence::of(Subject::rx(nic, queue.index), |seen| {
+            Evidence::about(Subject::rx(nic, queue.index), |seen| {
                 let packets = seen.packets("packets", packets);
                 format!("{name}/rx-{}: {packets} packets/s, RPS {mask}, interrupt on CPU {cpu}", queue.index)
             }),
-            Evidence::of(Subject::Cpu(cpu), |seen| {
+            Evidence::about(Subject::Cpu(cpu), |seen| {
                 let others = mean(rates, &mask.difference(&irq_cpus(queue, model, rates)), receiving);
                 format!(
                     "CPU {cpu}: {} of its time in interrupts and softirq, others in the mask {} on average; {}",

@@ -66,7 +66,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         ),
     };
     let part = bad.len() as f64 / worst.mask.len() as f64;
-    let mut evidence = vec![Evidence::of(Subject::rx(nic, worst.queue.index), |seen| {
+    let mut evidence = vec![Evidence::about(Subject::rx(nic, worst.queue.index), |seen| {
         format!(
             "{name}: {} packets/s, RPS {}; {} of the mask's CPUs are {word}",
             seen.packets("packets", worst.packets),

@@ -65,18 +65,18 @@ fn finding(rates: &Rates, cpu: CpuId, load: f64, here: &[&Loaded<'_>], near: &Cp
     const SHOWN: usize = 4;
     let masked = here.iter().filter_map(|queue| Some((queue, queue.mask()?)));
     let shown = masked.take(SHOWN).map(|(queue, mask)| {
-        Evidence::of(queue.subject(), |seen| {
+        Evidence::about(queue.subject(), |seen| {
             let packets = seen.packets("packets", queue.packets);
             format!("{}: {packets} packets/s, RPS {mask}", queue.name())
         })
     });
     let mut evidence: Vec<Evidence> = shown.collect();
     if here.len() > SHOWN {
-        evidence.push(Evidence::of(Subject::Machine, |seen| {
+        evidence.push(Evidence::about(Subject::Machine, |seen| {
             format!("and {} more", seen.count("more", here.len() - SHOWN))
         }));
     }
-    evidence.push(Evidence::of(Subject::Cpu(cpu), |seen| {
+    evidence.push(Evidence::about(Subject::Cpu(cpu), |seen| {
         let load = seen.percent("receive_time", load);
         format!("CPU {cpu}: {load} of its time in softirq; {}", seen.tier(rates))
     }));

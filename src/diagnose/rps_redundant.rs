@@ -68,7 +68,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         cpu: None,
         title: format!("RPS is on for {}, although each CPU has a queue", nic.name),
         evidence: vec![
-            Evidence::of(Subject::nic(nic), |seen| {
+            Evidence::about(Subject::nic(nic), |seen| {
                 format!(
                     "{} on {}; the busiest queue has {} of {} packets/s",
                     plural(seen.count("queues", nic.rx.len()), "RX queue"),
@@ -77,11 +77,11 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
                     seen.packets("rx_packets", traffic.rx_packets)
                 )
             }),
-            Evidence::of(Subject::nic(nic), |seen| {
+            Evidence::about(Subject::nic(nic), |seen| {
                 let queues = plural(seen.count("queues_with_rps", steered.len()), "queue");
                 format!("RPS on {queues}: {}/rx-{} {mask}", nic.name, first.index)
             }),
-            Evidence::of(Subject::Cpu(cpu), |seen| {
+            Evidence::about(Subject::Cpu(cpu), |seen| {
                 format!(
                     "{} RPS interrupts/s between CPUs; CPU {cpu} spends {} of its time in interrupts and \
                      softirq ({})",

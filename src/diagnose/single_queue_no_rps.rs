@@ -56,7 +56,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
                 count(traffic.rx_packets),
                 nic.name
             ),
-            evidence: vec![Evidence::of(Subject::Cpu(cpu), |seen| {
+            evidence: vec![Evidence::about(Subject::Cpu(cpu), |seen| {
                 format!(
                     "CPU {cpu}: {} of its time in interrupts and softirq ({}), headroom {}",
                     seen.percent("receiving", rates.cpu(cpu).map_or(0.0, receiving)),

@@ -201,7 +201,7 @@ fn shown(process: &ProcessRates, held: &HeldRates) -> Option<Evidence> {
         Transport::Tcp => ("TCP", "connections waiting to be accepted", Unit::Count),
         Transport::Udp => ("UDP", "bytes waiting to be read", Unit::Bytes),
     };
-    let seen = Evidence::of(Subject::process(process), |seen| {
+    let seen = Evidence::about(Subject::process(process), |seen| {
         let mut parts = Vec::new();
         if held.queued_before.min(held.queued) > 0 {
             let before = count(seen.figure("queued_before", held.queued_before as f64, unit));
@@ -233,7 +233,7 @@ fn finding(model: &Model, rates: &Rates, limit: &Limit<'_>) -> Finding {
     let place = limit.cpu.map_or_else(|| "each of its CPUs: at most".to_owned(), |cpu| format!("CPU {cpu}:"));
     let subject = || Subject::process(process);
     let mut evidence = vec![
-        Evidence::of(subject(), |seen| {
+        Evidence::about(subject(), |seen| {
             format!(
                 "{}, thread {}: ran {} of the time, waited {} of it for a CPU; {on}",
                 named(process),
@@ -242,13 +242,13 @@ fn finding(model: &Model, rates: &Rates, limit: &Limit<'_>) -> Finding {
                 seen.precise_percent("waited", thread.waited)
             )
         }),
-        Evidence::of(subject(), |seen| {
+        Evidence::about(subject(), |seen| {
             let time = seen.precise_percent("receiving", limit.receive);
             format!("{place} {time} of its time in interrupts and softirqs ({})", seen.tier(rates))
         }),
     ];
     if limit.full > 1 {
-        evidence.push(Evidence::of(subject(), |seen| {
+        evidence.push(Evidence::about(subject(), |seen| {
             format!("{} threads of {} are that busy", seen.count("full_threads", limit.full), process.command)
         }));
     }
@@ -256,7 +256,7 @@ fn finding(model: &Model, rates: &Rates, limit: &Limit<'_>) -> Finding {
         Behind::Seen(seen) => evidence.extend(seen.iter().cloned()),
         Behind::Unknown(why) => evidence.push(Evidence::fact(subject(), why.clone())),
     }
-    evidence.push(Evidence::of(subject(), |seen| {
+    evidence.push(Evidence::about(subject(), |seen| {
         format!(
             "headroom of {}: {} of the current traffic; it cannot use the idle time of other CPUs",
             process.command,

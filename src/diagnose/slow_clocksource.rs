@@ -50,7 +50,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         nic: None,
         cpu: None,
         title: format!("the clocksource is {}, though {FAST} is available", clock.current),
-        evidence: vec![Evidence::of(Subject::Machine, |seen| {
+        evidence: vec![Evidence::about(Subject::Machine, |seen| {
             format!(
                 "clocksource {}, offered: {}; {} packets/s",
                 clock.current,

@@ -58,7 +58,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let id = cpu.cpu;
     let vectors = vectors(cpu);
     let mut evidence = vec![
-        Evidence::of(Subject::Cpu(id), |seen| {
+        Evidence::about(Subject::Cpu(id), |seen| {
             format!(
                 "CPU {id}: {} of its time in softirqs ({}), ksoftirqd/{id} ran {}",
                 seen.percent("softirq", cpu.softirq),
@@ -66,13 +66,13 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
                 seen.percent("ksoftirqd", cpu.ksoftirqd)
             )
         }),
-        Evidence::of(Subject::Cpu(id), |seen| {
+        Evidence::about(Subject::Cpu(id), |seen| {
             let (packets, runs) = (seen.packets("packets", cpu.packets), seen.rate("net_rx", cpu.net_rx));
             format!("{packets} packets/s and {runs} NET_RX runs/s there")
         }),
     ];
     if !vectors.is_empty() {
-        evidence.push(Evidence::of(Subject::Cpu(id), |seen| {
+        evidence.push(Evidence::about(Subject::Cpu(id), |seen| {
             let named =
                 vectors.iter().take(3).map(|(name, rate)| format!("{name} {}", seen.rate(name, *rate)));
             format!("other softirqs there, runs/s: {}", named.collect::<Vec<_>>().join(", "))

@@ -53,11 +53,11 @@ fn of_nic(rates: &Rates, nic: &Nic, ipis: f64) -> Option<Finding> {
         title: format!("{} is polled by threads and also has RPS on", nic.name),
         evidence: vec![
             Evidence::fact(Subject::nic(nic), format!("threaded NAPI on {}{pids}", nic.name)),
-            Evidence::of(Subject::nic(nic), |seen| {
+            Evidence::about(Subject::nic(nic), |seen| {
                 let queues = plural(seen.count("queues_with_rps", masks.len()), "queue");
                 format!("RPS on {queues}: {}/rx-{index} {mask}", nic.name)
             }),
-            Evidence::of(Subject::nic(nic), |seen| {
+            Evidence::about(Subject::nic(nic), |seen| {
                 let packets = seen.packets("rx_packets", traffic.rx_packets);
                 format!("{packets} packets/s, {} RPS interrupts/s between CPUs", seen.rate("rps_ipis", ipis))
             }),

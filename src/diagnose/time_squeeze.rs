@@ -115,14 +115,14 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let core = &model.settings;
     let (budget, usecs) = (core.netdev_budget.known(), core.netdev_budget_usecs.known());
     let mut evidence = vec![
-        Evidence::of(Subject::Cpu(id), |seen| {
+        Evidence::about(Subject::Cpu(id), |seen| {
             format!(
                 "CPU {id}: {} of {} NET_RX runs/s ended with packets left",
                 seen.rate("time_squeeze", cpu.time_squeeze),
                 seen.rate("net_rx", cpu.net_rx)
             )
         }),
-        Evidence::of(Subject::Cpu(id), |seen| {
+        Evidence::about(Subject::Cpu(id), |seen| {
             format!(
                 "CPU {id}: {} of its time in softirq (ksoftirqd {}), {} in processes, {} idle; {}",
                 seen.percent("receive_time", receive_time(cpu)),
@@ -134,7 +134,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         }),
     ];
     if let (Some(&budget), Some(&usecs)) = (budget, usecs) {
-        evidence.push(Evidence::of(Subject::Machine, |seen| {
+        evidence.push(Evidence::about(Subject::Machine, |seen| {
             let budget = seen.figure("netdev_budget", budget.into(), Unit::Count);
             let usecs = seen.figure("netdev_budget_usecs", usecs.into(), Unit::Microseconds);
             format!("net.core.netdev_budget {budget} packets, netdev_budget_usecs {usecs} us")

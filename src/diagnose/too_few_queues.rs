@@ -120,19 +120,19 @@ fn evidence(
     let mut found: Vec<Evidence> = queues.iter().take(SHOWN).map(|queue| queue.evidence(rates)).collect();
     if queues.len() > SHOWN {
         let packets: f64 = queues.iter().map(|queue| queue.packets).sum();
-        found.push(Evidence::of(Subject::nic(nic), |seen| {
+        found.push(Evidence::about(Subject::nic(nic), |seen| {
             let number = plural(seen.count("queues", queues.len()), "queue");
             format!("{number} together: {} packets/s", seen.packets("packets", packets))
         }));
     }
-    found.push(Evidence::of(Subject::nic(nic), |seen| match most {
+    found.push(Evidence::about(Subject::nic(nic), |seen| match most {
         Some(most) => {
             let number = plural(seen.count("queues", queues.len()), "queue");
             format!("the driver has {number} of at most {}", seen.count("queues_max", most as usize))
         }
         None => "the driver does not report its maximum number of queues".to_owned(),
     }));
-    found.push(Evidence::of(Subject::Cpus(others.clone()), |seen| {
+    found.push(Evidence::about(Subject::Cpus(others.clone()), |seen| {
         let number = plural(seen.count("cpus", others.len()), "CPU");
         let time = seen.percent("receiving", mean(rates, others, receiving));
         format!("the other {number}: {time} of their time in interrupts and softirq")

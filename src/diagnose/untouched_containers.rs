@@ -83,7 +83,7 @@ fn leads_away(nic: &Nic) -> bool {
 
 fn list(label: &str, nics: &[&Nic], packets: impl Fn(&Nic) -> f64) -> Evidence {
     const SHOWN: usize = 4;
-    Evidence::of(Subject::Machine, |seen| {
+    Evidence::about(Subject::Machine, |seen| {
         let first = nics.iter().take(SHOWN);
         let first = first
             .map(|nic| format!("{} {} packets/s", nic.name, seen.packets(nic.name.as_str(), packets(nic))));

@@ -61,18 +61,18 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         (queues, _) => format!("{} of {name} completed on another node", plural(queues, "transmit queue")),
     };
     const SHOWN: usize = 3;
-    let mut evidence = vec![Evidence::of(Subject::nic(nic), |seen| {
+    let mut evidence = vec![Evidence::about(Subject::nic(nic), |seen| {
         format!("{name} sends {} packets/s", seen.packets("tx_packets", sent))
     })];
     evidence.extend(far.iter().take(SHOWN).cloned());
     if far.len() > SHOWN {
-        evidence.push(Evidence::of(Subject::nic(nic), |seen| {
+        evidence.push(Evidence::about(Subject::nic(nic), |seen| {
             format!("and {} more", plural(seen.count("more", far.len() - SHOWN), "queue"))
         }));
     }
     if !left_out.is_empty() {
         let mean = super::places::mean(rates, &left_out, |cpu| cpu.user + cpu.system);
-        evidence.push(Evidence::of(Subject::Cpus(left_out.clone()), |seen| {
+        evidence.push(Evidence::about(Subject::Cpus(left_out.clone()), |seen| {
             let time = seen.percent("user_and_system", mean);
             format!("CPUs {left_out} are in no queue's XPS mask and spend {time} of their time in processes")
         }));

@@ -415,10 +415,10 @@ mod tests {
                 for entry in parse::queue_stats(&answer).expect("understood") {
                     let interfaces = host.list("sys/class/net").expect("listed");
                     let index = |name: &String| host.read_text(&format!("sys/class/net/{name}/ifindex"));
-                    let of = |name: &String| {
+                    let has_index = |name: &String| {
                         index(name).is_ok_and(|text| text.trim() == entry.ifindex.to_string())
                     };
-                    assert!(interfaces.iter().any(of), "{entry:?}");
+                    assert!(interfaces.iter().any(has_index), "{entry:?}");
                 }
             }
         }

@@ -33,7 +33,7 @@ pub fn kept(open: &[(String, History)]) -> (Plan, Vec<String>) {
             }
         }
     }
-    let mut plan = Plan::of("kept", &[]);
+    let mut plan = Plan::new("kept", &[]);
     plan.settings = settings.into_iter().map(|(_, planned)| planned).collect();
     (plan, left_out)
 }

@@ -203,7 +203,8 @@ impl History {
         let mut all: Vec<Touched> = Vec::new();
         // Target of each intent, by `seq - 1`.
         let mut owner: Vec<(u64, usize)> = Vec::new();
-        let of = |owner: &[(u64, usize)], seq| owner.iter().rev().find(|(s, _)| *s == seq).map(|(_, i)| *i);
+        let owner_of =
+            |owner: &[(u64, usize)], seq| owner.iter().rev().find(|(s, _)| *s == seq).map(|(_, i)| *i);
         let untried = |record: &Record| match record {
             Record::Failed { seq, untried: true, .. } => Some(*seq),
             _ => None,
@@ -250,19 +251,19 @@ impl History {
                     add(&mut touched.unsettled, &intent.after);
                 }
                 Record::Done { seq, kept } => {
-                    if let Some(index) = of(&owner, *seq) {
+                    if let Some(index) = owner_of(&owner, *seq) {
                         add(&mut all[index].ours, kept);
                         // A complete write supersedes any earlier partial one.
                         all[index].unsettled.clear();
                     }
                 }
                 Record::Holding { seq, values } => {
-                    if let Some(index) = of(&owner, *seq) {
+                    if let Some(index) = owner_of(&owner, *seq) {
                         all[index].held = Some(values.clone());
                     }
                 }
                 Record::Undone { seq, outcome } => {
-                    if let Some(index) = of(&owner, *seq) {
+                    if let Some(index) = owner_of(&owner, *seq) {
                         if let Outcome::Altered { kept } = outcome {
                             add(&mut all[index].ours, kept);
                         }

@@ -191,8 +191,7 @@ mod tests {
     use crate::load::histogram::new_histogram;
     use crate::load::interval::Interval;
     use crate::load::tally::{Cut, Taken, Tally, Unanswered};
-    use crate::load::{ErrorClass, Rate};
-    use crate::load::{LatencyReport, Second};
+    use crate::load::{ErrorClass, LatencyReport, Rate, Second};
 
     fn spec() -> Spec {
         Spec { rate: Some(Rate::steady(500.0)), ..Spec::new("http://h:1/".parse().expect("a URL")) }

@@ -317,12 +317,12 @@ mod tests {
         assert_eq!(two, Err("2 samples: sum(...) or max(...) makes one of them".to_owned()));
         assert_eq!(vector(&sample("NaN")), Err("NaN instead of a number".to_owned()));
         assert_eq!(vector(&sample("+Inf")), Err("+Inf instead of a number".to_owned()));
-        let of = |kind: &str, result: &str| {
+        let value = |kind: &str, result: &str| {
             let data = format!(r#"{{"resultType":"{kind}","result":{result}}}"#);
             read_current(&format!(r#"{{"status":"success","data":{data}}}"#))
         };
-        assert_eq!(of("scalar", r#"[1700000000,"7"]"#), Ok(7.0));
-        assert!(of("matrix", "[]").is_err() && of("string", r#"[1,"x"]"#).is_err());
+        assert_eq!(value("scalar", r#"[1700000000,"7"]"#), Ok(7.0));
+        assert!(value("matrix", "[]").is_err() && value("string", r#"[1,"x"]"#).is_err());
         let refused = r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#;
         assert_eq!(read_current(refused), Err("parse error".to_owned()));
     }

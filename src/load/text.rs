@@ -8,7 +8,7 @@ use super::report::{LatencyReport, Percentile, Report};
 use super::saturation::Saturation;
 use super::spec::Spec;
 use super::url::Protocol;
-use crate::diagnose::figures::percent;
+use crate::diagnose::figures::{percent, plural};
 use crate::units::format_duration;
 
 /// Renders the report for people.
@@ -105,7 +105,6 @@ fn datagram_rows(report: &Report, datagrams: &Datagrams, out: &mut String) -> st
 
 /// Describes the load in one line: `64 connections, 1 thread, closed loop, timeout 2s`.
 pub fn shape(spec: &Spec) -> String {
-    let plural = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     let (what, mode) = match spec.url.protocol {
         Protocol::Http | Protocol::Tcp => ("connection", "closed loop"),
         Protocol::UdpEcho | Protocol::UdpTracker | Protocol::Dns => ("flow", "closed loop"),

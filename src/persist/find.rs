@@ -83,7 +83,7 @@ mod tests {
 
     fn plan() -> Plan {
         let settings = ["rps eth0/rx-0 = 1", "rps veth0/rx-0 = 2", "rfs_entries host = 4096"];
-        Plan::of("x", &settings.map(|setting| setting.parse().expect("a setting")))
+        Plan::new("x", &settings.map(|setting| setting.parse().expect("a setting")))
     }
 
     fn mac(nic: &NicName) -> Option<String> {

@@ -151,7 +151,7 @@ impl Restorer<'_> {
     /// Applies the settings of a group.
     fn set(&self, name: &str, group: &[Pair]) -> Attempt {
         let here = group.iter().map(|(_, here)| here.clone()).collect();
-        let part = Plan { settings: here, ..Plan::of(name, &[]) };
+        let part = Plan { settings: here, ..Plan::new(name, &[]) };
         let changes = apply::check(self.host, self.model, &part)
             .and_then(|settings| apply::rehearse(self.host, self.model, &settings));
         match changes {

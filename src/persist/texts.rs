@@ -132,7 +132,7 @@ mod tests {
     use crate::plan::{Plan, PlannedSetting};
 
     fn plan(settings: &[(&str, &str)]) -> Plan {
-        let mut plan = Plan::of("spread", &[]);
+        let mut plan = Plan::new("spread", &[]);
         plan.settings = settings
             .iter()
             .map(|(set, device)| {

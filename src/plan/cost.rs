@@ -126,23 +126,24 @@ mod tests {
 
     #[test]
     fn a_device_keeps_taking_packets_off_its_queue() {
-        let of = |runs| likely(&step(NicKind::Device, 1e5, &[1]), &rates(4, runs, Some(0.0)));
+        let likely_by = |runs| likely(&step(NicKind::Device, 1e5, &[1]), &rates(4, runs, Some(0.0)));
         // 10 % stay, a tenth of 0.5 us of each packet for queueing, and an interrupt for each poll that finds
         // the target idle.
-        let cost = of(1_000.0);
+        let cost = likely_by(1_000.0);
         let kept = 0.1 + (1e5 * 50e-9 + 1_000.0 * 0.55 * 12e-6) / 0.5;
         assert!((cost.kept - kept).abs() < 1e-9, "{cost:?} {kept}");
         assert!((cost.handed - (0.9 + 550.0 * 1e-6 / 0.5)).abs() < 1e-9, "{cost:?}");
-        assert!(of(10_000.0).kept > cost.kept, "smaller polls make more interrupts");
+        assert!(likely_by(10_000.0).kept > cost.kept, "smaller polls make more interrupts");
     }
 
     /// However many packets arrive, the other CPU is interrupted again only when it has finished.
     #[test]
     fn a_virtual_interface_pays_for_interrupts_only() {
-        let of = |packets| likely(&step(NicKind::Virtual, packets, &[1]), &rates(2, packets, Some(0.0))).kept;
+        let likely_by =
+            |packets| likely(&step(NicKind::Virtual, packets, &[1]), &rates(2, packets, Some(0.0))).kept;
         let one = 12e-6 * 0.5 / 0.5;
-        assert!((of(1e4) - 1e4 * one).abs() < 1e-9, "{}", of(1e4));
-        assert!((of(1e5) - 1e9 / 54_000.0 * one).abs() < 1e-9, "{}", of(1e5));
+        assert!((likely_by(1e4) - 1e4 * one).abs() < 1e-9, "{}", likely_by(1e4));
+        assert!((likely_by(1e5) - 1e9 / 54_000.0 * one).abs() < 1e-9, "{}", likely_by(1e5));
     }
 
     #[test]
@@ -155,10 +156,10 @@ mod tests {
     /// A reader that was woken by interrupts from the CPU that received no longer is.
     #[test]
     fn waking_a_reader_elsewhere_ends() {
-        let of = |waking| likely(&step(NicKind::Virtual, 1e5, &[1]), &rates(2, 1e5, waking)).handed;
-        assert!((of(Some(0.0)) - of(Some(0.4)) - 0.4).abs() < 1e-9);
+        let likely_by = |waking| likely(&step(NicKind::Virtual, 1e5, &[1]), &rates(2, 1e5, waking)).handed;
+        assert!((likely_by(Some(0.0)) - likely_by(Some(0.4)) - 0.4).abs() < 1e-9);
         // Without a measurement it is estimated: a tenth of the packets, 12 us each.
-        assert!((of(Some(0.0)) - of(None) - 1e4 * 12e-6 / 0.5).abs() < 1e-9);
+        assert!((likely_by(Some(0.0)) - likely_by(None) - 1e4 * 12e-6 / 0.5).abs() < 1e-9);
     }
 
     #[test]

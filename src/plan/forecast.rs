@@ -17,7 +17,7 @@ use crate::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
 
 /// The prediction for `plan`, or why there is none.
 pub fn forecast(model: &Model, rates: &Rates, plan: &Plan) -> Result<Prediction, String> {
-    let asked = Asked::of(model, rates, plan);
+    let asked = Asked::new(model, rates, plan);
     let nics = || model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
     let traffic = nics().filter(|nic| asked.is_about(nic)).filter_map(|nic| rates.nic(&nic.name));
     let packets: f64 = traffic.map(|nic| nic.rx_packets).sum();
@@ -79,7 +79,7 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn of(model: &'a Model, rates: &'a Rates, plan: &'a Plan) -> Self {
+    fn new(model: &'a Model, rates: &'a Rates, plan: &'a Plan) -> Self {
         let named = plan.settings.iter().filter_map(|planned| planned.set.target.nic()).collect();
         let value = |planned: &'a PlannedSetting| {
             ((&planned.set.target, planned.set.knob.as_str()), planned.set.value.as_str())
@@ -118,8 +118,7 @@ impl<'a> Asked<'a> {
     fn of_queue(&self, nic: &Nic, queue: &RxQueue, readers: Option<&Steering>) -> Vec<Move> {
         let mut homes: Vec<CpuId> = irq_cpus(queue, self.model, self.rates).iter().collect();
         if homes.is_empty() {
-            let is_online = |cpu: &CpuId| self.model.cpu(*cpu).is_some_and(|cpu| cpu.online);
-            homes.extend(queue.channel_cpu.filter(is_online));
+            homes.extend(queue.channel_cpu.filter(|cpu| self.model.cpu(*cpu).is_some_and(|cpu| cpu.online)));
         }
         if homes.is_empty() && self.is_about(nic) {
             homes.extend(hottest(self.rates));

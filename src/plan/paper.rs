@@ -235,9 +235,9 @@ pub(super) fn is_even(nic: &Nic) -> bool {
 fn is_even_over(nic: &Nic, queues: &[RxQueue]) -> bool {
     let Fact::Known(rss) = &nic.hardware.rss else { return false };
     let weights = rss.weights();
-    let of = |queue: &RxQueue| weights.get(&queue.index).copied().unwrap_or_default();
-    let (fewest, most) = (queues.iter().map(of).min(), queues.iter().map(of).max());
-    queues.iter().map(of).sum::<usize>() == rss.table.len()
+    let weight = |queue: &RxQueue| weights.get(&queue.index).copied().unwrap_or_default();
+    let (fewest, most) = (queues.iter().map(weight).min(), queues.iter().map(weight).max());
+    queues.iter().map(weight).sum::<usize>() == rss.table.len()
         && fewest.zip(most).is_some_and(|(fewest, most)| fewest + 1 >= most)
 }
 

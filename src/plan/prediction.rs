@@ -171,8 +171,8 @@ pub(super) fn predict(rates: &Rates, moves: &[Move]) -> Option<Prediction> {
     let (busiest, busiest_after) = most(&then.times)?;
     let begins = || moves.iter().filter(|step| step.begins_to_steer());
     let cases = begins().map(|step| step.ends().len()).max().unwrap_or(0);
-    let case = |at: usize| work_out(&|step| step.ends()[at % step.ends().len()]);
-    let ends: Vec<Then> = (0..cases).map(case).collect();
+    let ends: Vec<Then> =
+        (0..cases).map(|at| work_out(&|step| step.ends()[at % step.ends().len()])).collect();
     let among = |of: &dyn Fn(&Then) -> f64| {
         let values = ends.iter().chain([&then]).map(of);
         values

@@ -87,13 +87,12 @@ impl Plan {
     pub const SCHEMA: &'static str = "rxlab.plan/1";
 
     /// A hand-written plan of `settings`: without reasons, for any machine.
-    pub fn of(name: &str, settings: &[Setting]) -> Self {
-        let planned = |set: &Setting| PlannedSetting::new(set.clone(), "", None);
+    pub fn new(name: &str, settings: &[Setting]) -> Self {
         Self {
             schema: Self::SCHEMA.to_owned(),
             name: name.to_owned(),
             host: None,
-            settings: settings.iter().map(planned).collect(),
+            settings: settings.iter().map(|set| PlannedSetting::new(set.clone(), "", None)).collect(),
             notes: Vec::new(),
             prediction: None,
         }

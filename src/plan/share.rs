@@ -99,9 +99,10 @@ impl Machine<'_> {
         let irq = queue.irqs.first();
         // An interrupt that is moving counts where it was sent.
         let sent = irq.filter(|irq| irq.is_pending()).and_then(|irq| irq.affinity.known()).and_then(one);
-        let told = || irq.and_then(|irq| irq.effective.known()).and_then(one);
         // With Hyper-V, the CPU of a signal is not that of an interrupt.
-        sent.or_else(told).or_else(|| irq_cpus(queue, self.model, self.rates).first()).or(queue.channel_cpu)
+        sent.or_else(|| irq.and_then(|irq| irq.effective.known()).and_then(one))
+            .or_else(|| irq_cpus(queue, self.model, self.rates).first())
+            .or(queue.channel_cpu)
     }
 
     /// True if the queues of `nic` bring packets to every usable CPU, about equally: handing them on is then
@@ -148,14 +149,14 @@ impl Machine<'_> {
                 let around = Some(domain);
                 let share =
                     Share { around, irqs: &irqs, loud: &loud, given: &given, others: &others, options };
-                parts.extend(share.of(self, group));
+                parts.extend(share.divide(self, group));
             }
         }
         if !alone.is_empty() {
             given = parts.iter().fold(given, |all, part| all.union(&part.mask));
             let share =
                 Share { around: None, irqs: &irqs, loud: &loud, given: &given, others: &others, options };
-            parts.extend(share.of(self, alone));
+            parts.extend(share.divide(self, alone));
         }
         parts.sort_by(|a, b| (&a.nic, a.queue).cmp(&(&b.nic, b.queue)));
         (parts, homeless)
@@ -239,19 +240,18 @@ struct Share<'a> {
 impl Share<'_> {
     /// A part for each of `group`, which is in the order of its interrupts' CPUs; for the busy queues alone if
     /// there are not enough CPUs for all.
-    fn of(&self, machine: &Machine<'_>, group: Vec<Unassigned<'_>>) -> Vec<Part> {
+    fn divide(&self, machine: &Machine<'_>, group: Vec<Unassigned<'_>>) -> Vec<Part> {
         let some_busy = group.iter().any(|unassigned| unassigned.is_busy);
         let is_for_busy = self.options.busy_only || some_busy && self.is_scarce(machine, &homes(&group));
         if !is_for_busy {
             return self.of_all(machine, &group);
         }
         let (busy, calm): (Vec<_>, Vec<_>) = group.into_iter().partition(|unassigned| unassigned.is_busy);
-        let without = |calm: Unassigned<'_>| {
+        let mut parts = self.of_all(machine, &busy);
+        parts.extend(calm.into_iter().map(|calm| {
             let (nic, queue) = (calm.nic.name.clone(), calm.queue.index);
             Part { nic, queue, mask: CpuMask::new(), stays: false, why: FEW.to_owned() }
-        };
-        let mut parts = self.of_all(machine, &busy);
-        parts.extend(calm.into_iter().map(without));
+        }));
         parts
     }
 

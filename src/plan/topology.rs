@@ -70,8 +70,9 @@ impl CpuTopology {
 
     /// The threads of the cores of `cpus`.
     pub(super) fn siblings(&self, cpus: &CpuMask) -> CpuMask {
-        let of = |cpu: CpuId| self.siblings.get(cpu.0 as usize);
-        cpus.iter().filter_map(of).fold(CpuMask::new(), |all, some| all.union(some))
+        cpus.iter()
+            .filter_map(|cpu| self.siblings.get(cpu.0 as usize))
+            .fold(CpuMask::new(), |all, some| all.union(some))
     }
 
     /// The same without `others` in each domain that still has at least `load` usable CPUs then.

@@ -219,8 +219,8 @@ fn round(
         std::thread::sleep(2 * PAUSE);
         let after = attached.read()?;
         drain();
-        let of = |cpu| Some(since(before.get(&cpu)?, after.get(&cpu)?));
-        Some((of(from)?, of(to)?, ns))
+        let spent = |cpu| Some(since(before.get(&cpu)?, after.get(&cpu)?));
+        Some((spent(from)?, spent(to)?, ns))
     };
     let (single, taken, _) = between(&|| {
         for _ in 0..SINGLE {

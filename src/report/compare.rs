@@ -1,9 +1,7 @@
 //! Comparison of two setups as text: the one that disturbs less, by how much, and the data behind it.
 
-use super::number;
-use super::probe_words;
 use super::text::{BAD, CAUTION, Cell, Column, FAINT, GOOD, STRONG, Table, clean, paragraph, styled, width};
-use super::words;
+use super::{number, probe_words, words};
 use crate::trial::compare::{Answer, Comparison, Difference, Measure};
 use crate::trial::record::{Arm, Better, Call};
 

@@ -18,13 +18,13 @@ mod tests {
 
     #[test]
     fn long_identities_are_cut() {
-        let of = |id: &str, pod: Option<&str>| {
+        let named = |id: &str, pod: Option<&str>| {
             container(&Container { engine: "lxc".into(), id: id.into(), pod: pod.map(str::to_owned) })
         };
         assert_eq!(
-            (of("web", None).as_str(), of(&"ab".repeat(32), None).as_str()),
+            (named("web", None).as_str(), named(&"ab".repeat(32), None).as_str()),
             ("lxc web", "lxc abababababab")
         );
-        assert_eq!(of("web", Some("1d5f0c9a-55b1-4a7c-9d39-0a6f6a1c7e11")), "lxc web of pod 1d5f0c9a");
+        assert_eq!(named("web", Some("1d5f0c9a-55b1-4a7c-9d39-0a6f6a1c7e11")), "lxc web of pod 1d5f0c9a");
     }
 }

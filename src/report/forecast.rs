@@ -173,7 +173,7 @@ mod tests {
         let (model, rates) = Sketch::case_a().build();
         let plan = |name: &str, settings: &[&str]| {
             let settings: Vec<_> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
-            Plan::of(name, &settings)
+            Plan::new(name, &settings)
         };
         let plans = vec![
             plan("wide", &["irq_affinity eth0/rx-0 = 4-7", "rps eth0/rx-0 = 5-7", "xps_cpus eth0/tx-0 = 1"]),
@@ -195,7 +195,7 @@ mod tests {
         let (model, rates) = Sketch::case_a().build();
         let spread = spread(&model, &rates, None);
         let mut plans: Vec<Plan> = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
-        plans.push(Plan::of("none", &["rps eth0/rx-0 = off".parse().expect("a setting")]));
+        plans.push(Plan::new("none", &["rps eth0/rx-0 = off".parse().expect("a setting")]));
         let stale = plans[0].prediction.clone();
         plans[3].prediction = stale;
         let (model, rates) = Sketch::case_a().receives(2, 0.5, 4e4).ksoftirqd(2, 0.0).build();

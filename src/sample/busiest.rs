@@ -194,8 +194,7 @@ fn threads(host: &dyn Host, pid: u32, spent: impl Fn(u32) -> Option<ThreadTimes>
 mod tests {
     use super::{LOOKED_AT, RawThread, busiest};
     use crate::host::RecordedHost;
-    use crate::sample::{Counters, Inventory, Scope};
-    use crate::sample::{RawSockets, ThreadTimes};
+    use crate::sample::{Counters, Inventory, RawSockets, Scope, ThreadTimes};
     use crate::units::{CpuId, Fact};
 
     /// `stat` of a thread with these ticks and threads, on that CPU.

@@ -21,8 +21,8 @@ const EFFECTIVE: [&str; 3] = ["cpuset.cpus.effective", "cpuset.effective_cpus", 
 
 pub(super) fn take(host: &dyn Host) -> Cpuset {
     let directories = directories(host);
-    let of = |names: &[&str]| first(host, &directories, names);
-    Cpuset { effective: of(&EFFECTIVE), isolated: of(&["cpuset.cpus.isolated"]) }
+    let first_of = |names: &[&str]| first(host, &directories, names);
+    Cpuset { effective: first_of(&EFFECTIVE), isolated: first_of(&["cpuset.cpus.isolated"]) }
 }
 
 /// Possible locations of control groups, for the CPUs of several processes.

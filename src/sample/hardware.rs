@@ -242,12 +242,16 @@ mod tests {
     fn a_speed_that_is_not_known_is_none() {
         let path = "sys/class/net/eth0/speed";
         let name = "eth0".parse().expect("a name");
-        let of = |host: RecordedHost| speed(&host, &name);
-        assert_eq!(of(RecordedHost::new().with(path, "25000\n")), Fact::Known(25_000));
-        assert_eq!(of(RecordedHost::new().with(path, "-1\n")), Fact::Unsupported);
-        assert_eq!(of(RecordedHost::new().with_failure(path, Cause::Errno(22))), Fact::Unsupported, "down");
-        assert_eq!(of(RecordedHost::new()), Fact::Unsupported);
-        assert!(matches!(of(RecordedHost::new().with(path, "fast\n")), Fact::Broken(_)));
+        let speed_of = |host: RecordedHost| speed(&host, &name);
+        assert_eq!(speed_of(RecordedHost::new().with(path, "25000\n")), Fact::Known(25_000));
+        assert_eq!(speed_of(RecordedHost::new().with(path, "-1\n")), Fact::Unsupported);
+        assert_eq!(
+            speed_of(RecordedHost::new().with_failure(path, Cause::Errno(22))),
+            Fact::Unsupported,
+            "down"
+        );
+        assert_eq!(speed_of(RecordedHost::new()), Fact::Unsupported);
+        assert!(matches!(speed_of(RecordedHost::new().with(path, "fast\n")), Fact::Broken(_)));
     }
 
     fn function(driver: &str, with: impl FnOnce(RecordedHost, &str) -> RecordedHost) -> Function {

@@ -39,11 +39,11 @@ pub(super) fn take(host: &dyn Host, seen: &Seen) -> Fact<RawNamespaces> {
     let inode = |link: String| {
         parse::namespace_inode(&link).ok_or_else(|| format!("`{link}` is not a network namespace"))
     };
-    let of = |process: &str| {
+    let namespace_of = |process: &str| {
         let link = host.link(&format!("proc/{process}/ns/net"));
         link.map(|link| Fact::Known(link).parse(inode))
     };
-    let own = match of("self") {
+    let own = match namespace_of("self") {
         Ok(Fact::Known(own)) => own,
         Ok(absent) => return absent.map(|_| RawNamespaces::default()),
         Err(error) => return read::absence(&error),
@@ -51,7 +51,7 @@ pub(super) fn take(host: &dyn Host, seen: &Seen) -> Fact<RawNamespaces> {
     let mut first = BTreeMap::new();
     let mut all_seen = seen.everybody.clone();
     for pid in &seen.programs {
-        match of(&pid.to_string()) {
+        match namespace_of(&pid.to_string()) {
             Ok(Fact::Known(inode)) => {
                 first.entry(inode).or_insert(*pid);
             }

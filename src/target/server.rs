@@ -13,7 +13,6 @@ use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-use super::TargetError;
 use super::connection::{Connection, Context, Fate};
 use super::counters::{Shared, add};
 use super::http::Prepared;
@@ -21,7 +20,7 @@ use super::order::Order;
 use super::sockets::Sockets;
 use super::timers::Timers;
 use super::tracker::track;
-use super::udp;
+use super::{TargetError, udp};
 use crate::host::{enter_netns, pin_thread};
 use crate::units::CpuId;
 
@@ -254,7 +253,8 @@ impl Server {
 
 /// The next connection, ready to use; `None` without one.
 fn accept_one(listener: &TcpListener) -> Result<Option<std::net::TcpStream>, Errno> {
-    use rustix::net::{SocketFlags, accept_with, sockopt::set_tcp_nodelay};
+    use rustix::net::sockopt::set_tcp_nodelay;
+    use rustix::net::{SocketFlags, accept_with};
     match accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok(fd) => {
             // A connection that is already gone rejects the option; reading it will report that.

@@ -119,8 +119,8 @@ pub enum StartError {
 
 /// True for a name that may become part of the name of a metric.
 pub(super) fn is_name(name: &str) -> bool {
-    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    (1..=40).contains(&name.len()) && name.chars().all(is_of_name)
+    (1..=40).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
 }
 
 impl Check {

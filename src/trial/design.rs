@@ -78,8 +78,9 @@ mod tests {
     use crate::trial::record::{Arm, Phase};
 
     fn letters(seed: u64, pairs: usize) -> String {
-        let first = |pair| if order(seed, Phase::Comparison, pair)[0] == Arm::A { 'A' } else { 'B' };
-        (0..pairs).map(first).collect()
+        (0..pairs)
+            .map(|pair| if order(seed, Phase::Comparison, pair)[0] == Arm::A { 'A' } else { 'B' })
+            .collect()
     }
 
     /// A record holds the seed, not the coins: another order for the same seed would invalidate every

@@ -17,12 +17,13 @@ const LAST: f64 = 0.75;
 pub fn stages(candidates: usize, blocks: usize) -> Vec<usize> {
     let count = candidates.next_power_of_two().ilog2() as usize;
     let last = (LAST * blocks as f64).max(FIRST);
-    let at = |stage: usize| {
-        // Each stage has longer than the one before by the same factor; the only stage is the last.
-        let part = if count > 1 { stage as f64 / (count - 1) as f64 } else { 1.0 };
-        (FIRST * (last / FIRST).powf(part)).round() as usize
-    };
-    (0..count).map(at).collect()
+    (0..count)
+        .map(|stage| {
+            // Each stage has longer than the one before by the same factor; the only stage is the last.
+            let part = if count > 1 { stage as f64 / (count - 1) as f64 } else { 1.0 };
+            (FIRST * (last / FIRST).powf(part)).round() as usize
+        })
+        .collect()
 }
 
 /// Slots of a search without void ones, including those that confirm the winner.

@@ -114,8 +114,8 @@ impl Meter {
         }
         let metric = self.wanted.iter().find(|(_, metric)| metric.needs_programs());
         let programs = metric.map(|(metric, _)| {
-            let missing = |missing| MeterError::Missing { metric: metric.clone(), missing };
-            Programs::attach_for_changes(host).map_err(missing)
+            Programs::attach_for_changes(host)
+                .map_err(|missing| MeterError::Missing { metric: metric.clone(), missing })
         });
         let programs = programs.transpose()?;
         let pinned = |cpu| Spin::start(cpu).map_err(|errno| MeterError::Pin(cpu, errno));

@@ -132,8 +132,8 @@ impl Counted<'_> {
     /// NET_RX time of each CPU, nanoseconds per second.
     fn net_rx(&self) -> Option<Vec<f64>> {
         let (reading, seconds) = self.programs?;
-        let of = |ns: u64| ns as f64 / seconds;
-        Some(reading.cpus.values().map(|cpu| of(cpu.net_rx_ns())).collect())
+        let rate = |ns: u64| ns as f64 / seconds;
+        Some(reading.cpus.values().map(|cpu| rate(cpu.net_rx_ns())).collect())
     }
 
     /// The programs' counts by process; `None` if their table was full, so some losses are missing.

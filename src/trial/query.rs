@@ -108,8 +108,9 @@ impl Query {
     fn beyond(&self, value: f64) -> Option<String> {
         let name = &self.name;
         let above = self.max.filter(|max| value > *max).map(|max| format!("above its max = {max}"));
-        let below = || self.min.filter(|min| value < *min).map(|min| format!("below its min = {min}"));
-        above.or_else(below).map(|limit| format!("query {name} was {value}, {limit}"))
+        above
+            .or_else(|| self.min.filter(|min| value < *min).map(|min| format!("below its min = {min}")))
+            .map(|limit| format!("query {name} was {value}, {limit}"))
     }
 }
 

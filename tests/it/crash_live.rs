@@ -50,7 +50,7 @@ fn look(host: &dyn Host) -> Model {
 
 fn change(store: &Store, host: &dyn Host, netns: &Path, texts: &[&str]) {
     let model = look(host);
-    let checked = apply::check(host, &model, &Plan::of("test", &settings(texts))).expect("sound");
+    let checked = apply::check(host, &model, &Plan::new("test", &settings(texts))).expect("sound");
     let netns = Namespace::open(netns).ok();
     let info =
         BeginInfo { root: "/".as_ref(), netns, what: "a test".into(), ..BeginInfo::new(&model.identity) };

@@ -75,16 +75,16 @@ fn interrupts_are_banned_from_irqbalance() {
     let _affinities = Affinities::save(&host);
     let look = || Model::new(&Inventory::take(&host, Scope::All));
     let knob = rxlab::knob::find("irqbalance").expect("registered");
-    let of = |nic: &Nic| {
+    let interrupts = |nic: &Nic| {
         let irqs = nic.rx.iter().flat_map(|queue| &queue.irqs).chain(&nic.other_irqs);
         irqs.map(|irq| irq.number).collect::<BTreeSet<_>>()
     };
     let model = look();
-    let Some(nic) = model.nics.iter().find(|nic| of(nic).len() > 1) else {
+    let Some(nic) = model.nics.iter().find(|nic| interrupts(nic).len() > 1) else {
         println!("skipped: no interface here has two interrupts");
         return;
     };
-    let own = of(nic);
+    let own = interrupts(nic);
     let others: Vec<IrqId> = all_irqs(&host).into_iter().filter(|irq| !own.contains(irq)).take(1).collect();
     let one = *own.first().expect("more than one");
     // Banned beforehand: an unrelated interrupt, and one of the interface.

@@ -28,7 +28,7 @@ fn driver(tree: &Tree) -> Driver<LiveHost> {
 
 fn plan(settings: &[&str]) -> Plan {
     let settings: Vec<Setting> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
-    Plan::of("test", &settings)
+    Plan::new("test", &settings)
 }
 
 fn fresh(host: &dyn Host) -> Model {

@@ -20,7 +20,7 @@ fn every_knob_is_rehearsed_without_a_write() {
         changed.fetch_add(1, Ordering::SeqCst);
     };
     let host = Observed { inner: tree.host(), before };
-    let settings = check(&host, &model(), &Plan::of("all", &everything())).expect("sound");
+    let settings = check(&host, &model(), &Plan::new("all", &everything())).expect("sound");
     let changes = rehearse(&host, &model(), &settings).expect("nothing goes wrong");
     assert_eq!(changed.load(Ordering::SeqCst), 0);
     assert_eq!(tree.values(), original);

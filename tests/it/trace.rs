@@ -75,7 +75,7 @@ fn packets_from_rps_are_on_the_other_cpu() {
     assert!(cost.runs >= trace.events && cost.ns > 0, "{cost:?}");
 
     let lines = stream.lines();
-    let of = |cpu: u64, ph: &str, name: &str| {
+    let events = |cpu: u64, ph: &str, name: &str| {
         let wanted = |line: &&Value| {
             line["tid"] == FIRST_CPU + cpu
                 && line["ph"] == ph
@@ -83,12 +83,12 @@ fn packets_from_rps_are_on_the_other_cpu() {
         };
         lines.iter().filter(wanted).count() as u64
     };
-    assert!(of(0, "E", "NET_RX") >= cpu.runs.count && of(0, "B", "NET_RX") >= cpu.runs.count);
-    assert!(of(0, "X", "poll backlog") >= cpu.runs.count / 2, "polls lie in runs");
+    assert!(events(0, "E", "NET_RX") >= cpu.runs.count && events(0, "B", "NET_RX") >= cpu.runs.count);
+    assert!(events(0, "X", "poll backlog") >= cpu.runs.count / 2, "polls lie in runs");
     let handed_over = |line: &&Value| line["ph"] == "E" && line["args"]["cause"] == Class::RpsIpi.name();
     // An idle CPU that polls for work needs no interrupt.
     let idle = |line: &&Value| line["ph"] == "E" && line["args"]["task"] == "swapper/0";
-    let count = |of: &dyn Fn(&&Value) -> bool| lines.iter().filter(|line| of(line)).count() as u64;
+    let count = |wanted: &dyn Fn(&&Value) -> bool| lines.iter().filter(|line| wanted(line)).count() as u64;
     assert!(count(&handed_over) + count(&idle) > cpu.runs.count / 2, "each interrupt has a cause: {cpu:?}");
     assert!(lines.iter().all(|line| line["ph"] == "M" || line["ts"].as_f64().is_some_and(|ts| ts >= 0.0)));
 }

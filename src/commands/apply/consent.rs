@@ -105,17 +105,17 @@ mod tests {
     #[test]
     fn a_plan_cannot_call_a_link_reset_safe() {
         let setting: Setting = "ring_rx eth0 = 512".parse().expect("a setting");
-        let mut plan = Plan::of("x", std::slice::from_ref(&setting));
+        let mut plan = Plan::new("x", std::slice::from_ref(&setting));
         plan.settings[0].risk = Some(Risk::Safe);
         assert_eq!(planned(&change("ring_rx eth0 = 512"), &plan, &model()).risk, Some(Risk::LinkReset));
-        let mut plan = Plan::of("x", &["rps eth0/rx-0 = 1".parse().expect("a setting")]);
+        let mut plan = Plan::new("x", &["rps eth0/rx-0 = 1".parse().expect("a setting")]);
         plan.settings[0].risk = Some(Risk::BriefStall);
         assert_eq!(planned(&change("rps eth0/rx-0 = 1"), &plan, &model()).risk, Some(Risk::BriefStall));
     }
 
     #[test]
     fn each_setting_has_risk_and_upkeep() {
-        let plan = Plan::of("x", &[]);
+        let plan = Plan::new("x", &[]);
         let changes = [change("rps eth0/rx-0 = 1"), change("ring_rx eth0 = 512")];
         let rows: Vec<_> = changes.iter().map(|change| (change, planned(change, &plan, &model()))).collect();
         let text = anstream::adapter::strip_str(&table(&rows).render()).to_string();

@@ -70,7 +70,7 @@ fn drifted(machine: &Machine, record: &TrialRecord) -> Result<Vec<String>, Comma
         return Err(CommandError::usage(format!("the change of trial {} is a shell command", record.id))
             .hint("only settings can be checked"));
     };
-    let plan = Plan::of(&record.name, &settings);
+    let plan = Plan::new(&record.name, &settings);
     let settings = apply::check(&machine.host, &machine.model, &plan).map_err(place::apply_error)?;
     let changes = apply::rehearse(&machine.host, &machine.model, &settings).map_err(place::apply_error)?;
     let drifted = changes.into_iter().filter(|change| change.needed).map(|change| {

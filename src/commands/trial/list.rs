@@ -5,12 +5,10 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::conduct::store_error;
-use crate::commands::Global;
-use crate::commands::output;
+use crate::commands::{Global, output};
 use crate::error::CommandError;
-use crate::report::blocks_text;
 use crate::report::text::{Cell, Column, Table};
-use crate::report::words;
+use crate::report::{blocks_text, words};
 use crate::trial::blocks::BlocksRecord;
 use crate::trial::record::TrialRecord;
 use crate::trial::store::{StoreError, TrialDir};

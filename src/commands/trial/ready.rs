@@ -74,14 +74,14 @@ fn arm_b(spec: &Spec) -> Result<Plan, CommandError> {
     match &spec.change.plan {
         Some(path) => Plan::from_toml(&files::read("plan", path.as_ref())?)
             .map_err(|error| CommandError::usage(format!("{path}: {error}"))),
-        None => Ok(Plan::of(&spec.name, &spec.change.set)),
+        None => Ok(Plan::new(&spec.name, &spec.change.set)),
     }
 }
 
 /// Returns the settings of both arms, checked against the machine and in the order of applying; none if the
 /// factor is a pair of commands.
 fn settings(machine: &Machine, spec: &Spec, b: &Plan) -> Result<Vec<Vec<Setting>>, CommandError> {
-    let a = Plan::of(&spec.name, &spec.change.against);
+    let a = Plan::new(&spec.name, &spec.change.against);
     if a.settings.is_empty() && b.settings.is_empty() {
         return Ok(vec![Vec::new(), Vec::new()]);
     }
@@ -95,14 +95,15 @@ fn settings(machine: &Machine, spec: &Spec, b: &Plan) -> Result<Vec<Vec<Setting>
 /// Returns the settings of each cell of a trial in blocks, checked likewise. All named settings have to change something.
 fn cells(machine: &Machine, spec: &Spec) -> Result<Vec<Vec<Setting>>, CommandError> {
     for named in spec.named() {
-        if !differ(&[], &rehearsed(machine, &Plan::of(&named.name, &named.set))?) {
+        if !differ(&[], &rehearsed(machine, &Plan::new(&named.name, &named.set))?) {
             let message = format!("the machine already has the values of {}", named.name);
             return Err(CommandError::new(Kind::Changed, message).hint(
                 "if rxlab set them (see `rxlab status`), run `rxlab undo` first; else try other values",
             ));
         }
     }
-    let cell = |settings: &Vec<Setting>| rehearsed(machine, &Plan::of(&spec.name, settings)).map(settings_of);
+    let cell =
+        |settings: &Vec<Setting>| rehearsed(machine, &Plan::new(&spec.name, settings)).map(settings_of);
     spec.cells().iter().map(cell).collect()
 }
 

@@ -285,7 +285,7 @@ mod tests {
     use crate::parse::ethtool::{Channels, Count};
     use crate::units::Fact;
 
-    fn of(sketch: Sketch, family: Family) -> Worth {
+    fn worth(sketch: Sketch, family: Family) -> Worth {
         let (model, rates) = sketch.receives(0, 0.9, 6e4).build();
         let regime = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic");
         regime.knobs.into_iter().find(|knob| knob.knob == family).expect("all are judged")
@@ -300,7 +300,7 @@ mod tests {
         let combined = Some(Count { now: 4, max: 16 });
         let with = |sketch: Sketch| {
             let channels = Fact::Known(Channels { combined, ..Channels::default() });
-            of(sketch.edit("eth0", |nic| nic.hardware.channels = channels), Family::Queues)
+            worth(sketch.edit("eth0", |nic| nic.hardware.channels = channels), Family::Queues)
         };
         assert!(with(host(8, &[0, 1, 2, 3])).trial);
         let threads = with(host(8, &[0, 1, 2, 3]).smt());
@@ -314,7 +314,7 @@ mod tests {
             let sketch = host(4, &[0]).driver("eth0", driver).moderation("eth0", usecs, false);
             sketch.interrupts("eth0", 3e4).edit("eth0", |nic| nic.hardware.function = function)
         };
-        let why = |sketch| of(sketch, Family::Moderation).why;
+        let why = |sketch| worth(sketch, Family::Moderation).why;
         assert!(why(with("mlx5_core", 8, Function::Plain)).starts_with("fixed at 8 us"));
         assert_eq!(why(with("ixgbe", 1, Function::Plain)), "already adaptive");
         let made_up = || with("virtio_net", 0, Function::Paravirtual);
@@ -330,7 +330,7 @@ mod tests {
     fn no_mask_splits_few_flows() {
         let rps = |packets| {
             let sketch = host(8, &[0]).rps("eth0", "0,4-7").all_receive("4-7", 0.1, 6e4);
-            of(sketch.receives(5, 0.3, packets), Family::Rps)
+            worth(sketch.receives(5, 0.3, packets), Family::Rps)
         };
         assert!(rps(6e4).trial, "CPU 0 takes packets that others could");
         let few = rps(9e5);
@@ -342,8 +342,8 @@ mod tests {
     fn nothing_is_steered_where_threads_poll() {
         let threaded = || host(8, &[0]).edit("eth0", |nic| nic.napi.threaded = Fact::Known(true));
         for family in [Family::Rps, Family::Rfs] {
-            assert!(of(host(8, &[0]), family).trial);
-            for worth in [of(threaded(), family), of(host(8, &[0]).polls(0, 0.95), family)] {
+            assert!(worth(host(8, &[0]), family).trial);
+            for worth in [worth(threaded(), family), worth(host(8, &[0]).polls(0, 0.95), family)] {
                 assert!(!worth.trial && worth.why.starts_with("kernel threads poll"), "{worth:?}");
             }
         }
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn no_rfs_to_cpus_without_time() {
-        let rfs = |user| of(host(4, &[0]).works(3, user), Family::Rfs);
+        let rfs = |user| worth(host(4, &[0]).works(3, user), Family::Rfs);
         assert!(rfs(0.5).trial);
         let full = rfs(0.99);
         assert_eq!(

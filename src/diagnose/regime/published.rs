@@ -7,7 +7,7 @@ use crate::model::{Fact, Function, Model, Rates};
 use crate::parse::ethtool::{Channels, Coalesce, Count};
 use crate::units::CpuId;
 
-fn of(model: &Model, rates: &Rates) -> Regime {
+fn regime_of(model: &Model, rates: &Rates) -> Regime {
     regime(model, rates, &[], &|_, _| None).expect("there is traffic")
 }
 
@@ -20,7 +20,7 @@ fn worth(regime: &Regime) -> Vec<Family> {
 #[test]
 fn case_a_is_spread() {
     let (model, rates) = Sketch::case_a().build();
-    let regime = of(&model, &rates);
+    let regime = regime_of(&model, &rates);
     assert_eq!(
         regime.summary,
         "one-core hotspot on CPU 2 (98 % of its time): RPS on CPUs 0-1,3-7 or RFS will spread it"
@@ -40,7 +40,7 @@ fn case_b(receive: f64, packets: f64) -> Regime {
     for irq in &mut rates.irqs {
         irq.per_cpu.values_mut().for_each(|rate| *rate = 12_000.0);
     }
-    of(&model, &rates)
+    regime_of(&model, &rates)
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn case_d_cannot_matter() {
         sketch = if cpu < 112 { sketch.works(cpu, 0.24) } else { sketch.receives(cpu, 0.24, 1e5) };
     }
     let (model, rates) = sketch.build();
-    let regime = of(&model, &rates);
+    let regime = regime_of(&model, &rates);
     assert!(regime.summary.starts_with("IRQ pinning cannot matter here"), "{}", regime.summary);
     assert!(regime.summary.contains("no CPU is busier than 26 %"), "{}", regime.summary);
     assert_eq!(worth(&regime), []);
@@ -103,15 +103,15 @@ fn case_c(driver: &str, function: Function, adaptive: bool) -> (Model, Rates) {
 #[test]
 fn case_c_in_its_order() {
     let (model, rates) = case_c("vif", Function::Paravirtual, false);
-    let stock = of(&model, &rates);
+    let stock = regime_of(&model, &rates);
     let order = "VF, then moderation, then RPS on CPUs 17-31, then RFS, in this order";
     assert!(stock.summary.ends_with(order), "{}", stock.summary);
     let rps = stock.knobs.iter().find(|knob| knob.knob == Family::Rps).expect("judged");
     assert!(rps.why.contains("the same node, without CPU 16"), "{}", rps.why);
 
     let (model, rates) = case_c("ixgbevf", Function::Virtual { physical: None }, false);
-    assert_eq!(worth(&of(&model, &rates)), [Family::Moderation, Family::Rps, Family::Rfs]);
+    assert_eq!(worth(&regime_of(&model, &rates)), [Family::Moderation, Family::Rps, Family::Rfs]);
     let (model, rates) = case_c("ixgbevf", Function::Virtual { physical: None }, true);
-    assert_eq!(worth(&of(&model, &rates)), [Family::Rps, Family::Rfs]);
-    assert_eq!(of(&model, &rates).cpus[0].cpu, CpuId(16));
+    assert_eq!(worth(&regime_of(&model, &rates)), [Family::Rps, Family::Rfs]);
+    assert_eq!(regime_of(&model, &rates).cpus[0].cpu, CpuId(16));
 }

@@ -21,11 +21,11 @@ fn a_thread_that_limits_is_the_reason() {
         let sketch = sketch.each("0-7", |sketch, cpu| sketch.works(cpu, 0.12));
         sketch.program("redis-server", 0.99, "0-7").thread(2, 0.99, 0.0).udp(53, 900, 900)
     };
-    let of = |sketch: Sketch| {
+    let regime_of = |sketch: Sketch| {
         let (model, rates) = sketch.build();
         regime(&model, &rates, &[], &|_, _| None).expect("there is traffic")
     };
-    let summary = of(host(0.02)).summary;
+    let summary = regime_of(host(0.02)).summary;
     assert!(
         summary.starts_with(
             "IRQ pinning cannot matter here, and other steering cannot raise throughput at the current load: \
@@ -34,10 +34,10 @@ fn a_thread_that_limits_is_the_reason() {
         "{summary}"
     );
     assert!(summary.contains("one thread of redis-server, and receive work takes 2.0 %"), "{summary}");
-    let summary = of(host(0.02).socket(|held| held.queued = 0)).summary;
+    let summary = regime_of(host(0.02).socket(|held| held.queued = 0)).summary;
     assert!(!summary.contains("redis"), "it keeps up: {summary}");
     // Enough to matter, and RFS would bring more of it.
-    let busy = of(host(0.09).works(3, 0.85));
+    let busy = regime_of(host(0.09).works(3, 0.85));
     let rfs = busy.knobs.iter().find(|knob| knob.knob == Family::Rfs).expect("judged");
     assert!(!rfs.trial && rfs.why.contains("no time left"), "{busy:?}");
     assert!(busy.knobs.iter().any(|knob| knob.trial), "{busy:?}");

@@ -147,13 +147,13 @@ mod tests {
 
     #[test]
     fn threads_with_one_list_are_one_group() {
-        let of = |threads: &[(u32, &str)]| {
+        let text = |threads: &[(u32, &str)]| {
             let threads: Vec<_> = threads.iter().map(|(tid, list)| (*tid, (*list).to_owned())).collect();
             Lists::from_threads(&threads).to_string()
         };
-        assert_eq!(of(&[(10, "0-3")]), "0-3");
-        assert_eq!(of(&[(10, "0-3"), (12, "0-3"), (11, "0-3"), (14, "0-3")]), "0-3@10-12,14");
-        assert_eq!(of(&[(10, "all"), (11, "2"), (12, "all")]), "all@10,12;2@11");
+        assert_eq!(text(&[(10, "0-3")]), "0-3");
+        assert_eq!(text(&[(10, "0-3"), (12, "0-3"), (11, "0-3"), (14, "0-3")]), "0-3@10-12,14");
+        assert_eq!(text(&[(10, "all"), (11, "2"), (12, "all")]), "all@10,12;2@11");
     }
 
     /// A thread that once was elsewhere than the main one, and is not told apart from the others any more.

@@ -31,8 +31,7 @@ pub fn flow_matches(rule: &FlowRule, packet: Option<&str>) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::flow_matches;
-    use crate::parse::ethtool::rules;
-    use crate::parse::ethtool::{FlowRule, flow_bytes};
+    use crate::parse::ethtool::{FlowRule, flow_bytes, rules};
     use crate::parse::push_message;
 
     fn rule(text: &str) -> FlowRule {

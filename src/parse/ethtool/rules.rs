@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn every_action() {
-        let of = |kind, cookie| {
+        let action = |kind, cookie| {
             let rules = parsed(kind, cookie).expect("valid");
             assert_eq!((rules.len(), rules[0].location), (1, 1023));
             assert_eq!(
@@ -99,11 +99,11 @@ mod tests {
             );
             rules[0].action
         };
-        assert_eq!(of(1, 5), FlowAction::Queue(5));
-        assert_eq!(of(1, u64::MAX), FlowAction::Drop);
-        assert_eq!(of(1, u64::MAX - 1), FlowAction::WakeOnLan);
-        assert_eq!(of(1, (2 << 32) | 7), FlowAction::VirtualFunction { vf: 1, queue: 7 });
-        assert_eq!(of(1 | FLOW_RSS, 4), FlowAction::Context { context: 3, queue: 4 });
+        assert_eq!(action(1, 5), FlowAction::Queue(5));
+        assert_eq!(action(1, u64::MAX), FlowAction::Drop);
+        assert_eq!(action(1, u64::MAX - 1), FlowAction::WakeOnLan);
+        assert_eq!(action(1, (2 << 32) | 7), FlowAction::VirtualFunction { vf: 1, queue: 7 });
+        assert_eq!(action(1 | FLOW_RSS, 4), FlowAction::Context { context: 3, queue: 4 });
     }
 
     proptest! {

@@ -2,8 +2,7 @@
 //! format sets everything now. In check mode the script reports what it would change.
 
 use super::sh::{self, PRELUDE};
-use super::sysctl;
-use super::{Draft, ExportFile, Said};
+use super::{Draft, ExportFile, Said, sysctl};
 
 pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
     let said = sh::script(draft);
@@ -34,8 +33,9 @@ fn script(said: &[Said<'_>]) -> String {
 
 /// A block of YAML: empty lines stay empty.
 fn indented(text: &str, by: usize) -> String {
-    let line = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("{:by$}{line}\n", "") };
-    text.lines().map(line).collect()
+    text.lines()
+        .map(|line| if line.is_empty() { "\n".to_owned() } else { format!("{:by$}{line}\n", "") })
+        .collect()
 }
 
 #[cfg(test)]

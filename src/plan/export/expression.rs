@@ -56,8 +56,9 @@ pub(super) fn express(setting: &Setting, model: &Model) -> Result<Expression, St
         }
         Owner::Ethtool(group, word, label) => {
             let number = text_of_number(&setting.value).filter(|_| setting.value != "off");
-            let switch = || ["on", "off"].contains(&setting.value.as_str()).then(|| setting.value.clone());
-            let value = number.or_else(switch).ok_or_else(|| bad_value(setting))?;
+            let value = number
+                .or_else(|| ["on", "off"].contains(&setting.value.as_str()).then(|| setting.value.clone()))
+                .ok_or_else(|| bad_value(setting))?;
             Ok(Expression::Ethtool { nic: nic()?, group, values: vec![(Word { word, label }, value)] })
         }
         Owner::Words(group, known) => {
@@ -146,8 +147,9 @@ pub(super) fn pci(setting: &Setting, model: &Model) -> Option<String> {
 
 /// Interrupts are identified by their action names: their numbers change at each boot.
 fn irqs(setting: &Setting, model: &Model) -> Result<Expression, String> {
-    let missing = || format!("{} is not on this machine, so its interrupts are not known", setting.target);
-    let nic = nic_of(setting, model).ok_or_else(missing)?;
+    let nic = nic_of(setting, model).ok_or_else(|| {
+        format!("{} is not on this machine, so its interrupts are not known", setting.target)
+    })?;
     let irqs = interrupts(nic, &setting.target);
     if irqs.is_empty() || nic.kind != NicKind::Device {
         return Err(match setting.target {

@@ -103,7 +103,7 @@ fn option(said: &Said<'_>, rps: &BTreeMap<NicName, CpuMask>) -> Result<String, S
 fn same_rps(draft: &Draft<'_>, model: &Model) -> BTreeMap<NicName, CpuMask> {
     let settings: Vec<&Setting> =
         draft.said.iter().map(|said| said.setting).filter(|setting| setting.knob == "rps").collect();
-    let of = |nic: &Nic| {
+    let link_of = |nic: &Nic| {
         let mut masks = nic.rx.iter().map(|rx| {
             let target = Target::queue(&nic.name, QueueId::rx(rx.index));
             settings.iter().find(|setting| setting.target == target)?.value.parse::<CpuMask>().ok()
@@ -111,7 +111,7 @@ fn same_rps(draft: &Draft<'_>, model: &Model) -> BTreeMap<NicName, CpuMask> {
         let first = masks.next()??;
         (!first.is_empty() && masks.all(|mask| mask.as_ref() == Some(&first))).then_some(first)
     };
-    model.nics.iter().filter_map(|nic| Some((nic.name.clone(), of(nic)?))).collect()
+    model.nics.iter().filter_map(|nic| Some((nic.name.clone(), link_of(nic)?))).collect()
 }
 
 #[cfg(test)]

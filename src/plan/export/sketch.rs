@@ -34,7 +34,7 @@ pub(super) fn model() -> Model {
 
 pub(super) fn exported(format: Format, settings: &[&str]) -> Export {
     let settings: Vec<_> = settings.iter().map(|setting| setting.parse().expect("a setting")).collect();
-    export(format, &Plan::of("spread", &settings), &model())
+    export(format, &Plan::new("spread", &settings), &model())
 }
 
 /// The only file of an export.

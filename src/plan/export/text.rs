@@ -7,8 +7,7 @@ pub(super) fn one_line(text: &str) -> String {
 
 /// Quotes any text as one word of the shell.
 pub(crate) fn shell(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@,+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+    if !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./:@,+%".contains(c)) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use super::expression::Expression;
 use super::sh::{self, PRELUDE};
-use super::sysctl;
 use super::text::is_plain_name;
-use super::{Draft, ExportFile, Said, nic_of};
+use super::{Draft, ExportFile, Said, nic_of, sysctl};
 use crate::model::{Model, NicKind};
 use crate::units::NicName;
 

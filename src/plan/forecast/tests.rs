@@ -8,7 +8,7 @@ use crate::units::CpuId;
 
 fn plan(settings: &[&str]) -> Plan {
     let settings: Vec<_> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
-    Plan::of("own", &settings)
+    Plan::new("own", &settings)
 }
 
 /// A machine with measured costs: `part` of what CPU `cpu` does can be handed over.
@@ -62,15 +62,15 @@ fn measured_costs_take_the_place_of_fractions() {
 /// If a cost is not known, fixed fractions are used; a mask in use was never measured without it.
 #[test]
 fn what_was_not_measured_is_said() {
-    let of = |(model, rates): (Model, Rates)| {
+    let forecast_of = |(model, rates): (Model, Rates)| {
         forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 4-7"])).expect("it moves work")
     };
-    let unknown = of(measured(Sketch::case_a().build(), 5, 0.9));
+    let unknown = forecast_of(measured(Sketch::case_a().build(), 5, 0.9));
     assert!(unknown.basis.starts_with("not measured: fixed fractions"), "{unknown:?}");
     assert!(unknown.range.is_some() && (unknown.after - 0.98 * 0.48).abs() < 1e-9, "{unknown:?}");
-    let known = of(measured(Sketch::case_a().build(), 2, 0.9));
+    let known = forecast_of(measured(Sketch::case_a().build(), 2, 0.9));
     assert!(!known.basis.contains("fixed"), "{known:?}");
-    let steered = of(measured(Sketch::case_a().rps("eth0", "2-5").build(), 2, 0.9));
+    let steered = forecast_of(measured(Sketch::case_a().rps("eth0", "2-5").build(), 2, 0.9));
     assert!(steered.basis.contains("what a mask in use has handed over"), "{steered:?}");
 }
 
@@ -167,13 +167,13 @@ fn a_mask_in_use_can_change() {
     let sketch =
         Sketch::case_a().rps("eth0", "4").ksoftirqd(2, 0.0).receives(2, 0.4, 0.0).receives(4, 0.6, 42_000.0);
     let (model, rates) = sketch.build();
-    let of = |value: &str| {
+    let forecast_of = |value: &str| {
         let own = plan(&[&format!("rps eth0/rx-0 = {value}")]);
         let prediction = forecast(&model, &rates, &own).expect("work moves");
         let at =
             |cpu| prediction.cpus.iter().find(|load| load.cpu == CpuId(cpu)).map_or(0.0, |load| load.after);
         [at(2), at(4), at(5)].map(|time| (time * 100.0).round())
     };
-    assert_eq!(of("4-5"), [40.0, 30.0, 31.0]);
-    assert_eq!(of("off"), [98.0, 0.0, 1.0]);
+    assert_eq!(forecast_of("4-5"), [40.0, 30.0, 31.0]);
+    assert_eq!(forecast_of("off"), [98.0, 0.0, 1.0]);
 }

@@ -14,7 +14,7 @@ fn texts(plan: &Plan) -> Vec<String> {
     plan.settings.iter().map(|planned| planned.set.to_string()).collect()
 }
 
-fn of(policy: Policy, (model, rates): &(Model, Rates), options: &Options) -> Policed {
+fn planned(policy: Policy, (model, rates): &(Model, Rates), options: &Options) -> Policed {
     policy.plan(model, rates, options, None)
 }
 
@@ -40,7 +40,7 @@ fn case_c() -> (Model, Rates) {
 fn field_case_c_with_two_queues_takes_seven_of_fifteen() {
     let host = Sketch::new(32).nodes(2).device("eth0", &[0, 16]).build();
     let masks = |cpus_per_queue| {
-        let plan = of(Policy::NumaLocal, &host, &Options { cpus_per_queue, ..Options::default() }).plan;
+        let plan = planned(Policy::NumaLocal, &host, &Options { cpus_per_queue, ..Options::default() }).plan;
         let masks: Vec<String> = only(&plan, "rps").iter().map(|text| mask_of(text).to_hex()).collect();
         masks
     };
@@ -57,7 +57,7 @@ fn mask_of(text: &str) -> CpuMask {
 #[test]
 fn field_case_c_by_hand_is_numa_local() {
     let options = Options { cpus_per_queue: Some(7), ..Options::default() };
-    let policed = of(Policy::NumaLocal, &case_c(), &options);
+    let policed = planned(Policy::NumaLocal, &case_c(), &options);
     assert_eq!(
         only(&policed.plan, "irq_affinity"),
         ["eth0/rx-0 = 0", "eth1/rx-0 = 8", "eth1/rx-1 = 24"],
@@ -95,7 +95,7 @@ fn each_variable_is_a_plan_for_the_machine_as_it_is() {
     assert_eq!(texts(&alone(Variable::Irq)).len(), 3);
     assert_eq!(texts(&alone(Variable::Xps)), [""; 0]);
     assert_eq!(only(&alone(Variable::Rfs), "rfs").len(), 4, "asked for by name");
-    let whole = of(Policy::NumaLocal, &case_c, &Options::default()).plan;
+    let whole = planned(Policy::NumaLocal, &case_c, &Options::default()).plan;
     assert_eq!(
         whole.notes,
         [
@@ -120,7 +120,7 @@ fn a_device_of_a_known_node_stays_there() {
 #[test]
 fn interrupts_take_cores_and_at_high_rates_whole_ones() {
     let host = |packets| Sketch::new(8).smt().device("eth0", &[5, 5]).traffic("eth0", packets).build();
-    let plan = |packets| of(Policy::NumaLocal, &host(packets), &Options::default()).plan;
+    let plan = |packets| planned(Policy::NumaLocal, &host(packets), &Options::default()).plan;
     assert_eq!(only(&plan(2e3), "irq_affinity"), ["eth0/rx-0 = 0", "eth0/rx-1 = 2"]);
     assert_eq!(only(&plan(2e3), "rps"), ["eth0/rx-0 = 1,4-5", "eth0/rx-1 = 3,6-7"]);
     assert_eq!(only(&plan(2e5), "rps"), ["eth0/rx-0 = 1,5", "eth0/rx-1 = 3,7"]);
@@ -130,13 +130,13 @@ fn interrupts_take_cores_and_at_high_rates_whole_ones() {
 fn isolation_keeps_the_cpus_that_are_named_clean() {
     let host = || Sketch::new(16).device("eth0", &[0, 1]).rfs(32768, "eth0", 16384);
     let options = Options { keep_clean: cpus("0-11"), ..Options::default() };
-    let plan = of(Policy::Isolate, &host().build(), &options).plan;
+    let plan = planned(Policy::Isolate, &host().build(), &options).plan;
     assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-0 = 12", "eth0/rx-1 = 14"]);
     assert_eq!(only(&plan, "rps"), ["eth0/rx-0 = 13", "eth0/rx-1 = 15"]);
     assert_eq!(only(&plan, "rfs"), ["eth0/rx-0 = 0", "eth0/rx-1 = 0"], "readers are on clean CPUs");
     assert_eq!(plan.notes[0], "receive work on CPU 12-15, none on CPU 0-11");
     let all = Options { keep_clean: cpus("0-15"), ..Options::default() };
-    let none = of(Policy::Isolate, &host().build(), &all);
+    let none = planned(Policy::Isolate, &host().build(), &all);
     assert_eq!(
         (texts(&none.plan).len(), none.reasons.as_slice()),
         (0, &["no CPU is left for receive work".to_owned()][..])
@@ -146,7 +146,7 @@ fn isolation_keeps_the_cpus_that_are_named_clean() {
 /// Field case B gave two of eight CPUs to eight queues.
 #[test]
 fn isolation_chooses_the_last_cpus_itself() {
-    let plan = |sketch: Sketch| of(Policy::Isolate, &sketch.build(), &Options::default()).plan;
+    let plan = |sketch: Sketch| planned(Policy::Isolate, &sketch.build(), &Options::default()).plan;
     let case_b = plan(Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7]).rps("eth0", "0-7"));
     let expected = (0..8).map(|queue| format!("eth0/rx-{queue} = {}", 6 + queue % 2)).collect::<Vec<_>>();
     let moved: Vec<String> = expected
@@ -164,17 +164,20 @@ fn isolation_chooses_the_last_cpus_itself() {
 #[test]
 fn spread_moves_only_interrupts_that_share_a_cpu() {
     let crowded = Sketch::new(8).device("eth0", &[2, 2]).traffic("eth0", 9e4).build();
-    let policed = of(Policy::Spread, &crowded, &Options::default());
+    let policed = planned(Policy::Spread, &crowded, &Options::default());
     assert_eq!(
         texts(&policed.plan),
         ["irq_affinity eth0/rx-1 = 0", "rps eth0/rx-0 = 5-7", "rps eth0/rx-1 = 1,3-4",]
     );
     assert_eq!(policed.plan.settings[0].why, "CPU 2 already takes another queue's interrupt");
     let apart = Sketch::new(8).device("eth0", &[2, 5]).traffic("eth0", 9e4).build();
-    let plan = of(Policy::Spread, &apart, &Options::default()).plan;
+    let plan = planned(Policy::Spread, &apart, &Options::default()).plan;
     assert_eq!(only(&plan, "irq_affinity"), [""; 0]);
     let narrow = Options { cpus_per_queue: Some(1), ..Options::default() };
-    assert_eq!(only(&of(Policy::Spread, &apart, &narrow).plan, "rps"), ["eth0/rx-0 = 0", "eth0/rx-1 = 4"]);
+    assert_eq!(
+        only(&planned(Policy::Spread, &apart, &narrow).plan, "rps"),
+        ["eth0/rx-0 = 0", "eth0/rx-1 = 4"]
+    );
     assert!(policed.plan.notes.iter().any(|note| note.starts_with("rfs: left off for eth0")), "{policed:?}");
     let rfs = Policy::Spread.plan(&crowded.0, &crowded.1, &Options::default(), Some(&[Variable::Rfs])).plan;
     assert_eq!(
@@ -194,7 +197,7 @@ fn of_thirteen_queues_the_busy_one_gets_a_mask() {
         let sketch = Sketch::new(count).device("eth0", &irqs).queue_traffic("eth0", &packets);
         sketch.receives(4, 0.97, 8.8e5).build()
     };
-    let masks = |policy, count| only(&of(policy, &host(count), &Options::default()).plan, "rps");
+    let masks = |policy, count| only(&planned(policy, &host(count), &Options::default()).plan, "rps");
     for policy in [Policy::Latency, Policy::Spread, Policy::NumaLocal] {
         assert_eq!(masks(policy, 16), ["eth0/rx-4 = 13-15"], "{policy}");
         assert_eq!(masks(policy, 13), ["eth0/rx-4 = 0-3,5-12"], "{policy}: their CPUs have time");
@@ -211,7 +214,7 @@ fn a_queue_is_not_handed_to_its_own_core_while_others_are_free() {
         sketch.all_receive(&format!("0-{}", queues - 1), 0.6, 8e4).build()
     };
     let masks = |queues| {
-        let plan = of(Policy::Spread, &host(queues), &Options::default()).plan;
+        let plan = planned(Policy::Spread, &host(queues), &Options::default()).plan;
         only(&plan, "rps")
             .iter()
             .map(|text| cpus(text.split(" = ").nth(1).expect("a mask")))
@@ -224,7 +227,7 @@ fn a_queue_is_not_handed_to_its_own_core_while_others_are_free() {
     let packets: Vec<f64> = (0..10).map(|queue| if queue == 3 { 3e5 } else { 1e4 }).collect();
     let sketch = Sketch::new(24).smt().device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     let one_busy = sketch.queue_traffic("eth0", &packets).receives(3, 0.95, 3e5).build();
-    let plan = of(Policy::Spread, &one_busy, &Options::default()).plan;
+    let plan = planned(Policy::Spread, &one_busy, &Options::default()).plan;
     assert_eq!(only(&plan, "rps"), ["eth0/rx-3 = 10-14,16-23"], "every free CPU but its own core");
 }
 
@@ -234,7 +237,7 @@ fn what_shares_a_cpu_stays_in_its_node() {
     let host = |packets: &[f64], load: f64| {
         let sketch = Sketch::new(8).nodes(2).device("eth0", &[0, 0, 1, 2, 3]).queue_traffic("eth0", packets);
         let (model, rates) = sketch.receives(0, load, packets[0] + packets[1]).build();
-        let policed = of(Policy::Spread, &(model, rates), &Options::default());
+        let policed = planned(Policy::Spread, &(model, rates), &Options::default());
         (only(&policed.plan, "irq_affinity"), policed.plan.settings.first().map(|first| first.why.clone()))
     };
     assert_eq!(host(&[5e4, 5e4, 9e3, 8e3, 9e3], 0.3).0, [""; 0], "CPU 0 has time for both");
@@ -243,13 +246,13 @@ fn what_shares_a_cpu_stays_in_its_node() {
     assert_eq!(why.as_deref(), Some("the queues of CPU 0 fill it, and CPU 2 has room"));
     let filled = Sketch::new(3).device("eth0", &[0, 0]).traffic("eth0", 9e4).works(1, 0.95).build();
     assert_eq!(
-        only(&of(Policy::Spread, &filled, &Options::default()).plan, "irq_affinity"),
+        only(&planned(Policy::Spread, &filled, &Options::default()).plan, "irq_affinity"),
         ["eth0/rx-1 = 2"]
     );
     let busy_first =
         Sketch::new(3).device("eth0", &[0, 0, 0, 1]).queue_traffic("eth0", &[1e4, 1e3, 9e4, 1e3]);
     assert_eq!(
-        only(&of(Policy::Spread, &busy_first.build(), &Options::default()).plan, "irq_affinity"),
+        only(&planned(Policy::Spread, &busy_first.build(), &Options::default()).plan, "irq_affinity"),
         ["eth0/rx-2 = 2"]
     );
 }
@@ -261,7 +264,7 @@ fn the_crowd_of_two_devices_is_relieved_by_the_planned_one() {
     let host = sketch.traffic("eth0", 2e4).traffic("eth1", 5e4).receives(0, 0.8, 7e4).build();
     let options = |nic: &str| Options { nics: vec![nic.parse().expect("a name")], ..Options::default() };
     for nic in ["eth0", "eth1"] {
-        let plan = of(Policy::Spread, &host, &options(nic)).plan;
+        let plan = planned(Policy::Spread, &host, &options(nic)).plan;
         assert_eq!(only(&plan, "irq_affinity"), [format!("{nic}/rx-0 = 1")]);
     }
 }
@@ -274,7 +277,7 @@ fn irqbalance_is_told_and_only_where_interrupts_are_placed() {
         model.irqbalance = Fact::Known(Some(irqbalance));
         (model, rates)
     };
-    let plan = |banned| of(Policy::NumaLocal, &host(banned), &Options::default());
+    let plan = |banned| planned(Policy::NumaLocal, &host(banned), &Options::default());
     assert_eq!(texts(&plan(Fact::Known(vec![])).plan)[0], "irqbalance eth0 = banned");
     assert_eq!(only(&plan(Fact::Known(vec![IrqId(41)])).plan, "irqbalance"), [""; 0]);
     let deaf = plan(Fact::Unsupported);
@@ -285,7 +288,7 @@ fn irqbalance_is_told_and_only_where_interrupts_are_placed() {
         plan(Fact::Known(many)).reasons[0].contains("list too long for irqbalance"),
         "irqbalance would cut it off"
     );
-    let minimal = of(Policy::Minimal, &host(Fact::Known(vec![])), &Options::default());
+    let minimal = planned(Policy::Minimal, &host(Fact::Known(vec![])), &Options::default());
     assert_eq!(texts(&minimal.plan), [""; 0]);
 }
 
@@ -310,7 +313,7 @@ fn able() -> (Model, Rates) {
 /// Field case C's advice in two tiers: all of it for the record, the cheap and safe for production.
 #[test]
 fn full_has_all_and_minimal_what_is_safe_and_stays() {
-    let full = of(Policy::Full, &able(), &Options::default());
+    let full = planned(Policy::Full, &able(), &Options::default());
     let knobs: Vec<&str> = full.plan.settings.iter().map(|planned| planned.set.knob.as_str()).collect();
     let mut once = knobs.clone();
     once.dedup();
@@ -319,7 +322,7 @@ fn full_has_all_and_minimal_what_is_safe_and_stays() {
     assert_eq!(only(&full.plan, "irq_affinity").len(), 6, "those that there are stay on CPU 0 and 1");
     assert_eq!(only(&full.plan, "xps_cpus").len(), 8);
     assert_eq!(only(&full.plan, "rps"), [""; 0], "every CPU has a queue then");
-    let minimal = of(Policy::Minimal, &able(), &Options::default()).plan;
+    let minimal = planned(Policy::Minimal, &able(), &Options::default()).plan;
     assert_eq!(texts(&minimal), ["rx_usecs eth0 = 20"]);
     let careful = |plan: &Plan| {
         plan.settings.iter().all(|s| s.risk == Some(Risk::Safe) && s.upkeep == Some(Upkeep::Low))
@@ -383,20 +386,20 @@ fn a_device_of_the_hypervisor_gets_advice() {
 #[test]
 fn idle_devices_take_no_cpus_from_busy_ones() {
     let host = Sketch::new(8).device("eth0", &[7]).device("eth1", &[7]).traffic("eth1", 5e3).build();
-    let policed = of(Policy::NumaLocal, &host, &Options::default());
+    let policed = planned(Policy::NumaLocal, &host, &Options::default());
     assert_eq!(only(&policed.plan, "irq_affinity"), [""; 0], "CPU 7 is as near as any for eth1");
     assert_eq!(only(&policed.plan, "rps"), ["eth1/rx-0 = 0-6"]);
     assert_eq!(policed.reasons[0], "eth0 is idle and left alone; use --nic to include it");
     let named = Options { nics: vec!["eth0".parse().expect("a name")], ..Options::default() };
-    let plan = of(Policy::NumaLocal, &host, &named).plan;
+    let plan = planned(Policy::NumaLocal, &host, &named).plan;
     assert_eq!(only(&plan, "rps"), ["eth0/rx-0 = 1-6"], "CPU 7 takes the interrupt of eth1");
     assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-0 = 0"], "and is not shared with it");
     let both = Sketch::new(8).device("eth0", &[1, 1]).device("eth1", &[0]).traffic("eth1", 5e3).build();
-    assert_eq!(only(&of(Policy::NumaLocal, &both, &named).plan, "irq_affinity"), ["eth0/rx-1 = 4"]);
-    assert_eq!(only(&of(Policy::Spread, &both, &named).plan, "irq_affinity"), ["eth0/rx-1 = 2"]);
+    assert_eq!(only(&planned(Policy::NumaLocal, &both, &named).plan, "irq_affinity"), ["eth0/rx-1 = 4"]);
+    assert_eq!(only(&planned(Policy::Spread, &both, &named).plan, "irq_affinity"), ["eth0/rx-1 = 2"]);
     let veth = Sketch::new(8).veth("veth0").build();
     let named = Options { nics: vec!["veth0".parse().expect("a name")], ..Options::default() };
-    assert!(of(Policy::Full, &veth, &named).reasons[0].contains("policy spread"));
+    assert!(planned(Policy::Full, &veth, &named).reasons[0].contains("policy spread"));
 }
 
 /// The documentation covers exactly the existing policies, and everything that a plan says.
@@ -435,7 +438,7 @@ fn channels_signal_cpus_that_are_not_kept_clean() {
         nic.rx[0].irqs.clear();
         nic.rx[0].channel_cpu = Some(CpuId(2));
     });
-    let plan = of(Policy::Isolate, &signalled.build(), &Options::default()).plan;
+    let plan = planned(Policy::Isolate, &signalled.build(), &Options::default()).plan;
     let note = |start: &str| plan.notes.iter().any(|note| note.starts_with(start));
     assert!(note("receive work on CPU 7, none on CPU 0-1,3-6"), "{:?}", plan.notes);
     assert!(note("VMBus channels still signal CPU 2"), "{:?}", plan.notes);

@@ -11,7 +11,7 @@ use crate::model::{Model, Nic};
 use crate::plan::{Plan, Target, paper};
 use crate::units::CpuMask;
 
-fn of(sketch: Sketch) -> Spread {
+fn spread_by(sketch: Sketch) -> Spread {
     let (model, rates) = sketch.build();
     spread(&model, &rates, None)
 }
@@ -39,7 +39,7 @@ fn threads_that_poll_read_no_sockets() {
 
 #[test]
 fn field_case_a_gets_one_plan_a_variable_and_both() {
-    let spread = of(Sketch::case_a());
+    let spread = spread_by(Sketch::case_a());
     assert_eq!(plan(&spread, "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
     assert_eq!(plan(&spread, "rfs"), ["rfs_entries host = 32768", "rfs eth0/rx-0 = 32768"]);
     assert_eq!(plan(&spread, "rps+rfs").len(), 3);
@@ -52,23 +52,23 @@ fn field_case_a_gets_one_plan_a_variable_and_both() {
 #[test]
 fn field_case_c_stays_in_the_node_without_the_interrupt() {
     let one_queue = Sketch::new(32).nodes(2).device("eth0", &[16]).receives(16, 0.97, 1e5);
-    assert_eq!(plan(&of(one_queue), "rps"), ["rps eth0/rx-0 = 17-31"]);
+    assert_eq!(plan(&spread_by(one_queue), "rps"), ["rps eth0/rx-0 = 17-31"]);
     let two_queues = Sketch::new(32).nodes(2).device("eth0", &[0, 16]);
-    assert_eq!(plan(&of(two_queues), "rps"), ["rps eth0/rx-0 = 1-15", "rps eth0/rx-1 = 17-31"]);
+    assert_eq!(plan(&spread_by(two_queues), "rps"), ["rps eth0/rx-0 = 1-15", "rps eth0/rx-1 = 17-31"]);
 }
 
 /// Case C with a second interface: no mask holds the interrupt's CPU of either.
 #[test]
 fn busy_interfaces_keep_off_each_other() {
     let sketch = Sketch::new(32).nodes(2).device("eth0", &[0, 16]).device("eth1", &[8, 24]);
-    let spread = of(sketch.traffic("eth0", 2e5).traffic("eth1", 1e5));
+    let spread = spread_by(sketch.traffic("eth0", 2e5).traffic("eth1", 1e5));
     assert_eq!(plan(&spread, "rps"), ["rps eth0/rx-0 = 1-7,9-15", "rps eth0/rx-1 = 17-23,25-31"]);
 }
 
 #[test]
 fn field_case_d_sizes_and_disjoint_masks() {
     let irqs: Vec<u32> = (0..16).collect();
-    let spread = of(Sketch::new(128).device("eth0", &irqs).traffic("eth0", 3e6));
+    let spread = spread_by(Sketch::new(128).device("eth0", &irqs).traffic("eth0", 3e6));
     let rps = plan(&spread, "rps");
     assert_eq!((rps[0].as_str(), rps[15].as_str()), ("rps eth0/rx-0 = 16-22", "rps eth0/rx-15 = 121-127"));
     assert_eq!(plan(&spread, "rfs")[1], "rfs eth0/rx-0 = 2048");
@@ -77,10 +77,10 @@ fn field_case_d_sizes_and_disjoint_masks() {
 #[test]
 fn hyper_threads_are_left_out_at_high_rates_only() {
     let host = |softirq| Sketch::new(8).smt().device("eth0", &[2]).receives(2, softirq, 1e4);
-    assert_eq!(plan(&of(host(0.1)), "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
-    assert_eq!(plan(&of(host(0.9)), "rps"), ["rps eth0/rx-0 = 0-1,3-5,7"]);
+    assert_eq!(plan(&spread_by(host(0.1)), "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
+    assert_eq!(plan(&spread_by(host(0.9)), "rps"), ["rps eth0/rx-0 = 0-1,3-5,7"]);
     let two = Sketch::new(2).smt().device("eth0", &[0]).receives(0, 0.9, 1e4);
-    assert_eq!(plan(&of(two), "rps"), ["rps eth0/rx-0 = 1"], "when others remain");
+    assert_eq!(plan(&spread_by(two), "rps"), ["rps eth0/rx-0 = 1"], "when others remain");
 }
 
 #[test]
@@ -97,13 +97,13 @@ fn a_veth_leaves_out_the_cpu_that_receives_now_and_then_stays() {
 #[test]
 fn refusals_say_why() {
     let reason = |sketch| {
-        let spread = of(sketch);
+        let spread = spread_by(sketch);
         assert_eq!(spread.proposals, []);
         spread.reasons.join("; ")
     };
     let four_on_four = Sketch::new(4).device("eth0", &[0, 1, 2, 3]);
     assert_eq!(reason(four_on_four), "eth0 has 4 RX queues for 4 CPUs: RPS is redundant");
-    let four_on_one = of(Sketch::new(4).device("eth0", &[0, 0, 0, 0]));
+    let four_on_one = spread_by(Sketch::new(4).device("eth0", &[0, 0, 0, 0]));
     let masks: Vec<String> = (0..4).map(|queue| format!("rps eth0/rx-{queue} = 1-3")).collect();
     assert_eq!(plan(&four_on_one, "rps"), masks, "as many queues as CPUs, and all on one");
     assert!(reason(Sketch::new(1).device("eth0", &[0])).contains("no second CPU"));
@@ -118,15 +118,15 @@ fn refusals_say_why() {
 #[test]
 fn a_mask_that_stays_loses_the_cpu_of_the_interrupt() {
     let host = |mask| Sketch::new(4).device("eth0", &[0, 1, 2]).traffic("eth0", 3e3).rps_of("eth0", 0, mask);
-    assert_eq!(plan(&of(host("0-1")), "rps"), ["rps eth0/rx-0 = 1"]);
-    assert_eq!(plan(&of(host("1")), "rps"), [""; 0]);
-    assert_eq!(plan(&of(host("0")), "rps"), [""; 0], "nothing would be left");
+    assert_eq!(plan(&spread_by(host("0-1")), "rps"), ["rps eth0/rx-0 = 1"]);
+    assert_eq!(plan(&spread_by(host("1")), "rps"), [""; 0]);
+    assert_eq!(plan(&spread_by(host("0")), "rps"), [""; 0], "nothing would be left");
 }
 
 /// Six interrupts' CPUs would hand their work to the two that are left.
 #[test]
 fn work_of_many_cpus_is_not_crowded_onto_few() {
-    let spread = of(Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5]));
+    let spread = spread_by(Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5]));
     assert_eq!(plan(&spread, "rps"), Vec::<String>::new());
     assert_eq!(
         spread.reasons,
@@ -138,10 +138,10 @@ fn work_of_many_cpus_is_not_crowded_onto_few() {
 #[test]
 fn a_hand_made_mask_is_left_alone_until_it_drowns() {
     let host = |softirq| Sketch::new(8).device("eth0", &[2]).rps("eth0", "4-5").receives(4, softirq, 4e4);
-    assert_eq!(plan(&of(host(0.5)), "rps"), Vec::<String>::new());
-    assert_eq!(plan(&of(host(0.95)), "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
+    assert_eq!(plan(&spread_by(host(0.5)), "rps"), Vec::<String>::new());
+    assert_eq!(plan(&spread_by(host(0.95)), "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
     let holds_irq = Sketch::new(8).device("eth0", &[2]).rps("eth0", "0-7");
-    assert_eq!(plan(&of(holds_irq), "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
+    assert_eq!(plan(&spread_by(holds_irq), "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
 }
 
 proptest! {

@@ -37,8 +37,7 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
         }
     }
     for nic in draft.nics.clone() {
-        let none = |nic: &Nic| nic.rx.iter().all(|queue| queue.irqs.is_empty());
-        if draft.model.nic(&nic).is_some_and(none) {
+        if draft.model.nic(&nic).is_some_and(|nic| nic.rx.iter().all(|queue| queue.irqs.is_empty())) {
             draft.leave(format!("irq: cannot tell which interrupts of {nic} belong to which queue"));
         }
     }
@@ -229,8 +228,9 @@ pub(in crate::plan) fn queueless(draft: &mut Draft<'_>, cpus: &CpuMask, why: &st
 
 /// True if all interrupts of a target are sent to some of these CPUs.
 fn are_inside(nic: &Nic, target: &Target, cpus: &CpuMask) -> bool {
-    let sent = |irq: &&Irq| irq.affinity.known().is_some_and(|mask| mask.difference(cpus).is_empty());
-    interrupts(nic, target).iter().all(sent)
+    interrupts(nic, target)
+        .iter()
+        .all(|irq| irq.affinity.known().is_some_and(|mask| mask.difference(cpus).is_empty()))
 }
 
 /// Sends the interrupts of a queue to these CPUs, unless they are sent there or there are none.

@@ -232,11 +232,12 @@ fn cpus(domain: &Domain, vectors: &[&Vector]) -> Vec<(CpuId, &'static str)> {
         kept.push(now.filter(|_| slot.is_some()));
     }
     let mut slots = slots.into_iter();
-    let cpu = |kept: Option<CpuId>| match kept {
-        Some(cpu) => Some((cpu, already)),
-        None => slots.next().map(|slot| (places[slot], how)),
-    };
-    kept.into_iter().map_while(cpu).collect()
+    kept.into_iter()
+        .map_while(|kept| match kept {
+            Some(cpu) => Some((cpu, already)),
+            None => slots.next().map(|slot| (places[slot], how)),
+        })
+        .collect()
 }
 
 /// For each usable CPU of the domain, the index of its core, or of itself, in `places`.

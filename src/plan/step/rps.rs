@@ -33,22 +33,22 @@ pub(in crate::plan) fn redundant(draft: &mut Draft<'_>) {
 pub(in crate::plan) fn where_needed(draft: &mut Draft<'_>) {
     let nics = polled_by_interrupts(draft);
     let machine = draft.machine();
-    let is_busy = |nic: &Nic| {
-        nic.rx.iter().any(|queue| {
-            queue_packets(nic, queue, &draft.rates) >= HIGH_RATE
-                || machine.home(queue).is_some_and(|cpu| machine.load(cpu) >= HIGH_LOAD)
+    let (busy, calm): (Vec<NicName>, Vec<NicName>) = nics.into_iter().partition(|name| {
+        draft.model.nic(name).is_some_and(|nic| {
+            nic.rx.iter().any(|queue| {
+                queue_packets(nic, queue, &draft.rates) >= HIGH_RATE
+                    || machine.home(queue).is_some_and(|cpu| machine.load(cpu) >= HIGH_LOAD)
+            })
         })
-    };
-    let (busy, calm): (Vec<NicName>, Vec<NicName>) =
-        nics.into_iter().partition(|name| draft.model.nic(name).is_some_and(is_busy));
+    });
     let off = queues(draft, &calm, FEW);
     give_parts(draft, busy, off, true);
 }
 
 /// The planned interfaces except those that kernel threads poll.
 fn polled_by_interrupts(draft: &mut Draft<'_>) -> Vec<NicName> {
-    let is_threaded = |nic: &&Nic| nic.napi.threaded.known() == Some(&true);
-    let (threads, interrupts): (Vec<&Nic>, Vec<&Nic>) = draft.planned().partition(is_threaded);
+    let (threads, interrupts): (Vec<&Nic>, Vec<&Nic>) =
+        draft.planned().partition(|nic| nic.napi.threaded.known() == Some(&true));
     let reasons: Vec<String> = threads.iter().map(|nic| format!("rps: {}", threaded(&nic.name))).collect();
     let names = interrupts.into_iter().map(|nic| nic.name.clone()).collect();
     reasons.into_iter().for_each(|why| draft.leave(why));
@@ -82,8 +82,7 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>, 
 /// The interfaces whose queues bring packets to every CPU, and the others.
 fn covered(draft: &Draft<'_>, nics: Vec<NicName>) -> (Vec<NicName>, Vec<NicName>) {
     let machine = draft.machine();
-    let is_covered = |name: &NicName| draft.model.nic(name).is_some_and(|nic| machine.is_covered_by(nic));
-    nics.into_iter().partition(is_covered)
+    nics.into_iter().partition(|name| draft.model.nic(name).is_some_and(|nic| machine.is_covered_by(nic)))
 }
 
 fn queues(draft: &Draft<'_>, nics: &[NicName], why: &str) -> Vec<Without> {

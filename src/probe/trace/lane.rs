@@ -84,16 +84,16 @@ impl Lane {
 
     /// A softirq is raised. Returns the cause; the first of several raises is the cause of the run.
     pub(super) fn raise(&mut self, vector: u32, in_interrupt: bool) -> Cause {
-        let of = |class| Cause { class, irq: None };
+        let caused_by = |class| Cause { class, irq: None };
         let cause = match self.stack.last().map(|open| (&open.work, &open.run)) {
             Some((Work::Irq(number), _)) => Cause { class: Class::NicIrq, irq: Some(*number) },
-            Some((Work::Ipi, _)) => of(Class::RpsIpi),
-            Some((Work::Timer, _)) => of(Class::OtherIrq),
-            _ if in_interrupt => of(Class::OtherIrq),
+            Some((Work::Ipi, _)) => caused_by(Class::RpsIpi),
+            Some((Work::Timer, _)) => caused_by(Class::OtherIrq),
+            _ if in_interrupt => caused_by(Class::OtherIrq),
             // The run goes on in another: it stopped on its budget, or passes packets on.
             Some((Work::Softirq(running), Some(run))) if *running == vector => run.cause,
-            Some((Work::Softirq(_), _)) => of(Class::OtherSoftirq),
-            _ => of(Class::SelfInflicted),
+            Some((Work::Softirq(_), _)) => caused_by(Class::OtherSoftirq),
+            _ => caused_by(Class::SelfInflicted),
         };
         self.pending.entry(vector).or_insert(cause);
         cause

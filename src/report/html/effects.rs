@@ -22,7 +22,7 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn of(result: &'a MetricResult) -> Self {
+    fn new(result: &'a MetricResult) -> Self {
         let better = match result.metric.better {
             Better::Higher => "higher is better",
             Better::Lower => "lower is better",
@@ -48,7 +48,7 @@ pub(super) fn timeline(m: &mut Markup, record: &TrialRecord, checkpoints: &[&Che
     let trial = primary.map(|primary| Row {
         title: "In the trial".to_owned(),
         note: record.started.clone(),
-        ..Row::of(primary)
+        ..Row::new(primary)
     });
     let checkpoints = checkpoints.iter().map(|checkpoint| Row {
         title: words::later(record, checkpoint),

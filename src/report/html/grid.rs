@@ -19,7 +19,7 @@ pub(super) enum Measure {
 
 impl Measure {
     /// The most exact measure in a record.
-    fn of(record: &TrialRecord) -> Self {
+    fn new(record: &TrialRecord) -> Self {
         match () {
             () if record.softirq_timed && record.slots.iter().any(|slot| !slot.softirq.is_empty()) => {
                 Self::Time
@@ -111,7 +111,7 @@ pub(super) struct Column {
 impl Grid {
     /// The grid of a record with at most about `cells` cells; `None` if no slot has figures by CPU.
     pub(super) fn new(record: &TrialRecord, cells: usize) -> Option<Self> {
-        let (measure, slots) = (Measure::of(record), &record.slots[..]);
+        let (measure, slots) = (Measure::new(record), &record.slots[..]);
         let cpus: BTreeSet<CpuId> =
             slots.iter().flat_map(|slot| measure.values(slot).keys().copied()).collect();
         let cpus: Vec<CpuId> = cpus.into_iter().collect();
@@ -252,8 +252,8 @@ mod tests {
         assert!(grid.columns.len() * grid.rows.len() <= 4_500, "{}", grid.columns.len());
         let compared: Vec<_> =
             grid.columns.iter().filter(|column| column.phase == Phase::Comparison).collect();
-        let of = |arm| compared.iter().filter(|column| column.arm == arm).count();
-        assert_eq!(of(Arm::A), of(Arm::B));
+        let columns = |arm| compared.iter().filter(|column| column.arm == arm).count();
+        assert_eq!(columns(Arm::A), columns(Arm::B));
         let hot = |column: &&&super::Column| column.cells[0].expect("CPU 0") > 700_000.0;
         assert!(compared.iter().filter(hot).all(|column| column.arm == Arm::A));
     }

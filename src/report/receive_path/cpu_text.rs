@@ -130,8 +130,7 @@ mod tests {
     use super::super::cpu::CpuReport;
     use super::cpus;
     use crate::model::Model;
-    use crate::report::sample_model;
-    use crate::report::text;
+    use crate::report::{sample_model, text};
 
     fn plain(model: &Model, list: &str) -> String {
         text::plain(&cpus(&CpuReport::new(model, &sample_model::cpus(list))))

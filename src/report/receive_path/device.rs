@@ -159,11 +159,11 @@ mod tests {
 
     #[test]
     fn tables_are_weights_by_queue() {
-        let of = |table: Vec<u32>| rss(&Rss { table, ..Rss::default() });
+        let text = |table: Vec<u32>| rss(&Rss { table, ..Rss::default() });
         let unknown = "no hash function shown, no key shown, table of";
-        assert_eq!(of((0..128).map(|n| n % 8).collect()), format!("{unknown} 128: rx 0-7: 16 each"));
-        assert_eq!(of(vec![5, 5, 5, 2]), format!("{unknown} 4: rx 5: 3, rx 2: 1"));
-        assert_eq!(of(Vec::new()), format!("{unknown} 0: not reported"));
+        assert_eq!(text((0..128).map(|n| n % 8).collect()), format!("{unknown} 128: rx 0-7: 16 each"));
+        assert_eq!(text(vec![5, 5, 5, 2]), format!("{unknown} 4: rx 5: 3, rx 2: 1"));
+        assert_eq!(text(Vec::new()), format!("{unknown} 0: not reported"));
     }
 
     #[test]

@@ -118,8 +118,7 @@ fn irqbalance(model: &Model, notes: &mut Footnotes) -> String {
 mod tests {
     use super::{Footnotes, lines};
     use crate::model::{Fact, Irqbalance, Model};
-    use crate::report::sample_model;
-    use crate::report::text;
+    use crate::report::{sample_model, text};
     use crate::units::Need;
 
     fn plain(model: &Model) -> String {

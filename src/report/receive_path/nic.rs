@@ -2,11 +2,9 @@
 
 mod about;
 
-use super::cells::Marks;
-use super::cells::{Footnotes, not_applicable, ranges};
-use super::contradictions;
+use super::cells::{Footnotes, Marks, not_applicable, ranges};
 use super::queues::{Queue, idle_runs, queues};
-use super::{kind, placed, unknown_interrupt};
+use super::{contradictions, kind, placed, unknown_interrupt};
 use crate::model::{Irq, Model, Nic, RxQueue};
 use crate::report::text::{BAD, Cell, Column, STRONG, Table, paragraph, styled};
 

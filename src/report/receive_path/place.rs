@@ -69,11 +69,11 @@ mod tests {
     #[test]
     fn places_in_words() {
         let model = rich();
-        let of = |nic: &str| stack(&model, model.nic(&name(nic)).expect("there"));
-        assert_eq!(of("eth0"), "below bond0 (bond)");
-        assert_eq!(of("bond0"), "below bond0.100 (vlan); on top of ens3, eth0");
-        assert_eq!(of("bond0.100"), "on top of bond0; devices below: ens3, eth0");
-        assert_eq!(of("lo"), "");
+        let stack_of = |nic: &str| stack(&model, model.nic(&name(nic)).expect("there"));
+        assert_eq!(stack_of("eth0"), "below bond0 (bond)");
+        assert_eq!(stack_of("bond0"), "below bond0.100 (vlan); on top of ens3, eth0");
+        assert_eq!(stack_of("bond0.100"), "on top of bond0; devices below: ens3, eth0");
+        assert_eq!(stack_of("lo"), "");
     }
 
     #[test]

@@ -5,10 +5,9 @@ mod listeners;
 use std::collections::BTreeSet;
 
 use super::cells::{Footnotes, cpus_text};
-use super::kind;
-use super::place;
 use super::processes::{Waiting, all_known, names, waiting};
 use super::queues::{Run, runs};
+use super::{kind, place};
 use crate::model::{Fact, Model, Nic, NicKind, RxQueue};
 use crate::report::text::{Node, STRONG};
 use crate::units::{CpuMask, NicName};

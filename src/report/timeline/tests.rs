@@ -56,8 +56,8 @@ fn the_file_is_one_array_for_any_content() {
         let text = file(events().into_iter().take(count).collect());
         let lines: Vec<Value> = serde_json::from_str(&text).expect("JSON");
         assert!(lines.len() > count);
-        let of = |ph: &str| lines.iter().filter(|line| line["ph"] == ph).count();
-        assert_eq!(of("B"), of("E"), "{text}");
+        let count = |ph: &str| lines.iter().filter(|line| line["ph"] == ph).count();
+        assert_eq!(count("B"), count("E"), "{text}");
         let lost = lines.iter().find(|line| line["cat"] == "lost").expect("4 events");
         assert_eq!(lost["args"]["lost"], 4);
     }

@@ -58,12 +58,12 @@ mod tests {
     #[test]
     fn one_for_each_and_always_the_same() {
         let mut given = StandIns::default();
-        let mut of = |text: &str| given.ip(text.parse().expect("an address")).to_string();
-        assert_eq!(of("10.0.0.7"), "198.18.0.1");
-        assert_eq!(of("fe80::1"), "2001:db8::2");
-        assert_eq!(of("10.0.0.7"), "198.18.0.1");
+        let mut stand_in = |text: &str| given.ip(text.parse().expect("an address")).to_string();
+        assert_eq!(stand_in("10.0.0.7"), "198.18.0.1");
+        assert_eq!(stand_in("fe80::1"), "2001:db8::2");
+        assert_eq!(stand_in("10.0.0.7"), "198.18.0.1");
         assert_eq!(
-            (of("0.0.0.0"), of("127.0.0.53"), of("::1")),
+            (stand_in("0.0.0.0"), stand_in("127.0.0.53"), stand_in("::1")),
             ("0.0.0.0".into(), "127.0.0.53".into(), "::1".into())
         );
     }

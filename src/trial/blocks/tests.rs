@@ -8,12 +8,11 @@ use rand_chacha::rand_core::Rng;
 use super::{BlocksRecord, Effects, End, NamedSettings, Search, run};
 use crate::model::Identity;
 use crate::trial::design::{Purpose, stream};
-use crate::trial::halving;
-use crate::trial::metrics;
 use crate::trial::record::Call;
 use crate::trial::runner::{Bench, Measured};
 use crate::trial::simulate::Noise;
 use crate::trial::spec::Kind;
+use crate::trial::{halving, metrics};
 
 struct Simulated {
     noise: Vec<f64>,
@@ -141,8 +140,9 @@ fn a_cell_that_stops_all_work_ends_the_trial() {
 
 /// A search among candidates with these effects (0.03 = 3 %), on a machine with white noise of 3 % and drift.
 fn searched(seed: u64, effects: &[f64]) -> (BlocksRecord, Search) {
-    let candidate = |at: usize| NamedSettings { name: format!("candidate-{at}"), set: Vec::new() };
-    let settings = (0..effects.len()).map(candidate).collect();
+    let settings = (0..effects.len())
+        .map(|at| NamedSettings { name: format!("candidate-{at}"), set: Vec::new() })
+        .collect();
     let mut record = BlocksRecord { kind: Kind::Search, settings, blocks: 20, seed, ..record() };
     let noise = Noise { drift: 0.03, ..Noise::white(0.03) }.values(seed, 400);
     let work = std::iter::once(1.0).chain(effects.iter().map(|effect| 1.0 + effect)).collect();

@@ -261,9 +261,9 @@ mod tests {
     #[test]
     fn the_primary_interval_needs_both_tests() {
         let (d, look) = ([0.10, 0.11, 0.12, 0.13, 0.14, 0.15], Look::Planned(0.04));
-        let of = |n: usize| Ratios::from(&d[..n]).primary_interval(look, 1).expect("values");
-        assert_eq!((of(5).low, of(5).high), (f64::NEG_INFINITY, f64::INFINITY));
-        assert!(of(6).excludes_zero(), "{:?}", of(6));
+        let interval_of = |n: usize| Ratios::from(&d[..n]).primary_interval(look, 1).expect("values");
+        assert_eq!((interval_of(5).low, interval_of(5).high), (f64::NEG_INFINITY, f64::INFINITY));
+        assert!(interval_of(6).excludes_zero(), "{:?}", interval_of(6));
     }
 
     /// The promise of the anytime-valid interval: over all looks together it misses the truth in 1 % of the

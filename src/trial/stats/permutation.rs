@@ -48,7 +48,7 @@ pub fn sign_flip_p(d: &[f64], seed: u64) -> Option<f64> {
 /// holds if and only if too few means of subsets lie below it: the ends are order statistics of those means
 /// (J. A. Hartigan, JASA 64, 1969). All subsets up to 14 pairs, 10,000 drawn from `seed` above.
 pub fn sign_flip_bounds(d: &[f64], error: f64, seed: u64) -> (f64, f64) {
-    let sums = SubsetSums::of(d);
+    let sums = SubsetSums::new(d);
     let mut means: Vec<f64> = match d.len() {
         n @ 0..=EXACT_UP_TO => (1..1u64 << n).map(|pattern| sums.mean(&[pattern])).collect(),
         n => {
@@ -84,7 +84,7 @@ pub fn sign_flip_bounds(d: &[f64], error: f64, seed: u64) -> (f64, f64) {
 struct SubsetSums(Vec<[f64; 256]>);
 
 impl SubsetSums {
-    fn of(d: &[f64]) -> Self {
+    fn new(d: &[f64]) -> Self {
         let sums = |part: &[f64]| {
             let mut sums = [0.0; 256];
             for (bit, value) in part.iter().enumerate() {

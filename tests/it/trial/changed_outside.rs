@@ -138,7 +138,7 @@ fn factor(tree: &Tree, host: &dyn Host, a: &[&str], b: &[&str]) -> Factor {
     let model = Model::new(&Inventory::take(host, Scope::Path));
     let checked = |texts: &[&str]| {
         let settings: Vec<Setting> = texts.iter().map(|text| text.parse().expect("a setting")).collect();
-        apply::check(host, &model, &Plan::of("test", &settings)).expect("sound")
+        apply::check(host, &model, &Plan::new("test", &settings)).expect("sound")
     };
     let root = tree.root();
     let what = "a test".to_owned();

@@ -129,16 +129,19 @@ fn a_change_that_takes_effect_is_measured_in_every_slot() {
         .expect("rxlab runs")
         .says(0, "the machine is as it was before the trial");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
-    let of = |phase| record.slots.iter().filter(|slot| slot.phase == phase).collect::<Vec<_>>();
-    assert_eq!((of(Phase::Calibration).len(), of(Phase::Comparison).len()), (2, 6));
+    let slots_in = |phase| record.slots.iter().filter(|slot| slot.phase == phase).collect::<Vec<_>>();
+    assert_eq!((slots_in(Phase::Calibration).len(), slots_in(Phase::Comparison).len()), (2, 6));
     assert!(record.slots.iter().all(|slot| slot.void.is_none()), "{text}");
     for pair in 0..3 {
-        let arms: Vec<Arm> =
-            of(Phase::Comparison).iter().filter(|slot| slot.pair == pair).map(|slot| slot.arm).collect();
+        let arms: Vec<Arm> = slots_in(Phase::Comparison)
+            .iter()
+            .filter(|slot| slot.pair == pair)
+            .map(|slot| slot.arm)
+            .collect();
         assert_eq!(arms, order(5, Phase::Comparison, pair), "the coins of the seed");
     }
     // Half of the runs of arm B are on the CPU of the mask.
-    for slot in of(Phase::Comparison) {
+    for slot in slots_in(Phase::Comparison) {
         let moved = slot.net_rx.get(&rxlab::units::CpuId(1)).copied().unwrap_or(0.0);
         let all: f64 = slot.net_rx.values().sum();
         assert_eq!(moved > 0.25 * all, slot.arm == Arm::B, "{:?}", slot.net_rx);

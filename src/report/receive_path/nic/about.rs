@@ -2,8 +2,7 @@
 
 use super::irq_place;
 use crate::model::{Fact, Model, Nic, NicKind};
-use crate::report::receive_path::cells::Footnotes;
-use crate::report::receive_path::cells::words;
+use crate::report::receive_path::cells::{Footnotes, words};
 use crate::report::receive_path::{device, place};
 use crate::report::text::{Cell, Column, FAINT, Table};
 use crate::units::CpuMask;
