@@ -149,7 +149,8 @@ fn write_plan(report: &DoctorReport, name: &str, file: &std::path::Path) -> Resu
     super::files::write(file, proposal.plan.to_toml().as_bytes())
 }
 
-/// Takes samples of `length` until interrupted; the exit code is that of the last complete sample.
+/// Takes samples of `length` until interrupted, and prints a line when a finding appears, changes its severity or clears;
+/// the exit code is that of the last complete sample.
 fn watch(
     global: &Global,
     host: &LiveHost,

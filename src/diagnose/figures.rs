@@ -64,7 +64,6 @@ impl Subject {
         Self::Queue { nic: nic.name.clone(), queue: QueueId::rx(index) }
     }
 
-    /// A process.
     pub(super) fn process(process: &ProcessRates) -> Self {
         Self::Process { pid: process.pid, command: process.command.clone() }
     }

@@ -14,7 +14,6 @@ use crate::units::{CpuId, CpuMask};
 pub(crate) struct Loaded<'a> {
     /// The interface.
     pub(crate) nic: &'a Nic,
-    /// The queue.
     pub(crate) queue: &'a RxQueue,
     /// Its packets/s.
     pub(crate) packets: f64,
@@ -158,7 +157,6 @@ pub(super) fn node(model: &Model, cpu: CpuId) -> Option<u32> {
     model.cpu(cpu)?.node
 }
 
-/// The CPUs of a node.
 pub(super) fn of_node(model: &Model, node: u32) -> CpuMask {
     model.cpus.iter().filter(|cpu| cpu.node == Some(node)).map(|cpu| cpu.id).collect()
 }

@@ -54,7 +54,6 @@ pub(super) const RULE: Rule = Rule {
 
 /// A CPU that is short of time, with the interrupts of several busy queues.
 pub(crate) struct Crowd<'a> {
-    /// The CPU.
     pub(crate) cpu: CpuId,
     /// The queues, most packets first; those of one interrupt as one, with the packets of all.
     pub(crate) queues: Vec<Loaded<'a>>,

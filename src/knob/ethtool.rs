@@ -61,7 +61,6 @@ impl Shown {
     }
 }
 
-/// A feature of that name.
 fn feature<'a>(all: &'a [Feature], name: &str) -> Option<&'a Feature> {
     all.iter().find(|feature| feature.name == name)
 }

@@ -95,12 +95,11 @@ impl Knob for NtupleRule {
 
     /// Existing rules; others can be created.
     fn targets(&self, model: &Model) -> Vec<Target> {
-        let targets_of = |nic: &Nic| {
-            let name = nic.name.clone();
-            let rules = nic.hardware.rules.known().cloned().unwrap_or_default();
-            rules.into_iter().map(move |rule| Target::Rule { nic: name.clone(), location: rule.location })
-        };
-        model.nics.iter().flat_map(targets_of).collect()
+        let all = model
+            .nics
+            .iter()
+            .flat_map(|nic| nic.hardware.rules.known().into_iter().flatten().map(move |rule| (nic, rule)));
+        all.map(|(nic, rule)| Target::Rule { nic: nic.name.clone(), location: rule.location }).collect()
     }
 
     fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {

@@ -71,12 +71,10 @@ impl Knob for RssContext {
 
     /// Existing contexts; others can be created.
     fn targets(&self, model: &Model) -> Vec<Target> {
-        let targets_of = |nic: &Nic| {
-            let name = nic.name.clone();
-            let contexts = nic.hardware.rss_contexts.known().cloned().unwrap_or_default();
-            contexts.into_iter().map(move |rss| Target::Context { nic: name.clone(), id: rss.context })
-        };
-        model.nics.iter().flat_map(targets_of).collect()
+        let all = model.nics.iter().flat_map(|nic| {
+            nic.hardware.rss_contexts.known().into_iter().flatten().map(move |rss| (nic, rss))
+        });
+        all.map(|(nic, rss)| Target::Context { nic: nic.name.clone(), id: rss.context }).collect()
     }
 
     fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {

@@ -38,7 +38,6 @@ enum Order {
     Discard,
     /// The measured interval begins.
     Begin,
-    /// It ends.
     End,
     /// Counts of the unfinished interval, and of latencies from this one on.
     SoFar(Option<Duration>),
@@ -174,7 +173,6 @@ impl Clients {
     }
 }
 
-/// One client.
 #[derive(Debug)]
 struct Client {
     run: String,

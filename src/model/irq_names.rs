@@ -164,7 +164,6 @@ fn number(name: &str, shape: &Shape) -> Option<u32> {
 pub(super) struct Device<'a> {
     /// The interface's name.
     pub(super) nic: &'a str,
-    /// Its driver.
     pub(super) driver: Option<&'a str>,
     /// Target of `/sys/class/net/NAME`.
     pub(super) path: Option<&'a str>,

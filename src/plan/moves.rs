@@ -84,7 +84,6 @@ pub(super) struct Move {
     pub(super) from: CpuId,
     /// The CPU that takes them then.
     pub(super) then: CpuId,
-    /// Steering now.
     pub(super) now: Steering,
     /// Steering then.
     pub(super) to: Steering,

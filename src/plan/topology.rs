@@ -6,7 +6,6 @@ use crate::units::{CpuId, CpuMask};
 /// One memory domain: the CPUs of a NUMA node, or all if the kernel reports none.
 #[derive(Debug, Clone)]
 pub(super) struct Domain {
-    /// Its node.
     pub(super) node: Option<u32>,
     /// Its online CPUs: by last-level cache, then core, then number.
     pub(super) all: Vec<CpuId>,

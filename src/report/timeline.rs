@@ -251,7 +251,7 @@ pub(super) fn cause_name(cause: Cause) -> String {
     }
 }
 
-/// One event.
+/// One event: the fields of Chrome's format that are used here; absent ones are left out.
 #[derive(Serialize)]
 struct Line<'a> {
     name: &'a str,

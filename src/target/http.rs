@@ -16,13 +16,11 @@ const MAX_HEADERS: usize = 64;
 pub(super) enum Parsed {
     /// An incomplete head.
     Partial,
-    /// A request.
     Request(Request),
     /// Invalid: respond with this status and close.
     Bad(u16),
 }
 
-/// One request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Request {
     /// Bytes of request line and headers.

@@ -118,6 +118,11 @@ pub fn judge_answers<'a>(
     }
 }
 
+/// The last response with its meaning, recognized when the same bytes arrive again.
+///
+/// The meaning of a response depends only on its bytes, so equal bytes from the start of a response are an equal
+/// response. Any other response goes through the general parser and is learned in turn. For a long one the parser skips
+/// the body unread, which is cheaper than comparing it.
 #[derive(Debug)]
 pub(super) struct Learned {
     answer: Repeated,

@@ -107,7 +107,8 @@ impl Window {
     }
 }
 
-/// The first 24 bytes, each number little-endian.
+/// The first 24 bytes of a datagram's payload, each number little-endian; the rest is zeros. The session keeps echoes of
+/// an earlier run on the same port out of this run's counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) session: u64,

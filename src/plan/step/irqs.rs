@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::placement::{self, Placed};
 use crate::diagnose::evidence::queue_packets;
 use crate::diagnose::{Loaded, crowds};
-use crate::model::{Fact, Irq, Nic};
+use crate::model::{Fact, Nic};
 use crate::plan::carried::carried;
 use crate::plan::draft::Draft;
 use crate::plan::{Target, interrupts, paper, queueless_targets};

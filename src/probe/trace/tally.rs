@@ -196,7 +196,7 @@ fn keep<T>(longest: &mut Vec<T>, one: T, length: impl Fn(&T) -> u64) {
     }
 }
 
-/// The burst under way, and the lengths of those before.
+/// Bursts of one CPU: runs of NET_RX that follow each other closely. The burst under way, and the lengths of those before.
 #[derive(Debug, Default)]
 pub(super) struct Bursts {
     open: Option<Burst>,

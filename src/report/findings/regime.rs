@@ -7,7 +7,6 @@ use crate::report::text::{Cell, Column, FAINT, STRONG, Table, paragraph};
 /// CPUs in the table; JSON has all.
 const CPUS: usize = 16;
 
-/// Only the summary.
 pub(super) fn summary(regime: &Regime) -> String {
     paragraph("  gain  ", &regime.summary)
 }

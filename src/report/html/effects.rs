@@ -39,7 +39,7 @@ impl<'a> Row<'a> {
 
 /// One row per metric: title, interval on a common axis, figures.
 pub(super) fn plot(m: &mut Markup, results: &[MetricResult], margin: f64) {
-    rows(m, &results.iter().map(Row::of).collect::<Vec<_>>(), margin);
+    rows(m, &results.iter().map(Row::new).collect::<Vec<_>>(), margin);
 }
 
 /// The change of the primary metric from arm A: in the trial, then at each checkpoint.

@@ -67,7 +67,6 @@ impl Measure {
 /// Maximum number of rows; with more CPUs, neighbours share a row, which shows the hottest of them.
 const ROWS: usize = 128;
 
-/// The grid.
 #[derive(Debug)]
 pub(super) struct Grid {
     /// Measure of the cells.

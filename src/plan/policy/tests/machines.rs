@@ -1,6 +1,6 @@
 //! Machines on which a plan would do harm: each has something that a rule of thumb misses.
 
-use super::{able, of, only, simulate, texts};
+use super::{able, only, planned, simulate, texts};
 use crate::diagnose::sketch::{Sketch, cpus};
 use crate::model::{Fact, Model, Rates, TxQueue};
 use crate::parse::ethtool::{Coalesce, Rss};
@@ -50,7 +50,7 @@ fn many_queues_on_one_cpu_are_no_reason_to_switch_rps_off() {
 /// One CPU was at 98 % with fewer than 50,000 packets a second, and masks had prevented that.
 #[test]
 fn latency_leaves_work_where_its_cpu_cannot_take_it() {
-    let policed = |sketch: Sketch| of(Policy::Latency, &sketch.build(), &Options::default());
+    let policed = |sketch: Sketch| planned(Policy::Latency, &sketch.build(), &Options::default());
     assert_eq!(only(&policed(Sketch::case_a()).plan, "rps"), ["eth0/rx-0 = 0-1,3-7"]);
     let spread = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4.2e4).rps("eth0", "0-1,3-7");
     let spread = spread.all_receive("0-1,3-7", 0.1, 6e3).receives(2, 0.45, 4.2e4);
@@ -88,10 +88,10 @@ fn the_load_of_a_queue_goes_where_its_interrupt_goes() {
 #[test]
 fn the_other_thread_of_a_busy_core_gets_nothing() {
     let host = Sketch::new(8).smt().device("eth0", &[0, 1, 2, 3]);
-    let busy = of(Policy::Full, &host.traffic("eth0", 8e5).build(), &Options::default());
+    let busy = planned(Policy::Full, &host.traffic("eth0", 8e5).build(), &Options::default());
     assert_eq!(only(&busy.plan, "rps"), [""; 0]);
     let calm = Sketch::new(8).smt().device("eth0", &[0, 1, 2, 3]).traffic("eth0", 8e3).build();
-    assert_eq!(only(&of(Policy::Full, &calm, &Options::default()).plan, "rps").len(), 4);
+    assert_eq!(only(&planned(Policy::Full, &calm, &Options::default()).plan, "rps").len(), 4);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_bond_is_planned_on_its_devices() {
     let named = Options { nics: vec!["bond0".parse().expect("a name")], ..Options::default() };
     for options in [Options::default(), named] {
         for policy in [Policy::Spread, Policy::NumaLocal] {
-            let policed = of(policy, &host(), &options);
+            let policed = planned(policy, &host(), &options);
             let masks = only(&policed.plan, "rps");
             assert!(
                 masks.len() == 2 && masks[0].starts_with("eth0") && masks[1].starts_with("eth1"),
@@ -130,7 +130,7 @@ fn interfaces_share_out_cpus_together() {
     let host = Sketch::new(8).device("eth0", &[0, 0]).device("eth1", &[0, 1]);
     let host = host.traffic("eth0", 4e3).traffic("eth1", 2e3).build();
     let nics = ["eth0", "eth1"].map(|name| name.parse().expect("a name")).to_vec();
-    let plan = of(Policy::Spread, &host, &Options { nics, ..Options::default() }).plan;
+    let plan = planned(Policy::Spread, &host, &Options { nics, ..Options::default() }).plan;
     assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-1 = 2", "eth1/rx-0 = 3"], "CPU 1 has one of eth1");
     assert_eq!(
         only(&plan, "rps"),
@@ -155,7 +155,7 @@ fn a_node_with_one_cpu_gets_all_queues_only_while_that_has_time_for_them() {
     let rates = carried(&model, &rates, &after, &CpuTopology::new(&after));
     assert_eq!(texts(&Policy::NumaLocal.plan(&after, &rates, &options, None).plan), [""; 0]);
     let only_two = Options { keep_clean: cpus("1-3,5-7"), ..Options::default() };
-    let plan = of(Policy::NumaLocal, &host(1).build(), &only_two).plan;
+    let plan = planned(Policy::NumaLocal, &host(1).build(), &only_two).plan;
     assert!(plan.settings[0].why.ends_with("shared: more queues than CPUs"), "{plan:?}");
 }
 
@@ -170,9 +170,9 @@ fn interrupts_of_quiet_devices_never_leave_their_node() {
     for policy in [Policy::NumaLocal, Policy::Latency, Policy::Full] {
         let nics = ["eth0", "eth1"].map(|name| name.parse().expect("a name")).to_vec();
         let options = Options { nics, ..Options::default() };
-        let plan = of(policy, &host, &options).plan;
-        let planned = simulate(&host.0, &plan);
-        let homes = planned
+        let plan = planned(policy, &host, &options).plan;
+        let followed = simulate(&host.0, &plan);
+        let homes = followed
             .nics
             .iter()
             .flat_map(|nic| &nic.rx)
@@ -181,7 +181,7 @@ fn interrupts_of_quiet_devices_never_leave_their_node() {
         homes.for_each(|cpu| on[cpu.0 as usize] += 1);
         assert_eq!(on, [4; 8], "{policy}");
         assert_eq!(
-            only(&of(policy, &(planned, host.1.clone()), &options).plan, "irq_affinity"),
+            only(&planned(policy, &(followed, host.1.clone()), &options).plan, "irq_affinity"),
             [""; 0],
             "{policy}"
         );
@@ -192,14 +192,14 @@ fn interrupts_of_quiet_devices_never_leave_their_node() {
 #[test]
 fn no_interrupt_moves_to_a_full_cpu() {
     let host = |busy: f64| Sketch::new(8).device("eth0", &[1, 1, 1]).works(0, busy).works(5, busy).build();
-    let plan = |busy| of(Policy::NumaLocal, &host(busy), &Options::default()).plan;
+    let plan = |busy| planned(Policy::NumaLocal, &host(busy), &Options::default()).plan;
     assert_eq!(only(&plan(0.5), "irq_affinity"), ["eth0/rx-0 = 0", "eth0/rx-1 = 2", "eth0/rx-2 = 5"]);
     assert_eq!(only(&plan(0.97), "irq_affinity"), ["eth0/rx-1 = 3", "eth0/rx-2 = 6"]);
 }
 
 #[test]
 fn interrupts_that_are_well_placed_stay() {
-    let plan = |sketch: Sketch| of(Policy::NumaLocal, &sketch.build(), &Options::default()).plan;
+    let plan = |sketch: Sketch| planned(Policy::NumaLocal, &sketch.build(), &Options::default()).plan;
     assert_eq!(only(&plan(Sketch::new(8).device("eth0", &[2])), "irq_affinity"), [""; 0]);
     let two = Sketch::new(8).nodes(2).device("eth0", &[3, 5, 3]).on_node("eth0", 0);
     assert_eq!(only(&plan(two), "irq_affinity"), ["eth0/rx-0 = 0", "eth0/rx-1 = 1", "eth0/rx-2 = 2"]);
@@ -211,7 +211,7 @@ fn interrupts_that_are_well_placed_stay() {
 fn threads_that_poll_go_without_rps() {
     let host = Sketch::case_a().edit("eth0", |nic| nic.napi.threaded = Fact::Known(true)).build();
     for policy in [Policy::Spread, Policy::NumaLocal, Policy::Latency] {
-        let policed = of(policy, &host, &Options::default());
+        let policed = planned(policy, &host, &Options::default());
         let knobs = only(&policed.plan, "rps").len() + only(&policed.plan, "rfs").len();
         assert_eq!(knobs, 0, "{policy}");
         assert!(policed.reasons.iter().any(|why| why.contains("threaded NAPI")), "{:?}", policed.reasons);
@@ -300,7 +300,7 @@ fn isolation_takes_all_interrupts_along_and_leaves_something() {
         "the idle one too"
     );
     let threads = Sketch::new(2).smt().device("eth0", &[0]).build();
-    let refused = of(Policy::Isolate, &threads, &Options::default());
+    let refused = planned(Policy::Isolate, &threads, &Options::default());
     assert_eq!(texts(&refused.plan), [""; 0]);
     assert!(refused.reasons[0].contains("leaves none to keep clean"), "{:?}", refused.reasons);
     assert_eq!(refused.plan.notes.iter().filter(|note| note.contains("CPU ,")).count(), 0);
@@ -321,7 +321,7 @@ fn an_interrupt_that_was_sent_counts_where_it_goes() {
         let sketch = Sketch::new(8).device("eth0", &[0, 4]);
         sketch.edit("eth0", |nic| nic.rx[1].irqs[0].effective = Fact::Known(cpus("2")))
     };
-    let plan = |policy: Policy, sketch: Sketch| of(policy, &sketch.build(), &Options::default()).plan;
+    let plan = |policy: Policy, sketch: Sketch| planned(policy, &sketch.build(), &Options::default()).plan;
     assert_eq!(only(&plan(Policy::NumaLocal, idle()), "irq_affinity"), [""; 0]);
     let apart = idle().edit("eth0", |nic| nic.rx[0].irqs[0] = nic.rx[1].irqs[0].clone());
     let apart = apart.edit("eth0", |nic| nic.rx[1].irqs[0].number = IrqId(7));
@@ -332,7 +332,7 @@ fn an_interrupt_that_was_sent_counts_where_it_goes() {
 #[test]
 fn spread_predicts_the_whole_plan() {
     let sketch = Sketch::new(8).device("eth0", &[0, 0]).traffic("eth0", 6e4).receives(0, 0.9, 6e4);
-    let plan = of(Policy::Spread, &sketch.build(), &Options::default()).plan;
+    let plan = planned(Policy::Spread, &sketch.build(), &Options::default()).plan;
     assert!(!only(&plan, "irq_affinity").is_empty() && !only(&plan, "rps").is_empty());
     let prediction = plan.prediction.expect("work moves");
     assert!((prediction.after - 0.45 * 0.48).abs() < 1e-6, "half goes, and half of the rest: {prediction:?}");
@@ -347,7 +347,7 @@ fn no_figure_is_better_than_none() {
         nic.rx[0].rps_flow_cnt = Fact::Known(16_384);
         nic.rx[0].rps_cpus = Fact::Known(cpus("0"));
     });
-    let policed = of(Policy::Spread, &sketch.build(), &Options::default());
+    let policed = planned(Policy::Spread, &sketch.build(), &Options::default());
     assert_eq!(texts(&policed.plan), ["rps eth0/rx-0 = 2-4"]);
     assert_eq!(policed.plan.prediction, None);
 }
@@ -358,16 +358,19 @@ fn a_width_is_one_for_virtual_interfaces_too() {
         Sketch::new(8).veth("veth0").traffic("veth0", 6e4).receives(0, 0.6, 6e4).rps("veth0", rps)
     };
     let options = Options { cpus_per_queue: Some(2), ..Options::default() };
-    let plan = of(Policy::Spread, &host("").build(), &options).plan;
+    let plan = planned(Policy::Spread, &host("").build(), &options).plan;
     assert_eq!(only(&plan, "rps"), ["veth0/rx-0 = 1-2"]);
     let why = "no interrupt: the requested number of CPUs, without CPU 0, which receives the packets now";
     assert_eq!(plan.settings[0].why, why);
     assert_eq!(
-        only(&of(Policy::Spread, &host("4-5").build(), &options).plan, "rps"),
+        only(&planned(Policy::Spread, &host("4-5").build(), &options).plan, "rps"),
         [""; 0],
         "these are two as well"
     );
-    assert_eq!(only(&of(Policy::Spread, &host("1-7").build(), &options).plan, "rps"), ["veth0/rx-0 = 1-2"]);
+    assert_eq!(
+        only(&planned(Policy::Spread, &host("1-7").build(), &options).plan, "rps"),
+        ["veth0/rx-0 = 1-2"]
+    );
 }
 
 /// An interrupt once stayed on a CPU that was to be kept clean, without a note.
@@ -375,7 +378,7 @@ fn a_width_is_one_for_virtual_interfaces_too() {
 fn interrupts_leave_cpus_that_are_to_be_kept_clean() {
     let plan = |irqs: &[u32], clean: &str| {
         let options = Options { keep_clean: cpus(clean), ..Options::default() };
-        of(Policy::Spread, &Sketch::new(4).device("eth0", irqs).traffic("eth0", 6e4).build(), &options)
+        planned(Policy::Spread, &Sketch::new(4).device("eth0", irqs).traffic("eth0", 6e4).build(), &options)
     };
     let moved = plan(&[1, 3], "3").plan;
     assert_eq!(only(&moved, "irq_affinity"), ["eth0/rx-1 = 0"]);
