@@ -73,8 +73,7 @@ fn simulate(options: &Options) -> io::Result<u64> {
     let bar = bar(options);
     let (mut moves, mut ends) = (BTreeMap::new(), BTreeMap::new());
     let (mut runs, mut operations, mut failed) = (0u64, 0u64, 0u64);
-    let is_over = |runs: u64| time.map_or(runs >= options.seeds, |time| began.elapsed() >= time);
-    while !is_over(runs) && failed < ENOUGH {
+    while !time.map_or(runs >= options.seeds, |time| began.elapsed() >= time) && failed < ENOUGH {
         let seed = options.from + runs;
         let schedule = adversary::generate(seed);
         let report = run(&schedule, Mutation::Nothing, false);

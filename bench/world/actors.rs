@@ -355,8 +355,7 @@ fn reapply(world: &Arc<World>) -> Ended {
         let Ok(reached) = reach(&own, begin) else { return Ended::Failed };
         let host = reached.as_deref().unwrap_or(&own);
         let done = transaction.reapply(&open.transactions[at + 1..], host, &look(host));
-        let failed = |outcome: &Reapply| matches!(outcome, Reapply::Failed { .. });
-        if done.is_none_or(|all| all.iter().any(|one| failed(&one.outcome))) {
+        if done.is_none_or(|all| all.iter().any(|one| matches!(&one.outcome, Reapply::Failed { .. }))) {
             ended = Ended::Failed;
         }
     }

@@ -350,7 +350,6 @@ impl Host for SimHost {
     fn inode(&self, path: &str) -> Result<u64, HostError> {
         let name = path.strip_prefix("sys/class/net/").unwrap_or(path).split('/').next().unwrap_or("");
         self.world.step(Counted::Any, Link::Inode(crc32fast::hash(name.as_bytes())));
-        let missing = || HostError::new(Operation::List, path, Cause::Missing);
         let mut state = self.world.state();
         let node = self.node(&state.machine, path);
         if let Some(errno) = state.fault(|area| hits(area, &node, Operation::List)) {
@@ -366,7 +365,7 @@ impl Host for SimHost {
             Node::Interface(at) => Ok(state.machine.devices[at].inode),
             Node::Queue(at, queue, true) => Ok(state.machine.devices[at].queues[queue].rx_inode),
             Node::Queue(at, queue, false) => Ok(state.machine.devices[at].queues[queue].tx_inode),
-            _ => Err(missing()),
+            _ => Err(HostError::new(Operation::List, path, Cause::Missing)),
         }
     }
 

@@ -94,7 +94,6 @@ pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched:
             Err(error) => Place::Unknown(error.to_string()),
         };
     }
-    let here = || in_one(host, model, device, touched.ids);
     let begin = history.begin();
     let is_home =
         begin.is_none_or(|begin| match (begin.netns.as_ref().or(begin.home.as_ref()), host.namespace()) {
@@ -106,7 +105,7 @@ pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched:
     // Only its id tells an interface in another namespace from ours, unless it is hardware.
     let is_known = touched.ids.is_some() || !device.is_virtual();
     if is_home || is_known {
-        match here() {
+        match in_one(host, model, device, touched.ids) {
             Ok(Some(name)) => return Place::Here(touched.target.of_nic(&name)),
             Ok(None) => {}
             Err(error) => return Place::Unknown(error.to_string()),

@@ -90,8 +90,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     };
     let stop = place::stop_flag()?;
     let host: &dyn Host = &host;
-    let wait = || progress::wait("measuring interference", length, &stop);
-    let found = look(host, &options, wait, &stop).map_err(explain)?;
+    let found = look(host, &options, || progress::wait("measuring interference", length, &stop), &stop)
+        .map_err(explain)?;
     output::print(global, &found, || interference::text(&found))
 }
 

@@ -285,9 +285,8 @@ const WIRE: f64 = 24.0;
 pub fn full_link(nic: &Nic, rates: &Rates) -> Option<LinkUse> {
     let speed = f64::from(*nic.hardware.speed_mbits.known()?) * 1e6;
     let traffic = rates.nic(&nic.name)?;
-    let used = |bytes: f64, packets: f64| (bytes + packets * WIRE) * 8.0 / speed;
-    let rx = used(traffic.rx_bytes, traffic.rx_packets);
-    let tx = used(traffic.tx_bytes, traffic.tx_packets);
+    let rx = (traffic.rx_bytes + traffic.rx_packets * WIRE) * 8.0 / speed;
+    let tx = (traffic.tx_bytes + traffic.tx_packets * WIRE) * 8.0 / speed;
     let (way, part, packets) = match tx > rx {
         true => ("sends", tx, traffic.tx_packets),
         false => ("receives", rx, traffic.rx_packets),

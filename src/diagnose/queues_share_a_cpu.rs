@@ -205,8 +205,7 @@ mod tests {
     /// Two queues of one interrupt cannot be separated.
     #[test]
     fn one_interrupt_of_two_queues_is_no_crowd() {
-        let one = |sketch: Sketch| sketch.edit("eth0", |nic| nic.rx[1].irqs = nic.rx[0].irqs.clone());
-        assert_eq!(one(host(0.7)).findings(&RULE), []);
+        assert_eq!(host(0.7).edit("eth0", |nic| nic.rx[1].irqs = nic.rx[0].irqs.clone()).findings(&RULE), []);
     }
 
     /// Drivers that start at CPU 0 for each device.

@@ -3,7 +3,7 @@
 use super::figures::{Evidence, percent};
 use super::places::{Loaded, loaded_of, mean, node, of_node, same_on, worst};
 use super::{Finding, Rule, Severity};
-use crate::model::{CpuRates, Model, Nic, Rates};
+use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
 
 /// Receive time of the interrupt's CPU from which the transfer between nodes is worth avoiding.
@@ -73,16 +73,15 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>) -> Option<CpuMask> {
     let mask = queue.mask().filter(|_| queue.load >= BUSY)?;
     let home = node(model, queue.cpu)?;
-    let elsewhere = |cpu| node(model, cpu).is_some_and(|node| node != home);
-    let far: CpuMask = mask.iter().filter(|cpu| elsewhere(*cpu)).collect();
+    let far: CpuMask = mask.iter().filter(|cpu| node(model, *cpu).is_some_and(|node| node != home)).collect();
     let irq: CpuMask = [queue.cpu].into_iter().collect();
     let near = of_node(model, home).intersection(&model.usable()).difference(&irq);
     let misplaced = queue.nic.node.is_some_and(|own| own != home);
     if far.is_empty() || near.is_empty() || misplaced {
         return None;
     }
-    let processes = |cpu: &CpuRates| cpu.user + cpu.system;
-    let readers_are_far = mean(rates, &far, processes) > mean(rates, &near, processes) * READERS;
+    let readers_are_far = mean(rates, &far, |cpu| cpu.user + cpu.system)
+        > mean(rates, &near, |cpu| cpu.user + cpu.system) * READERS;
     let full = mean(rates, &near, super::evidence::receive_time) >= FULL;
     (!readers_are_far && !full).then_some(far)
 }

@@ -142,9 +142,8 @@ fn full(process: &ProcessRates) -> impl Iterator<Item = &ThreadRates> {
 
 fn of_process<'a>(model: &Model, rates: &'a Rates, process: &'a ProcessRates) -> Option<Limit<'a>> {
     let common = common(model);
-    let place = |thread: &&ThreadRates| place(rates, process, thread);
-    let thread = full(process).find(|thread| place(thread).is_some())?;
-    let (cpu, receive) = place(&thread)?;
+    let thread = full(process).find(|thread| place(rates, process, thread).is_some())?;
+    let (cpu, receive) = place(rates, process, thread)?;
     let alike = programs(rates).iter().filter(|other| other.command == process.command);
     let full = alike.map(|other| full(other).count()).sum::<usize>();
     // As many full threads as CPUs they may use: they need more CPUs.

@@ -51,11 +51,10 @@ impl FromStr for Header {
     type Err = HeaderError;
 
     fn from_str(text: &str) -> Result<Self, HeaderError> {
-        let form = || HeaderError::Form(text.to_owned());
-        let (name, value) = text.split_once(':').ok_or_else(form)?;
+        let (name, value) = text.split_once(':').ok_or_else(|| HeaderError::Form(text.to_owned()))?;
         let value = value.trim_matches([' ', '\t']);
         if !is_token(name) || value.chars().any(|c| c.is_control() && c != '\t') {
-            return Err(form());
+            return Err(HeaderError::Form(text.to_owned()));
         }
         if ["content-length", "transfer-encoding"].contains(&&*name.to_ascii_lowercase()) {
             return Err(HeaderError::Length(name.to_owned()));

@@ -120,7 +120,6 @@ impl<'a> Report<'a> {
             Some(values.map(|(name, time)| (name, time_us(time))).collect::<Vec<_>>())
         })?;
         let times = times.unwrap_or_default();
-        let of_name = |name: &str| times.iter().find(|(known, _)| *known == name).and_then(|(_, time)| *time);
         let quantile = |name: &str| match name {
             "med" => Some(50.0),
             _ => number(name.strip_prefix("p(")?.strip_suffix(')')?),
@@ -129,7 +128,7 @@ impl<'a> Report<'a> {
             rate,
             requests,
             error_rate: if requests > 0.0 { failed.unwrap_or(0.0) / 100.0 } else { 1.0 },
-            mean_us: of_name("avg"),
+            mean_us: times.iter().find(|(known, _)| *known == "avg").and_then(|(_, time)| *time),
             quantiles_us: times.iter().filter_map(|(name, time)| Some((quantile(name)?, (*time)?))).collect(),
         })
     }

@@ -142,9 +142,8 @@ impl Shares {
         for (cpu, part) in moves.iter().flat_map(Move::units) {
             *units.entry(cpu).or_default() += part;
         }
-        let time = |cpu: &CpuId| times.get(cpu).copied().unwrap_or_default();
         let unit = units.iter().filter(|(_, sum)| **sum > 0.0);
-        let unit = unit.map(|(cpu, sum)| (*cpu, time(cpu) / sum)).collect();
+        let unit = unit.map(|(cpu, sum)| (*cpu, times.get(cpu).copied().unwrap_or_default() / sum)).collect();
         Self { times, unit }
     }
 

@@ -169,8 +169,8 @@ pub(super) fn predict(rates: &Rates, moves: &[Move]) -> Option<Prediction> {
     let moving = moves.iter().filter(|step| step.changes() && before.contains_key(&step.from));
     let cpu = moving.map(|step| step.from).max_by(|a, b| before[a].total_cmp(&before[b]))?;
     let (busiest, busiest_after) = most(&then.times)?;
-    let begins = || moves.iter().filter(|step| step.begins_to_steer());
-    let cases = begins().map(|step| step.ends().len()).max().unwrap_or(0);
+    let cases =
+        moves.iter().filter(|step| step.begins_to_steer()).map(|step| step.ends().len()).max().unwrap_or(0);
     let ends: Vec<Then> =
         (0..cases).map(|at| work_out(&|step| step.ends()[at % step.ends().len()])).collect();
     let among = |of: &dyn Fn(&Then) -> f64| {
@@ -230,9 +230,8 @@ impl Prediction {
     /// Adds the packets per second of the sample.
     #[must_use]
     pub(super) fn at(mut self, packets: f64) -> Self {
-        let most = |room: Headroom| packets * room.fits();
         (self.packets, self.most_before, self.most_after) =
-            (packets, most(self.headroom_before), most(self.headroom_after));
+            (packets, packets * self.headroom_before.fits(), packets * self.headroom_after.fits());
         self
     }
 

@@ -210,7 +210,6 @@ fn round(
     sender: &UdpSocket,
     receiver: &UdpSocket,
 ) -> Option<[f64; 4]> {
-    let drain = || while receiver.recv(&mut [0; 64]).is_ok() {};
     let between = |act: &dyn Fn()| {
         let before = attached.read()?;
         let begun = cpu_ns();
@@ -218,7 +217,7 @@ fn round(
         let ns = cpu_ns() - begun;
         std::thread::sleep(2 * PAUSE);
         let after = attached.read()?;
-        drain();
+        while receiver.recv(&mut [0; 64]).is_ok() {}
         let spent = |cpu| Some(since(before.get(&cpu)?, after.get(&cpu)?));
         Some((spent(from)?, spent(to)?, ns))
     };

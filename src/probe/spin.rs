@@ -114,14 +114,13 @@ fn work(shared: &Shared, cpu: CpuId, thread: Pid) -> Seen {
     let shortest = |rounds| (0..CALIBRATION).map(|_| piece(rounds)).min().expect("some pieces").max(1);
     let first = shortest(100);
     let rounds = u32::try_from(PIECE_NS * 100 / first).unwrap_or(100).clamp(1, 10_000);
-    let whole = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
-    let undisturbed = whole(shortest(rounds));
+    let undisturbed = u64::try_from(shortest(rounds)).unwrap_or(u64::MAX);
     let before = shared.seen(cpu, thread);
     let begun = Instant::now();
     let (mut last, mut missing, mut interruptions) = (0, 0, 0);
     while !shared.stop.load(Ordering::Relaxed) {
         compute(u64::from(rounds));
-        let now = whole(begun.elapsed().as_nanos());
+        let now = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let took = now - last;
         if took > undisturbed + SLACK_NS {
             missing += took - undisturbed;

@@ -359,7 +359,6 @@ impl Running {
 fn put(all: &mut Checked, check: &Check, interval: &Interval) {
     let failed = interval.failed();
     let ended = interval.requests + failed;
-    let us = |ns: u64| ns as f64 / 1000.0;
     let mut latencies = interval.latencies();
     if failed > 0 {
         // The histogram would take a value with a count of 0 for its maximum.
@@ -371,7 +370,7 @@ fn put(all: &mut Checked, check: &Check, interval: &Interval) {
         if failed > 0 || interval.is_lower_bound(q) {
             all.at_least.push(name.clone());
         }
-        all.values.insert(name, us(latencies.value_at_quantile(q)));
+        all.values.insert(name, latencies.value_at_quantile(q) as f64 / 1000.0);
     }
     if ended > 0 {
         all.values.insert(check.metric(What::Failed), 100.0 * failed as f64 / ended as f64);

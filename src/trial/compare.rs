@@ -160,7 +160,6 @@ fn measure(record: &TrialRecord, result: &MetricResult, place: usize) -> Measure
         0 => ratios.primary_interval(look, record.seed),
         _ => ratios.interval(look, MEASURES.len() - 1),
     };
-    let bound = |end: f64| end.is_finite().then_some(end);
     Measure {
         metric: result.metric.clone(),
         pairs: differences.len(),
@@ -168,8 +167,8 @@ fn measure(record: &TrialRecord, result: &MetricResult, place: usize) -> Measure
         b: result.mean_b,
         difference: interval.map(|Interval { mid, low, high }| Difference {
             mid,
-            low: bound(low),
-            high: bound(high),
+            low: low.is_finite().then_some(low),
+            high: high.is_finite().then_some(high),
         }),
         call: result.call,
         change: result.effect,

@@ -22,15 +22,14 @@ pub struct SizeError(String);
 
 /// Reads a size of at least one byte: a number, and K, M or G for 1024 bytes and its powers.
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
-    let bad = || SizeError(text.to_owned());
     let units = [('K', 1 << 10), ('M', 1 << 20), ('G', 1u64 << 30)];
     let unit = units.iter().find_map(|(name, bytes)| Some((text.strip_suffix(*name)?, *bytes)));
     let (digits, bytes) = unit.unwrap_or((text, 1));
     if !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(bad());
+        return Err(SizeError(text.to_owned()));
     }
     let size = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(bytes));
-    size.filter(|size| *size > 0).ok_or_else(bad)
+    size.filter(|size| *size > 0).ok_or_else(|| SizeError(text.to_owned()))
 }
 
 #[cfg(test)]

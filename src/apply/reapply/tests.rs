@@ -150,10 +150,9 @@ fn a_reapply_that_was_cut_short_is_put_back() {
 fn a_strangers_mixture_of_our_values_is_not_ours() {
     let bench = Bench::new();
     let id = bench.set("irq_affinity eth0/rx-1 = 4");
-    let mix = |bench: &Bench| bench.write(IRQS[1], "02");
-    mix(&bench);
+    bench.write(IRQS[1], "02");
     assert_eq!(bench.reapply(&id, &bench.host), Reapply::Reapplied { was: "4;1".into() });
-    mix(&bench);
+    bench.write(IRQS[1], "02");
     assert_eq!(bench.undo(&id).outcomes[0].outcome, Outcome::Drift { live: "4;1".into(), fresh: false });
 }
 

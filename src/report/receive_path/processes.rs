@@ -39,10 +39,9 @@ pub(super) fn ownerless(model: &Model) -> impl Iterator<Item = (String, &Fact<Ve
 
 /// True if the owners of all listening sockets are known, and the CPUs they last ran on.
 pub(super) fn all_known(model: &Model) -> bool {
-    let placed = |process: &Process| process.ran_on.known().is_some();
     model.listeners.known().is_some()
         && ownerless(model).next().is_none()
-        && waiting(model).iter().all(|waiting| placed(waiting.process))
+        && waiting(model).iter().all(|waiting| waiting.process.ran_on.known().is_some())
 }
 
 fn socket(listener: &Listener) -> String {

@@ -83,9 +83,8 @@ impl<'a> Draw<'a, '_> {
                 node.push(Node::new(format!("{}{mark} -> {}", run.name(), self.chain(nic, run))));
             }
         }
-        let find = |name: &&NicName| self.model.nic(name);
-        let upper: Vec<&Nic> = nic.stack.upper.iter().filter_map(|name| find(&name)).collect();
-        let members: Vec<&Nic> = nic.stack.lower.iter().filter_map(|name| find(&name)).collect();
+        let upper: Vec<&Nic> = nic.stack.upper.iter().filter_map(|name| self.model.nic(name)).collect();
+        let members: Vec<&Nic> = nic.stack.lower.iter().filter_map(|name| self.model.nic(name)).collect();
         let not_back = |next: &&&Nic| from.is_none_or(|from| from.name != next.name);
         // A member reached from above does not lead up again.
         let below = from.is_some_and(|from| nic.stack.upper.contains(&from.name));

@@ -272,8 +272,8 @@ mod tests {
     fn looking_after_every_pair_costs_what_it_says() {
         let misses = |noise: Noise| {
             let misses = |d: &Vec<f64>| {
-                let interval = |n| Ratios::from(&d[..n]).interval(BETWEEN, 1);
-                (5..=d.len()).any(|n| interval(n).is_some_and(Interval::excludes_zero))
+                (5..=d.len())
+                    .any(|n| Ratios::from(&d[..n]).interval(BETWEEN, 1).is_some_and(Interval::excludes_zero))
             };
             (0..1000).map(|seed| noise.pairs(seed, 60, 0.0)).filter(misses).count()
         };

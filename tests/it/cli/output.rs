@@ -166,7 +166,6 @@ fn a_closed_pipe_does_not_change_the_exit_code() {
                 assert_eq!(out.status.code(), Some(code), "{json:?} {errors_too}: {out:?}");
             };
             let ends = |args: &[&str], code: i32| command_ends(tree.command(&[json, args].concat()), code);
-            let put_back = || tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "00\n");
             let drifts = || tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "20\n");
             ends(&APPLY, 0);
             assert_eq!(tree.rps("eth0", 0), "c");
@@ -178,7 +177,7 @@ fn a_closed_pipe_does_not_change_the_exit_code() {
             assert_eq!(tree.rps("eth0", 0), "c");
             drifts();
             ends(&["undo"], 4);
-            put_back();
+            tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "00\n");
             ends(&["apply", "--setting", "rps eth0/rx-0 = 9"], 2);
             ends(&["restore", "--etc", "/nowhere"], 2);
             ends(&["undo", "000042"], 2);

@@ -2,7 +2,6 @@
 //! change a plain file.
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 
 use rustix::process::{Signal, kill_process_group};
 
@@ -65,8 +64,7 @@ fn killed_after(tree: &Tree, a: &str, first: impl FnOnce()) {
     // The workload outlives the trial and holds its standard error, which stays open until the workload ends.
     std::fs::write(tree.path().join("go"), "").expect("written");
     assert_eq!(trial.output().status.code(), None);
-    let works = |path: &Path| mentioning(&path.join("work.sh")).is_empty();
-    wait_for("the workload's end", || works(tree.path()));
+    wait_for("the workload's end", || mentioning(&tree.path().join("work.sh")).is_empty());
 }
 
 /// A killed trial once stayed in arm B without a trace.

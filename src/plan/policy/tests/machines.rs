@@ -280,8 +280,8 @@ fn a_table_that_names_all_it_can_is_even() {
 
 #[test]
 fn isolation_takes_all_interrupts_along_and_leaves_something() {
-    let host = || Sketch::new(8).device("eth0", &[0]).device("eth1", &[1]).traffic("eth0", 5e3);
-    let (mut model, rates) = host().build();
+    let (mut model, rates) =
+        Sketch::new(8).device("eth0", &[0]).device("eth1", &[1]).traffic("eth0", 5e3).build();
     let tx = |index: u32| crate::model::Irq {
         number: IrqId(900 + index),
         action: format!("virtio0-output.{index}"),
