@@ -221,9 +221,8 @@ mod tests {
     #[test]
     fn nothing_is_done_for_what_is_no_rule() {
         let host = host();
-        let read = || host.read(&path(EthtoolGet::Rules)).expect("there");
-        let before = read();
+        let before = host.read(&path(EthtoolGet::Rules)).expect("there");
         write(&NtupleRule, &host, "eth0/rule-7", "bad").expect_err("no rule");
-        assert_eq!(read(), before);
+        assert_eq!(host.read(&path(EthtoolGet::Rules)).expect("there"), before);
     }
 }

@@ -154,13 +154,12 @@ impl Schedule {
                 count
             }
             Arrivals::Even { index, threads, .. } => {
-                let due_at = |k| moment(rate, origin, number(k, *index, *threads));
                 // The estimate can be off by rounding; the moments decide.
                 let mut due = (rate.due(now.saturating_sub(origin)) / *threads as f64) as u64;
-                while due_at(due) <= now {
+                while moment(rate, origin, number(due, *index, *threads)) <= now {
                     due += 1;
                 }
-                while due > 0 && due_at(due - 1) > now {
+                while due > 0 && moment(rate, origin, number(due - 1, *index, *threads)) > now {
                     due -= 1;
                 }
                 due.min(self.most)

@@ -124,9 +124,8 @@ impl<'a> Asked<'a> {
             homes.extend(hottest(self.rates));
         }
         let target = Target::queue(&nic.name, QueueId::rx(queue.index));
-        let value = |knob| self.values.get(&(&target, knob)).copied();
         let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
-        let wanted = value("rps").and_then(set_of);
+        let wanted = self.values.get(&(&target, "rps")).copied().and_then(set_of);
         let wanted = wanted.map(|wanted| wanted.intersection(&self.masks)).unwrap_or_else(|| mask.clone());
         let [now, then] = self.tables;
         let steering = |flows: bool, mask: &CpuMask| match readers.filter(|_| flows) {
@@ -134,7 +133,7 @@ impl<'a> Asked<'a> {
             Some(readers) => readers.clone(),
             None => even(mask),
         };
-        let flows = value("rfs").map_or_else(|| has_flows(queue), has_table);
+        let flows = self.values.get(&(&target, "rfs")).copied().map_or_else(|| has_flows(queue), has_table);
         let (now, to) = (steering(now && has_flows(queue), &mask), steering(then && flows, &wanted));
         let sent = queue.irqs.iter().find_map(|irq| self.sent.get(&irq.number).copied());
         let goes = sent.and_then(|cpus| goes_to(cpus, &homes));

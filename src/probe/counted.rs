@@ -81,7 +81,6 @@ pub fn coarse(
 /// CPUs online at both moments.
 fn cpus(before: &Moment, after: &Moment) -> Vec<CpuInterference> {
     let one = |cpu: CpuId| {
-        let time = |of: fn(&crate::parse::CpuTimes) -> u64| ticks(cpu, before, after, of);
         let mut by_class: BTreeMap<Class, Fact<u64>> =
             Class::OF_RUNS.into_iter().map(|class| (class, Fact::Unsupported)).collect();
         let thread = |moment: &Moment| moment.counters.ksoftirqd_ns.get(&cpu).copied();
@@ -91,16 +90,16 @@ fn cpus(before: &Moment, after: &Moment) -> Vec<CpuInterference> {
         by_class.extend([Class::ThreadedNapi, Class::BusyPoll].map(|class| (class, Fact::Unsupported)));
         CpuInterference {
             cpu,
-            net_rx_ns: time(|times| times.softirq),
+            net_rx_ns: ticks(cpu, before, after, |times| times.softirq),
             runs: counted(cpu, &before.counters, &after.counters, |now, then| {
                 now.runs(NET_RX).saturating_sub(then.runs(NET_RX))
             }),
-            hard_irq_ns: time(|times| times.irq),
+            hard_irq_ns: ticks(cpu, before, after, |times| times.irq),
             by_class,
             histogram: Fact::Unsupported,
             busy_polled: Fact::Unsupported,
             packets: packets(cpu, before, after),
-            hypervisor_ns: time(|times| times.steal),
+            hypervisor_ns: ticks(cpu, before, after, |times| times.steal),
         }
     };
     let online = after.counters.times.known().into_iter().flatten().map(|(cpu, _)| *cpu);

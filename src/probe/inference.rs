@@ -97,9 +97,8 @@ impl Inference {
         irq_overhead: Fact<IrqOverhead>,
     ) -> Self {
         let wall = seen.wall_ns as f64;
-        let part = |ns: u64| ns as f64 / wall;
-        let waiting = seen.waiting_ns.clone().map(part);
-        let missing = part(seen.missing_ns);
+        let waiting = seen.waiting_ns.clone().map(|ns| ns as f64 / wall);
+        let missing = seen.missing_ns as f64 / wall;
         let others = waiting.known().copied().unwrap_or_default();
         let taken = hypervisor.known().copied().unwrap_or_default().clamp(0.0, 0.99);
         // missing = others + inferred + taken * (1 - others - inferred)
@@ -108,7 +107,7 @@ impl Inference {
             method: seen.method,
             cpu: seen.cpu,
             seconds: wall / 1e9,
-            believed: seen.believed_ns.clone().map(part),
+            believed: seen.believed_ns.clone().map(|ns| ns as f64 / wall),
             missing,
             interruptions: seen.interruptions.clone(),
             waiting,

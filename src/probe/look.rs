@@ -94,14 +94,13 @@ pub fn look(
     let inventory = Moment::inventory(host);
     let witness = options.witness.map(|(method, cpu, seconds)| Witness::start(method, cpu, seconds));
     let mut witness = witness.transpose()?;
-    let read = || programs.as_ref().map(Programs::read).transpose();
     let before = Moment::take(host, &inventory);
-    let first = read()?;
+    let first = programs.as_ref().map(Programs::read).transpose()?;
     wait();
     if let Some(witness) = &mut witness {
         witness.wait(host, stop);
     }
-    let last = read()?;
+    let last = programs.as_ref().map(Programs::read).transpose()?;
     let after = Moment::take(host, &inventory);
     let mut sample;
     let mut between = None;

@@ -41,8 +41,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     if !digits(whole) || !digits(fraction) {
         return Err(bad());
     }
-    let too_long = || DurationError::TooLong(text.to_owned());
-    let whole: u64 = whole.parse().map_err(|_| too_long())?;
+    let whole: u64 = whole.parse().map_err(|_| DurationError::TooLong(text.to_owned()))?;
     // Integer arithmetic: 0.1s is 100 ms exactly.
     let fraction: u64 = fraction
         .bytes()
@@ -51,7 +50,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         .0;
     match whole.checked_mul(unit).and_then(|ns| ns.checked_add(fraction)) {
         Some(ns) if ns <= LIMIT_NS => Ok(Duration::from_nanos(ns)),
-        _ => Err(too_long()),
+        _ => Err(DurationError::TooLong(text.to_owned())),
     }
 }
 

@@ -32,13 +32,12 @@ impl Machine {
             let entries = std::fs::read_dir(path).into_iter().flatten();
             entries.map(|entry| entry.expect("listed").file_name().to_string_lossy().into_owned()).collect()
         };
-        let text = |path: &str| std::fs::read_to_string(path).expect("readable");
         Self {
-            flow_entries: text(FLOW_ENTRIES),
+            flow_entries: std::fs::read_to_string(FLOW_ENTRIES).expect("readable"),
             // As listed by `ip netns list`.
             namespaces: names("/run/netns"),
             interfaces: names("/sys/class/net"),
-            mounts: text("/proc/self/mountinfo"),
+            mounts: std::fs::read_to_string("/proc/self/mountinfo").expect("readable"),
         }
     }
 }

@@ -351,9 +351,8 @@ mod tests {
 
     #[test]
     fn no_rfs_to_cpus_without_time() {
-        let rfs = |user| worth(host(4, &[0]).works(3, user), Family::Rfs);
-        assert!(rfs(0.5).trial);
-        let full = rfs(0.99);
+        assert!(worth(host(4, &[0]).works(3, 0.5), Family::Rfs).trial);
+        let full = worth(host(4, &[0]).works(3, 0.99), Family::Rfs);
         assert_eq!(
             (full.trial, full.why.as_str()),
             (false, "CPUs 3, where sockets are read, have no time left")

@@ -91,14 +91,11 @@ fn directories(host: &dyn Host) -> Vec<String> {
     let Some(mounts) = text.and_then(|text| parse::mounts(&text).ok()) else {
         return USUAL.map(str::to_owned).to_vec();
     };
-    let rank = |mount: &Mount| {
-        let has = |name: &str| mount.options.iter().any(|option| option == name);
-        match mount.kind.as_str() {
-            "cgroup" if has("cpuset") => Some(0),
-            "cgroup2" => Some(1),
-            "cgroup" if has("name=systemd") => Some(2),
-            _ => None,
-        }
+    let rank = |mount: &Mount| match mount.kind.as_str() {
+        "cgroup" if mount.options.iter().any(|option| option == "cpuset") => Some(0),
+        "cgroup2" => Some(1),
+        "cgroup" if mount.options.iter().any(|option| option == "name=systemd") => Some(2),
+        _ => None,
     };
     let mut found: Vec<(u8, String)> = mounts
         .iter()

@@ -30,10 +30,17 @@ fn clean(command: impl Fn() -> Command) -> String {
         String::from_utf8([out.stdout, out.stderr].concat()).expect("text")
     };
     let plain = run(false);
-    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
-    assert!(!plain.contains(steers), "{:?}: {plain:?}", command());
+    assert!(
+        !plain.contains(|c: char| c.is_control() && c != '\n' && c != '\t'),
+        "{:?}: {plain:?}",
+        command()
+    );
     let styled = STYLES.iter().fold(run(true), |text, style| text.replace(&format!("\u{1b}[{style}m"), ""));
-    assert!(!styled.contains(steers), "{:?}: {styled:?}", command());
+    assert!(
+        !styled.contains(|c: char| c.is_control() && c != '\n' && c != '\t'),
+        "{:?}: {styled:?}",
+        command()
+    );
     plain
 }
 

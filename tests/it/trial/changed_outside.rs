@@ -258,14 +258,13 @@ fn on_the_kernel(arm: Arm, expected: &str) {
     let mut trial = Running::start(&mut rxlab(&state, &args.concat()));
     wait_for("the first slot", || trial.has_ended() || path.join("begun").exists());
     let mask = |text: &str| u64::from_str_radix(text.trim(), 16).expect("a mask");
-    let read = || mask(&host.read_text(RPS).expect("readable"));
-    assert_eq!(read(), if arm == Arm::B { 2 } else { 0 });
+    assert_eq!(mask(&host.read_text(RPS).expect("readable")), if arm == Arm::B { 2 } else { 0 });
     host.write(RPS, b"1").expect("written");
     std::fs::write(path.join("go"), "").expect("written");
     let text = trial.output().exits(4);
     let line = format!("changed rps srv0/rx-0 (expected {expected}, found 0); that was left alone");
     assert!(text.contains(&line) && !text.contains("as it was before"), "{text}");
-    assert_eq!(read(), 1, "{text}");
+    assert_eq!(mask(&host.read_text(RPS).expect("readable")), 1, "{text}");
     let record = record(&state, ID).expect("on disk");
     assert_eq!(record.slots.len(), 1, "{text}");
     assert!(record.slots[0].arm == arm && record.slots[0].void.is_some(), "{text}");

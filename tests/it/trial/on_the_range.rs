@@ -41,10 +41,9 @@ impl Stage {
         }
         let alone = quiet::alone();
         let range = Range::build(range).expect("built");
-        let address = |port| Some(SocketAddr::from((Range::SERVER, port)));
         let target = Target::start(&Spec {
-            http: address(8080),
-            udp_sink: address(9000),
+            http: Some(SocketAddr::from((Range::SERVER, 8080))),
+            udp_sink: Some(SocketAddr::from((Range::SERVER, 9000))),
             cpus: cpu.parse().expect("a list"),
             netns: Some(range.server.path()),
             ..Spec::default()
@@ -99,9 +98,8 @@ impl Stage {
     }
 
     pub(super) fn is_restored(&self) {
-        let text = |path| self.host.read_text(path).expect("readable");
-        assert_eq!(text(RPS).trim(), "0");
-        assert_eq!(text(ENTRIES), self.entries);
+        assert_eq!(self.host.read_text(RPS).expect("readable").trim(), "0");
+        assert_eq!(self.host.read_text(ENTRIES).expect("readable"), self.entries);
         assert_eq!(mentioning(self.directory.path()), []);
         assert_eq!(
             said(&rxlab(&self.state(), &["status"]).output().expect("rxlab runs")),
