@@ -15,7 +15,6 @@ mod namespace;
 mod netdev;
 mod openssl;
 mod process;
-mod queue_counters;
 mod schedstat;
 mod scheduling;
 pub(crate) mod sock_diag;
@@ -37,10 +36,11 @@ pub use load_tools::{LoadToolReport, load_tool_report};
 pub use locks::holds_lock;
 pub use mounts::{Mount, mounts};
 pub use namespace::{namespace_id, namespace_inode};
-pub use netdev::{NetdevNapi, NetdevQueue, QueueStats, netdev_napis, netdev_queues, queue_stats};
+pub use netdev::{
+    NetdevNapi, NetdevQueue, QueueCounters, QueueStats, netdev_napis, netdev_queues, queue_stats,
+};
 pub use openssl::{OpensslSpeed, openssl_speed};
 pub use process::{ProcessStat, allowed_cpus, children, has_ended, is_runnable, last_cpu, process_stat};
-pub use queue_counters::QueueCounters;
 pub use schedstat::{on_cpu_ns, thread_name, waiting_ns};
 pub use scheduling::{Scheduling, parent, scheduling, with_allowed_cpus, with_scheduling};
 pub use sock_diag::{connected_sockets, listening_sockets};

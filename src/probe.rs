@@ -7,7 +7,6 @@
 
 mod budget;
 mod class;
-mod compute;
 mod counted;
 mod exact;
 mod handover;
@@ -29,7 +28,6 @@ pub mod trace;
 
 pub use budget::{Budget, BudgetError};
 pub use class::Class;
-pub use compute::compute;
 pub use counted::{Moment, coarse};
 pub use exact::exact;
 pub use handover::{hand_over, stack_work};
@@ -49,3 +47,4 @@ pub use raw::{CpuRecord, IrqRecord, NapiRecord, ProcessId, Reading, VictimRecord
 pub use run_time::CostSoFar;
 pub use softirq_time::{SoftirqTime, Windows};
 pub use spin::Spin;
+pub use spin::compute;

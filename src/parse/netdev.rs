@@ -8,7 +8,7 @@ mod qstats;
 mod queues;
 
 pub use napis::{NetdevNapi, netdev_napis};
-pub use qstats::{QueueStats, queue_stats};
+pub use qstats::{QueueCounters, QueueStats, queue_stats};
 pub use queues::{NetdevQueue, netdev_queues};
 
 use super::{Attributes, WireError};

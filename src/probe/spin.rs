@@ -4,6 +4,7 @@
 //! longer than an undisturbed one was interrupted, and the extra time was taken away. It makes
 //! no system calls and touches almost no memory: an interruption shows as time alone.
 
+use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -13,7 +14,6 @@ use std::time::Instant;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::compute;
 use super::inference::{Method, Seen};
 use crate::host::{pin_thread, thread_ran_and_waited_ns};
 use crate::units::{CpuId, Fact};
@@ -132,6 +132,18 @@ fn work(shared: &Shared, cpu: CpuId, thread: Pid) -> Seen {
         shared.wall_ns.store(now, Ordering::Relaxed);
     }
     shared.seen(cpu, thread).since(&before)
+}
+
+/// Pure computation, without a system call and with almost no memory: a chain of dependent operations that the compiler
+/// cannot shorten, `rounds` long.
+pub fn compute(rounds: u64) {
+    let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);
+    for _ in 0..rounds {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+    }
+    black_box(state);
 }
 
 #[cfg(test)]

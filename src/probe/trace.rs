@@ -6,7 +6,6 @@
 mod event;
 mod item;
 mod lane;
-mod order;
 mod pairing;
 #[cfg(test)]
 mod pairing_tests;
@@ -32,8 +31,8 @@ use crate::units::{CpuId, CpuMask};
 
 pub use event::{Event, Kind};
 pub use item::{Cause, Item, Poll, Run, Slice, Work, softirq_name};
-pub use order::Order;
 pub use pairing::Pairing;
+pub use recorder::Order;
 pub use summary::{Burst, CpuTrace, IrqTrace, LongRun, Spread, ThreadTrace, Trace};
 pub use tally::Tally;
 

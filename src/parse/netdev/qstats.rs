@@ -1,8 +1,19 @@
 //! `qstats-get` with the scope "queue" (since 6.9).
 
 use super::queue_id;
-use crate::parse::{Attributes, QueueCounters, WireError, messages};
+use crate::parse::{Attributes, WireError, messages};
 use crate::units::{Direction, QueueId};
+
+/// Counters of one queue since the interface was created or its driver reset, from any source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueCounters {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, if counted.
+    pub bytes: Option<u64>,
+    /// Packets that the device or the driver dropped, if counted.
+    pub drops: Option<u64>,
+}
 
 /// Packets of one queue since the interface was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
