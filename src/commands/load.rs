@@ -117,6 +117,10 @@ pub struct Args {
     /// below a percentage: 'p99<5ms,errors<0.1%'
     #[arg(long, value_name = "LIMITS", requires = "find_max")]
     slo: Option<Slo>,
+    /// Time over which --find-max spreads the fresh runs that confirm its answer: longer than the machine stays in one
+    /// state
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration, requires = "find_max")]
+    confirm: Duration,
     /// CPUs to pin the threads to, such as 0-3,8; auto takes one per core of those that no interface interrupts
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
     cpus: Cpus,
@@ -191,7 +195,8 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         Spec { rate: Some(Rate::steady(1.0)), ..spec.clone() }
             .check()
             .map_err(|error| explain(error.into()))?;
-        return find::run(global, &spec, slo, args.duration.unwrap_or(RUN), &*place::stop_flag()?);
+        let run = args.duration.unwrap_or(RUN);
+        return find::run(global, &spec, slo, run, args.confirm, &*place::stop_flag()?);
     }
     spec.check().map_err(|error| explain(error.into()))?;
     let mut watch = Watch::new(&spec, duration, args.hdr_log.as_deref())?;

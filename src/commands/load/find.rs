@@ -10,20 +10,21 @@ use crate::commands::{Global, output};
 use crate::error::{CommandError, Kind};
 use crate::host::LiveHost;
 use crate::load::{Interval, LoadError, Protocol, Rate, ServerCpu, ServerWatch, Session, Spec};
-use crate::trial::search::Search;
-use crate::trial::search::found::{Found, Step, render};
-use crate::trial::search::margins::{criteria, good, length, settling};
+use crate::trial::search::found::{Found, Request, Step, render};
+use crate::trial::search::margins::{good, length, settling};
 use crate::trial::search::slo::Slo;
+use crate::trial::search::{Purpose, ROUNDS, Search};
 
 /// Interval between checks for Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Searches, and prints the result.
+/// Searches, and prints the result. Runs last `least` or longer; those that confirm the answer are spread over `confirm`.
 pub(super) fn run(
     global: &Global,
     spec: &Spec,
     slo: &Slo,
     least: Duration,
+    confirm: Duration,
     stop: &AtomicBool,
 ) -> Result<(), CommandError> {
     let one_way = spec.url.protocol == Protocol::UdpSink;
@@ -53,27 +54,40 @@ pub(super) fn run(
         return Err(CommandError::failed(format!("no successful response from {}", spec.url)));
     }
     let usual = Duration::from_nanos(first.interval.latency.value_at_quantile(0.99));
-    let mut search = Search::new(closed_loop, criteria(slo), seed);
-    let mut steps = Vec::new();
+    let mut search = Search::new(closed_loop, seed);
+    let mut steps: Vec<Step> = Vec::new();
+    let begun = Instant::now();
+    let mut attempt = (0, begun);
     while let Some(rate) = search.ask() {
-        let decides = search.decides();
-        say(format!("run {}: {rate:.0}/s{}", steps.len() + 1, if decides { "" } else { ", exploring" }));
+        let what = match search.purpose() {
+            Purpose::Explores => ", exploring".to_owned(),
+            Purpose::Selects => String::new(),
+            Purpose::Confirms => format!(", confirming ({ROUNDS} rounds)"),
+        };
+        say(format!("run {}: {rate:.0}/s{what}", steps.len() + 1));
+        if let Some(due) = search.due() {
+            if due.attempt != attempt.0 {
+                attempt = (due.attempt, Instant::now());
+            }
+            pause(confirm.mul_f64(due.after).saturating_sub(attempt.1.elapsed()), stop);
+        }
+        let request = Request { rate, start_s: begun.elapsed().as_secs_f64(), purpose: search.purpose() };
         // Different random arrivals in each run: repeated ones are no evidence.
         let run = (seed as u32).wrapping_add(steps.len() as u32);
         let open = Spec { rate: Some(Rate::steady(rate)), seed: run, ..spec.clone() };
         let length = length(slo, rate, least);
         let step = match runs.measure(&open, settle(length, usual), length, Duration::ZERO) {
             // Too busy even to report its losses.
-            Ok(run) if one_way && run.interval.received.is_none() => Step::refused(slo, rate, decides),
-            Ok(run) => Step::of(slo, rate, decides, &run.interval, run.server.as_ref()),
+            Ok(run) if one_way && run.interval.received.is_none() => Step::refused(slo, request),
+            Ok(run) => Step::of(slo, request, &run.interval, run.server.as_ref()),
             // It accepted connections in the closed loop: this rate is too high for it.
-            Err(LoadError::Down { .. }) => Step::refused(slo, rate, decides),
+            Err(LoadError::Down { .. }) => Step::refused(slo, request),
             Err(error) => return Err(explain(error)),
         };
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        search.tell(&step.margins);
+        search.tell(step.kept());
         steps.push(step);
     }
     if let Some(bar) = bar {

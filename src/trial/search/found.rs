@@ -3,12 +3,25 @@
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
+use statrs::distribution::{Beta, ContinuousCDF};
 
 use super::margins::{failed, good, latency, margins, refused};
 use super::slo::{Limited, Slo};
-use super::{Search, Verdict};
+use super::{Purpose, ROUNDS, Search, Verdict};
 use crate::load::{self, Interval, Saturation, ServerCpu};
+use crate::trial::stats::lag1;
 use crate::units::grouped;
+
+/// A requested run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Request {
+    /// Requests per second offered.
+    pub rate: f64,
+    /// When it begins, seconds since the search did.
+    pub start_s: f64,
+    /// Its purpose.
+    pub purpose: Purpose,
+}
 
 /// One run at one rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,6 +29,8 @@ use crate::units::grouped;
 pub struct Step {
     /// Requests per second offered.
     pub rate: f64,
+    /// When it began, seconds since the search did.
+    pub start_s: f64,
     /// Its length in seconds.
     pub seconds: f64,
     /// Successful requests per second; one way, datagrams per second that arrived.
@@ -26,8 +41,8 @@ pub struct Step {
     /// Above 0: kept. First the fraction answered minus 0.99; then for each limit the log ratio of limit and
     /// latency, or the limit minus the fraction that failed.
     pub margins: Vec<f64>,
-    /// True for a decisive run, not a single one.
-    pub decides: bool,
+    /// Purpose of the run.
+    pub purpose: Purpose,
     /// Signs that the client was the limit.
     pub client_limited: Option<String>,
     /// Signs of another limit.
@@ -49,11 +64,27 @@ pub struct Tried {
     pub verdict: Verdict,
 }
 
+/// Fresh runs at the rate that holds, none of which missed a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Confirmed {
+    /// Number of runs.
+    pub runs: usize,
+    /// Seconds from the start of the first to the end of the last.
+    pub seconds: f64,
+    /// Independent runs that they are worth: n (1 - r) / (1 + r), with the largest correlation r of neighbouring runs in
+    /// any margin.
+    pub independent: f64,
+    /// At least this fraction of runs keeps the limits, with 95 % confidence, as far as the machine showed all its states in
+    /// that time.
+    pub share: f64,
+}
+
 /// The highest rate that keeps its limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Found {
-    /// `rxlab.find-max/2`.
+    /// `rxlab.find-max/3`.
     pub schema: String,
     /// The offered load, except the rate.
     pub spec: load::Spec,
@@ -63,10 +94,12 @@ pub struct Found {
     pub seed: u64,
     /// Requests per second of the closed loop, the start of the search.
     pub closed_loop: f64,
-    /// The highest rate that holds; absent if none does.
+    /// The highest rate that holds, in at least nine of ten runs; absent if none does.
     pub holds: Option<f64>,
     /// The lowest rate that fails; absent if none does.
     pub fails: Option<f64>,
+    /// Fresh runs at the rate that holds; absent if they did not confirm the answer.
+    pub confirmed: Option<Confirmed>,
     /// Signs that the client was the limit, in half of the runs at the failing rate or, without one, above
     /// the holding one: the target may then do more.
     pub client_limited: Option<String>,
@@ -82,8 +115,9 @@ pub struct Found {
 }
 
 impl Step {
-    /// The run of `interval` at `rate`, with the concurrent `server` CPU time if known.
-    pub fn of(slo: &Slo, rate: f64, decides: bool, interval: &Interval, server: Option<&ServerCpu>) -> Self {
+    /// The run of `interval` by `request`, with the concurrent `server` CPU time if known.
+    pub fn of(slo: &Slo, request: Request, interval: &Interval, server: Option<&ServerCpu>) -> Self {
+        let Request { rate, start_s, purpose } = request;
         let saturation = Saturation::judge(interval);
         let saturation = match server {
             Some(server) => saturation.merged_with(server),
@@ -95,32 +129,36 @@ impl Step {
         });
         Self {
             rate,
+            start_s,
             seconds: interval.seconds,
             answered: good(interval) / interval.seconds.max(f64::MIN_POSITIVE),
             values: values.collect(),
             margins: margins(slo, interval),
-            decides,
+            purpose,
             client_limited: saturation.reason,
             elsewhere: saturation.elsewhere,
         }
     }
 
     /// A run in which the target accepted no connection.
-    pub fn refused(slo: &Slo, rate: f64, decides: bool) -> Self {
+    pub fn refused(slo: &Slo, request: Request) -> Self {
+        let Request { rate, start_s, purpose } = request;
         let values = slo.limits().iter().map(|limit| (limit.on == Limited::Errors).then_some(1.0));
         let (values, margins) = (values.collect(), refused(slo));
         let (client_limited, elsewhere) = (None, None);
-        Self { rate, seconds: 0.0, answered: 0.0, values, margins, decides, client_limited, elsewhere }
+        let (seconds, answered) = (0.0, 0.0);
+        Self { rate, start_s, seconds, answered, values, margins, purpose, client_limited, elsewhere }
     }
 
-    fn kept(&self) -> bool {
+    /// True if it kept all limits.
+    pub fn kept(&self) -> bool {
         self.margins.iter().all(|margin| *margin > 0.0)
     }
 }
 
 impl Found {
     /// The schema of this version.
-    pub const SCHEMA: &'static str = "rxlab.find-max/2";
+    pub const SCHEMA: &'static str = "rxlab.find-max/3";
 
     /// The result of `search` after `steps`.
     pub fn new(
@@ -144,6 +182,7 @@ impl Found {
             rates[at].kept += usize::from(step.kept());
         }
         rates.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+        let confirmed = holds.filter(|_| search.is_confirmed()).and_then(|holds| confirmed(&steps, holds));
         let at_the_limit = at_the_limit(&steps, holds, fails);
         let client_limited = mostly(&at_the_limit, |step| step.client_limited.as_ref());
         let elsewhere = mostly(&at_the_limit, |step| step.elsewhere.as_ref());
@@ -155,6 +194,7 @@ impl Found {
             closed_loop,
             holds,
             fails,
+            confirmed,
             client_limited,
             elsewhere,
             interrupted: false,
@@ -168,6 +208,26 @@ fn same(a: f64, b: f64) -> bool {
     (a / b - 1.0).abs() < 1e-6
 }
 
+/// What the last fresh runs at the rate that holds are worth.
+fn confirmed(steps: &[Step], holds: f64) -> Option<Confirmed> {
+    let is_fresh = |step: &&Step| step.purpose == Purpose::Confirms && same(step.rate, holds);
+    let fresh: Vec<&Step> = steps.iter().filter(is_fresh).collect();
+    let fresh = &fresh[fresh.len().saturating_sub(ROUNDS)..];
+    let (first, last) = (fresh.first()?, fresh.last()?);
+    let series = |index: usize| -> Vec<f64> {
+        fresh.iter().filter_map(|step| step.margins.get(index).copied()).collect()
+    };
+    let correlations = (0..first.margins.len()).filter_map(|index| lag1(&series(index)));
+    let correlation = correlations.fold(0.0, f64::max);
+    let independent = (fresh.len() as f64 * (1.0 - correlation) / (1.0 + correlation)).max(1.0);
+    let missed = fresh.iter().filter(|step| !step.kept()).count() as f64;
+    // Clopper and Pearson; fewer runs than have missed are none.
+    let kept = (independent - missed).max(f64::MIN_POSITIVE);
+    let share = Beta::new(kept, missed + 1.0).ok()?.inverse_cdf(0.05);
+    let seconds = last.start_s + last.seconds - first.start_s;
+    Some(Confirmed { runs: fresh.len(), seconds, independent, share })
+}
+
 /// The runs that show the limit: those at the failing rate. Without one, those above the
 /// holding rate: they did not keep it, or were disturbed.
 fn at_the_limit(steps: &[Step], holds: Option<f64>, fails: Option<f64>) -> Vec<&Step> {
@@ -177,7 +237,8 @@ fn at_the_limit(steps: &[Step], holds: Option<f64>, fails: Option<f64>) -> Vec<&
         (None, None) => true,
     };
     let there = |deciding: bool| -> Vec<&Step> {
-        steps.iter().filter(is_there).filter(|step| step.decides || !deciding).collect()
+        let is_single = |step: &&Step| step.purpose == Purpose::Explores;
+        steps.iter().filter(is_there).filter(|step| !deciding || !is_single(step)).collect()
     };
     let decided: Vec<&Step> = there(true);
     if decided.is_empty() { there(false) } else { decided }
@@ -234,13 +295,24 @@ fn write(found: &Found, out: &mut String) -> std::fmt::Result {
         }
         (None, None) => writeln!(out, "  highest rate  unknown: the runs are inconclusive")?,
     }
-    if found.holds.or(found.fails).is_some() {
-        let seconds: f64 = found.steps.iter().map(|step| step.seconds).sum();
-        writeln!(
-            out,
-            "                in {seconds:.0} s of runs: a machine that changes more slowly may do"
-        )?;
-        writeln!(out, "                more or less at another time; repeat it then")?;
+    match found.confirmed {
+        Some(confirmed) => {
+            let Confirmed { runs, seconds, independent, share } = confirmed;
+            writeln!(
+                out,
+                "  confirmed     by {runs} fresh runs in {seconds:.0} s, worth {independent:.0} independent ones:"
+            )?;
+            writeln!(
+                out,
+                "                at least {:.0} % of runs keep the limits (95 % sure)",
+                100.0 * share
+            )?;
+            writeln!(out, "                unless the machine changes more slowly than that: docs/load.md")?;
+        }
+        None if found.holds.is_some() => {
+            writeln!(out, "  not confirmed: fresh runs did not agree with it, or it ended before them")?;
+        }
+        None => {}
     }
     if found.interrupted {
         writeln!(out, "                ended early: more runs would narrow it")?;
@@ -275,13 +347,13 @@ fn middle(values: &mut [f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, Search, Step, render};
+    use super::{Confirmed, Found, Purpose, Search, Step, at_the_limit, confirmed, mostly, render};
 
     #[test]
     fn the_whole_text() {
         let spec = crate::load::Spec::new("http://10.0.0.2:8080/compute?us=100".parse().expect("a URL"));
         let slo = "p99<5ms,errors<0.1%".parse().expect("limits");
-        let mut search = Search::new(10_000.0, 3, 1);
+        let mut search = Search::new(10_000.0, 1);
         let mut steps = Vec::new();
         while let Some(rate) = search.ask() {
             let late = rate / 9000.0;
@@ -289,11 +361,21 @@ mod tests {
             let values = vec![(late < 2.0).then_some(5000.0 * late.powi(3)), Some(0.0005)];
             let client_limited =
                 (rate > 9000.0).then(|| "thread 0 at 95 % CPU; the server was 22 % busy".to_owned());
-            let decides = search.decides();
-            search.tell(&margins);
-            let elsewhere = None;
-            let (seconds, answered) = (1.0, rate);
-            steps.push(Step { rate, seconds, answered, values, margins, decides, client_limited, elsewhere });
+            let purpose = search.purpose();
+            let (start_s, seconds, answered, elsewhere) = (4.0 * steps.len() as f64, 1.0, rate, None);
+            let step = Step {
+                rate,
+                start_s,
+                seconds,
+                answered,
+                values,
+                margins,
+                purpose,
+                client_limited,
+                elsewhere,
+            };
+            search.tell(step.kept());
+            steps.push(step);
         }
         let found = Found::new(&spec, &slo, 1, 10_000.0, &search, steps);
         let text = render(&found);
@@ -302,25 +384,41 @@ mod tests {
         insta::assert_snapshot!(text);
     }
 
+    fn step(rate: f64, margins: &[f64], purpose: Purpose) -> Step {
+        Step {
+            rate,
+            start_s: 0.0,
+            seconds: 1.0,
+            answered: rate,
+            values: vec![Some(1.0)],
+            margins: margins.to_vec(),
+            purpose,
+            client_limited: (rate > 9000.0).then(|| "thread 0 at 95 % CPU".to_owned()),
+            elsewhere: None,
+        }
+    }
+
     /// A search that found no failing rate, because the client was at its limit, once reported "no sign".
     #[test]
     fn a_client_at_its_limit_is_named_though_no_rate_is_proven_to_fail() {
-        let spec = crate::load::Spec::new("http://10.0.0.2:8080/".parse().expect("a URL"));
-        let slo = "p99<5ms".parse().expect("limits");
-        let mut search = Search::new(10_000.0, 2, 1);
-        let (mut steps, mut turn) = (Vec::new(), 0);
-        while let Some(rate) = search.ask() {
-            turn += 1;
-            // Above 9,000 the runs vary.
-            let margins = vec![0.01, if rate < 9000.0 { 0.5 } else { [0.5, -0.6][turn % 2] }];
-            let client_limited = (rate > 9000.0).then(|| "thread 0 at 95 % CPU".to_owned());
-            let (decides, values) = (search.decides(), vec![Some(1.0)]);
-            search.tell(&margins);
-            let (seconds, answered, elsewhere) = (1.0, rate, None);
-            steps.push(Step { rate, seconds, answered, values, margins, decides, client_limited, elsewhere });
-        }
-        let found = Found::new(&spec, &slo, 1, 10_000.0, &search, steps);
-        assert_eq!((found.fails, found.client_limited.as_deref()), (None, Some("thread 0 at 95 % CPU")));
-        assert!(found.holds.is_some(), "{:?}", found.rates);
+        let steps = [8000.0, 9500.0, 9500.0].map(|rate| step(rate, &[0.5], Purpose::Selects));
+        let sign = mostly(&at_the_limit(&steps, Some(8000.0), None), |step| step.client_limited.as_ref());
+        assert_eq!(sign.as_deref(), Some("thread 0 at 95 % CPU"));
+    }
+
+    /// Without one that missed in n runs, the share p has p^n = 5 %.
+    #[test]
+    fn fresh_runs_that_agree_are_worth_less() {
+        let runs = |margin: &dyn Fn(usize) -> f64| -> Confirmed {
+            let steps: Vec<Step> =
+                (0..30).map(|turn| step(8000.0, &[0.01, margin(turn)], Purpose::Confirms)).collect();
+            confirmed(&steps, 8000.0).expect("fresh runs")
+        };
+        let alternating = runs(&|turn| if turn % 2 == 0 { 0.5 } else { 0.6 });
+        assert_eq!(alternating.independent, 30.0);
+        assert!((alternating.share - 0.05f64.powf(1.0 / 30.0)).abs() < 1e-3, "{alternating:?}");
+        let two_states = runs(&|turn| if turn < 15 { 0.5 } else { 0.6 });
+        assert!(two_states.independent < 3.0 && two_states.share < 0.5, "{two_states:?}");
+        assert_eq!(confirmed(&[step(8000.0, &[0.5], Purpose::Selects)], 8000.0), None);
     }
 }

@@ -16,11 +16,6 @@ const SETTLING: f64 = 0.25;
 /// Longest run at one rate, even with few requests.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Number of margins: one for answered requests, and one for each limit.
-pub fn criteria(slo: &Slo) -> usize {
-    slo.limits().len() + 1
-}
-
 /// Length of a run at `rate`: `least`, or until there is enough to judge.
 pub fn length(slo: &Slo, rate: f64, least: Duration) -> Duration {
     let enough = slo.limits().iter().map(Limit::enough).fold(0.0, f64::max);
