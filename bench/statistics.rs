@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use rxlab::trial::simulate::table::{RUNS, false_positives, operating};
+use rxlab::trial::simulate::whole::whole;
 
 fn main() -> ExitCode {
     let runs = match std::env::args().nth(1).map(|text| text.parse()) {
@@ -30,5 +31,6 @@ fn main() -> ExitCode {
 fn print(runs: usize) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{runs} runs per row\n\n{}", false_positives(runs))?;
-    write!(out, "{}", operating(runs, usize::MAX))
+    writeln!(out, "{}", operating(runs, usize::MAX))?;
+    write!(out, "{}", whole(runs, usize::MAX))
 }

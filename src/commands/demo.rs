@@ -148,7 +148,7 @@ fn try_out(
         workload,
         design: Design {
             seed: Some(args.seed),
-            pairs: args.pairs,
+            pairs: Some(args.pairs),
             min_pairs: args.pairs,
             calibration: 0,
             washout: Seconds(args.washout),

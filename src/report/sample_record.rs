@@ -247,6 +247,7 @@ fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
             measure_s: 2.0,
             pairs: Some(18),
             detectable: Some(0.019),
+            lengths: Vec::new(),
         }),
         softirq_timed: false,
         checks: Vec::new(),

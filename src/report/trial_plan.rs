@@ -16,11 +16,14 @@ pub fn render(plan: &TrialPlan) -> String {
     let (slot, washout) = (seconds(plan.measure_s), seconds(plan.washout_s));
     out += &paragraph("  slots: ", &format!("{slot}, each after a washout of {washout}"));
     out += &paragraph("  noise: ", &noise(plan));
+    if let Some(lengths) = plan.planned.as_ref().and_then(|planned| words::lengths(planned, plan.margin)) {
+        out += &paragraph("  compared: ", &lengths);
+    }
     let looks: Vec<String> = plan.looks.iter().map(usize::to_string).collect();
     if !looks.is_empty() {
         out += &paragraph("  looks: ", &format!("at {} pairs", looks.join(", ")));
     }
-    let least = plan.planned.and_then(|planned| planned.detectable);
+    let least = plan.planned.as_ref().and_then(|planned| planned.detectable);
     let missed = least.map_or_else(String::new, |least| {
         format!("; a smaller change than {} could be missed", number::share(least))
     });
@@ -48,7 +51,7 @@ fn about(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::render;
-    use crate::trial::prior::{Planned, TrialPlan};
+    use crate::trial::prior::{Length, Planned, TrialPlan};
     use crate::trial::spec::Spec;
 
     fn plan(planned: Option<Planned>) -> String {
@@ -65,8 +68,12 @@ mod tests {
             measure_s: 2.0,
             pairs: Some(14),
             detectable: Some(0.0123),
+            lengths: [(0.5, None), (1.0, Some(84.0)), (2.0, Some(57.5))]
+                .map(|(measure_s, takes_s)| Length { measure_s, noise: 0.03, takes_s })
+                .to_vec(),
         };
-        let noisy = Planned { pairs: None, noise: 4.0, detectable: None, ..planned };
+        let noisy =
+            Planned { pairs: None, noise: 4.0, detectable: None, lengths: Vec::new(), ..planned.clone() };
         insta::assert_snapshot!([Some(planned), Some(noisy), None].map(plan).join("\n"));
     }
 }

@@ -273,7 +273,19 @@ pub fn planned(planned: &Planned, margin: f64) -> String {
     };
     let sampled = format_duration(Duration::from_secs_f64(planned.sampled_s));
     let noise = number::share(planned.noise);
-    format!("slots differ by {noise} without a change (sampled for {sampled}): {takes}")
+    let slot = format_duration(Duration::from_secs_f64(planned.measure_s));
+    format!("slots of {slot} differ by {noise} without a change (sampled for {sampled}): {takes}")
+}
+
+/// The time with each length of slots that was compared, in one line; `None` if there was no choice.
+pub fn lengths(planned: &Planned, margin: f64) -> Option<String> {
+    let each = planned.lengths.iter().map(|length| {
+        let slot = format_duration(Duration::from_secs_f64(length.measure_s));
+        length.takes_s.map_or(format!("{slot}: too many pairs"), |takes| format!("{slot}: {takes:.0} s"))
+    });
+    let each: Vec<String> = each.collect();
+    let (margin, twice) = (number::share(margin), number::share(2.0 * margin));
+    (!each.is_empty()).then(|| format!("{} (mean time to show {margin} and {twice})", each.join(", ")))
 }
 
 /// What a checkpoint shows, in a few words.

@@ -1,5 +1,5 @@
 //! The plan of a trial, from a sample of the machine and its load before anything is changed: how long slots should be,
-//! and how many pairs they take.
+//! how many pairs they take, and at how many the trial ends.
 //!
 //! The sample is cut into pieces. Any two runs of pieces, apart by the washout, are what a pair of slots of that length
 //! would have been without a change; the spread of their log ratios is the noise of a pair.
@@ -13,24 +13,31 @@ use super::metrics::{self, name};
 use super::record::Metric;
 use super::spec::{Design, Kind, Spec};
 use super::stats::planning::{detectable, pairs_to_plan};
-use super::stats::{log_ratio, looks, mean, rms};
+use super::stats::{log_ratio, looks, rms};
 use super::workload::Driver;
 use crate::host::Host;
 use crate::probe::SoftirqTime;
 use crate::sample::{Counters, Inventory};
 use crate::units::NicName;
 
-/// Length of the sample.
+/// Length of the longest sample.
 const SAMPLE: Duration = Duration::from_secs(19);
+/// Length of the shortest one of which slots can be put together.
+const LEAST: Duration = Duration::from_secs(6);
+/// Such a sample ends when the trial that it predicts takes at most this many times as long: more of it would cost
+/// more than it saves.
+const WORTH: f64 = 6.0;
 /// Length of a piece of it, if slots can be put together from pieces.
-const PIECE: Duration = Duration::from_millis(250);
+pub(super) const PIECE: Duration = Duration::from_millis(100);
+/// Lengths of slots to choose from, in pieces.
+const SLOTS: [usize; 4] = [5, 10, 20, 40];
 
 /// How the sample is cut.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pieces {
     /// Length of a piece.
     pub length: Duration,
-    /// Number of pieces.
+    /// Number of pieces at most.
     pub count: usize,
     /// Lengths of slots to choose from, in pieces.
     slots: &'static [usize],
@@ -40,8 +47,7 @@ impl Pieces {
     /// Pieces for a metric, and for slots of the given length if there is no choice.
     pub fn of(metric: &str, slot: Option<Duration>) -> Self {
         match (metric, slot) {
-            // Longer slots leave too few pairs in a sample to tell their noise.
-            (name::THROUGHPUT | name::MACHINE_CPU, None) => Self::cut(PIECE, &[2, 4, 8]),
+            (name::THROUGHPUT | name::MACHINE_CPU, None) => Self::cut(PIECE, &SLOTS),
             // A quantile of a slot is not the mean of those of its pieces, and time that is measured in windows needs
             // several of them.
             (_, slot) => Self::cut(slot.unwrap_or(Design::MEASURE), &[1]),
@@ -59,7 +65,7 @@ impl Pieces {
 }
 
 /// Slots chosen from a sample, and what they cost.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Planned {
     /// Length of the sample in seconds.
@@ -72,6 +78,22 @@ pub struct Planned {
     pub pairs: Option<usize>,
     /// Smallest effect that all pairs of the trial show with 80 % power, as a fraction; `None` above 100 %.
     pub detectable: Option<f64>,
+    /// The lengths of slots that were compared, shortest first; empty if there was no choice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lengths: Vec<Length>,
+}
+
+/// A length of slots, and the time that a decision takes with it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Length {
+    /// Length of a slot in seconds.
+    pub measure_s: f64,
+    /// Standard deviation of a pair's log ratio without a change (0.03 = 3 %).
+    pub noise: f64,
+    /// Seconds that it takes to show an effect as large as the margin, and one twice as large, on average; `None` if a
+    /// trial ends before that.
+    pub takes_s: Option<f64>,
 }
 
 /// Request of a trial, as far as its plan depends on it.
@@ -83,11 +105,31 @@ pub struct Request {
     pub margin: f64,
     /// Fewest pairs at which the trial may decide.
     pub min_pairs: usize,
-    /// Pairs at which it ends undecided.
-    pub max_pairs: usize,
+    /// Pairs at which it ends undecided, if that was asked for.
+    pub max_pairs: Option<usize>,
 }
 
-/// Measures a metric in each piece, and fewer of them if `on_piece`, called with the number so far, returns false. A
+impl Request {
+    /// The request of a specification.
+    pub fn of(design: &Design) -> Self {
+        Self {
+            washout: design.washout.0,
+            margin: design.margin,
+            min_pairs: design.min_pairs,
+            max_pairs: design.pairs,
+        }
+    }
+
+    /// Pairs at which a trial with slots of `measure` ends undecided. Unless asked for, as many as fit into the time of a
+    /// trial with slots of the usual length: short slots are noisier, and need more of them.
+    pub fn most_pairs(&self, measure: Duration) -> usize {
+        let slot = |measure: Duration| (self.washout + measure).as_secs_f64();
+        let fit = looks::PAIRS as f64 * slot(Design::MEASURE) / slot(measure);
+        self.max_pairs.unwrap_or((fit.round() as usize).max(looks::PAIRS))
+    }
+}
+
+/// Measures a metric in each piece, and fewer of them if `on_piece`, called with the values so far, returns false. A
 /// piece in which the metric has no value is `NaN`.
 pub fn sample(
     (host, inventory, nic): (&dyn Host, &Inventory, Option<&NicName>),
@@ -95,10 +137,10 @@ pub fn sample(
     metric: &str,
     mut timer: Option<SoftirqTime>,
     pieces: &Pieces,
-    on_piece: &mut dyn FnMut(usize) -> bool,
+    on_piece: &mut dyn FnMut(&[f64]) -> bool,
 ) -> Result<Vec<f64>, LiveError> {
     let mut values = Vec::new();
-    while values.len() < pieces.count && on_piece(values.len()) {
+    while values.len() < pieces.count && on_piece(&values) {
         driver.begin()?;
         let before = Counters::take(host, inventory);
         let wait = || std::thread::sleep(pieces.length);
@@ -122,48 +164,81 @@ pub fn sample(
     Ok(values)
 }
 
-/// The plan that decides soonest, from the value of each piece. `None` if one has none above 0, or if there are too few.
-pub fn plan(values: &[f64], pieces: &Pieces, request: &Request) -> Option<Planned> {
-    let plans = pieces.slots.iter().filter_map(|&slot| of_length(values, pieces.length, slot, request));
-    // A longer slot wins a tie.
-    plans.rev().min_by(|a, b| seconds(a, request).total_cmp(&seconds(b, request)))
+/// True if a longer sample would cost more time than it saves. Asked every 2 s.
+pub fn is_enough(values: &[f64], pieces: &Pieces, request: &Request) -> bool {
+    let every = (2.0 / pieces.length.as_secs_f64()) as usize;
+    let so_far = pieces.length.mul_f64(values.len() as f64);
+    if pieces.slots.len() < 2 || so_far < LEAST || !values.len().is_multiple_of(every.max(1)) {
+        return false;
+    }
+    let planned = plan(values, pieces, request).filter(|planned| fits(planned, request));
+    planned.is_some_and(|planned| seconds(&planned, request) <= WORTH * so_far.as_secs_f64())
 }
 
-fn of_length(values: &[f64], piece: Duration, length: usize, request: &Request) -> Option<Planned> {
+/// The plan that decides soonest, from the value of each piece. `None` if one has none above 0, or if there are too few.
+pub fn plan(values: &[f64], pieces: &Pieces, request: &Request) -> Option<Planned> {
+    let mut sums = vec![0.0];
+    sums.extend(values.iter().scan(0.0, |sum, value| {
+        *sum += value;
+        Some(*sum)
+    }));
+    let plans: Vec<Planned> =
+        pieces.slots.iter().filter_map(|&slot| of_length(&sums, pieces.length, slot, request)).collect();
+    let lengths = plans.iter().map(|plan| Length {
+        measure_s: plan.measure_s,
+        noise: plan.noise,
+        takes_s: fits(plan, request).then(|| seconds(plan, request)),
+    });
+    let lengths: Vec<Length> = if pieces.slots.len() > 1 { lengths.collect() } else { Vec::new() };
+    // A longer slot wins a tie.
+    let best = plans.into_iter().rev().min_by(|a, b| cost(a, request).total_cmp(&cost(b, request)))?;
+    Some(Planned { lengths, ..best })
+}
+
+/// The plan with slots of `length` pieces, from the sums of the first pieces.
+fn of_length(sums: &[f64], piece: Duration, length: usize, request: &Request) -> Option<Planned> {
     let gap = request.washout.div_duration_f64(piece).ceil() as usize;
-    let slot = |at: usize| mean(&values[at..at + length]);
-    let pair = |at: usize| log_ratio(slot(at)?, slot(at + length + gap)?);
-    let pairs = (values.len() + 1).saturating_sub(2 * length + gap);
+    let slot = |at: usize| (sums[at + length] - sums[at]) / length as f64;
+    let pair = |at: usize| log_ratio(slot(at), slot(at + length + gap));
+    let pairs = sums.len().saturating_sub(2 * length + gap);
     let all: Option<Vec<f64>> = (0..pairs).map(pair).collect();
     // Below that the figure would be chance.
     let noise = rms(&all.filter(|all| all.len() >= 2 * length)?)?;
-    let error = looks::planned(request.min_pairs, request.max_pairs).last()?.1;
+    let measure = piece.mul_f64(length as f64);
+    let most = request.most_pairs(measure);
+    let error = looks::planned(request.min_pairs, most).last()?.1;
     let wanted = pairs_to_plan(noise, request.margin.ln_1p());
     Some(Planned {
-        sampled_s: values.len() as f64 * piece.as_secs_f64(),
+        sampled_s: (sums.len() - 1) as f64 * piece.as_secs_f64(),
         noise,
-        measure_s: length as f64 * piece.as_secs_f64(),
+        measure_s: measure.as_secs_f64(),
         pairs: (wanted < usize::MAX).then_some(wanted.max(request.min_pairs)),
-        detectable: Some(detectable(noise, request.max_pairs, error).exp_m1()).filter(|least| *least <= 1.0),
+        detectable: Some(detectable(noise, most, error).exp_m1()).filter(|least| *least <= 1.0),
+        lengths: Vec::new(),
     })
 }
 
-/// Time until the trial decides, seconds; infinite if it never does.
-fn seconds(planned: &Planned, request: &Request) -> f64 {
-    let pairs = planned.pairs.map_or(f64::INFINITY, |pairs| pairs as f64);
-    pairs * 2.0 * (request.washout.as_secs_f64() + planned.measure_s)
+fn most_pairs(planned: &Planned, request: &Request) -> usize {
+    request.most_pairs(Duration::from_secs_f64(planned.measure_s))
 }
 
-impl Request {
-    /// The request of a specification.
-    pub fn of(design: &Design) -> Self {
-        Self {
-            washout: design.washout.0,
-            margin: design.margin,
-            min_pairs: design.min_pairs,
-            max_pairs: design.pairs,
-        }
-    }
+/// True if the trial ends with as many pairs as it needs, or later.
+fn fits(planned: &Planned, request: &Request) -> bool {
+    planned.pairs.is_some_and(|pairs| pairs <= most_pairs(planned, request))
+}
+
+/// Time to show an effect as large as the margin, and one twice as large, on average, in seconds; infinite if that is
+/// never shown. The larger one counts because few pairs show it, and a pair of long slots takes long.
+fn seconds(planned: &Planned, request: &Request) -> f64 {
+    let Some(pairs) = planned.pairs else { return f64::INFINITY };
+    let twice = pairs_to_plan(planned.noise, 2.0 * request.margin.ln_1p()).max(request.min_pairs);
+    (pairs + twice) as f64 * (request.washout.as_secs_f64() + planned.measure_s)
+}
+
+/// The time, more of it where the trial ends before it has its pairs: it decides less often.
+fn cost(planned: &Planned, request: &Request) -> f64 {
+    let pairs = planned.pairs.map_or(f64::INFINITY, |pairs| pairs as f64);
+    seconds(planned, request) * (pairs / most_pairs(planned, request) as f64).max(1.0)
 }
 
 /// What a trial would take: printed instead of running it.
@@ -201,7 +276,7 @@ impl TrialPlan {
         let design = &spec.design;
         let primary = design.primary.as_deref().unwrap_or(name::THROUGHPUT);
         let looks = match design.kind {
-            Kind::Pairs => looks::planned(design.min_pairs, design.pairs),
+            Kind::Pairs => looks::planned(design.min_pairs, design.pairs()),
             Kind::Factorial | Kind::Search | Kind::Sweep => Vec::new(),
         };
         Self {
@@ -228,7 +303,7 @@ impl TrialPlan {
 mod tests {
     use std::time::Duration;
 
-    use super::{Design, PIECE, Pieces, Planned, Request, of_length, plan};
+    use super::{Design, Pieces, Planned, Request, is_enough, plan};
     use crate::trial::metrics::name;
     use crate::trial::simulate::Noise;
 
@@ -236,41 +311,76 @@ mod tests {
         Request::of(&Design::default())
     }
 
-    fn planned(noise: Noise, seed: u64) -> Planned {
-        let pieces = Pieces::of(name::THROUGHPUT, None);
-        plan(&noise.values(seed, pieces.count), &pieces, &request()).expect("values")
+    fn pieces() -> Pieces {
+        Pieces::of(name::THROUGHPUT, None)
     }
 
-    /// White noise of 3 % in pieces of 250 ms is 1.5 % in slots of 1 s, so 2.1 % in a pair.
+    fn planned(noise: Noise, seed: u64) -> Planned {
+        plan(&noise.pieces(seed, pieces().count), &pieces(), &request()).expect("values")
+    }
+
+    /// White noise of 3 % in slots of 2 s is 4.2 % in slots of 1 s, so 6 % in a pair.
     #[test]
     fn the_noise_of_a_pair_follows_from_the_pieces() {
-        let noise = |seed| of_length(&Noise::white(0.03).values(seed, 76), PIECE, 4, &request());
-        let all: Vec<f64> = (0..200).filter_map(|seed| Some(noise(seed)?.noise)).collect();
-        let mean = all.iter().sum::<f64>() / all.len() as f64;
-        assert!((mean - 0.0212).abs() < 0.0010, "{mean}");
+        let noise = |seed| planned(Noise::white(0.03), seed).lengths[1];
+        let all: Vec<_> = (0..200).map(noise).collect();
+        let square = all.iter().map(|length| length.noise.powi(2)).sum::<f64>() / all.len() as f64;
+        assert!((square.sqrt() - 0.06).abs() < 0.005 && all[0].measure_s == 1.0, "{square}");
     }
 
     #[test]
     fn a_quiet_machine_gets_short_slots_and_few_pairs() {
         let planned = planned(Noise::white(0.005), 1);
         assert_eq!((planned.measure_s, planned.pairs, planned.sampled_s), (0.5, Some(9), 19.0));
-        assert!(planned.detectable < Some(0.005), "{planned:?}");
+        assert!(planned.detectable < Some(0.01), "{planned:?}");
+        let takes: Vec<Option<f64>> = planned.lengths.iter().map(|length| length.takes_s).collect();
+        assert_eq!(takes, [18.0, 27.0, 45.0, 81.0].map(Some));
     }
 
-    /// The pairs that the noise of short slots needs would take more time than long slots.
+    /// Short slots of a noisy machine need more pairs than the trial has.
     #[test]
     fn a_noisy_machine_gets_long_slots() {
-        let long = (0..100).filter(|seed| planned(Noise::white(0.12), *seed).measure_s > 0.5).count();
-        assert!(long > 90, "{long} of 100");
+        let long = (0..100).filter(|seed| planned(Noise::white(0.05), *seed).measure_s >= 2.0).count();
+        assert!(long >= 80, "{long} of 100");
+        let hopeless = planned(Noise::white(0.3), 1);
+        assert!(hopeless.lengths.iter().all(|length| length.takes_s.is_none()), "{hopeless:?}");
+    }
+
+    /// Slots of 4 s have most of a period of 4.75 s in them, and each about the same.
+    #[test]
+    fn slots_are_about_as_long_as_a_rhythm_or_much_shorter() {
+        let rhythm = Noise { rhythm: 0.04, rhythm_slots: 1.9, ..Noise::white(0.01) };
+        let near = (0..100).filter(|seed| [1.0, 2.0].contains(&planned(rhythm, *seed).measure_s)).count();
+        assert!(near <= 5, "{near} of 100");
+    }
+
+    #[test]
+    fn shorter_slots_may_have_more_pairs_unless_their_number_is_given() {
+        let most = |request: Request| {
+            [500, 1000, 2000, 4000].map(|ms| request.most_pairs(Duration::from_millis(ms)))
+        };
+        assert_eq!(most(request()), [100, 67, 40, 40]);
+        assert_eq!(most(Request { max_pairs: Some(12), ..request() }), [12; 4]);
+    }
+
+    #[test]
+    fn a_sample_is_as_long_as_it_is_worth() {
+        let taken = |noise: Noise| {
+            let values = noise.pieces(1, pieces().count);
+            (0..values.len()).find(|&n| is_enough(&values[..n], &pieces(), &request()))
+        };
+        assert_eq!(taken(Noise::white(0.005)), Some(60), "6 s are the least");
+        assert_eq!(taken(Noise::white(0.05)), None);
+        let whole = Pieces::whole(Duration::from_secs(2), 9);
+        assert!(!is_enough(&[1.0; 8], &whole, &request()));
     }
 
     #[test]
     fn too_little_to_tell_is_no_plan() {
-        let (pieces, request) = (Pieces::of(name::THROUGHPUT, None), request());
-        for values in [&[1.0; 5][..], &[0.0; 76], &[f64::NAN; 76]] {
-            assert_eq!(plan(values, &pieces, &request), None, "{values:?}");
+        for values in [&[1.0; 14][..], &[0.0; 190], &[f64::NAN; 190]] {
+            assert_eq!(plan(values, &pieces(), &request()), None, "{values:?}");
         }
-        let still = plan(&[1.0; 76], &pieces, &request).expect("values");
+        let still = plan(&[1.0; 190], &pieces(), &request()).expect("values");
         assert_eq!((still.noise, still.pairs), (0.0, Some(9)));
     }
 
@@ -281,6 +391,7 @@ mod tests {
         let planned = plan(&values, &pieces, &request()).expect("values");
         // The washout takes a piece: slots two apart are alike.
         assert_eq!((planned.measure_s, planned.sampled_s, planned.noise), (2.0, 18.0, 0.0));
+        assert!(planned.lengths.is_empty());
         let pieces = Pieces::of(name::THROUGHPUT, Some(Duration::from_secs(1)));
         let request = Request { washout: Duration::ZERO, ..request() };
         let planned = plan(&values, &pieces, &request).expect("values");

@@ -4,15 +4,20 @@
 //! A real trial uses none of this.
 
 pub mod table;
+pub mod whole;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
 use super::design::{Purpose, orders, stream};
+use super::prior::PIECE;
 use super::record::{Arm, Phase};
 
 /// Persistence of the drift: 0.9 from slot to slot.
 const DRIFT_MEMORY: f64 = 0.9;
+/// Slots of the noise in seconds: their length, and the time from one to the next.
+const SLOT: f64 = 2.0;
+const EVERY: f64 = 2.5;
 /// Value of a slot without noise or effect.
 const LEVEL: f64 = 1000.0;
 
@@ -74,6 +79,51 @@ impl Noise {
                 let tail = if self.heavy > 0.0 { self.heavy * extra.heavy() } else { 0.0 };
                 let noise = self.white * normal.draw() + wander + rise + swing;
                 self.round(LEVEL * (noise + rhythm + state + stall + tail).exp())
+            })
+            .collect()
+    }
+
+    /// The machine in time: its value in each of `count` [`PIECE`]s in time order. The noise is that of slots of 2 s every
+    /// 2.5 s, as long as it lasts there: white noise is new in each piece, a stall is 0.8 s long, and a rise ends
+    /// after 200 s. Rounding is that of slots, not of pieces.
+    pub fn pieces(&self, seed: u64, count: usize) -> Vec<f64> {
+        let piece = PIECE.as_secs_f64();
+        let (slot, every) = (SLOT / piece, EVERY / piece);
+        let mut normal = Normal::new(seed);
+        let memory = DRIFT_MEMORY.powf(1.0 / every);
+        let fresh = (1.0 - memory * memory).sqrt();
+        let mut wander = normal.draw();
+        let mut extra = Normal::new(!seed);
+        let phase = extra.uniform();
+        let mut is_fast = extra.uniform() < 0.5;
+        let mut tail = extra.heavy();
+        let mut stalled = 0.0;
+        // The mean over a slot is this part of a sine.
+        let half = std::f64::consts::PI * SLOT / (EVERY * self.rhythm_slots.max(1.0));
+        let sine = self.rhythm * half / half.sin();
+        (0..count)
+            .map(|at| {
+                let slots = at as f64 / every;
+                wander = memory * wander + fresh * normal.draw();
+                let swing = if (slots / 2.0 + phase).fract() < 0.5 { self.periodic } else { -self.periodic };
+                let rise = self.warm_up * (slots / 80.0).min(1.0);
+                let turn = slots / self.rhythm_slots.max(1.0) + phase;
+                is_fast ^= extra.uniform() * every * self.dwell_slots < 1.0;
+                let state = if is_fast { self.states } else { -self.states };
+                if extra.uniform() * slot < 1.0 {
+                    tail = extra.heavy();
+                }
+                stalled -= 1.0;
+                if extra.uniform() * slot < 0.01 {
+                    stalled = slot * (1.0 - (-self.stall).exp());
+                }
+                let noise = self.white * slot.sqrt() * normal.draw() + self.drift * wander + rise + swing;
+                // The mean over a slot of levels that last as long as one has 2 / e of their variance.
+                let tail = self.heavy * tail / (2.0 / std::f64::consts::E).sqrt();
+                let others = sine * (std::f64::consts::TAU * turn).sin() + state + tail;
+                // What is left of a stalled piece keeps it above 0.
+                let part = if stalled > 0.0 { 0.02 } else { 1.0 };
+                part * LEVEL * (noise + others).exp()
             })
             .collect()
     }
@@ -177,6 +227,33 @@ mod tests {
         let heavy = Noise { heavy: 0.01, ..Noise::default() }.values(2, 20_000);
         let far = heavy.iter().filter(|value| (*value / 1000.0).ln().abs() > 0.04).count();
         assert!((60..200).contains(&far), "{far}: a normal would have 1");
+    }
+
+    /// Slots of 2 s every 2.5 s, put together from pieces, have the noise that they are called by.
+    #[test]
+    fn pieces_make_slots_of_the_same_noise() {
+        let slots = |noise: Noise| -> Vec<f64> {
+            let pieces = noise.pieces(2, 25 * 4000);
+            pieces.chunks_exact(25).map(|slot| mean(&slot[5..]).expect("pieces")).collect()
+        };
+        let near = |noise: Noise, expected: f64| {
+            let cv = cv(&slots(noise)).expect("slots");
+            assert!((cv / expected - 1.0).abs() < 0.2, "{noise:?}: {cv}");
+        };
+        near(Noise::white(0.03), 0.03);
+        near(Noise { drift: 0.03, ..Noise::default() }, 0.03);
+        near(Noise { rhythm: 0.04, rhythm_slots: 1.9, ..Noise::default() }, 0.04 / 2f64.sqrt());
+        near(Noise { states: 0.03, dwell_slots: 8.0, ..Noise::default() }, 0.029);
+        near(Noise { heavy: 0.03, ..Noise::default() }, 0.03);
+        let drift = slots(Noise { drift: 0.03, ..Noise::default() });
+        assert!((lag1(&drift).expect("slots") - 0.9).abs() < 0.05);
+        let stalls = slots(Noise { stall: 0.5, ..Noise::default() });
+        let stalled = stalls.iter().filter(|value| **value < 900.0).count();
+        assert!((30..100).contains(&stalled), "{stalled} of 4000");
+        let swing = Noise { periodic: 0.03, ..Noise::default() }.pieces(2, 100);
+        assert!((0..50).all(|at| (swing[at] - swing[at + 50]).abs() < 1e-9));
+        let rise = Noise { warm_up: 0.05, ..Noise::default() }.pieces(2, 3000);
+        assert!(((rise[2999] / rise[0]).ln() - 0.05).abs() < 1e-9 && rise[2000] == rise[2999]);
     }
 
     #[test]

@@ -158,8 +158,10 @@ pub struct Design {
     pub blocks: usize,
     /// Seed of the coins; drawn and recorded if not given.
     pub seed: Option<u64>,
-    /// Pairs at which the trial ends undecided.
-    pub pairs: usize,
+    /// Pairs at which the trial ends undecided; by default [`looks::PAIRS`], more of them if the sample before the trial
+    /// chooses slots shorter than [`Design::MEASURE`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<usize>,
     /// Fewest pairs before the trial may stop early: more of them make the other metrics' intervals
     /// narrower. The same as `pairs` = no early stop.
     pub min_pairs: usize,
@@ -186,6 +188,11 @@ impl Design {
     pub fn measure(&self) -> Duration {
         self.measure.map_or(Self::MEASURE, |measure| measure.0)
     }
+
+    /// Pairs at which the trial ends undecided.
+    pub fn pairs(&self) -> usize {
+        self.pairs.unwrap_or(looks::PAIRS)
+    }
 }
 
 impl Default for Design {
@@ -194,7 +201,7 @@ impl Default for Design {
             kind: Kind::Pairs,
             blocks: 20,
             seed: None,
-            pairs: looks::PAIRS,
+            pairs: None,
             min_pairs: looks::FIRST,
             calibration: 0,
             margin: 0.03,
@@ -393,11 +400,12 @@ impl Spec {
         }
         let design = &self.design;
         let bad = |what: String| Err(SpecError::Design(what));
-        if !(2..=10_000).contains(&design.pairs) {
-            return bad(format!("pairs = {}: must be 2 to 10000", design.pairs));
+        let pairs = design.pairs();
+        if !(2..=10_000).contains(&pairs) {
+            return bad(format!("pairs = {pairs}: must be 2 to 10000"));
         }
-        if design.min_pairs > design.pairs {
-            return bad(format!("min_pairs = {}: at most pairs = {}", design.min_pairs, design.pairs));
+        if design.min_pairs > pairs {
+            return bad(format!("min_pairs = {}: at most pairs = {pairs}", design.min_pairs));
         }
         if !(6..=1000).contains(&design.blocks) {
             return bad(format!("blocks = {}: must be 6 to 1000", design.blocks));
@@ -519,7 +527,7 @@ impl Spec {
     pub fn slots(&self) -> usize {
         let design = &self.design;
         match design.kind {
-            Kind::Pairs => 2 * (design.calibration + design.pairs),
+            Kind::Pairs => 2 * (design.calibration + design.pairs()),
             Kind::Factorial => design.blocks << self.factor.len(),
             Kind::Search => halving::slots(self.arm.len(), design.blocks),
             Kind::Sweep => design.blocks * (self.arm.len() + 1),

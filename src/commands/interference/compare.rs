@@ -86,7 +86,7 @@ fn spec(args: &Pair, change: Change, length: Duration, cpu: Option<CpuId>, probe
         workload: Workload { live: true, ..Workload::default() },
         design: Design {
             seed: args.seed,
-            pairs: args.pairs,
+            pairs: Some(args.pairs),
             min_pairs: args.pairs,
             calibration: 0,
             margin: args.margin,

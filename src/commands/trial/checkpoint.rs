@@ -102,8 +102,8 @@ fn measure(
         false => None,
     };
     let bar = progress::bar(&format!("checkpoint of {}", record.id), pieces.count as u64);
-    let mut on_piece = |done: usize| {
-        bar.set_position(done as u64);
+    let mut on_piece = |values: &[f64]| {
+        bar.set_position(values.len() as u64);
         !stop.load(Ordering::SeqCst)
     };
     let place = (&machine.host as &dyn Host, &machine.inventory, spec.workload.nic.as_ref());

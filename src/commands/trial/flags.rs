@@ -95,7 +95,7 @@ pub(super) struct Args {
     /// Name of the trial, one word [default: that of its plan, or `trial`]
     #[arg(long, value_name = "WORD")]
     pub(super) name: Option<String>,
-    /// Pairs after which the trial ends undecided [default: 40]
+    /// Pairs after which the trial ends undecided [default: 40, up to 100 if shorter slots are chosen]
     #[arg(long, value_name = "N")]
     pub(super) pairs: Option<usize>,
     /// Pairs before the trial may stop early
@@ -157,7 +157,6 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
         spec.netns = args.load_netns.as_deref().map(netns_path);
         spec
     });
-    let pairs = args.pairs.unwrap_or(Design::default().pairs);
     let spec = Spec {
         name: name(args)?,
         change: Change {
@@ -172,8 +171,8 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
         workload: Workload { load, command: args.command.clone(), live: args.live, nic: args.nic.clone() },
         design: Design {
             seed: args.seed,
-            pairs,
-            min_pairs: args.min_pairs.min(pairs),
+            pairs: args.pairs,
+            min_pairs: args.min_pairs.min(args.pairs.unwrap_or(looks::PAIRS)),
             calibration: args.calibration,
             margin: args.margin,
             washout: Seconds(args.washout),

@@ -10,7 +10,7 @@ use crate::commands::{look, output, progress};
 use crate::error::{CommandError, Kind};
 use crate::host::Host;
 use crate::report::text::paragraph;
-use crate::report::trial_plan;
+use crate::report::{trial_plan, words};
 use crate::trial::metrics::{self, name};
 use crate::trial::prior::{self, Pieces, Planned, Request, TrialPlan};
 use crate::trial::record::Verdict;
@@ -70,7 +70,7 @@ pub(crate) fn foretell(
 }
 
 /// Samples the primary metric, and returns the plan that decides soonest; its slots become those of `spec` if that has
-/// no length. `None` if there is nothing to sample before the trial: the metric is that of a command, a check, a query
+/// no length, and so does the number of pairs at which it ends. `None` if there is nothing to sample before the trial: the metric is that of a command, a check, a query
 /// or the probe, or has no value.
 pub(super) fn plan(
     machine: &Machine,
@@ -91,18 +91,30 @@ pub(super) fn plan(
         true => look::softirq_time(&machine.host, &machine.inventory, spec.probe.budget),
         false => None,
     };
+    let request = Request::of(&spec.design);
     let bar = progress::clock("sampling before the trial", pieces.length.mul_f64(pieces.count as f64));
-    let mut on_piece = |done: usize| {
-        bar.set_elapsed(pieces.length.mul_f64(done as f64));
-        !stop.load(Ordering::SeqCst)
+    let mut on_piece = |values: &[f64]| {
+        bar.set_elapsed(pieces.length.mul_f64(values.len() as f64));
+        !stop.load(Ordering::SeqCst) && !prior::is_enough(values, &pieces, &request)
     };
     let place = (&machine.host as &dyn Host, &machine.inventory, spec.workload.nic.as_ref());
     let values = prior::sample(place, driver, &primary, timer, &pieces, &mut on_piece);
     bar.finish_and_clear();
     // A recording has no rates; the loop will report that.
-    let planned = values.ok().and_then(|values| prior::plan(&values, &pieces, &Request::of(&spec.design)));
+    let planned = values.ok().and_then(|values| prior::plan(&values, &pieces, &request));
     if let (Some(planned), None) = (&planned, spec.design.measure) {
-        spec.design.measure = Some(Seconds(Duration::from_secs_f64(planned.measure_s)));
+        let measure = Duration::from_secs_f64(planned.measure_s);
+        spec.design.measure = Some(Seconds(measure));
+        spec.design.pairs = Some(request.most_pairs(measure));
+        if progress::is_watched() {
+            let lines = [
+                Some(words::planned(planned, spec.design.margin)),
+                words::lengths(planned, spec.design.margin),
+            ];
+            for line in lines.into_iter().flatten() {
+                write!(output::stderr(), "{}", paragraph("", &format!("rxlab: {line}")))?;
+            }
+        }
     }
     Ok(planned)
 }

@@ -50,7 +50,7 @@ fn again(global: &Global, id: &str, pairs: Option<usize>) -> Result<Spec, Comman
     let mut spec = dir.spec().map_err(|error| store_error(&error))?;
     spec.design.seed = None;
     if let Some(pairs) = pairs {
-        spec.design.pairs = pairs;
+        spec.design.pairs = Some(pairs);
         spec.design.min_pairs = spec.design.min_pairs.min(pairs);
     }
     spec.check().map_err(CommandError::usage)?;

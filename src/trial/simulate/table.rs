@@ -15,7 +15,7 @@ pub const RUNS: usize = 2000;
 /// Pairs of the comparison of methods: 20 + 20 slots.
 const PAIRS: usize = 20;
 /// Default margin.
-const MARGIN: f64 = 0.03;
+pub(super) const MARGIN: f64 = 0.03;
 /// Fewest pairs at which the peeking tester starts to look.
 const FIRST_PEEK: usize = 5;
 
@@ -116,7 +116,7 @@ fn operating_cells(runs: usize, arms: &dyn Fn(u64, f64) -> (Vec<f64>, Vec<f64>))
 }
 
 /// The noises of the table. Slots of 2.5 s make 2, 8 and 24 of them from 5, 20 and 60 s.
-fn noises() -> [(&'static str, Noise); 14] {
+pub(super) fn noises() -> [(&'static str, Noise); 14] {
     let white = Noise::white;
     let base = white(0.03);
     let states = |dwell_slots| Noise { states: 0.03, dwell_slots, ..white(0.01) };
@@ -161,7 +161,7 @@ impl Tally {
 }
 
 /// Runs the stopping rule over the values of both arms of existing pairs.
-fn run(a: &[f64], b: &[f64], max_pairs: usize) -> (Call, usize) {
+pub(super) fn run(a: &[f64], b: &[f64], max_pairs: usize) -> (Call, usize) {
     let monitor = Monitor { min_pairs: 0, max_pairs, margin: MARGIN, better: Better::Higher, seed: 1 };
     let d: Vec<f64> = a.iter().zip(b).map(|(a, b)| (b / a).ln()).collect();
     let looks = planned(0, max_pairs).into_iter().map(|(pairs, _)| pairs);
@@ -195,15 +195,15 @@ fn welch_rejects(slots: &[f64]) -> bool {
     (a - b).abs() > t_quantile(0.975, (va + vb).powi(2) / (fa + fb)) * (va + vb).sqrt()
 }
 
-fn seeds(runs: usize) -> impl Iterator<Item = u64> {
+pub(super) fn seeds(runs: usize) -> impl Iterator<Item = u64> {
     1..=runs as u64
 }
 
-fn percent(count: usize, runs: usize) -> String {
+pub(super) fn percent(count: usize, runs: usize) -> String {
     format!("{:.1} %", 100.0 * count as f64 / runs.max(1) as f64)
 }
 
-fn row(text: &mut String, name: &str, cells: &[String]) {
+pub(super) fn row(text: &mut String, name: &str, cells: &[String]) {
     // Writing to a String cannot fail.
     let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
 }

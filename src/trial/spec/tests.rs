@@ -8,7 +8,7 @@ const LIVE: &str = "name = \"rps\"\n[change]\nset = [\"rps eth0/rx-0 = 2-7\"]\n[
 #[test]
 fn the_short_form_has_defaults() {
     let spec = Spec::parse(LIVE).expect("a specification");
-    assert_eq!((spec.design.pairs, spec.design.margin), (40, 0.03));
+    assert_eq!((spec.design.pairs(), spec.design.margin), (40, 0.03));
     assert_eq!(spec.guards.error_rate, Some(0.01));
     assert_eq!(spec.change.set[0].to_string(), "rps eth0/rx-0 = 2-7");
 }
