@@ -18,6 +18,7 @@ pub struct Body(Arc<[u8]>);
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged, deny_unknown_fields)]
 enum Written {
+    /// Text.
     Text(String),
     /// Other bytes.
     Bytes {
