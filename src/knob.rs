@@ -11,12 +11,14 @@ mod coalesce;
 mod error;
 mod ethtool;
 mod file;
+mod gro_size;
 mod irq_affinity;
 mod irqbalance;
 mod napi;
 mod ntuple_rule;
 mod offload;
 mod priority;
+mod queue_napi;
 mod reference;
 mod registry;
 mod rfs;
@@ -24,6 +26,7 @@ mod ring;
 mod rps;
 mod rss;
 mod rss_context;
+mod rss_hash;
 mod sysctl;
 #[cfg(test)]
 pub(crate) mod testbed;
@@ -96,6 +99,12 @@ pub trait Knob: Sync {
     /// Names of the knobs whose values on the same interface a write may discard, such as the affinities of
     /// interrupts that the driver re-creates. The applier saves and replays them.
     fn disturbs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Names of the knobs whose values on the same interface a write replaces on purpose: those of single queues by
+    /// that of all of them. They have the same form of value. Undo sets them again, applying does not.
+    fn replaces(&self) -> &'static [&'static str] {
         &[]
     }
 

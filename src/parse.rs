@@ -31,14 +31,16 @@ pub use containers::{Container, container, unit};
 pub use interrupts::{InterruptLine, Interrupts, interrupt_actions, interrupts};
 pub use irqbalance::{IrqbalanceSetup, irqbalance_setup, with_banned_irqs};
 pub use kernel_arguments::has_kernel_argument;
-pub use links::{Link, links};
+pub use links::{GroSize, Link, links};
+pub(crate) use links::{link_request, with_link_attributes};
 pub use load_tools::{LoadToolReport, load_tool_report};
 pub use locks::holds_lock;
 pub use mounts::{Mount, mounts};
 pub use namespace::{namespace_id, namespace_inode};
 pub use netdev::{
-    NetdevNapi, NetdevQueue, QueueCounters, QueueStats, netdev_napis, netdev_queues, queue_stats,
+    NapiSetting, NetdevNapi, NetdevQueue, QueueCounters, QueueStats, netdev_napis, netdev_queues, queue_stats,
 };
+pub(crate) use netdev::{napi_request, with_napi_settings};
 pub use openssl::{OpensslSpeed, openssl_speed};
 pub use process::{ProcessStat, allowed_cpus, children, has_ended, is_runnable, last_cpu, process_stat};
 pub use schedstat::{on_cpu_ns, thread_name, waiting_ns};
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
 
     /// Parsers of netlink and ioctl answers.
-    const BINARY: [fn(&[u8]); 13] = [
+    const BINARY: [fn(&[u8]); 15] = [
         |bytes| drop(ethtool::channels(bytes)),
         |bytes| drop(ethtool::coalesce(bytes)),
         |bytes| drop(ethtool::driver(bytes)),
@@ -124,6 +126,8 @@ mod tests {
         |bytes| drop(netdev_napis(bytes)),
         |bytes| drop(netdev_queues(bytes)),
         |bytes| drop(queue_stats(bytes)),
+        |bytes| drop(with_napi_settings(bytes, 257, bytes)),
+        |bytes| drop(with_link_attributes(bytes, &"eth0".parse().expect("a name"), bytes)),
     ];
 
     proptest! {

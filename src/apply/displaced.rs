@@ -22,7 +22,7 @@ pub(super) fn displaced(
     target: &Target,
 ) -> Result<Vec<Displaced>, ApplyError> {
     let mut values = Vec::new();
-    for name in knob.disturbs() {
+    for name in knob.disturbs().iter().chain(knob.replaces()) {
         // The registry's test rejects a name without a knob.
         let Ok(knob) = knob_of(name) else { continue };
         for target in knob.targets(model).into_iter().filter(|other| other.nic() == target.nic()) {
@@ -34,6 +34,20 @@ pub(super) fn displaced(
         }
     }
     Ok(values)
+}
+
+/// `there` without changes by our own earlier write of `knob`, which replaced those that equal its current value `live`.
+pub(super) fn before_replaced(
+    knob: &dyn Knob,
+    live: &str,
+    earlier: &[Displaced],
+    there: Vec<Displaced>,
+) -> Vec<Displaced> {
+    let was = |value: Displaced| {
+        let is_ours = knob.replaces().contains(&value.knob.as_str()) && value.value == live;
+        earlier.iter().find(|other| is_ours && is_same(&value, other)).cloned().unwrap_or(value)
+    };
+    there.into_iter().map(was).collect()
 }
 
 /// Values that writing a target may reset: those `there` now, and those of queues that an earlier write of
@@ -189,7 +203,7 @@ pub(super) fn rediscover(host: &dyn Host, before: &Model) -> Model {
 
 #[cfg(test)]
 mod tests {
-    use super::{carried, displaced};
+    use super::{before_replaced, carried, displaced};
     use crate::host::{Cause, RecordedHost};
     use crate::journal::{Displaced, Touched};
     use crate::knob;
@@ -216,6 +230,18 @@ mod tests {
             held: None,
             outcome: None,
         }
+    }
+
+    #[test]
+    fn what_our_own_write_replaced_has_its_earlier_value() {
+        let knob = knob::find("napi_defer_hard_irqs").expect("a knob");
+        let of = |queue: u32, value: &str| {
+            let target = format!("eth0/rx-{queue}").parse().expect("a target");
+            Displaced { knob: "queue_defer_hard_irqs".to_owned(), target, value: value.to_owned() }
+        };
+        let there = vec![of(0, "2"), of(1, "7"), of(2, "2")];
+        let before = before_replaced(knob, "2", &[of(0, "0"), of(1, "5")], there);
+        assert_eq!(before, [of(0, "0"), of(1, "7"), of(2, "2")], "another program set that of rx-1 since");
     }
 
     /// A busy value was once taken for a missing one, reset by the write, and never set again.

@@ -230,14 +230,23 @@ impl Transaction {
             return Err(ApplyError::Unreadable { subject, id: id.clone(), why: why.clone() });
         }
         let mut displaced = displaced::displaced(host, model, knob, target)?;
-        if !knob.disturbs().is_empty() {
+        let has_dependents = !knob.disturbs().is_empty() || !knob.replaces().is_empty();
+        let mut goes_back = false;
+        if has_dependents {
             let touched = self.journal.history().touched();
-            let is_it = |t: &&Touched| t.is_of(knob.name(), target, (&device, ids));
-            displaced = displaced::carried(touched.iter().find(is_it), displaced);
+            let earlier = touched.iter().find(|t| t.is_of(knob.name(), target, (&device, ids)));
+            if let Some(earlier) = earlier {
+                goes_back = knob.same(&earlier.original, &setting.value);
+                displaced = displaced::before_replaced(knob, &before, &earlier.displaced, displaced);
+            }
+            displaced = displaced::carried(earlier, displaced);
         }
         // If this process died before noticing, its values would be the ones to set again.
         is_still_named(host, target, ids, &setting.knob)?;
-        let (chosen, set) = displaced::split_by_origin(host, model, &displaced);
+        let (chosen, mut set) = displaced::split_by_origin(host, model, &displaced);
+        // What is replaced on purpose comes back with the original only.
+        set.retain(|value| goes_back || !knob.replaces().contains(&value.knob.as_str()));
+        let has_values_to_set_again = !knob.disturbs().is_empty() || !set.is_empty();
         let armed = self.journal.arm(Intent {
             seq: 0,
             knob: setting.knob.clone(),
@@ -261,7 +270,7 @@ impl Transaction {
             .and_then(|kept| {
                 // The value read back may belong to another interface.
                 is_still_named(host, target, ids, &setting.knob)?;
-                if knob.disturbs().is_empty() {
+                if !has_values_to_set_again {
                     return Ok((kept, Vec::new()));
                 }
                 *model = displaced::rediscover(host, model);

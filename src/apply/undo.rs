@@ -219,10 +219,12 @@ fn put_back(
         return failed("its intent is not in the journal".to_owned());
     };
     let displaced = match target.nic() {
-        Some(nic) => match displaced_values(journal, host, model, touched, (nic, is_original), is_still_it) {
-            Some(displaced) => displaced,
-            None => return another_interface(),
-        },
+        Some(nic) => {
+            match displaced_values(journal, host, model, touched, nic, (&live, is_original), is_still_it) {
+                Some(displaced) => displaced,
+                None => return another_interface(),
+            }
+        }
         None => touched.displaced.clone(),
     };
     if !is_original {
@@ -309,7 +311,8 @@ fn displaced_values(
     host: &dyn Host,
     model: &Model,
     touched: &Touched,
-    (nic, is_original): (&NicName, bool),
+    nic: &NicName,
+    (live, is_original): (&str, bool),
     is_still_it: impl Fn() -> bool,
 ) -> Option<Vec<Displaced>> {
     if let (Some(held), true) = (&touched.held, is_original) {
@@ -323,6 +326,9 @@ fn displaced_values(
         return is_still_it().then_some(values);
     }
     let mut held = displaced::now(host, model, nic, &touched.displaced);
+    if let Some(knob) = knob::find(&touched.knob) {
+        held = displaced::before_replaced(knob, live, &touched.displaced, held);
+    }
     let all = journal.history().touched();
     let own = |one: &Displaced| {
         all.iter()

@@ -31,6 +31,20 @@ pub enum Action {
         /// The change.
         change: EthtoolChange,
     },
+    /// Sets attributes of an interface: rtnetlink `RTM_NEWLINK`.
+    Link {
+        /// The interface.
+        nic: NicName,
+        /// Attributes, one after another (see [`crate::parse::GroSize::attribute`]).
+        attributes: Vec<u8>,
+    },
+    /// Sets attributes of one NAPI: netdev `napi-set` (since 6.13).
+    Napi {
+        /// Its number.
+        id: u32,
+        /// Attributes, one after another (see [`crate::parse::NapiSetting::attribute`]).
+        attributes: Vec<u8>,
+    },
     /// Sets the CPUs on which a thread may run: sched_setaffinity(2).
     ThreadCpus {
         /// The process that it belongs to.
@@ -76,6 +90,8 @@ impl Action {
             Action::EthtoolIoctl { nic, change } => {
                 Shown::Answer(Question::Ethtool(change.get(), nic.clone()))
             }
+            Action::Link { .. } => Shown::Answer(Question::Links),
+            Action::Napi { .. } => Shown::Answer(Question::Napis),
             Action::ThreadCpus { pid, tid, .. } => Shown::File(format!("proc/{pid}/task/{tid}/status")),
             Action::ThreadPolicy { pid, .. } => Shown::File(format!("proc/{pid}/stat")),
             Action::IrqbalanceBan { pid, .. } => Shown::Answer(Question::IrqbalanceSetup { pid: *pid }),
@@ -114,6 +130,8 @@ impl Action {
             }
             Action::Ethtool { attributes, .. } => parse::with_attributes(before, attributes).ok(),
             Action::EthtoolIoctl { change, .. } => change.answer_after(before).ok(),
+            Action::Link { nic, attributes } => parse::with_link_attributes(before, nic, attributes).ok(),
+            Action::Napi { id, attributes } => parse::with_napi_settings(before, *id, attributes).ok(),
             Action::ThreadCpus { cpus, .. } => {
                 parse::with_allowed_cpus(text()?, cpus).ok().map(String::into_bytes)
             }
@@ -155,6 +173,27 @@ pub enum EthtoolChange {
         /// Goes back to the kernel's default, which follows the number of queues.
         reset: bool,
     },
+    /// The key of the default hash, of the length that it has.
+    HashKey {
+        /// The question whose answer contained the key before.
+        get: EthtoolGet,
+        /// The whole key.
+        key: Vec<u8>,
+    },
+    /// The transformation of the input of the default hash.
+    HashTransform {
+        /// The question whose answer contained it before.
+        get: EthtoolGet,
+        /// One of the kernel's `RXH_XFRM_*` bits; 0 for none.
+        bits: u8,
+    },
+    /// The header fields that the default hash covers.
+    HashFields {
+        /// Kind of packet: `tcp4`, `udp4`, `tcp6` or `udp6`.
+        kind: &'static str,
+        /// The kernel's `RXH_*` bits.
+        fields: u64,
+    },
     /// Another RSS context. The kernel chooses its number; EEXIST if it chooses a different
     /// one, and nothing is left of it.
     NewContext {
@@ -193,7 +232,10 @@ impl EthtoolChange {
     /// The question whose answer shows the result.
     pub(super) fn get(&self) -> EthtoolGet {
         match self {
-            EthtoolChange::Table { get, .. } => *get,
+            EthtoolChange::Table { get, .. }
+            | EthtoolChange::HashKey { get, .. }
+            | EthtoolChange::HashTransform { get, .. } => *get,
+            EthtoolChange::HashFields { .. } => EthtoolGet::HashFields,
             EthtoolChange::NewContext { .. }
             | EthtoolChange::Context { .. }
             | EthtoolChange::NoContext { .. } => EthtoolGet::RssContexts,
@@ -208,6 +250,11 @@ impl EthtoolChange {
                 rss::ioctl_with_table(before, queues)
             }
             EthtoolChange::Table { queues, .. } => rss::with_table(before, queues),
+            EthtoolChange::HashKey { get, key } => rss::with_key(before, key, *get == EthtoolGet::RssIoctl),
+            EthtoolChange::HashTransform { get, bits } => {
+                rss::with_transform(before, *bits, *get == EthtoolGet::RssIoctl)
+            }
+            EthtoolChange::HashFields { kind, fields } => rss::with_fields(before, kind, *fields),
             EthtoolChange::NewContext { id, queues } | EthtoolChange::Context { id, queues } => {
                 rss::with_context(before, *id, Some(queues))
             }

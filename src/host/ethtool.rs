@@ -66,6 +66,9 @@ pub(super) fn change(netlink: &Netlink, nic: &NicName, change: &EthtoolChange) -
     match change {
         EthtoolChange::Table { reset: true, .. } => ioctl::set_table(socket, nic, &[]),
         EthtoolChange::Table { queues, .. } => ioctl::set_table(socket, nic, queues),
+        EthtoolChange::HashKey { key, .. } => ioctl::set_key(socket, nic, key),
+        EthtoolChange::HashTransform { bits, .. } => ioctl::set_transform(socket, nic, *bits),
+        EthtoolChange::HashFields { kind, fields } => ioctl::set_fields(socket, nic, kind, *fields),
         EthtoolChange::NewContext { id, queues } => match ioctl::new_context(socket, nic, queues)? {
             given if given == *id => Ok(()),
             other => {

@@ -19,7 +19,9 @@ use crate::parse::ethtool::rss::HASHED;
 use crate::parse::push_message;
 use crate::units::NicName;
 
-pub(super) use change::{delete_rule, insert_rule, new_context, set_context, set_table};
+pub(super) use change::{
+    delete_rule, insert_rule, new_context, set_context, set_fields, set_key, set_table, set_transform,
+};
 
 const SIOCETHTOOL: Opcode = 0x8946;
 
@@ -51,6 +53,7 @@ const RXFH_TABLE: usize = 8;
 const RXFH_KEY: usize = 12;
 const RXNFC: usize = 192;
 const RXNFC_FLOW: usize = 4;
+const RXNFC_DATA: usize = 8;
 const RXNFC_LOCATION: usize = 176;
 const RXNFC_COUNT: usize = 184;
 const RXNFC_LOCATIONS: usize = 188;

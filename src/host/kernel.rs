@@ -8,17 +8,19 @@ use rustix::io::Errno;
 use super::ethtool;
 use super::netlink::{Extent, Netlink};
 use super::{Action, Question, enter_netns, irqbalance, scheduler};
-use crate::parse::push_attribute;
 use crate::parse::sock_diag::INET_DIAG_SKMEMINFO;
+use crate::parse::{link_request, napi_request, push_attribute};
 
 // Commands and attributes of include/uapi/linux/netdev.h.
 const NETDEV_CMD_QUEUE_GET: u8 = 10;
 const NETDEV_CMD_NAPI_GET: u8 = 11;
 const NETDEV_CMD_QSTATS_GET: u8 = 12;
+const NETDEV_CMD_NAPI_SET: u8 = 14;
 const NETDEV_A_QSTATS_SCOPE: u16 = 4;
 const NETDEV_QSTATS_SCOPE_QUEUE: u32 = 1;
 
 // Requests of include/uapi/linux/rtnetlink.h and if_link.h, and the lengths of their fixed headers.
+const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const IFINFOMSG: usize = 16;
 const IFLA_EXT_MASK: u16 = 29;
@@ -91,6 +93,14 @@ impl Kernel {
         match action {
             Action::Ethtool { get, nic, attributes } => ethtool::set(self.netlink()?, *get, nic, attributes),
             Action::EthtoolIoctl { nic, change } => ethtool::change(self.netlink()?, nic, change),
+            Action::Link { nic, attributes } => {
+                self.netlink()?.route(RTM_NEWLINK, &link_request(nic, attributes), Extent::Change).map(drop)
+            }
+            Action::Napi { id, attributes } => {
+                let request = napi_request(*id, attributes);
+                let netlink = self.netlink()?;
+                netlink.generic("netdev", NETDEV_CMD_NAPI_SET, &request, Extent::Change).map(drop)
+            }
             Action::ThreadCpus { tid, cpus, .. } => scheduler::set_cpus(*tid, cpus),
             Action::ThreadPolicy { pid, scheduling } => scheduler::set_policy(*pid, scheduling),
             Action::IrqbalanceBan { pid, irqs } => irqbalance::ban(*pid, irqs),

@@ -33,8 +33,20 @@ static DOC: Doc = Doc {
 };
 
 /// Values that a driver may discard with the old queues.
-const OF_QUEUES: &[&str] =
-    &["irqbalance", "rss", "irq_affinity", "xps_cpus", "xps_rxqs", "rps", "rfs", "napi_priority"];
+const OF_QUEUES: &[&str] = &[
+    "irqbalance",
+    "rss",
+    "queue_threaded",
+    "queue_defer_hard_irqs",
+    "queue_gro_flush_timeout",
+    "irq_suspend_timeout",
+    "irq_affinity",
+    "xps_cpus",
+    "xps_rxqs",
+    "rps",
+    "rfs",
+    "napi_priority",
+];
 
 /// The kinds that a setting names. The others carry events of the device and are left alone.
 const KINDS: [ChannelKind; 3] = [ChannelKind::Rx, ChannelKind::Tx, ChannelKind::Combined];

@@ -21,6 +21,8 @@ pub(super) struct FileKnob {
     missing: Missing,
     /// See [`Knob::disturbs`].
     disturbs: &'static [&'static str],
+    /// See [`Knob::replaces`].
+    replaces: &'static [&'static str],
 }
 
 /// Targets, and whether they have the file by the model.
@@ -72,7 +74,7 @@ pub(super) fn exists<T>(fact: &Fact<T>) -> bool {
 impl FileKnob {
     /// A knob without special errnos.
     pub(super) const fn new(doc: Doc, at: At, value: Value) -> Self {
-        Self { doc, at, value, meanings: &[], missing: Missing::Unsupported, disturbs: &[] }
+        Self { doc, at, value, meanings: &[], missing: Missing::Unsupported, disturbs: &[], replaces: &[] }
     }
 
     pub(super) const fn meanings(self, meanings: Meanings) -> Self {
@@ -85,6 +87,10 @@ impl FileKnob {
 
     pub(super) const fn disturbs(self, disturbs: &'static [&'static str]) -> Self {
         Self { disturbs, ..self }
+    }
+
+    pub(super) const fn replaces(self, replaces: &'static [&'static str]) -> Self {
+        Self { replaces, ..self }
     }
 
     fn path(&self, model: &Model, target: &Target) -> Result<String> {
@@ -270,6 +276,10 @@ impl Knob for FileKnob {
 
     fn disturbs(&self) -> &'static [&'static str] {
         self.disturbs
+    }
+
+    fn replaces(&self) -> &'static [&'static str] {
+        self.replaces
     }
 
     // Some drivers spread the CPUs of XPS over their queues, each in its own way.

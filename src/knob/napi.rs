@@ -22,13 +22,14 @@ pub(super) static NAPI_DEFER_HARD_IRQS: FileKnob = FileKnob::new(
         source: "Documentation/networking/napi.rst, \"IRQ mitigation\"",
         since: "5.8",
         lost: LOST,
-        beware: "Has no effect without `gro_flush_timeout`. Overwrites values set for single NAPIs over \
-                 netlink (since 6.13), and undo cannot restore those.",
+        beware: "Has no effect without `gro_flush_timeout`. Replaces `queue_defer_hard_irqs` of every queue \
+                 (since 6.13); undo sets both again.",
     },
     At::Nic(|nic| exists(&nic.napi.defer_hard_irqs)),
     Value::Number(0..=i32::MAX as u64, "the kernel counts no further"),
 )
-.meanings(&[(Errno::RANGE, "the kernel counts up to 2147483647")]);
+.meanings(&[(Errno::RANGE, "the kernel counts up to 2147483647")])
+.replaces(&["queue_defer_hard_irqs"]);
 
 /// Nanoseconds until a deferred poll.
 ///
@@ -45,12 +46,13 @@ pub(super) static GRO_FLUSH_TIMEOUT: FileKnob = FileKnob::new(
         since: "3.19",
         lost: LOST,
         beware: "Delays every packet of a quiet flow by up to this long. The kernel accepts any number, \
-                 even centuries; rxlab refuses more than a second. Overwrites values set for single NAPIs \
-                 over netlink (since 6.13), and undo cannot restore those.",
+                 even centuries; rxlab refuses more than a second. Replaces \
+                 `queue_gro_flush_timeout` of every queue (since 6.13); undo sets both again.",
     },
     At::Nic(|nic| exists(&nic.napi.gro_flush_timeout_ns)),
     Value::Number(0..=1_000_000_000, "packets would wait longer than a second"),
-);
+)
+.replaces(&["queue_gro_flush_timeout"]);
 
 /// Polling by kernel threads.
 ///
@@ -68,8 +70,8 @@ pub(super) static THREADED: FileKnob = FileKnob::new(
         since: "5.12",
         lost: "Re-creating the interface, for example by reloading its driver. A link that goes down and up \
                keeps it, but creates new threads: their priority and affinity are lost.",
-        beware: "The threads run wherever the scheduler puts them, not where the interrupt is. Overwrites \
-                 values set for single NAPIs over netlink (since 6.17), and undo cannot restore those.",
+        beware: "The threads run wherever the scheduler puts them, not where the interrupt is. Replaces \
+                 `queue_threaded` of every queue (since 6.17); undo sets both again.",
     },
     At::Nic(|nic| exists(&nic.napi.threaded)),
     Value::Switch,
@@ -80,4 +82,5 @@ pub(super) static THREADED: FileKnob = FileKnob::new(
         "it has no NAPI now, or this kernel cannot thread it (a veth has one while GRO is on)",
     ))
     // Its threads are re-created.
-.disturbs(&["napi_priority"]);
+.disturbs(&["napi_priority"])
+.replaces(&["queue_threaded"]);

@@ -33,6 +33,49 @@ pub(super) static GRO: EthtoolKnob = EthtoolKnob {
     },
 };
 
+pub(super) static GRO_HW: EthtoolKnob = EthtoolKnob {
+    value: Value::Offload("rx-gro-hw"),
+    absent: ABSENT,
+    fixed: "the device has no rx-gro-hw, or the kernel does not let it change (fixed)",
+    meanings: &[],
+    disturbs: OF_QUEUES,
+    doc: Doc {
+        name: "gro_hw",
+        summary: "Merges packets of a flow in the device, by the rules of `gro`: fewer packets reach the CPU, and \
+                  those that do can be forwarded.",
+        target: TARGET,
+        values: VALUES,
+        example: "gro_hw eth0 = on",
+        source: SOURCE,
+        since: "4.16; netlink since 5.7",
+        lost: LOST,
+        beware: "Needs `gro` and `rx_checksum`; the kernel switches it off with them, with `lro` and with XDP. \
+                 Drivers reset the device for it (bnxt, mlx5, qede), and bnxt re-creates its interrupts without \
+                 affinity; rxlab replays that.",
+    },
+};
+
+pub(super) static UDP_GRO_FORWARDING: EthtoolKnob = EthtoolKnob {
+    value: Value::Offload("rx-udp-gro-forwarding"),
+    absent: ABSENT,
+    fixed: "the kernel does not let rx-udp-gro-forwarding change (fixed)",
+    meanings: &[],
+    disturbs: &[],
+    doc: Doc {
+        name: "udp_gro_forwarding",
+        summary: "Merges UDP packets of a flow that no local socket asked to have merged: for a machine that \
+                  forwards them, such as a host of containers or a VPN gateway (QUIC, WireGuard).",
+        target: TARGET,
+        values: VALUES,
+        example: "udp_gro_forwarding eth0 = on",
+        source: SOURCE,
+        since: "5.12",
+        lost: LOST,
+        beware: "Only while `gro` is on. Packets that end here are merged too and split again for sockets without \
+                 UDP_GRO, which costs more than it saves on a machine that forwards little.",
+    },
+};
+
 pub(super) static LRO: EthtoolKnob = EthtoolKnob {
     value: Value::Offload("rx-lro"),
     absent: ABSENT,
@@ -99,7 +142,7 @@ pub(super) static NTUPLE: EthtoolKnob = EthtoolKnob {
 
 #[cfg(test)]
 mod tests {
-    use super::{GRO, LRO, NTUPLE, RX_CHECKSUM};
+    use super::{GRO, GRO_HW, LRO, NTUPLE, RX_CHECKSUM, UDP_GRO_FORWARDING};
     use crate::host::{EthtoolGet, RecordedHost};
     use crate::knob::Knob;
     use crate::knob::testbed::{self, model, path, target};
@@ -121,6 +164,30 @@ mod tests {
             GRO.write(&host, &model, &eth0, value, &armed).expect("written");
             assert_eq!(GRO.read(&host, &model, &eth0).as_deref(), Ok(value));
             assert_eq!(NTUPLE.read(&host, &model, &eth0).as_deref(), Ok("on"), "the others stay");
+        }
+    }
+
+    #[test]
+    fn each_offload_has_its_own_name_in_the_kernel() {
+        let all = [
+            (&GRO, "rx-gro"),
+            (&GRO_HW, "rx-gro-hw"),
+            (&LRO, "rx-lro"),
+            (&RX_CHECKSUM, "rx-checksum"),
+            (&UDP_GRO_FORWARDING, "rx-udp-gro-forwarding"),
+            (&NTUPLE, "rx-ntuple-filter"),
+        ];
+        let names = all.map(|(_, name)| name);
+        for (knob, name) in all {
+            let host = RecordedHost::new()
+                .with(&path(EthtoolGet::Features), testbed::features_answer(&names, &[], &[]));
+            testbed::write(knob, &host, "eth0", "on").expect("written");
+            let on: Vec<&str> = all
+                .iter()
+                .filter(|(knob, _)| knob.read(&host, &model(), &target("eth0")).as_deref() == Ok("on"))
+                .map(|(_, name)| *name)
+                .collect();
+            assert_eq!(on, [name]);
         }
     }
 

@@ -5,7 +5,7 @@ mod text;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, value};
+use super::{Doc, Knob, KnobError, Result, queue_napi, value};
 use crate::host::{Action, Cause, Host, Question};
 use crate::journal::Armed;
 use crate::model::Model;
@@ -99,23 +99,10 @@ impl Priority {
     }
 
     fn napi_thread(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<u32> {
-        let (nic, queue) = value::rx_queue(self.doc.name, model, target)?;
-        let Some(napi) = &queue.napi else {
-            let why = "the kernel does not report which NAPI polls it (it does since 6.8, while the \
-                       interface is up)";
-            return Err(self.not_there(target, why));
-        };
-        let answer = host
-            .ask(&Question::Napis)
-            .map_err(|error| KnobError::from_host(self.doc.name, target, None, &error, "", &[]))?;
-        let napis = parse::netdev_napis(&answer).map_err(|error| KnobError::Broken {
-            path: Question::Napis.path(),
-            text: error.to_string(),
-            expected: "a list of NAPIs",
-        })?;
-        let pid = napis.iter().find(|found| found.id == napi.id).and_then(|found| found.pid);
+        let pid = queue_napi::napi(self.doc.name, host, model, target)?.pid;
         let Some(pid) = pid else {
-            let why = format!("its NAPI has no thread; `threaded {} = on` creates one", nic.name);
+            let nic = target.nic().map(|nic| format!(" {nic}")).unwrap_or_default();
+            let why = format!("its NAPI has no thread; `threaded{nic} = on` creates one");
             return Err(self.not_there(target, &why));
         };
         // The kernel's number, which within a container is another process.

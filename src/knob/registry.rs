@@ -5,17 +5,24 @@ use super::affinity::Affinity;
 use super::channels::NicChannels;
 use super::clocksource::CLOCKSOURCE;
 use super::coalesce::{ADAPTIVE_RX, ADAPTIVE_TX, RX_FRAMES, RX_USECS, TX_FRAMES, TX_USECS};
+use super::gro_size::{GRO_IPV4_MAX_SIZE, GRO_MAX_SIZE};
 use super::irq_affinity::IrqAffinity;
 use super::irqbalance::IrqbalanceKnob;
 use super::napi::{GRO_FLUSH_TIMEOUT, NAPI_DEFER_HARD_IRQS, THREADED};
 use super::ntuple_rule::NtupleRule;
-use super::offload::{GRO, LRO, NTUPLE, RX_CHECKSUM};
+use super::offload::{GRO, GRO_HW, LRO, NTUPLE, RX_CHECKSUM, UDP_GRO_FORWARDING};
 use super::priority::{KSOFTIRQD_PRIORITY, NAPI_PRIORITY};
+use super::queue_napi::{
+    IRQ_SUSPEND_TIMEOUT, QUEUE_DEFER_HARD_IRQS, QUEUE_GRO_FLUSH_TIMEOUT, QUEUE_THREADED,
+};
 use super::rfs::{RFS, RFS_ENTRIES};
 use super::ring::{RING_RX, RING_TX};
 use super::rps::RPS;
 use super::rss::RssTable;
 use super::rss_context::RssContext;
+use super::rss_hash::{
+    RSS_FIELDS_TCP4, RSS_FIELDS_TCP6, RSS_FIELDS_UDP4, RSS_FIELDS_UDP6, RSS_KEY, RSS_SYMMETRIC,
+};
 use super::sysctl::{
     BUSY_POLL, BUSY_READ, DEFAULT_SMP_AFFINITY, DEV_WEIGHT, FLOW_LIMIT_CPUS, GRO_NORMAL_BATCH, NETDEV_BUDGET,
     NETDEV_BUDGET_USECS, NETDEV_MAX_BACKLOG, RPS_DEFAULT_MASK, SKB_DEFER_MAX,
@@ -28,6 +35,12 @@ pub static KNOBS: &[&dyn Knob] = &[
     &RING_RX,
     &RING_TX,
     &NicChannels,
+    &RSS_KEY,
+    &RSS_FIELDS_TCP4,
+    &RSS_FIELDS_UDP4,
+    &RSS_FIELDS_TCP6,
+    &RSS_FIELDS_UDP6,
+    &RSS_SYMMETRIC,
     &RssTable,
     &RssContext,
     &NTUPLE,
@@ -39,11 +52,19 @@ pub static KNOBS: &[&dyn Knob] = &[
     &TX_USECS,
     &TX_FRAMES,
     &GRO,
+    &GRO_HW,
     &LRO,
     &RX_CHECKSUM,
+    &UDP_GRO_FORWARDING,
+    &GRO_MAX_SIZE,
+    &GRO_IPV4_MAX_SIZE,
     &THREADED,
+    &QUEUE_THREADED,
     &NAPI_DEFER_HARD_IRQS,
+    &QUEUE_DEFER_HARD_IRQS,
     &GRO_FLUSH_TIMEOUT,
+    &QUEUE_GRO_FLUSH_TIMEOUT,
+    &IRQ_SUSPEND_TIMEOUT,
     &DEFAULT_SMP_AFFINITY,
     &IrqAffinity,
     &XPS_CPUS,

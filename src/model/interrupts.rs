@@ -19,12 +19,18 @@ impl<'a> Polls<'a> {
         let queues = inventory.queues.known().into_iter().flatten();
         let queues = queues.filter(|found| found.queue.direction == Direction::Rx);
         let napis = inventory.napis.known().into_iter().flatten();
-        Self {
-            queues: queues
-                .filter_map(|found| Some(((found.ifindex, found.queue.index), found.napi?)))
-                .collect(),
-            napis: napis.map(|napi| (napi.id, napi)).collect(),
-        }
+        let links = inventory.links.known().into_iter().flatten();
+        let veths =
+            links.filter(|link| link.kind.as_deref() == Some("veth")).map(|link| link.index).collect();
+        let napis: BTreeMap<u32, &NetdevNapi> = napis.map(|napi| (napi.id, napi)).collect();
+        let mut queues: BTreeMap<(u32, u32), u32> =
+            queues.filter_map(|found| Some(((found.ifindex, found.queue.index), found.napi?))).collect();
+        queues.extend(of_veths(
+            inventory.queues.known().map(Vec::as_slice).unwrap_or_default(),
+            &napis,
+            &veths,
+        ));
+        Self { queues, napis }
     }
 
     /// The NAPI that polls receive queue `index` of the interface `ifindex`.
@@ -33,6 +39,25 @@ impl<'a> Polls<'a> {
         let told = self.napis.get(&id);
         Some(Napi { id, irq: told.and_then(|napi| napi.irq), thread: told.and_then(|napi| napi.pid) })
     }
+}
+
+/// NAPIs of the veths with these indices. Their driver creates one for each receive queue, in the order of the queues
+/// (`veth_enable_napi_range`), and the kernel numbers them upwards, but reports no queue with them.
+fn of_veths(
+    queues: &[NetdevQueue],
+    napis: &BTreeMap<u32, &NetdevNapi>,
+    veths: &BTreeSet<u32>,
+) -> BTreeMap<(u32, u32), u32> {
+    let mut ids: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for napi in napis.values().filter(|napi| veths.contains(&napi.ifindex)) {
+        ids.entry(napi.ifindex).or_default().push(napi.id);
+    }
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    for queue in queues.iter().filter(|queue| queue.queue.direction == Direction::Rx) {
+        *counts.entry(queue.ifindex).or_default() += 1;
+    }
+    ids.retain(|ifindex, ids| counts.get(ifindex) == Some(&ids.len()));
+    ids.into_iter().flat_map(|(ifindex, ids)| (0..).map(move |queue| (ifindex, queue)).zip(ids)).collect()
 }
 
 /// An interrupt of the device.
@@ -156,7 +181,7 @@ mod tests {
     use super::{Polls, attach};
     use crate::host::RecordedHost;
     use crate::model::{Contradiction, DeviceAddress, Irq, Nic, NicKind, RxQueue, Source};
-    use crate::parse::{NetdevNapi, NetdevQueue};
+    use crate::parse::{Link, NetdevNapi, NetdevQueue};
     use crate::sample::{Inventory, Scope};
     use crate::units::{Fact, IrqId, QueueId};
 
@@ -193,6 +218,7 @@ mod tests {
             pid: None,
             defer_hard_irqs: None,
             gro_flush_timeout_ns: None,
+            irq_suspend_timeout_ns: None,
             threaded: None,
         };
         inventory.napis = Fact::Known(napis.iter().map(napi).collect());
@@ -216,6 +242,32 @@ mod tests {
         let pair = |irq: &Irq| (irq.number.0, irq.source);
         let by_queue = rx.iter().map(|queue| queue.irqs.iter().map(pair).collect()).collect();
         (by_queue, others.iter().map(|irq| irq.number.0).collect(), contradictions)
+    }
+
+    /// As on Linux 6.18, where the kernel lists NAPIs from the last to the first.
+    #[test]
+    fn napis_of_a_veth_are_in_the_order_of_its_queues() {
+        let mut inventory = inventory(2, &[]);
+        let link = |kind: &str| {
+            let eth0 = Link::new(4, "eth0".parse().expect("a name"));
+            Fact::Known(vec![Link { kind: Some(kind.to_owned()), ..eth0 }])
+        };
+        told(&mut inventory, &[], &[(259, None), (258, None)]);
+        let queue = |index| NetdevQueue { ifindex: 4, queue: QueueId::rx(index), napi: None };
+        inventory.queues = Fact::Known([0, 1].map(queue).to_vec());
+        let ids = |inventory: &Inventory| {
+            let polls = Polls::new(inventory);
+            [0, 1, 2].map(|queue| polls.napi(4, queue).map(|napi| napi.id))
+        };
+        inventory.links = link("veth");
+        assert_eq!(ids(&inventory), [Some(258), Some(259), None]);
+        let one = Inventory {
+            napis: inventory.napis.clone().map(|napis| napis[..1].to_vec()),
+            ..inventory.clone()
+        };
+        assert_eq!(ids(&one), [None; 3], "one of them is missing");
+        inventory.links = link("bond");
+        assert_eq!(ids(&inventory), [None; 3]);
     }
 
     #[test]

@@ -158,7 +158,7 @@ mod tests {
 
     fn link(index: u32, text: &str, kind: &str) -> Link {
         let kind = Some(kind.to_owned()).filter(|kind| !kind.is_empty());
-        Link { index, name: name(text), kind, link: None, link_namespace: None, master: None }
+        Link { kind, ..Link::new(index, name(text)) }
     }
 
     fn placed(links: &[Link], namespaces: &BTreeMap<u32, usize>) -> Vec<Nic> {

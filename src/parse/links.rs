@@ -3,7 +3,8 @@
 //! Each message is a `struct ifinfomsg` and attributes; numbers are those of
 //! include/uapi/linux/if_link.h.
 
-use super::{Attributes, WireError, messages};
+use super::wire::attributes_replaced;
+use super::{Attributes, WireError, messages, push_attribute, push_message};
 use crate::units::NicName;
 
 /// One interface. Indices are numbers of interfaces in one network namespace.
@@ -22,6 +23,26 @@ pub struct Link {
     pub link_namespace: Option<u32>,
     /// The bridge, bond or VRF that it is a member of.
     pub master: Option<u32>,
+    /// Length to which GRO merges packets, in bytes: IPv6 (since 5.19), and IPv4 too before 6.3.
+    pub gro_max_size: Option<u32>,
+    /// The same for IPv4 (since 6.3).
+    pub gro_ipv4_max_size: Option<u32>,
+}
+
+impl Link {
+    /// An interface of which only index and name are known.
+    pub fn new(index: u32, name: NicName) -> Self {
+        Self {
+            index,
+            name,
+            kind: None,
+            link: None,
+            link_namespace: None,
+            master: None,
+            gro_max_size: None,
+            gro_ipv4_max_size: None,
+        }
+    }
 }
 
 // struct ifinfomsg: family, padding, type, index, flags, change.
@@ -34,6 +55,64 @@ pub(crate) const IFLA_MASTER: u16 = 10;
 pub(crate) const IFLA_LINKINFO: u16 = 18;
 pub(crate) const IFLA_INFO_KIND: u16 = 1;
 pub(crate) const IFLA_LINK_NETNSID: u16 = 37;
+const IFLA_GRO_MAX_SIZE: u16 = 58;
+const IFLA_GRO_IPV4_MAX_SIZE: u16 = 64;
+
+/// A length of the packets that GRO makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroSize {
+    /// [`Link::gro_max_size`].
+    All,
+    /// [`Link::gro_ipv4_max_size`].
+    Ipv4,
+}
+
+impl GroSize {
+    /// Its value; `None` if the kernel does not report it.
+    pub fn of(self, link: &Link) -> Option<u32> {
+        match self {
+            GroSize::All => link.gro_max_size,
+            GroSize::Ipv4 => link.gro_ipv4_max_size,
+        }
+    }
+
+    /// The attribute that sets it.
+    pub fn attribute(self, bytes: u32) -> Vec<u8> {
+        let kind = match self {
+            GroSize::All => IFLA_GRO_MAX_SIZE,
+            GroSize::Ipv4 => IFLA_GRO_IPV4_MAX_SIZE,
+        };
+        let mut attribute = Vec::new();
+        push_attribute(&mut attribute, kind, &bytes.to_ne_bytes());
+        attribute
+    }
+}
+
+/// The request of `RTM_NEWLINK` that sets attributes of an interface, found by its name.
+pub(crate) fn link_request(name: &NicName, attributes: &[u8]) -> Vec<u8> {
+    let mut request = vec![0; IFINFOMSG];
+    push_attribute(&mut request, IFLA_IFNAME, format!("{name}\0").as_bytes());
+    [request, attributes.to_vec()].concat()
+}
+
+/// The answer to `RTM_GETLINK` after these attributes of one interface were set.
+pub(crate) fn with_link_attributes(
+    answer: &[u8],
+    name: &NicName,
+    attributes: &[u8],
+) -> Result<Vec<u8>, WireError> {
+    let (mut changed, mut found) = (Vec::new(), false);
+    for message in messages(answer)? {
+        let is_it = one(message)?.is_some_and(|link| link.name == *name);
+        let Some((header, rest)) = message.split_at_checked(IFINFOMSG).filter(|_| is_it) else {
+            push_message(&mut changed, message);
+            continue;
+        };
+        found = true;
+        push_message(&mut changed, &[header, &attributes_replaced(rest, attributes)?].concat());
+    }
+    if found { Ok(changed) } else { Err(WireError::new(format!("no link {name}"))) }
+}
 
 /// The interfaces of an answer, in its order. One whose name is not UTF-8 is left out: it cannot be named here.
 pub fn links(answer: &[u8]) -> Result<Vec<Link>, WireError> {
@@ -61,6 +140,8 @@ fn one(message: &[u8]) -> Result<Option<Link>, WireError> {
         link: link.filter(|link| *link != 0 && (*link != index || link_namespace.is_some())),
         link_namespace,
         master: attributes.number32(IFLA_MASTER)?.filter(|master| *master != 0),
+        gro_max_size: attributes.number32(IFLA_GRO_MAX_SIZE)?,
+        gro_ipv4_max_size: attributes.number32(IFLA_GRO_IPV4_MAX_SIZE)?,
     }))
 }
 
@@ -70,8 +151,9 @@ mod tests {
     use proptest::prelude::{Strategy, prop_assert_eq, proptest};
 
     use super::{
-        IFINFOMSG, IFLA_IFNAME, IFLA_INFO_KIND, IFLA_LINK, IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER,
-        INDEX_AT, Link, links,
+        GroSize, IFINFOMSG, IFLA_GRO_IPV4_MAX_SIZE, IFLA_GRO_MAX_SIZE, IFLA_IFNAME, IFLA_INFO_KIND,
+        IFLA_LINK, IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER, INDEX_AT, Link, links,
+        with_link_attributes,
     };
     use crate::parse::{push_attribute, push_message};
 
@@ -87,6 +169,8 @@ mod tests {
         number(IFLA_LINK, link.link);
         number(IFLA_MASTER, link.master);
         number(IFLA_LINK_NETNSID, link.link_namespace);
+        number(IFLA_GRO_MAX_SIZE, link.gro_max_size);
+        number(IFLA_GRO_IPV4_MAX_SIZE, link.gro_ipv4_max_size);
         if let Some(kind) = &link.kind {
             let mut info = Vec::new();
             push_attribute(&mut info, IFLA_INFO_KIND, kind.as_bytes());
@@ -102,8 +186,7 @@ mod tests {
     }
 
     fn plain(index: u32, name: &str) -> Link {
-        let name = name.parse().expect("a name");
-        Link { index, name, kind: None, link: None, link_namespace: None, master: None }
+        Link::new(index, name.parse().expect("a name"))
     }
 
     #[test]
@@ -114,6 +197,23 @@ mod tests {
         assert_eq!(links(&answer(std::slice::from_ref(&away))), Ok(vec![away]));
         let zero = Link { link: Some(0), master: Some(0), ..plain(9, "tunnel0") };
         assert_eq!(links(&answer(&[zero])), Ok(vec![plain(9, "tunnel0")]));
+    }
+
+    #[test]
+    fn sizes_of_one_link_are_set() {
+        let both = [plain(1, "eth0"), Link { gro_max_size: Some(65_536), ..plain(2, "eth1") }];
+        let name = "eth1".parse().expect("a name");
+        let mut after = answer(&both);
+        for (size, bytes) in [(GroSize::All, 200_000), (GroSize::Ipv4, 100_000)] {
+            after = with_link_attributes(&after, &name, &size.attribute(bytes)).expect("it is there");
+        }
+        let after = links(&after).expect("links");
+        assert_eq!(after[0], both[0]);
+        assert_eq!(
+            [GroSize::All, GroSize::Ipv4].map(|size| size.of(&after[1])),
+            [Some(200_000), Some(100_000)]
+        );
+        assert!(with_link_attributes(&answer(&both), &"eth2".parse().expect("a name"), &[]).is_err());
     }
 
     #[test]
@@ -128,10 +228,10 @@ mod tests {
 
     fn any_link() -> impl Strategy<Value = Link> {
         let numbers = (1u32..9, option::of(10u32..20), option::of(0u32..4), option::of(1u32..20));
-        (numbers, "[a-z]{1,8}[0-9]", option::of("[a-z]{1,8}")).prop_map(
-            |((index, link, link_namespace, master), name, kind)| {
+        (numbers, "[a-z]{1,8}[0-9]", option::of("[a-z]{1,8}"), option::of(1u32..9)).prop_map(
+            |((index, link, link_namespace, master), name, kind, gro_max_size)| {
                 let name = name.parse().expect("a name");
-                Link { index, name, kind, link, link_namespace, master }
+                Link { kind, link, link_namespace, master, gro_max_size, ..Link::new(index, name) }
             },
         )
     }

@@ -7,7 +7,8 @@ mod napis;
 mod qstats;
 mod queues;
 
-pub use napis::{NetdevNapi, netdev_napis};
+pub use napis::{NapiSetting, NetdevNapi, netdev_napis};
+pub(crate) use napis::{napi_request, with_napi_settings};
 pub use qstats::{QueueCounters, QueueStats, queue_stats};
 pub use queues::{NetdevQueue, netdev_queues};
 

@@ -123,6 +123,13 @@ pub fn with_attributes(answer: &[u8], attributes: &[u8]) -> Result<Vec<u8>, Wire
     let [message] = messages[..] else {
         return Err(WireError::new(format!("{} messages, expected one", messages.len())));
     };
+    let mut answer = Vec::new();
+    push_message(&mut answer, &attributes_replaced(message, attributes)?);
+    Ok(answer)
+}
+
+/// The attributes of a message with some of them replaced by those of the same kind, or added if missing.
+pub(super) fn attributes_replaced(message: &[u8], attributes: &[u8]) -> Result<Vec<u8>, WireError> {
     let (old, new) = (Attributes::parse(message)?, Attributes::parse(attributes)?);
     let mut bytes = Vec::new();
     for (kind, value) in old.iter() {
@@ -131,9 +138,7 @@ pub fn with_attributes(answer: &[u8], attributes: &[u8]) -> Result<Vec<u8>, Wire
     for (kind, value) in new.iter().filter(|(kind, _)| old.get(*kind).is_none()) {
         push_attribute(&mut bytes, kind, value);
     }
-    let mut answer = Vec::new();
-    push_message(&mut answer, &bytes);
-    Ok(answer)
+    Ok(bytes)
 }
 
 #[cfg(test)]

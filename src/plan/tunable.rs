@@ -146,17 +146,31 @@ const RSS: &str = "an RSS table is not a single value; set it with `ethtool -X`"
 const RULE: &str = "a flow rule is not a single value; set it with `ethtool -N`";
 const PROCESS: &str = "processes do not survive a reboot; set CPUAffinity= or AllowedCPUs= in their unit";
 const THREAD: &str = "kernel threads are found by process id; set their priority with `chrt` or `renice`";
+const HASH_PLACE: &str = "ethtool RSS_GET or ETHTOOL_GRSSH, and ETHTOOL_SRSSH";
+const HASH: &str = "no file has it; set it with `ethtool -X`";
+const FIELDS_PLACE: &str = "ethtool ETHTOOL_GRXFH and ETHTOOL_SRXFH";
+const FIELDS: &str = "no file has it; set it with `ethtool -N NIC rx-flow-hash`";
+const LINK: &str = "rtnetlink RTM_GETLINK and RTM_NEWLINK";
+const SIZE: &str = "no file has it; set it with `ip link set dev NIC`";
+const NAPIS: &str = "netdev napi-get and napi-set";
+const NAPI: &str = "a NAPI has no file and no lasting number; `rxlab persist` sets it by its queue";
 const CHANNEL_WORDS: &[(&str, &str)] = &[("rx", "RX"), ("tx", "TX"), ("combined", "Combined")];
 
 /// Every knob, in the order of applying: irqbalance, which moves interrupts; the queues; the device's choice
 /// of a queue, where a switch precedes the settings that depend on it (also GRO, without which a veth has no
 /// NAPI) and a table precedes the rules that lead to it; polling; the CPUs that take interrupts and then
 /// packets (the global flow table before those of the queues); the whole machine; and last the processes.
-pub const TUNABLES: [Tunable; 41] = [
+pub const TUNABLES: [Tunable; 55] = [
     row("irqbalance", Safe, High, Irqbalance).on_paper(paper::irqbalance),
     row("ring_rx", LinkReset, Low, Ethtool(RINGS, "rx", "RX")),
     row("ring_tx", LinkReset, Low, Ethtool(RINGS, "tx", "TX")),
     row("channels", LinkReset, Low, Words(CHANNELS, CHANNEL_WORDS)).on_paper(paper::channels),
+    row("rss_key", Safe, Low, Other(HASH_PLACE, HASH)),
+    row("rss_fields_tcp4", Safe, Low, Other(FIELDS_PLACE, FIELDS)),
+    row("rss_fields_udp4", Safe, Low, Other(FIELDS_PLACE, FIELDS)),
+    row("rss_fields_tcp6", Safe, Low, Other(FIELDS_PLACE, FIELDS)),
+    row("rss_fields_udp6", Safe, Low, Other(FIELDS_PLACE, FIELDS)),
+    row("rss_symmetric", Safe, Low, Other(HASH_PLACE, HASH)),
     row("rss", Safe, Medium, Other("ethtool RSS_GET or ETHTOOL_GRSSH, and ETHTOOL_SRXFHINDIR", RSS))
         .on_paper(paper::rss),
     row("rss_context", Safe, High, Other("ethtool RSS_GET and ETHTOOL_SRSSH", RSS)),
@@ -175,13 +189,21 @@ pub const TUNABLES: [Tunable; 41] = [
     row("tx_usecs", Safe, Low, Ethtool(COALESCE, "tx-usecs", "tx-usecs")),
     row("tx_frames", Safe, Low, Ethtool(COALESCE, "tx-frames", "tx-frames")),
     row("gro", Safe, Low, Ethtool(FEATURES, "gro", "generic-receive-offload")),
+    row("gro_hw", LinkReset, Low, Ethtool(FEATURES, "rx-gro-hw", "rx-gro-hw")),
     row("lro", LinkReset, Low, Ethtool(FEATURES, "lro", "large-receive-offload")),
     row("rx_checksum", LinkReset, Low, Ethtool(FEATURES, "rx", "rx-checksumming")),
+    row("udp_gro_forwarding", Safe, Low, Ethtool(FEATURES, "rx-udp-gro-forwarding", "rx-udp-gro-forwarding")),
+    row("gro_max_size", Safe, Low, Other(LINK, SIZE)),
+    row("gro_ipv4_max_size", Safe, Low, Other(LINK, SIZE)),
     row("threaded", Safe, High, NicFile("threaded", Switch)),
+    row("queue_threaded", Safe, High, Other(NAPIS, NAPI)),
     row("napi_defer_hard_irqs", Safe, Low, NicFile("napi_defer_hard_irqs", Number))
         .on_paper(paper::napi_defer_hard_irqs),
+    row("queue_defer_hard_irqs", Safe, Medium, Other(NAPIS, NAPI)),
     row("gro_flush_timeout", Safe, Low, NicFile("gro_flush_timeout", Number))
         .on_paper(paper::gro_flush_timeout),
+    row("queue_gro_flush_timeout", Safe, Medium, Other(NAPIS, NAPI)),
+    row("irq_suspend_timeout", Safe, Medium, Other(NAPIS, NAPI)),
     row("default_smp_affinity", Safe, Low, HostFile("/proc/irq/default_smp_affinity", Mask)),
     row("irq_affinity", Safe, High, IrqAffinity).on_paper(paper::irq_affinity),
     row("xps_cpus", Safe, Medium, QueueFile(Tx, "xps_cpus", Mask)).on_paper(paper::xps_cpus),

@@ -58,12 +58,10 @@ fn one(host: &dyn Host, indices: &BTreeMap<&str, u32>, nic: &RawNic) -> Option<L
     let uevent = read::text(host, &format!("{base}/uevent"));
     let kind = uevent.known().and_then(|text| text.lines().find_map(|line| line.strip_prefix("DEVTYPE=")));
     Some(Link {
-        index,
-        name: nic.name.clone(),
         kind: kind.filter(|_| is_virtual).map(str::to_owned),
         link: parent.and_then(|parent| by_name(parent.as_str())),
-        link_namespace: None,
         master: if entries.iter().any(|entry| entry == "master") { master(&nic.name) } else { None },
+        ..Link::new(index, nic.name.clone())
     })
 }
 

@@ -8,7 +8,8 @@ use rxlab::parse::{push_attribute, push_message};
 
 /// Each response and its path.
 pub(crate) fn answers() -> Vec<(String, Vec<u8>)> {
-    let (all, on) = (["rx-gro", "rx-lro", "rx-checksum", "rx-ntuple-filter"], ["rx-gro", "rx-checksum"]);
+    let on = ["rx-gro", "rx-checksum"];
+    let all = [&on[..], &["rx-gro-hw", "rx-lro", "rx-udp-gro-forwarding", "rx-ntuple-filter"]].concat();
     let [eight, size, most] = [8u32, 256, 4096].map(u32::to_ne_bytes);
     let rule = |location, text| flow_bytes(location, text).expect("a rule");
     let table = |context: u32, queues: &[u32]| message(&[(2, &context.to_ne_bytes()), (4, &numbers(queues))]);
@@ -21,17 +22,35 @@ pub(crate) fn answers() -> Vec<(String, Vec<u8>)> {
             answer(&[message(&[(2, &eight), (3, &eight), (6, &eight), (7, &eight), (11, &[1]), (12, &[1])])]),
         ),
         (EthtoolGet::Rss, rss(&[0, 1, 0, 1])),
+        (EthtoolGet::HashFields, answer(&[1, 2, 5, 6].map(hash_fields))),
         (EthtoolGet::RxRings, rings(2)),
         (EthtoolGet::RssContexts, answer(&[table(1, &[1, 1, 1, 1]), table(3, &[0, 0, 1, 1])])),
         (EthtoolGet::Rules, answer(&[rule(7, "udp4 dst-port 53 action 1"), rule(8, "ip6 action -1")])),
     ];
     let path = |get| Question::Ethtool(get, "eth0".parse().expect("a name")).path();
-    answers.into_iter().map(|(get, bytes)| (path(get), bytes)).collect()
+    let ethtool = answers.into_iter().map(|(get, bytes)| (path(get), bytes));
+    ethtool.chain([(Question::Links.path(), answer(&[link(4, "eth0"), link(5, "veth0")]))]).collect()
 }
 
-/// An RSS table.
+/// An interface as rtnetlink reports it, with the two lengths of merged packets.
+fn link(index: u32, name: &str) -> Vec<u8> {
+    let mut header = vec![0; 16];
+    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    let size = 65_536u32.to_ne_bytes();
+    [header, message(&[(3, format!("{name}\0").as_bytes()), (58, &size), (64, &size)])].concat()
+}
+
+/// An RSS table, with a key.
 pub(crate) fn rss(queues: &[u32]) -> Vec<u8> {
-    answer(&[message(&[(4, &numbers(queues))])])
+    answer(&[message(&[(4, &numbers(queues)), (5, &[0x6d, 0x5a, 0x56, 0xda])])])
+}
+
+/// `struct ethtool_rxnfc` of a kind of flow that is hashed by its addresses.
+fn hash_fields(flow: u32) -> Vec<u8> {
+    let mut rxnfc = vec![0; 192];
+    rxnfc[4..8].copy_from_slice(&flow.to_ne_bytes());
+    rxnfc[8] = 0x30;
+    rxnfc
 }
 
 /// Number of queues the default table spreads over: `data` of `struct ethtool_rxnfc`.

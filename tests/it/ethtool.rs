@@ -31,14 +31,16 @@ fn a_veth_is_changed_and_changed_back() {
     namespace.ip("link add kv0 numrxqueues 4 numtxqueues 4 type veth peer name kv1").expect("added");
     namespace.ip("link set kv1 up").expect("up");
     namespace.ip("link set kv0 up").expect("up");
-    let settings = ["channels kv0 = rx 2 tx 2", "gro kv0 = on", "rx_checksum kv0 = off"].map(setting);
+    let settings =
+        ["channels kv0 = rx 2 tx 2", "gro kv0 = on", "rx_checksum kv0 = off", "udp_gro_forwarding kv0 = on"]
+            .map(setting);
     let host = LiveHost::open_in_namespace(Path::new("/"), &namespace.path()).expect("opened");
     let values = || {
         let model = Model::new(&Inventory::take(&host, Scope::All));
         settings.each_ref().map(|setting| read(&host, &model, setting))
     };
     let before = values();
-    assert_eq!(before, ["rx 4 tx 4", "off", "on"]);
+    assert_eq!(before, ["rx 4 tx 4", "off", "on", "off"]);
 
     let state = tempfile::tempdir().expect("a temporary directory");
     let rxlab = |arguments: &[&str]| {
@@ -52,6 +54,7 @@ fn a_veth_is_changed_and_changed_back() {
     rxlab(&[&["apply"], &arguments[..]].concat()).exits(0);
     assert_eq!(values(), settings.each_ref().map(|setting| setting.value.clone()));
     for (refused, why) in [
+        ("gro_hw kv0 = on", "kv0 has no gro_hw: the device has no rx-gro-hw"),
         ("lro kv0 = on", "kv0 has no lro: the device has no rx-lro"),
         ("ring_rx kv0 = 64", "does not support ring_rx on kv0"),
         ("ntuple_rule kv0/rule-1 = tcp4 action 1", "the driver does not support flow rules"),

@@ -16,11 +16,17 @@ use rxlab::sample::{Inventory, Scope};
 use crate::tree::{Ended, Tree, said, values_in};
 
 /// A value for each knob that differs from the current one, and the file that the write changes.
-const SETTINGS: [(&str, &str); 22] = [
+const SETTINGS: [(&str, &str); 28] = [
     ("irqbalance eth0 = banned", "socket/irqbalance/70/setup"),
     ("threaded eth0 = on", "eth0/threaded"),
     ("napi_defer_hard_irqs eth0 = 2", "eth0/napi_defer_hard_irqs"),
     ("gro_flush_timeout eth0 = 20000", "eth0/gro_flush_timeout"),
+    ("gro_max_size eth0 = 185000", "route/link-get"),
+    ("gro_ipv4_max_size eth0 = 180000", "route/link-get"),
+    ("queue_threaded eth0/rx-1 = on", "netdev/napi-get"),
+    ("queue_defer_hard_irqs eth0/rx-0 = 5", "netdev/napi-get"),
+    ("queue_gro_flush_timeout eth0/rx-0 = 50000", "netdev/napi-get"),
+    ("irq_suspend_timeout eth0/rx-1 = 20000000", "netdev/napi-get"),
     ("xps_cpus eth0/tx-0 = 0-1", "tx-0/xps_cpus"),
     ("xps_rxqs eth0/tx-1 = 1", "tx-1/xps_rxqs"),
     ("netdev_budget host = 600", "netdev_budget"),

@@ -6,11 +6,15 @@ use rxlab::knob::KNOBS;
 use rxlab::plan::Setting;
 
 /// One value for each knob, one queue with two interrupts and one process with two threads: writes to two files.
-pub(crate) const SETTINGS: [&str; 31] = [
+pub(crate) const SETTINGS: [&str; 35] = [
     "irqbalance eth0 = banned",
     "threaded eth0 = on",
+    "queue_threaded eth0/rx-1 = on",
     "napi_defer_hard_irqs eth0 = 2",
+    "queue_defer_hard_irqs eth0/rx-0 = 5",
     "gro_flush_timeout eth0 = 20000",
+    "queue_gro_flush_timeout eth0/rx-0 = 50000",
+    "irq_suspend_timeout eth0/rx-1 = 20000000",
     "irq_affinity eth0/rx-0 = 3",
     "default_smp_affinity host = 0-3",
     "irq_affinity eth0/rx-1 = 4-5",
@@ -47,7 +51,13 @@ const QUEUES: [&str; 3] = ["channels eth0 = combined 3", "irq_affinity eth0/rx-2
 const RINGS: [&str; 2] = ["ring_rx eth0 = 512", "ring_tx eth0 = 1024"];
 
 /// After the queues: which of them the device selects, and its moderation.
-const DEVICE: [&str; 17] = [
+const DEVICE: [&str; 27] = [
+    "rss_key eth0 = 01020304",
+    "rss_fields_tcp4 eth0 = sdfn",
+    "rss_fields_udp4 eth0 = sdfn",
+    "rss_fields_tcp6 eth0 = none",
+    "rss_fields_udp6 eth0 = sdfn",
+    "rss_symmetric eth0 = xor",
     "rss eth0 = weights 1,3",
     "rss_context eth0/context-1 = equal 1",
     "rss_context eth0/context-2 = equal 2",
@@ -63,8 +73,12 @@ const DEVICE: [&str; 17] = [
     "tx_usecs eth0 = 60",
     "tx_frames eth0 = 32",
     "gro eth0 = off",
+    "gro_hw eth0 = on",
     "lro eth0 = on",
     "rx_checksum eth0 = off",
+    "udp_gro_forwarding eth0 = on",
+    "gro_max_size eth0 = 185000",
+    "gro_ipv4_max_size eth0 = 180000",
 ];
 
 pub(crate) fn settings(texts: &[&str]) -> Vec<Setting> {
@@ -75,7 +89,7 @@ pub(crate) fn settings(texts: &[&str]) -> Vec<Setting> {
 pub(crate) fn everything() -> Vec<Setting> {
     let [channels, irq, rps] = QUEUES;
     let (before, rest) = SETTINGS.split_at(1);
-    let (irqs, rest) = rest.split_at(7);
+    let (irqs, rest) = rest.split_at(11);
     settings(&[before, &RINGS, &[channels], &DEVICE, irqs, &[irq, rps], rest].concat())
 }
 

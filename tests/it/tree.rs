@@ -114,7 +114,10 @@ impl Tree {
         for queue in 0..2u32 {
             let (napi, thread) = (8193 + queue, 500 + queue);
             push_message(&mut queues, &numbers(&[(1, queue), (2, 4), (3, 0), (4, napi)]));
-            push_message(&mut napis, &numbers(&[(1, 4), (2, napi), (4, thread)]));
+            push_message(
+                &mut napis,
+                &numbers(&[(1, 4), (2, napi), (4, thread), (5, 0), (6, 0), (7, 0), (8, 0)]),
+            );
             self.process(thread, &format!("napi/eth0-{napi}"), 2, 950);
         }
         self.write_bytes("netlink/netdev/queue-get", &queues);

@@ -4,10 +4,12 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use super::{Fixed, RXFH, RXFH_TABLE, RXNFC, RXNFC_LOCATION, Region};
+use super::{Fixed, RXFH, RXFH_KEY, RXFH_TABLE, RXNFC, RXNFC_DATA, RXNFC_FLOW, RXNFC_LOCATION, Region};
+use crate::parse::ethtool::rss::flow_number;
 use crate::units::NicName;
 
 // Commands.
+const SRXFH: u32 = 0x2a;
 const SRXCLSRLDEL: u32 = 0x31;
 const SRXCLSRLINS: u32 = 0x32;
 const SRXFHINDIR: u32 = 0x39;
@@ -22,6 +24,8 @@ const RXFH_CONTEXT: usize = 4;
 const RXFH_FUNCTION: usize = 16;
 /// "Unchanged" for the transformation, since kernels have one (6.8); they list contexts only since 6.12.
 const NO_TRANSFORMATION: [u8; 4] = [0, 0xff, 0, 0];
+/// "Unchanged" for the table.
+const NO_TABLE: u32 = u32::MAX;
 const CONTEXT_ALLOC: u32 = u32::MAX;
 
 /// Sets the default table. An empty one requests the kernel's default. Uses the old command, which leaves
@@ -70,6 +74,51 @@ fn put_table(region: &mut Region, size: usize, start: usize, queues: &[u32]) -> 
     Ok(())
 }
 
+/// Sets the key of the default hash; table, function and transformation stay.
+pub(in crate::host) fn set_key(socket: impl AsFd, nic: &NicName, key: &[u8]) -> Result<(), Errno> {
+    let set = |function: [u8; 4]| {
+        let mut rss = Region::new(RXFH + key.len().next_multiple_of(4))?;
+        rss.put(0, SRSSH);
+        rss.put(RXFH_TABLE, NO_TABLE);
+        rss.put(RXFH_KEY, u32::try_from(key.len()).map_err(|_| Errno::TOOBIG)?);
+        rss.put(RXFH_FUNCTION, u32::from_ne_bytes(function));
+        for (at, part) in key.chunks(4).enumerate() {
+            let mut four = [0; 4];
+            four[..part.len()].copy_from_slice(part);
+            rss.put(RXFH + 4 * at, u32::from_ne_bytes(four));
+        }
+        rss.fill(&socket, nic)
+    };
+    // Kernels before 6.8 have no transformation, and refuse anything but 0 in its place.
+    match set(NO_TRANSFORMATION) {
+        Err(Errno::INVAL) => set([0; 4]),
+        done => done,
+    }
+}
+
+/// Sets the transformation of the hash's input; 0 for none. Table, key and function stay.
+pub(in crate::host) fn set_transform(socket: impl AsFd, nic: &NicName, bits: u8) -> Result<(), Errno> {
+    let mut rss = Region::new(RXFH)?;
+    rss.put(0, SRSSH);
+    rss.put(RXFH_TABLE, NO_TABLE);
+    rss.put(RXFH_FUNCTION, u32::from_ne_bytes([0, bits, 0, 0]));
+    rss.fill(socket, nic)
+}
+
+/// Sets the header fields that the default hash covers for one kind of flow.
+pub(in crate::host) fn set_fields(
+    socket: impl AsFd,
+    nic: &NicName,
+    kind: &str,
+    fields: u64,
+) -> Result<(), Errno> {
+    let flow = flow_number(kind).ok_or(Errno::INVAL)?;
+    let mut bytes = Fixed::<RXNFC>::new(SRXFH);
+    bytes.0[RXNFC_FLOW..RXNFC_FLOW + 4].copy_from_slice(&flow.to_ne_bytes());
+    bytes.0[RXNFC_DATA..RXNFC_DATA + 8].copy_from_slice(&fields.to_ne_bytes());
+    bytes.fill(socket, nic)
+}
+
 /// Inserts a rule, given as the structure of the command.
 pub(in crate::host) fn insert_rule(socket: impl AsFd, nic: &NicName, rule: &[u8]) -> Result<(), Errno> {
     let mut bytes = Fixed::<RXNFC>::new(SRXCLSRLINS);
@@ -90,7 +139,9 @@ mod tests {
     use rustix::io::Errno;
     use rustix::net::{AddressFamily, SocketType, socket};
 
-    use super::{delete_rule, insert_rule, new_context, set_context, set_table};
+    use super::{
+        delete_rule, insert_rule, new_context, set_context, set_fields, set_key, set_table, set_transform,
+    };
     use crate::units::NicName;
 
     /// The loopback interface has no such tables: the kernel checks the command, and no more.
@@ -101,6 +152,9 @@ mod tests {
         let answers = [
             set_table(&socket, &lo, &[]),
             set_table(&socket, &lo, &[0; 128]),
+            set_key(&socket, &lo, &[7; 41]),
+            set_transform(&socket, &lo, 1),
+            set_fields(&socket, &lo, "udp4", 0xf0),
             new_context(&socket, &lo, &[0; 128]).map(|_| ()),
             set_context(&socket, &lo, 1, &[]),
             insert_rule(&socket, &lo, &[0; 192]),

@@ -101,6 +101,92 @@ fn fields_of_kind(rxnfc: &[u8]) -> Result<HashFields, WireError> {
     Ok(HashFields { kind: (*kind).to_owned(), fields })
 }
 
+/// The letters that ethtool(8) has for hash fields (`rx-flow-hash`), by position of the kernel's `RXH_*` bits.
+const LETTERS: [(u32, char); 9] =
+    [(1, 'm'), (2, 'v'), (3, 't'), (4, 's'), (5, 'd'), (6, 'f'), (7, 'n'), (8, 'e'), (31, 'r')];
+
+/// Hash fields, by the kernel's names, as letters of ethtool(8); `none` for none, `None` if a field has no letter.
+pub fn hash_letters(fields: &[String]) -> Option<String> {
+    let bit = |name: &String| HASH_FIELDS.iter().find(|(_, known)| known == name).map(|(at, _)| 1u64 << at);
+    let bits: Option<Vec<u64>> = fields.iter().map(bit).collect();
+    hash_letters_of_bits(bits?.into_iter().fold(0, |all, bit| all | bit))
+}
+
+/// The kernel's `RXH_*` bits as letters of ethtool(8).
+pub fn hash_letters_of_bits(bits: u64) -> Option<String> {
+    let known = LETTERS.iter().filter(|(at, _)| bits & 1 << at != 0);
+    let (letters, named) = known.fold((String::new(), 0), |(letters, named), (at, letter)| {
+        (format!("{letters}{letter}"), named | 1 << at)
+    });
+    match letters.is_empty() {
+        _ if named != bits => None,
+        true => Some("none".to_owned()),
+        false => Some(letters),
+    }
+}
+
+/// The kernel's `RXH_*` bits of letters of ethtool(8), or of `none`; `None` for an unknown letter.
+pub fn hash_letters_of(letters: &str) -> Option<u64> {
+    if letters == "none" {
+        return Some(0);
+    }
+    let bit = |letter| LETTERS.iter().find(|(_, known)| *known == letter).map(|(at, _)| 1u64 << at);
+    let bits: Option<Vec<u64>> = letters.chars().map(bit).collect();
+    bits.filter(|bits| !bits.is_empty()).map(|bits| bits.into_iter().fold(0, |all, bit| all | bit))
+}
+
+/// The kernel's number of a kind of flow.
+pub(crate) fn flow_number(kind: &str) -> Option<u32> {
+    HASHED.iter().find(|(_, name)| *name == kind).map(|(number, _)| *number)
+}
+
+/// The answer with other fields for one kind of flow.
+pub(crate) fn with_fields(answer: &[u8], kind: &str, fields: u64) -> Result<Vec<u8>, WireError> {
+    let (mut after, mut found) = (Vec::new(), false);
+    for message in messages(answer)? {
+        let mut message = message.to_vec();
+        if fields_of_kind(&message)?.kind == kind {
+            found = true;
+            // The fields were read from there.
+            message[RXNFC_DATA..RXNFC_DATA + 8].copy_from_slice(&fields.to_ne_bytes());
+        }
+        push_message(&mut after, &message);
+    }
+    if found { Ok(after) } else { Err(WireError::new(format!("no hash fields of {kind}"))) }
+}
+
+/// The answer of netlink or of the ioctl (`by_ioctl`) with another key of the same length.
+pub(crate) fn with_key(answer: &[u8], key: &[u8], by_ioctl: bool) -> Result<Vec<u8>, WireError> {
+    if !by_ioctl {
+        let mut attributes = Vec::new();
+        push_attribute(&mut attributes, A_HKEY, key);
+        return with_attributes(answer, &attributes);
+    }
+    let start = TABLE + 4 * rss_ioctl(answer)?.table.len();
+    let mut message = only(answer)?.to_vec();
+    let place = message.get_mut(start..).filter(|place| place.len() >= key.len());
+    let place = place.ok_or_else(|| WireError::new(format!("no room for a key of {} bytes", key.len())))?;
+    place[..key.len()].copy_from_slice(key);
+    let mut after = Vec::new();
+    push_message(&mut after, &message);
+    Ok(after)
+}
+
+/// The answer of netlink or of the ioctl (`by_ioctl`) with another transformation of the hash's input.
+pub(crate) fn with_transform(answer: &[u8], bits: u8, by_ioctl: bool) -> Result<Vec<u8>, WireError> {
+    if !by_ioctl {
+        let mut attributes = Vec::new();
+        push_attribute(&mut attributes, A_INPUT_XFRM, &u32::from(bits).to_ne_bytes());
+        return with_attributes(answer, &attributes);
+    }
+    rss_ioctl(answer)?;
+    let mut message = only(answer)?.to_vec();
+    message[INPUT_XFRM] = bits;
+    let mut after = Vec::new();
+    push_message(&mut after, &message);
+    Ok(after)
+}
+
 /// The answer of netlink with another table.
 pub(crate) fn with_table(answer: &[u8], queues: &[u32]) -> Result<Vec<u8>, WireError> {
     let mut attributes = Vec::new();
@@ -198,7 +284,7 @@ mod tests {
 
     use super::{
         A_CONTEXT, A_HFUNC, A_HKEY, A_INDIR, A_INPUT_XFRM, hash_fields, ioctl_with_table, rss, rss_contexts,
-        rss_ioctl, rx_rings, with_context, with_table,
+        rss_ioctl, rx_rings, with_context, with_fields, with_key, with_table, with_transform,
     };
     use crate::parse::ethtool::{HashFields, Rss};
     use crate::parse::wire::testing::answer;
@@ -340,7 +426,10 @@ mod tests {
             push_message(&mut answer, &bytes);
             let _ = (with_table(&answer, &[1]), ioctl_with_table(&answer, &[1]), with_context(&answer, 1, None));
             let _ = (rx_rings(&answer), with_context(&bytes, 1, Some(&[1])));
-            let _ = (hash_fields(&answer), hash_fields(&bytes));
+            let _ = (hash_fields(&answer), hash_fields(&bytes), with_fields(&answer, "tcp4", 0x30));
+            for by_ioctl in [false, true] {
+                let _ = (with_key(&answer, &bytes, by_ioctl), with_transform(&answer, 1, by_ioctl));
+            }
             let _ = (rss(&answer), rss_contexts(&bytes), rss_ioctl(&answer), rss_ioctl(&bytes));
         }
     }

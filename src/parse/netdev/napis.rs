@@ -1,6 +1,7 @@
-//! `napi-get` (since 6.8): the interrupt and the thread of a NAPI.
+//! `napi-get` (since 6.8) and `napi-set` (since 6.13): the interrupt, the thread and the settings of a NAPI.
 
-use crate::parse::{Attributes, WireError, messages};
+use crate::parse::wire::attributes_replaced;
+use crate::parse::{Attributes, WireError, messages, push_attribute, push_message};
 use crate::units::IrqId;
 
 /// One NAPI instance.
@@ -18,6 +19,8 @@ pub struct NetdevNapi {
     pub defer_hard_irqs: Option<u32>,
     /// GRO flush timeout in nanoseconds (since 6.13).
     pub gro_flush_timeout_ns: Option<u64>,
+    /// How long its interrupt stays off while an application polls it, in nanoseconds (since 6.13).
+    pub irq_suspend_timeout_ns: Option<u64>,
     /// Nonzero if a thread polls it (since 6.17).
     pub threaded: Option<u32>,
 }
@@ -28,7 +31,71 @@ const A_IRQ: u16 = 3;
 const A_PID: u16 = 4;
 const A_DEFER_HARD_IRQS: u16 = 5;
 const A_GRO_FLUSH_TIMEOUT: u16 = 6;
+const A_IRQ_SUSPEND_TIMEOUT: u16 = 7;
 const A_THREADED: u16 = 8;
+
+/// One setting of a NAPI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NapiSetting {
+    /// [`NetdevNapi::defer_hard_irqs`].
+    DeferHardIrqs,
+    /// [`NetdevNapi::gro_flush_timeout_ns`].
+    GroFlushTimeout,
+    /// [`NetdevNapi::irq_suspend_timeout_ns`].
+    IrqSuspendTimeout,
+    /// [`NetdevNapi::threaded`].
+    Threaded,
+}
+
+impl NapiSetting {
+    /// Its value; `None` if the kernel does not report it.
+    pub fn of(self, napi: &NetdevNapi) -> Option<u64> {
+        match self {
+            NapiSetting::DeferHardIrqs => napi.defer_hard_irqs.map(u64::from),
+            NapiSetting::GroFlushTimeout => napi.gro_flush_timeout_ns,
+            NapiSetting::IrqSuspendTimeout => napi.irq_suspend_timeout_ns,
+            NapiSetting::Threaded => napi.threaded.map(u64::from),
+        }
+    }
+
+    /// The attribute that sets it. All but `Threaded` and `DeferHardIrqs` may be longer than 32 bits; the kernel takes
+    /// either length for its `uint`.
+    pub fn attribute(self, value: u64) -> Vec<u8> {
+        let kind = match self {
+            NapiSetting::DeferHardIrqs => A_DEFER_HARD_IRQS,
+            NapiSetting::GroFlushTimeout => A_GRO_FLUSH_TIMEOUT,
+            NapiSetting::IrqSuspendTimeout => A_IRQ_SUSPEND_TIMEOUT,
+            NapiSetting::Threaded => A_THREADED,
+        };
+        let mut attribute = Vec::new();
+        match u32::try_from(value) {
+            Ok(value) => push_attribute(&mut attribute, kind, &value.to_ne_bytes()),
+            Err(_) => push_attribute(&mut attribute, kind, &value.to_ne_bytes()),
+        }
+        attribute
+    }
+}
+
+/// The request of `napi-set` for one NAPI.
+pub(crate) fn napi_request(id: u32, settings: &[u8]) -> Vec<u8> {
+    let mut request = Vec::new();
+    push_attribute(&mut request, A_ID, &id.to_ne_bytes());
+    [request, settings.to_vec()].concat()
+}
+
+/// The answer of `napi-get` after these attributes of one NAPI were set.
+pub(crate) fn with_napi_settings(answer: &[u8], id: u32, settings: &[u8]) -> Result<Vec<u8>, WireError> {
+    let (mut changed, mut found) = (Vec::new(), false);
+    for message in messages(answer)? {
+        if one(message)?.id == id {
+            found = true;
+            push_message(&mut changed, &attributes_replaced(message, settings)?);
+        } else {
+            push_message(&mut changed, message);
+        }
+    }
+    if found { Ok(changed) } else { Err(WireError::new(format!("no NAPI {id}"))) }
+}
 
 /// The NAPI instances of every interface that is up.
 pub fn netdev_napis(answer: &[u8]) -> Result<Vec<NetdevNapi>, WireError> {
@@ -47,13 +114,14 @@ fn one(message: &[u8]) -> Result<NetdevNapi, WireError> {
         pid: message.number32(A_PID)?,
         defer_hard_irqs: message.number32(A_DEFER_HARD_IRQS)?,
         gro_flush_timeout_ns: message.number(A_GRO_FLUSH_TIMEOUT)?,
+        irq_suspend_timeout_ns: message.number(A_IRQ_SUSPEND_TIMEOUT)?,
         threaded: message.number32(A_THREADED)?,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{A_IRQ, A_PID, NetdevNapi, netdev_napis};
+    use super::{A_IRQ, A_PID, NapiSetting, NetdevNapi, netdev_napis, with_napi_settings};
     use crate::parse::wire::testing::{answer, hex};
     use crate::parse::{push_attribute, push_message};
     use crate::units::IrqId;
@@ -71,6 +139,7 @@ mod tests {
             pid: None,
             defer_hard_irqs: Some(0),
             gro_flush_timeout_ns: Some(0),
+            irq_suspend_timeout_ns: Some(0),
             threaded: Some(0),
         };
         assert_eq!(netdev_napis(&answer(&[ETH0])), Ok(vec![napi]));
@@ -85,5 +154,25 @@ mod tests {
         assert_eq!(told, [NetdevNapi { irq: Some(IrqId(41)), pid: Some(733), ..napi }]);
 
         assert!(netdev_napis(&answer(&[&ETH0[..16]])).is_err(), "no interface");
+    }
+
+    #[test]
+    fn settings_of_one_napi() {
+        let mut other = hex(ETH0);
+        other[4..8].copy_from_slice(&258u32.to_ne_bytes());
+        let mut both = answer(&[ETH0]);
+        push_message(&mut both, &other);
+        let all = [
+            (NapiSetting::DeferHardIrqs, 2),
+            (NapiSetting::GroFlushTimeout, 20_000),
+            (NapiSetting::IrqSuspendTimeout, 1 << 33),
+            (NapiSetting::Threaded, 1),
+        ];
+        for (setting, value) in all {
+            let after = with_napi_settings(&both, 258, &setting.attribute(value)).expect("it is there");
+            let napis = netdev_napis(&after).expect("valid");
+            assert_eq!(napis.iter().map(|napi| setting.of(napi)).collect::<Vec<_>>(), [Some(0), Some(value)]);
+        }
+        assert!(with_napi_settings(&both, 259, &[]).is_err());
     }
 }

@@ -131,12 +131,8 @@ fn an_interface_with_one_transmit_queue() {
     }
 }
 
-/// A veth has a NAPI while GRO is on. Its driver does not report which NAPI polls which queue.
-#[test]
-fn a_threaded_napi() {
-    if !require::netns() || !require::ethtool() {
-        return;
-    }
+/// The server's end of a range with two queues, which have NAPIs: a veth has one for each queue while GRO is on.
+fn with_napis() -> (Range, Bench) {
     let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
     let path = range.server.path();
     let with_gro = || {
@@ -146,6 +142,15 @@ fn a_threaded_napi() {
     let status = std::thread::scope(|scope| scope.spawn(with_gro).join().expect("no panic"));
     assert!(status.success());
     let bench = Bench::new(LiveHost::open_in_namespace(Path::new("/"), &path).expect("opened"));
+    (range, bench)
+}
+
+#[test]
+fn a_threaded_napi() {
+    if !require::netns() || !require::ethtool() {
+        return;
+    }
+    let (_range, bench) = with_napis();
     let threads = || {
         let napis = bench.host.ask(&Question::Napis).expect("answered");
         let napis = rxlab::parse::netdev_napis(&napis).expect("understood");
@@ -155,13 +160,121 @@ fn a_threaded_napi() {
     let mut open = bench.begin();
     open.set("threaded srv0 = on");
     assert_eq!((bench.read("threaded srv0 = on").as_str(), threads()), ("on", 2));
-    let model = bench.model();
-    let knob = find("napi_priority").expect("registered");
-    let read = knob.read(&bench.host, &model, &"srv0/rx-0".parse().expect("a target"));
-    let text = read.expect_err("which of the two?").to_string();
-    assert!(text.starts_with("srv0/rx-0: the kernel does not report which NAPI polls it"), "{text}");
-    assert_eq!(open.undo(), [Outcome::Restored]);
+    open.set("napi_priority srv0/rx-1 = fifo:10");
+    assert_eq!(bench.read("napi_priority srv0/rx-1 = fifo:10"), "fifo:10");
+    assert_eq!(open.undo(), [Outcome::Restored, Outcome::Restored]);
     assert_eq!(bench.read("threaded srv0 = on"), "off");
+}
+
+/// Since Linux 6.13, a single NAPI since 6.17 also for its thread.
+fn sets_single_napis(bench: &Bench) -> bool {
+    let napis = bench.host.ask(&Question::Napis).expect("answered");
+    let napis = rxlab::parse::netdev_napis(&napis).expect("understood");
+    let settable = napis.iter().all(|napi| napi.threaded.is_some()) && !napis.is_empty();
+    if !settable {
+        println!("skipped: Linux sets single NAPIs since 6.17");
+    }
+    settable
+}
+
+#[test]
+fn single_napis_of_a_veth() {
+    if !require::netns() || !require::ethtool() {
+        return;
+    }
+    let (_range, bench) = with_napis();
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let settings = [
+        ("queue_threaded srv0/rx-1 = on", "off", "on"),
+        ("queue_defer_hard_irqs srv0/rx-1 = 2", "0", "2"),
+        ("queue_gro_flush_timeout srv0/rx-1 = 20000", "0", "20000"),
+        ("irq_suspend_timeout srv0/rx-1 = 20000000", "0", "20000000"),
+    ];
+    let both =
+        |setting: &str| [setting.replace("rx-1", "rx-0"), setting.to_owned()].map(|text| bench.read(&text));
+    let mut open = bench.begin();
+    for (setting, before, after) in settings {
+        assert_eq!(both(setting), [before, before], "{setting}");
+        open.set(setting);
+        assert_eq!(both(setting), [before, after], "{setting}");
+    }
+    assert_eq!(open.undo(), [const { Outcome::Restored }; 4]);
+    for (setting, before, _) in settings {
+        assert_eq!(both(setting), [before, before], "{setting}");
+    }
+}
+
+/// The kernel replaces the values of single queues by that of the interface.
+#[test]
+fn the_value_of_all_queues_replaces_that_of_one() {
+    if !require::netns() || !require::ethtool() {
+        return;
+    }
+    let (_range, bench) = with_napis();
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    for (one, all, again) in [
+        (
+            "queue_defer_hard_irqs srv0/rx-1 = 7",
+            "napi_defer_hard_irqs srv0 = 2",
+            "napi_defer_hard_irqs srv0 = 3",
+        ),
+        (
+            "queue_gro_flush_timeout srv0/rx-1 = 7",
+            "gro_flush_timeout srv0 = 20000",
+            "gro_flush_timeout srv0 = 3",
+        ),
+    ] {
+        let queues = || [one.replace("rx-1", "rx-0"), one.to_owned()].map(|text| bench.read(&text));
+        let mut single = bench.begin();
+        single.set(one);
+        let transaction = single.transaction.take().expect("begun");
+        transaction.keep().expect("kept");
+        assert_eq!(queues(), ["0", "7"]);
+        let mut open = bench.begin();
+        for setting in [all, again] {
+            open.set(setting);
+            let value = bench.read(setting);
+            assert_eq!(queues(), [value.clone(), value], "{setting}");
+        }
+        assert_eq!(open.undo(), [Outcome::Restored]);
+        assert_eq!((bench.read(all).as_str(), queues()), ("0", ["0".to_owned(), "7".to_owned()]), "{all}");
+
+        // A trial goes back without ending the transaction.
+        let mut open = bench.begin();
+        open.set(all);
+        let setting: Setting = all.parse().expect("a setting");
+        let transaction = open.transaction.as_mut().expect("begun");
+        let kept = transaction.set_back(&bench.host, &mut bench.model(), &setting.knob, &setting.target);
+        assert_eq!(kept.expect("set back").replayed.len(), 1);
+        assert_eq!(queues(), ["0", "7"], "{all}");
+        open.undo();
+        assert_eq!(queues(), ["0", "7"], "{all}");
+    }
+}
+
+#[test]
+fn lengths_of_merged_packets() {
+    if !require::netns() {
+        return;
+    }
+    let range = Range::build(&RangeSpec::default()).expect("built");
+    let bench =
+        Bench::new(LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened"));
+    let read = || ["gro_max_size srv0 = 1", "gro_ipv4_max_size srv0 = 1"].map(|text| bench.read(text));
+    assert_eq!(read(), ["65536", "65536"]);
+    let mut open = bench.begin();
+    // The kernel sets both up to 65536.
+    open.set("gro_max_size srv0 = 60000");
+    assert_eq!(read(), ["60000", "65536"]);
+    open.set("gro_max_size srv0 = 185000");
+    open.set("gro_ipv4_max_size srv0 = 180000");
+    assert_eq!(read(), ["185000", "180000"]);
+    assert_eq!(open.undo(), [Outcome::Restored, Outcome::Restored]);
+    assert_eq!(read(), ["65536", "65536"]);
 }
 
 #[test]

@@ -1,0 +1,289 @@
+//! Settings of single NAPIs, by the receive queue that they poll: the number of a NAPI is no identity, as a driver that
+//! re-creates its queues gets others.
+//!
+//! Kernel: `Documentation/netlink/specs/netdev.yaml`, `napi-set`.
+
+use rustix::io::Errno;
+
+use super::error::Meanings;
+use super::{Doc, Knob, KnobError, Result, value};
+use crate::host::{Action, Host, Question};
+use crate::journal::Armed;
+use crate::model::Model;
+use crate::parse::{self, NapiSetting, NetdevNapi};
+use crate::plan::Target;
+
+/// A setting of a NAPI.
+pub(super) struct QueueNapiKnob {
+    doc: Doc,
+    setting: NapiSetting,
+    /// The largest number; `None` for a switch.
+    max: Option<u64>,
+    /// Error on a kernel that does not report the value.
+    absent: &'static str,
+    /// See [`Knob::disturbs`].
+    disturbs: &'static [&'static str],
+}
+
+const TARGET: &str = "`NIC/rx-N`";
+const SOURCE: &str = "Documentation/networking/napi.rst, \"Per-NAPI configuration\"";
+const LOST: &str = "Re-creating the NAPI, as most drivers do when the link goes down and up or the number of queues \
+                    changes; some keep its settings with the queue (bnxt, mlx5, virtio_net since 6.15). Switching GRO \
+                    off removes the NAPI of a veth.";
+const OLD: &str = "this kernel does not set single NAPIs (6.13 and later do)";
+const MEANINGS: Meanings = &[(Errno::RANGE, "the kernel does not accept this number")];
+const SECOND: u64 = 1_000_000_000;
+
+/// `napi_defer_hard_irqs` of one queue.
+pub(super) static QUEUE_DEFER_HARD_IRQS: QueueNapiKnob = QueueNapiKnob {
+    doc: Doc {
+        name: "queue_defer_hard_irqs",
+        summary: "`napi_defer_hard_irqs` of a single receive queue: the busy one can be polled on while the others \
+                  keep their interrupts.",
+        target: TARGET,
+        values: "a number of polls up to 2147483647; 0 or `off` for none",
+        example: "queue_defer_hard_irqs eth0/rx-0 = 2",
+        source: SOURCE,
+        since: "6.13",
+        lost: LOST,
+        beware: "Has no effect without `queue_gro_flush_timeout`. Writing `napi_defer_hard_irqs` replaces it on every \
+                 queue; undo sets both again.",
+    },
+    setting: NapiSetting::DeferHardIrqs,
+    max: Some(i32::MAX as u64),
+    absent: OLD,
+    disturbs: &[],
+};
+
+/// `gro_flush_timeout` of one queue.
+pub(super) static QUEUE_GRO_FLUSH_TIMEOUT: QueueNapiKnob = QueueNapiKnob {
+    doc: Doc {
+        name: "queue_gro_flush_timeout",
+        summary: "`gro_flush_timeout` of a single receive queue.",
+        target: TARGET,
+        values: "nanoseconds up to 1000000000; 0 or `off` for none",
+        example: "queue_gro_flush_timeout eth0/rx-0 = 20000",
+        source: SOURCE,
+        since: "6.13",
+        lost: LOST,
+        beware: "Delays every packet of a quiet flow of the queue by up to this long. Writing `gro_flush_timeout` \
+                 replaces it on every queue; undo sets both again.",
+    },
+    setting: NapiSetting::GroFlushTimeout,
+    max: Some(SECOND),
+    absent: OLD,
+    disturbs: &[],
+};
+
+/// How long an interrupt stays off for an application that polls.
+pub(super) static IRQ_SUSPEND_TIMEOUT: QueueNapiKnob = QueueNapiKnob {
+    doc: Doc {
+        name: "irq_suspend_timeout",
+        summary: "How long a receive queue's interrupt stays off while an application finds packets each time it \
+                  polls the queue (epoll with `prefer_busy_poll`): a safety net should it stop polling.",
+        target: TARGET,
+        values: "nanoseconds up to 1000000000; 0 or `off` keeps interrupts as they are",
+        example: "irq_suspend_timeout eth0/rx-0 = 20000000",
+        source: "Documentation/networking/napi.rst, \"IRQ suspension\"",
+        since: "6.13",
+        lost: LOST,
+        beware: "Acts only on applications that set `prefer_busy_poll` with EPIOCSPARAMS, and with \
+                 `queue_gro_flush_timeout` and `queue_defer_hard_irqs` on the same queue. Should be longer than the \
+                 application takes for one batch.",
+    },
+    setting: NapiSetting::IrqSuspendTimeout,
+    max: Some(SECOND),
+    absent: OLD,
+    disturbs: &[],
+};
+
+/// `threaded` of one queue.
+pub(super) static QUEUE_THREADED: QueueNapiKnob = QueueNapiKnob {
+    doc: Doc {
+        name: "queue_threaded",
+        summary: "Polls a single receive queue in a kernel thread, with `napi_priority`, while the others stay in \
+                  softirq.",
+        target: TARGET,
+        values: "`on` or `off`",
+        example: "queue_threaded eth0/rx-0 = on",
+        source: "Documentation/networking/napi.rst, \"Threaded NAPI\"",
+        since: "6.17",
+        lost: LOST,
+        beware: "The thread runs wherever the scheduler puts it, not where the interrupt is. Writing `threaded` \
+                 replaces it on every queue; undo sets both again.",
+    },
+    setting: NapiSetting::Threaded,
+    max: None,
+    absent: "this kernel does not thread single NAPIs (6.17 and later do)",
+    // Its thread is re-created.
+    disturbs: &["napi_priority"],
+};
+
+/// The NAPI that polls the queue that `target` names.
+pub(super) fn napi(
+    knob: &'static str,
+    host: &dyn Host,
+    model: &Model,
+    target: &Target,
+) -> Result<NetdevNapi> {
+    let (_, queue) = value::rx_queue(knob, model, target)?;
+    let not_there = |why: &str| KnobError::NotThere { target: target.clone(), why: why.to_owned() };
+    let answer = host.ask(&Question::Napis);
+    let answer = answer.map_err(|error| KnobError::from_host(knob, target, None, &error, "", &[]))?;
+    let napis = parse::netdev_napis(&answer).map_err(|error| KnobError::Broken {
+        path: Question::Napis.path(),
+        text: error.to_string(),
+        expected: "a list of NAPIs",
+    })?;
+    let Some(known) = &queue.napi else {
+        let why =
+            "the kernel does not report which NAPI polls it (it does since 6.8, while the interface is up)";
+        return Err(not_there(why));
+    };
+    let found = napis.into_iter().find(|napi| napi.id == known.id);
+    found.ok_or_else(|| not_there("its NAPI is gone: the interface is down, or has other queues by now"))
+}
+
+impl QueueNapiKnob {
+    fn text(&self, number: u64) -> String {
+        match (self.max, number) {
+            (None, 0) => "off".to_owned(),
+            (None, 1) => "on".to_owned(),
+            // A mode unknown to this version is kept, so that undo can restore it.
+            _ => number.to_string(),
+        }
+    }
+
+    fn number(&self, value: &str) -> Option<u64> {
+        match (self.max, value) {
+            (_, "off") => Some(0),
+            (None, "on") => Some(1),
+            _ if value.bytes().all(|byte| byte.is_ascii_digit()) => value.parse().ok(),
+            _ => None,
+        }
+    }
+}
+
+impl Knob for QueueNapiKnob {
+    fn doc(&self) -> &Doc {
+        &self.doc
+    }
+
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        value::rx_targets(model, |queue| queue.napi.is_some())
+    }
+
+    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
+        self.read(host, model, target)?;
+        let Some(max) = self.max else {
+            return value::switch(self.doc.name, value).map(value::on_off);
+        };
+        match self.number(value) {
+            Some(number) if number <= max => Ok(self.text(number)),
+            _ => Err(KnobError::bad(
+                self.doc.name,
+                value,
+                format!("expected a whole number up to {max}, or off"),
+            )),
+        }
+    }
+
+    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
+        value::rx_queue(self.doc.name, model, target).map(|_| vec![Question::Napis.path()])
+    }
+
+    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
+        let napi = napi(self.doc.name, host, model, target).map_err(|error| error.or_lacks(self.absent))?;
+        let number = self.setting.of(&napi);
+        number
+            .map(|number| self.text(number))
+            .ok_or_else(|| KnobError::lacks(self.doc.name, target, self.absent))
+    }
+
+    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
+        let id = napi(self.doc.name, host, model, target)?.id;
+        let number = self.number(value);
+        let number = number.ok_or_else(|| KnobError::bad(self.doc.name, value, "expected a number"))?;
+        let action = Action::Napi { id, attributes: self.setting.attribute(number) };
+        value::act_or(self.doc.name, host, target, value, &action, MEANINGS, self.absent)
+    }
+
+    fn disturbs(&self) -> &'static [&'static str] {
+        self.disturbs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{IRQ_SUSPEND_TIMEOUT, QUEUE_DEFER_HARD_IRQS, QUEUE_GRO_FLUSH_TIMEOUT, QUEUE_THREADED};
+    use crate::host::RecordedHost;
+    use crate::knob::testbed::{model, target, write};
+    use crate::knob::{Knob, KnobError};
+    use crate::parse::{NapiSetting, push_attribute, push_message};
+
+    const PATH: &str = "netlink/netdev/napi-get";
+
+    /// Both NAPIs of `eth0`, with these attributes.
+    fn host(attributes: &[u8]) -> RecordedHost {
+        let mut napis = Vec::new();
+        for id in [8194u32, 8193] {
+            let mut napi = Vec::new();
+            push_attribute(&mut napi, 1, &4u32.to_ne_bytes());
+            push_attribute(&mut napi, 2, &id.to_ne_bytes());
+            push_message(&mut napis, &[napi, attributes.to_vec()].concat());
+        }
+        RecordedHost::new().with(PATH, napis)
+    }
+
+    #[test]
+    fn each_queue_has_its_own_value() {
+        let zero = [
+            NapiSetting::DeferHardIrqs,
+            NapiSetting::GroFlushTimeout,
+            NapiSetting::IrqSuspendTimeout,
+            NapiSetting::Threaded,
+        ]
+        .map(|setting| setting.attribute(0))
+        .concat();
+        let host = host(&zero);
+        let (first, second) = (target("eth0/rx-0"), target("eth0/rx-1"));
+        let all: [(&dyn Knob, &str, &str); 4] = [
+            (&QUEUE_DEFER_HARD_IRQS, "0", "2"),
+            (&QUEUE_GRO_FLUSH_TIMEOUT, "0", "20000"),
+            (&IRQ_SUSPEND_TIMEOUT, "0", "20000000"),
+            (&QUEUE_THREADED, "off", "on"),
+        ];
+        for (knob, off, on) in all {
+            assert_eq!(knob.check(&host, &model(), &second, "off").as_deref(), Ok(off));
+            assert_eq!(knob.check(&host, &model(), &second, on).as_deref(), Ok(on));
+            write(knob, &host, "eth0/rx-1", on).expect("written");
+            let values = [&first, &second].map(|at| knob.read(&host, &model(), at).expect("there"));
+            assert_eq!(values, [off, on], "{}", knob.name());
+        }
+        let bad = QUEUE_GRO_FLUSH_TIMEOUT.check(&host, &model(), &first, "1000000001").expect_err("too long");
+        assert!(bad.to_string().ends_with("expected a whole number up to 1000000000, or off"), "{bad}");
+    }
+
+    /// Linux 6.1 has no such family, 6.8 shows NAPIs without settings.
+    #[test]
+    fn older_kernels_are_named() {
+        for host in [RecordedHost::new(), host(&[])] {
+            let says = |knob: &dyn Knob| {
+                knob.check(&host, &model(), &target("eth0/rx-0"), "off").expect_err("none").to_string()
+            };
+            let expected = "eth0/rx-0 has no queue_defer_hard_irqs: this kernel does not set single NAPIs (6.13 and \
+                            later do)";
+            assert_eq!(says(&QUEUE_DEFER_HARD_IRQS), expected);
+            assert!(says(&QUEUE_THREADED).ends_with("(6.17 and later do)"));
+        }
+    }
+
+    #[test]
+    fn a_napi_that_is_gone_takes_its_value_along() {
+        let host = RecordedHost::new().with(PATH, Vec::new());
+        let error = QUEUE_THREADED.read(&host, &model(), &target("eth0/rx-0")).expect_err("gone");
+        assert!(matches!(error, KnobError::NotThere { .. }), "{error}");
+        let error = QUEUE_THREADED.read(&host, &model(), &target("veth0/rx-0")).expect_err("never there");
+        assert!(error.to_string().contains("does not report which NAPI polls it"), "{error}");
+    }
+}
