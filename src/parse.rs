@@ -2,6 +2,7 @@
 //! bytes, never paths, and never guess: a line they do not understand is an error, not a zero.
 
 mod cgroup;
+mod configuration;
 mod containers;
 pub mod ethtool;
 mod interrupts;
@@ -27,6 +28,10 @@ mod wire;
 use thiserror::Error;
 
 pub use cgroup::{ControlGroups, control_groups};
+pub use configuration::{
+    Entry as ConfigurationEntry, entries as configuration_entries, has_word, lines as configuration_lines,
+    matches_glob,
+};
 pub use containers::{Container, container, unit};
 pub use interrupts::{InterruptLine, Interrupts, interrupt_actions, interrupts};
 pub use irqbalance::{IrqbalanceSetup, irqbalance_setup, with_banned_irqs};

@@ -59,8 +59,10 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     let host = &machine.host;
     let settings = apply::check(host, &machine.model, &plan).map_err(place::apply_error)?;
     let changes = apply::rehearse(host, &machine.model, &settings).map_err(place::apply_error)?;
+    let owners = apply::other_owners(host, &machine.model, &settings);
+    report::owners(global, &owners)?;
     if args.dry_run || changes.iter().all(|change| !change.needed) {
-        return report::changes(global, &changes, args.diff);
+        return report::changes(global, &changes, &owners, args.diff);
     }
     let is_interactive = !global.json && output::is_interactive();
     if is_interactive {
@@ -93,7 +95,8 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     let (transaction, machine, settings) = look_again(global, transaction, &plan)?;
     match transaction.apply(&machine.host, &machine.model, &settings, &stop) {
         Ok(kept) => {
-            let done = Done { id: &id, kept: &kept, archived: &archived, confirm: args.confirm };
+            let done =
+                Done { id: &id, kept: &kept, archived: &archived, owners: &owners, confirm: args.confirm };
             report::kept(global, &done, args.diff)?;
             match args.confirm.filter(|_| is_interactive) {
                 Some(wait) => countdown::run(global, &id, wait, &stop),

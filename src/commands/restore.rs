@@ -97,7 +97,11 @@ fn is_off(host: &dyn Host) -> bool {
 
 fn print_made(global: &Global, made: &Made) -> Result<(), CommandError> {
     let archived = place::archived_lines(&made.archived);
-    report::kept(global, &Done { id: &made.id, kept: &made.kept, archived: &archived, confirm: None }, false)
+    report::kept(
+        global,
+        &Done { id: &made.id, kept: &made.kept, archived: &archived, owners: &[], confirm: None },
+        false,
+    )
 }
 
 fn refusal(refusal: Refusal) -> CommandError {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::apply::{Change, Failure, Kept};
+use crate::apply::{Change, Failure, Kept, OtherOwner};
 use crate::commands::{Global, output, place, undo};
 use crate::error::CommandError;
 use crate::plan::Setting;
@@ -16,6 +16,8 @@ pub(in crate::commands) struct Done<'a> {
     pub(in crate::commands) kept: &'a [Kept],
     /// Lines about archived transactions.
     pub(in crate::commands) archived: &'a [String],
+    /// Configuration of other programs that sets the same values.
+    pub(in crate::commands) owners: &'a [OtherOwner],
     pub(in crate::commands) confirm: Option<Duration>,
 }
 
@@ -32,14 +34,29 @@ pub(in crate::commands) fn rolled_back(failure: Failure) -> CommandError {
     error.hint(format!("see `rxlab status`; try again with `rxlab undo {id}`"))
 }
 
+/// Names the configuration that sets the same values, before any is written; JSON has it with the result.
+pub(in crate::commands) fn owners(global: &Global, owners: &[OtherOwner]) -> Result<(), CommandError> {
+    if global.json || owners.is_empty() {
+        return Ok(());
+    }
+    let mut err = output::stderr();
+    owners.iter().try_for_each(|owner| writeln!(err, "note: {owner}"))?;
+    writeln!(
+        err,
+        "note: they take effect again at boot, with the interface, or while they run: change the value there too"
+    )?;
+    Ok(())
+}
+
 pub(in crate::commands) fn changes(
     global: &Global,
     changes: &[Change],
+    owners: &[OtherOwner],
     diff: bool,
 ) -> Result<(), CommandError> {
     let mut out = output::stdout(global);
     if global.json {
-        let value = json!({ "schema": "rxlab.apply/1", "transaction": null, "changes": changes });
+        let value = json!({ "schema": "rxlab.apply/1", "transaction": null, "changes": changes, "other_owners": owners });
         writeln!(out, "{value:#}")?;
         return Ok(());
     }
@@ -75,13 +92,13 @@ pub(in crate::commands) fn kept(global: &Global, done: &Done<'_>, diff: bool) ->
 }
 
 fn print_kept(global: &Global, done: &Done<'_>, diff: bool) -> Result<(), CommandError> {
-    let Done { id, kept, archived, confirm } = done;
+    let Done { id, kept, archived, owners, confirm } = done;
     let mut out = output::stdout(global);
     if global.json {
         let seconds = confirm.map(|wait| wait.as_secs_f64());
         let value = json!({
             "schema": "rxlab.apply/1", "transaction": id, "settings": kept,
-            "confirm_within_s": seconds, "archived": archived,
+            "confirm_within_s": seconds, "archived": archived, "other_owners": owners,
         });
         writeln!(out, "{value:#}")?;
         return Ok(());

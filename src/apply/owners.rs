@@ -1,0 +1,471 @@
+//! Configuration of other programs that sets the same values: at boot, when an interface appears, or at the next change
+//! of a profile, it takes effect again.
+//!
+//! Reads only. What a script does cannot be known from its text: that it mentions a value is reported as such.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::host::Host;
+use crate::model::Model;
+use crate::parse::{ConfigurationEntry, configuration_entries, configuration_lines, has_word, matches_glob};
+use crate::plan::{Owner, Setting, tunable};
+use crate::units::NicName;
+
+/// A line of another program's configuration that sets a value, or may.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OtherOwner {
+    /// The knob.
+    pub knob: String,
+    /// The program.
+    pub by: &'static str,
+    /// Absolute path of its file.
+    pub file: String,
+    /// Number of the line, from 1; `None` for a running program.
+    pub line: Option<usize>,
+    /// The line, or what is known of the program.
+    pub text: String,
+    /// False if it only mentions the value, as in a script.
+    pub sets: bool,
+}
+
+impl fmt::Display for OtherOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { knob, by, file, line, text, sets } = self;
+        match line {
+            Some(line) if *sets => write!(f, "{file}:{line} ({by}) also sets {knob}: {text}"),
+            Some(line) => write!(f, "{file}:{line} ({by}) mentions {knob}: {text}"),
+            None => write!(f, "{by} ({file}) may change {knob}: {text}"),
+        }
+    }
+}
+
+/// Form of a file.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Sysctl,
+    Link,
+    Connection,
+    Script,
+}
+
+/// Directories of one kind of file, of which the first that has a name counts.
+struct Source {
+    by: &'static str,
+    directories: &'static [&'static str],
+    suffix: &'static str,
+    form: Form,
+}
+
+const SOURCES: [Source; 7] = [
+    Source {
+        by: "sysctl.d",
+        directories: &["etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d"],
+        suffix: ".conf",
+        form: Form::Sysctl,
+    },
+    Source {
+        by: "systemd .link",
+        directories: &["etc/systemd/network", "run/systemd/network", "usr/lib/systemd/network"],
+        suffix: ".link",
+        form: Form::Link,
+    },
+    Source {
+        by: "udev",
+        directories: &["etc/udev/rules.d", "run/udev/rules.d", "usr/lib/udev/rules.d"],
+        suffix: ".rules",
+        form: Form::Script,
+    },
+    Source {
+        by: "NetworkManager",
+        directories: &[
+            "etc/NetworkManager/system-connections",
+            "run/NetworkManager/system-connections",
+            "usr/lib/NetworkManager/system-connections",
+        ],
+        suffix: ".nmconnection",
+        form: Form::Connection,
+    },
+    Source {
+        by: "NetworkManager dispatcher",
+        directories: &["etc/NetworkManager/dispatcher.d", "usr/lib/NetworkManager/dispatcher.d"],
+        suffix: "",
+        form: Form::Script,
+    },
+    Source {
+        by: "ifup",
+        directories: &["etc/network/interfaces.d", "etc/network/if-pre-up.d", "etc/network/if-up.d"],
+        suffix: "",
+        form: Form::Script,
+    },
+    Source {
+        by: "networkd-dispatcher",
+        directories: &["etc/networkd-dispatcher/configured.d", "etc/networkd-dispatcher/routable.d"],
+        suffix: "",
+        form: Form::Script,
+    },
+];
+
+/// Single files.
+const FILES: [(&str, &str, Form); 5] = [
+    ("sysctl.d", "etc/sysctl.conf", Form::Sysctl),
+    ("ifup", "etc/network/interfaces", Form::Script),
+    ("ifup", "sbin/ifup-local", Form::Script),
+    ("rc.local", "etc/rc.local", Form::Script),
+    ("rc.local", "etc/rc.d/rc.local", Form::Script),
+];
+
+/// Directories with the profiles of TuneD.
+const PROFILES: [&str; 4] = ["etc/tuned", "etc/tuned/profiles", "usr/lib/tuned", "usr/lib/tuned/profiles"];
+
+/// Profiles include each other; no chain of them is this long.
+const INCLUDED: usize = 16;
+
+/// Options of systemd.link(5), section `[Link]`.
+const LINK: [(&str, &str); 16] = [
+    ("ring_rx", "RxBufferSize"),
+    ("ring_tx", "TxBufferSize"),
+    ("channels", "RxChannels"),
+    ("channels", "TxChannels"),
+    ("channels", "CombinedChannels"),
+    ("rx_checksum", "ReceiveChecksumOffload"),
+    ("gro", "GenericReceiveOffload"),
+    ("gro_hw", "GenericReceiveOffloadHardware"),
+    ("lro", "LargeReceiveOffload"),
+    ("ntuple", "NTupleFilter"),
+    ("adaptive_rx", "UseAdaptiveRxCoalesce"),
+    ("adaptive_tx", "UseAdaptiveTxCoalesce"),
+    ("rx_usecs", "RxCoalesceSec"),
+    ("rx_frames", "RxMaxCoalescedFrames"),
+    ("tx_usecs", "TxCoalesceSec"),
+    ("rps", "ReceivePacketSteeringCPUMask"),
+];
+
+/// Begins of the options of systemd.link(5) about interrupts.
+const IRQ_OPTIONS: &str = "IRQAffinity";
+
+/// Keys of nm-settings-keyfile(5), section `[ethtool]`.
+const CONNECTION: [(&str, &str); 17] = [
+    ("ring_rx", "ring-rx"),
+    ("ring_tx", "ring-tx"),
+    ("channels", "channels-rx"),
+    ("channels", "channels-tx"),
+    ("channels", "channels-combined"),
+    ("rx_checksum", "feature-rx"),
+    ("gro", "feature-gro"),
+    ("gro_hw", "feature-rx-gro-hw"),
+    ("udp_gro_forwarding", "feature-rx-udp-gro-forwarding"),
+    ("lro", "feature-lro"),
+    ("ntuple", "feature-ntuple"),
+    ("adaptive_rx", "coalesce-adaptive-rx"),
+    ("adaptive_tx", "coalesce-adaptive-tx"),
+    ("rx_usecs", "coalesce-rx-usecs"),
+    ("rx_frames", "coalesce-rx-frames"),
+    ("tx_usecs", "coalesce-tx-usecs"),
+    ("tx_frames", "coalesce-tx-frames"),
+];
+
+/// What a line of a script contains that sets a knob: all of these words.
+fn words(knob: &str) -> Vec<String> {
+    let last = |path: &str| vec![path.rsplit('/').next().unwrap_or(path).to_owned()];
+    let ethtool = |words: &[&str]| ["ethtool"].iter().chain(words).map(|word| (*word).to_owned()).collect();
+    match tunable(knob).map(|row| row.owner) {
+        Some(Owner::HostFile(path, _) | Owner::NicFile(path, _) | Owner::QueueFile(_, path, _)) => last(path),
+        Some(Owner::Ethtool(group, word, _)) => ethtool(&[group.set, word]),
+        Some(Owner::Words(group, _)) => ethtool(&[group.set]),
+        Some(Owner::IrqAffinity) => vec!["smp_affinity".to_owned()],
+        Some(Owner::Sysctl(key, _)) => vec![key.rsplit('.').next().unwrap_or(key).to_owned()],
+        _ => match knob {
+            "rss" | "rss_context" | "rss_key" | "rss_symmetric" => ethtool(&["-X"]),
+            "ntuple_rule" => ethtool(&["-N", "action"]),
+            "gro_max_size" | "gro_ipv4_max_size" => vec![knob.to_owned()],
+            _ => match knob.strip_prefix("rss_fields_") {
+                Some(kind) => ethtool(&["rx-flow-hash", kind]),
+                None => Vec::new(),
+            },
+        },
+    }
+}
+
+/// True if a line of a script mentions a knob; `smp_affinity_list` is as good as `smp_affinity`.
+fn is_mentioned(line: &str, words: &[String]) -> bool {
+    let has = |word: &String| has_word(line, word) || has_word(line, &format!("{word}_list"));
+    !words.is_empty() && words.iter().all(has)
+}
+
+/// A value to be set: its knob, and the interface.
+type Wanted<'a> = (&'a str, Option<&'a NicName>);
+
+/// Lines of other programs' configuration that set the values of `settings`, by file. Files that cannot be read are left
+/// out. Those of `rxlab persist` are our own.
+pub fn other_owners(host: &dyn Host, model: &Model, settings: &[Setting]) -> Vec<OtherOwner> {
+    let wanted: BTreeSet<Wanted<'_>> =
+        settings.iter().map(|setting| (setting.knob.as_str(), setting.target.nic())).collect();
+    let mut found = Vec::new();
+    for source in &SOURCES {
+        for path in files(host, source) {
+            found.extend(of_file(host, source.by, &path, source.form, &wanted));
+        }
+    }
+    for (by, path, form) in FILES {
+        found.extend(of_file(host, by, path, form, &wanted));
+    }
+    let profiles = model.settings.tuned_profile.known().map(|names| names.split_whitespace());
+    let mut profiles: Vec<String> = profiles.into_iter().flatten().map(str::to_owned).collect();
+    let mut at = 0;
+    while let Some(name) = profiles.get(at).filter(|_| at < INCLUDED).cloned() {
+        at += 1;
+        let paths = PROFILES.iter().map(|directory| format!("{directory}/{name}/tuned.conf"));
+        let Some((path, text)) =
+            paths.filter_map(|path| Some((path.clone(), host.read_text(&path).ok()?))).next()
+        else {
+            continue;
+        };
+        let entries = configuration_entries(&text);
+        let included = entries.iter().filter(|entry| entry.section == "main" && entry.key == "include");
+        let included = included.flat_map(|entry| entry.value.split(',').map(|name| name.trim().to_owned()));
+        profiles.extend(included.filter(|name| !profiles.contains(name)).collect::<Vec<_>>());
+        for (knob, _) in &wanted {
+            let of_knob = entries.iter().filter(|entry| is_of_profile(entry, knob));
+            found.extend(of_knob.map(|entry| owner(knob, "TuneD", &path, entry)));
+        }
+    }
+    found.extend(bpftune(host, &wanted));
+    let mut seen = BTreeSet::new();
+    found.retain(|one| seen.insert((one.file.clone(), one.line, one.knob.clone())));
+    found
+}
+
+/// Files of one kind: of those with one name the first.
+fn files(host: &dyn Host, source: &Source) -> Vec<String> {
+    let (mut names, mut paths) = (BTreeSet::new(), Vec::new());
+    for directory in source.directories {
+        for name in host.list(directory).unwrap_or_default() {
+            let is_ours = name.contains("rxlab");
+            if name.ends_with(source.suffix) && !is_ours && names.insert(name.clone()) {
+                paths.push(format!("{directory}/{name}"));
+            }
+        }
+    }
+    paths
+}
+
+fn of_file(
+    host: &dyn Host,
+    by: &'static str,
+    path: &str,
+    form: Form,
+    wanted: &BTreeSet<Wanted<'_>>,
+) -> Vec<OtherOwner> {
+    let Ok(text) = host.read_text(path) else { return Vec::new() };
+    if form == Form::Script {
+        let mut found = Vec::new();
+        for (knob, _) in wanted {
+            let words = words(knob);
+            let lines = configuration_lines(&text).filter(|(_, line)| is_mentioned(line, &words));
+            found.extend(lines.map(|(line, text)| OtherOwner {
+                knob: (*knob).to_owned(),
+                by,
+                file: format!("/{path}"),
+                line: Some(line),
+                text: text.to_owned(),
+                sets: false,
+            }));
+        }
+        return found;
+    }
+    let entries = configuration_entries(&text);
+    let mut found = Vec::new();
+    for (knob, nic) in wanted {
+        let is_of = |entry: &&ConfigurationEntry<'_>| match form {
+            Form::Sysctl => is_sysctl(entry.key, knob),
+            Form::Link => is_of_link(entry, knob),
+            _ => entry.section == "ethtool" && CONNECTION.contains(&(*knob, entry.key)),
+        };
+        let is_for_nic = nic.is_none_or(|nic| match form {
+            Form::Link => applies(&entries, "Match", "OriginalName", nic),
+            Form::Connection => applies(&entries, "connection", "interface-name", nic),
+            _ => true,
+        });
+        let of_knob = entries.iter().filter(|entry| is_for_nic && is_of(entry));
+        found.extend(of_knob.map(|entry| owner(knob, by, path, entry)));
+    }
+    found
+}
+
+fn owner(knob: &str, by: &'static str, path: &str, entry: &ConfigurationEntry<'_>) -> OtherOwner {
+    OtherOwner {
+        knob: knob.to_owned(),
+        by,
+        file: format!("/{path}"),
+        line: Some(entry.line),
+        text: format!("{} = {}", entry.key, entry.value),
+        sets: true,
+    }
+}
+
+/// True unless the file is for interfaces with other names.
+fn applies(entries: &[ConfigurationEntry<'_>], section: &str, key: &str, nic: &NicName) -> bool {
+    let patterns = entries.iter().filter(|entry| entry.section == section && entry.key == key);
+    let mut patterns = patterns.flat_map(|entry| entry.value.split_whitespace()).peekable();
+    patterns.peek().is_none() || patterns.any(|pattern| matches_glob(pattern, nic.as_str()))
+}
+
+fn is_sysctl(key: &str, knob: &str) -> bool {
+    let Some(Owner::Sysctl(own, _)) = tunable(knob).map(|row| row.owner) else { return false };
+    key.replace('/', ".") == own
+}
+
+fn is_of_link(entry: &ConfigurationEntry<'_>, knob: &str) -> bool {
+    entry.section == "Link"
+        && (LINK.contains(&(knob, entry.key))
+            || (knob == "irq_affinity" && entry.key.starts_with(IRQ_OPTIONS)))
+}
+
+/// True if an entry of a profile of TuneD sets a knob. Plugins have options with words of ethtool, and sysfs paths as keys.
+fn is_of_profile(entry: &ConfigurationEntry<'_>, knob: &str) -> bool {
+    let in_value = |word: &str| has_word(entry.value, word);
+    match tunable(knob).map(|row| row.owner) {
+        Some(Owner::Sysctl(..)) => is_sysctl(entry.key, knob),
+        Some(Owner::Ethtool(group, word, _)) => {
+            let key = match group.set {
+                "-G" => "ring",
+                "-C" => "coalesce",
+                "-K" => "features",
+                _ => return false,
+            };
+            entry.key == key && in_value(word)
+        }
+        Some(Owner::Words(..)) => entry.key == "channels",
+        Some(Owner::NicFile(file, _) | Owner::QueueFile(_, file, _)) => {
+            entry.key.ends_with(&format!("/{file}"))
+        }
+        Some(Owner::HostFile(path, _)) => {
+            entry.key == path || (knob == "default_smp_affinity" && entry.key == "default_irq_smp_affinity")
+        }
+        Some(Owner::IrqAffinity) => {
+            entry.key.ends_with("/smp_affinity") || (entry.section == "irq" && entry.key == "affinity")
+        }
+        _ => false,
+    }
+}
+
+/// bpftune, which changes sysctls of the network while it runs.
+fn bpftune(host: &dyn Host, wanted: &BTreeSet<Wanted<'_>>) -> Vec<OtherOwner> {
+    let is_tuned =
+        |knob: &str| ["netdev_budget", "netdev_budget_usecs", "netdev_max_backlog"].contains(&knob);
+    let knobs: Vec<&str> = wanted.iter().map(|(knob, _)| *knob).filter(|knob| is_tuned(knob)).collect();
+    if knobs.is_empty() {
+        return Vec::new();
+    }
+    let names = host.list("proc").unwrap_or_default();
+    let mut pids = names.iter().filter(|name| name.bytes().all(|digit| digit.is_ascii_digit()));
+    let is_it = |pid: &&String| {
+        host.read_text(&format!("proc/{pid}/comm")).is_ok_and(|name| name.trim() == "bpftune")
+    };
+    let Some(pid) = pids.find(is_it) else { return Vec::new() };
+    let of_knob = |knob: &str| OtherOwner {
+        knob: knob.to_owned(),
+        by: "bpftune",
+        file: format!("/proc/{pid}"),
+        line: None,
+        text: "it changes sysctls while it runs".to_owned(),
+        sets: false,
+    };
+    knobs.into_iter().map(of_knob).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::other_owners;
+    use crate::host::RecordedHost;
+    use crate::knob::testbed::model;
+    use crate::plan::Setting;
+    use crate::units::Fact;
+
+    const SETTINGS: [&str; 8] = [
+        "netdev_budget host = 600",
+        "rps eth0/rx-0 = 2",
+        "rps eth0/rx-1 = 2",
+        "irq_affinity eth0/rx-0 = 1",
+        "ring_rx eth0 = 512",
+        "rx_usecs eth0 = 50",
+        "gro eth0 = on",
+        "channels eth0 = combined 2",
+    ];
+
+    fn found(host: &RecordedHost, profile: Option<&str>) -> Vec<String> {
+        let mut model = model();
+        model.settings.tuned_profile = profile.map_or(Fact::Unsupported, |name| Fact::Known(name.to_owned()));
+        let settings: Vec<Setting> = SETTINGS.iter().map(|text| text.parse().expect("a setting")).collect();
+        other_owners(host, &model, &settings).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn each_kind_of_file_is_named_with_its_line() {
+        let host = RecordedHost::new()
+            .with("etc/sysctl.d/10-net.conf", "# net\nnet.core.netdev_budget = 500\nnet/core/somaxconn = 9\n")
+            .with("usr/lib/sysctl.d/10-net.conf", "net.core.netdev_budget = 1\n")
+            .with("etc/sysctl.conf", "net/core/netdev_budget=300\n")
+            .with(
+                "etc/systemd/network/10-e.link",
+                "[Match]\nOriginalName=eth*\n[Link]\nRxBufferSize=max\nIRQAffinityPolicy=spread\n",
+            )
+            .with("etc/systemd/network/20-x.link", "[Match]\nOriginalName=wl*\n[Link]\nRxBufferSize=max\n")
+            .with("etc/udev/rules.d/60-rps.rules", "ACTION==\"add\", ATTR{queues/rx-0/rps_cpus}=\"f\"\n")
+            .with("etc/udev/rules.d/90-rxlab.rules", "rps_cpus\n")
+            .with(
+                "etc/NetworkManager/system-connections/e.nmconnection",
+                "[connection]\ninterface-name=eth0\n[ethtool]\nfeature-gro=false\ncoalesce-rx-usecs=9\n",
+            )
+            .with(
+                "etc/network/if-up.d/tune",
+                "#!/bin/sh\nethtool -G \"$IFACE\" rx 4096\n# ethtool -L eth0 combined 8\n",
+            )
+            .with("etc/rc.local", "echo 2 > /proc/irq/24/smp_affinity_list\n");
+        let expected = [
+            "/etc/sysctl.d/10-net.conf:2 (sysctl.d) also sets netdev_budget: net.core.netdev_budget = 500",
+            "/etc/systemd/network/10-e.link:5 (systemd .link) also sets irq_affinity: IRQAffinityPolicy = spread",
+            "/etc/systemd/network/10-e.link:4 (systemd .link) also sets ring_rx: RxBufferSize = max",
+            "/etc/udev/rules.d/60-rps.rules:1 (udev) mentions rps: ACTION==\"add\", ATTR{queues/rx-0/rps_cpus}=\"f\"",
+            "/etc/NetworkManager/system-connections/e.nmconnection:4 (NetworkManager) also sets gro: feature-gro = false",
+            "/etc/NetworkManager/system-connections/e.nmconnection:5 (NetworkManager) also sets rx_usecs: coalesce-rx-usecs = 9",
+            "/etc/network/if-up.d/tune:2 (ifup) mentions ring_rx: ethtool -G \"$IFACE\" rx 4096",
+            "/etc/sysctl.conf:1 (sysctl.d) also sets netdev_budget: net/core/netdev_budget = 300",
+            "/etc/rc.local:1 (rc.local) mentions irq_affinity: echo 2 > /proc/irq/24/smp_affinity_list",
+        ];
+        assert_eq!(found(&host, None), expected);
+    }
+
+    #[test]
+    fn the_active_profile_of_tuned_and_those_that_it_includes() {
+        let host = RecordedHost::new()
+            .with(
+                "etc/tuned/mine/tuned.conf",
+                "[main]\ninclude=network-throughput, mine\n[net]\nchannels=combined 4\n",
+            )
+            .with(
+                "usr/lib/tuned/profiles/network-throughput/tuned.conf",
+                "[net]\ncoalesce=adaptive-rx on rx-usecs 30\n[sysctl]\nnet.core.netdev_budget=800\n",
+            )
+            .with("usr/lib/tuned/other/tuned.conf", "[net]\nring=rx 512\n");
+        let expected = [
+            "/etc/tuned/mine/tuned.conf:4 (TuneD) also sets channels: channels = combined 4",
+            "/usr/lib/tuned/profiles/network-throughput/tuned.conf:4 (TuneD) also sets netdev_budget: net.core.netdev_budget = 800",
+            "/usr/lib/tuned/profiles/network-throughput/tuned.conf:2 (TuneD) also sets rx_usecs: coalesce = adaptive-rx on rx-usecs 30",
+        ];
+        assert_eq!(found(&host, Some("mine")), expected);
+        assert_eq!(found(&host, None), [""; 0], "no profile is active");
+    }
+
+    #[test]
+    fn a_running_bpftune() {
+        let host = RecordedHost::new().with("proc/7/comm", "bash\n").with("proc/31/comm", "bpftune\n");
+        assert_eq!(
+            found(&host, None),
+            ["bpftune (/proc/31) may change netdev_budget: it changes sysctls while it runs"]
+        );
+    }
+}
