@@ -6,6 +6,7 @@
 mod between;
 mod flow;
 mod flow_path;
+mod flow_spread;
 mod interrupts;
 mod irq_names;
 mod listeners;
@@ -24,6 +25,7 @@ pub use crate::units::Fact;
 pub use between::IntervalError;
 pub use flow::{Flow, FlowError};
 pub use flow_path::{Certainty, FlowPath, Step};
+pub use flow_spread::{Landing, SpreadError, source_ends};
 pub use listeners::Listener;
 pub use rates::{
     Costs, CpuRates, HandOver, HeldRates, IrqRates, NicRates, ProcessRates, Rates, SocketRates, SoftirqTimed,

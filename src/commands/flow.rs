@@ -1,5 +1,7 @@
 //! `rxlab flow`: where the packets of one flow land.
 
+use std::net::SocketAddr;
+
 use super::machine::{From, Source};
 use super::{Global, machine, output};
 use crate::error::CommandError;
@@ -26,23 +28,34 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let flow: Flow = args.flow.join(" ").parse().map_err(CommandError::usage)?;
     let source = Source::open(global, &args.from)?;
     let model = source.model(args.nic.as_ref())?;
-    let nic = match &args.nic {
-        Some(name) => machine::nic(&model, name)?,
-        None => receiver(&model, &flow)?,
-    };
-    let path = FlowPath::new(&model, carrier(&model, nic)?, &flow, source.is_redacted());
+    let nic = receiving(&model, args.nic.as_ref(), &flow.local)?;
+    let path = FlowPath::new(&model, nic, &flow, source.is_redacted());
     output::print(global, &path, || receive_path::flow(&path))
 }
 
-/// Returns the interface that receives the flow, if there is only one.
-fn receiver<'a>(model: &'a Model, flow: &Flow) -> Result<&'a Nic, CommandError> {
-    let is_local = flow.local.ip().is_loopback();
+/// Returns the device that takes the packets of flows to `local`: that of the interface `nic`, or of the only one that
+/// receives them.
+pub(super) fn receiving<'a>(
+    model: &'a Model,
+    nic: Option<&NicName>,
+    local: &SocketAddr,
+) -> Result<&'a Nic, CommandError> {
+    let nic = match nic {
+        Some(name) => machine::nic(model, name)?,
+        None => receiver(model, local)?,
+    };
+    carrier(model, nic)
+}
+
+/// Returns the interface that receives flows to `local`, if there is only one.
+fn receiver<'a>(model: &'a Model, local: &SocketAddr) -> Result<&'a Nic, CommandError> {
+    let is_local = local.ip().is_loopback();
     let receives = |nic: &&Nic| nic.up && (nic.kind == NicKind::Loopback) == is_local;
     let nics: Vec<&Nic> = model.nics.iter().filter(receives).collect();
     match nics[..] {
         [nic] => Ok(nic),
-        [] => Err(CommandError::usage(format!("no interface that is up receives {}", flow.local))),
-        _ => Err(choose(format!("several interfaces may receive {}", flow.local), &nics)),
+        [] => Err(CommandError::usage(format!("no interface that is up receives {local}"))),
+        _ => Err(choose(format!("several interfaces may receive {local}"), &nics)),
     }
 }
 

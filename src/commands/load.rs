@@ -2,6 +2,7 @@
 
 mod cpus;
 mod find;
+mod spread;
 mod watch;
 
 use std::net::IpAddr;
@@ -19,6 +20,7 @@ use crate::load::{
 use crate::trial::search::slo::Slo;
 use crate::units::parse_duration;
 use cpus::Cpus;
+use spread::Spread;
 use watch::Watch;
 
 /// Offer load to a target and measure what comes back.
@@ -81,6 +83,8 @@ pub struct Args {
     /// Source addresses of connections and flows, in turn
     #[arg(long, value_name = "ADDR,...", value_delimiter = ',')]
     source: Vec<IpAddr>,
+    #[command(flatten)]
+    spread: Spread,
     /// Threads, each with its share of the connections [default: 1, or with --cpus auto one for each of those
     /// CPUs]
     #[arg(long, short, value_name = "T")]
@@ -162,6 +166,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return Err(CommandError::usage("--for is too short to measure anything: give at least 10ms"));
     }
     let (cpus, threads) = args.cpus.place(global, args.threads, args.connections)?;
+    let (sources, source_ports) = args.spread.sources(args)?;
     let spec = Spec {
         url: url(args),
         expect_status: args.expect_status.clone(),
@@ -175,7 +180,8 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         unix: args.unix.clone(),
         ca: args.ca.clone(),
         insecure: args.insecure,
-        sources: args.source.clone(),
+        sources,
+        source_ports,
         requests: args.requests,
         connections: args.connections,
         pipeline: args.pipeline,

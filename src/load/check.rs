@@ -82,6 +82,20 @@ impl Spec {
         if self.sources.iter().any(|source| source.is_ipv4() != self.sources[0].is_ipv4()) {
             return Err(SpecError::Conflict("source addresses must be all IPv4 or all IPv6"));
         }
+        if !self.source_ports.is_empty() {
+            let one_each =
+                [self.sources.len(), self.source_ports.len()].iter().all(|n| *n == self.connections);
+            if self.is_single() {
+                return Err(SpecError::Conflict(
+                    "--spread-queues needs connections that last: not tcp:// or --no-keepalive",
+                ));
+            }
+            if !one_each {
+                return Err(SpecError::Conflict(
+                    "each connection with a source port needs its own source address",
+                ));
+            }
+        }
         match self.url.protocol {
             Protocol::Http => self.check_http(),
             Protocol::Tcp => self.check_tcp(),
@@ -250,6 +264,13 @@ mod tests {
         assert_eq!(check(|s| s.requests = Some(5)), "--requests is for http:// only");
         let sources = |s: &mut Spec| s.sources = vec![[127, 0, 0, 1].into(), [0; 16].into()];
         assert_eq!(check(sources), "source addresses must be all IPv4 or all IPv6");
+        let ports = |s: &mut Spec| s.source_ports = vec![40_000];
+        assert_eq!(check(ports), "each connection with a source port needs its own source address");
+        let single = |s: &mut Spec| {
+            s.source_ports = vec![40_000];
+            s.no_keepalive = true;
+        };
+        assert!(check(single).starts_with("--spread-queues needs connections that last"));
     }
 
     /// Each was once accepted silently and had no effect.

@@ -1,6 +1,6 @@
 //! The load to offer: a URL and a few numbers, checked before any socket is opened.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -67,6 +67,9 @@ pub struct Spec {
     /// Source addresses of connections and flows, in turn; empty leaves the choice to the kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<IpAddr>,
+    /// Source ports of connections and flows, one each; empty leaves the choice to the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub source_ports: Vec<u16>,
     /// HTTP: requests to send in all, whatever their outcome; `None`: until stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
@@ -159,6 +162,7 @@ impl Spec {
             ca: None,
             insecure: false,
             sources: Vec::new(),
+            source_ports: Vec::new(),
             requests: None,
             connections: default_connections(),
             pipeline: 1,
@@ -173,6 +177,13 @@ impl Spec {
             batch: 1,
             netns: None,
         }
+    }
+
+    /// Source end of connection or flow `number`; `None` leaves it to the kernel. Port 0 is any port.
+    pub(super) fn source(&self, number: usize) -> Option<SocketAddr> {
+        let turn = number.checked_rem(self.sources.len())?;
+        let port = self.source_ports.get(number).copied().unwrap_or(0);
+        Some(SocketAddr::new(self.sources[turn], port))
     }
 
     /// True if a connection serves one request, and is reset after it.
@@ -228,6 +239,11 @@ mod tests {
         assert_eq!([0, 1, 2].map(|i| spec.budget(i)), [4, 4, 3]);
         spec.requests = None;
         assert_eq!(spec.budget(1), u64::MAX);
+        assert_eq!(spec.source(1), None);
+        spec.sources = vec![[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
+        assert_eq!(spec.source(2), Some(([10, 0, 0, 1], 0).into()));
+        spec.source_ports = vec![40_000, 40_001, 40_002];
+        assert_eq!(spec.source(1), Some(([10, 0, 0, 2], 40_001).into()));
         spec.seed = 2;
         assert_eq!(spec.arrivals(1), 1, "even arrivals have no seed");
         spec.poisson = true;

@@ -60,8 +60,7 @@ fn unspecified(address: SocketAddr) -> SocketAddr {
 
 /// Opens a non-blocking socket with its own source port, for flow `number` of the session.
 fn flow_socket(address: SocketAddr, spec: &Spec, number: usize) -> std::io::Result<UdpSocket> {
-    let source = number.checked_rem(spec.sources.len()).map(|turn| SocketAddr::new(spec.sources[turn], 0));
-    let socket = UdpSocket::bind(source.unwrap_or_else(|| unspecified(address)))?;
+    let socket = UdpSocket::bind(spec.source(number).unwrap_or_else(|| unspecified(address)))?;
     receive_buffer(&socket, UDP_BUFFER)?;
     socket.connect(address)?;
     socket.set_nonblocking(true)?;

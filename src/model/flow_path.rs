@@ -7,7 +7,7 @@ mod cpu;
 mod hash;
 mod rules;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::BTreeSet;
 

@@ -16,5 +16,6 @@ mod killed;
 mod knobs;
 mod moved;
 mod persist;
+mod spread;
 mod there_and_back;
 mod two_nodes;

@@ -1,6 +1,6 @@
 //! Destination and source address of connections.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -13,7 +13,7 @@ use crate::load::spec::Spec;
 pub(super) struct Peer {
     address: SockAddr,
     tcp: bool,
-    sources: Vec<IpAddr>,
+    sources: Vec<Option<SocketAddr>>,
     /// TLS settings, if used.
     pub(super) tls: Option<Setup>,
 }
@@ -24,7 +24,9 @@ impl Peer {
             Destination::Inet(address) => (SockAddr::from(*address), true),
             Destination::Unix(path) => (SockAddr::unix(path)?, false),
         };
-        Ok(Self { address, tcp, sources: spec.sources.clone(), tls })
+        // Without ports they repeat.
+        let sources = if spec.source_ports.is_empty() { spec.sources.len() } else { spec.connections };
+        Ok(Self { address, tcp, sources: (0..sources).map(|number| spec.source(number)).collect(), tls })
     }
 
     /// True if the error only means that the listener's queue is full: TCP waits in this case, a unix socket
@@ -42,12 +44,16 @@ impl Peer {
         if self.tcp {
             socket.set_tcp_nodelay(true)?;
         }
-        if let Some(turn) = number.checked_rem(self.sources.len()) {
-            if self.tcp {
+        let source = number.checked_rem(self.sources.len()).and_then(|turn| self.sources[turn]);
+        if let Some(source) = source {
+            match source.port() {
                 // Without it (before Linux 4.2) fewer ports are available.
-                let _ = choose_port_late(&socket);
+                0 if self.tcp => drop(choose_port_late(&socket)),
+                0 => {}
+                // The earlier connection from this port may not have ended everywhere.
+                _ => socket.set_reuse_address(true)?,
             }
-            socket.bind(&SocketAddr::new(self.sources[turn], 0).into())?;
+            socket.bind(&source.into())?;
         }
         match socket.connect(&self.address) {
             Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => Err(error),

@@ -22,7 +22,7 @@ fn hashed(kind: &str, fields: &[&str]) -> HashFields {
 }
 
 /// `eth0` with four queues; the interrupt of rx-N is 40 + N, on CPU N. Nothing steers packets but the table.
-fn machine() -> Model {
+pub(in crate::model) fn machine() -> Model {
     let cpu = |id| Cpu {
         id: CpuId(id),
         online: true,

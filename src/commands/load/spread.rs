@@ -1,0 +1,73 @@
+//! `--spread-queues`: source ports of flows that land on the target's queues as wanted.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use super::Args;
+use crate::commands::{files, flow};
+use crate::error::CommandError;
+use crate::load::Protocol;
+use crate::model::{Flow, Landing, Model, Transport, source_ends};
+use crate::units::NicName;
+
+/// Placement of flows on the target's receive queues.
+#[derive(Debug, clap::Args)]
+pub(super) struct Spread {
+    /// Choose source ports so that flows land evenly on the target's receive queues (even), or all on one of them
+    /// (rx-3) or on one CPU (cpu:2). With --source and --receiver
+    #[arg(long, value_name = "WHERE", requires = "source", requires = "receiver")]
+    spread_queues: Option<Landing>,
+    /// The target's machine for --spread-queues: what `rxlab show --json` prints there, as root
+    #[arg(long, value_name = "FILE", requires = "spread_queues")]
+    receiver: Option<PathBuf>,
+    /// Its interface that receives the flows; needed if there are several
+    #[arg(long, value_name = "NIC", requires = "spread_queues")]
+    receiver_nic: Option<NicName>,
+}
+
+impl Spread {
+    /// Source addresses, and a port for each connection if they are chosen.
+    pub(super) fn sources(&self, args: &Args) -> Result<(Vec<IpAddr>, Vec<u16>), CommandError> {
+        let (Some(landing), Some(file)) = (self.spread_queues, &self.receiver) else {
+            return Ok((args.source.clone(), Vec::new()));
+        };
+        let text = files::read("receiver", file)?;
+        let model: Model = serde_json::from_str(&text).map_err(|error| {
+            CommandError::usage(format!("{}: {error}", file.display()))
+                .hint("write it on the target's machine with `rxlab show --json`")
+        })?;
+        let transport = match args.url.protocol {
+            Protocol::Http | Protocol::Tcp => Transport::Tcp,
+            Protocol::UdpEcho | Protocol::UdpSink | Protocol::UdpTracker | Protocol::Dns => Transport::Udp,
+        };
+        let local = self.local(args)?;
+        let nic = flow::receiving(&model, self.receiver_nic.as_ref(), &local)?;
+        let ends = source_ends(&model, nic, (transport, local), &args.source, args.connections, landing);
+        let ends = ends.map_err(|error| {
+            let flow = args.source.first().map(|source| Flow {
+                transport,
+                local,
+                remote: SocketAddr::new(*source, 40_000),
+            });
+            let hint =
+                flow.map(|flow| format!("see each step there with: rxlab flow '{flow}' --nic {}", nic.name));
+            match hint {
+                Some(hint) => CommandError::usage(error).hint(hint),
+                None => CommandError::usage(error),
+            }
+        })?;
+        Ok(ends.into_iter().map(|end| (end.ip(), end.port())).unzip())
+    }
+
+    /// The target's address, of the family of the sources.
+    fn local(&self, args: &Args) -> Result<SocketAddr, CommandError> {
+        let host = (args.url.host.as_str(), args.url.port);
+        let found = host
+            .to_socket_addrs()
+            .map_err(|error| CommandError::failed(format!("cannot resolve {}: {error}", args.url.host)))?;
+        let is_v4 = args.source.first().is_some_and(IpAddr::is_ipv4);
+        let suiting = found.filter(|address| address.is_ipv4() == is_v4).next();
+        let family = if is_v4 { "IPv4" } else { "IPv6" };
+        suiting.ok_or_else(|| CommandError::usage(format!("{} has no {family} address", args.url.host)))
+    }
+}
