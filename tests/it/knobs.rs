@@ -10,6 +10,7 @@ use rxlab::apply::{BeginInfo, Transaction};
 use rxlab::host::{Cause, FlakyHost, Fuse, Host, Mishap, Rule};
 use rxlab::journal::{Outcome, Store};
 use rxlab::model::Model;
+use rxlab::parse::{push_attribute, push_message};
 use rxlab::plan::Setting;
 use rxlab::sample::{Inventory, Scope};
 
@@ -163,7 +164,14 @@ fn values_of_an_ended_process_need_no_undo() {
 #[test]
 fn a_future_thread_is_expected_only_with_threaded() {
     let tree = Tree::new();
-    tree.write("netlink/netdev/napi-get", "");
+    let mut napis = Vec::new();
+    for id in [8193u32, 8194] {
+        let mut napi = Vec::new();
+        push_attribute(&mut napi, 1, &4u32.to_ne_bytes());
+        push_attribute(&mut napi, 2, &id.to_ne_bytes());
+        push_message(&mut napis, &napi);
+    }
+    tree.write_bytes("netlink/netdev/napi-get", &napis);
     let original = tree.values();
     let (threaded, priority) = ("threaded eth0 = on", "napi_priority eth0/rx-0 = rr:1");
     let both = ["apply", "--setting", priority, "--setting", threaded];
