@@ -6,10 +6,10 @@ use rustix::io::Errno;
 
 use super::error::Meanings;
 use super::{Doc, Knob, KnobError, Result, rss, value};
-use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
+use crate::host::{Action, EthtoolChange, EthtoolGet, Host, Question};
 use crate::journal::Armed;
 use crate::model::{Fact, Model, Nic};
-use crate::parse::ethtool::{hash_fields, hash_letters, hash_letters_of};
+use crate::parse::ethtool::{hash_fields, hash_letters, hash_letters_of, hash_letters_of_bits};
 use crate::plan::Target;
 
 /// A part of the hash.
@@ -147,7 +147,7 @@ impl RssHashKnob {
             let of_kind = all.iter().find(|fields| fields.kind == kind);
             let of_kind = of_kind.ok_or_else(|| self.lacks(target, NO_FIELDS))?;
             let letters = hash_letters(&of_kind.fields).ok_or_else(|| KnobError::Broken {
-                path: crate::host::Question::Ethtool(EthtoolGet::HashFields, nic.name.clone()).path(),
+                path: Question::Ethtool(EthtoolGet::HashFields, nic.name.clone()).path(),
                 text: of_kind.fields.join(" "),
                 expected: "fields that ethtool has a letter for",
             })?;
@@ -212,7 +212,7 @@ impl Knob for RssHashKnob {
             }
             Part::Fields(_) => {
                 let fields = hash_letters_of(value);
-                let letters = fields.and_then(|bits| crate::parse::ethtool::hash_letters_of_bits(bits));
+                let letters = fields.and_then(hash_letters_of_bits);
                 letters.ok_or_else(|| self.bad(value, "expected letters of sdfnmvter, such as sdfn, or none"))
             }
             Part::Symmetry if value == "off" || TRANSFORMS.iter().any(|(word, ..)| *word == value) => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::irq_names::{self, Device, Serves};
 use super::topology::{Contradiction, Nic};
-use crate::parse::NetdevNapi;
+use crate::parse::{NetdevNapi, NetdevQueue};
 use crate::sample::{Inventory, Irq, Napi, RawNic, RxQueue, Source};
 use crate::units::{Direction, IrqId, QueueId};
 

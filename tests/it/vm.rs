@@ -16,6 +16,5 @@ mod killed;
 mod knobs;
 mod moved;
 mod persist;
-mod spread;
 mod there_and_back;
 mod two_nodes;

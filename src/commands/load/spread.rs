@@ -62,11 +62,11 @@ impl Spread {
     /// The target's address, of the family of the sources.
     fn local(&self, args: &Args) -> Result<SocketAddr, CommandError> {
         let host = (args.url.host.as_str(), args.url.port);
-        let found = host
+        let mut found = host
             .to_socket_addrs()
             .map_err(|error| CommandError::failed(format!("cannot resolve {}: {error}", args.url.host)))?;
         let is_v4 = args.source.first().is_some_and(IpAddr::is_ipv4);
-        let suiting = found.filter(|address| address.is_ipv4() == is_v4).next();
+        let suiting = found.find(|address| address.is_ipv4() == is_v4);
         let family = if is_v4 { "IPv4" } else { "IPv6" };
         suiting.ok_or_else(|| CommandError::usage(format!("{} has no {family} address", args.url.host)))
     }

@@ -8,14 +8,11 @@ use super::guest::{self, Answer};
 use crate::tree::Ended;
 
 /// Each new value, and the original one.
-const VALUES: [(&str, &str); 12] = [
+const VALUES: [(&str, &str); 9] = [
     ("ring_rx eth0 = 128", "256"),
     ("ring_tx eth0 = 128", "256"),
     ("rss eth0 = weights 1,2,1", "default"),
-    ("rss_fields_udp4 eth0 = sd", "sdfn"),
-    ("rss_fields_tcp6 eth0 = sd", "sdfn"),
     ("gro eth0 = off", "on"),
-    ("gro_max_size eth0 = 185000", "65536"),
     ("ring_rx eth1 = 512", "256"),
     ("ring_tx eth1 = 1000", "256"),
     ("rx_usecs eth1 = 50", "3"),
@@ -24,18 +21,12 @@ const VALUES: [(&str, &str); 12] = [
 ];
 
 /// Settings that these drivers refuse, and a word of the reason.
-const REFUSED: [(&str, &str); 12] = [
+const REFUSED: [(&str, &str); 6] = [
     ("channels eth0 = 2", "or the RSS table"),
     ("ring_rx eth1 = 1001", "asked for 1001, the driver rounded it to 1008"),
     ("rx_usecs eth1 = 20000", "the driver does not accept this value"),
     ("rx_usecs eth0 = 10", "the driver reports it but does not let it be set"),
     ("adaptive_rx eth1 = on", "the driver has no such setting"),
-    ("rss_symmetric eth0 = xor", "the kernel does not have it (6.8 and later do)"),
-    ("rss_fields_udp4 eth0 = s", "the driver does not hash this combination of fields"),
-    ("queue_defer_hard_irqs eth0/rx-0 = 2", "this kernel does not set single NAPIs (6.13 and later do)"),
-    ("irq_suspend_timeout eth0/rx-0 = 20000", "this kernel does not set single NAPIs (6.13 and later do)"),
-    ("queue_threaded eth0/rx-0 = on", "this kernel does not thread single NAPIs (6.17 and later do)"),
-    ("gro_ipv4_max_size eth0 = 180000", "this kernel does not have it (6.3 and later do)"),
     ("rss_context eth0/context-1 = equal 1", "Linux can since 6.12"),
 ];
 
