@@ -33,6 +33,7 @@ pub mod snapshot;
 pub mod status;
 mod suggest;
 pub mod target;
+pub mod top;
 pub mod trace;
 mod tree;
 pub mod trial;
@@ -139,6 +140,7 @@ pub enum Command {
     Show(show::Args),
     Flow(flow::Args),
     Doctor(doctor::Args),
+    Top(top::Args),
     Explain(explain::Args),
     Interference(interference::Args),
     Trace(trace::Args),
@@ -233,6 +235,7 @@ fn run(mut global: Global, command: Command) -> Result<(), CommandError> {
         Command::Flow(args) => flow::run(global, &args),
         Command::Snapshot(args) => snapshot::run(global, &args),
         Command::Doctor(args) => doctor::run(global, &args),
+        Command::Top(args) => top::run(global, &args),
         Command::Explain(args) => explain::run(global, &args),
         Command::Plan(args) => plan::run(global, &args),
         Command::Apply(args) => apply::run(global, args),

@@ -36,4 +36,5 @@ pub mod sample;
 pub mod snapshot;
 pub mod target;
 pub mod trial;
+pub mod tui;
 pub mod units;

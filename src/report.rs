@@ -9,14 +9,17 @@ pub mod compare;
 mod container;
 pub mod findings;
 pub mod forecast;
+pub mod heat;
 pub mod html;
 pub mod interference;
+pub mod live;
 mod measured;
 pub mod number;
 mod predicted;
 mod probe_words;
 pub mod receive_path;
 pub mod recommendation;
+pub mod status;
 pub mod text;
 pub mod timeline;
 pub mod trace;
@@ -27,7 +30,7 @@ pub mod words;
 #[cfg(test)]
 mod sample_compare;
 #[cfg(test)]
-mod sample_interference;
+pub(crate) mod sample_interference;
 #[cfg(test)]
 mod sample_model;
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::host::{Host, RecordedHost, RecordingHost};
+use crate::model::{IntervalError, Model, Rates};
 use crate::sample::{Counters, Inventory, Scope, busiest};
 
 pub use archive::ArchiveError;
@@ -88,6 +89,16 @@ impl Snapshot {
         let manifest = Manifest { redacted: true, ..self.manifest };
         let journal = redaction.journals(self.journal);
         Self { manifest, journal, first, last }
+    }
+
+    /// The receive path at the second moment, and the rates between the two.
+    pub fn interval(&self) -> Result<(Model, Rates), IntervalError> {
+        let first = Inventory::take(&self.first, Scope::Load);
+        let last = Inventory::take(&self.last, Scope::Load);
+        let before = Counters::take(&self.first, &first);
+        let after = Counters::take(&self.last, &last);
+        let rates = Rates::between(&before, &after)?.accounted(&last);
+        Ok((Model::new(&last), rates.with_busiest(busiest(&self.last, &before, &after))))
     }
 
     /// The machine at the first moment.

@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 
 /// The pipeline, leftmost first. A module may import those before it and itself.
-const ORDER: [&str; 23] = [
+const ORDER: [&str; 24] = [
     "units", "error", "atomic", "parse", "host", "sample", "model", "probe", "diagnose", "plan", "doctor",
-    "journal", "snapshot", "knob", "apply", "persist", "target", "load", "lab", "trial", "report",
+    "journal", "snapshot", "knob", "apply", "persist", "target", "load", "lab", "trial", "report", "tui",
     "commands", "main",
 ];
 

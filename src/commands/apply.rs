@@ -1,7 +1,7 @@
 //! `rxlab apply`: set values, journalled.
 
 mod consent;
-mod countdown;
+pub(super) mod countdown;
 pub(super) mod report;
 
 use std::path::{Path, PathBuf};
@@ -10,10 +10,11 @@ use std::time::Duration;
 use self::report::Done;
 use super::machine::Machine;
 use super::{Global, files, leftovers, machine, output, place};
-use crate::apply::{self, BeginInfo, Transaction, launch_guard};
+use crate::apply::{self, BeginInfo, Change, Transaction, launch_guard};
 use crate::error::CommandError;
-use crate::host::ProcessId;
+use crate::host::{Host, ProcessId};
 use crate::journal::Seen;
+use crate::model::Model;
 use crate::plan::{Plan, Prediction, Setting};
 use crate::units::parse_duration;
 
@@ -52,21 +53,39 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         Some(path) => read_plan(path)?,
         None => plan_of(&args.setting),
     };
-    if !args.dry_run {
+    let how = How { confirm: args.confirm, dry_run: args.dry_run, yes: args.yes, diff: args.diff };
+    apply(global, &plan, &how)
+}
+
+/// How a plan is applied.
+#[derive(Debug, Default)]
+pub(super) struct How {
+    /// Time until it goes back unless it is confirmed.
+    pub(super) confirm: Option<Duration>,
+    /// Change nothing.
+    pub(super) dry_run: bool,
+    /// Do not ask.
+    pub(super) yes: bool,
+    /// Print values before and after.
+    pub(super) diff: bool,
+}
+
+/// Applies a plan.
+pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result<(), CommandError> {
+    if !how.dry_run {
         leftovers::clear(global)?;
     }
     let machine = machine::open(global)?;
     let host = &machine.host;
-    let settings = apply::check(host, &machine.model, &plan).map_err(place::apply_error)?;
-    let changes = apply::rehearse(host, &machine.model, &settings).map_err(place::apply_error)?;
+    let (settings, changes) = rehearsed(host, &machine.model, plan)?;
     let owners = apply::other_owners(host, &machine.model, &settings);
     report::owners(global, &owners)?;
-    if args.dry_run || changes.iter().all(|change| !change.needed) {
-        return report::changes(global, &changes, &owners, args.diff);
+    if how.dry_run || changes.iter().all(|change| !change.needed) {
+        return report::changes(global, &changes, &owners, how.diff);
     }
     let is_interactive = !global.json && output::is_interactive();
     if is_interactive {
-        consent::obtain(&changes, &plan, &machine.model, args.yes)?;
+        consent::obtain(&changes, plan, &machine.model, how.yes)?;
     }
     let root = place::root(global)?;
     let store = place::store(global);
@@ -77,7 +96,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         home: place::home(&root),
         applier: ProcessId::own(),
         what: format!("apply {}", plan.name),
-        confirm: args.confirm,
+        confirm: how.confirm,
         seen: plan.prediction.as_ref().map(seen),
     };
     // Registered before the first write: an interrupt stops the apply between two values and puts
@@ -86,25 +105,36 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
     let transaction = Transaction::begin(&store, info).map_err(place::apply_error)?;
     let id = transaction.id().to_owned();
     let archived = place::archived_lines(transaction.archived());
-    if args.confirm.is_some()
+    if how.confirm.is_some()
         && let Err(error) = launch_guard(&place::guard_arguments(global, &root, &id)?)
     {
         transaction.keep().map_err(place::journal_error)?;
         return Err(CommandError::failed(format!("nothing was changed: the guard did not start: {error}")));
     }
-    let (transaction, machine, settings) = look_again(global, transaction, &plan)?;
+    let (transaction, machine, settings) = look_again(global, transaction, plan)?;
     match transaction.apply(&machine.host, &machine.model, &settings, &stop) {
         Ok(kept) => {
             let done =
-                Done { id: &id, kept: &kept, archived: &archived, owners: &owners, confirm: args.confirm };
-            report::kept(global, &done, args.diff)?;
-            match args.confirm.filter(|_| is_interactive) {
+                Done { id: &id, kept: &kept, archived: &archived, owners: &owners, confirm: how.confirm };
+            report::kept(global, &done, how.diff)?;
+            match how.confirm.filter(|_| is_interactive) {
                 Some(wait) => countdown::run(global, &id, wait, &stop),
                 None => Ok(()),
             }
         }
         Err(failure) => Err(report::rolled_back(*failure)),
     }
+}
+
+/// The checked settings of a plan, and the changes that they would make, tried on a copy of the machine in memory.
+pub(super) fn rehearsed(
+    host: &dyn Host,
+    model: &Model,
+    plan: &Plan,
+) -> Result<(Vec<Setting>, Vec<Change>), CommandError> {
+    let settings = apply::check(host, model, plan).map_err(place::apply_error)?;
+    let changes = apply::rehearse(host, model, &settings).map_err(place::apply_error)?;
+    Ok((settings, changes))
 }
 
 /// Reads the machine again under the lock, and checks the settings of `plan` against it: before the lock was held,

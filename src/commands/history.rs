@@ -6,11 +6,12 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::trial::list;
-use super::{Global, machine, output, place, status};
+use super::{Global, machine, output, place};
 use crate::apply::{self, Ending, State};
 use crate::error::CommandError;
 use crate::host::Host;
 use crate::journal::Entry;
+use crate::report::status;
 use crate::report::text::{Cell, Column, Table};
 
 /// List past and present transactions and trials, oldest first

@@ -8,7 +8,7 @@ use super::progress;
 use crate::diagnose::evidence::{TRAFFIC, receive_time};
 use crate::error::{CommandError, Kind};
 use crate::host::{Host, allowed_cpus};
-use crate::model::{Costs, CpuRates, Model, Rates};
+use crate::model::{Costs, CpuRates, IntervalError, Model, Rates};
 use crate::probe::{Budget, SoftirqTime, hand_over, stack_work};
 use crate::sample::{Counters, Inventory, Scope, busiest};
 use crate::units::{CpuId, Fact};
@@ -43,10 +43,7 @@ pub(super) fn look(
                 false => Ok(seen),
             }
         }
-        Source::Snapshot(snapshot) => {
-            let first = Inventory::take(snapshot.first(), Scope::Load);
-            between(&Counters::take(snapshot.first(), &first), snapshot.last())
-        }
+        Source::Snapshot(snapshot) => snapshot.interval().map_err(not_running),
     }
 }
 
@@ -87,23 +84,59 @@ pub(super) fn for_a_while(
     budget: Budget,
     stop: &AtomicBool,
 ) -> Result<(Model, Rates), CommandError> {
-    let inventory = Inventory::take(host, Scope::Load);
-    let mut timer = softirq_time(host, &inventory, budget);
-    let before = Counters::take(host, &inventory);
-    let wait = || progress::wait("sampling the counters", length, stop);
-    let windows = match &mut timer {
-        // If it cannot be read, the kernel's own figures are used.
-        Some(timer) => timer.during(wait).1.ok(),
-        None => {
-            wait();
-            None
-        }
-    };
-    let (model, mut rates) = between(&before, host)?;
-    if let Some(windows) = windows {
-        windows.time(&mut rates);
+    let mut intervals = Intervals::begin(host, budget, Duration::ZERO);
+    let rates = intervals.next(|| progress::wait("sampling the counters", length, stop))?;
+    Ok((intervals.model, rates))
+}
+
+/// Intervals of a machine one after another: each begins with the counters that end the one before.
+pub(super) struct Intervals<'a> {
+    host: &'a dyn Host,
+    inventory: Inventory,
+    taken: Instant,
+    /// Age at which the inventory is taken again.
+    lasts: Duration,
+    /// The receive path, from the inventory.
+    pub(super) model: Model,
+    before: Counters,
+    timer: Option<SoftirqTime>,
+}
+
+impl<'a> Intervals<'a> {
+    /// Begins the first interval. Settings may change meanwhile: the inventory is taken again when an interval ends
+    /// and it is older than `lasts`.
+    pub(super) fn begin(host: &'a dyn Host, budget: Budget, lasts: Duration) -> Self {
+        let taken = Instant::now();
+        let inventory = Inventory::take(host, Scope::Load);
+        let timer = softirq_time(host, &inventory, budget);
+        let before = Counters::take(host, &inventory);
+        Self { host, model: Model::new(&inventory), inventory, taken, lasts, before, timer }
     }
-    Ok((model, rates))
+
+    /// Ends the interval when `wait` returns, and begins the next.
+    pub(super) fn next(&mut self, wait: impl FnOnce()) -> Result<Rates, CommandError> {
+        let windows = match &mut self.timer {
+            // If it cannot be read, the kernel's own figures are used.
+            Some(timer) => timer.during(wait).1.ok(),
+            None => {
+                wait();
+                None
+            }
+        };
+        if self.taken.elapsed() >= self.lasts {
+            self.taken = Instant::now();
+            self.inventory = Inventory::take(self.host, Scope::Load);
+            self.model = Model::new(&self.inventory);
+        }
+        let after = Counters::take(self.host, &self.inventory);
+        let rates = Rates::between(&self.before, &after).map_err(not_running)?.accounted(&self.inventory);
+        let mut rates = rates.with_busiest(busiest(self.host, &self.before, &after));
+        self.before = after;
+        if let Some(windows) = windows {
+            windows.time(&mut rates);
+        }
+        Ok(rates)
+    }
 }
 
 /// The meter of softirq time; `None` if the kernel measures it itself, on files, and without eBPF.
@@ -141,15 +174,8 @@ fn two_idlest(rates: &Rates) -> Result<(CpuId, CpuId), String> {
     }
 }
 
-/// Compares the current counters of `host` with earlier ones. Settings may have changed meanwhile: the current ones
-/// count.
-fn between(before: &Counters, host: &dyn Host) -> Result<(Model, Rates), CommandError> {
-    let inventory = Inventory::take(host, Scope::Load);
-    let after = Counters::take(host, &inventory);
-    let rates = Rates::between(before, &after)
-        .map_err(|error| CommandError::usage(error).hint("counters need a running machine"))?;
-    let rates = rates.accounted(&inventory).with_busiest(busiest(host, before, &after));
-    Ok((Model::new(&inventory), rates))
+fn not_running(error: IntervalError) -> CommandError {
+    CommandError::usage(error).hint("counters need a running machine")
 }
 
 #[cfg(test)]

@@ -21,8 +21,7 @@ pub(crate) fn stdout(global: &Global) -> Output {
 
 /// Standard output for text, even with `--json`.
 pub(crate) fn text_stdout() -> Output {
-    let styles = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
-    Output::new(io::stdout(), Form::Text { styles })
+    Output::new(io::stdout(), Form::Text { styles: has_colours() })
 }
 
 /// Standard error.
@@ -59,6 +58,11 @@ pub(crate) fn fit_terminal() {
 /// True if a user can read standard output and answer on standard input.
 pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// True if standard output shows colours and the user wants them (`NO_COLOR`).
+pub(crate) fn has_colours() -> bool {
+    AutoStream::choice(&io::stdout()) != ColorChoice::Never
 }
 
 /// Returns an error if standard output would change `text`, which a program is going to read.

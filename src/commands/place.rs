@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -78,6 +79,17 @@ pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, CommandError> {
             .map_err(|error| CommandError::failed(format!("cannot listen for signals: {error}")))?;
     }
     Ok(stop)
+}
+
+/// Longest time until a signal is noticed.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Sleeps for `time`, or less when `stop` is set.
+pub(super) fn sleep(time: Duration, stop: &AtomicBool) {
+    let start = Instant::now();
+    while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(NAP.min(time.saturating_sub(start.elapsed())));
+    }
 }
 
 /// One line for each archived transaction: its id and the reason.

@@ -7,7 +7,7 @@ use crate::report::text::{STRONG, paragraph, styled};
 
 /// Groups of commands in the help of `rxlab`, each with its commands in order.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Look", &["show", "flow", "doctor", "explain", "interference", "trace", "snapshot"]),
+    ("Look", &["show", "flow", "doctor", "top", "explain", "interference", "trace", "snapshot"]),
     (
         "Change",
         &[
@@ -37,6 +37,10 @@ const EXAMPLES: &[(&str, &str)] = &[
         "rxlab flow 'tcp 10.0.0.1:443 198.51.100.7:50000'\nrxlab flow 'udp [2001:db8::1]:53 [2001:db8::7]:50000' --nic eth0",
     ),
     ("doctor", "rxlab doctor\nrxlab doctor --for 30s --nic eth0 -v\nrxlab doctor --watch --json"),
+    (
+        "top",
+        "rxlab top\nrxlab top --nic eth0 --every 500ms\nrxlab top --snapshot web1.tar.zst\nrxlab top --json > top.jsonl",
+    ),
     ("explain", "rxlab explain\nrxlab explain one-core-hotspot"),
     (
         "interference",

@@ -114,6 +114,11 @@ impl Alerts {
         gone.into_iter().chain(changed).map(alert).collect()
     }
 
+    /// The findings as reported: appeared, and not cleared yet.
+    pub fn standing(&self) -> Vec<Finding> {
+        self.told.iter().map(|told| told.finding.clone()).collect()
+    }
+
     /// True if the last sample had a finding that needs attention.
     pub fn calls(&self) -> bool {
         self.calls

@@ -123,6 +123,10 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
         let old = before.rx_queues.get(index)?;
         Some((*index, counters.packets.checked_sub(old.packets)? as f64 / seconds))
     };
+    let drops = |(index, counters): (&u32, &QueueCounters)| {
+        let old = before.rx_queues.get(index)?.drops?;
+        Some((*index, counters.drops?.checked_sub(old)? as f64 / seconds))
+    };
     NicRates {
         name,
         rx_packets: rate(|c| c.rx_packets),
@@ -133,6 +137,7 @@ fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -
         // A driver may count the same loss as both: only the larger one is certain.
         rx_missed: rate(|c| c.rx_missed).max(rate(|c| c.rx_fifo)),
         queues: after.rx_queues.iter().filter_map(queue).collect(),
+        queue_drops: after.rx_queues.iter().filter_map(drops).collect(),
     }
 }
 
@@ -312,7 +317,7 @@ mod tests {
         let mut b = counters(3, &[(0, times(9, 0), CpuCounters::default())]);
         let name: crate::units::NicName = "eth0".parse().expect("a name");
         let nic = |queues: &[(u32, u64)]| {
-            let counted = |packets| QueueCounters { packets, ..QueueCounters::default() };
+            let counted = |packets| QueueCounters { packets, drops: Some(packets / 10), bytes: None };
             let rx_queues = queues.iter().map(|(queue, packets)| (*queue, counted(*packets))).collect();
             NicCounters { rx_queues, ..NicCounters::default() }
         };
@@ -320,6 +325,7 @@ mod tests {
         b.nics.insert(name.clone(), nic(&[(0, 140), (1, 5), (2, 9_000)]));
         let rates = Rates::between(&a, &b).expect("an interval");
         assert_eq!(rates.nics[0].queues, BTreeMap::from([(0, 20.0)]));
+        assert_eq!(rates.nics[0].queue_drops, BTreeMap::from([(0, 2.0)]));
     }
 
     /// igb counts packets without a buffer only as FIFO errors: such losses were once missed.

@@ -175,6 +175,9 @@ pub struct NicRates {
     /// Packets received by queue index, if the kernel reports it; queues that were missing at either end, or
     /// restarted counting, are left out.
     pub queues: BTreeMap<u32, f64>,
+    /// Packets that device or driver dropped by queue index, if counted; as for `queues`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub queue_drops: BTreeMap<u32, f64>,
 }
 
 /// One interrupt.

@@ -61,6 +61,11 @@ impl fmt::Display for Budget {
 }
 
 impl Budget {
+    /// Time over which `spent` CPU time is this part of one CPU.
+    pub fn period(self, spent: Duration) -> Duration {
+        spent.div_f64(self.0)
+    }
+
     /// The rhythm that keeps to the budget on a CPU with `rate` softirq runs per second; `None` = not known
     /// yet.
     pub(super) fn rhythm(self, rate: Option<f64>) -> Rhythm {

@@ -11,6 +11,7 @@ mod regime;
 
 pub use overview::overview;
 use page::{Page, Shown};
+pub use page::{mark, worst_first};
 
 use crate::diagnose::figures::plural;
 use crate::doctor::DoctorReport;

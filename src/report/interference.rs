@@ -8,7 +8,7 @@ use crate::probe::{Class, CpuInterference, Inference, Interference, Method, Tier
 use crate::units::{CpuMask, Fact};
 
 /// Losses below this part of the sample are not listed.
-const LEAST: f64 = 0.0005;
+pub const LEAST: f64 = 0.0005;
 
 /// The whole report; ends with a line break.
 pub fn text(sample: &Interference) -> String {
@@ -158,7 +158,8 @@ fn victims_table(sample: &Interference, victims: &[Victim]) -> String {
     }
 }
 
-fn who(victim: &Victim) -> String {
+/// Name, number and service of a process that paid.
+pub fn who(victim: &Victim) -> String {
     let mut name = clean(&victim.command);
     match victim.pid {
         Some(pid) => name += &format!(" {pid}"),
@@ -174,7 +175,7 @@ fn who(victim: &Victim) -> String {
 }
 
 /// Causes of the process's loss, largest first.
-fn by(sample: &Interference, victim: &Victim) -> String {
+pub fn by(sample: &Interference, victim: &Victim) -> String {
     let classes = victim.by_class.iter().filter(|(class, _)| class.interferes());
     let mut causes: Vec<(&str, u64)> = classes.map(|(class, ns)| (class.name(), *ns)).collect();
     causes.push(("handlers", victim.hard_irq_ns));

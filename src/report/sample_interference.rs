@@ -50,7 +50,7 @@ fn victim(command: &str, pid: Option<u32>, classes: &[(Class, u64)]) -> Victim {
 }
 
 /// Four CPUs under the load of a NIC and of RPS, measured.
-pub(super) fn measured() -> Interference {
+pub(crate) fn measured() -> Interference {
     let napi = |cpu, napi, device: &str, queues: &[u32]| NapiPolls {
         cpu: CpuId(cpu),
         napi,
@@ -114,7 +114,7 @@ pub(super) fn measured() -> Interference {
 }
 
 /// The same machine for a user without access to eBPF.
-pub(super) fn counted() -> Interference {
+pub(crate) fn counted() -> Interference {
     let unknown = |cpu: CpuInterference| CpuInterference {
         by_class: cpu
             .by_class

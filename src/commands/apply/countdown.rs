@@ -86,6 +86,11 @@ fn ended(global: &Global, store: &Store, id: &str) -> Result<(), CommandError> {
     Err(changed(format!("transaction {id} is still being put back")).hint("see `rxlab status`"))
 }
 
+/// Waits until a line is entered, input ends or `stop` is set.
+pub(in crate::commands) fn wait_for_line(stop: &AtomicBool) {
+    while !stop.load(Ordering::SeqCst) && next_event(io::stdin(), TICK) == Event::Nothing {}
+}
+
 fn changed(message: String) -> CommandError {
     CommandError::new(Kind::Changed, message)
 }

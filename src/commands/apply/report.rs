@@ -64,7 +64,7 @@ pub(in crate::commands) fn changes(
         let note = match before {
             _ if diff => {
                 if *needed {
-                    write_diff(&mut out, setting, before.as_deref())?;
+                    write!(out, "{}", self::diff(setting, before.as_deref()))?;
                 }
                 continue;
             }
@@ -78,12 +78,10 @@ pub(in crate::commands) fn changes(
     Ok(())
 }
 
-/// As in a unified diff.
-fn write_diff(out: &mut impl Write, setting: &Setting, before: Option<&str>) -> std::io::Result<()> {
-    if let Some(before) = before {
-        writeln!(out, "- {} {} = {before}", setting.knob, setting.target)?;
-    }
-    writeln!(out, "+ {setting}")
+/// Lines as in a unified diff; each ends with a line break.
+pub(in crate::commands) fn diff(setting: &Setting, before: Option<&str>) -> String {
+    let before = before.map(|before| format!("- {} {} = {before}\n", setting.knob, setting.target));
+    format!("{}+ {setting}\n", before.unwrap_or_default())
 }
 
 pub(in crate::commands) fn kept(global: &Global, done: &Done<'_>, diff: bool) -> Result<(), CommandError> {
@@ -106,7 +104,7 @@ fn print_kept(global: &Global, done: &Done<'_>, diff: bool) -> Result<(), Comman
     archived.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     for one in *kept {
         match (diff, one.changed) {
-            (true, true) => write_diff(&mut out, &one.setting, Some(&one.before))?,
+            (true, true) => write!(out, "{}", self::diff(&one.setting, Some(&one.before)))?,
             (true, false) => continue,
             (false, true) => writeln!(out, "{}  (was {})", one.setting, one.before)?,
             (false, false) => writeln!(out, "{}  (already set)", one.setting)?,

@@ -1,19 +1,17 @@
 //! `rxlab status --watch`: prints a line when something changes.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::{asks_who, now, of_machine, output, place, standing, verdict};
+use super::{of_machine, output, place, verdict};
 use crate::apply::{News, StatusDiff, in_words};
 use crate::commands::Global;
 use crate::error::CommandError;
+use crate::report::status::{asks_who, now, standing};
 use crate::report::text::clean;
-
-/// Longest time until a signal is noticed.
-const NAP: Duration = Duration::from_millis(100);
 
 /// One line of JSON output.
 #[derive(Serialize)]
@@ -52,18 +50,11 @@ pub(super) fn run(global: &Global, every: Duration, length: Option<Duration>) ->
         }
         drop(out);
         let left = length.map(|length| length.saturating_sub(start.elapsed()));
-        sleep(left.unwrap_or(every).min(every), &stop);
+        place::sleep(left.unwrap_or(every).min(every), &stop);
         let over = length.is_some_and(|length| start.elapsed() >= length);
         if over || stop.load(Ordering::Relaxed) {
             return verdict(&all, &unreadable);
         }
-    }
-}
-
-fn sleep(time: Duration, stop: &AtomicBool) {
-    let start = Instant::now();
-    while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(NAP.min(time - start.elapsed().min(time)));
     }
 }
 

@@ -62,7 +62,7 @@ impl<'a> Page<'a> {
                 None => page.styled(FINE, &figures("nothing to do", report)),
             }
         }
-        for finding in worst_first(report).into_iter().take(findings) {
+        for finding in worst_first(&report.findings).into_iter().take(findings) {
             page.head(report, finding);
             page.finding(report, finding, shown);
         }
@@ -192,10 +192,11 @@ impl<'a> Page<'a> {
     }
 
     fn title(&mut self, finding: &Finding) {
-        let (mark, style) = match finding.severity {
-            Severity::Critical => ("!!", AnsiColor::Red.on_default().bold()),
-            Severity::Warning => ("!", AnsiColor::Yellow.on_default()),
-            Severity::Note => ("-", AnsiColor::Cyan.on_default()),
+        let mark = mark(finding.severity);
+        let style = match finding.severity {
+            Severity::Critical => AnsiColor::Red.on_default().bold(),
+            Severity::Warning => AnsiColor::Yellow.on_default(),
+            Severity::Note => AnsiColor::Cyan.on_default(),
         };
         let (title, id) = (&finding.title, &finding.id);
         let used = mark.len() + 1 + title.chars().count() + id.len();
@@ -251,6 +252,15 @@ impl<'a> Page<'a> {
     }
 }
 
+/// The mark before the title of a finding.
+pub fn mark(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "!!",
+        Severity::Warning => "!",
+        Severity::Note => "-",
+    }
+}
+
 /// Headroom of the program whose one thread is saturated.
 fn thread_room(thread: &ThreadRoom) -> String {
     let (program, room) = (&thread.program, times(thread.headroom));
@@ -277,15 +287,15 @@ fn look(report: &DoctorReport) -> String {
 }
 
 /// Findings by severity; within a severity, grouped by interface.
-fn worst_first(report: &DoctorReport) -> Vec<&Finding> {
+pub fn worst_first(all: &[Finding]) -> Vec<&Finding> {
     let mut nics: Vec<Option<&NicName>> = Vec::new();
-    for finding in &report.findings {
+    for finding in all {
         if !nics.contains(&finding.nic.as_ref()) {
             nics.push(finding.nic.as_ref());
         }
     }
     let place = |finding: &&Finding| nics.iter().position(|nic| *nic == finding.nic.as_ref());
-    let mut findings: Vec<&Finding> = report.findings.iter().collect();
+    let mut findings: Vec<&Finding> = all.iter().collect();
     findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), place(finding)));
     findings
 }

@@ -2,13 +2,12 @@
 
 use std::fmt::Write;
 
+use crate::report::heat::{LEVELS, level};
 use crate::trial::record::{Arm, Phase, TrialRecord};
 
 use super::grid::{Column, Grid};
 use super::markup::{Markup, percent, px, typeset};
 
-/// Colours of the scale, from none to most.
-const LEVELS: usize = 8;
 const LANES: f64 = 20.0;
 
 /// The heatmap with at most about `cells` cells; a remark if no slot has rates.
@@ -28,11 +27,6 @@ pub(super) fn plot(m: &mut Markup, record: &TrialRecord, cells: usize) {
         times(m, &grid);
     });
     legend(m, &grid);
-}
-
-/// Colour level on a square-root scale, so that a hotspot spread over many CPUs remains visible.
-fn level(value: f64, max: f64) -> usize {
-    (((value / max).max(0.0).sqrt() * LEVELS as f64) as usize).min(LEVELS - 1)
 }
 
 /// Index of the first comparison column.
@@ -136,8 +130,9 @@ fn areas(m: &mut Markup, columns: &[Vec<Option<f64>>], max: f64) {
                 continue;
             };
             let level = level(value, max);
-            let same =
-                |column: &&Vec<Option<f64>>| column[y].is_some_and(|value| self::level(value, max) == level);
+            let same = |column: &&Vec<Option<f64>>| {
+                column[y].is_some_and(|value| crate::report::heat::level(value, max) == level)
+            };
             let run = columns[x..].iter().take_while(same).count();
             let _ = write!(paths[level], "M{x} {y}h{run}v1H{x}z");
             x += run;

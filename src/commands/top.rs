@@ -1,0 +1,122 @@
+//! `rxlab top`: the receive path live, on a screen, as lines in a pipe, or as JSON.
+
+mod lost_time;
+mod sampler;
+mod screen;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use self::sampler::Sampler;
+use super::machine::{From, Source};
+use super::{Global, look, machine, output, place, status};
+use crate::doctor::{Alerts, doctor};
+use crate::error::CommandError;
+use crate::report::live::{Applied, LiveFrame};
+use crate::report::text::clean;
+use crate::sample::{Inventory, Scope};
+use crate::units::{NicName, parse_duration};
+
+/// Watch receive work live: CPUs over time, queues, who loses time to it, findings as they come and go
+///
+/// On a terminal a screen; `?` lists its keys. In a pipe, a line for each interval and for each finding that changes.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    from: From,
+    /// Only this interface at first
+    #[arg(long, value_name = "NIC")]
+    nic: Option<NicName>,
+    /// Length of an interval; a snapshot has its own
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    every: Duration,
+    /// End after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, conflicts_with = "snapshot")]
+    length: Option<Duration>,
+    #[command(flatten)]
+    cost: look::Cost,
+}
+
+pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    look::long_enough(args.every)?;
+    let source = Source::open(global, &args.from)?;
+    if let Some(name) = &args.nic {
+        machine::nic(&machine::describe(&Inventory::take(source.host(), Scope::Path))?, name)?;
+    }
+    if !global.json && output::is_interactive() {
+        return screen::run(global, args, &source);
+    }
+    match &source {
+        Source::Snapshot(_) => print(global, &of_snapshot(global, args, &source)?).map(|_| ()),
+        Source::Live(_) => stream(global, args),
+    }
+}
+
+/// Prints intervals until interrupted, or for `--for`.
+fn stream(global: &Global, args: &Args) -> Result<(), CommandError> {
+    let stop = place::stop_flag()?;
+    let host = machine::host(global)?.0;
+    let mut sampler = Sampler::begin(global, &host, args.cost.budget);
+    let start = Instant::now();
+    loop {
+        let frame = sampler.next(|| place::sleep(args.every, &stop));
+        // An interrupted interval is shorter than the others.
+        if stop.load(std::sync::atomic::Ordering::SeqCst) {
+            return Ok(());
+        }
+        let is_closed = print(global, &frame?)?;
+        if is_closed || args.length.is_some_and(|length| start.elapsed() >= length) {
+            return Ok(());
+        }
+    }
+}
+
+/// Prints one interval. True once the pipe is closed.
+fn print(global: &Global, frame: &LiveFrame) -> Result<bool, CommandError> {
+    let mut out = output::stdout(global);
+    if global.json {
+        let text = serde_json::to_string(frame)
+            .map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))?;
+        writeln!(out, "{text}")?;
+    } else {
+        frame.lines().iter().try_for_each(|line| writeln!(out, "{}", clean(line)))?;
+    }
+    out.flush()?;
+    Ok(out.is_closed())
+}
+
+/// The one interval of a snapshot.
+fn of_snapshot(global: &Global, args: &Args, source: &Source) -> Result<LiveFrame, CommandError> {
+    let (model, rates) = look::look(source, args.every, args.cost.budget, &false.into())?;
+    let time = match source {
+        Source::Snapshot(snapshot) => snapshot.manifest.taken.clone(),
+        Source::Live(_) => now(),
+    };
+    let report = doctor(&model, &rates, &global.program());
+    let mut alerts = Alerts::default();
+    let changes = alerts.update(&report.findings, &time);
+    let applied = applied(status::transactions(global, source));
+    Ok(LiveFrame::new(
+        &model,
+        &rates,
+        report,
+        sampler::surroundings(time, &alerts, changes, applied.into(), None),
+    ))
+}
+
+/// What is applied, as far as it can be read.
+fn applied(standing: Result<status::Standing, CommandError>) -> Applied {
+    match standing {
+        Ok((transactions, unreadable)) => {
+            let unknown = unreadable.iter().map(|one| format!("transaction {}: {}", one.id, one.why));
+            Applied { transactions, unknown: unknown.collect() }
+        }
+        Err(error) => {
+            Applied { unknown: vec![format!("not known: {}", error.message)], ..Applied::default() }
+        }
+    }
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

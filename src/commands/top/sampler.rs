@@ -1,0 +1,75 @@
+//! Intervals of a running machine as frames.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{applied, now};
+use crate::commands::look::Intervals;
+use crate::commands::{Global, status};
+use crate::doctor::{Alert, Alerts, doctor};
+use crate::error::CommandError;
+use crate::host::LiveHost;
+use crate::probe::{Budget, Interference};
+use crate::report::live::{Applied, LiveFrame, Surroundings};
+
+/// Age at which settings and what is applied are read again: both change rarely, and reading them takes longer than
+/// reading all counters.
+const LASTS: Duration = Duration::from_secs(5);
+
+/// Takes one interval after another.
+pub(super) struct Sampler<'a> {
+    global: &'a Global,
+    intervals: Intervals<'a>,
+    alerts: Alerts,
+    applied: Arc<Applied>,
+    /// Time of reading what is applied; `None` to read it again.
+    read: Option<Instant>,
+    /// The latest measurement of lost time.
+    pub(super) interference: Option<Arc<Interference>>,
+}
+
+impl<'a> Sampler<'a> {
+    /// Begins the first interval.
+    pub(super) fn begin(global: &'a Global, host: &'a LiveHost, budget: Budget) -> Self {
+        Self {
+            global,
+            intervals: Intervals::begin(host, budget, LASTS),
+            alerts: Alerts::default(),
+            applied: Arc::default(),
+            read: None,
+            interference: None,
+        }
+    }
+
+    /// Reads again what is applied at the end of this interval.
+    pub(super) fn forget_applied(&mut self) {
+        self.read = None;
+    }
+
+    /// Ends the interval when `wait` returns, and begins the next.
+    pub(super) fn next(&mut self, wait: impl FnOnce()) -> Result<LiveFrame, CommandError> {
+        let rates = self.intervals.next(wait)?;
+        let model = &self.intervals.model;
+        let report = doctor(model, &rates, &self.global.program());
+        let time = now();
+        let changes = self.alerts.update(&report.findings, &time);
+        if self.read.is_none_or(|read| read.elapsed() >= LASTS) {
+            self.applied = Arc::new(applied(status::of_machine(self.global)));
+            self.read = Some(Instant::now());
+        }
+        let interference = self.interference.clone();
+        let surroundings = surroundings(time, &self.alerts, changes, Arc::clone(&self.applied), interference);
+        Ok(LiveFrame::new(model, &rates, report, surroundings))
+    }
+}
+
+/// What a frame needs besides rates.
+pub(super) fn surroundings(
+    time: String,
+    alerts: &Alerts,
+    changes: Vec<Alert>,
+    applied: Arc<Applied>,
+    interference: Option<Arc<Interference>>,
+) -> Surroundings {
+    Surroundings { time, findings: Arc::new(alerts.standing()), changes, applied, interference }
+}

@@ -1,0 +1,258 @@
+//! The screen: a thread that samples, and a loop that draws and takes keys.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{Event, poll, read};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+
+use super::lost_time::{self, Shared};
+use super::sampler::Sampler;
+use super::{Args, of_snapshot};
+use crate::commands::apply::{self, How, countdown};
+use crate::commands::machine::{self, Source};
+use crate::commands::{Global, output};
+use crate::error::{CommandError, Kind};
+use crate::model::Model;
+use crate::plan::Plan;
+use crate::report::live::LiveFrame;
+use crate::sample::{Identity, Inventory, Scope};
+use crate::tui::{App, Colours, Look, Origin, Request, draw, of_key};
+
+/// Longest time until a frame or a signal is noticed. Keys are noticed at once.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Length of the first interval: the screen has figures soon.
+const FIRST: Duration = Duration::from_millis(500);
+
+/// Deadline of a plan that is applied from the screen.
+const CONFIRM: Duration = Duration::from_secs(60);
+
+/// Flags that signals set.
+struct Signals {
+    ends: Arc<AtomicBool>,
+    interrupted: Arc<AtomicBool>,
+    suspends: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, CommandError> {
+        let flag = |signals: &[i32]| {
+            let flag = Arc::new(AtomicBool::new(false));
+            for signal in signals {
+                signal_hook::flag::register(*signal, Arc::clone(&flag))
+                    .map_err(|error| CommandError::failed(format!("cannot listen for signals: {error}")))?;
+            }
+            Ok::<_, CommandError>(flag)
+        };
+        Ok(Self {
+            ends: flag(&[SIGTERM, SIGHUP, SIGQUIT])?,
+            interrupted: flag(&[SIGINT])?,
+            suspends: flag(&[SIGTSTP])?,
+        })
+    }
+
+    fn end(&self) -> bool {
+        self.ends.load(Ordering::SeqCst) || self.interrupted.load(Ordering::SeqCst)
+    }
+}
+
+/// The terminal while the screen is on it. Dropping it, a panic included, restores the terminal.
+struct Screen(DefaultTerminal);
+
+impl Screen {
+    fn open() -> Result<Self, CommandError> {
+        ratatui::try_init()
+            .map(Self)
+            .map_err(|error| CommandError::failed(format!("cannot use the terminal: {error}")))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Nothing can be done about a terminal that is gone.
+        let _ = self.0.show_cursor();
+        let _ = ratatui::try_restore();
+    }
+}
+
+/// What the sampling thread and the loop share.
+struct Link {
+    frames: Receiver<Result<LiveFrame, CommandError>>,
+    shared: Arc<Shared>,
+    /// Set after an apply.
+    is_changed: Arc<AtomicBool>,
+}
+
+/// Shows the screen until the user ends it, a signal arrives or `--for` is over.
+pub(super) fn run(global: &Global, args: &Args, source: &Source) -> Result<(), CommandError> {
+    let signals = Signals::listen()?;
+    let origin = Origin {
+        host: Identity::take(source.host()).hostname,
+        snapshot: match source {
+            Source::Snapshot(snapshot) => Some(snapshot.manifest.taken.clone()),
+            Source::Live(_) => None,
+        },
+    };
+    let mut app = App::new(origin, args.nic.clone());
+    // Errors that are known before the screen is there stay readable.
+    let link = match source {
+        Source::Live(_) => Some(sample(global, args)?),
+        Source::Snapshot(_) => {
+            app.push(of_snapshot(global, args, source)?);
+            None
+        }
+    };
+    let start = Instant::now();
+    let mut screen = Screen::open()?;
+    let mut is_stale = true;
+    loop {
+        if let Some(link) = &link {
+            is_stale |= take(&mut app, &link.frames)?;
+            link.shared.is_wanted.store(app.wants_lost_time(), Ordering::SeqCst);
+        }
+        if signals.end() {
+            return Err(CommandError::silent(Kind::Interrupted));
+        }
+        if args.length.is_some_and(|length| start.elapsed() >= length) {
+            return Ok(());
+        }
+        if std::mem::take(&mut is_stale) {
+            let look = Look { colours: colours(), shades: app.wants_shades() };
+            screen.0.draw(|frame| draw(frame, &mut app, look))?;
+        }
+        let mut request = None;
+        if signals.suspends.swap(false, Ordering::SeqCst) {
+            request = Some(Request::Suspend);
+        } else if poll_event()? {
+            is_stale = true;
+            if let Event::Key(key) = read()?
+                && let Some(input) = of_key(key)
+            {
+                request = app.handle(input);
+            }
+        }
+        match request {
+            None => {}
+            Some(Request::Quit) => return Ok(()),
+            Some(Request::Suspend) => {
+                drop(screen);
+                signal_hook::low_level::emulate_default_handler(SIGTSTP)?;
+                screen = Screen::open()?;
+                is_stale = true;
+            }
+            Some(Request::Rehearse(plan)) => {
+                let lines = rehearse(source, &plan).map_err(|error| error.to_string());
+                app.show_diff(plan, lines);
+            }
+            Some(Request::Apply(plan)) => {
+                drop(screen);
+                apply_plan(global, &plan, &signals)?;
+                if let Some(link) = &link {
+                    link.is_changed.store(true, Ordering::SeqCst);
+                }
+                screen = Screen::open()?;
+                is_stale = true;
+            }
+        }
+    }
+}
+
+/// Waits for an event; false after a while, or on a signal.
+fn poll_event() -> io::Result<bool> {
+    match poll(TICK) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+        polled => polled,
+    }
+}
+
+/// Adds the frames that have arrived. True if there were any.
+fn take(app: &mut App, frames: &Receiver<Result<LiveFrame, CommandError>>) -> Result<bool, CommandError> {
+    let mut is_new = false;
+    loop {
+        match frames.try_recv() {
+            Ok(frame) => app.push(frame?),
+            Err(TryRecvError::Empty) => return Ok(is_new),
+            Err(TryRecvError::Disconnected) => return Err(CommandError::failed("sampling has stopped")),
+        }
+        is_new = true;
+    }
+}
+
+/// Starts the threads that sample and measure. They end with the process.
+fn sample(global: &Global, args: &Args) -> Result<Link, CommandError> {
+    let (send, frames) = channel();
+    let link = Link { frames, shared: Arc::default(), is_changed: Arc::default() };
+    let (own, budget, every) = (global.clone(), args.cost.budget, args.every);
+    let (shared, is_changed) = (Arc::clone(&link.shared), Arc::clone(&link.is_changed));
+    let host = machine::host(global)?.0;
+    std::thread::spawn(move || {
+        let mut sampler = Sampler::begin(&own, &host, budget);
+        let mut length = FIRST.min(every);
+        loop {
+            if is_changed.swap(false, Ordering::SeqCst) {
+                sampler.forget_applied();
+            }
+            sampler.interference = shared.latest();
+            if !pass_on(&send, sampler.next(|| std::thread::sleep(length))) {
+                return;
+            }
+            length = every;
+        }
+    });
+    // Another root is files: there are no programs to measure.
+    if global.root == std::path::Path::new("/") {
+        let (host, shared) = (machine::host(global)?.0, Arc::clone(&link.shared));
+        std::thread::spawn(move || lost_time::measure(&host, &shared, budget, &AtomicBool::new(false)));
+    }
+    Ok(link)
+}
+
+/// False after an error, or once the screen is gone.
+fn pass_on(send: &Sender<Result<LiveFrame, CommandError>>, frame: Result<LiveFrame, CommandError>) -> bool {
+    let is_fine = frame.is_ok();
+    send.send(frame).is_ok() && is_fine
+}
+
+/// The changes of a plan as lines of a diff.
+fn rehearse(source: &Source, plan: &Plan) -> Result<Vec<String>, CommandError> {
+    let model = Model::new(&Inventory::take(source.host(), Scope::Path));
+    let (_, changes) = apply::rehearsed(source.host(), &model, plan)?;
+    let needed = changes.iter().filter(|change| change.needed);
+    let text: String =
+        needed.map(|change| apply::report::diff(&change.setting, change.before.as_deref())).collect();
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+/// Runs `rxlab apply` on the terminal, with its own questions and its countdown, and waits for the user to have read it.
+fn apply_plan(global: &Global, plan: &Plan, signals: &Signals) -> Result<(), CommandError> {
+    let how = How { confirm: Some(CONFIRM), diff: true, ..How::default() };
+    if let Err(error) = apply::apply(global, plan, &how)
+        && !error.message.is_empty()
+    {
+        writeln!(output::stderr(), "rxlab: {error}")?;
+    }
+    // Ctrl-C during the countdown put the values back, and does not end the screen.
+    signals.interrupted.store(false, Ordering::SeqCst);
+    let mut out = output::text_stdout();
+    write!(out, "Enter returns to rxlab top ")?;
+    out.flush()?;
+    countdown::wait_for_line(&signals.ends);
+    Ok(())
+}
+
+/// Colours that the terminal has, by its name.
+fn colours() -> Colours {
+    let is_set = |name: &str, word: &str| std::env::var(name).is_ok_and(|value| value.contains(word));
+    match output::has_colours() {
+        false => Colours::None,
+        true if is_set("TERM", "256color") || is_set("TERM", "kitty") || is_set("COLORTERM", "") => {
+            Colours::Many
+        }
+        true => Colours::Basic,
+    }
+}

@@ -1,0 +1,17 @@
+//! The live screen of `rxlab top`: its state, how keys change it, and how it is drawn.
+//!
+//! Nothing here reads a machine or a terminal: [`App`] takes frames and keys, [`draw`] fills a buffer. `commands::top`
+//! runs the loop.
+
+mod app;
+mod draw;
+mod findings;
+mod heat;
+mod input;
+mod look;
+mod tables;
+
+pub use app::{App, Origin, Request, View};
+pub use draw::draw;
+pub use input::{Input, of_key};
+pub use look::{Colours, Look};
