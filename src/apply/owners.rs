@@ -143,7 +143,7 @@ const LINK: [(&str, &str); 16] = [
     ("rps", "ReceivePacketSteeringCPUMask"),
 ];
 
-/// Begins of the options of systemd.link(5) about interrupts.
+/// Prefix of the options of systemd.link(5) about interrupts.
 const IRQ_OPTIONS: &str = "IRQAffinity";
 
 /// Keys of nm-settings-keyfile(5), section `[ethtool]`.
@@ -167,7 +167,7 @@ const CONNECTION: [(&str, &str); 17] = [
     ("tx_frames", "coalesce-tx-frames"),
 ];
 
-/// What a line of a script contains that sets a knob: all of these words.
+/// Words that a line of a script has, all of them, if it sets a knob.
 fn words(knob: &str) -> Vec<String> {
     let last = |path: &str| vec![path.rsplit('/').next().unwrap_or(path).to_owned()];
     let ethtool = |words: &[&str]| ["ethtool"].iter().chain(words).map(|word| (*word).to_owned()).collect();

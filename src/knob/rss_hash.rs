@@ -48,7 +48,7 @@ pub(super) static RSS_KEY: RssHashKnob = RssHashKnob {
         source: SOURCE,
         since: "3.16",
         lost: LOST,
-        beware: "Who knows the key can aim all of their flows at one queue: keep it as secret as the kernel's own \
+        beware: "Anyone who knows the key can aim all of their flows at one queue: keep it as secret as the kernel's own \
                  choice. The journal contains it. `rxlab flow` shows where flows land.",
     },
     part: Part::Key,

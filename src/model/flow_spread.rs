@@ -11,8 +11,8 @@ use thiserror::Error;
 use super::{Flow, FlowPath, Model, Nic, Transport};
 use crate::units::{CpuId, Direction, NicName, QueueId};
 
-/// Ports to choose from: Linux gives these to connections that ask for none.
-const PORTS: RangeInclusive<u16> = 32_768..=60_999;
+/// Ports to choose from: below those that Linux gives to connections that ask for none, one of which may be in use.
+const PORTS: RangeInclusive<u16> = 10_000..=32_767;
 
 /// So many flows show every place that the device leads to: one with an entry of 128 in the table is missed once in
 /// 10^13 choices.
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_is_named() {
-        let too_many = ends(&machine(), 60_000, "rx-0").expect_err("two addresses have 56464 ports in all");
+        let too_many = ends(&machine(), 60_000, "rx-0").expect_err("two addresses have 45536 ports in all");
         assert!(too_many.ends_with("of the 60000 flows needed lead to rx-0 of eth0"), "{too_many}");
         let mut model = machine();
         model.nics[0].driver = Some("ena".into());
