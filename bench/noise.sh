@@ -1,29 +1,37 @@
 #!/bin/bash
 # The noise of this machine under three loads, recorded by trials in which nothing is changed.
 #
-#   bench/noise.sh [--pairs N] [--runs N] [--program FILE] [--out FILE]
+#   bench/noise.sh [--pairs N] [--runs N] [--program FILE] [--redraw FILE] [--out FILE]
 #
 # nginx in a closed loop, nginx at a fixed rate that it keeps, UDP echo in a closed loop: server on CPU 1, load on CPU 0,
-# slots of 500 ms after 100 ms. Both arms are the command `true`. bench/noise.rs re-draws the coins over the slots.
-# With 120 pairs it takes about eight minutes on a machine that is otherwise idle.
+# slots of 500 ms after 100 ms, 300 of each load. Both arms are the command `true`. bench/noise.rs re-draws the coins over the
+# slots, as is and with arm B multiplied by 1.03, 1.05 and 1.1. It takes about twelve minutes on a machine that is otherwise
+# idle, and needs nginx and the release build.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 program=$PWD/target/release/rxlab
-pairs=120
+pairs=150
 runs=10000
+redraw=
 out=$PWD/bench/results/noise.txt
 while [ $# -gt 0 ]; do
   case $1 in
   --pairs) pairs=$2 && shift ;;
   --runs) runs=$2 && shift ;;
   --program) program=$2 && shift ;;
+  --redraw) redraw=$2 && shift ;;
   --out) out=$2 && shift ;;
   *) sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//' >&2 && exit 2 ;;
   esac
   shift
 done
 [ -x "$program" ] || { echo "noise.sh: program $program not found: run make build" >&2 && exit 2; }
+if [ -z "$redraw" ]; then
+  # Before the recording: a build disturbs it.
+  cargo build --quiet --release --locked --example noise
+  redraw=$PWD/target/release/examples/noise
+fi
 command -v nginx >/dev/null || { echo "noise.sh: nginx not found: apt-get install nginx-light" >&2 && exit 2; }
 
 work=$(mktemp -d)
@@ -67,6 +75,6 @@ record udp-echo --load udp://127.0.0.1:18081 --connections 16 --primary throughp
   echo "bench/noise.sh --pairs $pairs --runs $runs, $(date +%F), $("$program" --version)"
   echo "$(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2-), $(nproc) CPUs, Linux $(uname -r), $(nginx -v 2>&1)"
   echo
-  cargo run --quiet --release --locked --example noise -- --runs "$runs" "${records[@]}"
+  "$redraw" --runs "$runs" "${records[@]}"
 } >"$out"
 echo "$out"

@@ -9,10 +9,12 @@ mod folder;
 mod restore;
 mod seal;
 mod texts;
+mod timer;
 mod trust;
 
 pub use find::{Found, found, lasting, permanent_mac};
 pub use folder::{Folder, PersistError, Written};
 pub use restore::{Checked, Made, Refusal, Restorer, Round};
 pub use texts::{OFF, PLAN, Restore, files};
+pub use timer::{timer_files, unit_name};
 pub use trust::{Exposed, Walked, walk};

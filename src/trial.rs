@@ -26,6 +26,7 @@ pub mod probed;
 pub mod query;
 pub mod record;
 pub mod runner;
+pub mod schedule;
 pub mod search;
 pub mod setup;
 pub mod simulate;

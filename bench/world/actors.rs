@@ -19,6 +19,7 @@ use rxlab::sample::{Inventory, Scope};
 use rxlab::trial::factor::{Arms, Factor, FactorError};
 use rxlab::trial::record::{Better, Metric, TrialRecord};
 use rxlab::trial::runner::{self, Bench, Measured};
+use rxlab::trial::spec::Kind;
 
 use super::disk::SimDisk;
 use super::host::SimHost;
@@ -426,6 +427,7 @@ fn record(host: Identity) -> TrialRecord {
         schema: TrialRecord::SCHEMA.to_owned(),
         id: "t".to_owned(),
         version: String::new(),
+        design: Kind::Pairs,
         name: "world".to_owned(),
         against: Vec::new(),
         change: Vec::new(),

@@ -145,6 +145,7 @@ fn try_out(
         change: Change { set: settings.clone(), ..Change::default() },
         factor: Vec::new(),
         arm: Vec::new(),
+        candidates: None,
         workload,
         design: Design {
             seed: Some(args.seed),

@@ -1,6 +1,7 @@
 //! `rxlab persist`: keeps values over a reboot.
 
 pub(super) mod boot;
+pub(super) mod system;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ pub(crate) struct Etc {
 
 impl Etc {
     /// Absolute path of the directory: units run in `/`.
-    pub(super) fn path(&self, global: &Global) -> Result<PathBuf, CommandError> {
+    pub(crate) fn path(&self, global: &Global) -> Result<PathBuf, CommandError> {
         let etc = self.etc.clone().unwrap_or_else(|| global.root.join("etc"));
         Ok(std::path::absolute(etc)?)
     }
@@ -75,7 +76,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let etc = args.etc.path(global)?;
     let restore = boot::restore(global, &etc)?;
     boot::check_links(global, &etc)?;
-    boot::check_program(global, &restore)?;
+    boot::check_program(global, &restore, "at each boot")?;
     boot::check_files(global, &restore)?;
     boot::restrict_umask();
     let written = Folder::new(&etc).install(&files(&plan, &restore)).map_err(persist_error)?;
@@ -107,7 +108,7 @@ pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan, CommandError>
 }
 
 /// A [`PersistError`] with a hint.
-pub(super) fn persist_error(error: PersistError) -> CommandError {
+pub(crate) fn persist_error(error: PersistError) -> CommandError {
     let kind = error.kind();
     match error {
         PersistError::Foreign { ref path, .. } => {

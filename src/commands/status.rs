@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::machine::{From, Source};
+use super::trial::schedule;
 use super::{Global, machine, output, place};
 use crate::apply::{TransactionStatus, status};
 use crate::error::{CommandError, Kind};
@@ -16,11 +17,13 @@ use crate::model::Model;
 use crate::report::status::text;
 use crate::sample::{Identity, Inventory, Scope};
 use crate::snapshot::Snapshot;
+use crate::trial::schedule::Scheduled;
 use crate::units::parse_duration;
 
 /// Show what is applied, what drifted and who probably did it, and the time left to a deadline
 ///
-/// Exit code 1 when a value is no longer what was set, or a transaction is unfinished or overdue.
+/// Exit code 1 when a value is no longer what was set, a transaction is unfinished or overdue, or a scheduled checkpoint
+/// was missed or failed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -40,22 +43,41 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if args.watch {
         return watch::run(global, args.every, args.length);
     }
-    let (all, unreadable) = transactions(global, &Source::open(global, &args.from)?)?;
-    let printed = report(global, &all, &unreadable);
-    CommandError::after_output(verdict(&all, &unreadable), printed)
+    let source = Source::open(global, &args.from)?;
+    let (all, unreadable) = transactions(global, &source)?;
+    let checkpoints = match source {
+        Source::Live(_) => schedule::open(global)?,
+        Source::Snapshot(_) => Vec::new(),
+    };
+    let printed = report(global, &all, &unreadable, &checkpoints);
+    let ended = verdict(&all, &unreadable).and_then(|()| schedule::verdict(&checkpoints));
+    CommandError::after_output(ended, printed)
 }
 
-fn report(global: &Global, all: &[TransactionStatus], unreadable: &[Unreadable]) -> Result<(), CommandError> {
+fn report(
+    global: &Global,
+    all: &[TransactionStatus],
+    unreadable: &[Unreadable],
+    checkpoints: &[(String, Scheduled)],
+) -> Result<(), CommandError> {
     let mut out = output::stdout(global);
     if global.json {
         let unreadable: Vec<_> =
             unreadable.iter().map(|u| json!({ "id": u.id, "file": u.path, "why": u.why })).collect();
-        let value = json!({ "schema": "rxlab.status/1", "transactions": all, "unreadable": unreadable });
+        let checkpoints: Vec<_> = checkpoints
+            .iter()
+            .map(|(trial, scheduled)| json!({ "trial": trial, "scheduled": scheduled }))
+            .collect();
+        let value = json!({ "schema": "rxlab.status/1", "transactions": all, "unreadable": unreadable,
+            "checkpoints": checkpoints });
         writeln!(out, "{value:#}")?;
     } else if all.is_empty() && unreadable.is_empty() {
         writeln!(out, "nothing is applied")?;
     } else {
         all.iter().try_for_each(|transaction| write!(out, "{}", text(transaction)))?;
+    }
+    if !global.json {
+        schedule::print_open(&mut out, checkpoints)?;
     }
     drop(out);
     if !global.json {

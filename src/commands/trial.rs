@@ -10,6 +10,7 @@ pub(super) mod list;
 mod ready;
 mod resume;
 mod run;
+pub(super) mod schedule;
 mod show;
 
 use crate::commands::Global;

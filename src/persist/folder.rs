@@ -191,7 +191,8 @@ impl Folder {
                 if let Some(directory) = path.parent() {
                     sync_directory(directory).map_err(failed("sync", directory))?;
                     // Only empty ones are removed: the plan's own, and that of the link as systemctl(1) does.
-                    if directory.ends_with("rxlab") || directory.ends_with("multi-user.target.wants") {
+                    let wants = ["multi-user.target.wants", "timers.target.wants"];
+                    if directory.ends_with("rxlab") || wants.iter().any(|wants| directory.ends_with(wants)) {
                         let _ = std::fs::remove_dir(directory);
                     }
                 }

@@ -3,17 +3,26 @@
 
 const MARK: &str = "# rxlab persist ";
 const ADVICE: &str = ": `rxlab unpersist` removes this file unless it was edited";
+/// Advice in the files of checkpoints.
+pub(super) const CHECKPOINT: &str =
+    ": `rxlab trial checkpoint ID --cancel` removes this file unless it was edited";
 
 /// `text` after its first line.
 pub(super) fn sealed(text: &str) -> String {
-    format!("{MARK}{:08x}{ADVICE}\n{text}", crc32fast::hash(text.as_bytes()))
+    sealed_with(text, ADVICE)
+}
+
+/// The same with other advice.
+pub(super) fn sealed_with(text: &str, advice: &str) -> String {
+    format!("{MARK}{:08x}{advice}\n{text}", crc32fast::hash(text.as_bytes()))
 }
 
 /// True if these are the unedited bytes of a file from [`sealed`].
 pub(super) fn is_ours(bytes: &[u8]) -> bool {
     let ours = || {
         let (first, text) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
-        let sum = first.strip_prefix(MARK)?.strip_suffix(ADVICE)?;
+        let rest = first.strip_prefix(MARK)?;
+        let sum = rest.strip_suffix(ADVICE).or_else(|| rest.strip_suffix(CHECKPOINT))?;
         Some(sum == format!("{:08x}", crc32fast::hash(text.as_bytes())))
     };
     ours().unwrap_or(false)

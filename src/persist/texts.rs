@@ -71,12 +71,12 @@ fn unit(of: &str, nic: &str, restore: &Restore) -> String {
 }
 
 /// Escapes `%`, which is special in systemd units.
-fn specifiers(text: &str) -> String {
+pub(super) fn specifiers(text: &str) -> String {
     text.replace('%', "%%")
 }
 
 /// Quotes text as one word of a unit's line.
-fn word(text: &str) -> String {
+pub(super) fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@,+=".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();

@@ -13,7 +13,7 @@ use crate::trial::sweep::Sweep;
 /// The whole report, at most 80 columns wide.
 pub fn render(record: &BlocksRecord) -> String {
     let kind = match record.kind {
-        Kind::Pairs | Kind::Factorial => "factorial trial",
+        Kind::Pairs | Kind::BeforeAfter | Kind::Factorial => "factorial trial",
         Kind::Search => "search",
         Kind::Sweep => "sweep",
     };

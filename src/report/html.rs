@@ -19,9 +19,20 @@ use super::words::{self, Tone};
 use crate::trial::arms::{AS_IS, arms};
 use crate::trial::checkpoint::Checkpoint;
 use crate::trial::record::TrialRecord;
+use crate::trial::spec::Kind;
 
 /// Maximum number of cells of all heatmaps of one file; bounds the size of the file.
 const CELLS: usize = 40_000;
+
+/// How trials in pairs are judged.
+const METHOD: &str = "Each pair is two neighbouring slots, one with arm A and one with arm B, in an order drawn from \
+    the seed. Intervals allow for looking early. An interval wholly inside the margin means no measurable effect, or a \
+    negligible one when it excludes 0.";
+
+/// How comparisons before and after are to be read.
+const BEFORE_AFTER: &str = "All slots with arm A came first, then those with arm B. Nothing was randomised, so whatever \
+    else changed in between is in the differences: they prove nothing about the change. The intervals take the slots for \
+    independent.";
 
 /// A finding from before the trials.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,13 +113,8 @@ fn body(m: &mut Markup, page: &Page<'_>) {
         trial(m, index, record, &later, cells);
     }
     m.element("footer", &[], |m| {
-        m.leaf(
-            "p",
-            &[],
-            "Each pair is two neighbouring slots, one with arm A and one with arm B, in an order drawn from the \
-             seed. Intervals allow for looking early. An interval wholly inside the margin means no measurable \
-             effect, or a negligible one when it excludes 0.",
-        );
+        let is_random = page.trials.iter().all(|record| record.design == Kind::Pairs);
+        m.leaf("p", &[], if is_random { METHOD } else { BEFORE_AFTER });
     });
 }
 
@@ -200,7 +206,8 @@ fn trial(m: &mut Markup, index: usize, record: &TrialRecord, later: &[&Checkpoin
             );
             figure(m, "Checkpoints", &caption, |m| effects::timeline(m, record, later));
         }
-        if results.iter().any(|result| !result.ratios.is_empty()) {
+        let is_paired = record.design == Kind::Pairs;
+        if is_paired && results.iter().any(|result| !result.ratios.is_empty()) {
             let caption = "B against A in each pair, in time order. Line and tint: estimate and interval; \u{d7}: void pair.";
             figure(m, "Pairs", caption, |m| pairs::panels(m, record, results));
         }

@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::action::capitalized;
 use super::{number, words};
 use crate::plan::{Setting, export::shell, set_flags};
+use crate::trial::checkpoint::Checkpoint;
 use crate::trial::metrics::name;
 use crate::trial::record::{Call, Capacity, MetricResult, TrialRecord, Verdict};
+use crate::trial::schedule::Scheduled;
 use crate::trial::verdict::IDLE_BELOW;
 
 /// Advice on the change.
@@ -56,13 +58,19 @@ pub struct TrialReport {
     pub record: TrialRecord,
     /// The recommendation from the record.
     pub recommendation: Recommendation,
+    /// Checkpoints so far, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<Checkpoint>,
+    /// Scheduled checkpoints.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scheduled: Vec<Scheduled>,
 }
 
 impl TrialReport {
     /// Adds the recommendation to a record.
     pub fn new(record: TrialRecord, program: &str) -> Self {
         let recommendation = Recommendation::new(&record, program);
-        Self { record, recommendation }
+        Self { record, recommendation, checkpoints: Vec::new(), scheduled: Vec::new() }
     }
 }
 
@@ -82,6 +90,8 @@ impl Recommendation {
                 Some(format!("{} --pairs {}", again(), 2 * record.max_pairs))
             }
             (Advice::MeasureLonger, _) => Some(format!("{program} trial resume {}", shell(&record.id))),
+            // The same comparison again would prove no more.
+            (Advice::MeasureAgain, Some(Verdict::Unproven { .. })) => None,
             (Advice::MeasureAgain, _) => Some(again()),
         };
         Self { advice, reason, command }
@@ -133,6 +143,11 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
                 format!("About {pairs} would decide; effects below {unseen} could still be missed."),
             )
         }
+        Verdict::Unproven { .. } => (
+            MeasureAgain,
+            "As a trial in pairs: this comparison cannot tell the change from anything else that changed."
+                .to_owned(),
+        ),
         Verdict::CannotMatter { ceiling } => {
             let most = number::share(*ceiling);
             (DoNotKeep, format!("Receiving takes so little time that at most {most} can be gained."))
@@ -250,6 +265,7 @@ mod tests {
             p: None,
             call,
             detectable: None,
+            adjustment: None,
             ratios: Vec::new(),
         }
     }

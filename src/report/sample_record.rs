@@ -8,6 +8,7 @@ use crate::trial::record::{
     Analysis, Arm, Better, Calibration, Call, Capacity, Effect, Metric, MetricResult, Phase, Slot,
     TrialRecord, Verdict,
 };
+use crate::trial::spec::Kind;
 use crate::units::CpuId;
 
 /// A metric with its value in arm A, the ratio B / A, and its noise (CV of a slot).
@@ -103,6 +104,27 @@ pub(crate) fn rfs() -> TrialRecord {
     build(&shape, &truths([1.0; 6]))
 }
 
+/// The same before and after the change.
+pub(crate) fn before_after() -> TrialRecord {
+    let shape = Shape {
+        name: "rps",
+        change: &["rps veth0/rx-0 = 1"],
+        cpus: 2,
+        calibration: 0,
+        pairs: 10,
+        seed: 5,
+        void: &[],
+        verdict: Verdict::Unproven { apparent: Call::Helps },
+    };
+    let mut record = build(&shape, &truths([0.5, 1.09, 1.0, 1.0, 1.0, 1.0])[1..2]);
+    record.design = Kind::BeforeAfter;
+    for result in record.analysis.iter_mut().flat_map(|analysis| &mut analysis.metrics) {
+        (result.call, result.p, result.detectable) = (Call::Inconclusive, None, None);
+    }
+    record.slots.sort_by_key(|slot| slot.arm);
+    record
+}
+
 /// 128 CPUs and 200 slots.
 pub(crate) fn wide() -> TrialRecord {
     let shape = Shape {
@@ -160,6 +182,7 @@ pub(crate) fn every_verdict() -> Vec<TrialRecord> {
     };
     let mut records: Vec<TrialRecord> = verdicts.into_iter().map(with).collect();
     records.push(TrialRecord { analysis: None, ..rps() });
+    records.push(before_after());
     records
 }
 
@@ -236,6 +259,7 @@ fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
         id: format!("2026-03-01T120000-{}", shape.name),
         version: "0.1.0".into(),
         name: shape.name.into(),
+        design: Kind::Pairs,
         against: Vec::new(),
         change: shape.change.iter().map(|line| (*line).to_owned()).collect(),
         plan: None,
@@ -328,6 +352,7 @@ fn result(truth: &Truth, slots: &[Slot]) -> MetricResult {
         p: Some(if (m - h) * (m + h) > 0.0 { 0.0004 } else { 0.21 }),
         call: call(truth.better, m - h, m + h),
         detectable: Some(2.9 * sd / n.sqrt()),
+        adjustment: None,
         ratios,
     }
 }

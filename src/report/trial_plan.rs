@@ -5,12 +5,22 @@ use std::time::Duration;
 use super::number;
 use super::text::paragraph;
 use super::words;
+use crate::trial::blocks::NamedSettings;
 use crate::trial::prior::TrialPlan;
+use crate::trial::spec::Kind;
 use crate::units::format_duration;
 
 /// What the trial would take.
 pub fn render(plan: &TrialPlan) -> String {
     let mut out = paragraph("", &format!("trial {}: a plan; nothing was changed", plan.name));
+    if !plan.design.is_usual() {
+        let proves =
+            if plan.design == Kind::BeforeAfter { ", not randomised: it proves nothing" } else { "" };
+        out += &paragraph("  design: ", &format!("{}{proves}", plan.design.in_words()));
+    }
+    for named in &plan.arms {
+        out += &arm(named);
+    }
     let why = plan.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
     out += &paragraph("  judged by: ", &format!("{}{why}", plan.primary.title));
     let (slot, washout) = (seconds(plan.measure_s), seconds(plan.washout_s));
@@ -29,6 +39,11 @@ pub fn render(plan: &TrialPlan) -> String {
     });
     let most = format!("{}, {}{missed}", words::count(plan.slots, "slot"), about(plan.seconds(plan.slots)));
     out + &paragraph("  at most: ", &most)
+}
+
+/// A factor, candidate or level with its settings.
+pub fn arm(named: &NamedSettings) -> String {
+    paragraph(&format!("  {} sets: ", named.name), &named.set.join("; "))
 }
 
 fn noise(plan: &TrialPlan) -> String {

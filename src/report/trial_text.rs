@@ -61,6 +61,9 @@ fn block(record: &TrialRecord) -> String {
     if record.calibration.is_some() {
         out += &paragraph("  A/A calibration: ", &words::calibration(record));
     }
+    for adjusted in words::adjustments(record) {
+        out += &paragraph("  adjusted: ", &adjusted);
+    }
     for note in record.analysis.iter().flat_map(|analysis| &analysis.notes) {
         out += &paragraph("  note: ", note);
     }

@@ -5,14 +5,19 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::number;
 use super::text::paragraph;
 use crate::trial::analysis::SOUND_REJECTIONS;
 use crate::trial::check::Check;
 use crate::trial::checkpoint::{Checkpoint, State};
+use crate::trial::metrics::covariate;
 use crate::trial::prior::Planned;
 use crate::trial::query::Query;
 use crate::trial::record::{Arm, Call, Capacity, MetricResult, TrialRecord, Verdict};
+use crate::trial::schedule::{Scheduled, Standing};
+use crate::trial::spec::Kind;
 use crate::units::format_duration;
 
 /// Tone of a verdict. Never the only sign: the words have the same meaning.
@@ -38,7 +43,13 @@ pub fn verdict(verdict: &Verdict) -> &'static str {
         Verdict::Hurts => "hurts",
         Verdict::NoMeasurableEffect { negligible: false } => "no measurable effect",
         Verdict::NoMeasurableEffect { negligible: true } => "real but negligible effect",
-        Verdict::Inconclusive { .. } => "inconclusive",
+        Verdict::Unproven { apparent: Call::Helps } => "better after the change, not proven",
+        Verdict::Unproven { apparent: Call::Hurts } => "worse after the change, not proven",
+        Verdict::Unproven { apparent: Call::NoEffect | Call::Negligible } => {
+            "the same after the change, not proven"
+        }
+        Verdict::Unproven { apparent: Call::Inconclusive | Call::Unmeasured }
+        | Verdict::Inconclusive { .. } => "inconclusive",
         Verdict::CannotMatter { .. } => "cannot matter here",
         Verdict::ServerIdle { .. } => "server idle",
         Verdict::ClientLimited { .. } => "client-limited",
@@ -105,6 +116,7 @@ pub fn tone(record: &TrialRecord) -> Tone {
         ) => Tone::Neutral,
         Some(
             Verdict::Inconclusive { .. }
+            | Verdict::Unproven { .. }
             | Verdict::ServerIdle { .. }
             | Verdict::ClientLimited { .. }
             | Verdict::NotApplied { .. }
@@ -172,6 +184,17 @@ pub fn sentence(record: &TrialRecord) -> String {
                 "{name} has a real but negligible effect: {metric} {figures}, inside the margin of {margin}."
             )
         }
+        Verdict::Unproven { apparent } => {
+            let size = match apparent {
+                Call::NoEffect | Call::Negligible => ", inside the margin",
+                _ => "",
+            };
+            format!(
+                "Nothing was randomised, so {name} is not proven: {metric} {figures} after the change{size}. {} before it, {} after.",
+                count(slots_of(record, Arm::A), "slot"),
+                slots_of(record, Arm::B),
+            )
+        }
         Verdict::Inconclusive { .. } if primary.is_some_and(|result| result.call == Call::Unmeasured) => {
             format!("{name} is undecided after {}: no value for {metric}.", count(analysis.pairs, "pair"))
         }
@@ -228,7 +251,11 @@ pub fn sentence(record: &TrialRecord) -> String {
             )
         }
         Verdict::Interrupted => {
-            format!("{name} was interrupted after {}, before a decision.", count(analysis.pairs, "pair"))
+            let done = match record.design {
+                Kind::BeforeAfter => count(record.slots.len(), "slot"),
+                _ => count(analysis.pairs, "pair"),
+            };
+            format!("{name} was interrupted after {done}, before a decision.")
         }
     }
 }
@@ -251,9 +278,24 @@ pub fn count(number: usize, what: &str) -> String {
     format!("{} {what}{}", number::grouped(number as u64), if number == 1 { "" } else { "s" })
 }
 
+/// Slots of an arm that count.
+fn slots_of(record: &TrialRecord, arm: Arm) -> usize {
+    record.slots.iter().filter(|slot| slot.arm == arm && slot.void.is_none()).count()
+}
+
 /// Pairs, void slots, seed and margin in one line.
 pub fn basis(record: &TrialRecord) -> String {
     let mut parts = Vec::new();
+    if record.design == Kind::BeforeAfter {
+        parts.push(format!(
+            "{} before, {} after",
+            count(slots_of(record, Arm::A), "slot"),
+            slots_of(record, Arm::B)
+        ));
+        parts.push("not randomised".to_owned());
+        parts.push(format!("margin {}", number::share(record.margin)));
+        return parts.join(", ");
+    }
     if let Some(analysis) = &record.analysis {
         parts.push(count(analysis.pairs, "pair"));
         if analysis.voids > 0 {
@@ -286,6 +328,22 @@ pub fn lengths(planned: &Planned, margin: f64) -> Option<String> {
     let each: Vec<String> = each.collect();
     let (margin, twice) = (number::share(margin), number::share(2.0 * margin));
     (!each.is_empty()).then(|| format!("{} (mean time to show {margin} and {twice})", each.join(", ")))
+}
+
+/// What each metric is adjusted for, with the change as measured.
+pub fn adjustments(record: &TrialRecord) -> Vec<String> {
+    let words = |result: &MetricResult| {
+        let adjustment = result.adjustment.as_ref()?;
+        let names: Vec<&str> = adjustment.covariates.iter().map(|name| covariate(name)).collect();
+        Some(format!(
+            "{}, for {}, which explain {} of what the pairs differ by; as measured {}",
+            result.metric.title,
+            names.join(" and "),
+            number::share(adjustment.explained),
+            number::effect(&adjustment.unadjusted),
+        ))
+    };
+    record.analysis.iter().flat_map(|analysis| &analysis.metrics).filter_map(words).collect()
 }
 
 /// What a checkpoint shows, in a few words.
@@ -328,6 +386,18 @@ pub fn checkpoint(record: &TrialRecord, checkpoint: &Checkpoint) -> String {
     parts.extend(checkpoint.drifted.iter().map(|found| format!("found {found}")));
     parts.push("not randomised: the traffic may differ".to_owned());
     paragraph(&format!("checkpoint {}: ", later(record, checkpoint)), &parts.join("; "))
+}
+
+/// A scheduled checkpoint as one paragraph: `checkpoint due at 2026-11-25 10:00 UTC: waits`.
+pub fn scheduled(scheduled: &Scheduled, now: Timestamp) -> String {
+    let due = scheduled.due.get(..16).unwrap_or(&scheduled.due).replace('T', " ");
+    let standing = match scheduled.standing(now) {
+        Standing::Waiting => "waits".to_owned(),
+        Standing::Missed => "MISSED: nothing took it; see `systemctl list-timers`".to_owned(),
+        Standing::Taken(state) => format!("taken, {}", self::state(state)),
+        Standing::Failed(why) => format!("FAILED: {why}"),
+    };
+    paragraph(&format!("checkpoint due at {due} UTC: "), &standing)
 }
 
 /// The calibration in one line.

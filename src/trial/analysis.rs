@@ -1,20 +1,26 @@
 //! From the slots of a record to its conclusion. A pure function of the record: anyone with the
 //! file can check the analysis in it.
 
+mod adjust;
 mod notes;
 mod pairs;
 
+pub use adjust::adjust;
 pub use notes::SOUND_REJECTIONS;
 pub use pairs::{Pair, valid_pairs};
 
+use super::metrics;
 use super::monitor::{Decision, Monitor};
-use super::record::{Analysis, Calibration, Call, Metric, MetricResult, Phase, Slot, TrialRecord, Verdict};
+use super::record::{
+    Adjustment, Analysis, Calibration, Call, Metric, MetricResult, Phase, Slot, TrialRecord, Verdict,
+};
 use super::stats::interval::Ratios;
 use super::stats::looks::{ERROR, Look};
 use super::stats::permutation::{rejection_rate, sign_flip_p};
 use super::stats::planning::detectable;
 use super::stats::{Scale, changes, cv, holm, log_ratio, mean, rms, sd, step};
 use super::verdict::metric_verdict;
+use adjust::{Adjusted, is_moved};
 
 /// Analyses the comparison pairs: each metric with its interval and call, the primary first, and
 /// the verdict of the primary metric alone. `verdict::rank` weighs it against the circumstances.
@@ -87,22 +93,38 @@ struct Sample<'a> {
     d: Vec<f64>,
     /// Their scale; `None` if there is none.
     scale: Option<Scale>,
+    /// The changes as measured, if `d` is adjusted.
+    adjusted: Option<(Adjusted, Vec<f64>)>,
+    /// Covariates that the change moves, so that nothing is adjusted for them.
+    moved: Vec<&'static str>,
 }
 
 impl<'a> Sample<'a> {
     fn of(metric: &'a Metric, pairs: &[Pair]) -> Self {
         let value = |slot: &Slot| slot.values.get(&metric.name).copied().filter(|value| value.is_finite());
         let (mut numbers, mut a, mut b) = (Vec::new(), Vec::new(), Vec::new());
+        let mut covariates =
+            metrics::covariates(&metric.name).iter().map(|name| (*name, Vec::new())).collect();
         for pair in pairs {
             let (of_a, of_b) = pair.arms();
-            if let (Some(of_a), Some(of_b)) = (value(of_a), value(of_b)) {
+            if let (Some(value_a), Some(value_b)) = (value(of_a), value(of_b)) {
                 numbers.push(pair.number);
-                a.push(of_a);
-                b.push(of_b);
+                a.push(value_a);
+                b.push(value_b);
+                differ(&mut covariates, of_a, of_b);
             }
         }
         let (d, scale) = changes(&a, &b).unzip();
-        Self { metric, numbers, a, b, d: d.unwrap_or_default(), scale }
+        let d: Vec<f64> = d.unwrap_or_default();
+        // Covariates that some pair lacks are none.
+        covariates.retain(|(_, ratios)| ratios.len() == d.len());
+        let moved = covariates.iter().filter(|(_, ratios)| is_moved(ratios)).map(|(name, _)| *name).collect();
+        let adjusted = adjust(&d, &covariates).filter(|_| scale == Some(Scale::LogRatio));
+        let (d, adjusted) = match adjusted {
+            Some(adjusted) => (adjusted.d.clone(), Some((adjusted, d))),
+            None => (d, None),
+        };
+        Self { metric, numbers, a, b, d, scale, adjusted, moved }
     }
 
     fn ratios(&self) -> Ratios<'_> {
@@ -112,11 +134,11 @@ impl<'a> Sample<'a> {
 
     /// `share`: the number of metrics that share the error; `None` for the primary, which has all of it.
     fn result(&self, monitor: &Monitor, look: Look, share: Option<usize>) -> MetricResult {
-        let better = self.metric.better;
-        let judged = match share {
-            None => monitor.primary(self.ratios(), look),
-            Some(parts) => monitor.other(self.ratios(), look, parts, better),
+        let judge = |ratios| match share {
+            None => monitor.primary(ratios, look),
+            Some(parts) => monitor.other(ratios, look, parts, self.metric.better),
         };
+        let judged = judge(self.ratios());
         let is_end = self.d.len() >= monitor.max_pairs;
         MetricResult {
             metric: self.metric.clone(),
@@ -131,8 +153,25 @@ impl<'a> Sample<'a> {
                 .map(|spread| detectable(spread, self.d.len(), look.error()))
                 .map(|smallest| self.ratios().scale.log_ratio(smallest).exp_m1())
                 .filter(|smallest| smallest.is_finite()),
+            adjustment: self.adjusted.as_ref().and_then(|(adjusted, measured)| {
+                let ratios = Ratios { d: measured, ..self.ratios() };
+                let (_, unadjusted) = judge(ratios)?;
+                Some(Adjustment {
+                    covariates: adjusted.covariates.iter().map(ToString::to_string).collect(),
+                    explained: adjusted.explained,
+                    unadjusted: unadjusted.effect(),
+                })
+            }),
             ratios: self.numbers.iter().copied().zip(self.d.iter().copied()).collect(),
         }
+    }
+}
+
+/// Adds the log ratios of the covariates in a pair, as far as both slots have them.
+fn differ(covariates: &mut Vec<(&'static str, Vec<f64>)>, a: &Slot, b: &Slot) {
+    for (name, ratios) in covariates {
+        let of = |slot: &Slot| slot.values.get(*name).copied().unwrap_or(0.0);
+        ratios.extend(log_ratio(of(a), of(b)));
     }
 }
 

@@ -11,7 +11,7 @@ use super::halving;
 use super::metrics::name::THROUGHPUT;
 use super::record::Metric;
 use super::runner::{Bench, Ending, VOIDS_IN_A_ROW};
-use super::spec::Kind;
+use super::spec::{Kind, Named};
 use super::sweep::{self, Sweep};
 use crate::model::Identity;
 use crate::units::CpuId;
@@ -24,6 +24,12 @@ pub struct NamedSettings {
     pub name: String,
     /// Its settings.
     pub set: Vec<String>,
+}
+
+impl From<&Named> for NamedSettings {
+    fn from(named: &Named) -> Self {
+        Self { name: named.name.clone(), set: named.set.iter().map(ToString::to_string).collect() }
+    }
 }
 
 /// One slot: an unmeasured washout, then a measured interval, with one cell set.
@@ -250,7 +256,9 @@ impl BlocksRecord {
     fn effects(&self, valid: &[Vec<f64>]) -> Effects {
         let (margin, better) = (self.margin, self.primary.better);
         match self.kind {
-            Kind::Pairs | Kind::Factorial => Effects::Factorial(factorial::analyse(valid, margin, better)),
+            Kind::Pairs | Kind::BeforeAfter | Kind::Factorial => {
+                Effects::Factorial(factorial::analyse(valid, margin, better))
+            }
             Kind::Sweep => Effects::Sweep(sweep::analyse(valid, margin, better)),
             Kind::Search => {
                 let left = self.left().1;

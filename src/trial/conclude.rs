@@ -4,10 +4,15 @@
 use super::analysis;
 use super::metrics::{KEPT, name};
 use super::probed;
-use super::record::{Analysis, Arm, MetricResult, Phase, TrialRecord};
+use super::record::{Analysis, Arm, Call, MetricResult, Phase, TrialRecord, Verdict};
 use super::runner::Ending;
+use super::spec::Kind;
 use super::stats::mean;
 use super::verdict::{Circumstances, FULL_FROM, rank};
+
+/// Remark on every comparison before and after.
+const BEFORE_AFTER: &str = "Nothing was randomised: all slots of arm A came first. Traffic, temperature and other \
+    programs that changed in between are in the differences, and the intervals take the slots for independent.";
 
 /// Analyses `record` and ranks the verdict by circumstances outside the metrics. `steers`: the change
 /// affects the receive path, whose share of the CPU bounds the gain. `offered`: the rate of a paced load.
@@ -37,8 +42,30 @@ pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool, offered: Op
     };
     let ranking = rank(primary, record.margin, &around);
     analysis.verdict = ranking.verdict;
-    analysis.notes.extend(ranking.notes);
+    match record.design {
+        Kind::BeforeAfter => unproven(&mut analysis, ending.interrupted),
+        _ => analysis.notes.extend(ranking.notes),
+    }
     analysis
+}
+
+/// Takes back every claim: without coins, whatever else changed between the halves is in the differences too.
+fn unproven(analysis: &mut Analysis, interrupted: bool) {
+    let apparent = analysis.metrics.first().map_or(Call::Unmeasured, |primary| primary.call);
+    for result in &mut analysis.metrics {
+        if result.call != Call::Unmeasured {
+            result.call = Call::Inconclusive;
+        }
+        (result.p, result.detectable) = (None, None);
+    }
+    let stays = matches!(
+        analysis.verdict,
+        Verdict::GuardTripped { .. } | Verdict::NotApplied { .. } | Verdict::MachineChanged { .. }
+    );
+    if !stays {
+        analysis.verdict = if interrupted { Verdict::Interrupted } else { Verdict::Unproven { apparent } };
+    }
+    analysis.notes.insert(0, BEFORE_AFTER.to_owned());
 }
 
 /// Softirq time of the hottest CPU, not its packet count, which the change itself moves.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::check;
-use super::probed::Probed;
+use super::probed::{self, Probed};
 use super::query;
 use super::record::{Better, Metric, TrialRecord};
 use super::spec::Spec;
@@ -11,7 +11,7 @@ use super::verdict::FULL_FROM;
 use crate::diagnose::evidence::{LOST, busy, in_softirq, lost};
 use crate::diagnose::figures::count;
 use crate::load::Protocol;
-use crate::model::{CpuRates, Rates};
+use crate::model::{CpuRates, NicRates, Rates};
 use crate::units::NicName;
 
 /// Work per second, by source.
@@ -65,6 +65,10 @@ pub mod name {
     pub const HOTTEST_BUSY: &str = "hottest_cpu_busy";
     /// Utilisation of the busiest CPU; a circumstance, not judged.
     pub const BUSIEST: &str = "busiest_cpu";
+    /// Bytes of a received packet of live traffic; a circumstance.
+    pub const BYTES_PER_PACKET: &str = "bytes_per_packet";
+    /// Packets of live traffic that reached the interfaces, whatever became of them; a circumstance.
+    pub const ARRIVALS: &str = "arrivals";
 }
 
 /// The metrics that this program measures, for a workload with or without the built-in load.
@@ -84,6 +88,26 @@ pub fn names(load: Option<Protocol>) -> Vec<&'static str> {
         }
     }
     names
+}
+
+/// Circumstances of live traffic that move a metric and that the change does not cause: the trial adjusts for them.
+/// Arrivals are not among those of the throughput, which they nearly are.
+pub fn covariates(metric: &str) -> &'static [&'static str] {
+    match metric {
+        name::THROUGHPUT => &[name::BYTES_PER_PACKET],
+        name::HOTTEST_SHARE
+        | name::HOTTEST_SOFTIRQ
+        | name::SOFTIRQ_PER_PACKET
+        | name::MACHINE_CPU
+        | probed::NET_RX_PER_PACKET
+        | probed::NET_RX_MAX_CPU => &[name::BYTES_PER_PACKET, name::ARRIVALS],
+        _ => &[],
+    }
+}
+
+/// A covariate in words.
+pub fn covariate(name: &str) -> &'static str {
+    if name == name::ARRIVALS { "arrivals" } else { "bytes per packet" }
 }
 
 /// The metric that decides a trial of which none was given, and the reason, from a prior sample of the machine and
@@ -187,7 +211,8 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
 /// The metrics that an external command printed in addition to the requested ones, sorted by name.
 pub fn printed(record: &TrialRecord) -> Vec<Metric> {
     let is_outside = |name: &str| check::describe(name).is_some() || query::describe(name).is_some();
-    let circumstance = |name: &str| [name::HOTTEST_BUSY, name::BUSIEST].contains(&name);
+    let all = [name::HOTTEST_BUSY, name::BUSIEST, name::BYTES_PER_PACKET, name::ARRIVALS];
+    let circumstance = |name: &str| all.contains(&name);
     let asked = |name: &str| record.metrics.iter().any(|metric| metric.name == name);
     let names: BTreeSet<&str> =
         record.slots.iter().flat_map(|slot| slot.values.keys()).map(String::as_str).collect();
@@ -214,6 +239,11 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
         Throughput::Packets { drops_counted } => live_packets(rates, nic, drops_counted),
     });
     put(name::THROUGHPUT, throughput);
+    if let Some(Throughput::Packets { .. }) = work.throughput {
+        let [packets, bytes, missed] = received(rates, nic);
+        put(name::BYTES_PER_PACKET, (packets > 0.0).then(|| bytes / packets));
+        put(name::ARRIVALS, Some(packets + missed));
+    }
     let largest = |value: fn(&CpuRates) -> f64| rates.cpus.iter().map(value).reduce(f64::max);
     put(name::HOTTEST_SOFTIRQ, largest(|cpu| cpu.softirq).map(|share| 100.0 * share));
     put(name::HOTTEST_SHARE, rates.hottest(|cpu| cpu.net_rx).map(|(_, share)| 100.0 * share));
@@ -231,6 +261,16 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
         put(name::CLIENT_CPU, work.client_cpu.map(|client| 1e6 * client / throughput));
     }
     values
+}
+
+/// Packets and bytes per second that the counted interfaces received, and packets that they had no buffer for.
+fn received(rates: &Rates, nic: Option<&NicName>) -> [f64; 3] {
+    let counts = |rates: &&NicRates| match nic {
+        Some(nic) => rates.name == *nic,
+        None => rates.name.as_str() != "lo",
+    };
+    let nics = rates.nics.iter().filter(counts);
+    nics.fold([0.0; 3], |sum, nic| [sum[0] + nic.rx_packets, sum[1] + nic.rx_bytes, sum[2] + nic.rx_missed])
 }
 
 /// Packets per second that were received and not dropped by a full backlog: devices count those too, while a
@@ -281,6 +321,7 @@ mod tests {
         let nic = "lo".parse().expect("a name");
         let live = values(&rates, &work(Some(Throughput::Packets { drops_counted: true })), Some(&nic));
         assert_eq!(live.get(name::THROUGHPUT), Some(&10.0), "or those of one interface");
+        assert_eq!(live.get(name::ARRIVALS), Some(&10.0), "to adjust for");
     }
 
     #[test]

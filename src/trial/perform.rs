@@ -22,7 +22,7 @@ use super::prior::Planned;
 use super::query::{Queries, Query};
 use super::record::{Analysis, Arm, Metric, TrialRecord, Verdict};
 use super::runner::{self, Ending};
-use super::spec::{Named, Spec};
+use super::spec::{Kind, Spec};
 use super::store::{StoreError, TrialDir};
 use super::workload::Driver;
 use crate::apply::{ApplyError, BeginInfo, Guard, Transaction, Undo};
@@ -326,7 +326,6 @@ fn fresh_blocks(
     model: &Model,
     softirq_timed: bool,
 ) -> BlocksRecord {
-    let settings = |named: &Named| NamedSettings { name: named.name.clone(), set: lines(&named.set) };
     let mut metrics = metrics_of(spec, setup.inventory, softirq_timed);
     BlocksRecord {
         schema: BlocksRecord::SCHEMA.to_owned(),
@@ -334,7 +333,7 @@ fn fresh_blocks(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         name: spec.name.clone(),
         kind: spec.design.kind,
-        settings: spec.named().iter().map(settings).collect(),
+        settings: spec.named().iter().map(NamedSettings::from).collect(),
         workload: spec.workload_in_words(),
         host: model.identity.clone(),
         cpus: model.online().len(),
@@ -370,6 +369,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model, softirq_tim
         id: setup.dir.id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         name: spec.name.clone(),
+        design: spec.design.kind,
         against,
         change,
         plan: spec.change.plan.clone(),
@@ -385,7 +385,10 @@ fn fresh(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model, softirq_tim
         started: started(),
         seed: setup.seed,
         margin: spec.design.margin,
-        min_pairs: spec.design.min_pairs,
+        min_pairs: match spec.design.kind {
+            Kind::BeforeAfter => spec.design.pairs(),
+            _ => spec.design.min_pairs,
+        },
         max_pairs: spec.design.pairs(),
         washout_s: spec.design.washout.0.as_secs_f64(),
         measure_s: spec.design.measure().as_secs_f64(),

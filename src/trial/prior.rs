@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::blocks::NamedSettings;
 use super::live::{LiveError, rates};
 use super::metrics::{self, name};
 use super::record::Metric;
@@ -249,6 +250,10 @@ pub struct TrialPlan {
     pub schema: &'static str,
     /// One word for the trial.
     pub name: String,
+    /// The design.
+    pub design: Kind,
+    /// The factors, candidates or levels of a trial in blocks.
+    pub arms: Vec<NamedSettings>,
     /// The metric that decides.
     pub primary: Metric,
     /// Why it does; `None` if it was asked for, or throughput of a closed loop or a command.
@@ -277,11 +282,13 @@ impl TrialPlan {
         let primary = design.primary.as_deref().unwrap_or(name::THROUGHPUT);
         let looks = match design.kind {
             Kind::Pairs => looks::planned(design.min_pairs, design.pairs()),
-            Kind::Factorial | Kind::Search | Kind::Sweep => Vec::new(),
+            Kind::BeforeAfter | Kind::Factorial | Kind::Search | Kind::Sweep => Vec::new(),
         };
         Self {
             schema: Self::SCHEMA,
             name: spec.name.clone(),
+            design: design.kind,
+            arms: spec.named().iter().map(NamedSettings::from).collect(),
             primary: metrics::describe(primary, Driver::work_unit(&spec.workload)),
             why,
             margin: design.margin,

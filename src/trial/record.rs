@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::check::Check;
 use super::prior::Planned;
 use super::query::Query;
+use super::spec::Kind;
 use crate::model::Identity;
 use crate::plan::Prediction;
 use crate::probe::Cost;
@@ -70,11 +71,11 @@ pub struct Metric {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Slot {
-    /// Pair number, from 0, counted within the phase.
+    /// Pair number, from 0, counted within the phase. Before and after: number of the slot in its arm.
     pub pair: usize,
     /// Purpose of the slot.
     pub phase: Phase,
-    /// 0 = first of its pair, 1 = second.
+    /// 0 = first of its pair, 1 = second. Before and after: 0 = arm A, 1 = arm B.
     pub position: u8,
     /// The arm that was set.
     pub arm: Arm,
@@ -199,9 +200,24 @@ pub struct MetricResult {
     pub call: Call,
     /// Smallest effect that this many pairs would find with 80 % power (0.03 = 3 %).
     pub detectable: Option<f64>,
+    /// What the effect is adjusted for, if live traffic differed by chance between the slots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adjustment: Option<Adjustment>,
     /// Change of each valid pair in time order, `(pair, ln(B/A))`; if a value is 0, B - A as a fraction of the mean
-    /// of both arms.
+    /// of both arms. Adjusted like the effect.
     pub ratios: Vec<(usize, f64)>,
+}
+
+/// Adjustment of an effect for circumstances that the change does not cause.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Adjustment {
+    /// The circumstances, by their keys in [`Slot::values`].
+    pub covariates: Vec<String>,
+    /// Share of the squared log ratios of the pairs that they explain.
+    pub explained: f64,
+    /// The change from A to B as measured.
+    pub unadjusted: Effect,
 }
 
 /// The conclusion. The order of the variants is not a ranking; `trial::verdict` ranks.
@@ -217,6 +233,11 @@ pub enum Verdict {
     NoMeasurableEffect {
         /// An effect exists and is too small to matter.
         negligible: bool,
+    },
+    /// A comparison of slots before and after the change, which proves nothing.
+    Unproven {
+        /// The call that a randomised trial with these values would have got.
+        apparent: Call,
     },
     /// Undecided within the allowed pairs.
     Inconclusive {
@@ -328,6 +349,9 @@ pub struct TrialRecord {
     pub version: String,
     /// One word for the factor, such as `rps`.
     pub name: String,
+    /// The design: in pairs, or before and after.
+    #[serde(default, skip_serializing_if = "Kind::is_usual")]
+    pub design: Kind,
     /// Settings of arm A, or its command; empty = the machine as it was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub against: Vec<String>,

@@ -8,6 +8,7 @@ use super::design;
 use super::metrics::name::THROUGHPUT;
 use super::monitor::{Decision, Monitor};
 use super::record::{Arm, Phase, Slot, TrialRecord};
+use super::spec::Kind;
 use crate::probe::Cost;
 use crate::units::CpuId;
 
@@ -86,9 +87,10 @@ pub fn run<B: Bench<TrialRecord>>(
     void_unfinished(record);
     let done = record.slots.len();
     let mut run = Run { record, bench, limited: Vec::new(), voids: [0; 2] };
-    let ending = match run.calibrate(calibration)? {
-        Some(ending) => ending,
-        None => run.compare()?,
+    let ending = match (run.calibrate(calibration)?, run.record.design) {
+        (Some(ending), _) => ending,
+        (None, Kind::BeforeAfter) => run.before_and_after()?,
+        (None, _) => run.compare()?,
     };
     // A single slot may hit a hiccup of the machine; a trial is client-limited if most slots indicate it.
     // The signs of an earlier run's slots are not in the record: those of this run stand for all.
@@ -133,54 +135,82 @@ impl<B: Bench<TrialRecord>> Run<'_, B> {
         Ok(Ending::default())
     }
 
+    /// Runs the slots of arm A, then those of arm B. Void ones are repeated, up to as many again.
+    fn before_and_after(&mut self) -> Result<Ending, B::Error> {
+        for (position, arm) in [(0, Arm::A), (1, Arm::B)] {
+            loop {
+                let of_arm = || self.record.slots.iter().filter(|slot| slot.arm == arm);
+                let valid = of_arm().filter(|slot| slot.void.is_none()).count();
+                if valid >= self.record.max_pairs || of_arm().count() >= 2 * self.record.max_pairs {
+                    break;
+                }
+                if let Some(ending) = self.slot(Phase::Comparison, valid, position, arm)? {
+                    return Ok(ending);
+                }
+            }
+        }
+        Ok(Ending::default())
+    }
+
     /// Runs the two slots of a pair; returns an ending if the trial is over early.
     fn pair(&mut self, phase: Phase, pair: usize, order: [Arm; 2]) -> Result<Option<Ending>, B::Error> {
         for (position, arm) in (0..).zip(order) {
-            if self.bench.stopped() {
-                return Ok(Some(Ending { interrupted: true, ..Ending::default() }));
-            }
-            let measured = self.bench.slot(arm.index())?;
-            let interrupted = self.bench.stopped();
-            let changed = measured.changed;
-            let void = changed.as_ref().map(|what| format!("changed from outside: {what}"));
-            let void = void.or(measured.void);
-            let void = void.or_else(|| interrupted.then(|| "interrupted".to_owned()));
-            let guard = measured.guard;
-            self.limited.extend(measured.client_limited);
-            self.record.slots.push(Slot {
-                pair,
-                phase,
-                position,
-                arm,
-                start_s: measured.start_s,
-                seconds: measured.seconds,
-                values: measured.values,
-                at_least: measured.at_least,
-                absent: measured.absent,
-                net_rx: measured.net_rx,
-                packets: measured.packets,
-                softirq: measured.softirq,
-                probe_cost: measured.probe_cost,
-                void: void.clone(),
-            });
-            self.bench.save(self.record)?;
-            if changed.is_some() {
-                return Ok(Some(Ending { changed, guard, interrupted, ..Ending::default() }));
-            }
-            let guard = guard.or_else(|| standstill(&self.record.slots));
-            if guard.is_some() {
-                return Ok(Some(Ending { guard, ..Ending::default() }));
-            }
-            if interrupted {
-                return Ok(Some(Ending { interrupted, ..Ending::default() }));
-            }
-            let voids = &mut self.voids[arm.index()];
-            *voids = if void.is_some() { *voids + 1 } else { 0 };
-            if *voids >= VOIDS_IN_A_ROW {
-                return Ok(Some(Ending { not_applied: void, ..Ending::default() }));
+            if let Some(ending) = self.slot(phase, pair, position, arm)? {
+                return Ok(Some(ending));
             }
         }
         Ok(None)
+    }
+
+    fn slot(
+        &mut self,
+        phase: Phase,
+        pair: usize,
+        position: u8,
+        arm: Arm,
+    ) -> Result<Option<Ending>, B::Error> {
+        if self.bench.stopped() {
+            return Ok(Some(Ending { interrupted: true, ..Ending::default() }));
+        }
+        let measured = self.bench.slot(arm.index())?;
+        let interrupted = self.bench.stopped();
+        let changed = measured.changed;
+        let void = changed.as_ref().map(|what| format!("changed from outside: {what}"));
+        let void = void.or(measured.void);
+        let void = void.or_else(|| interrupted.then(|| "interrupted".to_owned()));
+        let guard = measured.guard;
+        self.limited.extend(measured.client_limited);
+        self.record.slots.push(Slot {
+            pair,
+            phase,
+            position,
+            arm,
+            start_s: measured.start_s,
+            seconds: measured.seconds,
+            values: measured.values,
+            at_least: measured.at_least,
+            absent: measured.absent,
+            net_rx: measured.net_rx,
+            packets: measured.packets,
+            softirq: measured.softirq,
+            probe_cost: measured.probe_cost,
+            void: void.clone(),
+        });
+        self.bench.save(self.record)?;
+        if changed.is_some() {
+            return Ok(Some(Ending { changed, guard, interrupted, ..Ending::default() }));
+        }
+        let guard = guard.or_else(|| standstill(&self.record.slots));
+        if guard.is_some() {
+            return Ok(Some(Ending { guard, ..Ending::default() }));
+        }
+        if interrupted {
+            return Ok(Some(Ending { interrupted, ..Ending::default() }));
+        }
+        let voids = &mut self.voids[arm.index()];
+        *voids = if void.is_some() { *voids + 1 } else { 0 };
+        let not_applied = void.filter(|_| *voids >= VOIDS_IN_A_ROW);
+        Ok(not_applied.map(|why| Ending { not_applied: Some(why), ..Ending::default() }))
     }
 }
 
@@ -198,7 +228,11 @@ fn next_pair(record: &TrialRecord, phase: Phase) -> usize {
     record.slots.iter().filter(|slot| slot.phase == phase).map(|slot| slot.pair + 1).max().unwrap_or(0)
 }
 
+/// The neighbour of a lone slot is lost; before and after there are no neighbours.
 fn void_unfinished(record: &mut TrialRecord) {
+    if record.design == Kind::BeforeAfter {
+        return;
+    }
     if let Some(last) = record.slots.last_mut().filter(|slot| slot.position == 0 && slot.void.is_none()) {
         last.void = Some("the run stopped before the other slot of its pair".to_owned());
     }

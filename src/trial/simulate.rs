@@ -3,6 +3,7 @@
 //!
 //! A real trial uses none of this.
 
+pub mod live;
 pub mod table;
 pub mod whole;
 

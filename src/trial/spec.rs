@@ -16,6 +16,7 @@ use super::stats::looks;
 use crate::load;
 use crate::parse;
 use crate::plan::Setting;
+use crate::plan::candidates::{Candidate, MOST, Searched};
 use crate::probe::Budget;
 use crate::units::{self, CpuId, CpuMask, NicName};
 
@@ -34,6 +35,9 @@ pub struct Spec {
     /// The candidates of a search, or the levels of a sweep in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arm: Vec<Named>,
+    /// The candidates of a search, made from the machine's topology; they become `arm`s before the trial begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<Candidates>,
     /// The workload during the slots.
     pub workload: Workload,
     /// Where the load of the workload runs, if not here: each offers all of it.
@@ -93,6 +97,16 @@ pub struct Named {
     pub set: Vec<Setting>,
 }
 
+/// What a search tries.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Candidates {
+    /// The kind of setting.
+    pub of: Searched,
+    /// The interface.
+    pub nic: NicName,
+}
+
 /// A place from which load is offered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -109,6 +123,9 @@ pub enum Kind {
     /// Two arms, in pairs of neighbouring slots.
     #[default]
     Pairs,
+    /// All slots of arm A, then all of arm B: nothing is randomised, and nothing is proven.
+    #[serde(rename = "before-after")]
+    BeforeAfter,
     /// Every combination of two or three factors, in blocks that hold each combination once.
     Factorial,
     /// The best of several arms, by halving.
@@ -118,10 +135,21 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// True for two arms, whose record is that of a trial in pairs.
+    pub fn has_two_arms(&self) -> bool {
+        matches!(self, Kind::Pairs | Kind::BeforeAfter)
+    }
+
+    /// True for the design of most trials: in pairs.
+    pub fn is_usual(&self) -> bool {
+        *self == Kind::Pairs
+    }
+
     /// `a factorial trial`, as messages name it.
     pub fn in_words(self) -> &'static str {
         match self {
             Kind::Pairs => "a trial in pairs",
+            Kind::BeforeAfter => "a before-after comparison",
             Kind::Factorial => "a factorial trial",
             Kind::Search => "a search",
             Kind::Sweep => "a sweep",
@@ -160,6 +188,7 @@ pub struct Design {
     pub seed: Option<u64>,
     /// Pairs at which the trial ends undecided; by default [`looks::PAIRS`], more of them if the sample before the trial
     /// chooses slots shorter than [`Design::MEASURE`].
+    /// Slots of each arm of a before-after comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pairs: Option<usize>,
     /// Fewest pairs before the trial may stop early: more of them make the other metrics' intervals
@@ -287,6 +316,9 @@ pub enum SpecError {
     /// `[[factor]]` or `[[arm]]` does not describe a trial in blocks.
     #[error("[[{0}]] {1}")]
     Named(&'static str, String),
+    /// Only a search has candidates.
+    #[error("[candidates] needs kind = \"search\" in [design]")]
+    Candidates,
     /// `[workload]` has no workload, or several.
     #[error("[workload] needs exactly one of: `load`, `command`, `live = true`")]
     Workload,
@@ -358,18 +390,21 @@ impl Spec {
     /// Checks everything that the types do not.
     pub fn check(&self) -> Result<(), SpecError> {
         match self.design.kind {
-            Kind::Pairs if !self.factor.is_empty() => {
+            Kind::Pairs | Kind::BeforeAfter if !self.factor.is_empty() => {
                 return Err(SpecError::Named("factor", "needs kind = \"factorial\" in [design]".to_owned()));
             }
-            Kind::Pairs if !self.arm.is_empty() => {
+            Kind::Pairs | Kind::BeforeAfter if !self.arm.is_empty() => {
                 let needs = "needs kind = \"search\" or \"sweep\" in [design]".to_owned();
                 return Err(SpecError::Named("arm", needs));
             }
-            Kind::Pairs => self.check_change()?,
+            Kind::Pairs | Kind::BeforeAfter => self.check_change()?,
             Kind::Factorial | Kind::Search | Kind::Sweep => self.check_named()?,
         }
         if self.name.is_empty() || self.name.len() > MAX_NAME || !self.name.chars().all(is_of_name) {
             return Err(SpecError::Name(self.name.clone()));
+        }
+        if self.candidates.is_some() && self.design.kind != Kind::Search {
+            return Err(SpecError::Candidates);
         }
         let workload = &self.workload;
         let kinds = [workload.load.is_some(), workload.command.is_some(), workload.live];
@@ -404,8 +439,11 @@ impl Spec {
         if !(2..=10_000).contains(&pairs) {
             return bad(format!("pairs = {pairs}: must be 2 to 10000"));
         }
-        if design.min_pairs > pairs {
+        if design.kind == Kind::Pairs && design.min_pairs > pairs {
             return bad(format!("min_pairs = {}: at most pairs = {pairs}", design.min_pairs));
+        }
+        if design.kind == Kind::BeforeAfter && design.calibration > 0 {
+            return bad("calibration: a before-after comparison has no coins to check".to_owned());
         }
         if !(6..=1000).contains(&design.blocks) {
             return bad(format!("blocks = {}: must be 6 to 1000", design.blocks));
@@ -468,14 +506,18 @@ impl Spec {
         let is_factorial = self.design.kind == Kind::Factorial;
         let (table, all, other, most) = match is_factorial {
             true => ("factor", &self.factor, &self.arm, 3),
-            false => ("arm", &self.arm, &self.factor, 12),
+            false => ("arm", &self.arm, &self.factor, MOST),
         };
         let kind = self.design.kind.in_words();
         let bad = |what: String| Err(SpecError::Named(table, what));
         if !self.change.is_none() || !other.is_empty() {
             return bad(format!("takes the place of [change] and of other tables in {kind}"));
         }
-        if !(2..=most).contains(&all.len()) {
+        let is_made = self.design.kind == Kind::Search && self.candidates.is_some();
+        if is_made && !all.is_empty() {
+            return bad("gives the candidates, and [candidates] makes others: leave one out".to_owned());
+        }
+        if !is_made && !(2..=most).contains(&all.len()) {
             return bad(format!("found {}: {kind} has 2 to {most}", all.len()));
         }
         for (at, one) in all.iter().enumerate() {
@@ -505,6 +547,12 @@ impl Spec {
         Ok(())
     }
 
+    /// Replaces the description of the candidates by the candidates themselves.
+    pub fn set_candidates(&mut self, made: Vec<Candidate>) {
+        self.candidates = None;
+        self.arm = made.into_iter().map(|made| Named { name: made.name, set: made.settings }).collect();
+    }
+
     /// The named settings of a trial in blocks: factors, candidates or levels.
     pub fn named(&self) -> &[Named] {
         if self.design.kind == Kind::Factorial { &self.factor } else { &self.arm }
@@ -527,7 +575,7 @@ impl Spec {
     pub fn slots(&self) -> usize {
         let design = &self.design;
         match design.kind {
-            Kind::Pairs => 2 * (design.calibration + design.pairs()),
+            Kind::Pairs | Kind::BeforeAfter => 2 * (design.calibration + design.pairs()),
             Kind::Factorial => design.blocks << self.factor.len(),
             Kind::Search => halving::slots(self.arm.len(), design.blocks),
             Kind::Sweep => design.blocks * (self.arm.len() + 1),

@@ -13,6 +13,7 @@ use thiserror::Error;
 use super::blocks::BlocksRecord;
 use super::checkpoint::Checkpoint;
 use super::record::TrialRecord;
+use super::schedule::Scheduled;
 use super::spec::Spec;
 use crate::atomic::replace;
 
@@ -149,10 +150,7 @@ impl TrialDir {
 
     /// The checkpoints so far, oldest first.
     pub fn checkpoints(&self) -> Result<Vec<Checkpoint>, StoreError> {
-        match self.load(CHECKPOINTS) {
-            Err(StoreError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            loaded => loaded,
-        }
+        self.load_or_default(CHECKPOINTS)
     }
 
     /// Adds a checkpoint.
@@ -160,6 +158,24 @@ impl TrialDir {
         let mut all = self.checkpoints()?;
         all.push(checkpoint.clone());
         self.replace(CHECKPOINTS, &all)
+    }
+
+    /// The checkpoints that were scheduled, earliest first.
+    pub fn schedule(&self) -> Result<Vec<Scheduled>, StoreError> {
+        self.load_or_default(SCHEDULE)
+    }
+
+    /// Replaces the schedule.
+    pub fn save_schedule(&self, all: &[Scheduled]) -> Result<(), StoreError> {
+        self.replace(SCHEDULE, &all)
+    }
+
+    /// The default if there is no such file.
+    fn load_or_default<T: DeserializeOwned + Default>(&self, name: &str) -> Result<T, StoreError> {
+        match self.load(name) {
+            Err(StoreError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => Ok(T::default()),
+            loaded => loaded,
+        }
     }
 
     fn replace<T: Serialize>(&self, name: &str, value: &T) -> Result<(), StoreError> {
@@ -179,6 +195,7 @@ impl TrialDir {
 const RECORD: &str = "record.json";
 const SPEC: &str = "spec.json";
 const CHECKPOINTS: &str = "checkpoints.json";
+const SCHEDULE: &str = "schedule.json";
 
 #[cfg(test)]
 mod tests {

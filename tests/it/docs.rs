@@ -67,6 +67,18 @@ fn the_documented_specifications_are_valid() {
     }
 }
 
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn the_shipped_examples_are_those_of_the_page() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let page = std::fs::read_to_string(docs.join("trials.md")).expect("docs/trials.md can be read");
+    for example in std::fs::read_dir(docs.join("examples")).expect("docs/examples can be listed") {
+        let path = example.expect("listed").path();
+        let text = std::fs::read_to_string(&path).expect("readable");
+        assert!(page.contains(&format!("```toml\n{text}```")), "{}", path.display());
+    }
+}
+
 /// `docs/show.md` shows captured machines as printed by the program.
 #[test]
 #[allow(clippy::disallowed_methods)]

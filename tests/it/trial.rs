@@ -10,6 +10,7 @@ mod on_files;
 mod on_the_range;
 mod probed;
 mod queries;
+mod scheduled;
 mod winning;
 mod with_commands;
 

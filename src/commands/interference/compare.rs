@@ -83,6 +83,7 @@ fn spec(args: &Pair, change: Change, length: Duration, cpu: Option<CpuId>, probe
         change,
         factor: Vec::new(),
         arm: Vec::new(),
+        candidates: None,
         workload: Workload { live: true, ..Workload::default() },
         design: Design {
             seed: args.seed,

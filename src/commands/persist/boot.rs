@@ -39,8 +39,8 @@ pub(crate) fn restore(global: &Global, etc: &Path) -> Result<Restore, CommandErr
     Ok(Restore { program, options, etc, state })
 }
 
-/// Refuses units that would run a program which users other than root can change.
-pub(super) fn check_program(global: &Global, restore: &Restore) -> Result<(), CommandError> {
+/// Refuses units that would run, `when` as in "at each boot", a program which users other than root can change.
+pub(crate) fn check_program(global: &Global, restore: &Restore, when: &str) -> Result<(), CommandError> {
     let program = &restore.program;
     let install = match global.root == Path::new("/") {
         true => "`make install` puts the program where only root can change it: run that one".to_owned(),
@@ -53,11 +53,11 @@ pub(super) fn check_program(global: &Global, restore: &Restore) -> Result<(), Co
         Walked::Trusted => Ok(()),
         Walked::Missing(path) => {
             let (program, path) = (program.display(), path.display());
-            let message = format!("root would run {program} at each boot, but there is no {path}");
+            let message = format!("root would run {program} {when}, but there is no {path}");
             refuse(CommandError::usage(message).hint(install))
         }
         Walked::Exposed(exposed) => {
-            let error = refusal(&format!("run {} at each boot", program.display()), &exposed).hint(install);
+            let error = refusal(&format!("run {} {when}", program.display()), &exposed).hint(install);
             let remedy = exposed.remedy().map(|remedy| format!("or: {remedy}"));
             refuse(remedy.into_iter().fold(error, CommandError::hint))
         }
@@ -89,7 +89,8 @@ pub(crate) fn check_files(global: &Global, restore: &Restore) -> Result<(), Comm
 /// stays below the root, but files written here would end up on this machine.
 pub(crate) fn check_links(global: &Global, etc: &Path) -> Result<(), CommandError> {
     let root = place::root(global)?;
-    for directory in ["rxlab", "systemd/system/multi-user.target.wants", "udev/rules.d"] {
+    let wants = ["systemd/system/multi-user.target.wants", "systemd/system/timers.target.wants"];
+    for directory in ["rxlab", "udev/rules.d"].into_iter().chain(wants) {
         let directory = etc.join(directory);
         // Missing directories are created below the last existing one.
         let Some(real) = directory.ancestors().find_map(|path| path.canonicalize().ok()) else { continue };
@@ -105,7 +106,7 @@ pub(crate) fn check_links(global: &Global, etc: &Path) -> Result<(), CommandErro
 
 /// Makes all directories created from here on writable for their owner only, whatever the shell's umask:
 /// `rxlab restore` would refuse others.
-pub(super) fn restrict_umask() {
+pub(crate) fn restrict_umask() {
     let mask = umask(Mode::RWXU | Mode::RWXG | Mode::RWXO);
     umask(mask | Mode::WGRP | Mode::WOTH);
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::conduct::{Ready, explain, fresh_seed, left};
-use super::finish::{After, put_back};
+use super::finish::put_back;
 use super::ready::ready;
 use super::resume::check_boot;
 use crate::apply::{Undo, launch_guard};
@@ -20,15 +20,6 @@ use crate::trial::perform::{Setup, perform_blocks};
 use crate::trial::spec::{Kind, Spec};
 use crate::trial::store::TrialDir;
 
-/// Returns an error for options that only a trial of one change has.
-pub(super) fn check(kind: Kind, after: &After) -> Result<(), CommandError> {
-    if after.keep {
-        return Err(CommandError::usage(format!("--keep: {} has no single change to keep", kind.in_words()))
-            .hint("try the best settings with `rxlab trial run --set ... --keep`"));
-    }
-    if after.html.is_some() { Err(no_html(kind)) } else { Ok(()) }
-}
-
 /// The error for a report that does not exist.
 pub(super) fn no_html(kind: Kind) -> CommandError {
     CommandError::usage(format!("--html: {} has no HTML report", kind.in_words()))
@@ -41,9 +32,7 @@ pub(super) fn resume(
     dir: TrialDir,
     spec: &Spec,
     record: BlocksRecord,
-    after: &After,
 ) -> Result<(), CommandError> {
-    check(spec.design.kind, after)?;
     if record.conclusion.as_ref().is_some_and(|conclusion| conclusion.end != End::Interrupted) {
         return Err(CommandError::usage(format!("trial {} is finished", record.id))
             .hint("`rxlab trial show` prints it; `rxlab trial run` starts another"));

@@ -2,12 +2,15 @@
 
 use std::io::Write;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::conduct::store_error;
 use super::ready::driver;
+use super::schedule;
 use crate::apply;
 use crate::commands::Global;
 use crate::commands::machine::{self, Machine};
+use crate::commands::persist::Etc;
 use crate::commands::{look, output, place, progress};
 use crate::error::{CommandError, Kind};
 use crate::host::Host;
@@ -17,12 +20,14 @@ use crate::trial::checkpoint::{Checkpoint, State};
 use crate::trial::metrics::name;
 use crate::trial::prior::{self, Pieces};
 use crate::trial::record::TrialRecord;
+use crate::trial::spec::Spec;
 use crate::trial::store::TrialDir;
+use crate::units::parse_duration;
 
 /// Measure again under the load of a past trial, and say whether its settings and its effect still hold
 ///
-/// Nothing is changed. For a later time, run it from a scheduler, such as
-/// `systemd-run --on-active=24h rxlab trial checkpoint ID`; `rxlab trial show` lists all checkpoints.
+/// Nothing is changed. `--at` schedules checkpoints for later times, also across reboots; `rxlab trial show` lists all of
+/// a trial, and `rxlab status` those that wait or failed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Its id, as `rxlab trial list` shows it
@@ -30,31 +35,82 @@ pub(super) struct Args {
     id: String,
     /// Slots to measure, each as long as those of the trial
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
-    slots: u32,
+    pub(super) slots: u32,
+    /// Take it at these times from now instead, such as 1h,24h
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = parse_duration)]
+    at: Vec<Duration>,
+    /// Take it if one is due: this is what a scheduler runs
+    #[arg(long, conflicts_with_all = ["at", "cancel", "slots"])]
+    due: bool,
+    /// Remove the timer, and all checkpoints that wait or failed
+    #[arg(long, conflicts_with_all = ["at", "slots"])]
+    cancel: bool,
+    #[command(flatten)]
+    pub(super) etc: Etc,
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
+    if args.cancel {
+        return schedule::cancel(global, args, &dir);
+    }
+    if args.due {
+        return schedule::due(global, args, &dir);
+    }
+    if !args.at.is_empty() {
+        measurable(&dir)?;
+        return schedule::add(global, args, &dir, &args.at);
+    }
+    let (record, checkpoint) = take(global, &dir, args.slots)?;
+    print(global, &record, &checkpoint)
+}
+
+/// Returns the specification and the record of a trial that can be measured again.
+fn measurable(dir: &TrialDir) -> Result<(Spec, TrialRecord), CommandError> {
     if dir.blocks().map_err(|error| store_error(&error))?.is_some() {
-        return Err(CommandError::usage(format!(
-            "trial {} has more than one change: none to check",
-            args.id
-        )));
+        let message = format!("trial {} has more than one change: none to check", dir.id());
+        return Err(CommandError::usage(message));
     }
     let record = dir.record().map_err(|error| store_error(&error))?;
     if record.analysis.is_none() {
         return Err(CommandError::usage(format!("trial {} is not finished", record.id))
             .hint("`rxlab trial resume` continues it"));
     }
+    let spec = dir.spec().map_err(|error| store_error(&error))?;
+    let primary = record.metrics.first().map_or("", |primary| primary.name.as_str());
+    if spec.workload.command.is_some() || spec.measures(primary) {
+        let message = format!("trial {} was judged by {primary}, which only a trial can measure", record.id);
+        return Err(CommandError::usage(message));
+    }
+    settings(&record)?;
+    Ok((spec, record))
+}
+
+/// Takes a checkpoint of `slots` slots, and adds it to the trial.
+pub(super) fn take(
+    global: &Global,
+    dir: &TrialDir,
+    slots: u32,
+) -> Result<(TrialRecord, Checkpoint), CommandError> {
+    let (spec, record) = measurable(dir)?;
     let machine = machine::open(global)?;
     let drifted = drifted(&machine, &record)?;
-    let values = measure(&machine, &dir, &record, args.slots as usize)?;
+    let values = measure(&machine, &spec, &record, slots as usize)?;
     let checkpoint = Checkpoint::of(&record, values, drifted);
     dir.add_checkpoint(&checkpoint).map_err(|error| store_error(&error))?;
+    Ok((record, checkpoint))
+}
+
+/// Prints a checkpoint. An effect that is gone, or a change that is not set, is a finding.
+pub(super) fn print(
+    global: &Global,
+    record: &TrialRecord,
+    checkpoint: &Checkpoint,
+) -> Result<(), CommandError> {
     let mut out = output::stdout(global);
     let printed = match global.json {
-        true => writeln!(out, "{}", crate::commands::json(&checkpoint)?),
-        false => write!(out, "{}", words::checkpoint(&record, &checkpoint)),
+        true => writeln!(out, "{}", crate::commands::json(checkpoint)?),
+        false => write!(out, "{}", words::checkpoint(record, checkpoint)),
     };
     let ended = match checkpoint.state {
         State::Holds | State::Unclear => Ok(()),
@@ -63,14 +119,18 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     CommandError::after_output(ended, printed.map_err(CommandError::from))
 }
 
+/// Settings of the change.
+fn settings(record: &TrialRecord) -> Result<Vec<Setting>, CommandError> {
+    let settings: Option<Vec<Setting>> = record.change.iter().map(|line| line.parse().ok()).collect();
+    settings.ok_or_else(|| {
+        CommandError::usage(format!("the change of trial {} is a shell command", record.id))
+            .hint("only settings can be checked")
+    })
+}
+
 /// Settings of the change that are not set, as found.
 fn drifted(machine: &Machine, record: &TrialRecord) -> Result<Vec<String>, CommandError> {
-    let settings: Option<Vec<Setting>> = record.change.iter().map(|line| line.parse().ok()).collect();
-    let Some(settings) = settings else {
-        return Err(CommandError::usage(format!("the change of trial {} is a shell command", record.id))
-            .hint("only settings can be checked"));
-    };
-    let plan = Plan::new(&record.name, &settings);
+    let plan = Plan::new(&record.name, &settings(record)?);
     let settings = apply::check(&machine.host, &machine.model, &plan).map_err(place::apply_error)?;
     let changes = apply::rehearse(&machine.host, &machine.model, &settings).map_err(place::apply_error)?;
     let drifted = changes.into_iter().filter(|change| change.needed).map(|change| {
@@ -83,18 +143,13 @@ fn drifted(machine: &Machine, record: &TrialRecord) -> Result<Vec<String>, Comma
 /// Values of the trial's primary metric.
 fn measure(
     machine: &Machine,
-    dir: &TrialDir,
+    spec: &Spec,
     record: &TrialRecord,
     slots: usize,
 ) -> Result<Vec<f64>, CommandError> {
-    let spec = dir.spec().map_err(|error| store_error(&error))?;
     let primary = record.metrics.first().map_or("", |primary| primary.name.as_str());
-    if spec.workload.command.is_some() || spec.measures(primary) {
-        let message = format!("trial {} was judged by {primary}, which only a trial can measure", record.id);
-        return Err(CommandError::usage(message));
-    }
     let stop = place::stop_flag()?;
-    let mut driver = driver(machine, &spec)?;
+    let mut driver = driver(machine, spec)?;
     // The first one warms up.
     let pieces = Pieces::whole(spec.design.measure(), slots + 1);
     let timer = match primary == name::HOTTEST_SOFTIRQ {

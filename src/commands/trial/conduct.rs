@@ -21,7 +21,7 @@ use crate::trial::perform::{Outcome, PerformError, Setup, perform};
 use crate::trial::prior::Planned;
 use crate::trial::query::Queries;
 use crate::trial::record::{Phase, TrialRecord};
-use crate::trial::spec::Spec;
+use crate::trial::spec::{self, Spec};
 use crate::trial::store::{StoreError, TrialDir};
 use crate::trial::workload::Driver;
 
@@ -72,6 +72,9 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
     let mut progress = |record: &TrialRecord| {
         let done = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison).count();
         let part = match done {
+            _ if record.design == spec::Kind::BeforeAfter => {
+                format!("slot {done} of {}", 2 * record.max_pairs)
+            }
             0 => "calibrating".to_owned(),
             _ => format!("pair {} of at most {}{}", done.div_ceil(2), record.max_pairs, so_far(record)),
         };

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::conduct::{Conduct, conduct, left, trouble_hints};
-use super::show;
+use super::{blocks, show};
 use crate::apply::{Undo, UndoOutcome};
 use crate::commands::Global;
 use crate::commands::{files, output, undo};
@@ -13,6 +13,7 @@ use crate::journal;
 use crate::report::{self, recommendation::TrialReport};
 use crate::trial::perform::Outcome;
 use crate::trial::record::{TrialRecord, Verdict};
+use crate::trial::spec;
 
 /// Options for what happens after the last slot.
 #[derive(Debug, clap::Args)]
@@ -26,8 +27,21 @@ pub(super) struct After {
 }
 
 impl After {
-    /// Returns an error if the report cannot be written, before anything runs.
-    pub(super) fn check(&self) -> Result<(), CommandError> {
+    /// Returns an error for options that a trial of this kind does not have, and for a report that cannot be written,
+    /// before anything runs.
+    pub(super) fn check(&self, kind: spec::Kind) -> Result<(), CommandError> {
+        if self.keep && kind == spec::Kind::BeforeAfter {
+            return Err(CommandError::usage(format!("--keep: {} proves no change", kind.in_words()))
+                .hint("`rxlab apply` sets it; `rxlab trial checkpoint` measures again later"));
+        }
+        if self.keep && !kind.has_two_arms() {
+            let message = format!("--keep: {} has no single change to keep", kind.in_words());
+            return Err(CommandError::usage(message)
+                .hint("try the best settings with `rxlab trial run --set ... --keep`"));
+        }
+        if self.html.is_some() && !kind.has_two_arms() {
+            return Err(blocks::no_html(kind));
+        }
         self.html.as_deref().map_or(Ok(()), files::check)
     }
 }

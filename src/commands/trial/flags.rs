@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueEnum;
+
 use super::finish::After;
 use crate::commands::apply;
 use crate::commands::look::Cost;
@@ -10,14 +12,16 @@ use crate::error::CommandError;
 use crate::host::netns_path;
 use crate::load::Url;
 use crate::plan::Setting;
+use crate::plan::candidates::Searched;
 use crate::trial::spec::{
-    Change, Design, Guards, MAX_NAME, Probe, Seconds, Spec, SpecError, Workload, is_of_name,
+    Candidates, Change, Design, Guards, Kind, MAX_NAME, Probe, Seconds, Spec, SpecError, Workload, is_of_name,
 };
 use crate::trial::stats::looks;
 use crate::units::{CpuId, CpuMask, NicName, parse_duration};
 
 /// The flags that replace a specification; with one they would be ignored.
-const BY_FLAGS: [&str; 24] = [
+const BY_FLAGS: [&str; 25] = [
+    "search",
     "set",
     "plan",
     "a",
@@ -68,6 +72,9 @@ pub(super) struct Args {
     /// Shell command that makes arm B
     #[arg(long, value_name = "COMMAND", requires = "a")]
     pub(super) b: Option<String>,
+    /// Find the best of the values that the machine's topology suggests for --nic
+    #[arg(long, value_name = "WHAT", value_enum, requires = "nic", conflicts_with_all = ["set", "plan", "a", "b", "metric"])]
+    pub(super) search: Option<Search>,
     /// Run the built-in load against this URL; for its other settings use a specification
     #[arg(long, value_name = "URL")]
     pub(super) load: Option<Url>,
@@ -89,7 +96,7 @@ pub(super) struct Args {
     /// Generate no load: judge the machine's own traffic
     #[arg(long)]
     pub(super) live: bool,
-    /// Interface whose packets count, for --live
+    /// Interface whose packets count, for --live; the one that --search is about
     #[arg(long, value_name = "NIC")]
     pub(super) nic: Option<NicName>,
     /// Name of the trial, one word [default: that of its plan, or `trial`]
@@ -131,14 +138,43 @@ pub(super) struct Args {
     pub(super) after: After,
 }
 
+/// Kinds of settings to search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Search {
+    /// RPS masks
+    Rps,
+    /// Interrupt moderation
+    Moderation,
+    /// Numbers of queues
+    Queues,
+}
+
+impl From<Search> for Searched {
+    fn from(search: Search) -> Self {
+        match search {
+            Search::Rps => Searched::Rps,
+            Search::Moderation => Searched::Moderation,
+            Search::Queues => Searched::Queues,
+        }
+    }
+}
+
 /// Name of the trial.
 fn name(args: &Args) -> Result<String, CommandError> {
     let of_plan = match (&args.name, &args.plan) {
         (Some(name), _) => return Ok(name.clone()),
         (None, Some(path)) => word(&apply::read_plan(path.as_ref())?.name),
-        (None, None) => String::new(),
+        (None, None) => args
+            .search
+            .and_then(|search| search.to_possible_value())
+            .map_or_else(String::new, |value| value.get_name().to_owned()),
     };
     Ok(if of_plan.is_empty() { "trial".to_owned() } else { of_plan })
+}
+
+/// What --search tries.
+fn candidates(args: &Args) -> Option<Candidates> {
+    Some(Candidates { of: args.search?.into(), nic: args.nic.clone()? })
 }
 
 /// `name` with invalid characters replaced by dashes, cut to the length limit of a trial's name.
@@ -168,8 +204,10 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
         },
         factor: Vec::new(),
         arm: Vec::new(),
+        candidates: candidates(args),
         workload: Workload { load, command: args.command.clone(), live: args.live, nic: args.nic.clone() },
         design: Design {
+            kind: if args.search.is_some() { Kind::Search } else { Kind::Pairs },
             seed: args.seed,
             pairs: args.pairs,
             min_pairs: args.min_pairs.min(args.pairs.unwrap_or(looks::PAIRS)),
@@ -189,7 +227,7 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
     };
     spec.check().map_err(|error| match error {
         SpecError::Change | SpecError::Workload => CommandError::usage(error)
-            .hint("give a SPEC file, or --set, --plan or --a/--b, and --load, --command or --live"),
+            .hint("give a SPEC file, or --set, --plan, --a/--b or --search, and --load, --command or --live"),
         error => CommandError::usage(error),
     })?;
     Ok(spec)

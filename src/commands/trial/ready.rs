@@ -1,18 +1,20 @@
 //! Prepares a trial from its specification: checks the settings against the machine, attaches the probe,
 //! and starts the workload.
 
+use std::io::Write;
 use std::path::Path;
 
 use super::conduct::Ready;
 use crate::apply::{self, Change};
 use crate::commands::Global;
 use crate::commands::machine::{self, Machine};
-use crate::commands::{files, load, place};
+use crate::commands::{files, load, output, place};
 use crate::error::{CommandError, Kind};
 use crate::load::{Clients, Session};
 use crate::model::{Nic, NicKind};
-use crate::plan::{Plan, Setting};
+use crate::plan::{Plan, Setting, candidates};
 use crate::probe::Missing;
+use crate::report::trial_plan;
 use crate::trial::check::{Checks, StartError};
 use crate::trial::meter::{Meter, MeterError};
 use crate::trial::query::Queries;
@@ -27,7 +29,7 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
     }
     let (arms, prediction) = match spec.design.kind {
         spec::Kind::Factorial | spec::Kind::Search | spec::Kind::Sweep => (cells(machine, spec)?, None),
-        spec::Kind::Pairs => {
+        spec::Kind::Pairs | spec::Kind::BeforeAfter => {
             let b = arm_b(spec)?;
             (settings(machine, spec, &b)?, b.prediction)
         }
@@ -48,6 +50,24 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
         .map_err(|error| CommandError::new(Kind::Failed, error).hint("nothing was changed"))?;
     let driver = driver(machine, spec)?;
     Ok(Ready { arms, prediction, planned: None, meter, checks, queries, driver })
+}
+
+/// Makes the candidates of a search from the machine, if the specification only describes them.
+pub(super) fn make_candidates(
+    machine: &Machine,
+    spec: &mut Spec,
+    is_shown: bool,
+) -> Result<(), CommandError> {
+    let Some(wanted) = spec.candidates.take() else { return Ok(()) };
+    let nic = machine::nic(&machine.model, &wanted.nic)?;
+    let made = candidates::candidates(&machine.model, nic, wanted.of)
+        .map_err(|why| CommandError::usage(why).hint("[[arm]] tables give candidates by hand"))?;
+    spec.set_candidates(made);
+    if is_shown {
+        let mut out = output::stderr();
+        spec.arm.iter().try_for_each(|arm| write!(out, "{}", trial_plan::arm(&arm.into())))?;
+    }
+    Ok(())
 }
 
 /// A check that fails without the change says nothing about the change.

@@ -23,11 +23,11 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    args.after.check()?;
     let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
     let spec = dir.spec().map_err(|error| store_error(&error))?;
+    args.after.check(spec.design.kind)?;
     if let Some(record) = dir.blocks().map_err(|error| store_error(&error))? {
-        return blocks::resume(global, dir, &spec, record, &args.after);
+        return blocks::resume(global, dir, &spec, record);
     }
     let record = dir.record().map_err(|error| store_error(&error))?;
     if record.analysis.as_ref().is_some_and(|analysis| analysis.verdict != Verdict::Interrupted) {

@@ -5,27 +5,26 @@ use super::conduct::{Conduct, store_error};
 use super::finish::finish;
 use super::flags::{Args, from_flags};
 use super::foretell::{self, foretell};
-use super::ready::ready;
+use super::ready::{make_candidates, ready};
 use crate::commands::Global;
 use crate::commands::{files, leftovers, machine, place};
 use crate::error::CommandError;
-use crate::trial::spec::{Kind, Spec};
+use crate::trial::spec::Spec;
 use crate::trial::store::TrialDir;
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    args.after.check()?;
     let mut spec = match (&args.again, &args.spec) {
         (Some(id), _) => again(global, id, args.pairs)?,
         (None, Some(path)) => Spec::parse(&files::read("specification", path)?)
             .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?,
         (None, None) => from_flags(args)?,
     };
-    let is_in_blocks = spec.design.kind != Kind::Pairs;
-    if is_in_blocks {
-        blocks::check(spec.design.kind, &args.after)?;
-    }
+    let is_in_blocks = !spec.design.kind.has_two_arms();
+    args.after.check(spec.design.kind)?;
     leftovers::clear(global)?;
     let machine = machine::open(global)?;
+    // A plan prints them itself.
+    make_candidates(&machine, &mut spec, !args.plan_only && !global.json)?;
     let stop = place::stop_flag()?;
     let mut ready = ready(global, &machine, &spec)?;
     let why = foretell(&machine, &mut spec, &mut ready.driver, &stop)?;

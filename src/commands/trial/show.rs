@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
+
 use super::blocks;
 use super::conduct::store_error;
 use crate::commands::Global;
@@ -13,6 +15,7 @@ use crate::report::text::command_lines;
 use crate::report::{self, action};
 use crate::trial::checkpoint::Checkpoint;
 use crate::trial::record::TrialRecord;
+use crate::trial::schedule::Standing;
 use crate::trial::store::TrialDir;
 
 /// Print the verdict of a past trial, or write its report
@@ -36,17 +39,23 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
     let record = dir.record().map_err(|error| store_error(&error))?;
     let checkpoints = dir.checkpoints().map_err(|error| store_error(&error))?;
+    let scheduled = dir.schedule().map_err(|error| store_error(&error))?;
     if let Some(path) = &args.html {
         write_html(global, path, &record, &checkpoints)?;
     }
     let mut out = output::stdout(global);
     if global.json {
-        writeln!(out, "{}", super::super::json(&TrialReport::new(record, &global.program()))?)?;
+        let report = TrialReport { checkpoints, scheduled, ..TrialReport::new(record, &global.program()) };
+        writeln!(out, "{}", super::super::json(&report)?)?;
         return Ok(());
     }
     write!(out, "{}", report::trial_text::render(std::slice::from_ref(&record)))?;
     for checkpoint in &checkpoints {
         write!(out, "{}", report::words::checkpoint(&record, checkpoint))?;
+    }
+    let now = Timestamp::now();
+    for scheduled in scheduled.iter().filter(|one| !matches!(one.standing(now), Standing::Taken(_))) {
+        write!(out, "{}", report::words::scheduled(scheduled, now))?;
     }
     if let Some(path) = &args.html {
         say_written(&mut out, path)?;

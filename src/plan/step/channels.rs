@@ -30,7 +30,7 @@ pub(in crate::plan) fn more(draft: &mut Draft<'_>) {
 }
 
 /// All kinds that the device has, one of them with another count.
-fn text(channels: &Channels, changed: ChannelKind, count: u32) -> String {
+pub(in crate::plan) fn text(channels: &Channels, changed: ChannelKind, count: u32) -> String {
     let word = |kind: ChannelKind| {
         let now = channels.count(kind)?.now;
         Some(format!("{} {}", kind.word(), if kind == changed { count } else { now }))

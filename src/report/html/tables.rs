@@ -2,6 +2,7 @@
 
 use crate::report::{number, probe_words, words};
 use crate::trial::record::{MetricResult, TrialRecord};
+use crate::trial::spec::Kind;
 
 use super::markup::{Markup, typeset};
 use super::tone_class;
@@ -71,18 +72,27 @@ pub(super) fn settings(m: &mut Markup, record: &TrialRecord) {
         ("Kernel", host.kernel.clone()),
         ("Workload", record.workload.clone()),
         ("Started", record.started.clone()),
-        ("Seed", record.seed.to_string()),
+        match record.design {
+            Kind::BeforeAfter => ("Design", "before and after, not randomised".to_owned()),
+            _ => ("Seed", record.seed.to_string()),
+        },
         ("Washout", format!("{} s before each slot", record.washout_s)),
         ("Measured", format!("{} s in each slot", record.measure_s)),
         ("Margin", format!("\u{b1}{}", number::share(record.margin))),
-        ("Pairs allowed", number::grouped(record.max_pairs as u64)),
+        match record.design {
+            Kind::BeforeAfter => ("Slots of each arm", number::grouped(record.max_pairs as u64)),
+            _ => ("Pairs allowed", number::grouped(record.max_pairs as u64)),
+        },
         ("Calibration", words::calibration(record)),
         ("Trial", record.id.clone()),
         ("rxlab", record.version.clone()),
     ];
+    let adjusted = words::adjustments(record).into_iter().map(|words| ("Adjusted", words));
     let queries = words::queries(record).into_iter().map(|words| ("Query", words));
     m.element("dl", &[("class", "settings")], |m| {
-        for (name, value) in rows.into_iter().chain(planned).chain(probe).chain(checks).chain(queries) {
+        for (name, value) in
+            rows.into_iter().chain(planned).chain(probe).chain(checks).chain(queries).chain(adjusted)
+        {
             m.leaf("dt", &[], name);
             m.leaf("dd", &[], &typeset(&value));
         }

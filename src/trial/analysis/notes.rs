@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Sample;
+use crate::trial::metrics;
 use crate::trial::record::{Arm, Calibration, Phase, Slot, TrialRecord};
+use crate::trial::spec::Kind;
 use crate::trial::stats::interval::t_quantile;
 use crate::trial::stats::{Scale, lag1, mean, sd};
 
@@ -24,10 +26,12 @@ const ENOUGH_PAIRS: usize = 10;
 /// All remarks on a record and its samples, primary first.
 pub(super) fn of(record: &TrialRecord, pairs: usize, samples: &[Sample]) -> Vec<String> {
     let mut notes: Vec<String> = record.calibration.as_ref().and_then(calibration_note).into_iter().collect();
-    notes.extend(samples.first().and_then(drifting_effect));
-    notes.extend(samples.first().and_then(|primary| carry_over(primary, &record.slots)));
+    let primary = samples.first().filter(|_| record.design == Kind::Pairs);
+    notes.extend(primary.and_then(drifting_effect));
+    notes.extend(primary.and_then(|primary| carry_over(primary, &record.slots)));
     notes.extend(samples.iter().flat_map(|sample| gaps(sample, pairs, record.margin)));
     notes.extend(samples.iter().filter_map(|sample| bounds(sample, record)));
+    notes.extend(samples.first().and_then(moved));
     notes.extend(voids(record));
     notes
 }
@@ -130,6 +134,13 @@ fn bounds(sample: &Sample, record: &TrialRecord) -> Option<String> {
             b.len()
         )
     })
+}
+
+/// What the change itself moves is a part of its effect.
+fn moved(primary: &Sample) -> Option<String> {
+    let names: Vec<&str> = primary.moved.iter().map(|name| metrics::covariate(name)).collect();
+    (!names.is_empty())
+        .then(|| format!("The change moves {}: nothing was adjusted for that.", names.join(" and ")))
 }
 
 fn voids(record: &TrialRecord) -> Vec<String> {

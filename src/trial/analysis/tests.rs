@@ -18,6 +18,7 @@ fn empty(seed: u64) -> TrialRecord {
         schema: TrialRecord::SCHEMA.into(),
         id: "t".into(),
         version: "0".into(),
+        design: crate::trial::spec::Kind::Pairs,
         name: "rps".into(),
         against: Vec::new(),
         change: Vec::new(),
@@ -342,4 +343,44 @@ fn counts_with_zeros_are_judged_without_leaving_pairs_out() {
         assert_eq!(none.metrics[0].effect.expect("an interval").mid, -1.0);
         assert!(matches!(none.verdict, Verdict::Helps | Verdict::Inconclusive { .. }), "{:?}", none.verdict);
     }
+}
+
+/// The rate of live traffic differs between the slots of a pair, and the metric follows it: what is left of the noise
+/// decides, and the change as measured is in the record too.
+#[test]
+fn live_traffic_is_adjusted_for_what_reached_the_interface() {
+    let mut record = empty(3);
+    record.metrics = vec![metric("hottest_cpu_softirq", Better::Lower)];
+    let (noise, rates) = (Noise::white(0.01).values(3, 40), Noise::white(0.2).values(4, 40));
+    for (at, (noise, rate)) in noise.iter().zip(&rates).enumerate() {
+        let (pair, position) = (at / 2, at % 2);
+        let arm = order(3, Phase::Comparison, pair)[position];
+        let change = if arm == Arm::B { 0.9 } else { 1.0 };
+        let values = [
+            ("hottest_cpu_softirq", noise * change * rate / 1e6),
+            ("arrivals", *rate),
+            ("bytes_per_packet", 700.0),
+        ];
+        record.slots.push(slot(Phase::Comparison, pair, position as u8, arm, &values));
+    }
+    let analysis = analyse(&record);
+    let result = &analysis.metrics[0];
+    let (effect, adjustment) =
+        (result.effect.expect("judged"), result.adjustment.as_ref().expect("adjusted"));
+    assert_eq!((result.call, &adjustment.covariates[..]), (Call::Helps, &["arrivals".to_owned()][..]));
+    assert!((effect.mid + 0.1).abs() < 0.02 && effect.high < -0.05, "{effect:?}");
+    let unadjusted = adjustment.unadjusted;
+    assert!(unadjusted.high - unadjusted.low > 3.0 * (effect.high - effect.low), "{adjustment:?}");
+    assert!(adjustment.explained > 0.7, "{adjustment:?}");
+    // A change that moves the arrivals themselves keeps all of its effect.
+    for slot in record.slots.iter_mut().filter(|slot| slot.arm == Arm::B) {
+        slot.values.insert("arrivals".to_owned(), 1e6);
+    }
+    let analysis = analyse(&record);
+    assert_eq!(analysis.metrics[0].adjustment, None);
+    assert!(
+        analysis.notes.iter().any(|note| note.starts_with("The change moves arrivals")),
+        "{:?}",
+        analysis.notes
+    );
 }

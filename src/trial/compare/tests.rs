@@ -45,6 +45,7 @@ fn record(seed: u64) -> TrialRecord {
         id: "0001-compare".to_owned(),
         version: String::new(),
         name: "compare".to_owned(),
+        design: crate::trial::spec::Kind::Pairs,
         against: Vec::new(),
         change: vec!["A: rps eth0/rx-0 = 0".to_owned(), "B: the machine as it was".to_owned()],
         plan: None,

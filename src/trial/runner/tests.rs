@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use super::{Bench, Ending, Measured, run};
 use crate::model::Identity;
 use crate::trial::analysis;
+use crate::trial::conclude::conclude;
 use crate::trial::metrics;
-use crate::trial::record::{Arm, Call, Phase, TrialRecord};
+use crate::trial::record::{Arm, Call, Phase, TrialRecord, Verdict};
 use crate::trial::simulate::Noise;
+use crate::trial::spec::Kind;
 
 /// A machine whose slots are `noise`, times `effect` in arm B.
 struct Simulated {
@@ -74,6 +76,7 @@ fn record(seed: u64) -> TrialRecord {
         id: "0001-test".to_owned(),
         version: String::new(),
         name: "test".to_owned(),
+        design: Kind::Pairs,
         against: Vec::new(),
         change: Vec::new(),
         plan: None,
@@ -280,4 +283,44 @@ fn a_change_that_stops_all_work_is_rolled_back_at_once() {
     let ending = run(&mut record, 0, &mut bench).expect("simulated");
     assert!(ending.guard.is_some_and(|guard| guard.starts_with("nothing got through")));
     assert!(record.slots.len() <= 3, "the first slot of arm A shows that work was done");
+}
+
+/// A comparison before and after, of six slots of each arm.
+fn before_after() -> TrialRecord {
+    TrialRecord { design: Kind::BeforeAfter, min_pairs: 6, max_pairs: 6, ..record(1) }
+}
+
+fn arms(record: &TrialRecord) -> Vec<(usize, Arm)> {
+    record.slots.iter().map(|slot| (slot.pair, slot.arm)).collect()
+}
+
+#[test]
+fn before_and_after_runs_one_arm_after_the_other_and_goes_on_there() {
+    let mut whole = before_after();
+    run(&mut whole, 0, &mut Simulated::new(noise(), 1, 0.10)).expect("simulated");
+    let wanted: Vec<_> =
+        [Arm::A, Arm::B].into_iter().flat_map(|arm| (0..6).map(move |at| (at, arm))).collect();
+    assert_eq!(arms(&whole), wanted);
+    for cut in 0..12 {
+        let mut resumed = TrialRecord { slots: whole.slots[..cut].to_vec(), ..before_after() };
+        run(&mut resumed, 0, &mut Simulated::new(noise(), 1, 0.10)).expect("simulated");
+        assert_eq!(arms(&resumed), wanted, "after {cut} slots");
+        assert!(resumed.slots.iter().all(|slot| slot.void.is_none()));
+    }
+}
+
+/// Drift alone makes such a comparison differ: it once would have been called a help.
+#[test]
+fn before_and_after_claims_nothing() {
+    let mut record = before_after();
+    let ending = run(&mut record, 0, &mut Simulated::new(Noise::white(0.001), 1, 0.10)).expect("simulated");
+    let analysis = conclude(&record, &ending, false, None);
+    assert_eq!(analysis.verdict, Verdict::Unproven { apparent: Call::Helps });
+    assert!(
+        analysis.metrics.iter().all(|result| matches!(result.call, Call::Inconclusive | Call::Unmeasured))
+    );
+    assert!(analysis.metrics[0].effect.is_some_and(|effect| effect.low > 0.05), "{:?}", analysis.metrics[0]);
+    assert!(analysis.notes[0].starts_with("Nothing was randomised"), "{:?}", analysis.notes);
+    let stopped = Ending { interrupted: true, ..ending };
+    assert_eq!(conclude(&record, &stopped, false, None).verdict, Verdict::Interrupted, "it can be resumed");
 }

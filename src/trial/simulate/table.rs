@@ -63,7 +63,7 @@ pub fn operating(runs: usize, rows: usize) -> String {
     let mut text = operating_header("noise of single slots");
     for (name, noise) in noises().into_iter().take(rows) {
         let arms = |seed, effect| noise.arms(seed, looks::PAIRS, effect);
-        row(&mut text, name, &operating_cells(runs, &arms));
+        row(&mut text, name, &operating_cells(runs, &arms).1);
     }
     text
 }
@@ -84,7 +84,9 @@ pub fn redrawn(runs: usize, series: &[(String, Vec<f64>)]) -> Option<String> {
                 .map(|(a, b)| (a, b * (1.0 + effect)))
                 .unzip()
         };
-        row(&mut text, name, &operating_cells(runs, &arms));
+        let (wrong, mut cells) = operating_cells(runs, &arms);
+        cells[0] = share_interval(wrong, runs);
+        row(&mut text, name, &cells);
     }
     Some(text)
 }
@@ -97,11 +99,12 @@ fn operating_header(first: &str) -> String {
     )
 }
 
-/// The cells of a row after its name. `arms` has the values of both arms for a seed and an effect.
-fn operating_cells(runs: usize, arms: &dyn Fn(u64, f64) -> (Vec<f64>, Vec<f64>)) -> [String; 11] {
+/// Wrong effects without one, and the cells of a row after its name. `arms` has the values of both arms for a seed and an effect.
+fn operating_cells(runs: usize, arms: &dyn Fn(u64, f64) -> (Vec<f64>, Vec<f64>)) -> (usize, [String; 11]) {
     let [none, small, medium, large] = [0.0, 0.03, 0.05, 0.10].map(|effect| Tally::of(arms, runs, effect));
-    [
-        percent(none.count(&[Call::Helps, Call::Hurts, Call::Negligible]), runs),
+    let wrong = none.count(&[Call::Helps, Call::Hurts, Call::Negligible]);
+    let cells = [
+        percent(wrong, runs),
         percent(none.count(&[Call::NoEffect]), runs),
         none.mean_pairs(),
         percent(small.count(&[Call::NoEffect, Call::Negligible]), runs),
@@ -112,11 +115,22 @@ fn operating_cells(runs: usize, arms: &dyn Fn(u64, f64) -> (Vec<f64>, Vec<f64>))
         medium.mean_pairs(),
         percent(large.count(&[Call::Helps]), runs),
         large.mean_pairs(),
-    ]
+    ];
+    (wrong, cells)
+}
+
+/// `2.1 % [1.8, 2.4]`: a share and its 95 % interval (Wilson, JASA 22, 1927).
+pub fn share_interval(count: usize, of: usize) -> String {
+    let (n, z) = (of.max(1) as f64, 1.959_964);
+    let share = count as f64 / n;
+    let middle = share + z * z / (2.0 * n);
+    let half = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
+    let [low, high] = [middle - half, middle + half].map(|end| 100.0 * end / (1.0 + z * z / n));
+    format!("{:.1} % [{:.1}, {:.1}]", 100.0 * share, low.max(0.0), high)
 }
 
 /// The noises of the table. Slots of 2.5 s make 2, 8 and 24 of them from 5, 20 and 60 s.
-pub(super) fn noises() -> [(&'static str, Noise); 14] {
+pub(in crate::trial) fn noises() -> [(&'static str, Noise); 14] {
     let white = Noise::white;
     let base = white(0.03);
     let states = |dwell_slots| Noise { states: 0.03, dwell_slots, ..white(0.01) };
@@ -211,7 +225,8 @@ pub(super) fn row(text: &mut String, name: &str, cells: &[String]) {
 #[cfg(test)]
 mod tests {
     use super::{
-        Tally, claims_effect, false_positives, looks, noises, operating, redrawn, run, welch_rejects,
+        Tally, claims_effect, false_positives, looks, noises, operating, redrawn, run, share_interval,
+        welch_rejects,
     };
     use crate::trial::record::Call;
     use crate::trial::simulate::Noise;
@@ -245,8 +260,15 @@ mod tests {
         let slots: Vec<f64> = (0..90).map(|slot| if slot % 2 == 0 { 100.0 } else { 90.0 }).collect();
         let table = redrawn(40, &[("rhythm".to_owned(), slots.clone())]).expect("enough");
         let row = table.lines().last().expect("a row");
-        assert!(row.starts_with("| rhythm | 0.0 % | 0.0 % | 40.0 |"), "{row}");
+        assert!(row.starts_with("| rhythm | 0.0 % [0.0, 8.8] | 0.0 % | 40.0 |"), "{row}");
         assert_eq!(redrawn(40, &[("short".to_owned(), slots[..79].to_vec())]), None);
+    }
+
+    /// 2 of 20: the interval of R's `prop.test(2, 20, correct = FALSE)`.
+    #[test]
+    fn wilson_by_another_program() {
+        assert_eq!(share_interval(2, 20), "10.0 % [2.8, 30.1]");
+        assert_eq!(share_interval(20, 20), "100.0 % [83.9, 100.0]");
     }
 
     /// Halves 1 2 3 and 2 4 9: t = 3 / sqrt(1/3 + 13/3) = 1.389 at 2.30 degrees of freedom.

@@ -32,6 +32,7 @@ pub(super) fn aside(claim: &Verdict, margin: f64) -> String {
         Verdict::Helps
         | Verdict::Hurts
         | Verdict::NoMeasurableEffect { .. }
+        | Verdict::Unproven { .. }
         | Verdict::Inconclusive { .. } => String::new(),
     }
 }

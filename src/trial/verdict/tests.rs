@@ -16,6 +16,7 @@ fn result(name: &str, better: Better, call: Call, effect: (f64, f64, f64)) -> Me
         p: None,
         call,
         detectable: Some(0.02),
+        adjustment: None,
         ratios: (0..20).map(|i| (i, mid.ln_1p() + if i % 2 == 0 { 0.05 } else { -0.05 })).collect(),
     }
 }
@@ -63,6 +64,7 @@ fn name(verdict: &Verdict) -> &'static str {
         Verdict::Helps => "helps",
         Verdict::Hurts => "hurts",
         Verdict::NoMeasurableEffect { .. } => "no effect",
+        Verdict::Unproven { .. } => "unproven",
         Verdict::Inconclusive { .. } => "inconclusive",
         Verdict::CannotMatter { .. } => "cannot matter",
         Verdict::ServerIdle { .. } => "idle",

@@ -10,7 +10,7 @@ use crate::tree::{Ended, Tree, said};
 
 /// A workload that takes `pause` seconds, fills CPU 0 with softirqs, and prints `plain` while RPS is off and `moved`
 /// while it is on.
-fn workload(tree: &Tree, pause: &str, plain: u32, moved: u32) -> String {
+pub(super) fn workload(tree: &Tree, pause: &str, plain: u32, moved: u32) -> String {
     let script = format!(
         "cd '{root}' || exit 1\n\
          sleep {pause}\n\
@@ -229,4 +229,35 @@ fn ctrl_c_is_code_130_and_the_trial_can_be_resumed() {
     let (code, text) = said(&tree.rxlab(&["trial", "show", "0001-trial"]));
     assert!(code == 0 && text.starts_with("trial trial: helps\n"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80) && !text.contains('\x1b'), "{text}");
+}
+
+/// Nothing is randomised, and every output says so.
+#[test]
+fn a_comparison_before_and_after_proves_nothing() {
+    let tree = Tree::new();
+    let command = workload(&tree, "0", 100, 120);
+    let spec = tree.path().join("spec.toml");
+    let text = format!(
+        "name = \"rings\"\n[change]\nset = [\"rps eth0/rx-0 = 2-3\"]\n[workload]\ncommand = \"\"\"{command}\"\"\"\n\
+         [design]\nkind = \"before-after\"\npairs = 6\nwashout = \"0s\"\n"
+    );
+    std::fs::write(&spec, text).expect("written");
+    let (spec, html) = (spec.to_str().expect("text"), tree.path().join("report.html"));
+    let (code, text) = said(&tree.rxlab(&["trial", "run", spec, "--keep"]));
+    assert!(code == 2 && text.contains("--keep: a before-after comparison proves no change"), "{text}");
+    let (code, text) = said(&tree.rxlab(&["trial", "run", spec, "--html", html.to_str().expect("text")]));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.starts_with("trial rings: better after the change, not proven\n"), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Nothing was randomised, so rings is not proven: throughput +20"), "{text}");
+    assert!(words.contains("Nothing was randomised: all slots of arm A came first."), "{text}");
+    assert!(!words.contains(" helps"), "{text}");
+    let record = record(&tree.state(), "0001-rings").expect("kept");
+    let arms: String = record.slots.iter().map(|slot| if slot.arm == Arm::A { 'A' } else { 'B' }).collect();
+    assert_eq!(arms, "AAAAAABBBBBB");
+    assert_eq!(tree.rps("eth0", 0), "0");
+    let html = std::fs::read_to_string(&html).expect("written");
+    assert!(html.contains("Nothing was randomised, so whatever else changed"), "the footer");
+    let (code, text) = said(&tree.rxlab(&["trial", "list"]));
+    assert!(code == 0 && text.contains("better after the change, not proven"), "{text}");
 }

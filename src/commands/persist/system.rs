@@ -1,0 +1,28 @@
+//! The running systemd.
+
+#![allow(clippy::disallowed_methods)] // Starts `systemctl`.
+
+use std::process::{Command, Stdio};
+
+use crate::commands::Global;
+use crate::error::CommandError;
+
+/// True if systemd runs the machine below the root (sd_booted(3)).
+pub(crate) fn is_running(global: &Global) -> bool {
+    global.root.join("run/systemd/system").exists()
+}
+
+/// Runs `systemctl` on this machine.
+pub(crate) fn ctl(arguments: &[&str]) -> Result<(), CommandError> {
+    let failed = |why: String| {
+        CommandError::failed(format!("`systemctl {}` {why}", arguments.join(" ")))
+            .hint("the files are in place: run it by hand, then see `systemctl list-timers`")
+    };
+    let out = Command::new("systemctl").args(arguments).stdin(Stdio::null()).output();
+    let out = out.map_err(|error| failed(format!("cannot be started: {error}")))?;
+    if out.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&out.stderr);
+    Err(failed(format!("ended with {}: {}", out.status, said.trim().replace('\n', " "))))
+}

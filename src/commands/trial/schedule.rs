@@ -1,0 +1,192 @@
+//! Checkpoints at later times: schedules them, takes those that are due, and cancels them.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::checkpoint::{self, Args};
+use super::conduct::store_error;
+use crate::commands::persist::{boot, persist_error, system};
+use crate::commands::{Global, output};
+use crate::error::{CommandError, Kind};
+use crate::persist::{Folder, Restore, timer_files, unit_name};
+use crate::plan::export::shell;
+use crate::report::text::paragraph;
+use crate::report::words;
+use crate::trial::schedule::{Outcome, Scheduled, Standing, text};
+use crate::trial::store::TrialDir;
+
+/// Schedules checkpoints `after` each of these times from now, in addition to those that wait.
+pub(super) fn add(
+    global: &Global,
+    args: &Args,
+    dir: &TrialDir,
+    after: &[Duration],
+) -> Result<(), CommandError> {
+    let now = Timestamp::now();
+    let mut all = dir.schedule().map_err(|error| store_error(&error))?;
+    for after in after {
+        let scheduled = Scheduled::new(now, *after, args.slots);
+        all.push(scheduled.map_err(|error| CommandError::usage(format!("--at: {error}")))?);
+    }
+    all.sort_by(|a, b| a.due.cmp(&b.due));
+    let etc = args.etc.path(global)?;
+    let restore = restore(global, &etc)?;
+    let has_systemd = system::is_running(global);
+    let mut written = Vec::new();
+    if has_systemd {
+        boot::check_links(global, &etc)?;
+        boot::check_program(global, &restore, "at these times")?;
+        boot::check_files(global, &restore)?;
+        boot::restrict_umask();
+        let files = timer_files(&dir.id(), &times(&all), &restore);
+        written = Folder::new(&etc).install(&files).map_err(persist_error)?;
+    }
+    // Recorded first: a timer that does not start then shows as missed.
+    dir.save_schedule(&all).map_err(|error| store_error(&error))?;
+    if has_systemd && global.root == Path::new("/") {
+        system::ctl(&["daemon-reload"])?;
+        system::ctl(&["restart", &format!("{}.timer", unit_name(&dir.id()))])?;
+    }
+    let line = (!has_systemd).then(|| line(&restore, &dir.id()));
+    let mut out = output::stdout(global);
+    if global.json {
+        let value = json!({ "schema": "rxlab.schedule/1", "trial": dir.id(), "scheduled": all, "files": written,
+            "line": line });
+        return Ok(writeln!(out, "{value:#}")?);
+    }
+    for scheduled in &all {
+        write!(out, "{}", words::scheduled(scheduled, now))?;
+    }
+    for one in written.iter().filter(|one| one.changed) {
+        writeln!(out, "wrote {}", one.path.display())?;
+    }
+    match line {
+        Some(line) => {
+            writeln!(
+                out,
+                "no systemd runs here: let a scheduler run this every few minutes, it takes what is due"
+            )?;
+            writeln!(out, "{line}")?;
+        }
+        None if global.root != Path::new("/") => {
+            writeln!(out, "`systemctl daemon-reload` makes a running systemd read it")?;
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+/// Takes the checkpoint of `dir` if one is due; several that are due at once are one. Removes the timer after the last.
+pub(super) fn due(global: &Global, args: &Args, dir: &TrialDir) -> Result<(), CommandError> {
+    let now = Timestamp::now();
+    let mut all = dir.schedule().map_err(|error| store_error(&error))?;
+    let Some(slots) = all.iter().find(|scheduled| scheduled.is_due(now)).map(|scheduled| scheduled.slots)
+    else {
+        return Ok(());
+    };
+    let taken = checkpoint::take(global, dir, slots);
+    let outcome = match &taken {
+        Ok((_, checkpoint)) => Outcome::Taken { state: checkpoint.state },
+        Err(error) => Outcome::Failed { tried: text(now), why: error.message.clone() },
+    };
+    all.iter_mut()
+        .filter(|scheduled| scheduled.is_due(now))
+        .for_each(|scheduled| scheduled.outcome = Some(outcome.clone()));
+    dir.save_schedule(&all).map_err(|error| store_error(&error))?;
+    if all.iter().all(|scheduled| scheduled.outcome.is_some()) {
+        let etc = args.etc.path(global)?;
+        Folder::new(&etc).remove(&timer_files(&dir.id(), &[], &nowhere(&etc))).map_err(persist_error)?;
+    }
+    let (record, checkpoint) = taken?;
+    checkpoint::print(global, &record, &checkpoint)
+}
+
+/// Removes the timer, and forgets all checkpoints that were not taken.
+pub(super) fn cancel(global: &Global, args: &Args, dir: &TrialDir) -> Result<(), CommandError> {
+    let now = Timestamp::now();
+    let all = dir.schedule().map_err(|error| store_error(&error))?;
+    let is_taken = |scheduled: &Scheduled| matches!(scheduled.standing(now), Standing::Taken(_));
+    let (taken, cancelled): (Vec<Scheduled>, Vec<Scheduled>) = all.into_iter().partition(is_taken);
+    let etc = args.etc.path(global)?;
+    boot::check_links(global, &etc)?;
+    let files = timer_files(&dir.id(), &[], &nowhere(&etc));
+    if system::is_running(global) && global.root == Path::new("/") {
+        // A timer that does not run has nothing to stop.
+        let _ = system::ctl(&["stop", &format!("{}.timer", unit_name(&dir.id()))]);
+    }
+    let removed = Folder::new(&etc).remove(&files).map_err(persist_error)?;
+    dir.save_schedule(&taken).map_err(|error| store_error(&error))?;
+    let mut out = output::stdout(global);
+    if global.json {
+        let value = json!({ "schema": "rxlab.schedule/1", "trial": dir.id(), "scheduled": taken, "files": removed,
+            "line": null });
+        return Ok(writeln!(out, "{value:#}")?);
+    }
+    match cancelled.len() {
+        0 => writeln!(out, "no checkpoint of {} waits", dir.id())?,
+        count => writeln!(out, "cancelled {}", words::count(count, "checkpoint"))?,
+    }
+    Ok(removed.iter().try_for_each(|path| writeln!(out, "removed {}", path.display()))?)
+}
+
+/// Checkpoints of all trials that wait, were missed or failed, with the trial's id.
+pub(in crate::commands) fn open(global: &Global) -> Result<Vec<(String, Scheduled)>, CommandError> {
+    let now = Timestamp::now();
+    let mut open = Vec::new();
+    for dir in TrialDir::all(&global.state_dir).map_err(|error| store_error(&error))? {
+        let all = dir.schedule().map_err(|error| store_error(&error))?;
+        let waits = |scheduled: &Scheduled| !matches!(scheduled.standing(now), Standing::Taken(_));
+        open.extend(all.into_iter().filter(waits).map(|scheduled| (dir.id(), scheduled)));
+    }
+    Ok(open)
+}
+
+/// Prints what [`open`] has found.
+pub(in crate::commands) fn print_open(
+    out: &mut impl Write,
+    open: &[(String, Scheduled)],
+) -> std::io::Result<()> {
+    let now = Timestamp::now();
+    for (id, scheduled) in open {
+        write!(out, "{}", paragraph(&format!("trial {id}: "), words::scheduled(scheduled, now).trim_end()))?;
+    }
+    Ok(())
+}
+
+/// An error if one of `open` was missed or failed.
+pub(in crate::commands) fn verdict(open: &[(String, Scheduled)]) -> Result<(), CommandError> {
+    let now = Timestamp::now();
+    match open.iter().any(|(_, scheduled)| scheduled.standing(now).is_lost()) {
+        true => Err(CommandError::silent(Kind::Findings)),
+        false => Ok(()),
+    }
+}
+
+/// Program, paths and options of the unit.
+fn restore(global: &Global, etc: &Path) -> Result<Restore, CommandError> {
+    let mut restore = boot::restore(global, etc)?;
+    restore.options.extend(global.netns.iter().flat_map(|netns| ["--netns".to_owned(), netns.clone()]));
+    Ok(restore)
+}
+
+/// Only the paths of files that are removed matter.
+fn nowhere(etc: &Path) -> Restore {
+    Restore { program: "".into(), options: Vec::new(), etc: etc.to_owned(), state: "".into() }
+}
+
+/// Times of the checkpoints that wait.
+fn times(all: &[Scheduled]) -> Vec<String> {
+    all.iter().filter(|scheduled| scheduled.outcome.is_none()).filter_map(Scheduled::calendar).collect()
+}
+
+/// A command line that takes what is due.
+fn line(restore: &Restore, id: &str) -> String {
+    let words =
+        [restore.program.to_string_lossy().into_owned()].into_iter().chain(restore.options.iter().cloned());
+    let words: Vec<String> = words.map(|word| shell(&word)).collect();
+    format!("{} trial checkpoint {} --due", words.join(" "), shell(id))
+}

@@ -1,0 +1,70 @@
+//! The systemd timer of the checkpoints of a trial: a unit that takes those that are due, and a timer with all their times.
+//! Pure.
+
+use std::fmt::Write;
+
+use super::folder::Installed;
+use super::seal::{CHECKPOINT, sealed_with};
+use super::texts::{Restore, specifiers, word};
+
+/// The files of the timer of the trial `id`, in the order of installation. `times`: in the form of systemd.time(7).
+/// Times that pass while the machine is off are made up for at the next boot. With no times only the paths matter.
+pub fn timer_files(id: &str, times: &[String], restore: &Restore) -> Vec<Installed> {
+    let name = unit_name(id);
+    let of_id = specifiers(id);
+    let words: String = restore.options.iter().map(|option| format!("{} ", word(option))).collect();
+    let service = format!(
+        "[Unit]\nDescription=Checkpoint of the rxlab trial {of_id}\nRequiresMountsFor={}\n\
+         Wants=network-online.target\nAfter=network-online.target rxlab.service\n\n\
+         [Service]\nType=oneshot\nExecStart={} {words}trial checkpoint {} --due\n\
+         # 1: the effect is gone, or the change is not set; `rxlab status` has what failed.\nSuccessExitStatus=1\n",
+        word(&restore.state.to_string_lossy()),
+        word(&restore.program.to_string_lossy()),
+        word(id),
+    );
+    let mut timer = format!("[Unit]\nDescription=Checkpoints of the rxlab trial {of_id}\n\n[Timer]\n");
+    for time in times {
+        let _ = writeln!(timer, "OnCalendar={time}");
+    }
+    timer += "AccuracySec=1s\nPersistent=true\n\n[Install]\nWantedBy=timers.target\n";
+    let file = |kind: &str, text: &str| Installed::File {
+        path: format!("systemd/system/{name}.{kind}"),
+        text: sealed_with(text, CHECKPOINT),
+    };
+    vec![
+        file("service", &service),
+        file("timer", &timer),
+        Installed::Link {
+            path: format!("systemd/system/timers.target.wants/{name}.timer"),
+            target: format!("../{name}.timer"),
+        },
+    ]
+}
+
+/// Name of the units without their suffix. Ids have one character that unit names must escape.
+pub fn unit_name(id: &str) -> String {
+    format!("rxlab-checkpoint-{}", id.replace('+', r"\x2b"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Installed, Restore, timer_files, unit_name};
+
+    #[test]
+    fn the_units() {
+        let restore = Restore {
+            program: "/opt/my tools/rxlab".into(),
+            options: vec!["--state-dir".to_owned(), "/srv/100%".to_owned()],
+            etc: "/etc".into(),
+            state: "/srv/100%".into(),
+        };
+        let times = ["2026-11-24 11:00:00 UTC", "2026-11-25 10:00:00 UTC"].map(str::to_owned);
+        let files = timer_files("0003-rps+rfs", &times, &restore);
+        let text = |file: &Installed| match file {
+            Installed::File { path, text } => format!("== {path}\n{text}"),
+            Installed::Link { path, target } => format!("== {path} -> {target}\n"),
+        };
+        insta::assert_snapshot!(files.iter().map(text).collect::<String>());
+        assert_eq!(unit_name("0003-rps"), "rxlab-checkpoint-0003-rps");
+    }
+}
