@@ -179,8 +179,8 @@ fn send(nic: &mut Nic, target: &Target, mask: &CpuMask, online: &CpuMask) {
     }
 }
 
-/// New queues have no mask, no table, and an interrupt that has not landed yet. An even RSS table is rebuilt
-/// for the new queues.
+/// New queues have no mask, no table, and an interrupt that has not landed yet if the others have one. An even
+/// RSS table is rebuilt for them.
 fn resize(nic: &mut Nic, value: &str, first_irq: u32) {
     let words: Vec<&str> = value.split_whitespace().collect();
     let count = |kind: &str| {
@@ -188,12 +188,17 @@ fn resize(nic: &mut Nic, value: &str, first_irq: u32) {
         word.and_then(|count| count.parse::<u32>().ok()).unwrap_or_default()
     };
     let was_even = is_even(nic);
+    // Hyper-V has channels instead, and those of some drivers are not known: nor are those of new queues.
+    let has_irqs = nic.rx.iter().any(|queue| !queue.irqs.is_empty());
     let (receive, transmit) = (count("combined") + count("rx"), count("combined") + count("tx"));
     set_queues(nic, receive, transmit, |index| RxQueue {
         index,
         rps_cpus: Fact::Known(CpuMask::new()),
         rps_flow_cnt: Fact::Known(0),
-        irqs: vec![Irq { number: IrqId(first_irq + index % OF_ONE), ..Irq::default() }],
+        irqs: has_irqs
+            .then(|| Irq { number: IrqId(first_irq + index % OF_ONE), ..Irq::default() })
+            .into_iter()
+            .collect(),
         ..RxQueue::default()
     });
     if let Fact::Known(Channels { rx, tx, combined, .. }) = &mut nic.hardware.channels {

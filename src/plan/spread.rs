@@ -179,10 +179,12 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
     let why = somewhere(nic, machine.rates, anywhere.len() > width);
     let anywhere: CpuMask = anywhere.iter().take(width).collect();
     for (_, queue) in homeless.into_iter().filter(|(name, _)| *name == nic.name && !anywhere.is_empty()) {
-        // The receiving CPU depends on where the senders run and on the mask itself: once one CPU is left
-        // out, changing the mask gains nothing.
-        let is_sound =
-            |current: &CpuMask| current.difference(usable).is_empty() && current.len() == anywhere.len();
+        // The receiving CPU depends on where the senders run and on the mask itself: a mask of all CPUs but one,
+        // or of all, gains nothing from a change.
+        let is_sound = |current: &CpuMask| {
+            let is_wide = width == usize::MAX && current.len() >= anywhere.len();
+            current.difference(usable).is_empty() && (is_wide || current.len() == anywhere.len())
+        };
         if !current(queue).is_some_and(is_sound) {
             masks.insert(queue, (anywhere.clone(), why.clone()));
         }

@@ -133,6 +133,18 @@ fn work_of_many_cpus_is_not_crowded_onto_few() {
     );
 }
 
+/// Which CPU receives most then depends on the mask: the next plan left out another one.
+#[test]
+fn a_mask_of_all_cpus_stays_where_no_interrupt_is_known() {
+    let host = |mask| {
+        let sketch = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 4e4).receives(2, 0.6, 4e4);
+        sketch.rps("eth0", mask).edit("eth0", |nic| nic.rx[0].irqs.clear())
+    };
+    assert_eq!(plan(&spread_by(host("")), "rps"), ["rps eth0/rx-0 = 0-1,3"]);
+    assert_eq!(plan(&spread_by(host("0-3")), "rps"), [""; 0]);
+    assert_eq!(plan(&spread_by(host("0-1")), "rps"), ["rps eth0/rx-0 = 0-1,3"]);
+}
+
 /// Fewer CPUs won in field case C: a mask inside the domain was chosen by hand, and stays until it drowns.
 #[test]
 fn a_hand_made_mask_is_left_alone_until_it_drowns() {

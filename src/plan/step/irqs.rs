@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::placement::{self, Placed};
 use crate::diagnose::evidence::queue_packets;
 use crate::diagnose::{Loaded, crowds};
-use crate::model::{Fact, Nic};
+use crate::model::{Fact, Irq, Nic};
 use crate::plan::carried::carried;
 use crate::plan::draft::Draft;
 use crate::plan::{Target, interrupts, paper, queueless_targets};
@@ -219,7 +219,7 @@ pub(in crate::plan) fn queueless(draft: &mut Draft<'_>, cpus: &CpuMask, why: &st
         let Some(nic) = draft.model.nic(&name) else { continue };
         for target in queueless_targets(nic) {
             let inside = draft.model.nic(&name).is_some_and(|nic| are_inside(nic, &target, cpus));
-            if !inside {
+            if !inside && is_readable(draft, &name, &target) {
                 draft.set("irq_affinity", target, cpus.to_string(), why);
             }
         }
@@ -233,18 +233,26 @@ fn are_inside(nic: &Nic, target: &Target, cpus: &CpuMask) -> bool {
         .all(|irq| irq.affinity.known().is_some_and(|mask| mask.difference(cpus).is_empty()))
 }
 
+/// True if the affinity of every interrupt of a target can be read; otherwise it is recorded as left alone, as no
+/// value could be put back.
+fn is_readable(draft: &mut Draft<'_>, name: &NicName, target: &Target) -> bool {
+    let irqs = draft.model.nic(name).map(|nic| interrupts(nic, target)).unwrap_or_default();
+    let is_known = |irq: &&Irq| matches!(irq.affinity, Fact::Known(_)) || paper::is_to_come(irq);
+    let is_readable = irqs.iter().all(is_known);
+    if !is_readable {
+        draft.leave_once(format!("irq: the affinity of the interrupt of {target} cannot be read"));
+    }
+    is_readable
+}
+
 /// Sends the interrupts of a queue to these CPUs, unless they are sent there or there are none.
 fn send(draft: &mut Draft<'_>, name: &NicName, queue: QueueId, wanted: &CpuMask, why: &str) {
     let target = Target::queue(name, queue);
+    if !is_readable(draft, name, &target) {
+        return;
+    }
     let Some(nic) = draft.model.nic(name) else { return };
     let irqs = interrupts(nic, &target);
-    let unreadable = irqs.iter().any(|irq| match &irq.affinity {
-        Fact::Known(_) => false,
-        _ => !paper::is_to_come(irq),
-    });
-    if unreadable {
-        return draft.leave(format!("irq: the affinity of the interrupt of {target} cannot be read"));
-    }
     if irqs.iter().any(|irq| irq.affinity.known() != Some(wanted)) {
         draft.set("irq_affinity", target, wanted.to_string(), why);
     }

@@ -2,13 +2,13 @@
 
 use super::{able, only, planned, simulate, texts};
 use crate::diagnose::sketch::{Sketch, cpus};
-use crate::model::{Fact, Model, Rates, TxQueue};
+use crate::model::{Fact, Irq, Model, Rates, TxQueue};
 use crate::parse::ethtool::{Coalesce, Rss};
 use crate::plan::Risk;
 use crate::plan::carried::carried;
 use crate::plan::policy::{Options, Policy, Variable};
 use crate::plan::topology::CpuTopology;
-use crate::units::IrqId;
+use crate::units::{CpuId, IrqId, Need};
 
 /// The queues may outnumber the CPUs and all land on one of them: then only RPS spreads their work.
 #[test]
@@ -418,4 +418,38 @@ fn transmit_queues_by_receive_queue_get_no_cpus() {
     assert_eq!(only(&policed.plan, "xps_cpus"), [""; 0]);
     let why = "xps: eth0 sends by receive queue (xps_rxqs), which takes precedence over CPU masks";
     assert!(policed.reasons.contains(&why.to_owned()), "{:?}", policed.reasons);
+}
+
+/// The plan could not be applied, as there was no value to put back.
+#[test]
+fn interrupts_whose_affinity_cannot_be_read_stay() {
+    let (mut model, rates) = Sketch::new(8).device("eth0", &[0, 1]).traffic("eth0", 2e4).build();
+    let denied = || Fact::Denied(Need::Root);
+    let action = "virtio0-config".to_owned();
+    let own = Irq { number: IrqId(90), action, affinity: denied(), effective: denied(), ..Irq::default() };
+    model.nics[0].other_irqs = vec![own];
+    let options = Options { keep_clean: cpus("0-3"), ..Options::default() };
+    let policed = Policy::Isolate.plan(&model, &rates, &options, None);
+    let moved = only(&policed.plan, "irq_affinity");
+    assert!(moved.len() == 2 && moved.iter().all(|set| set.starts_with("eth0/rx-")), "{moved:?}");
+    let why = "irq: the affinity of the interrupt of eth0/irq-virtio0-config cannot be read";
+    assert!(policed.reasons.contains(&why.to_owned()), "{:?}", policed.reasons);
+}
+
+/// New queues of a device with channels instead of interrupts once had interrupts in the plan, and irqbalance was
+/// to leave these alone.
+#[test]
+fn new_queues_of_a_device_without_interrupts_have_none() {
+    let (mut model, rates) = Sketch::new(8)
+        .device("eth0", &[0])
+        .queues_at_most("eth0", 4)
+        .traffic("eth0", 2e4)
+        .irqbalance()
+        .build();
+    let queue = &mut model.nics[0].rx[0];
+    queue.irqs.clear();
+    queue.channel_cpu = Some(CpuId(0));
+    let plan = Policy::Full.plan(&model, &rates, &Options::default(), None).plan;
+    assert_eq!(only(&plan, "channels").len(), 1, "{:?}", texts(&plan));
+    assert_eq!([only(&plan, "irqbalance"), only(&plan, "irq_affinity")].concat(), [""; 0]);
 }
