@@ -32,14 +32,19 @@ fn main() {
         tree::veths(directory.path(), interfaces);
         println!("{interfaces} interfaces");
         for arguments in COMMANDS {
-            let (time, peak) = run(&program, directory.path(), arguments);
-            println!("  {:<36} {:7.2} s {:7.1} MB", arguments.join(" "), time.as_secs_f64(), peak);
+            let ([user, system], peak) = run(&program, directory.path(), arguments);
+            let [user, system] = [user, system].map(|ticks| f64::from(ticks) / 100.0);
+            println!(
+                "  {:<32} {:6.2} s = {user:5.2} user + {system:5.2} system {peak:7.1} MB",
+                arguments.join(" "),
+                user + system
+            );
         }
     }
 }
 
-/// CPU time, in ticks of 10 ms, and the most memory of one run in MB.
-fn run(program: &Path, root: &Path, arguments: &[&str]) -> (Duration, f64) {
+/// CPU time of user and system, in ticks of 10 ms, and the most memory of one run in MB.
+fn run(program: &Path, root: &Path, arguments: &[&str]) -> ([u32; 2], f64) {
     let state = tempfile::tempdir().expect("a temporary directory");
     let mut command = Command::new(program);
     command.args(arguments).arg("--root").arg(root).arg("--state-dir").arg(state.path());
@@ -55,7 +60,8 @@ fn run(program: &Path, root: &Path, arguments: &[&str]) -> (Duration, f64) {
     }
     let status = child.wait().expect("a child");
     assert!(matches!(status.code(), Some(0 | 1)), "{arguments:?}: {status}");
-    (Duration::from_millis(10) * (children_ticks() - before), peak)
+    let [user, system] = children_ticks();
+    ([user - before[0], system - before[1]], peak)
 }
 
 /// `VmHWM` of `/proc/PID/status` (proc_pid_status(5)).
@@ -65,9 +71,10 @@ fn peak_mb(child: &Child) -> Option<f64> {
     Some(peak.trim().trim_end_matches(" kB").parse::<f64>().ok()? / 1e3)
 }
 
-/// `cutime` and `cstime` of `/proc/self/stat` (proc_pid_stat(5)), after the name in parentheses.
-fn children_ticks() -> u32 {
+/// User and system time of ended children: `cutime` and `cstime` of `/proc/self/stat` (proc_pid_stat(5)), after the name in parentheses.
+fn children_ticks() -> [u32; 2] {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("every process has one");
     let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
-    fields.split_whitespace().skip(13).take(2).map(|field| field.parse::<u32>().expect("ticks")).sum()
+    let mut ticks = fields.split_whitespace().skip(13).map(|field| field.parse().expect("ticks"));
+    [(); 2].map(|()| ticks.next().expect("two times"))
 }

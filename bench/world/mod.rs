@@ -20,6 +20,8 @@ mod disk;
 mod host;
 mod invariants;
 mod kernel;
+#[path = "../random.rs"]
+mod random;
 pub(crate) mod schedule;
 pub(crate) mod shrink;
 

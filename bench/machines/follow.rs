@@ -1,0 +1,148 @@
+//! What the kernel and the driver make of settings: the machine once a plan is applied.
+
+use rxlab::plan::{Setting, Target, set_of};
+use rxlab::units::{CpuId, CpuMask, Direction};
+
+use super::drivers::Named;
+use super::truth::{Irq, Nic, Rx, Truth, Tx};
+
+/// The machine after these settings.
+pub(crate) fn follow<'s>(truth: &Truth, settings: impl IntoIterator<Item = &'s Setting>) -> Truth {
+    let mut after = truth.clone();
+    let mut banned: Vec<usize> = (0..truth.nics.len()).filter(|at| is_banned(truth, *at)).collect();
+    for setting in settings {
+        one(&mut after, setting);
+        banned.extend((0..after.nics.len()).filter(|at| is_banned(&after, *at)));
+    }
+    // A ban covers the interrupts of new queues as well: it is set again once they are there.
+    banned.into_iter().for_each(|at| ban(&mut after, at));
+    after
+}
+
+fn is_banned(truth: &Truth, nic: usize) -> bool {
+    let irqs = &truth.nics[nic].irqs;
+    let banned = truth.irqbalance.as_ref().map(|irqbalance| &irqbalance.banned);
+    banned.is_some_and(|banned| !irqs.is_empty() && irqs.iter().all(|irq| banned.contains(&irq.number)))
+}
+
+fn ban(truth: &mut Truth, nic: usize) {
+    let own: Vec<u32> = truth.nics[nic].irqs.iter().map(|irq| irq.number).collect();
+    if let Some(irqbalance) = &mut truth.irqbalance {
+        irqbalance.banned.retain(|irq| !own.contains(irq));
+        irqbalance.banned.extend(own);
+    }
+}
+
+fn one(truth: &mut Truth, Setting { knob, target, value }: &Setting) {
+    let online = truth.online();
+    if knob == "rfs_entries" {
+        truth.sock_flows = number(value).next_power_of_two();
+        return;
+    }
+    let named = |nic: &Nic| target.nic().is_some_and(|name| *name.as_str() == nic.name);
+    let Some(at) = truth.nics.iter().position(named) else {
+        if let (Some(name), "rps") = (target.nic(), knob.as_str()) {
+            truth.masks.insert(name.to_string(), cpus(value));
+        }
+        return;
+    };
+    if knob == "irqbalance" {
+        return ban(truth, at);
+    }
+    let nic = &mut truth.nics[at];
+    match (knob.as_str(), target) {
+        ("rps", Target::Queue { queue, .. }) => nic.rx[queue.index as usize].rps = cpus(value),
+        ("rfs", Target::Queue { queue, .. }) => nic.rx[queue.index as usize].flows = number(value),
+        ("xps_cpus", Target::Queue { queue, .. }) => nic.tx[queue.index as usize].xps = cpus(value),
+        ("irq_affinity", target) => {
+            let moved = irqs(nic, target);
+            nic.irqs.iter_mut().enumerate().filter(|(at, _)| moved.contains(at)).for_each(|(_, irq)| {
+                irq.affinity = cpus(value);
+                let may = irq.affinity.intersection(&online);
+                // An interrupt that may stay on its CPU does.
+                irq.lands =
+                    if may.contains(irq.lands) { irq.lands } else { may.first().unwrap_or(irq.lands) };
+            });
+        }
+        ("channels", _) => resize(nic, &online, value),
+        ("rss", _) => spread_table(nic),
+        ("adaptive_rx", _) => nic.delay = nic.delay.map(|(usecs, _)| (usecs, value == "on")),
+        ("rx_usecs", _) => nic.delay = nic.delay.map(|(_, adapts)| (number(value), adapts)),
+        _ => {}
+    }
+}
+
+fn cpus(value: &str) -> CpuMask {
+    set_of(value).expect("a set of CPUs")
+}
+
+fn number(value: &str) -> u32 {
+    value.parse().expect("a number")
+}
+
+/// The interrupts that a target stands for, by their place in the device.
+pub(crate) fn irqs(nic: &Nic, target: &Target) -> Vec<usize> {
+    match target {
+        Target::Queue { queue, .. } if queue.direction == Direction::Rx => {
+            nic.rx.get(queue.index as usize).and_then(|queue| queue.irq).into_iter().collect()
+        }
+        Target::Queue { queue, .. } => {
+            nic.tx.get(queue.index as usize).and_then(|tx| tx.irq).into_iter().collect()
+        }
+        Target::Irq { name, .. } => (0..nic.irqs.len()).filter(|at| nic.irqs[*at].action == *name).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn spread_table(nic: &mut Nic) {
+    let queues = u32::try_from(nic.rx.len()).expect("few");
+    (0..).zip(&mut nic.table).for_each(|(entry, queue): (u32, _)| *queue = entry % queues);
+}
+
+/// Another number of queues: their packets are spread over all of them, and new ones have interrupts where the
+/// driver asks for them first.
+fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let count = |kind: &str| {
+        let at = words.iter().position(|word| *word == kind)?;
+        Some(number(words[at + 1]) as usize)
+    };
+    let receive = count("combined").or(count("rx")).expect("receive queues");
+    let transmit = count("combined").or(count("tx")).expect("transmit queues");
+    let (packets, last) = (nic.packets(), nic.irqs.last().map_or(0, |irq| irq.number));
+    let first = online.first().expect("a CPU is online");
+    let queues = u32::try_from(receive).expect("few");
+    let mut number = last;
+    let mut irq = |nic: &mut Nic, action: String| {
+        number += 1;
+        nic.irqs.push(Irq { number, action, affinity: online.clone(), lands: first });
+        nic.irqs.len() - 1
+    };
+    let own = (nic.name.clone(), nic.function.clone(), nic.number, nic.driver);
+    let named = |queue: usize| Named {
+        nic: &own.0,
+        function: &own.1,
+        number: own.2,
+        queue: u32::try_from(queue).expect("few"),
+        queues,
+    };
+    while nic.rx.len() < receive {
+        let action = (own.3.rx)(&named(nic.rx.len()));
+        // The bus gives channels to CPUs in turn.
+        let signalled = |cpu: &CpuId| nic.rx.iter().filter(|queue| queue.signal == Some(*cpu)).count();
+        let fewest = online.iter().min_by_key(signalled);
+        let signal = nic.rx[0].signal.and(fewest);
+        let irq = signal.is_none().then(|| irq(nic, action));
+        nic.rx.push(Rx { irq, signal, rps: CpuMask::new(), flows: 0, packets: 0.0 });
+    }
+    while nic.tx.len() < transmit {
+        let irq = own.3.tx.map(|name| irq(nic, name(&named(nic.tx.len()))));
+        nic.tx.push(Tx { irq, xps: CpuMask::new() });
+    }
+    // Drivers that count blocks give all of them other names.
+    let renamed = (0..nic.rx.len()).filter_map(|at| Some((nic.rx[at].irq?, (own.3.rx)(&named(at)))));
+    let renamed: Vec<(usize, String)> = renamed.collect();
+    renamed.into_iter().for_each(|(irq, action)| nic.irqs[irq].action = action);
+    nic.rx.iter_mut().for_each(|queue| queue.packets = (packets / receive as f64).round());
+    spread_table(nic);
+}

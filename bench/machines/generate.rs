@@ -1,0 +1,337 @@
+//! A random machine from a seed. Most are small: each of their states comes up often then, and a run is short.
+
+use rxlab::units::{CpuId, CpuMask};
+
+use super::drivers::{Bus, DRIVERS, Driver, Named, driver};
+use super::random::Random;
+use super::truth::{Counted, Cpu, Damage, Foreign, Irq, Irqbalance, Kernel, Nic, Rx, Truth, Tx, Upper};
+
+/// Receive time that the hottest CPU of a machine gets, as a fraction of wall time.
+const HEAT: [f64; 8] = [0.002, 0.03, 0.12, 0.3, 0.45, 0.7, 0.9, 0.97];
+/// Costs of a packet in microseconds.
+const COSTS: [f64; 4] = [0.6, 2.0, 6.0, 20.0];
+/// First number of an interrupt of a device.
+const FIRST_IRQ: u32 = 24;
+
+/// The machine of a seed.
+pub(crate) fn generate(seed: u64) -> Truth {
+    let random = &mut Random::new(seed);
+    let kernel = random.pick(&Kernel::ALL);
+    let mut truth = Truth {
+        kernel,
+        cpus: cpus(random),
+        nohz: CpuMask::new(),
+        cpuset: None,
+        nics: Vec::new(),
+        uppers: Vec::new(),
+        veths: Vec::new(),
+        masks: Default::default(),
+        foreign: Vec::new(),
+        irqbalance: None,
+        sock_flows: random.pick(&[0, 0, 32_768]),
+        cost: random.pick(&COSTS) * 1e-6,
+        is_exact: random.percent(60),
+        damage: if random.percent(20) { random.pick(&Damage::ALL) } else { Damage::Nothing },
+    };
+    reserve(random, &mut truth);
+    nics(random, &mut truth);
+    stack(random, &mut truth);
+    masks(random, &mut truth);
+    load(random, &mut truth);
+    if random.percent(30) {
+        irqbalance(random, &mut truth);
+    }
+    truth
+}
+
+/// A number from 1, mostly near it.
+fn few(random: &mut Random, most: u32) -> u32 {
+    let mut up_to = 2;
+    while up_to < most && random.percent(50) {
+        up_to *= 2;
+    }
+    1 + random.below(up_to.min(most))
+}
+
+/// The way the firmware numbers CPUs.
+#[derive(Clone, Copy)]
+enum Numbering {
+    /// Threads of a core next to each other, node by node.
+    Cores,
+    /// First one thread of every core, then the others.
+    Threads,
+    /// The nodes in turn.
+    Turns,
+}
+
+fn cpus(random: &mut Random) -> Vec<Cpu> {
+    let most = random.pick(&[4, 4, 8, 8, 8, 16, 16, 32]);
+    let most = if random.percent(3) { random.pick(&[128, 256, 1024]) } else { most };
+    let threads = random.pick(&[1, 1, 2, 2, 2, 4]).min(most);
+    let nodes = few(random, 8.min(most / threads));
+    let cores = 1 + random.below(most / threads / nodes);
+    let numbering = random.pick(&[Numbering::Cores, Numbering::Threads, Numbering::Turns]);
+    let (stride, of_nodes) = (random.pick(&[1, 1, 1, 1, 2, 8]), random.pick(&[1, 1, 1, 8]));
+    let of_cache = random.pick(&[2, 4, u32::MAX]).min(cores);
+    let has_offline = random.percent(25);
+    let count = nodes * cores * threads;
+    let stride = if count * stride > 1024 { 1 } else { stride };
+    let programs = random.pick(&[&[0.02][..], &[0.0, 0.3], &[0.02, 0.4, 0.97], &[0.8]]);
+    let cpu = |number: u32| {
+        let (node, core) = match numbering {
+            Numbering::Cores => (number / (cores * threads), number / threads),
+            Numbering::Threads => (number % (nodes * cores) / cores, number % (nodes * cores)),
+            Numbering::Turns => (number % nodes, number % nodes * cores + number / nodes / threads),
+        };
+        Cpu {
+            id: CpuId(number * stride),
+            node: node * of_nodes,
+            core,
+            cache: node * 1024 + core % cores / of_cache,
+            online: number == 0 || !has_offline || !random.percent(15),
+            isolated: false,
+            program: random.pick(programs),
+        }
+    };
+    (0..count).map(cpu).collect()
+}
+
+/// Sets CPUs apart in one of the ways that there are, but not all.
+fn reserve(random: &mut Random, truth: &mut Truth) {
+    let part = random.pick(&[20, 50, 80]);
+    let mut some = |truth: &Truth| -> CpuMask {
+        truth.cpus.iter().map(|cpu| cpu.id).filter(|_| random.percent(part)).collect()
+    };
+    let before = truth.clone();
+    let chosen = some(truth);
+    match random.below(10) {
+        0 => truth.cpus.iter_mut().for_each(|cpu| cpu.isolated = chosen.contains(cpu.id)),
+        1 => {
+            truth.cpus.iter_mut().for_each(|cpu| cpu.isolated = chosen.contains(cpu.id));
+            truth.nohz = chosen;
+        }
+        2 => truth.nohz = chosen,
+        3 => truth.cpuset = Some(chosen.intersection(&truth.online())),
+        _ => {}
+    }
+    if truth.usable().is_empty() {
+        *truth = before;
+    }
+}
+
+fn nics(random: &mut Random, truth: &mut Truth) {
+    let count = if random.percent(60) { 1 } else { few(random, 8) };
+    // One machine, one cloud: its paravirtual devices are of one kind.
+    let kind = random.pick(&["", "", "virtio_net", "hv_netvsc", "vif", "ena"]);
+    while truth.nics.len() < count as usize {
+        let driver = match kind {
+            "" => random.pick(&DRIVERS.each_ref().map(|driver| driver.name)),
+            kind => kind,
+        };
+        let at = truth.nics.len();
+        if at > 0 && matches!(driver, "hv_netvsc") && random.percent(50) {
+            continue;
+        }
+        add(random, truth, self::driver(driver));
+        if driver == "hv_netvsc" && random.percent(50) {
+            let below = random.pick(&["mlx5_core", "mana", "mlx4_core"]);
+            add(random, truth, self::driver(below));
+            let master = truth.nics[at].name.clone();
+            let function = truth.nics.last_mut().expect("just added");
+            function.master = Some(master);
+        }
+    }
+}
+
+/// Where a driver, an administrator or irqbalance has put interrupts.
+#[derive(Clone, Copy)]
+enum Placement {
+    /// One on each CPU from the first on.
+    Each,
+    /// All on one.
+    One,
+    /// On CPUs of this node, in turn.
+    Node(u32),
+    /// Anywhere.
+    Anywhere,
+}
+
+fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
+    let at = u32::try_from(truth.nics.len()).expect("few");
+    let online: Vec<CpuId> = truth.online().iter().collect();
+    let cpus = u32::try_from(online.len()).expect("few");
+    let most = driver.most.min(if random.percent(80) { cpus.max(2) } else { cpus * 2 });
+    let queues = few(random, most);
+    let node = random.pick(&truth.cpus.iter().map(|cpu| cpu.node).collect::<Vec<_>>());
+    let placement = match random.below(6) {
+        0 | 1 => Placement::Each,
+        2 => Placement::One,
+        3 => Placement::Node(node),
+        4 => Placement::Node(random.pick(&truth.cpus.iter().map(|cpu| cpu.node).collect::<Vec<_>>())),
+        _ => Placement::Anywhere,
+    };
+    let one = random.pick(&online);
+    let lands = |random: &mut Random, turn: u32| match placement {
+        Placement::Each => online[turn as usize % online.len()],
+        Placement::One => one,
+        Placement::Node(node) => {
+            let own: Vec<CpuId> = truth.of_node(node).intersection(&truth.online()).iter().collect();
+            if own.is_empty() { one } else { own[turn as usize % own.len()] }
+        }
+        Placement::Anywhere => random.pick(&online),
+    };
+    let name = if random.percent(80) { format!("eth{at}") } else { format!("enp{}s0f{at}np{at}", 65 + at) };
+    let function = format!("0000:{:02x}:00.{}", 0x10 + at, at % 8);
+    let named = |queue| Named { nic: &name, function: &function, number: at, queue, queues };
+    let is_wide = random.percent(30);
+    let mut number = FIRST_IRQ + at * 300;
+    let mut irqs: Vec<Irq> = Vec::new();
+    let mut push = |action: String, lands: CpuId| {
+        let affinity = if is_wide { truth.online() } else { only(lands) };
+        irqs.push(Irq { number, action, affinity, lands });
+        number += 1;
+        irqs.len() - 1
+    };
+    let (mut rx, mut tx) = (Vec::new(), Vec::new());
+    for queue in 0..queues {
+        let cpu = lands(random, queue);
+        let (irq, signal) = match driver.bus {
+            Bus::Vmbus => (None, Some(cpu)),
+            _ => (Some(push((driver.rx)(&named(queue)), cpu)), None),
+        };
+        let own = driver.tx.map(|name| push(name(&named(queue)), lands(random, queue)));
+        rx.push(Rx { irq, signal, rps: CpuMask::new(), flows: 0, packets: 0.0 });
+        tx.push(Tx { irq: own, xps: CpuMask::new() });
+    }
+    if let Some(own) = driver.own {
+        push(own(&named(0)), one);
+    }
+    let counted = match random.below(3) {
+        0 => Counted::Nowhere,
+        1 if truth.kernel >= Kernel::V6_18 => Counted::ByKernel,
+        _ if driver.statistic.is_some() => Counted::ByDriver,
+        _ => Counted::Nowhere,
+    };
+    let table: Vec<u32> = match queues {
+        1 => Vec::new(),
+        _ if random.percent(30) => Vec::new(),
+        _ => (0..128).map(|entry| entry % queues).collect(),
+    };
+    // gve asks for the interrupts of all queues that it may have.
+    let spare = if driver.name == "gve" { 0 } else { random.pick(&[0, 0, 1, 8, 64]) };
+    truth.nics.push(Nic {
+        ifindex: 2 + at,
+        driver,
+        number: at,
+        node: (driver.bus == Bus::Pci && random.percent(80)).then_some(node),
+        max_queues: (queues + spare).min(driver.most),
+        rx,
+        tx,
+        irqs,
+        is_told: truth.kernel >= Kernel::V6_8 && random.percent(50),
+        is_listed: driver.bus != Bus::Xen && driver.bus != Bus::Vmbus && random.percent(85),
+        is_managed: random.percent(5),
+        counted,
+        table,
+        delay: random.percent(70).then(|| (random.pick(&[0, 1, 3, 8, 20, 50]), random.percent(40))),
+        master: None,
+        name,
+        function,
+    });
+}
+
+pub(crate) fn only(cpu: CpuId) -> CpuMask {
+    [cpu].into_iter().collect()
+}
+
+/// Bonds, VLANs and bridges on the devices, and veths of containers.
+fn stack(random: &mut Random, truth: &mut Truth) {
+    let devices: Vec<String> =
+        truth.nics.iter().filter(|nic| nic.master.is_none()).map(|nic| nic.name.clone()).collect();
+    let mut ifindex = 100;
+    let mut add = |truth: &mut Truth, name: &str, kind, lower| {
+        ifindex += 1;
+        truth.uppers.push(Upper { name: name.to_owned(), ifindex, kind, lower });
+    };
+    let mut top = devices[0].clone();
+    if devices.len() > 1 && random.percent(30) {
+        add(truth, "bond0", "bond", devices[..2].to_vec());
+        top = "bond0".to_owned();
+    }
+    if random.percent(25) {
+        add(truth, "vlan7", "vlan", vec![top]);
+    }
+    if random.percent(15) {
+        truth.veths = (0..1 + random.below(3)).map(|at| (format!("veth{at}"), 200 + at)).collect();
+        let ends = truth.veths.iter().map(|(name, _)| name.clone()).collect();
+        add(truth, "br0", "bridge", ends);
+    }
+    if random.percent(8) {
+        let cpu = random.pick(&truth.online().iter().collect::<Vec<_>>());
+        let action = "virtio99-input.0".to_owned();
+        let irq = Irq { number: 5000, action, affinity: only(cpu), lands: cpu };
+        truth.foreign.push(Foreign { irq, packets: 0.0 });
+    }
+}
+
+/// Values that someone has set: masks, tables, transmit queues.
+fn masks(random: &mut Random, truth: &mut Truth) {
+    let isolated: CpuMask = truth.cpus.iter().filter(|cpu| cpu.isolated).map(|cpu| cpu.id).collect();
+    // The kernel keeps these out of masks (rps_cpumask_housekeeping), but not CPUs that are offline.
+    let dropped = isolated.union(&truth.nohz);
+    let all: Vec<CpuId> = truth.cpus.iter().map(|cpu| cpu.id).filter(|cpu| !dropped.contains(*cpu)).collect();
+    let online = truth.online();
+    for nic in &mut truth.nics {
+        let part = random.pick(&[20, 60, 100]);
+        let same: CpuMask = all.iter().copied().filter(|_| random.percent(part)).collect();
+        let style = random.below(10);
+        let flows = random.pick(&[0, 0, 2048]);
+        let queues = u32::try_from(nic.rx.len()).expect("few");
+        for at in 0..nic.rx.len() {
+            let home = nic.home(&nic.rx[at]);
+            let queue = &mut nic.rx[at];
+            queue.flows = flows;
+            queue.rps = match style {
+                0 => same.clone(),
+                1 => all.iter().copied().filter(|cpu| Some(*cpu) != home && random.percent(part)).collect(),
+                2 if !all.is_empty() => only(random.pick(&all)),
+                _ => CpuMask::new(),
+            };
+        }
+        if queues > 1 && random.percent(30) {
+            for (at, cpu) in online.iter().enumerate() {
+                nic.tx[at % queues as usize].xps.insert(cpu);
+            }
+        }
+    }
+}
+
+/// Packets of every queue, so that the hottest CPU is as hot as it should be.
+fn load(random: &mut Random, truth: &mut Truth) {
+    let heat = random.pick(&HEAT);
+    let has_function: Vec<String> = truth.nics.iter().filter_map(|nic| nic.master.clone()).collect();
+    for nic in truth.nics.iter_mut().filter(|nic| !has_function.contains(&nic.name)) {
+        let all = random.pick(&[1.0, 1.0, 0.3, 0.0]);
+        let uneven = random.pick(&[0.02, 0.3, 1.0]);
+        let elephant = random.percent(25).then(|| random.below(nic.rx.len() as u32) as usize);
+        for (at, queue) in nic.rx.iter_mut().enumerate() {
+            let own = 1.0 - uneven * random.part();
+            queue.packets = all * if elephant == Some(at) { 8.0 + 30.0 * random.part() } else { own };
+        }
+    }
+    truth.foreign.iter_mut().for_each(|foreign| foreign.packets = random.part());
+    let hottest = truth.hottest();
+    if hottest == 0.0 {
+        return;
+    }
+    let queues = truth.nics.iter_mut().flat_map(|nic| &mut nic.rx).map(|queue| &mut queue.packets);
+    let all = queues.chain(truth.foreign.iter_mut().map(|foreign| &mut foreign.packets));
+    // Whole numbers: counters count nothing else.
+    all.for_each(|packets| *packets = (*packets * heat / hottest).round());
+}
+
+fn irqbalance(random: &mut Random, truth: &mut Truth) {
+    let irqs = truth.nics.iter().flat_map(|nic| &nic.irqs).map(|irq| irq.number);
+    let banned = if random.percent(30) { irqs.take(20).collect() } else { Vec::new() };
+    truth.irqbalance = Some(Irqbalance { banned, answers: random.percent(80) });
+}

@@ -1,0 +1,82 @@
+//! Random machines together with the truth about them, rendered as the files and answers of their kernels, and
+//! the properties that what rxlab shows, says and plans must have on each of them.
+//!
+//! `generate` makes a [`truth::Truth`] from a seed, `render` its files, `look` takes two samples of them as a
+//! command does, and `map`, `findings` and `plans` compare. Traffic goes to unconnected UDP sockets, so RFS
+//! moves nothing.
+
+pub(crate) mod drivers;
+mod findings;
+mod follow;
+mod generate;
+mod look;
+mod map;
+mod plans;
+#[path = "../random.rs"]
+mod random;
+mod render;
+mod request;
+mod shrink;
+mod truth;
+
+use std::fmt;
+
+use rxlab::doctor::doctor;
+
+use request::Request;
+use truth::Truth;
+
+/// Properties that are checked, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Property {
+    /// The map is the truth, or says that it does not know.
+    Map,
+    /// Findings name the CPUs that are hot, and no others.
+    Findings,
+    /// A plan keeps to usable CPUs, nodes and one mask for each CPU.
+    Values,
+    /// A plan can be applied and undone, unless the kernel refuses.
+    Applies,
+    /// A plan makes the hottest CPU no hotter.
+    Load,
+    /// Planning again gives no settings.
+    Settles,
+    /// A plan leads to no more findings about what plans set.
+    Avoids,
+}
+
+/// A property that does not hold.
+#[derive(Debug, Clone)]
+pub(crate) struct Violation {
+    pub(crate) property: Property,
+    pub(crate) why: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.property, self.why)
+    }
+}
+
+/// Checks every property on the machine of a seed.
+pub(crate) fn run(seed: u64) -> Result<(), Violation> {
+    let truth = generate::generate(seed);
+    check(&truth, &request::request(seed, &truth))
+}
+
+/// The smallest machine found on which the same property does not hold, with the reason, as text.
+pub(crate) fn explain(seed: u64, violation: Violation) -> String {
+    let truth = generate::generate(seed);
+    let request = request::request(seed, &truth);
+    let (truth, request, violation) = shrink::shrink(&truth, &request, violation);
+    format!("{truth:#?}\n{request:?}\n{violation}")
+}
+
+fn check(truth: &Truth, request: &Request) -> Result<(), Violation> {
+    let of = |property: Property| move |why: String| Violation { property, why };
+    let seen = look::look(truth).map_err(of(Property::Map))?;
+    map::check(truth, &seen).map_err(of(Property::Map))?;
+    let findings = doctor(&seen.model, &seen.rates, "").findings;
+    findings::check(truth, &findings).map_err(of(Property::Findings))?;
+    plans::check(truth, &seen, request, &findings)
+}

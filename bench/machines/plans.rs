@@ -1,0 +1,281 @@
+//! Plans: their values are sound, they can be applied and undone, they help, and they leave nothing to do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
+
+use rxlab::apply::{self, BeginInfo, Transaction};
+use rxlab::diagnose::Finding;
+use rxlab::diagnose::evidence::irq_cpus;
+use rxlab::doctor::doctor;
+use rxlab::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
+use rxlab::journal::{Memory, Store};
+use rxlab::model::RxQueue;
+use rxlab::parse::irqbalance_setup;
+use rxlab::plan::{Plan, PlannedSetting, Policy, Setting, Target, set_of};
+use rxlab::units::{CpuMask, Direction, NicName};
+
+use super::follow::{follow, irqs};
+use super::look::{Seen, look};
+use super::map;
+use super::request::Request;
+use super::truth::{Damage, Rx, Truth};
+use super::{Property, Violation};
+
+/// Receive time that a policy may give the hottest CPU although it had less: half of a CPU leaves room for the
+/// other half. Policies keep to a node, or off RPS, for other reasons than the load.
+const ROOM: f64 = 0.5;
+/// Error of times that are counted in ticks.
+const ROUNDED: f64 = 0.01;
+/// How much busier than today's busiest a CPU may get where RPS is switched off: a plan attributes the receive
+/// time of a CPU to queues by an estimate.
+const SLACK: f64 = 1.2;
+
+pub(crate) fn check(
+    truth: &Truth,
+    seen: &Seen,
+    request: &Request,
+    findings: &[Finding],
+) -> Result<(), Violation> {
+    let plan = plan(seen, request);
+    let said = texts(&plan);
+    let of = |property: Property| {
+        let policy = request.policy;
+        move |why: String| Violation { property, why: format!("{policy}: {why}") }
+    };
+    if plan != self::plan(seen, request) {
+        return Err(of(Property::Settles)("another plan the second time".to_owned()));
+    }
+    values(truth, seen, request, &plan).map_err(of(Property::Values))?;
+    let settings: Vec<&Setting> = plan.settings.iter().map(|planned| &planned.set).collect();
+    if !applied(truth, seen, &plan).map_err(of(Property::Applies))? {
+        return Ok(());
+    }
+    let after = follow(truth, settings);
+    load(truth, &after, request).map_err(|why| of(Property::Load)(format!("{why} with\n{said}")))?;
+    if plan.settings.is_empty() {
+        return Ok(());
+    }
+    let then = look(&after).map_err(of(Property::Map))?;
+    map::check(&after, &then).map_err(|why| of(Property::Map)(format!("{why} after\n{said}")))?;
+    let mut again = self::plan(&then, request);
+    if plan.settings.iter().any(|planned| planned.set.knob == "channels") {
+        // What a plan sets of new transmit queues has to wait until their interrupts are there.
+        let last = follow(&after, again.settings.iter().map(|planned| &planned.set));
+        again = self::plan(&look(&last).map_err(of(Property::Map))?, request);
+    }
+    if !again.settings.is_empty() {
+        let texts = format!("{said}and then\n{}", texts(&again));
+        return Err(of(Property::Settles)(format!("not idempotent:\n{texts}")));
+    }
+    avoidable(findings, &then, request).map_err(|why| of(Property::Avoids)(format!("{why} with\n{said}")))
+}
+
+fn plan(seen: &Seen, request: &Request) -> Plan {
+    request.policy.plan(&seen.model, &seen.rates, &request.options, None).plan
+}
+
+fn texts(plan: &Plan) -> String {
+    let line = |planned: &PlannedSetting| format!("  {}  # {}\n", planned.set, planned.why);
+    plan.settings.iter().map(line).collect()
+}
+
+/// Masks and interrupts on usable CPUs only, no target twice, no mask with the CPU of its own interrupt or of
+/// another queue's mask, and interrupts in the node of their device.
+fn values(truth: &Truth, seen: &Seen, request: &Request, plan: &Plan) -> Result<(), String> {
+    let may = truth.usable().difference(&request.options.keep_clean);
+    let after = follow(truth, plan.settings.iter().map(|planned| &planned.set));
+    let mut set_before = BTreeSet::new();
+    let mut masks: Vec<(String, CpuMask, CpuMask)> = Vec::new();
+    for PlannedSetting { set, why, risk, device, .. } in &plan.settings {
+        if !set_before.insert((set.knob.clone(), set.target.clone())) {
+            return Err(format!("{set}: set twice"));
+        }
+        let shown = set.target.nic().and_then(|name| seen.model.nic(name));
+        if why.is_empty() || risk.is_none() || shown.map(|nic| &nic.address) != device.as_ref() {
+            return Err(format!("{set}: without a reason, a risk or a device"));
+        }
+        let is_set_of_cpus = ["rps", "irq_affinity"].contains(&set.knob.as_str()) && set.value != "off";
+        let Some(shown) = shown.filter(|_| is_set_of_cpus) else { continue };
+        let mask = set_of(&set.value).ok_or_else(|| format!("{set}: not a set of CPUs"))?;
+        if mask.is_empty() || !mask.difference(&may).is_empty() {
+            return Err(format!("{set}: not of {may}"));
+        }
+        match &set.target {
+            Target::Queue { queue, .. } if set.knob == "rps" => {
+                // A plan cannot keep off a CPU that no source names.
+                let is_known = |queue: &RxQueue| {
+                    queue.channel_cpu.is_some() || !irq_cpus(queue, &seen.model, &seen.rates).is_empty()
+                };
+                let is_known = shown.rx.get(queue.index as usize).is_some_and(is_known);
+                let Some(nic) = after.nic(shown.name.as_str()).filter(|_| is_known) else { continue };
+                let home = nic.home(&nic.rx[queue.index as usize]);
+                if home.is_some_and(|home| mask.contains(home)) {
+                    return Err(format!("{set}: holds the CPU of its interrupt"));
+                }
+                let home: CpuMask = home.into_iter().collect();
+                // Queues of one CPU may share a mask: their work is that of one CPU.
+                let overlaps = |(_, other, of): &&(String, CpuMask, CpuMask)| {
+                    *of != home && !other.intersection(&mask).is_empty()
+                };
+                if let Some((other, ..)) = masks.iter().find(overlaps) {
+                    return Err(format!("{set}: overlaps with {other}"));
+                }
+                masks.push((set.to_string(), mask, home));
+            }
+            Target::Queue { queue, .. } if queue.direction == Direction::Rx => {
+                leaves_node(truth, request, shown.node, set, &may)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// An interrupt leaves the node of its device only where the CPUs of the node would be more than half busy.
+fn leaves_node(
+    truth: &Truth,
+    request: &Request,
+    node: Option<u32>,
+    set: &Setting,
+    may: &CpuMask,
+) -> Result<(), String> {
+    let Some(node) = node.filter(|_| truth.damage != Damage::NoNodes) else { return Ok(()) };
+    let local = truth.of_node(node).intersection(may);
+    let Some(nic) = set.target.nic().and_then(|name| truth.nic(name.as_str())) else { return Ok(()) };
+    let was = irqs(nic, &set.target).iter().map(|irq| nic.irqs[*irq].lands).collect::<CpuMask>();
+    let goes = set_of(&set.value).unwrap_or_default();
+    let was_local = !was.is_empty() && was.difference(&truth.of_node(node)).is_empty();
+    let time: f64 = truth.nics.iter().map(|nic| nic.packets() * truth.cost).sum();
+    let is_crowded = time > ROOM * local.len() as f64;
+    let is_asked = request.policy == Policy::Isolate || !request.options.keep_clean.is_empty();
+    if was_local && goes.intersection(&local).is_empty() && !local.is_empty() && !is_crowded && !is_asked {
+        return Err(format!("{set}: leaves node {node} of its device, which has room on CPU {local}"));
+    }
+    Ok(())
+}
+
+/// Applies the plan to the files and undoes it. False if the kernel refuses to move interrupts, or the plan
+/// is about queues that these files do not get.
+fn applied(truth: &Truth, seen: &Seen, plan: &Plan) -> Result<bool, String> {
+    let (files, rest) = seen.host.parts();
+    let refused = truth.nics.iter().filter(|nic| nic.is_managed).flat_map(|nic| &nic.irqs);
+    // EIO, as for interrupts that the kernel manages (write_irq_affinity).
+    let refused = refused.map(|irq| Rule {
+        suffix: format!("proc/irq/{}/smp_affinity", irq.number),
+        mishap: Mishap::Refuse(Cause::Errno(5)),
+    });
+    let host = RecordedHost::from_parts(files.clone(), rest.clone());
+    let host = FlakyHost::new(host, refused.collect(), Fuse::new(None, || ()));
+    let settings =
+        apply::check(&host, &seen.model, plan).map_err(|error| format!("cannot be applied: {error}"))?;
+    if settings.iter().any(|setting| setting.knob == "channels") {
+        let rehearsed = apply::rehearse(&host, &seen.model, &settings);
+        // Changing channels resets values, which have to be read first.
+        let is_refused = truth.nics.iter().any(|nic| nic.is_managed)
+            || matches!(truth.damage, Damage::MaskDenied | Damage::AffinityDenied);
+        return match rehearsed {
+            Err(error) if !is_refused => Err(format!("cannot be rehearsed: {error}")),
+            rehearsed => Ok(rehearsed.is_ok()),
+        };
+    }
+    let store = Store::new(Memory::default());
+    let begin =
+        || Transaction::begin(&store, BeginInfo::new(&seen.model.identity)).map_err(|e| e.to_string());
+    let transaction = begin()?;
+    let id = transaction.id().to_owned();
+    let is_applied = match transaction.apply(&host, &seen.model, &settings, &AtomicBool::new(false)) {
+        Ok(kept) if kept.is_empty() => return Ok(true),
+        Ok(_) => {
+            let resumed =
+                Transaction::resume(&store, &id, std::time::Duration::ZERO).map_err(|e| e.to_string())?;
+            let undone = resumed.undo(&host, &seen.model);
+            if !undone.is_clean() || !undone.closed {
+                return Err(format!("not undone: {undone:?}"));
+            }
+            true
+        }
+        Err(failure) => {
+            let error = &failure.error;
+            let is_refused = truth.nics.iter().any(|nic| nic.is_managed)
+                && settings.iter().any(|setting| setting.knob == "irq_affinity");
+            if !is_refused {
+                return Err(format!("cannot be applied: {error}"));
+            }
+            if !failure.undo.is_clean() {
+                return Err(format!("refused, and not undone: {:?}", failure.undo));
+            }
+            false
+        }
+    };
+    for (path, before) in &files {
+        let after = host.read(path).map_err(|error| error.to_string());
+        if after.as_ref().is_ok_and(|after| !is_same(before, after)) {
+            return Err(format!("{path} is not as before the plan: {before:?}, {after:?}"));
+        }
+    }
+    Ok(is_applied)
+}
+
+/// True for the same text, mask or answer of irqbalance.
+fn is_same(before: &[u8], after: &[u8]) -> bool {
+    let setup = |bytes| irqbalance_setup(bytes).ok();
+    let mask = |bytes| std::str::from_utf8(bytes).ok().and_then(|text| CpuMask::from_hex(text.trim()).ok());
+    let text = |bytes| std::str::from_utf8(bytes).ok().map(str::trim);
+    before == after
+        || mask(before).is_some_and(|mask_before| mask(after) == Some(mask_before))
+        || setup(before).is_some_and(|setup_before| setup(after) == Some(setup_before))
+        || text(before).is_some_and(|text_before| text(after) == Some(text_before))
+}
+
+/// The hottest CPU gets no hotter, unless half of it stays free.
+fn load(truth: &Truth, after: &Truth, request: &Request) -> Result<(), String> {
+    let (before, then) = (truth.hottest(), after.hottest());
+    // CPUs that may not receive are left at any cost, whether interrupts land there or masks have them.
+    let reserved = truth.online().difference(&truth.usable()).union(&request.options.keep_clean);
+    let offline: CpuMask = truth.cpus.iter().filter(|cpu| !cpu.online).map(|cpu| cpu.id).collect();
+    let leaves = |queue: &Rx| !queue.rps.intersection(&reserved.union(&offline)).is_empty();
+    let is_on_purpose = request.policy == Policy::Isolate
+        || !request.options.keep_clean.is_empty()
+        || truth.nics.iter().flat_map(|nic| &nic.rx).any(leaves);
+    let allowed = match request.policy {
+        Policy::Spread => before.max(ROOM) + ROUNDED,
+        _ => (before * SLACK).max(ROOM) + ROUNDED,
+    };
+    if then > allowed && !is_on_purpose {
+        return Err(format!("the hottest CPU receives {before:.3} of its time, and {then:.3}"));
+    }
+    Ok(())
+}
+
+/// Rules about what plans set: no plan leads to more findings of theirs.
+const ABOUT_VALUES: [&str; 8] = [
+    "irq-on-wrong-node",
+    "rps-mask-contains-irq-cpu",
+    "rps-mask-contains-irq-sibling",
+    "rps-mask-crosses-nodes",
+    "rps-mask-unusable-cpus",
+    "rps-masks-overlap",
+    "queues-share-a-cpu",
+    "xps-mismatch",
+];
+
+fn avoidable(before: &[Finding], then: &Seen, request: &Request) -> Result<(), String> {
+    let about = |findings: &[Finding]| -> BTreeMap<NicName, Vec<String>> {
+        let mut about: BTreeMap<NicName, Vec<String>> = BTreeMap::new();
+        for finding in findings.iter().filter(|finding| ABOUT_VALUES.contains(&finding.id.as_str())) {
+            if let Some(nic) = &finding.nic {
+                about.entry(nic.clone()).or_default().push(format!("{}: {}", finding.id, finding.title));
+            }
+        }
+        about
+    };
+    let findings = doctor(&then.model, &then.rates, "").findings;
+    let (was, is) = (about(before), about(&findings));
+    for (nic, found) in is.iter().filter(|_| request.policy != Policy::Isolate) {
+        // One may take the place of another: an interrupt that returns to its node leaves a mask behind.
+        if found.len() > was.get(nic).map_or(0, Vec::len) {
+            return Err(format!("{} comes", found.join(", ")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! Counters of one moment: the rates of the truth times the seconds that have passed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use rxlab::host::{Cause, EthtoolGet, Question, RecordedHost};
+use rxlab::units::CpuId;
+
+use super::super::truth::{Counted, Damage, Kernel, Nic, Truth, Work};
+use super::irqs;
+use super::netlink::{message, only};
+
+/// Length of a sample: CPU time is counted in ticks of 10 ms, and thresholds are not for rounding to decide.
+const SECONDS: u64 = 100;
+/// Interrupts per packet, and runs of NET_RX.
+const INTERRUPTS: f64 = 0.3;
+/// Runs of softirqs and packets that a CPU without traffic counts.
+const BEFORE: u64 = 1_000_000;
+
+/// The machine after so many samples.
+pub(crate) fn at(host: RecordedHost, truth: &Truth, moment: u64) -> RecordedHost {
+    let seconds = (moment * SECONDS) as f64;
+    let work = truth.work();
+    let host = host.at_ns((1000 + moment * SECONDS) * 1_000_000_000);
+    let host =
+        host.with("proc/stat", times(truth, &work, moment)).with("proc/softirqs", softirqs(&work, seconds));
+    let host = host.with("proc/net/softnet_stat", softnet(truth, &work, seconds));
+    nics(interrupts(host, truth, seconds), truth, seconds)
+}
+
+fn times(truth: &Truth, work: &BTreeMap<CpuId, Work>, moment: u64) -> String {
+    let all = (moment * SECONDS * 100) as f64;
+    let mut text = "cpu  1 2 3 4 5 6 7 8 0 0\n".to_owned();
+    for cpu in truth.cpus.iter().filter(|cpu| cpu.online) {
+        let receive = work[&cpu.id].time.min(1.0);
+        let softirq = (all * receive).round();
+        let user = ((all - softirq) * cpu.program).round();
+        let idle = all - softirq - user;
+        writeln!(text, "cpu{} {} 0 100 {} 0 0 {} 0 0 0", cpu.id, 100.0 + user, 9000.0 + idle, 50.0 + softirq)
+            .expect("text");
+    }
+    text + "ctxt 1\n"
+}
+
+fn header(cpus: impl Iterator<Item = CpuId>) -> String {
+    cpus.fold(" ".repeat(12), |text, cpu| text + &format!(" CPU{cpu}")) + "\n"
+}
+
+fn softirqs(work: &BTreeMap<CpuId, Work>, seconds: f64) -> String {
+    let mut text = header(work.keys().copied());
+    for name in ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"]
+    {
+        write!(text, "{name:>12}:").expect("text");
+        for work in work.values() {
+            let runs = if name == "NET_RX" { work.taken * INTERRUPTS * seconds } else { 0.0 };
+            write!(text, " {}", BEFORE + runs.round() as u64).expect("text");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn softnet(truth: &Truth, work: &BTreeMap<CpuId, Work>, seconds: f64) -> String {
+    if truth.damage == Damage::SoftnetBroken {
+        return "x\n".to_owned();
+    }
+    let columns = if truth.kernel >= Kernel::V6_8 { " 00000000 00000000" } else { "" };
+    let row = |(cpu, work): (&CpuId, &Work)| {
+        let processed = (work.packets * seconds).round() as u64 as u32;
+        format!("{processed:08x}{} {:08x}{columns}\n", " 00000000".repeat(11), cpu.0)
+    };
+    work.iter().map(row).collect()
+}
+
+fn interrupts(host: RecordedHost, truth: &Truth, seconds: f64) -> RecordedHost {
+    const PATH: &str = "proc/interrupts";
+    let online: Vec<CpuId> = truth.online().iter().collect();
+    let mut rates: BTreeMap<u32, f64> = BTreeMap::new();
+    for (nic, queue) in truth.nics.iter().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue))) {
+        if let Some(irq) = queue.irq {
+            *rates.entry(nic.irqs[irq].number).or_default() += queue.packets * INTERRUPTS;
+        }
+    }
+    rates.extend(truth.foreign.iter().map(|foreign| (foreign.irq.number, foreign.packets * INTERRUPTS)));
+    let mut text = header(online.iter().copied());
+    for (at, irq) in irqs::all(truth).enumerate() {
+        write!(text, "{:>4}:", irq.number).expect("text");
+        for cpu in &online {
+            // On other CPUs there are counts from before it was moved.
+            let before = if cpu.0.is_multiple_of(7) { 90_000 } else { 0 };
+            let fired =
+                if *cpu == irq.lands { rates.get(&irq.number).copied().unwrap_or_default() } else { 0.0 };
+            write!(text, " {}", before + (fired * seconds).round() as u64).expect("text");
+        }
+        let chip = match truth.kernel {
+            Kernel::V5_15 | Kernel::V6_1 => format!("PCI-MSI {}-edge", 524_288 + at),
+            Kernel::V6_8 | Kernel::V6_18 => format!("PCI-MSIX-0000:00:03.0 {at}-edge"),
+        };
+        writeln!(text, "  {chip}      {}", irq.action).expect("text");
+    }
+    writeln!(text, " LOC:{}   Local timer interrupts", " 77".repeat(online.len())).expect("text");
+    match truth.damage {
+        Damage::InterruptsMasked => host.with(PATH, ""),
+        Damage::InterruptsDenied => host.with_failure(PATH, Cause::Denied),
+        Damage::InterruptsCut => host.with(PATH, &text[..text.len() / 2]),
+        _ => host.with(PATH, text),
+    }
+}
+
+fn nics(mut host: RecordedHost, truth: &Truth, seconds: f64) -> RecordedHost {
+    let mut by_kernel = Vec::new();
+    for nic in &truth.nics {
+        // A virtual function's packets count for the paravirtual interface on top of it too.
+        let below = truth.nics.iter().filter(|other| other.master.as_ref() == Some(&nic.name));
+        let packets = nic.packets() + below.map(Nic::packets).sum::<f64>();
+        host = statistics(host, &nic.name, packets, seconds);
+        let counts: Vec<u64> =
+            nic.rx.iter().map(|queue| BEFORE + (queue.packets * seconds).round() as u64).collect();
+        match nic.counted {
+            Counted::Nowhere => {}
+            Counted::ByKernel => by_kernel.extend(queue_counts(nic, &counts)),
+            Counted::ByDriver => {
+                let name = nic.name.parse().expect("a name");
+                let path = Question::Ethtool(EthtoolGet::Stats, name).path();
+                host = host.with(&path, statistic_values(&counts));
+            }
+        }
+    }
+    for upper in &truth.uppers {
+        host = statistics(host, &upper.name, through(truth, &upper.lower), seconds);
+    }
+    let small = truth.veths.iter().map(|(name, _)| name.as_str()).chain(["lo"]);
+    host = small.fold(host, |host, name| statistics(host, name, 3.0, seconds));
+    if by_kernel.is_empty() { host } else { host.with(&Question::QueueStats.path(), by_kernel) }
+}
+
+/// Packets/s through the devices below an interface.
+fn through(truth: &Truth, lower: &[String]) -> f64 {
+    let of = |name: &String| match truth.uppers.iter().find(|upper| upper.name == *name) {
+        Some(upper) => through(truth, &upper.lower),
+        None => truth.nic(name).map_or(0.0, |nic| {
+            let below = truth.nics.iter().filter(|other| other.master.as_ref() == Some(name));
+            nic.packets() + below.map(Nic::packets).sum::<f64>()
+        }),
+    };
+    lower.iter().map(of).sum()
+}
+
+fn statistics(mut host: RecordedHost, name: &str, packets: f64, seconds: f64) -> RecordedHost {
+    let received = BEFORE + (packets * seconds).round() as u64;
+    for (file, count) in [
+        ("rx_packets", received),
+        ("rx_bytes", received * 200),
+        ("tx_packets", BEFORE),
+        ("tx_bytes", BEFORE * 200),
+        ("rx_dropped", 0),
+        ("rx_missed_errors", 0),
+        ("rx_fifo_errors", 0),
+    ] {
+        host = host.with(&format!("sys/class/net/{name}/statistics/{file}"), format!("{count}\n"));
+    }
+    host
+}
+
+/// netdev `qstats-get`: interface, type, queue, packets.
+fn queue_counts(nic: &Nic, counts: &[u64]) -> Vec<u8> {
+    let one = |(index, count): (u32, &u64)| {
+        let [ifindex, kind, index] = [nic.ifindex, 0, index].map(u32::to_ne_bytes);
+        message(&[(1, &ifindex), (2, &kind), (3, &index), (8, &count.to_ne_bytes())])
+    };
+    (0..).zip(counts).flat_map(one).collect()
+}
+
+/// struct ethtool_stats: the command, how many, then the values.
+fn statistic_values(counts: &[u64]) -> Vec<u8> {
+    let count = u32::try_from(1 + counts.len()).expect("few");
+    let head: Vec<u8> = [0x1d, count].iter().flat_map(|number: &u32| number.to_ne_bytes()).collect();
+    let values: Vec<u8> = [7].iter().chain(counts).flat_map(|value: &u64| value.to_ne_bytes()).collect();
+    only(&[head, values].concat())
+}

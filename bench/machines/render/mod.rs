@@ -1,0 +1,89 @@
+//! A machine as its kernel shows it: files of procfs and sysfs, and answers over netlink and ioctls.
+
+mod counters;
+mod cpus;
+mod irqs;
+mod netlink;
+mod nics;
+
+use rxlab::host::{Cause, RecordedHost};
+use rxlab::units::CpuMask;
+
+use super::truth::{Damage, Irqbalance, Kernel, Truth};
+
+pub(crate) use counters::at;
+
+/// Process of irqbalance.
+const IRQBALANCE: u32 = 700;
+
+/// Everything but the counters.
+pub(crate) fn machine(truth: &Truth) -> RecordedHost {
+    let host = kernel(RecordedHost::new(), truth);
+    let host = cpus::render(host, truth);
+    let host = irqs::render(host, truth);
+    let host = nics::render(host, truth);
+    let host = netlink::render(host, truth);
+    processes(host, truth)
+}
+
+fn kernel(host: RecordedHost, truth: &Truth) -> RecordedHost {
+    let release = truth.kernel.release();
+    let mut host = host
+        .with("proc/sys/kernel/hostname", "random\n")
+        .with("proc/sys/kernel/osrelease", format!("{release}\n"))
+        .with("proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000001\n")
+        .with("proc/self/mountinfo", "31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
+        .with("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n")
+        .with("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet acpi_pm \n");
+    for (name, value) in [
+        ("rps_sock_flow_entries", truth.sock_flows),
+        ("netdev_budget", 300),
+        ("netdev_budget_usecs", 2000),
+        ("netdev_max_backlog", 1000),
+        ("busy_poll", 0),
+        ("busy_read", 0),
+    ] {
+        host = host.with(&format!("proc/sys/net/core/{name}"), format!("{value}\n"));
+    }
+    if truth.kernel >= Kernel::V6_18 {
+        host = host.with("proc/sys/net/core/rps_default_mask", "0\n");
+    }
+    let accounting = format!("CONFIG_IRQ_TIME_ACCOUNTING={}\n", if truth.is_exact { "y" } else { "n" });
+    match truth.kernel {
+        Kernel::V5_15 => host.with(&format!("boot/config-{release}"), accounting),
+        _ if truth.is_exact => host.with("proc/pressure/cpu", "\n").with("proc/pressure/irq", "\n"),
+        _ => host.with("proc/pressure/cpu", "\n"),
+    }
+}
+
+fn processes(host: RecordedHost, truth: &Truth) -> RecordedHost {
+    let mut pids = vec![1, 2, 3];
+    let mut host = host
+        .with("proc/1/comm", "systemd\n")
+        .with("proc/2/comm", "kthreadd\n")
+        .with("proc/2/task/2/children", "3 ")
+        .with("proc/3/comm", "pool_workqueue_release\n");
+    if let Some(Irqbalance { banned, answers }) = &truth.irqbalance {
+        pids.push(IRQBALANCE);
+        host = host.with(&format!("proc/{IRQBALANCE}/comm"), "irqbalance\n");
+        if *answers {
+            let irqs: String = banned.iter().map(|irq| format!("IRQ {irq} LOAD 0 DIFF 0 CLASS 5 ")).collect();
+            let setup = format!("SLEEP 10 {irqs}BANNED 00000000");
+            host = host.with(&format!("socket/irqbalance/{IRQBALANCE}/setup"), setup);
+        }
+    }
+    host.with_list("proc", pids.iter().map(ToString::to_string).collect())
+}
+
+/// A mask as sysfs and procfs show it: as wide as the machine.
+pub(crate) fn mask(truth: &Truth, cpus: &CpuMask) -> String {
+    let width = truth.cpus.iter().map(|cpu| cpu.id.0 + 1).max().unwrap_or(1);
+    let digits = cpus.to_hex();
+    let wanted = digits.len().max(width.min(32).div_ceil(4) as usize);
+    format!("{digits:0>wanted$}\n")
+}
+
+/// Makes paths unreadable or missing, as the machine's damage says.
+fn denied(host: RecordedHost, truth: &Truth, damage: Damage, path: &str) -> RecordedHost {
+    if truth.damage == damage { host.with_failure(path, Cause::Denied) } else { host }
+}

@@ -1,0 +1,31 @@
+//! A request for a plan.
+
+use rxlab::plan::{Options, Policy};
+use rxlab::units::CpuMask;
+
+use super::random::Random;
+use super::truth::Truth;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) policy: Policy,
+    pub(crate) options: Options,
+}
+
+/// The request of a seed: mostly one without options.
+pub(crate) fn request(seed: u64, truth: &Truth) -> Request {
+    let random = &mut Random::new(!seed);
+    let policy = random.pick(&Policy::ALL).1;
+    let names = truth.nics.iter().map(|nic| &nic.name).chain(truth.uppers.iter().map(|upper| &upper.name));
+    let nics = if random.percent(20) {
+        names.filter(|_| random.percent(50)).map(|name| name.parse().expect("a name")).collect()
+    } else {
+        Vec::new()
+    };
+    let cpus_per_queue = random.percent(10).then(|| 1 + random.below(4) as usize);
+    let keep_clean: CpuMask = match random.percent(15) {
+        true => truth.cpus.iter().map(|cpu| cpu.id).filter(|_| random.percent(40)).collect(),
+        false => CpuMask::new(),
+    };
+    Request { policy, options: Options { nics, cpus_per_queue, keep_clean } }
+}

@@ -1,0 +1,294 @@
+//! A machine as it is: which interrupt is where, and what each CPU receives. Nothing here is as rxlab sees it.
+
+use std::collections::BTreeMap;
+
+use rxlab::units::{CpuId, CpuMask};
+
+use super::drivers::Driver;
+
+/// Kernels whose files and answers differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kernel {
+    /// No netdev netlink, RSS by ioctl; mlx5 shows each queue twice.
+    V5_15,
+    /// The same without the second queues.
+    V6_1,
+    /// Tells queues and NAPIs, and RSS over netlink.
+    V6_8,
+    /// Also counts packets by queue, and has a default RPS mask.
+    V6_18,
+}
+
+impl Kernel {
+    pub(crate) const ALL: [Self; 4] = [Self::V5_15, Self::V6_1, Self::V6_8, Self::V6_18];
+
+    pub(crate) fn release(self) -> &'static str {
+        match self {
+            Self::V5_15 => "5.15.0-119-generic",
+            Self::V6_1 => "6.1.0-40-amd64",
+            Self::V6_8 => "6.8.0-45-generic",
+            Self::V6_18 => "6.18.44",
+        }
+    }
+}
+
+/// One CPU.
+#[derive(Debug, Clone)]
+pub(crate) struct Cpu {
+    pub(crate) id: CpuId,
+    pub(crate) node: u32,
+    /// Number of its core, unique on the machine.
+    pub(crate) core: u32,
+    /// CPUs with the same number share a last-level cache.
+    pub(crate) cache: u32,
+    pub(crate) online: bool,
+    pub(crate) isolated: bool,
+    /// Part of the time that receiving leaves which programs use.
+    pub(crate) program: f64,
+}
+
+/// One interrupt, of a queue or of the device itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Irq {
+    pub(crate) number: u32,
+    pub(crate) action: String,
+    pub(crate) affinity: CpuMask,
+    /// The CPU that takes it.
+    pub(crate) lands: CpuId,
+}
+
+/// A receive queue.
+#[derive(Debug, Clone)]
+pub(crate) struct Rx {
+    /// Its interrupt among those of the device; none with Hyper-V.
+    pub(crate) irq: Option<usize>,
+    /// The CPU that Hyper-V signals.
+    pub(crate) signal: Option<CpuId>,
+    pub(crate) rps: CpuMask,
+    pub(crate) flows: u32,
+    /// Packets/s.
+    pub(crate) packets: f64,
+}
+
+/// A transmit queue.
+#[derive(Debug, Clone)]
+pub(crate) struct Tx {
+    /// Its own interrupt, if it has one.
+    pub(crate) irq: Option<usize>,
+    pub(crate) xps: CpuMask,
+}
+
+/// Who counts the packets of each queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Nowhere,
+    ByDriver,
+    ByKernel,
+}
+
+/// A device on a bus.
+#[derive(Debug, Clone)]
+pub(crate) struct Nic {
+    pub(crate) name: String,
+    pub(crate) ifindex: u32,
+    pub(crate) driver: &'static Driver,
+    /// Address of its PCI function, also for devices of other buses.
+    pub(crate) function: String,
+    /// Number of its virtio or VMBus device.
+    pub(crate) number: u32,
+    /// None: the kernel shows -1.
+    pub(crate) node: Option<u32>,
+    pub(crate) max_queues: u32,
+    pub(crate) rx: Vec<Rx>,
+    pub(crate) tx: Vec<Tx>,
+    pub(crate) irqs: Vec<Irq>,
+    /// True if the kernel tells which interrupt a NAPI has.
+    pub(crate) is_told: bool,
+    /// True if its MSI list names its interrupts.
+    pub(crate) is_listed: bool,
+    /// True if the kernel refuses to move its interrupts.
+    pub(crate) is_managed: bool,
+    pub(crate) counted: Counted,
+    /// RSS table; empty = none.
+    pub(crate) table: Vec<u32>,
+    /// Delay of interrupts in microseconds, and whether it adapts.
+    pub(crate) delay: Option<(u32, bool)>,
+    /// The paravirtual interface on top of this virtual function, which counts its packets as well.
+    pub(crate) master: Option<String>,
+}
+
+impl Nic {
+    /// The CPU that takes the packets of a queue off it.
+    pub(crate) fn home(&self, queue: &Rx) -> Option<CpuId> {
+        queue.irq.map(|irq| self.irqs[irq].lands).or(queue.signal)
+    }
+
+    pub(crate) fn packets(&self) -> f64 {
+        self.rx.iter().map(|queue| queue.packets).sum()
+    }
+}
+
+/// An interface on top of others: a bond, a VLAN, a bridge.
+#[derive(Debug, Clone)]
+pub(crate) struct Upper {
+    pub(crate) name: String,
+    pub(crate) ifindex: u32,
+    pub(crate) kind: &'static str,
+    pub(crate) lower: Vec<String>,
+}
+
+/// An interrupt of a device in another network namespace, and its packets/s.
+#[derive(Debug, Clone)]
+pub(crate) struct Foreign {
+    pub(crate) irq: Irq,
+    pub(crate) packets: f64,
+}
+
+/// A source that is missing or broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damage {
+    Nothing,
+    /// /proc/interrupts is empty, as a container runtime masks it.
+    InterruptsMasked,
+    InterruptsDenied,
+    /// Its last line has no end.
+    InterruptsCut,
+    /// An old kernel, or none: no `effective_affinity_list`.
+    NoEffectiveAffinity,
+    AffinityDenied,
+    NoNodes,
+    NoSiblings,
+    SoftnetBroken,
+    NetlinkDenied,
+    EthtoolDenied,
+    /// The mask of the first queue of each device cannot be read.
+    MaskDenied,
+}
+
+impl Damage {
+    pub(crate) const ALL: [Self; 11] = [
+        Self::InterruptsMasked,
+        Self::InterruptsDenied,
+        Self::InterruptsCut,
+        Self::NoEffectiveAffinity,
+        Self::AffinityDenied,
+        Self::NoNodes,
+        Self::NoSiblings,
+        Self::SoftnetBroken,
+        Self::NetlinkDenied,
+        Self::EthtoolDenied,
+        Self::MaskDenied,
+    ];
+
+    /// True if no interrupt can be named.
+    pub(crate) fn hides_interrupts(self) -> bool {
+        matches!(self, Self::InterruptsMasked | Self::InterruptsDenied | Self::InterruptsCut)
+    }
+}
+
+/// irqbalance and the interrupts that it leaves alone.
+#[derive(Debug, Clone)]
+pub(crate) struct Irqbalance {
+    pub(crate) banned: Vec<u32>,
+    /// False for one without a socket.
+    pub(crate) answers: bool,
+}
+
+/// The whole machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Truth {
+    pub(crate) kernel: Kernel,
+    pub(crate) cpus: Vec<Cpu>,
+    /// CPUs of `nohz_full`.
+    pub(crate) nohz: CpuMask,
+    /// CPUs of the root control group, if not all.
+    pub(crate) cpuset: Option<CpuMask>,
+    pub(crate) nics: Vec<Nic>,
+    pub(crate) uppers: Vec<Upper>,
+    /// Ends of veth pairs whose other ends are in containers.
+    pub(crate) veths: Vec<(String, u32)>,
+    /// RPS masks of virtual interfaces, by name; the others have none.
+    pub(crate) masks: BTreeMap<String, CpuMask>,
+    pub(crate) foreign: Vec<Foreign>,
+    pub(crate) irqbalance: Option<Irqbalance>,
+    pub(crate) sock_flows: u32,
+    /// Seconds that a packet costs, received and taken up the stack on one CPU.
+    pub(crate) cost: f64,
+    /// True if the kernel accounts softirq time exactly.
+    pub(crate) is_exact: bool,
+    pub(crate) damage: Damage,
+}
+
+/// Part of a packet's cost that stays with the interrupt when RPS hands it over, and its cost elsewhere: field
+/// case A, as in rxlab's own predictions. Another cost of a machine is a question for its trials, not for a
+/// plan's rules.
+const KEPT: f64 = 0.48;
+const HANDED: f64 = 0.5408;
+
+/// Receive work of a CPU: its time as a fraction of wall time, above 1 if there is more than it can do, packets/s
+/// that go up the stack there, and packets/s that it takes off queues and backlogs.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Work {
+    pub(crate) time: f64,
+    pub(crate) packets: f64,
+    pub(crate) taken: f64,
+}
+
+impl Truth {
+    pub(crate) fn online(&self) -> CpuMask {
+        self.cpus.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect()
+    }
+
+    /// CPUs that may take receive work.
+    pub(crate) fn usable(&self) -> CpuMask {
+        let free = self.cpus.iter().filter(|cpu| cpu.online && !cpu.isolated).map(|cpu| cpu.id);
+        let free = free.collect::<CpuMask>().difference(&self.nohz);
+        self.cpuset.as_ref().map_or(free.clone(), |own| free.intersection(own))
+    }
+
+    pub(crate) fn of_node(&self, node: u32) -> CpuMask {
+        self.cpus.iter().filter(|cpu| cpu.node == node).map(|cpu| cpu.id).collect()
+    }
+
+    pub(crate) fn nic(&self, name: &str) -> Option<&Nic> {
+        self.nics.iter().find(|nic| nic.name == name)
+    }
+
+    /// Receive work of every online CPU.
+    pub(crate) fn work(&self) -> BTreeMap<CpuId, Work> {
+        let online = self.online();
+        let mut work: BTreeMap<CpuId, Work> = online.iter().map(|cpu| (cpu, Work::default())).collect();
+        let mut add = |cpu: CpuId, time: f64, packets: f64, taken: f64| {
+            let of_cpu = work.get_mut(&cpu).expect("work is done on CPUs that are online");
+            of_cpu.time += time;
+            of_cpu.packets += packets;
+            of_cpu.taken += taken;
+        };
+        for (nic, queue) in self.nics.iter().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue))) {
+            let Some(home) = nic.home(queue) else { continue };
+            let time = queue.packets * self.cost;
+            if queue.rps.is_empty() {
+                add(home, time, queue.packets, queue.packets);
+                continue;
+            }
+            // What falls to a CPU that is offline stays where it is (get_rps_cpu).
+            let each = 1.0 / queue.rps.len() as f64;
+            let stays = queue.rps.difference(&online).len() as f64 * each;
+            let kept = time * (KEPT + (1.0 - KEPT) * stays);
+            add(home, kept, queue.packets * stays, queue.packets);
+            for cpu in queue.rps.intersection(&online).iter() {
+                let packets = queue.packets * each;
+                add(cpu, time * HANDED * each, packets, packets);
+            }
+        }
+        for foreign in &self.foreign {
+            add(foreign.irq.lands, foreign.packets * self.cost, foreign.packets, foreign.packets);
+        }
+        work
+    }
+
+    /// Receive time of the CPU that has most.
+    pub(crate) fn hottest(&self) -> f64 {
+        self.work().values().map(|work| work.time).fold(0.0, f64::max)
+    }
+}
