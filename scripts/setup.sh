@@ -34,6 +34,7 @@ if [ "$goal" = test ]; then
   # Tools that read the output of export and persist.
   need ansible-playbook ansible-core
   need systemd-analyze systemd
+  need tmux tmux
   need tuned-adm tuned
   need udevadm udev
   need wrk wrk

@@ -10,6 +10,8 @@ mod heat;
 mod input;
 mod look;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 pub use app::{App, Origin, Request, View};
 pub use draw::draw;

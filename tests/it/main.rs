@@ -45,6 +45,7 @@ mod setup;
 mod snapshot;
 mod stack;
 mod threads;
+mod top;
 mod trace;
 mod tree;
 mod trial;

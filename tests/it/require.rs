@@ -115,6 +115,11 @@ pub(crate) fn ethtool() -> bool {
     have("ethtool", found.err().map(|error| format!("cannot run ethtool: {error}")))
 }
 
+/// A terminal that a test can read and type into.
+pub(crate) fn tmux() -> bool {
+    program("tmux", "tmux", "-V")
+}
+
 /// Required to load a firewall.
 pub(crate) fn nft() -> bool {
     let found = std::process::Command::new("nft").arg("--version").output();

@@ -1,0 +1,223 @@
+//! The screen of `rxlab top` in a terminal, driven by keys and ended by signals.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use rxlab::lab::{Range, RangeSpec};
+use rxlab::load::Session;
+use rxlab::target::Target;
+use serde_json::Value;
+
+use crate::process::{end_guards, rxlab, wait_for};
+use crate::{quiet, require};
+
+/// A shell in a terminal of its own.
+struct Terminal {
+    socket: String,
+}
+
+impl Terminal {
+    fn start(columns: u16, rows: u16) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let terminal = Self { socket: format!("rxlab-test-{}-{number}", std::process::id()) };
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        terminal.tmux(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            &columns,
+            "-y",
+            &rows,
+            "env",
+            "PS1=ready> ",
+            "sh",
+        ]);
+        terminal.wait_for("ready>");
+        terminal
+    }
+
+    fn tmux(&self, args: &[&str]) -> String {
+        let out =
+            Command::new("tmux").args(["-u", "-L", &self.socket]).args(args).output().expect("tmux runs");
+        assert!(out.status.success(), "{args:?}: {out:?}");
+        String::from_utf8(out.stdout).expect("text")
+    }
+
+    /// Presses keys, by the names of tmux.
+    fn press(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    /// Types a line.
+    fn enter(&self, line: &str) {
+        self.tmux(&["send-keys", "-l", line]);
+        self.press(&["Enter"]);
+    }
+
+    fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    fn wait_for(&self, text: &str) {
+        wait_for(&format!("`{text}` on the screen"), || self.screen().contains(text));
+    }
+
+    /// Waits for the shell, and checks that the terminal is as it was: lines are edited and echoed.
+    fn wait_for_restored(&self) {
+        self.wait_for("ended=");
+        self.enter("clear; stty -a | tr ' ;' '\\n\\n' | grep -Ex -e '-?(icanon|echo|isig)' | tr '\\n' ' '");
+        self.wait_for("icanon echo");
+        assert!(self.screen().contains("isig") && !self.screen().contains("-i"), "{}", self.screen());
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // Only the server of this socket. It is gone if the shell has ended.
+        let _ = Command::new("tmux").args(["-L", &self.socket, "kill-server"]).output();
+    }
+}
+
+/// A command line of the shell.
+fn line(state: &Path, args: &[&str]) -> String {
+    let command = rxlab(state, args);
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| format!("'{}'", word.to_str().expect("text"))).collect::<Vec<_>>().join(" ")
+}
+
+fn captured() -> String {
+    format!("{}/fixtures/hosts/virtio-8cpu-1queue/host.tar.zst", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn a_snapshot_is_walked_through_by_keys() {
+    if !require::tmux() {
+        return;
+    }
+    let state = tempfile::tempdir().expect("a temporary directory");
+    for (columns, rows) in [(80, 24), (60, 15)] {
+        let terminal = Terminal::start(columns, rows);
+        terminal
+            .enter(&format!("{}; echo ended=$?", line(state.path(), &["top", "--snapshot", &captured()])));
+        terminal.wait_for("receive time of each CPU");
+        let screen = terminal.screen();
+        assert!(screen.contains("CPU 2 98 %") && screen.contains("eth0/rx-0"), "{screen}");
+        assert!(screen.contains("!! eth0: CPU 2 does 98 % of receive work"), "{screen}");
+        assert_eq!(screen.lines().count(), usize::from(rows), "{screen}");
+        terminal.press(&["2"]);
+        terminal.wait_for("INTERFACE");
+        terminal.press(&["?"]);
+        terminal.wait_for("switch view");
+        terminal.press(&["Escape"]);
+        terminal.press(&["n"]);
+        terminal.wait_for("headroom: 1.0x");
+        terminal.press(&["d"]);
+        terminal.wait_for("+ rps eth0/rx-0 = 0-1,4-7");
+        terminal.press(&["a"]);
+        terminal.wait_for("a snapshot cannot be changed");
+        // A terminal that gets smaller, and larger again.
+        terminal.tmux(&["resize-window", "-x", "40", "-y", "10"]);
+        wait_for("the smaller screen", || terminal.screen().lines().count() == 10);
+        terminal.wait_for("plan rps");
+        terminal.tmux(&["resize-window", "-x", &columns.to_string(), "-y", &rows.to_string()]);
+        terminal.press(&["Escape", "1"]);
+        terminal.wait_for("!! eth0: CPU 2 does 98 % of receive work");
+        terminal.press(&["q"]);
+        terminal.wait_for("ended=0");
+        terminal.wait_for_restored();
+    }
+}
+
+#[test]
+fn every_signal_restores_the_terminal() {
+    if !require::tmux() {
+        return;
+    }
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let pid = state.path().join("pid");
+    for signal in [Signal::TERM, Signal::HUP, Signal::QUIT, Signal::INT] {
+        let terminal = Terminal::start(80, 24);
+        let top = line(state.path(), &["top", "--snapshot", &captured()]);
+        terminal.enter(&format!("sh -c 'echo $$ > {}; exec \"$@\"' sh {top}; echo ended=$?", pid.display()));
+        terminal.wait_for("receive time of each CPU");
+        let text = std::fs::read_to_string(&pid).expect("the shell wrote it");
+        let number = Pid::from_raw(text.trim().parse().expect("a number")).expect("a process");
+        if signal == Signal::TERM {
+            terminal.press(&["C-z"]);
+            terminal.wait_for("ready>");
+            terminal.enter("fg");
+            terminal.wait_for("receive time of each CPU");
+        }
+        kill_process(number, signal).expect("signalled");
+        terminal.wait_for("ended=130");
+        terminal.wait_for_restored();
+    }
+}
+
+/// The value is set by `rxlab apply` itself: its countdown, its journal, its undo.
+#[test]
+fn a_plan_is_applied_from_the_screen() {
+    if !require::tmux() || !require::netns() {
+        return;
+    }
+    let _alone = quiet::alone();
+    let range = Range::build(&RangeSpec::default()).expect("built");
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let netns = range.server.path().to_str().expect("text").to_owned();
+    let address = SocketAddr::from((Range::SERVER, 9000));
+    let target = Target::start(&rxlab::target::Spec {
+        udp_sink: Some(address),
+        cpus: "1".parse().expect("a list"),
+        netns: Some(range.server.path()),
+        ..rxlab::target::Spec::default()
+    });
+    let _target = target.expect("started");
+    let mut load = rxlab::load::Spec::new(format!("udp-sink://{address}").parse().expect("a URL"));
+    (load.cpus, load.netns) = ("0".parse().expect("a list"), Some(range.client.path()));
+    let _session = Session::start(&load).expect("started");
+    let terminal = Terminal::start(80, 24);
+    terminal.enter(&format!("{}; echo ended=$?", line(state.path(), &["top", "--netns", &netns])));
+    terminal.wait_for(" live");
+    // Another program of this machine can hide the hot CPU for a while.
+    wait_for("the plan", || {
+        terminal.press(&["Escape"]);
+        terminal.press(&["Escape"]);
+        terminal.press(&["n", "d"]);
+        std::thread::sleep(Duration::from_millis(500));
+        terminal.screen().contains("+ rps srv0/rx-0 =")
+    });
+    terminal.press(&["a"]);
+    terminal.wait_for("Set these values now?");
+    terminal.press(&["y"]);
+    terminal.wait_for("keeps it");
+    terminal.press(&["Enter"]);
+    terminal.wait_for("Enter returns to rxlab top");
+    terminal.press(&["Enter"]);
+    terminal.wait_for(" live");
+    terminal.press(&["6"]);
+    terminal.wait_for("rps srv0/rx-0 =");
+    terminal.press(&["q"]);
+    terminal.wait_for("ended=0");
+    terminal.wait_for_restored();
+    let run = |args: &[&str]| {
+        let out = rxlab(state.path(), args).args(["--netns", &netns, "--json"]).output().expect("rxlab runs");
+        serde_json::from_slice::<Value>(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"))
+    };
+    let status = run(&["status"]);
+    let transaction = &status["transactions"][0];
+    assert_eq!(
+        (&transaction["what"], &transaction["state"]),
+        (&"apply rps".into(), &"applied".into()),
+        "{status:#}"
+    );
+    assert_eq!(transaction["values"][0]["live"], "kept", "{status:#}");
+    run(&["undo"]);
+    end_guards(state.path());
+}
