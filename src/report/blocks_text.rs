@@ -193,6 +193,10 @@ fn verdict(record: &BlocksRecord, factorial: &Factorial) -> String {
             Call::Inconclusive | Call::Unmeasured => format!("{name}: undecided."),
         });
     }
+    if let Some(together) = factorial.together.as_ref().filter(|together| together.is_shown()) {
+        let change = number::effect(&together.effect);
+        sentences.push(format!("Set in one step, they would show {metric} {change}, and not which one did it."));
+    }
     let open = factorial.interactions.iter().filter(|estimate| estimate.call == Call::Inconclusive);
     let open: Vec<String> = open.map(|estimate| names(record, &estimate.factors, " x ")).collect();
     if !open.is_empty() {
@@ -259,6 +263,10 @@ fn effects(record: &BlocksRecord, factorial: &Factorial) -> Table {
             Cell::from(number::effect(&estimate.effect)),
             Cell::from(call.to_owned()),
         ]);
+    }
+    if let Some(together) = &factorial.together {
+        let (change, call) = (number::effect(&together.effect), words::call(together.call).to_owned());
+        table.row([Cell::from("all in one step"), Cell::from(change), Cell::from(call)]);
     }
     table
 }

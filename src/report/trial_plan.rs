@@ -33,6 +33,11 @@ pub fn render(plan: &TrialPlan) -> String {
     if !looks.is_empty() {
         out += &paragraph("  looks: ", &format!("at {} pairs", looks.join(", ")));
     }
+    if let Some(ceiling) = plan.ceiling {
+        let (most, margin) = (number::share(ceiling), number::share(plan.margin));
+        let text = format!("cannot matter: it gains at most {most} of throughput, below the margin of {margin}");
+        out += &paragraph("  steering: ", &text);
+    }
     let least = plan.planned.as_ref().and_then(|planned| planned.detectable);
     let missed = least.map_or_else(String::new, |least| {
         format!("; a smaller change than {} could be missed", number::share(least))
@@ -72,7 +77,8 @@ mod tests {
     fn plan(planned: Option<Planned>) -> String {
         let text = "name = \"rps\"\nchange = { set = [\"rps eth0/rx-0 = 1\"] }\nworkload.live = true";
         let spec = Spec::parse(text).expect("a specification");
-        render(&TrialPlan::new(&spec, Some("CPU 2 receives packets and is full".to_owned()), planned))
+        let why = Some("CPU 2 receives packets and is full".to_owned());
+        render(&TrialPlan::new(&spec, why, Some(0.012), planned))
     }
 
     #[test]

@@ -270,6 +270,9 @@ pub struct TrialPlan {
     pub looks: Vec<usize>,
     /// The noise and what follows from it; `None` if nothing could be sampled before the trial.
     pub planned: Option<Planned>,
+    /// Steering cannot matter: upper bound on its gain in throughput, below the margin (0.01 = 1 %). `None` if it can,
+    /// if throughput does not decide, or if nothing could be sampled.
+    pub ceiling: Option<f64>,
 }
 
 impl TrialPlan {
@@ -277,7 +280,7 @@ impl TrialPlan {
     pub const SCHEMA: &'static str = "rxlab.trial-plan/1";
 
     /// The plan of a trial by its specification.
-    pub fn new(spec: &Spec, why: Option<String>, planned: Option<Planned>) -> Self {
+    pub fn new(spec: &Spec, why: Option<String>, ceiling: Option<f64>, planned: Option<Planned>) -> Self {
         let design = &spec.design;
         let primary = design.primary.as_deref().unwrap_or(name::THROUGHPUT);
         let looks = match design.kind {
@@ -297,6 +300,7 @@ impl TrialPlan {
             slots: spec.slots(),
             looks: looks.into_iter().map(|(pairs, _)| pairs).collect(),
             planned,
+            ceiling,
         }
     }
 

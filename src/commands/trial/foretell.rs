@@ -21,24 +21,32 @@ use crate::trial::workload::Driver;
 /// Length of the sample that chooses the metric.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// What a sample before the trial shows.
+#[derive(Default)]
+pub(crate) struct Foretold {
+    /// Why the primary metric was chosen; `None` if it was given.
+    pub(crate) why: Option<String>,
+    /// Upper bound on the gain in throughput by steering, if that is below the margin.
+    pub(crate) ceiling: Option<f64>,
+}
+
 /// Samples the machine under its load for a moment. Chooses the primary metric of live traffic and of a paced load, unless one is
-/// given, and returns the reason. Prints a notice if throughput decides and the receive path takes too little time for
-/// any gain to matter.
+/// given. Prints a notice if throughput decides and the receive path takes too little time for any gain to matter.
 pub(crate) fn foretell(
     machine: &Machine,
     spec: &mut Spec,
     driver: &mut Driver,
     stop: &AtomicBool,
-) -> Result<Option<String>, CommandError> {
+) -> Result<Foretold, CommandError> {
     let asked = spec.design.primary.as_deref();
     // The bound is on throughput, and only traffic that already runs can be sampled.
     if asked.is_some_and(|metric| metric != name::THROUGHPUT) || spec.workload.command.is_some() {
-        return Ok(None);
+        return Ok(Foretold::default());
     }
     driver.begin().map_err(CommandError::failed)?;
     // A recording has no rates; the loop will report that.
     let Ok((_, rates)) = look::for_a_while(&machine.host, LOOK, spec.probe.budget, stop) else {
-        return Ok(None);
+        return Ok(Foretold::default());
     };
     let (work, _) = driver.end(None).map_err(CommandError::failed)?;
     let chosen = metrics::choose(spec, &rates, &work).filter(|_| asked.is_none());
@@ -52,11 +60,15 @@ pub(crate) fn foretell(
     let why = chosen.map(|(_, why)| why);
     let primary = spec.design.primary.as_deref();
     if primary.is_some_and(|primary| primary != name::THROUGHPUT || spec.workload.live) {
-        return Ok(why);
+        return Ok(Foretold { why, ceiling: None });
     }
     let share = rates.cpus.iter().map(|cpu| cpu.softirq).fold(0.0, f64::max);
     let margin = spec.design.margin;
-    if let Some(Verdict::CannotMatter { ceiling }) = cannot_matter_before(share, margin) {
+    let ceiling = match cannot_matter_before(share, margin) {
+        Some(Verdict::CannotMatter { ceiling }) => Some(ceiling),
+        _ => None,
+    };
+    if let Some(ceiling) = ceiling {
         writeln!(
             output::stderr(),
             "rxlab: softirqs take {:.1} % of the hottest CPU: no steering can gain more than {:.1} % \
@@ -66,7 +78,7 @@ pub(crate) fn foretell(
             100.0 * margin,
         )?;
     }
-    Ok(why)
+    Ok(Foretold { why, ceiling })
 }
 
 /// Samples the primary metric, and returns the plan that decides soonest; its slots become those of `spec` if that has
@@ -123,14 +135,14 @@ pub(super) fn plan(
 pub(super) fn print(
     global: &Global,
     spec: &Spec,
-    why: Option<String>,
+    foretold: Foretold,
     planned: Option<Planned>,
     stop: &AtomicBool,
 ) -> Result<(), CommandError> {
     if stop.load(Ordering::SeqCst) {
         return Err(CommandError::silent(Kind::Interrupted));
     }
-    let plan = TrialPlan::new(spec, why, planned);
+    let plan = TrialPlan::new(spec, foretold.why, foretold.ceiling, planned);
     let mut out = output::stdout(global);
     if global.json {
         return Ok(writeln!(out, "{}", crate::commands::json(&plan)?)?);

@@ -27,12 +27,12 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     make_candidates(&machine, &mut spec, !args.plan_only && !global.json)?;
     let stop = place::stop_flag()?;
     let mut ready = ready(global, &machine, &spec)?;
-    let why = foretell(&machine, &mut spec, &mut ready.driver, &stop)?;
+    let foretold = foretell(&machine, &mut spec, &mut ready.driver, &stop)?;
     if spec.design.measure.is_none() || args.plan_only {
         ready.planned = foretell::plan(&machine, &mut spec, &mut ready.driver, &stop)?;
     }
     if args.plan_only {
-        return foretell::print(global, &spec, why, ready.planned, &stop);
+        return foretell::print(global, &spec, foretold, ready.planned, &stop);
     }
     let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
     if is_in_blocks {
