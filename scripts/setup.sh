@@ -20,6 +20,7 @@ need pkg-config pkg-config
 [ -e /usr/include/zlib.h ] || missing="$missing zlib1g-dev"
 if [ "$goal" = test ]; then
   need ethtool ethtool
+  need go golang-go
   need irqbalance irqbalance
   need dnsmasq dnsmasq-base
   need nginx nginx-light
@@ -86,4 +87,10 @@ fi
 # The kernels of the virtual machines are also Debian packages; without root nothing could boot them.
 if [ "$goal" = test ] && [ "$(uname -m)" = x86_64 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
   "$(dirname "$0")/../lab/vm" --fetch
+fi
+
+# The server of two field cases is built from this tree; its modules come from the Go proxy.
+if [ "$goal" = test ] && ! "$(dirname "$0")/../lab/fiber" >/dev/null; then
+  echo "setup: building the Fiber server of the field cases"
+  "$(dirname "$0")/../lab/fiber" --build >/dev/null
 fi

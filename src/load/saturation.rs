@@ -10,6 +10,9 @@ use super::server::ServerCpu;
 const SHORTFALL: f64 = 0.02;
 /// Share of a thread's time from which it counts as full.
 const FULL_THREAD: f64 = 0.90;
+/// Share of a thread's time from which waiting for its CPU alone makes it the limit: responses then lie unread for most
+/// of the time, so no connection is free, and the target idles.
+const STARVED: f64 = 0.50;
 /// Unsent part of the offered requests up to which a schedule counts as kept.
 const KEPT: f64 = 0.001;
 /// Send lag as a fraction of the latency, both at the same quantile.
@@ -117,7 +120,7 @@ impl Shortfall {
     }
 }
 
-/// Finds a full thread: one that uses its whole CPU, or that always has work and is kept from doing it.
+/// Finds a full thread: one that uses its whole CPU, or that has work and is kept from doing it.
 /// In the closed loop it is the limit. With a schedule that was kept it is not: its time is then spent
 /// polling for the next send, or on receive work that the kernel billed to it.
 fn full_thread(interval: &Interval) -> Option<String> {
@@ -128,7 +131,7 @@ fn full_thread(interval: &Interval) -> Option<String> {
     // Runnable: a thread kept from checking its sockets is no freer than one at work.
     let full = |thread: &ThreadCpu| (on_cpu(thread) + thread.waiting).max(thread.busy).min(1.0);
     let busiest = interval.client_cpu.iter().max_by(|a, b| full(a).total_cmp(&full(b)))?;
-    if full(busiest) <= FULL_THREAD {
+    if full(busiest) <= FULL_THREAD && busiest.waiting <= STARVED {
         return None;
     }
     let percent = |share: f64| format!("{:.0} %", 100.0 * share);
@@ -324,6 +327,21 @@ mod tests {
         // Waiting to get to its sockets is not work either.
         starved.client_cpu[0].waiting = 0.53;
         assert!(reason(&starved).starts_with("thread 0 at 39 % CPU, and it had work for 92 %"));
+    }
+
+    /// Five busy programs on the client's CPU: it sleeps for a seventh of the time, because its connections are all
+    /// with a server that answers as soon as it is asked. That server was once called the limit.
+    #[test]
+    fn a_client_that_waits_for_its_cpu_most_of_the_time_is_the_limit() {
+        let mut starved = tally(25_000, 2_000_000, 0);
+        starved.busy = SPAN / 7;
+        let mut starved = of(starved, 20, Some(72_000));
+        starved.not_sent = NotSent { blocked: 0, waiting: 47_000, late: 0 };
+        starved.client_cpu[0].waiting = 0.49;
+        assert_eq!(reason(&starved), "");
+        starved.client_cpu[0].waiting = 0.63;
+        let text = reason(&starved);
+        assert!(text.starts_with("thread 0 at 20 % CPU, and it had work for 83 %; it waited 63 %"), "{text}");
     }
 
     /// A few hundred requests are enough to see that all of them were late; one late request is not.

@@ -8,6 +8,9 @@ use serde::Deserialize;
 use crate::quiet;
 
 mod a;
+mod b;
+mod d;
+mod e;
 
 /// A line of a case's output.
 #[derive(Debug, Deserialize)]

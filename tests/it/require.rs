@@ -109,6 +109,18 @@ pub(crate) fn vm() -> bool {
     have("vm", missing)
 }
 
+/// The Go/Fiber server of the field cases, which `scripts/setup.sh test` builds.
+pub(crate) fn fiber() -> bool {
+    let lab = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/fiber");
+    let found = std::process::Command::new(lab).output();
+    let missing = match found {
+        Err(error) => Some(format!("cannot run lab/fiber: {error}")),
+        Ok(out) if !out.status.success() => Some("lab/fiber --build has not built it".to_owned()),
+        Ok(_) => None,
+    };
+    have("fiber", missing)
+}
+
 /// Required to set offloads.
 pub(crate) fn ethtool() -> bool {
     let found = std::process::Command::new("ethtool").arg("--version").output();
