@@ -1,6 +1,5 @@
 #!/bin/sh
-# Field case B, the 2x2 (docs/cases/b.md): a Go/Fiber server under pipelined load; steering x process affinity, and
-# interrupt x process affinity on a NIC with eight queues.
+# Field case B, the 2x2 (docs/cases/b.md): a Go/Fiber server under pipelined load; steering x process affinity.
 . "$(dirname "$0")/common.sh"
 . "$tree/cases/range.sh"
 
@@ -65,61 +64,4 @@ conclude "of process affinity" hurts "$(call '.main + .simple | map(select(.fact
 conclude "their interaction" "not shown" "$(call '.interactions[0]')"
 conclude "both in one step" hurts "$(call .together)"
 
-# The same with interrupts, where they are real. Emulated CPUs say nothing about speed: where packets are handled is
-# counted.
-{
-    echo 'export RXLAB_STATE_DIR=/tmp/state'
-    echo 'mkdir -p /out'
-    echo 'fiber 10.98.0.2:8080 & pid=$!'
-    echo 'ping -c 1 10.98.0.1 >&2'
-    echo 'cat >/out/irq.toml <<END'
-    echo 'name = "irq"'
-    echo '[[factor]]'
-    echo 'name = "irq"'
-    echo 'set = ['
-    if [ -n "$no_op" ]; then
-        # For interrupts that are yet to come.
-        echo '  "default_smp_affinity host = 6-7",'
-    else
-        for queue in 0 1 2 3 4 5 6 7; do echo "  \"irq_affinity eth0/rx-$queue = $((6 + queue % 2))\","; done
-    fi
-    cat <<'JOB'
-]
-[[factor]]
-name = "process"
-set = ["affinity pid:$pid = 0-5"]
-[workload]
-live = true
-nic = "eth0"
-[design]
-kind = "factorial"
-primary = "throughput"
-blocks = 2
-washout = "500ms"
-measure = "2s"
-END
-sleep 2
-rxlab trial run /out/irq.toml --json >/out/irq.json
-rxlab trial show 0001-irq >/out/irq.txt
-tar -cz -C /out .
-JOB
-} >"$out/job.sh"
-# The load waits for the guest's first packet, and ends with the guest.
-export RXLAB_LAB_PEER="until ip neigh | grep -q '^10.98.0.2 .*lladdr'; do sleep 0.2; done
-    sleep 1
-    exec '$rxlab' load http://10.98.0.2:8080/simple -c 64 -p 100 --rate 1000 --for 300s"
-say "a guest of 8 CPUs and 8 queues: interrupt x process affinity"
-ln -sf "$fiber" "$out/fiber"
-vm --with "$out/fiber" 8cpu-8queue "$out/job.sh"
-# share CELLS: the part of the receive work of these cells that CPUs 6 and 7 do, in percent.
-share() {
-    jq "[.slots[] | select(.void == null and (.cell | IN($1))) | .net_rx] |
-        ([.[] | (.[\"6\"] // 0) + (.[\"7\"] // 0)] | add) as \$there | ([.[] | add] | add) as \$all |
-        100 * \$there / \$all | round" "$out/irq.json"
-}
-say "CPUs 6 and 7 do $(share 0) % of the receive work; with irq $(share 1) %, process $(share 2) %, both $(share 3) %"
-# moved WITHOUT WITH: whether the second share is another than the first.
-moved() { if [ "$2" -gt $(($1 + 20)) ]; then echo "move packets"; else echo "move none"; fi; }
-conclude "interrupts" "move packets" "$(moved "$(share 0,2)" "$(share 1,3)")"
-conclude "process, in the guest" "move none" "$(moved "$(share 0,1)" "$(share 2,3)")"
 exit $missed

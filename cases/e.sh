@@ -29,12 +29,12 @@ say "openssl speed, $rps"
 "$rxlab" apply --netns "$server" --set "$rps" >&2
 openssl on
 foreground "$rxlab" trace --netns "$server" --cpu 0 --for 200ms --out "$out/trace.json.gz" --json >"$out/trace.json"
-foreground "$rxlab" trace --netns "$server" --cpu 0 --for 200ms >"$out/trace.txt"
 "$rxlab" undo --netns "$server" >&2
 
 say "the two setups compared, $pairs pairs"
 foreground "$rxlab" interference --netns "$server" --compare "$rps" as-is --cpu 0 --probe --pairs "$pairs" --for "$slot" \
     --washout 100ms --json >"$out/compare.json"
+"$rxlab" trial show "$(jq -r .trial "$out/compare.json")" --html "$out/compare.html" >"$out/compare.txt"
 
 # lost NAME FIGURE: whether openssl lost more than a twentieth of its CPU.
 lost() { jq -r "if .inference[0].$2 > 0.05 then \"yes\" else \"no\" end" "$out/$1.json"; }

@@ -96,10 +96,13 @@ pub fn look(
     let mut witness = witness.transpose()?;
     let before = Moment::take(host, &inventory);
     let first = programs.as_ref().map(Programs::read).transpose()?;
-    wait();
-    if let Some(witness) = &mut witness {
-        witness.wait(host, stop);
-    }
+    std::thread::scope(|scope| {
+        // The kernel's figures for openssl can be read only until it ends, and on a busy machine `wait` may take longer.
+        if let Some(witness) = &mut witness {
+            scope.spawn(|| witness.wait(host, stop));
+        }
+        wait();
+    });
     let last = programs.as_ref().map(Programs::read).transpose()?;
     let after = Moment::take(host, &inventory);
     let mut sample;
