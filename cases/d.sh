@@ -52,9 +52,9 @@ load simple simple
 say "a client with a CPU of its own, 1 to 10 times of that"
 rates own compute
 results own
-say "a client that shares its CPU with five busy programs"
+say "a client that shares its CPU with ten busy programs"
 neighbours=''
-for _ in 1 2 3 4 5; do
+for _ in 1 2 3 4 5 6 7 8 9 10; do
     background taskset -c 1 sh -c "$neighbour"
     neighbours="$neighbours $!"
 done

@@ -329,7 +329,7 @@ mod tests {
         assert!(reason(&starved).starts_with("thread 0 at 39 % CPU, and it had work for 92 %"));
     }
 
-    /// Five busy programs on the client's CPU: it sleeps for a seventh of the time, because its connections are all
+    /// Busy programs share the client's CPU: it sleeps for a seventh of the time, because its connections are all
     /// with a server that answers as soon as it is asked. That server was once called the limit.
     #[test]
     fn a_client_that_waits_for_its_cpu_most_of_the_time_is_the_limit() {
