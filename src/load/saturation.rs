@@ -335,7 +335,7 @@ mod tests {
     fn a_client_that_waits_for_its_cpu_most_of_the_time_is_the_limit() {
         let mut starved = tally(25_000, 2_000_000, 0);
         starved.busy = SPAN / 7;
-        let mut starved = of(starved, 20, Some(72_000));
+        let mut starved = measured(starved, 20, Some(72_000));
         starved.not_sent = NotSent { blocked: 0, waiting: 47_000, late: 0 };
         starved.client_cpu[0].waiting = 0.49;
         assert_eq!(reason(&starved), "");

@@ -195,7 +195,8 @@ fn verdict(record: &BlocksRecord, factorial: &Factorial) -> String {
     }
     if let Some(together) = factorial.together.as_ref().filter(|together| together.is_shown()) {
         let change = number::effect(&together.effect);
-        sentences.push(format!("Set in one step, they would show {metric} {change}, and not which one did it."));
+        sentences
+            .push(format!("Set in one step, they would show {metric} {change}, and not which one did it."));
     }
     let open = factorial.interactions.iter().filter(|estimate| estimate.call == Call::Inconclusive);
     let open: Vec<String> = open.map(|estimate| names(record, &estimate.factors, " x ")).collect();

@@ -35,7 +35,8 @@ pub fn render(plan: &TrialPlan) -> String {
     }
     if let Some(ceiling) = plan.ceiling {
         let (most, margin) = (number::share(ceiling), number::share(plan.margin));
-        let text = format!("cannot matter: it gains at most {most} of throughput, below the margin of {margin}");
+        let text =
+            format!("cannot matter: it gains at most {most} of throughput, below the margin of {margin}");
         out += &paragraph("  steering: ", &text);
     }
     let least = plan.planned.as_ref().and_then(|planned| planned.detectable);
