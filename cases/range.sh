@@ -23,8 +23,10 @@ foreground() {
 
 # Ends what the case has started.
 end() {
-    # shellcheck disable=SC2086  # a list of process ids
-    [ -z "$children" ] || kill $children 2>/dev/null || :
+    for child in $children; do
+        # The number of one that has ended may be another's by now.
+        ! grep -qs "^PPid:[[:space:]]*$$\$" "/proc/$child/status" || kill "$child" 2>/dev/null || :
+    done
     wait
 }
 trap end EXIT
