@@ -1,8 +1,10 @@
 # Each goal sets up what it needs, as root on Debian 12 with cargo.
 
 CARGO ?= cargo
+# case-a and so on
+CASES := $(patsubst cases/%.sh,case-%,$(wildcard cases/[a-e].sh))
 
-.PHONY: run build test lint install cases case-a case-b case-c case-d case-e bench-load simulate docs
+.PHONY: run build test lint install cases $(CASES) bench-load simulate docs
 
 MINUTES ?= 10
 
@@ -37,7 +39,7 @@ cases: build ## Reproduce the five field cases and print their conclusions (docs
 	scripts/setup.sh test
 	cases/run $(OPTIONS)
 
-case-a case-b case-c case-d case-e: build ## Reproduce one field case; OPTIONS=--short takes less time
+$(CASES): build ## Reproduce one field case; OPTIONS=--short takes less time
 	scripts/setup.sh test
 	cases/run $(OPTIONS) $(subst case-,,$@)
 

@@ -94,3 +94,10 @@ if [ "$goal" = test ] && ! "$(dirname "$0")/../lab/fiber" >/dev/null; then
   echo "setup: building the Fiber server of the field cases"
   "$(dirname "$0")/../lab/fiber" --build >/dev/null
 fi
+
+# The tracker of field case A is not a Debian package.
+if [ "$goal" = test ] && ! "$(dirname "$0")/../lab/tracker" >/dev/null; then
+  echo "setup: building torrust-tracker, once; takes some minutes"
+  "$(dirname "$0")/../lab/tracker" --build >/dev/null ||
+    echo "setup: torrust-tracker was not built; field case A takes opentracker instead" >&2
+fi

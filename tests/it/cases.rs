@@ -9,6 +9,7 @@ use crate::quiet;
 
 mod a;
 mod b;
+mod c;
 mod d;
 mod e;
 

@@ -1,17 +1,26 @@
-//! The tracker host.
+//! The tracker host: a remedy that cannot help, one that spreads, and a hotspot behind an interrupt.
 
 use crate::require;
 
+fn can_run() -> bool {
+    require::vm()
+        && require::bpf()
+        && require::nginx()
+        && require::prometheus()
+        && require::opentracker()
+        && require::nft()
+}
+
 #[test]
-fn the_hotspot_is_found() {
-    if require::vm() {
+fn rps_spreads_and_the_effect_holds() {
+    if can_run() {
         super::holds("a");
     }
 }
 
 #[test]
-fn without_traffic_there_is_none() {
-    if require::vm() {
-        super::rests_on_its_factor("a", &["hotspot"]);
+fn a_factor_that_does_nothing_spreads_nothing() {
+    if can_run() {
+        super::rests_on_its_factor("a", &["RPS"]);
     }
 }
