@@ -15,9 +15,10 @@ build:
 	scripts/setup.sh run
 	$(CARGO) build --release --locked
 
-test: ## Run every test; RXLAB_REQUIRE=netns turns skipped privileged tests into failures
+test: ## Run every test, the field cases with nothing next to them; RXLAB_REQUIRE=netns makes skips failures
 	scripts/setup.sh test
-	$(CARGO) test --locked
+	$(CARGO) test --locked -- --skip cases::
+	$(CARGO) test --locked --test it -- cases:: --test-threads=1
 
 lint: ## Run the checks that CI runs before the tests
 	scripts/setup.sh run
