@@ -29,8 +29,7 @@ use thiserror::Error;
 
 pub use cgroup::{ControlGroups, control_groups};
 pub use configuration::{
-    Entry as ConfigurationEntry, entries as configuration_entries, has_word, lines as configuration_lines,
-    matches_glob,
+    Entry as ConfigurationEntry, configuration_entries, configuration_lines, has_word, matches_glob,
 };
 pub use containers::{Container, container, unit};
 pub use interrupts::{InterruptLine, Interrupts, interrupt_actions, interrupts};

@@ -22,6 +22,10 @@ pub type Target = fn(&[u8]);
 /// All of them.
 pub const TARGETS: &[(&str, Target)] = &[
     ("parse/cgroup", |bytes| with(bytes, parse::control_groups)),
+    ("parse/configuration", |bytes| {
+        with(bytes, |text| parse::configuration_entries(text).len());
+        with(bytes, |text| parse::configuration_lines(text).count());
+    }),
     ("parse/containers", |bytes| {
         with(bytes, parse::container);
         with(bytes, |path| parse::unit(path).map(str::len));
@@ -99,6 +103,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("parse/ethtool/features", |bytes| on(bytes, ethtool::features)),
     ("parse/ethtool/rings", |bytes| on(bytes, ethtool::rings)),
     ("parse/ethtool/rss", |bytes| {
+        with(bytes, ethtool::hash_letters_of);
         black_box((ethtool::rss(bytes).is_ok(), ethtool::rss_contexts(bytes).is_ok()));
         black_box((ethtool::rx_rings(bytes).is_ok(), ethtool::hash_fields(bytes).is_ok()));
         if let Ok(rss) = ethtool::rss_ioctl(bytes) {

@@ -15,9 +15,9 @@ pub struct Entry<'a> {
 }
 
 /// Keys of a file of sections (`[Link]`) and `key = value`, also without sections as in sysctl.d.
-pub fn entries(text: &str) -> Vec<Entry<'_>> {
+pub fn configuration_entries(text: &str) -> Vec<Entry<'_>> {
     let (mut found, mut section) = (Vec::new(), "");
-    for (line, text) in lines(text) {
+    for (line, text) in configuration_lines(text) {
         if let Some(name) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             section = name.trim();
         } else if let Some((key, value)) = text.split_once('=') {
@@ -30,7 +30,7 @@ pub fn entries(text: &str) -> Vec<Entry<'_>> {
 }
 
 /// Lines with their numbers from 1, without empty ones and comments.
-pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub fn configuration_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_comment = |text: &str| text.is_empty() || text.starts_with(['#', ';']);
     (1..).zip(text.lines().map(str::trim)).filter(move |(_, text)| !is_comment(text))
 }
@@ -65,15 +65,15 @@ pub fn matches_glob(pattern: &str, name: &str) -> bool {
 mod tests {
     use proptest::prelude::{any, prop, prop_assert, proptest};
 
-    use super::{Entry, entries, has_word, lines, matches_glob};
+    use super::{Entry, configuration_entries, configuration_lines, has_word, matches_glob};
 
     #[test]
     fn keys_with_section_and_line() {
         let text = "# a comment\n-net.core.netdev_budget = 600\n\n[Link]\n;x=1\nRxBufferSize=max\n[ethtool]\nno key\n";
         let of = |line, section, key, value| Entry { line, section, key, value };
         let expected = [of(2, "", "net.core.netdev_budget", "600"), of(6, "Link", "RxBufferSize", "max")];
-        assert_eq!(entries(text), expected);
-        assert_eq!(lines("\n# a\n  b\n").collect::<Vec<_>>(), [(3, "b")]);
+        assert_eq!(configuration_entries(text), expected);
+        assert_eq!(configuration_lines("\n# a\n  b\n").collect::<Vec<_>>(), [(3, "b")]);
     }
 
     #[test]
@@ -99,10 +99,10 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(text in "[\\PC\n]{0,80}", word in "\\PC{1,4}") {
-            for entry in entries(&text) {
+            for entry in configuration_entries(&text) {
                 prop_assert!(entry.line >= 1);
             }
-            let _ = (has_word(&text, &word), lines(&text).count());
+            let _ = (has_word(&text, &word), configuration_lines(&text).count());
         }
 
         #[test]

@@ -169,6 +169,10 @@ fn a_future_thread_is_expected_only_with_threaded() {
         let mut napi = Vec::new();
         push_attribute(&mut napi, 1, &4u32.to_ne_bytes());
         push_attribute(&mut napi, 2, &id.to_ne_bytes());
+        // Its settings, but no thread.
+        for setting in 5..=8 {
+            push_attribute(&mut napi, setting, &0u32.to_ne_bytes());
+        }
         push_message(&mut napis, &napi);
     }
     tree.write_bytes("netlink/netdev/napi-get", &napis);

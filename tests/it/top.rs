@@ -152,7 +152,8 @@ fn every_signal_restores_the_terminal() {
         if signal == Signal::TERM {
             terminal.press(&["C-z"]);
             terminal.wait_for("ready>");
-            terminal.enter("fg");
+            // The shell went on to the echo when the program stopped.
+            terminal.enter("fg; echo ended=$?");
             terminal.wait_for("receive time of each CPU");
         }
         kill_process(number, signal).expect("signalled");
