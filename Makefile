@@ -4,7 +4,7 @@ CARGO ?= cargo
 # case-a and so on
 CASES := $(patsubst cases/%.sh,case-%,$(wildcard cases/[a-e].sh))
 
-.PHONY: run build test lint install cases $(CASES) bench-load simulate docs
+.PHONY: run build test test-cases lint install cases $(CASES) bench-load simulate docs
 
 MINUTES ?= 10
 
@@ -15,9 +15,12 @@ build:
 	scripts/setup.sh run
 	$(CARGO) build --release --locked
 
-test: ## Run every test, the field cases with nothing next to them; RXLAB_REQUIRE=netns makes skips failures
+test: ## Run the tests except the field cases; RXLAB_REQUIRE=netns turns skipped privileged tests into failures
 	scripts/setup.sh test
 	$(CARGO) test --locked -- --skip cases::
+
+test-cases: ## Run the field cases as tests: they measure time, so on a machine with nothing else to do
+	scripts/setup.sh test
 	$(CARGO) test --locked --test it -- cases:: --test-threads=1
 
 lint: ## Run the checks that CI runs before the tests
