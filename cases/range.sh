@@ -69,3 +69,19 @@ answers() {
         sleep 0.1
     done
 }
+
+# costly MATCH: a firewall on the server whose 20,000 rules match nothing makes the packets of MATCH (nft) dear.
+costly() {
+    {
+        echo 'table ip firewall {'
+        echo ' chain blocked {'
+        for n in $(seq 1000); do echo "  ip saddr 192.0.2.$((n % 250)) udp dport $n drop"; done
+        echo ' }'
+        echo ' chain input {'
+        echo '  type filter hook input priority 0; policy accept;'
+        for n in $(seq 20); do echo "  iif srv0 $1 jump blocked"; done
+        echo ' }'
+        echo '}'
+    } >"$out/rules"
+    nsenter --target "$server" --net nft -f "$out/rules"
+}
