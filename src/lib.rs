@@ -38,3 +38,4 @@ pub mod target;
 pub mod trial;
 pub mod tui;
 pub mod units;
+pub mod web;

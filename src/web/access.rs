@@ -1,0 +1,125 @@
+//! Who may read: anybody on this machine, and from elsewhere whoever has the token.
+//!
+//! A page of another site can send requests to an address of this machine and, with a name of its own that resolves to
+//! it, read the answers (DNS rebinding). The names in the Host header are therefore checked.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::Request;
+
+/// What a server requires of requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    address: SocketAddr,
+    token: Option<String>,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denied {
+    /// The Host header names another machine.
+    Host,
+    /// The token is missing or wrong.
+    Token,
+}
+
+/// Name of the cookie with the token.
+const COOKIE: &str = "rxlab_token";
+
+impl Access {
+    /// Access to a server on `address`. With a `token`, every request needs it.
+    pub fn new(address: SocketAddr, token: Option<String>) -> Self {
+        Self { address, token }
+    }
+
+    /// Checks a request.
+    pub fn check(&self, request: &Request) -> Result<(), Denied> {
+        if !request.header("host").is_some_and(|host| self.is_ours(host)) {
+            return Err(Denied::Host);
+        }
+        match &self.token {
+            Some(token) if !self.given(request).is_some_and(|given| is_same(given, token)) => {
+                Err(Denied::Token)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The cookie to set after a request that carried the token in its query, so that it leaves the address bar.
+    pub fn cookie(&self, request: &Request) -> Option<String> {
+        let token = self.token.as_ref().filter(|_| request.parameter("token").is_some())?;
+        Some(format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/"))
+    }
+
+    fn given<'r>(&self, request: &'r Request) -> Option<&'r str> {
+        let bearer = request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
+        bearer.or_else(|| request.parameter("token")).or_else(|| request.cookie(COOKIE))
+    }
+
+    /// A literal address cannot be rebound; `localhost` is one by definition (RFC 6761). Behind a token any literal
+    /// address is fine: the server may listen on all of them.
+    fn is_ours(&self, host: &str) -> bool {
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.parse::<u16>().is_ok() => name,
+            _ => host,
+        };
+        let literal = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        match literal {
+            Ok(address) => address.is_loopback() || address == self.address.ip() || self.token.is_some(),
+            Err(_) => name.eq_ignore_ascii_case("localhost"),
+        }
+    }
+}
+
+/// Compares in a time that depends only on the lengths.
+fn is_same(given: &str, token: &str) -> bool {
+    given.len() == token.len()
+        && given.bytes().zip(token.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Access, Denied};
+    use crate::web::Request;
+
+    fn request(target: &str, headers: &str) -> Request {
+        let text = format!("GET {target} HTTP/1.1\r\n{headers}\r\n");
+        Request::parse(text.as_bytes()).expect("complete").expect("valid")
+    }
+
+    #[test]
+    fn only_names_of_this_machine() {
+        let access = Access::new("127.0.0.1:9100".parse().expect("an address"), None);
+        let checked = |host: &str| access.check(&request("/", &format!("Host: {host}\r\n")));
+        for host in ["127.0.0.1:9100", "localhost:9100", "LOCALHOST", "[::1]:9100", "127.0.0.1"] {
+            assert_eq!(checked(host), Ok(()), "{host}");
+        }
+        for host in
+            ["evil.example:9100", "192.0.2.1:9100", "localhost.evil.example", "127.0.0.1.evil.example", ""]
+        {
+            assert_eq!(checked(host), Err(Denied::Host), "{host}");
+        }
+        assert_eq!(access.check(&request("/", "")), Err(Denied::Host));
+        assert_eq!(
+            access.check(&request("/", "Host: localhost\r\nHost: evil.example\r\n")),
+            Err(Denied::Host)
+        );
+    }
+
+    #[test]
+    fn a_token_by_query_header_or_cookie() {
+        let access = Access::new("0.0.0.0:9100".parse().expect("an address"), Some("secret".into()));
+        let checked = |target: &str, header: &str| {
+            access.check(&request(target, &format!("Host: 192.0.2.1:9100\r\n{header}")))
+        };
+        assert_eq!(checked("/", ""), Err(Denied::Token));
+        assert_eq!(checked("/?token=secreT", ""), Err(Denied::Token));
+        assert_eq!(checked("/?token=", ""), Err(Denied::Token));
+        assert_eq!(checked("/?token=secret", ""), Ok(()));
+        assert_eq!(checked("/", "Authorization: Bearer secret\r\n"), Ok(()));
+        assert_eq!(checked("/", "Cookie: rxlab_token=secret\r\n"), Ok(()));
+        let cookie = access.cookie(&request("/?token=secret", "")).expect("a cookie");
+        assert!(cookie.starts_with("rxlab_token=secret; HttpOnly; SameSite=Strict"), "{cookie}");
+        assert_eq!(access.cookie(&request("/", "")), None);
+    }
+}
