@@ -338,8 +338,8 @@ pub enum SpecError {
     /// A metric that a thread measures, without a CPU for it.
     #[error("[probe] spin: `interference.inferred` needs the CPU of the probe thread")]
     Spin,
-    /// A probe that measures nothing.
-    #[error("[probe] no metric needs it: list some in `metrics` (known: {})", probed::NAMES.join(", "))]
+    /// A probe that measures nothing. A budget alone is none: the usual metrics have it too.
+    #[error("[probe] slots, spin, cpus: no metric needs them: list some in `metrics` (known: {})", probed::NAMES.join(", "))]
     Probe,
     /// A load that ends during the trial or changes.
     #[error("[workload.load] {0}: a trial needs a load that neither ends nor changes")]
@@ -601,7 +601,9 @@ impl Spec {
         if self.probe.spin.is_none() && asked.iter().any(|name| *name == probed::INFERRED) {
             return Err(SpecError::Spin);
         }
-        if self.probe != Probe::default() && asked.iter().all(|name| Probed::parse(name).is_none()) {
+        // The budget also limits the softirq time that the usual metrics come from.
+        let usual = Probe { budget: self.probe.budget, ..Probe::default() };
+        if self.probe != usual && asked.iter().all(|name| Probed::parse(name).is_none()) {
             return Err(SpecError::Probe);
         }
         Ok(())

@@ -40,12 +40,15 @@ pub(in crate::commands) fn owners(global: &Global, owners: &[OtherOwner]) -> Res
         return Ok(());
     }
     let mut err = output::stderr();
-    owners.iter().try_for_each(|owner| writeln!(err, "note: {owner}"))?;
-    writeln!(
-        err,
-        "note: they take effect again at boot, with the interface, or while they run: change the value there too"
-    )?;
+    owner_notes(owners).iter().try_for_each(|note| writeln!(err, "{note}"))?;
     Ok(())
+}
+
+/// A line for each of them, and their effect; none without owners.
+pub(in crate::commands) fn owner_notes(owners: &[OtherOwner]) -> Vec<String> {
+    const EFFECT: &str = "note: they take effect again at boot, with the interface, or while they run: change the value there too";
+    let notes = owners.iter().map(|owner| format!("note: {owner}"));
+    notes.chain((!owners.is_empty()).then(|| EFFECT.to_owned())).collect()
 }
 
 pub(in crate::commands) fn changes(

@@ -13,10 +13,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use super::lost_time::{self, Shared};
 use super::sampler::Sampler;
 use super::{Args, of_snapshot};
+use crate::apply::other_owners;
 use crate::commands::apply::{self, How, countdown};
 use crate::commands::machine::{self, Source};
 use crate::commands::{Global, output};
 use crate::error::{CommandError, Kind};
+use crate::host::Host;
 use crate::model::Model;
 use crate::plan::Plan;
 use crate::report::live::LiveFrame;
@@ -146,7 +148,7 @@ pub(super) fn run(global: &Global, args: &Args, source: &Source) -> Result<(), C
                 is_stale = true;
             }
             Some(Request::Rehearse(plan)) => {
-                let lines = rehearse(source, &plan).map_err(|error| error.to_string());
+                let lines = rehearse(source.host(), &plan).map_err(|error| error.to_string());
                 app.show_diff(plan, lines);
             }
             Some(Request::Apply(plan)) => {
@@ -218,14 +220,18 @@ fn pass_on(send: &Sender<Result<LiveFrame, CommandError>>, frame: Result<LiveFra
     send.send(frame).is_ok() && is_fine
 }
 
-/// The changes of a plan as lines of a diff.
-fn rehearse(source: &Source, plan: &Plan) -> Result<Vec<String>, CommandError> {
-    let model = Model::new(&Inventory::take(source.host(), Scope::Path));
-    let (_, changes) = apply::rehearsed(source.host(), &model, plan)?;
+/// The changes of a plan as lines of a diff, and notes about other owners of the values; empty if nothing changes.
+fn rehearse(host: &dyn Host, plan: &Plan) -> Result<Vec<String>, CommandError> {
+    let model = Model::new(&Inventory::take(host, Scope::Path));
+    let (settings, changes) = apply::rehearsed(host, &model, plan)?;
     let needed = changes.iter().filter(|change| change.needed);
     let text: String =
         needed.map(|change| apply::report::diff(&change.setting, change.before.as_deref())).collect();
-    Ok(text.lines().map(str::to_owned).collect())
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    if !lines.is_empty() {
+        lines.extend(apply::report::owner_notes(&other_owners(host, &model, &settings)));
+    }
+    Ok(lines)
 }
 
 /// Runs `rxlab apply` on the terminal, with its own questions and its countdown, and waits for the user to have read it.
@@ -254,5 +260,28 @@ fn colours() -> Colours {
             Colours::Many
         }
         true => Colours::Basic,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rehearse;
+    use crate::host::RecordedHost;
+    use crate::plan::Plan;
+
+    /// Only `rxlab apply` named them.
+    #[test]
+    fn the_diff_names_other_owners_of_what_it_changes() {
+        let budget = |value: &str| {
+            RecordedHost::new()
+                .with("proc/sys/net/core/netdev_budget", format!("{value}\n"))
+                .with("etc/sysctl.d/10-net.conf", "# net\nnet.core.netdev_budget = 500\n")
+        };
+        let plan = Plan::new("budget", &["netdev_budget host = 600".parse().expect("a setting")]);
+        let lines = rehearse(&budget("300"), &plan).expect("a diff");
+        assert_eq!(lines[..2], ["- netdev_budget host = 300", "+ netdev_budget host = 600"]);
+        assert!(lines[2].starts_with("note: /etc/sysctl.d/10-net.conf:2 (sysctl.d) also sets"), "{lines:?}");
+        assert!(lines[3].ends_with("change the value there too"), "{lines:?}");
+        assert_eq!(rehearse(&budget("600"), &plan).expect("a diff"), [""; 0], "nothing changes");
     }
 }

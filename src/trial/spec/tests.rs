@@ -78,7 +78,14 @@ fn metrics_of_the_probe_go_with_any_workload() {
     assert_eq!(spec.expect("a specification").design.metrics, ["victim.web.interference"]);
     let inferred = "[design]\nmetrics = [\"interference.inferred\"]\n";
     assert_eq!(with(inferred), Err(SpecError::Spin));
-    assert_eq!(with("[probe]\nspin = 3\n"), Err(SpecError::Probe), "no metric needs it");
+    for key in ["spin = 3", "cpus = \"0-1\"", "slots = \"detached\""] {
+        assert_eq!(with(&format!("[probe]\n{key}\n")), Err(SpecError::Probe), "no metric needs it");
+    }
+    // It was refused although docs/trials.md shows it.
+    let budget = with("[probe]\nbudget = \"0.5%\"\n").expect("the usual metrics have a budget").probe.budget;
+    assert_eq!(Ok(budget), "0.5%".parse());
+    let both = "[probe]\nbudget = \"0.5%\"\nspin = 3\n";
+    assert_eq!(with(both), Err(SpecError::Probe), "a budget excuses nothing else");
     let spec = with(&format!("{inferred}[probe]\nspin = 3\nslots = \"detached\"\ncpus = \"0-3\"\n"));
     let probe = spec.expect("a specification").probe;
     assert_eq!((probe.spin, probe.slots, probe.cpus.len()), (Some(CpuId(3)), ProbeSlots::Detached, 4));
