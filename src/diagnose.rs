@@ -24,6 +24,7 @@ mod backlog_drops;
 mod gro_off;
 mod hash_imbalance;
 mod interrupt_rate;
+mod irq_on_isolated_cpu;
 mod irq_on_wrong_node;
 mod irqbalance_fights_manual_affinity;
 mod limited_elsewhere;
@@ -48,6 +49,7 @@ mod softirq_not_receive;
 mod threaded_napi_with_rps;
 mod time_squeeze;
 mod too_few_queues;
+mod tunnel_one_flow;
 mod untouched_containers;
 mod xps_mismatch;
 
@@ -150,6 +152,7 @@ pub const RULES: &[Rule] = &[
     queues_share_a_cpu::RULE,
     ring_overruns::RULE,
     hash_imbalance::RULE,
+    tunnel_one_flow::RULE,
     interrupt_rate::RULE,
     time_squeeze::RULE,
     softirq_not_receive::RULE,
@@ -166,6 +169,7 @@ pub const RULES: &[Rule] = &[
     rps_redundant::RULE,
     threaded_napi_with_rps::RULE,
     irq_on_wrong_node::RULE,
+    irq_on_isolated_cpu::RULE,
     rps_mask_crosses_nodes::RULE,
     rps_mask_unusable_cpus::RULE,
     irqbalance_fights_manual_affinity::RULE,
@@ -186,6 +190,8 @@ const TOLD: &[(&Rule, &[&Rule])] = &[
     (&one_core_hotspot::RULE, &[&single_queue_no_rps::RULE]),
     // More queues do not help while most of the present ones are idle.
     (&hash_imbalance::RULE, &[&too_few_queues::RULE]),
+    // The tunnel is the one large flow.
+    (&tunnel_one_flow::RULE, &[&hash_imbalance::RULE]),
     // Masks that should not exist need no repair.
     (
         &rps_redundant::RULE,

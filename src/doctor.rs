@@ -151,7 +151,8 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         if wanted.is_empty() {
             continue;
         }
-        let of_policies = OF_POLICIES.iter().filter(|(_, name, ..)| wanted.contains(name));
+        let of_policies =
+            OF_POLICIES.iter().chain([&OFF_ISOLATED]).filter(|(_, name, ..)| wanted.contains(name));
         let of_policies = of_policies.map(|of_policy| policed(model, rates, nic, of_policy));
         let spread = spread(model, rates, Some(nic));
         let proposals = of_policies.filter_map(Result::ok).chain(spread.proposals);
@@ -183,6 +184,10 @@ const OF_POLICIES: [(Family, &str, Policy, Variable); 3] = [
     (Family::Queues, "full.channels", Policy::Full, Variable::Channels),
     (Family::IrqPlacement, "spread.irq", Policy::Spread, Variable::Irq),
 ];
+
+/// The plan that moves interrupts away from isolated CPUs. It is no gain of the receive path, so it has no rank there.
+const OFF_ISOLATED: (Family, &str, Policy, Variable) =
+    (Family::IrqPlacement, "isolate.irq", Policy::Isolate, Variable::Irq);
 
 /// The plan of a policy for one interface and variable, or why there is none.
 fn policed(
@@ -320,6 +325,18 @@ mod tests {
         assert_eq!((best, report.findings[0].plans[0].as_str()), (named, plan.name.as_str()), "{regime:?}");
         let settings: Vec<String> = plan.settings.iter().map(|planned| planned.set.to_string()).collect();
         (&plan.name, settings.join(", "))
+    }
+
+    #[test]
+    fn interrupts_on_isolated_cpus_get_a_plan_that_moves_them() {
+        let host = Sketch::new(8).device("eth0", &[1, 5]).queue_traffic("eth0", &[2e3; 2]).isolate("4-7");
+        let report = diagnosed(host.interrupts("eth0", 1.5e3).works(5, 0.9));
+        assert_eq!(plans(&report), ["isolate.irq"], "{:?}", report.findings);
+        let settings: Vec<String> =
+            report.plans[0].plan.settings.iter().map(|planned| planned.set.to_string()).collect();
+        assert_eq!(settings.len(), 1, "rx-0 stays: {settings:?}");
+        let cpu = settings[0].strip_prefix("irq_affinity eth0/rx-1 = ").expect("of rx-1");
+        assert!(["0", "2", "3"].contains(&cpu), "{settings:?}");
     }
 
     /// RPS was once offered first, and nothing at all where every CPU takes some interrupt.

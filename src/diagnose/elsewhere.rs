@@ -14,12 +14,30 @@ pub(super) const FEW: f64 = TRAFFIC / 2.0;
 /// The softirqs of disks. Drivers use tasklets too, but so do network drivers.
 const OF_DISKS: [&str; 2] = ["BLOCK", "IRQ_POLL"];
 
+/// The softirqs of timers and of memory to free after RCU.
+const OF_TIMERS: [&str; 3] = ["TIMER", "HRTIMER", "RCU"];
+
+/// Runs/s of one of [`OF_TIMERS`] that the tick alone can cause: `CONFIG_HZ` is at most 1000.
+const TICKS: f64 = 1_000.0;
+
+/// Runs of timers or RCU for each packet from which the packets count at [`USUAL`] instead of [`DEAREST`].
+const STORM: f64 = 3.0;
+
+/// Upper bound on the cost of one packet on machines that are not emulated, in seconds.
+const USUAL: f64 = DEAREST / 10.0;
+
 /// Softirq time from which its purpose matters.
 const MUCH: f64 = 0.25;
 
+/// The vector of timers or RCU that runs most often on a CPU, and its runs/s, if the tick cannot be the cause.
+pub(super) fn storm(cpu: &CpuRates) -> Option<(&'static str, f64)> {
+    let rates = OF_TIMERS.iter().filter_map(|name| Some((*name, *cpu.other_softirqs.get(*name)?)));
+    rates.filter(|(_, rate)| *rate > TICKS).max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
 /// True if a CPU's softirq time is not for received packets: hardly any are processed or brought there, or
-/// softirqs of disks run more often than NET_RX and the packets do not account for half of the time. False if
-/// packets are not counted.
+/// softirqs of disks, or a storm of those of timers or RCU, run more often than NET_RX and the packets do not
+/// account for half of the time. False if packets are not counted.
 pub(super) fn is_elsewhere(model: &Model, rates: &Rates, cpu: &CpuRates) -> bool {
     let counted = |value: fn(&CpuRates) -> f64| rates.cpus.iter().any(|cpu| value(cpu) > 0.0);
     if !counted(|cpu| cpu.packets) || !counted(|cpu| cpu.net_rx) {
@@ -30,7 +48,10 @@ pub(super) fn is_elsewhere(model: &Model, rates: &Rates, cpu: &CpuRates) -> bool
         bringing(model, rates, cpu.cpu).map(|(nic, queue)| queue_packets(nic, queue, rates)).sum();
     let disks: f64 = OF_DISKS.iter().filter_map(|name| cpu.other_softirqs.get(*name)).sum();
     let hardly_any = cpu.packets.max(cpu.net_rx) < FEW && brought < TRAFFIC;
-    hardly_any || (disks > cpu.net_rx && cpu.packets.max(brought) * DEAREST < receive_time(cpu) / 2.0)
+    let packets = cpu.packets.max(brought);
+    let storm = storm(cpu).map_or(0.0, |(_, runs)| runs);
+    let cost = if storm >= STORM * packets { USUAL } else { DEAREST };
+    hardly_any || (disks.max(storm) > cpu.net_rx && packets * cost < receive_time(cpu) / 2.0)
 }
 
 /// The rates without the time of CPUs that spend much of it in other softirqs: the rest is, or may be,
@@ -95,6 +116,22 @@ mod tests {
         assert!(!both(4e3, 4e3), "fewer disk softirqs");
         let tasklets = host().softirqs(5, "BLOCK", 0.0).softirqs(5, "TASKLET", 3e3).softirqs(5, "HI", 3e3);
         assert!(!is_found(&tasklets.receives(5, 0.93, 2e3).build()), "those of network drivers, it may be");
+    }
+
+    #[test]
+    fn storms_of_timers_and_rcu() {
+        let storm = |vector: &str, runs: f64, packets: f64| {
+            let host = host().softirqs(5, "BLOCK", 0.0).receives(5, 0.93, packets);
+            is_found(&host.softirqs(5, vector, runs).build())
+        };
+        for vector in ["TIMER", "HRTIMER", "RCU"] {
+            assert!(storm(vector, 2e4, 3e3), "{vector}");
+        }
+        assert!(storm("RCU", 9e4, 2e4), "three for each packet: at 10 us each they take a fifth");
+        assert!(!storm("RCU", 4e4, 2e4), "two for each packet");
+        assert!(!storm("RCU", 2e5, 6e4), "they may take half of it");
+        assert!(!storm("TIMER", 900.0, 600.0), "the tick");
+        assert!(!storm("SCHED", 2e4, 3e3), "wake-ups by packets balance load, too");
     }
 
     /// An RPS target of a kernel whose softnet rows name no CPU: 300 packets a run.

@@ -78,19 +78,20 @@ fn is_chosen(nic: &Nic, queue: u32) -> bool {
 }
 
 /// The queue that takes far more packets than the others of its device.
-struct Odd<'a> {
-    queue: &'a RxQueue,
+pub(super) struct Odd<'a> {
+    pub(super) queue: &'a RxQueue,
     /// Its packets/s.
-    most: f64,
+    pub(super) most: f64,
     /// Other queues that take at least half as many.
     alike: Vec<(&'a RxQueue, f64)>,
     /// Mean packets/s of the others.
-    others: f64,
+    pub(super) others: f64,
     /// Packets/s of each queue.
     packets: Vec<f64>,
 }
 
-fn odd<'a>(rates: &Rates, nic: &'a Nic) -> Option<Odd<'a>> {
+/// The queue of a device that takes far more packets than its others, if there is one.
+pub(super) fn odd<'a>(rates: &Rates, nic: &'a Nic) -> Option<Odd<'a>> {
     let counted = &rates.nic(&nic.name)?.queues;
     let packets: Vec<f64> =
         nic.rx.iter().map(|queue| counted.get(&queue.index).copied()).collect::<Option<_>>()?;

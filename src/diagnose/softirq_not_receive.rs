@@ -1,12 +1,12 @@
 //! A CPU drowns in softirqs that the packets arriving there do not account for.
 
-use super::elsewhere::{FEW, bringing, is_elsewhere};
+use super::elsewhere::{FEW, bringing, is_elsewhere, storm};
 use super::evidence::{TRAFFIC, in_softirq, queue_packets};
 use super::figures::{Evidence, Subject, count, percent};
 use super::ring_overruns::DROWNING;
 use super::{Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Rates};
-use crate::units::{CpuId, CpuMask};
+use crate::units::CpuMask;
 
 /// Runs/s from which a vector is named; the tick alone causes 100 to 1000 of `TIMER` and `RCU`.
 const NAMED: f64 = 1.0;
@@ -30,8 +30,9 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "softirqs, or ksoftirqd, take {} of a CPU's time, and either it has fewer than {} packets/s and \
-             NET_RX runs/s and no queue with {} packets/s may bring any, or softirqs of disks run more often \
-             than NET_RX and the packets, at 100 us each, do not account for half of the time",
+             NET_RX runs/s and no queue with {} packets/s may bring any, or softirqs of disks, or more of timers or \
+             RCU than the tick causes (1,000/s), run more often than NET_RX and the packets do not account for half \
+             of the time: at 100 us each, or at 10 us if timers or RCU run three times for each packet",
             percent(DROWNING),
             count(FEW),
             count(TRAFFIC)
@@ -90,15 +91,21 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         cpu: Some(id),
         title: format!("softirqs take {} of CPU {id}, mostly not receive work", percent(in_softirq(cpu))),
         evidence,
-        why: why(vectors.first().map(|(name, _)| *name)),
-        remedy: remedy(model, rates, id),
+        why: why(cpu, vectors.first().map(|(name, _)| *name)),
+        remedy: remedy(model, rates, cpu),
         plans: Vec::new(),
     }]
 }
 
 /// The remedy: a NIC's interrupt need not wait behind that work.
-fn remedy(model: &Model, rates: &Rates, cpu: CpuId) -> String {
+fn remedy(model: &Model, rates: &Rates, cpu: &CpuRates) -> String {
+    let is_rcu = storm(cpu).is_some_and(|(vector, _)| vector == "RCU");
+    let cpu = cpu.cpu;
     let look = format!("`rxlab trace --cpu {cpu} --out FILE` shows each softirq with name and duration");
+    let look = match is_rcu {
+        true => format!("rcu_nocbs={cpu} at boot moves RCU's callbacks into threads; {look}"),
+        false => look,
+    };
     let mut queues = bringing(model, rates, cpu);
     match queues.find(|(nic, queue)| queue_packets(nic, queue, rates) >= TRAFFIC) {
         Some((nic, queue)) => {
@@ -117,7 +124,15 @@ fn vectors(cpu: &CpuRates) -> Vec<(&str, f64)> {
     vectors
 }
 
-fn why(most: Option<&str>) -> String {
+fn why(cpu: &CpuRates, most: Option<&str>) -> String {
+    if let Some((vector, runs)) = storm(cpu).filter(|(vector, _)| most == Some(*vector)) {
+        let purpose = PURPOSES.iter().find(|(name, _)| *name == vector).map_or("", |(_, purpose)| *purpose);
+        return format!(
+            "a storm of {vector} softirqs ({purpose}): {} runs/s, where the tick causes at most 1,000; most of it is \
+             not receive work",
+            count(runs)
+        );
+    }
     let purpose = most.and_then(|most| PURPOSES.iter().find(|(name, _)| *name == most));
     match purpose {
         Some((name, purpose)) => {
@@ -169,6 +184,26 @@ mod tests {
         rates.cpus[5].other_softirqs.clear();
         let found = check(&model, &rates);
         assert_eq!((found[0].evidence.len(), found[0].why.as_str()), (2, "most of it is not receive work"));
+    }
+
+    #[test]
+    fn a_storm_is_named() {
+        let storm = |vector: &str| {
+            let host = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4).receives(2, 0.1, 4e4);
+            host.receives(5, 0.93, 3e3).softirqs(5, vector, 4e4).findings(&RULE).remove(0)
+        };
+        let rcu = storm("RCU");
+        assert!(
+            rcu.why.starts_with("a storm of RCU softirqs (memory to free after RCU): 40,000 runs/s"),
+            "{rcu:?}"
+        );
+        assert!(rcu.remedy.contains("rcu_nocbs=5 at boot"), "{rcu:?}");
+        let timer = storm("TIMER");
+        assert!(
+            timer.why.starts_with("a storm of TIMER softirqs (kernel timers): 40,000 runs/s"),
+            "{timer:?}"
+        );
+        assert!(!timer.remedy.contains("rcu_nocbs"), "{timer:?}");
     }
 
     #[test]

@@ -19,6 +19,10 @@ pub(super) fn hosts() -> Vec<Host> {
         let host = one_queue().receives(2, 0.1, 4e4).softirqs(5, "BLOCK", 41e3);
         host.receives(5, softirq, 40.0)
     };
+    let storm = |vector: &str| {
+        let host = one_queue().receives(2, 0.1, 4e4).receives(5, 0.93, 8e3);
+        host.softirqs(5, vector, 4e4)
+    };
     vec![
         Host::new("idle: 8 CPUs, one queue", Sketch::new(8).device("eth0", &[2]).irqbalance(), &[]),
         Host::new("case A", Sketch::case_a(), &["backlog-drops", "single-queue-no-rps"]),
@@ -56,6 +60,12 @@ pub(super) fn hosts() -> Vec<Host> {
                 rates.cpus[5].packets = 4e4;
             },
         ),
+        Host::new("RCU drowns a CPU with packets", storm("RCU"), &["one-core-hotspot"]).lacks(
+            "one-core-hotspot",
+            "many more packets are there",
+            |_, rates| rates.cpus[5].packets = 9e4,
+        ),
+        Host::new("timers drown a CPU with packets", storm("TIMER"), &["one-core-hotspot"]),
         Host::new("disk requests take half of a CPU", disks(0.5), &["softirq-not-receive"]).lacks(
             "softirq-not-receive",
             "they take most of it",

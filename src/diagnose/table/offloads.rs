@@ -51,6 +51,15 @@ pub(super) fn hosts() -> Vec<Host> {
         let sketch = Sketch::new(4).device("eth0", &[0, 1]).traffic("eth0", 5e4).clock(current, others);
         sketch.all_receive("0-1", 0.2, 2.5e4)
     };
+    let apart = |list: &str| {
+        Sketch::new(8).device("eth0", &[1, 5]).traffic("eth0", 200.0).interrupts("eth0", 150.0).isolate(list)
+    };
+    let tunnel = |kind: &str| {
+        let sketch =
+            Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[1e3, 1e3, 9e4, 1e3]);
+        let sketch = sketch.receives(2, 0.8, 9e4).veth("tun0").traffic("tun0", 8e4);
+        sketch.edit("tun0", |nic| nic.stack.kind = Some(kind.to_owned()))
+    };
     vec![
         Host::new("GRO off, packets of 1,448 bytes", large(false, 1448.0), &["too-few-queues"]),
         Host::new("GRO off, packets of 120 bytes", large(false, 120.0), &["gro-off"]),
@@ -71,6 +80,14 @@ pub(super) fn hosts() -> Vec<Host> {
         Host::new("RFS by the device, readers on the other node", steers(true, "4-7"), &["arfs-possible"]),
         Host::new("case C as it began: a paravirtual NIC, a VF idle", both(0.0), &[]),
         Host::new("accelerated networking: both carry it", both(5e4), &["paravirtual-nic"]),
+        Host::new("an interrupt on an isolated CPU", apart("5"), &[]),
+        Host::new("no interrupt on the isolated CPU", apart("4"), &["irq-on-isolated-cpu"]),
+        Host::new("WireGuard on one of four queues", tunnel("wireguard"), &["hash-imbalance"]),
+        Host::new("a veth next to a busy queue", tunnel("veth"), &["tunnel-one-flow"]).lacks(
+            "tunnel-one-flow",
+            "it is a tunnel",
+            |model, _| model.nics[1].stack.kind = Some("gre".to_owned()),
+        ),
         Host::new("clock hpet, tsc offered", clock("hpet", &["tsc"]), &[]),
         Host::new("clock hpet, tsc found unstable", clock("hpet", &["acpi_pm"]), &["slow-clocksource"]),
         Host::new("clock kvm-clock, tsc offered", clock("kvm-clock", &["tsc"]), &["slow-clocksource"]),

@@ -1,0 +1,284 @@
+//! Packets of a tunnel arrive as one flow: the outer packets of all connections inside have the same addresses,
+//! and in some tunnels the same ports.
+
+use super::figures::{Evidence, Subject, percent};
+use super::hash_imbalance::odd;
+use super::places::{Loaded, loaded_of};
+use super::workload::FULL;
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Nic, NicKind, Rates};
+
+/// Header of a tunnel's outer packets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outer {
+    /// UDP; the sender puts a hash of the inner flow into the source port.
+    VaryingPort,
+    /// UDP; all packets of a peer have the same ports.
+    FixedPorts,
+    /// ESP: no ports, but an SPI for each security association.
+    Spi,
+    /// No ports; the kernel's own hash reads the inner headers.
+    Inner,
+}
+
+/// Kinds of link that put packets into others, as the kernel names them.
+const TUNNELS: [(&str, Outer); 16] = [
+    ("vxlan", Outer::VaryingPort),
+    ("geneve", Outer::VaryingPort),
+    ("bareudp", Outer::VaryingPort),
+    ("wireguard", Outer::FixedPorts),
+    ("ovpn", Outer::FixedPorts),
+    ("xfrm", Outer::Spi),
+    ("vti", Outer::Spi),
+    ("vti6", Outer::Spi),
+    ("gre", Outer::Inner),
+    ("gretap", Outer::Inner),
+    ("ip6gre", Outer::Inner),
+    ("ip6gretap", Outer::Inner),
+    ("erspan", Outer::Inner),
+    ("ipip", Outer::Inner),
+    ("sit", Outer::Inner),
+    ("ip6tnl", Outer::Inner),
+];
+
+/// Receive time of the queue's CPU from which that is a limit.
+const BUSY: f64 = 0.5;
+
+/// Part of the queue's packets that the tunnel accounts for, at least.
+const PART: f64 = 0.5;
+
+/// Part of the tunnel's packets that other devices may receive, all together: with more, the tunnel's may be among
+/// those.
+const ELSEWHERE: f64 = 0.5;
+
+pub(super) const RULE: Rule = Rule {
+    id: "tunnel-one-flow",
+    asks: "Do the packets of a tunnel arrive as one flow on one CPU?",
+    fires: || {
+        format!(
+            "one queue takes far more packets than the others (as in hash-imbalance), a VXLAN, Geneve, WireGuard, \
+             IPsec, GRE or IP-in-IP interface receives {} of that many, and the CPU of the queue spends {} of its \
+             time on receive work; critical from {} on",
+            percent(PART),
+            percent(BUSY),
+            percent(FULL)
+        )
+    },
+    silent: "the tunnel's packets are spread over the queues, that CPU has time, the tunnel is made of another device, \
+             or other devices receive enough packets to carry it. IPsec without an interface of its own (xfrm, vti) is \
+             not recognized",
+    evidence: "packets/s of the queue and of the tunnel, the time of the queue's CPU",
+    cause: "The device hashes the outer header. Between two hosts it is the same for all connections in a tunnel, \
+            unless the sender varies the source port (VXLAN, Geneve) and the device hashes ports of UDP.",
+    remedy: "RPS on the tunnel's own interface spreads the connections inside once they are unwrapped; unwrapping, and \
+             for IPsec decryption, stay on the CPU of the queue. To spread these too: a hash over UDP ports (VXLAN, \
+             Geneve), several peers or tunnels, a flow rule for the SPI of each security association. For GRE and IP \
+             in IP, RPS on the device is enough: the kernel's hash reads the inner headers.",
+    source: "RFC 7348, section 5 (source port); Documentation/networking/scaling.rst (RSS, RPS); \
+             net/core/flow_dissector.c",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+    devices.filter_map(|nic| finding(model, rates, nic)).collect()
+}
+
+fn received(rates: &Rates, nic: &Nic) -> f64 {
+    rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets)
+}
+
+/// The tunnel with most packets that can be in those of `nic`, and the header of its outer packets.
+fn tunnel_over<'a>(model: &'a Model, rates: &Rates, nic: &Nic) -> Option<(&'a Nic, Outer)> {
+    let tunnels = model.nics.iter().filter_map(|tunnel| {
+        let kind = tunnel.stack.kind.as_deref()?;
+        let (_, outer) = TUNNELS.iter().find(|(known, _)| *known == kind)?;
+        Some((tunnel, *outer))
+    });
+    let (tunnel, outer) = tunnels.max_by(|a, b| received(rates, a.0).total_cmp(&received(rates, b.0)))?;
+    let physical = &tunnel.stack.physical;
+    let others = model.nics.iter().filter(|other| other.kind == NicKind::Device && other.name != nic.name);
+    let others: f64 = others.map(|other| received(rates, other)).sum();
+    let carried = match physical.is_empty() {
+        true => others < received(rates, tunnel) * ELSEWHERE,
+        false => physical.contains(&nic.name),
+    };
+    carried.then_some((tunnel, outer))
+}
+
+/// True if the device is known to hash the ports of UDP.
+fn hashes_ports(nic: &Nic) -> bool {
+    let kinds = nic.hardware.hash_fields.known().into_iter().flatten();
+    kinds
+        .filter(|kind| kind.kind.starts_with("udp"))
+        .any(|kind| kind.fields.iter().any(|field| field == "l4-b-0-1"))
+}
+
+/// True if a queue of the interface has an RPS mask.
+fn has_rps(nic: &Nic) -> bool {
+    nic.rx.iter().any(|queue| queue.rps_cpus.known().is_some_and(|mask| !mask.is_empty()))
+}
+
+fn remedy(nic: &Nic, tunnel: &Nic, outer: Outer) -> String {
+    let inner = match has_rps(tunnel) {
+        true => format!("RPS on {}, which is on, spreads the connections inside", tunnel.name),
+        false => {
+            format!(
+                "RPS on {} (rxlab plan rps --nic {}) spreads the connections inside",
+                tunnel.name, tunnel.name
+            )
+        }
+    };
+    match outer {
+        Outer::VaryingPort if hashes_ports(nic) => {
+            format!(
+                "{inner}; {} hashes UDP ports, so the sender's source port is fixed or the flows are few",
+                nic.name
+            )
+        }
+        Outer::VaryingPort => format!(
+            "let {} hash UDP ports, which the sender varies by inner flow: rss_fields_udp4 {} = sdfn; {inner}",
+            nic.name, nic.name
+        ),
+        Outer::FixedPorts => {
+            format!("{inner} once they are decrypted; several peers with a port each spread all of it")
+        }
+        Outer::Spi => format!(
+            "{inner} once they are decrypted; several security associations, and a flow rule (ntuple_rule) for the SPI of \
+             each, spread all of it"
+        ),
+        Outer::Inner => format!(
+            "RPS on {}: the kernel's hash reads the inner headers, the device's does not (rxlab plan rps --nic {})",
+            nic.name, nic.name
+        ),
+    }
+}
+
+fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let odd = odd(rates, nic)?;
+    let (tunnel, outer) = tunnel_over(model, rates, nic)?;
+    let queues = loaded_of(model, rates, nic);
+    let is_it = |loaded: &&Loaded<'_>| loaded.queue.index == odd.queue.index && loaded.load >= BUSY;
+    let loaded = queues.iter().find(is_it).filter(|_| received(rates, tunnel) >= odd.most * PART)?;
+    // The kernel's hash spreads these packets as it does others.
+    if outer == Outer::Inner && loaded.mask().is_some() {
+        return None;
+    }
+    let kind = tunnel.stack.kind.as_deref().unwrap_or_default();
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: if loaded.load >= FULL { Severity::Critical } else { Severity::Warning },
+        nic: Some(nic.name.clone()),
+        cpu: Some(loaded.cpu),
+        title: format!(
+            "{} ({kind}) arrives as one flow on {} and CPU {}",
+            tunnel.name,
+            loaded.name(),
+            loaded.cpu
+        ),
+        evidence: vec![
+            Evidence::about(loaded.subject(), |seen| {
+                let (most, others) =
+                    (seen.packets("packets", odd.most), seen.packets("packets_others", odd.others));
+                format!("{}: {most} packets/s, the other queues {others} on average", loaded.name())
+            }),
+            Evidence::about(Subject::nic(tunnel), |seen| {
+                format!(
+                    "{} ({kind}): {} packets/s",
+                    tunnel.name,
+                    seen.packets("packets", received(rates, tunnel))
+                )
+            }),
+            loaded.evidence(rates),
+        ],
+        why: "the device hashes the outer header, which is the same for all connections in the tunnel"
+            .to_owned(),
+        remedy: remedy(nic, tunnel, outer),
+        plans: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RULE, TUNNELS};
+    use crate::diagnose::Severity;
+    use crate::diagnose::sketch::Sketch;
+    use crate::parse::ethtool::HashFields;
+    use crate::units::Fact;
+
+    fn host(kind: &str, queues: &[f64; 4]) -> Sketch {
+        let sketch = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", queues);
+        let sketch = sketch.receives(2, 0.8, 9e4).veth("tun0").traffic("tun0", 8e4);
+        sketch.edit("tun0", |nic| nic.stack.kind = Some(kind.to_owned()))
+    }
+
+    const ONE: [f64; 4] = [1e3, 1e3, 9e4, 1e3];
+
+    #[test]
+    fn each_tunnel_has_its_remedy() {
+        let found = host("wireguard", &ONE).findings(&RULE);
+        assert_eq!(found[0].title, "tun0 (wireguard) arrives as one flow on eth0/rx-2 and CPU 2");
+        assert!(
+            found[0].remedy.starts_with("RPS on tun0 (rxlab plan rps --nic tun0)"),
+            "{}",
+            found[0].remedy
+        );
+        assert!(
+            found[0].evidence[1].text.starts_with("tun0 (wireguard): 80,000"),
+            "{}",
+            found[0].evidence[1].text
+        );
+        assert_eq!(found[0].severity, Severity::Warning);
+        assert_eq!(
+            host("wireguard", &ONE).receives(2, 0.97, 9e4).findings(&RULE)[0].severity,
+            Severity::Critical
+        );
+        let remedy = |kind: &str| host(kind, &ONE).findings(&RULE)[0].remedy.clone();
+        for (kind, words) in [
+            ("vxlan", "rss_fields_udp4 eth0 = sdfn"),
+            ("xfrm", "for the SPI of each"),
+            ("gre", "reads the inner headers"),
+        ] {
+            assert!(remedy(kind).contains(words), "{kind}: {}", remedy(kind));
+        }
+        for (kind, _) in TUNNELS {
+            assert!(!remedy(kind).is_empty(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_hashes_ports_already_is_not_told_to() {
+        let fields = ["ip-src", "ip-dst", "l4-b-0-1", "l4-b-2-3"].map(str::to_owned).to_vec();
+        let hashed = vec![HashFields { kind: "udp4".to_owned(), fields }];
+        let found = host("vxlan", &ONE).edit("eth0", |nic| nic.hardware.hash_fields = Fact::Known(hashed));
+        let remedy = found.findings(&RULE).remove(0).remedy;
+        assert!(
+            remedy.ends_with(
+                "eth0 hashes UDP ports, so the sender's source port is fixed or the flows are few"
+            )
+        );
+    }
+
+    #[test]
+    fn near_misses() {
+        assert_eq!(host("veth", &ONE).findings(&RULE), [], "no tunnel");
+        assert_eq!(host("vxlan", &[2e4; 4]).findings(&RULE), [], "spread");
+        assert_eq!(host("vxlan", &ONE).traffic("tun0", 1e4).findings(&RULE), [], "most packets are others");
+        assert_eq!(host("vxlan", &ONE).receives(2, 0.3, 9e4).findings(&RULE), [], "time to spare");
+        assert_eq!(host("gre", &ONE).rps("eth0", "4-7").findings(&RULE), [], "RPS reads the inner headers");
+        let both = host("wireguard", &ONE).rps("eth0", "4-7").rps("tun0", "4-7").findings(&RULE);
+        assert!(both[0].remedy.starts_with("RPS on tun0, which is on,"), "{}", both[0].remedy);
+    }
+
+    #[test]
+    fn the_tunnel_must_go_through_the_device() {
+        let two = || host("wireguard", &ONE).device("eth1", &[6]).traffic("eth1", 8.5e4);
+        assert_eq!(two().findings(&RULE), [], "eth1 may carry it");
+        let over = |name: &str| {
+            let physical = vec![name.parse().expect("a name")];
+            two().edit("tun0", |nic| nic.stack.physical = physical).findings(&RULE)
+        };
+        assert_eq!(over("eth0").len(), 1, "the tunnel is made of eth0");
+        assert_eq!(over("eth1"), [], "the tunnel is made of eth1");
+    }
+}
