@@ -19,6 +19,7 @@ need pkg-config pkg-config
 [ -e /usr/include/libelf.h ] || missing="$missing libelf-dev"
 [ -e /usr/include/zlib.h ] || missing="$missing zlib1g-dev"
 if [ "$goal" = test ]; then
+  need chromium chromium
   need ethtool ethtool
   need go golang-go
   need irqbalance irqbalance

@@ -28,6 +28,7 @@ pub mod plan;
 mod progress;
 pub mod reapply;
 pub mod restore;
+pub mod serve;
 pub mod show;
 pub mod snapshot;
 pub mod status;
@@ -141,6 +142,7 @@ pub enum Command {
     Flow(flow::Args),
     Doctor(doctor::Args),
     Top(top::Args),
+    Serve(serve::Args),
     Explain(explain::Args),
     Interference(interference::Args),
     Trace(trace::Args),
@@ -236,6 +238,7 @@ fn run(mut global: Global, command: Command) -> Result<(), CommandError> {
         Command::Snapshot(args) => snapshot::run(global, &args),
         Command::Doctor(args) => doctor::run(global, &args),
         Command::Top(args) => top::run(global, &args),
+        Command::Serve(args) => serve::run(global, &args),
         Command::Explain(args) => explain::run(global, &args),
         Command::Plan(args) => plan::run(global, &args),
         Command::Apply(args) => apply::run(global, args),

@@ -13,6 +13,7 @@ pub mod heat;
 pub mod html;
 pub mod interference;
 pub mod live;
+pub mod live_trials;
 mod measured;
 pub mod number;
 mod predicted;

@@ -7,7 +7,7 @@ use crate::report::text::{STRONG, paragraph, styled};
 
 /// Groups of commands in the help of `rxlab`, each with its commands in order.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Look", &["show", "flow", "doctor", "top", "explain", "interference", "trace", "snapshot"]),
+    ("Look", &["show", "flow", "doctor", "top", "serve", "explain", "interference", "trace", "snapshot"]),
     (
         "Change",
         &[
@@ -41,6 +41,7 @@ const EXAMPLES: &[(&str, &str)] = &[
         "top",
         "rxlab top\nrxlab top --nic eth0 --every 500ms\nrxlab top --snapshot web1.tar.zst\nrxlab top --json > top.jsonl",
     ),
+    ("serve", "rxlab serve\nrxlab serve --listen 127.0.0.1:8080 --every 5s"),
     ("explain", "rxlab explain\nrxlab explain one-core-hotspot"),
     (
         "interference",

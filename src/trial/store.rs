@@ -5,6 +5,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -105,6 +106,11 @@ impl TrialDir {
     /// The trial's id: the directory name.
     pub fn id(&self) -> String {
         self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Time of the last change of the record; `None` if it cannot be told.
+    pub fn changed(&self) -> Option<SystemTime> {
+        fs::metadata(self.path.join(RECORD)).and_then(|about| about.modified()).ok()
     }
 
     /// Replaces the record. The old one stays intact until the new one is complete.

@@ -5,6 +5,7 @@
 mod answers;
 mod apply;
 mod bench;
+mod browser;
 mod cases;
 mod cli;
 mod crash;
@@ -40,6 +41,7 @@ mod queues;
 mod quiet;
 mod rehearsal;
 mod require;
+mod serve;
 mod settings;
 mod setup;
 mod snapshot;

@@ -127,6 +127,11 @@ pub(crate) fn ethtool() -> bool {
     have("ethtool", found.err().map(|error| format!("cannot run ethtool: {error}")))
 }
 
+/// A browser that a test can drive.
+pub(crate) fn chromium() -> bool {
+    program("chromium", "chromium", "--version")
+}
+
 /// A terminal that a test can read and type into.
 pub(crate) fn tmux() -> bool {
     program("tmux", "tmux", "-V")

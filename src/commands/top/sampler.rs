@@ -17,7 +17,7 @@ use crate::report::live::{Applied, LiveFrame, Surroundings};
 const LASTS: Duration = Duration::from_secs(5);
 
 /// Takes one interval after another.
-pub(super) struct Sampler<'a> {
+pub(in crate::commands) struct Sampler<'a> {
     global: &'a Global,
     intervals: Intervals<'a>,
     alerts: Alerts,
@@ -30,7 +30,7 @@ pub(super) struct Sampler<'a> {
 
 impl<'a> Sampler<'a> {
     /// Begins the first interval.
-    pub(super) fn begin(global: &'a Global, host: &'a LiveHost, budget: Budget) -> Self {
+    pub(in crate::commands) fn begin(global: &'a Global, host: &'a LiveHost, budget: Budget) -> Self {
         Self {
             global,
             intervals: Intervals::begin(host, budget, LASTS),
@@ -47,7 +47,7 @@ impl<'a> Sampler<'a> {
     }
 
     /// Ends the interval when `wait` returns, and begins the next.
-    pub(super) fn next(&mut self, wait: impl FnOnce()) -> Result<LiveFrame, CommandError> {
+    pub(in crate::commands) fn next(&mut self, wait: impl FnOnce()) -> Result<LiveFrame, CommandError> {
         let rates = self.intervals.next(wait)?;
         let model = &self.intervals.model;
         let report = doctor(model, &rates, &self.global.program());

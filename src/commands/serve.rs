@@ -1,0 +1,161 @@
+//! `rxlab serve`: the live views and the trials in a browser. It only reads.
+
+mod page;
+mod trials;
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde::Serialize;
+
+use self::trials::Trials;
+use super::top::sampler::Sampler;
+use super::{Global, look, machine, output, place};
+use crate::error::{CommandError, Kind};
+use crate::report::live::LiveFrame;
+use crate::units::parse_duration;
+use crate::web::{self, Access, Hub};
+
+/// Show the live views and the trials in a browser
+///
+/// The page has the views of `rxlab top`, with the last ten minutes to go back to, and the trials while they run. It
+/// changes nothing. On an address that other machines can reach it asks for a token, which is in the printed address;
+/// RXLAB_TOKEN sets it. The connection is not encrypted: use an SSH tunnel where others can listen.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Address and port; port 0 lets the kernel choose
+    #[arg(long, value_name = "ADDR:PORT", default_value_t = DEFAULT)]
+    listen: SocketAddr,
+    /// Length of an interval
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    every: Duration,
+    /// Token that requests need; without it one is chosen where other machines can reach the address
+    #[arg(long, value_name = "TOKEN", env = "RXLAB_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    #[command(flatten)]
+    cost: look::Cost,
+}
+
+const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9471);
+
+/// Intervals kept for readers that come later.
+const KEPT: usize = 600;
+
+#[derive(Serialize)]
+struct Started {
+    schema: &'static str,
+    address: SocketAddr,
+    url: String,
+}
+
+/// What the page is sent for each interval.
+#[derive(Serialize)]
+struct Shown<'a> {
+    summary: String,
+    frame: &'a LiveFrame,
+}
+
+pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    look::long_enough(args.every)?;
+    let token = token(args)?;
+    let stop = place::stop_flag()?;
+    let host = machine::host(global)?.0;
+    let listener = TcpListener::bind(args.listen).map_err(|error| {
+        CommandError::new(Kind::from(&error), format!("cannot listen on {}: {error}", args.listen))
+    })?;
+    let address = listener.local_addr()?;
+    say(global, address, token.as_deref())?;
+    let access = Access::new(address, token);
+    let (frames, news) = (Hub::new(KEPT), Hub::new(1));
+    std::thread::scope(|scope| {
+        // A failure of one part ends the others.
+        let ends = Ends(&stop);
+        let sampling = scope.spawn(|| {
+            let _ends = Ends(&stop);
+            sample(global, args, &host, &frames, &stop)
+        });
+        scope.spawn(|| watch_trials(global, &news, &stop));
+        let served = web::serve(&listener, &stop, &|request, _| {
+            page::answer(request, &access, (&frames, &news), &stop)
+        });
+        drop(ends);
+        let sampled = sampling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        served.map_err(|error| CommandError::failed(format!("cannot accept connections: {error}")))?;
+        sampled
+    })
+}
+
+/// The token that requests need; `None` on an address that only this machine reaches, unless one was given.
+fn token(args: &Args) -> Result<Option<String>, CommandError> {
+    let is_valid = |token: &str| token.len() >= 8 && token.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    match &args.token {
+        Some(token) if is_valid(token) => Ok(Some(token.clone())),
+        Some(_) => Err(CommandError::usage("invalid token: at least 8 letters and digits")),
+        None if args.listen.ip().is_loopback() => Ok(None),
+        None => {
+            let mut bytes = [0_u8; 16];
+            getrandom(&mut bytes, GetRandomFlags::empty())
+                .map_err(|errno| CommandError::failed(format!("cannot choose a token: {errno}")))?;
+            Ok(Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+        }
+    }
+}
+
+/// Prints the address of the page.
+fn say(global: &Global, address: SocketAddr, token: Option<&str>) -> Result<(), CommandError> {
+    let query = token.map_or_else(String::new, |token| format!("?token={token}"));
+    let started = Started { schema: "rxlab.serve/1", address, url: format!("http://{address}/{query}") };
+    let text = format!("serving {}\n", started.url);
+    output::print(global, &started, || text)?;
+    Ok(output::stdout(global).flush()?)
+}
+
+/// Sets the flag when it is dropped.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Publishes one interval after another until `stop` is set.
+fn sample(
+    global: &Global,
+    args: &Args,
+    host: &crate::host::LiveHost,
+    hub: &Hub,
+    stop: &AtomicBool,
+) -> Result<(), CommandError> {
+    let mut sampler = Sampler::begin(global, host, args.cost.budget);
+    loop {
+        let frame = sampler.next(|| place::sleep(args.every, stop));
+        // An interrupted interval is shorter than the others.
+        if stop.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let frame = frame?;
+        hub.publish("frame", line(&Shown { summary: frame.in_one_line(), frame: &frame })?);
+    }
+}
+
+/// Publishes the trials when they change.
+fn watch_trials(global: &Global, hub: &Hub, stop: &AtomicBool) {
+    let mut trials = Trials::default();
+    while !stop.load(Ordering::SeqCst) {
+        if let Some(rows) = trials.changed(&global.state_dir)
+            && let Ok(line) = line(&rows)
+        {
+            hub.publish("trials", line);
+        }
+        place::sleep(Duration::from_secs(1), stop);
+    }
+}
+
+/// JSON in one line.
+fn line(value: &impl Serialize) -> Result<String, CommandError> {
+    serde_json::to_string(value).map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))
+}

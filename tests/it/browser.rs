@@ -1,0 +1,147 @@
+//! A headless Chromium, driven over its DevTools protocol on two pipes.
+
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::process::wait_for;
+use crate::require;
+
+/// One page of a browser. Everything that the page requests, and every message of its console, is kept.
+pub(crate) struct Browser {
+    child: Child,
+    pipes: RefCell<Pipes>,
+    session: String,
+    _profile: tempfile::TempDir,
+}
+
+struct Pipes {
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+    last: u64,
+    events: Vec<Value>,
+}
+
+impl Browser {
+    /// Starts a browser with an empty page of this size; `None` where there is no Chromium.
+    pub(crate) fn start(width: u32, height: u32) -> Option<Self> {
+        if !require::chromium() {
+            return None;
+        }
+        let profile = tempfile::tempdir().expect("a directory");
+        // It reads commands from descriptor 3 and writes answers to descriptor 4.
+        let script = "exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
+            --remote-debugging-pipe --user-data-dir=\"$0\" --window-size=$1 about:blank 3<&0 4>&1 </dev/null >/dev/null 2>&1";
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .arg(profile.path())
+            .arg(format!("{width},{height}"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("sh starts");
+        let (to, from) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+        let pipes = Pipes { to, from: BufReader::new(from), last: 0, events: Vec::new() };
+        let mut browser =
+            Self { child, pipes: RefCell::new(pipes), session: String::new(), _profile: profile };
+        let target = browser.call("Target.createTarget", &json!({ "url": "about:blank" }));
+        let attached = browser
+            .call("Target.attachToTarget", &json!({ "targetId": target["targetId"], "flatten": true }));
+        browser.session = attached["sessionId"].as_str().expect("a session").to_owned();
+        for domain in ["Page", "Runtime", "Network", "Log"] {
+            browser.call(&format!("{domain}.enable"), &json!({}));
+        }
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        browser.call("Emulation.setDeviceMetricsOverride", &size);
+        Some(browser)
+    }
+
+    /// Calls a method of the protocol.
+    fn call(&self, method: &str, parameters: &Value) -> Value {
+        let mut pipes = self.pipes.borrow_mut();
+        pipes.last += 1;
+        let id = pipes.last;
+        let mut message = json!({ "id": id, "method": method, "params": parameters });
+        if !self.session.is_empty() {
+            message["sessionId"] = json!(self.session);
+        }
+        pipes.to.write_all(format!("{message}\0").as_bytes()).expect("the browser listens");
+        loop {
+            let mut answer = Vec::new();
+            pipes.from.read_until(0, &mut answer).expect("the browser answers");
+            assert_eq!(answer.pop(), Some(0), "the browser has ended");
+            let answer: Value = serde_json::from_slice(&answer).expect("JSON");
+            if answer["id"] == id {
+                assert!(answer.get("error").is_none(), "{method}: {answer}");
+                return answer["result"].clone();
+            }
+            pipes.events.push(answer);
+        }
+    }
+
+    /// Opens an address and waits until it is loaded.
+    pub(crate) fn open(&self, url: &str) {
+        self.call("Page.navigate", &json!({ "url": url }));
+        wait_for("the page", || self.value("document.readyState") == "complete");
+    }
+
+    /// The value of a JavaScript expression.
+    pub(crate) fn value(&self, expression: &str) -> Value {
+        let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let result = self.call("Runtime.evaluate", &parameters);
+        assert!(result.get("exceptionDetails").is_none(), "{expression}: {result}");
+        result["result"]["value"].clone()
+    }
+
+    /// The text of an element.
+    pub(crate) fn text(&self, selector: &str) -> String {
+        let value = self.value(&format!("document.querySelector({selector:?})?.innerText ?? ''"));
+        value.as_str().expect("text").to_owned()
+    }
+
+    /// Clicks the middle of an element with the mouse.
+    pub(crate) fn click(&self, selector: &str) {
+        let place = self.value(&format!(
+            "(() => {{ const one = document.querySelector({selector:?}); one.scrollIntoView({{ block: 'center' }}); \
+             const box = one.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+        ));
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event =
+                json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", &event);
+        }
+    }
+
+    /// Errors of the console, exceptions, and violations of the page's policy.
+    pub(crate) fn errors(&self) -> Vec<Value> {
+        let is_error = |event: &&Value| match event["method"].as_str() {
+            Some("Runtime.exceptionThrown") => true,
+            Some("Runtime.consoleAPICalled") => event["params"]["type"] == "error",
+            Some("Log.entryAdded") => event["params"]["entry"]["level"] == "error",
+            _ => false,
+        };
+        self.pipes.borrow().events.iter().filter(is_error).cloned().collect()
+    }
+
+    /// Addresses that the page requested.
+    pub(crate) fn requested(&self) -> Vec<String> {
+        let pipes = self.pipes.borrow();
+        let sent = pipes.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
+        sent.filter_map(|event| event["params"]["request"]["url"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// A picture of the page, as PNG in base64.
+    pub(crate) fn picture(&self) -> String {
+        let picture = self.call("Page.captureScreenshot", &json!({ "format": "png" }));
+        picture["data"].as_str().expect("a picture").to_owned()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,124 @@
+//! `rxlab serve`: its page in a browser, and what it refuses.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::browser::Browser;
+use crate::flood::Flood;
+use crate::process::{Running, rxlab, wait_for};
+
+/// A running server, with its address.
+struct Server {
+    running: Running,
+    address: String,
+    url: String,
+    _state: tempfile::TempDir,
+}
+
+impl Server {
+    fn start(args: &[&str]) -> Self {
+        let state = tempfile::tempdir().expect("a directory");
+        let args = [&["serve", "--json", "--listen", "127.0.0.1:0", "--every", "200ms"], args].concat();
+        let mut running = Running::start(&mut rxlab(state.path(), &args));
+        let mut text = String::new();
+        let mut stdout = BufReader::new(running.stdout());
+        while !text.ends_with("}\n") {
+            assert!(stdout.read_line(&mut text).expect("read") > 0, "{text}");
+        }
+        let started: Value = serde_json::from_str(&text).expect("JSON");
+        let field = |name: &str| started[name].as_str().expect("text").to_owned();
+        assert_eq!(field("schema"), "rxlab.serve/1");
+        let (address, url) = (field("address"), field("url"));
+        Self { running, address, url, _state: state }
+    }
+
+    fn answer(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("connected");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("answered");
+        text
+    }
+}
+
+#[test]
+fn requests_from_elsewhere_are_refused() {
+    let server = Server::start(&["--token", "secret123"]);
+    let status = |head: &str| server.answer(&format!("{head}\r\n\r\n"))[..12].to_owned();
+    assert_eq!(status("GET / HTTP/1.1\r\nHost: evil.example"), "HTTP/1.1 421");
+    assert_eq!(status("GET / HTTP/1.1\r\nHost: localhost"), "HTTP/1.1 401");
+    assert_eq!(status("POST /?token=secret123 HTTP/1.1\r\nHost: localhost"), "HTTP/1.1 405");
+    assert_eq!(
+        status("GET /page.js HTTP/1.1\r\nHost: localhost\r\nCookie: rxlab_token=secret123"),
+        "HTTP/1.1 200"
+    );
+    assert!(server.url.ends_with("/?token=secret123"), "{}", server.url);
+    // A reader of events does not keep the server from ending.
+    let mut reader = TcpStream::connect(&server.address).expect("connected");
+    let head = "GET /events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret123\r\n\r\n";
+    reader.write_all(head.as_bytes()).expect("sent");
+    let mut line = String::new();
+    let mut lines = BufReader::new(reader);
+    while !line.starts_with("data: {") {
+        line.clear();
+        assert!(lines.read_line(&mut line).expect("read") > 0, "ended");
+    }
+    let shown: Value = serde_json::from_str(&line[6..]).expect("JSON");
+    assert_eq!(shown["frame"]["schema"], "rxlab.top/1");
+    server.running.signal(Signal::TERM);
+    assert!(server.running.output().status.success());
+}
+
+#[test]
+fn an_address_that_cannot_be_bound_is_named() {
+    let server = Server::start(&[]);
+    let state = tempfile::tempdir().expect("a directory");
+    let output = rxlab(state.path(), &["serve", "--listen", &server.address]).output().expect("rxlab runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains(&format!("cannot listen on {}: ", server.address)), "{text}");
+}
+
+/// A flood in a network namespace is seen in the browser: the queue, the heatmap and its table; then back in time.
+#[test]
+fn a_browser_shows_what_the_machine_does() {
+    let Some(flood) = Flood::through_rules(60, "1", &[]) else { return };
+    let Some(browser) = Browser::start(1200, 1600) else { return };
+    let netns = flood.range.server.path();
+    let server = Server::start(&["--netns", netns.to_str().expect("text")]);
+    browser.open(&server.url);
+    wait_for("packets in the table", || {
+        let rows = browser.value(
+            "[...document.querySelectorAll('#queues tbody tr')].map(row => Number(row.children[1].textContent.replace(/\\D/g, '')))",
+        );
+        rows.as_array().is_some_and(|rows| rows.iter().any(|row| row.as_u64() > Some(1000)))
+    });
+    assert_eq!(browser.text("#status"), "live");
+    assert!(browser.text("#summary").starts_with("CPU "), "{}", browser.text("#summary"));
+    browser.click("#heat-title ~ details summary");
+    wait_for("the table of CPUs", || browser.text("#cpus").contains("receive time"));
+    wait_for("some intervals", || browser.value("state.frames.length").as_u64() > Some(5));
+
+    browser.click("#pause");
+    assert_eq!(browser.text("#pause"), "Continue");
+    browser.value("(() => { const time = document.getElementById('time'); time.value = 0; time.dispatchEvent(new Event('input')); })()");
+    let first = browser.value("state.frames[0].frame.time.slice(11, 19)");
+    assert_eq!(browser.value("document.getElementById('clock').textContent"), first);
+    browser.click("#pause");
+    assert_eq!(browser.text("#pause"), "Pause");
+
+    assert_eq!(browser.errors(), Vec::<Value>::new());
+    let elsewhere: Vec<String> = browser
+        .requested()
+        .into_iter()
+        .filter(|url| !url.starts_with(&format!("http://{}/", server.address)) && !url.starts_with("data:"))
+        .collect();
+    assert_eq!(elsewhere, Vec::<String>::new());
+    if let Some(path) = std::env::var_os("RXLAB_PICTURES") {
+        use base64::Engine;
+        let picture = base64::engine::general_purpose::STANDARD.decode(browser.picture()).expect("base64");
+        std::fs::write(std::path::Path::new(&path).join("serve.png"), picture).expect("written");
+    }
+}
