@@ -27,6 +27,7 @@ mod place;
 pub mod plan;
 mod progress;
 pub mod reapply;
+pub mod report;
 pub mod restore;
 pub mod serve;
 pub mod show;
@@ -159,6 +160,7 @@ pub enum Command {
     Restore(restore::Args),
     Export(export::Args),
     Trial(trial::Args),
+    Report(report::Args),
     Demo(demo::Args),
     Target(target::Args),
     Load(Box<load::Args>),
@@ -254,6 +256,7 @@ fn run(mut global: Global, command: Command) -> Result<(), CommandError> {
         Command::Interference(args) => interference::run(global, &args),
         Command::Trace(args) => trace::run(global, &args),
         Command::Trial(args) => trial::run(global, args),
+        Command::Report(args) => report::run(global, &args),
         Command::Target(args) => target::run(global, &args),
         Command::Load(args) => load::run(global, &args),
         Command::Merge(args) => merge::run(global, &args),

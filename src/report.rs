@@ -7,13 +7,16 @@ pub mod action;
 pub mod blocks_text;
 pub mod compare;
 mod container;
+pub mod document;
 pub mod findings;
 pub mod forecast;
+pub mod gist;
 pub mod heat;
 pub mod html;
 pub mod interference;
 pub mod live;
 pub mod live_trials;
+pub mod markdown;
 mod measured;
 pub mod number;
 mod predicted;
@@ -26,6 +29,7 @@ pub mod timeline;
 pub mod trace;
 pub mod trial_plan;
 pub mod trial_text;
+pub mod validity;
 pub mod words;
 
 #[cfg(test)]

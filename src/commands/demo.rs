@@ -19,6 +19,7 @@ use crate::error::{CommandError, Kind};
 use crate::model::{Model, Rates};
 use crate::plan::{Proposal, spread};
 use crate::probe::Budget;
+use crate::report::document::{Document, Part, Trial};
 use crate::report::findings;
 use crate::report::recommendation::{Recommendation, TrialReport};
 use crate::report::text::paragraph;
@@ -180,21 +181,12 @@ fn try_out(
 }
 
 fn finish(global: &Global, args: &Args, played: &[Played]) -> Result<(), CommandError> {
-    let findings = played.iter().flat_map(|played| &played.report.findings);
-    let observations: Vec<html::Observation> = findings
-        .map(|finding| html::Observation {
-            title: finding.title.clone(),
-            evidence: finding.seen().into_iter().map(str::to_owned).collect(),
-        })
-        .collect();
     let records: Vec<TrialRecord> = played.iter().flat_map(|played| played.records.clone()).collect();
-    let page = html::Page {
-        title: "rxlab demo",
-        observations: &observations,
-        trials: &records,
-        checkpoints: &[],
-        program: None,
-    };
+    let findings = played.iter().map(|played| Part::Doctor(Box::new(played.report.clone())));
+    let trials = records.iter().map(|record| Part::Trial(Box::new(Trial::new(record.clone()))));
+    let mut document = Document::new(trials.chain(findings).collect());
+    document.title = Some("rxlab demo".to_owned());
+    let page = html::Page { document: &document, program: None };
     files::write(&args.html, html::render(&page).as_bytes())?;
     let mut out = output::stdout(global);
     if global.json {

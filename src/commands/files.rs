@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::atomic;
 use crate::error::CommandError;
@@ -24,6 +24,16 @@ pub(super) fn read(what: &str, path: &Path) -> Result<String, CommandError> {
 /// Reads a file as bytes.
 pub(super) fn read_bytes(what: &str, path: &Path) -> Result<Vec<u8>, CommandError> {
     std::fs::read(path).map_err(|error| cannot_read(what, path, &error))
+}
+
+/// Paths in a directory, by name.
+pub(super) fn list(path: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    let entries = std::fs::read_dir(path).and_then(|entries| {
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<PathBuf>>>()
+    });
+    let mut paths = entries.map_err(|error| cannot_read("directory", path, &error))?;
+    paths.sort();
+    Ok(paths)
 }
 
 /// The error of a file that could not be read; `what` names it.

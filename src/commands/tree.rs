@@ -24,7 +24,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "export",
         ],
     ),
-    ("Try", &["trial", "demo"]),
+    ("Try", &["trial", "report", "demo"]),
     ("Load", &["load", "client", "merge", "target"]),
     ("Help", &["help", "completions", "man"]),
 ];
@@ -80,6 +80,12 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("trial show", "rxlab trial show 0001-rps\nrxlab trial show 0001-rps --html rps.html"),
     ("trial list", "rxlab trial list"),
     ("trial checkpoint", "rxlab trial checkpoint 0001-rps"),
+    (
+        "report",
+        "rxlab report 0001-rps -o rps.html\nrxlab report 0001-rps 0002-rfs --markdown\n\
+         rxlab doctor --json > found.json\nrxlab report found.json 0001-rps -o ticket.html\n\
+         rxlab report ticket.html --json > record.json",
+    ),
     ("demo", "rxlab demo --html demo.html"),
     (
         "target",

@@ -27,7 +27,8 @@ pub fn text(comparison: &Comparison) -> String {
     out
 }
 
-fn headline(comparison: &Comparison) -> &'static str {
+/// The setup that disturbs less, in a few words.
+pub fn headline(comparison: &Comparison) -> &'static str {
     match (comparison.per_second.less, comparison.per_packet.less) {
         (Some(Arm::A), Some(Arm::A)) => "A disturbs less",
         (Some(Arm::B), Some(Arm::B)) => "B disturbs less",
@@ -39,6 +40,13 @@ fn headline(comparison: &Comparison) -> &'static str {
         (None, Some(Arm::B)) => "B disturbs less per packet; not proven per second",
         (None, None) => "neither is proven to disturb less",
     }
+}
+
+/// Time lost per second and per packet, in one sentence each.
+pub fn sentence(comparison: &Comparison) -> String {
+    let second = said(&comparison.per_second, "lost CPU time", comparison.margin);
+    let packet = said(&comparison.per_packet, "lost time", comparison.margin);
+    format!("Per second, {second}. Per packet, {packet}.")
 }
 
 fn said(answer: &Answer, what: &str, margin: f64) -> String {

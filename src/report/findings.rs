@@ -11,7 +11,7 @@ mod regime;
 
 pub use overview::overview;
 use page::{Page, Shown};
-pub use page::{mark, worst_first};
+pub use page::{mark, nothing, worst_first};
 
 use crate::diagnose::figures::plural;
 use crate::doctor::DoctorReport;

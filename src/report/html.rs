@@ -1,23 +1,28 @@
-//! Trial records as one self-contained HTML file: no network, no script, no font.
+//! A report as one self-contained HTML file: no network, no script that runs, no font.
 //!
-//! All drawings are inline SVG. Colours come from the style sheet, light or dark as the reader prefers; colour is
-//! never the only sign.
+//! All drawings are inline SVG, each with its figures in a table. Colours come from the style sheet, light or dark as
+//! the reader prefers; colour is never the only sign. The page holds its own records as data.
 
 mod axis;
+mod doctor;
 mod effects;
 mod grid;
 mod heatmap;
+mod latency;
+mod lost;
 mod markup;
 mod pairs;
+mod side_by_side;
 mod tables;
+mod trial;
 
 use markup::{Markup, typeset};
 
-use super::action::heading;
+use super::document::{Document, Part};
+use super::gist::{Gist, machine};
 use super::recommendation::Recommendation;
 use super::words::{self, Tone};
-use crate::trial::arms::{AS_IS, arms};
-use crate::trial::checkpoint::Checkpoint;
+use super::{blocks_text, compare, trace};
 use crate::trial::record::TrialRecord;
 use crate::trial::spec::Kind;
 
@@ -34,26 +39,11 @@ const BEFORE_AFTER: &str = "All slots with arm A came first, then those with arm
     else changed in between is in the differences: they prove nothing about the change. The intervals take the slots for \
     independent.";
 
-/// A finding from before the trials.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Observation {
-    /// The finding in one line.
-    pub title: String,
-    /// Its evidence, one line per figure.
-    pub evidence: Vec<String>,
-}
-
-/// Content of a page.
+/// A page to render.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
-    /// Heading of the page and title of the browser window.
-    pub title: &'a str,
-    /// Findings; may be empty.
-    pub observations: &'a [Observation],
-    /// The trials, in the order of the report.
-    pub trials: &'a [TrialRecord],
-    /// Checkpoints of the trials, in the order in which they were taken.
-    pub checkpoints: &'a [Checkpoint],
+    /// Its content.
+    pub document: &'a Document,
     /// Start of suggested commands: `rxlab` with its global options. `None` = no commands, because the machine they
     /// would act on is gone.
     pub program: Option<&'a str>,
@@ -61,81 +51,106 @@ pub struct Page<'a> {
 
 /// The whole file.
 pub fn render(page: &Page<'_>) -> String {
+    let title = title(page.document);
     let mut m = Markup::default();
     m.fixed("<!DOCTYPE html>\n");
     m.element("html", &[("lang", "en")], |m| {
         m.element("head", &[], |m| {
             m.empty("meta", &[("charset", "utf-8")]);
+            // The page needs nothing from outside, and no script.
+            let policy = "default-src 'none'; style-src 'unsafe-inline'";
+            m.empty("meta", &[("http-equiv", "Content-Security-Policy"), ("content", policy)]);
             m.empty("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
             m.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
-            m.leaf("title", &[], page.title);
+            m.leaf("title", &[], &title);
             m.element("style", &[], |m| m.fixed(include_str!("html/page.css")));
         });
-        m.element("body", &[], |m| m.element("main", &[], |m| body(m, page)));
+        m.element("body", &[], |m| {
+            m.element("main", &[], |m| body(m, page, &title));
+            m.data(page.document);
+        });
     });
     m.finish()
 }
 
-fn body(m: &mut Markup, page: &Page<'_>) {
+/// Title of a document: its own, or the heading of its first part.
+pub fn title(document: &Document) -> String {
+    let first = || document.parts.first().map(|part| Gist::new(part).heading);
+    document.title.clone().or_else(first).unwrap_or_else(|| "rxlab report".to_owned())
+}
+
+/// Machine and time of a document, in one line; `None` if no part names a machine.
+pub fn place(document: &Document) -> Option<String> {
+    let host = document.parts.iter().find_map(machine)?;
+    let mut parts = vec![host.hostname.clone(), format!("Linux {}", host.kernel)];
+    if let Some(trial) = document.trials().next() {
+        parts.extend([words::count(trial.record.cpus, "CPU"), trial.record.started.clone()]);
+    }
+    Some(parts.join(" \u{b7} "))
+}
+
+fn body(m: &mut Markup, page: &Page<'_>, title: &str) {
+    let document = page.document;
     m.element("header", &[], |m| {
-        m.leaf("h1", &[], page.title);
-        if let Some(first) = page.trials.first() {
-            let host = &first.host;
-            let cpus = words::count(first.cpus, "CPU");
-            let line = format!(
-                "{} \u{b7} Linux {} \u{b7} {cpus} \u{b7} {}",
-                host.hostname, host.kernel, first.started
-            );
-            m.leaf("p", &[("class", "where")], &line);
-        }
+        m.leaf("h1", &[], title);
+        place(document).iter().for_each(|line| m.leaf("p", &[("class", "where")], line));
     });
     m.element("section", &[("class", "verdicts"), ("aria-label", "Verdicts")], |m| {
-        for (index, record) in page.trials.iter().enumerate() {
-            verdict(m, index, record, page.program);
+        for (index, part) in document.parts.iter().enumerate() {
+            verdict(m, index, part, page.program);
         }
     });
-    glossary(m);
-    if !page.observations.is_empty() {
-        m.element("section", &[("class", "observations")], |m| {
-            m.leaf("h2", &[], "What was found");
-            for observation in page.observations {
-                m.leaf("h3", &[], &typeset(&observation.title));
-                m.element("ul", &[], |m| {
-                    observation.evidence.iter().for_each(|line| m.leaf("li", &[], &typeset(line)));
-                });
+    let trials: Vec<&TrialRecord> = document.trials().map(|trial| &trial.record).collect();
+    if trials.len() > 1 {
+        side_by_side::section(m, &trials);
+    }
+    let cells = CELLS / trials.len().max(1);
+    for (index, part) in document.parts.iter().enumerate() {
+        m.element("article", &[("id", &format!("part-{index}"))], |m| {
+            // The title of a page with one trial is that heading already.
+            let heading = match part {
+                Part::Trial(_) if document.parts.len() == 1 => "The trial".to_owned(),
+                part => Gist::new(part).heading,
+            };
+            m.leaf("h2", &[], &typeset(&heading));
+            match part {
+                Part::Trial(trial) => trial::article(m, trial, cells, page.program),
+                Part::Doctor(report) => doctor::article(m, report, page.program),
+                Part::Interference(sample) => lost::article(m, sample),
+                Part::Blocks(record) => screen(m, &blocks_text::render(record)),
+                Part::Comparison(comparison) => screen(m, &compare::text(comparison)),
+                Part::Trace(found) => screen(m, &trace::text(found)),
             }
         });
     }
-    let cells = CELLS / page.trials.len().max(1);
-    for (index, record) in page.trials.iter().enumerate() {
-        let later: Vec<&Checkpoint> =
-            page.checkpoints.iter().filter(|checkpoint| checkpoint.trial == record.id).collect();
-        trial(m, index, record, &later, cells);
+    glossary(m);
+    if !trials.is_empty() {
+        m.element("footer", &[], |m| {
+            let is_random = trials.iter().all(|record| record.design != Kind::BeforeAfter);
+            m.leaf("p", &[], if is_random { METHOD } else { BEFORE_AFTER });
+        });
     }
-    m.element("footer", &[], |m| {
-        let is_random = page.trials.iter().all(|record| record.design == Kind::Pairs);
-        m.leaf("p", &[], if is_random { METHOD } else { BEFORE_AFTER });
-    });
 }
 
-/// The verdict of a trial.
-fn verdict(m: &mut Markup, index: usize, record: &TrialRecord, program: Option<&str>) {
-    let tone = words::tone(record);
-    m.element("div", &[("class", &format!("verdict {}", tone_class(tone)))], |m| {
+/// The result of a part, and for a trial what to do about it.
+fn verdict(m: &mut Markup, index: usize, part: &Part, program: Option<&str>) {
+    let gist = Gist::new(part);
+    m.element("div", &[("class", &format!("verdict {}", tone_class(gist.tone)))], |m| {
         m.element("p", &[("class", "badge")], |m| {
-            m.inline("span", &[("aria-hidden", "true")], glyph(tone));
+            m.inline("span", &[("aria-hidden", "true")], glyph(gist.tone));
             m.text(" ");
-            m.inline("a", &[("href", &format!("#trial-{index}"))], &record.name);
+            m.inline("a", &[("href", &format!("#part-{index}"))], &gist.name);
             m.text(": ");
-            m.text(words::headline(record));
+            m.text(&gist.call);
         });
-        m.leaf("p", &[("class", "sentence")], &typeset(&words::sentence(record)));
-        recommendation(m, record, program);
-        if let Some(both) = super::predicted::compare(record) {
+        m.leaf("p", &[("class", "sentence")], &typeset(&gist.sentence));
+        let Part::Trial(trial) = part else { return };
+        recommendation(m, &trial.record, program);
+        if let Some(both) = super::predicted::compare(&trial.record) {
             let lines = format!("Predicted: {}. Measured: {}.", both.predicted, both.measured);
             m.leaf("p", &[("class", "basis")], &typeset(&lines));
         }
-        m.leaf("p", &[("class", "basis")], &typeset(&words::basis(record)));
+        m.leaf("p", &[("class", "basis")], &typeset(&words::basis(&trial.record)));
     });
 }
 
@@ -147,8 +162,20 @@ fn recommendation(m: &mut Markup, record: &TrialRecord, program: Option<&str>) {
         m.text(&typeset(&recommended.sentence()));
     });
     if let Some(command) = recommended.command.filter(|_| program.is_some()) {
-        m.element("pre", &[], |m| m.inline("code", &[], &command));
+        commands(m, &[command]);
     }
+}
+
+/// Commands to copy.
+fn commands(m: &mut Markup, lines: &[String]) {
+    m.element("pre", &[], |m| m.inline("code", &[], &lines.join("\n")));
+}
+
+/// A record as a terminal shows it.
+fn screen(m: &mut Markup, text: &str) {
+    m.element("pre", &[("class", "screen"), ("tabindex", "0")], |m| {
+        m.inline("code", &[], &anstream::adapter::strip_str(text).to_string())
+    });
 }
 
 /// Terms of the report that a reader may not know.
@@ -179,55 +206,7 @@ fn glossary(m: &mut Markup) {
     });
 }
 
-fn trial(m: &mut Markup, index: usize, record: &TrialRecord, later: &[&Checkpoint], cells: usize) {
-    m.element("article", &[("id", &format!("trial-{index}"))], |m| {
-        m.leaf("h2", &[], &heading(record));
-        m.leaf("p", &[("class", "basis")], &format!("Trial {}", record.name));
-        m.element("dl", &[("class", "arms")], |m| {
-            m.leaf("dt", &[("class", "a")], "A");
-            let [a, b] = arms(record);
-            match a.as_slice() {
-                [words] if words == AS_IS => m.leaf("dd", &[], words),
-                lines => m.element("dd", &[], |m| lines.iter().for_each(|line| m.leaf("code", &[], line))),
-            }
-            m.leaf("dt", &[("class", "b")], "B");
-            m.element("dd", &[], |m| b.iter().for_each(|line| m.leaf("code", &[], line)));
-        });
-        let results = record.analysis.as_ref().map_or(&[][..], |analysis| &analysis.metrics);
-        if !results.is_empty() {
-            let margin = super::number::share(record.margin);
-            let caption = format!("Change from A to B. Bars are intervals; the shaded band is the margin of \u{b1}{margin}.");
-            figure(m, "Effects", &caption, |m| effects::plot(m, results, record.margin));
-        }
-        if !later.is_empty() {
-            let primary = record.metrics.first().map_or("the primary metric", |primary| &primary.title);
-            let caption = format!(
-                "Change of {primary} from arm A in the trial. Checkpoints are not randomised: other traffic is in them too."
-            );
-            figure(m, "Checkpoints", &caption, |m| effects::timeline(m, record, later));
-        }
-        let is_paired = record.design == Kind::Pairs;
-        if is_paired && results.iter().any(|result| !result.ratios.is_empty()) {
-            let caption = "B against A in each pair, in time order. Line and tint: estimate and interval; \u{d7}: void pair.";
-            figure(m, "Pairs", caption, |m| pairs::panels(m, record, results));
-        }
-        figure(m, "Receive work by CPU", "Each column is a slot, in time order.", |m| {
-            heatmap::plot(m, record, cells);
-        });
-        if !results.is_empty() {
-            m.leaf("h3", &[], "Metrics");
-            tables::metrics(m, results);
-        }
-        m.element("div", &[("class", "columns")], |m| {
-            m.element("section", &[], |m| {
-                m.leaf("h3", &[], "Settings");
-                tables::settings(m, record);
-            });
-            m.element("section", &[], |m| tables::remarks(m, record));
-        });
-    });
-}
-
+/// A chart under its title.
 fn figure(m: &mut Markup, title: &str, caption: &str, body: impl FnOnce(&mut Markup)) {
     m.element("figure", &[], |m| {
         m.element("figcaption", &[], |m| {
@@ -258,26 +237,32 @@ fn glyph(tone: Tone) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Observation, Page, render};
-    use crate::report::sample_record;
+    use super::{Page, render};
+    use crate::diagnose::sketch::Sketch;
+    use crate::doctor::doctor;
+    use crate::report::document::{DATA, DATA_END, Document, Part, Trial};
+    use crate::report::{sample_compare, sample_interference, sample_record, sample_trace};
     use crate::trial::checkpoint::Checkpoint;
     use crate::trial::record::{Arm, Effect, TrialRecord};
 
+    fn document(trials: &[TrialRecord]) -> Document {
+        let trials = trials.iter().map(|record| Part::Trial(Box::new(Trial::new(record.clone()))));
+        Document::new(trials.collect())
+    }
+
+    fn shown(document: &Document) -> String {
+        render(&Page { document, program: Some("rxlab") })
+    }
+
     fn page(trials: &[TrialRecord]) -> String {
-        let observations = [Observation {
-            title: "One CPU does nearly all receive work".into(),
-            evidence: vec![
-                "CPU 0 ran 99.5 % of NET_RX (820 k/s) and is 1 of 2 CPUs".into(),
-                "veth0 has one receive queue and RPS is off".into(),
-            ],
-        }];
-        render(&Page {
-            title: "Practice range: receive work on one CPU",
-            observations: &observations,
-            trials,
-            checkpoints: &[],
-            program: Some("rxlab"),
-        })
+        shown(&document(trials))
+    }
+
+    /// The page without its data.
+    fn visible(html: &str) -> String {
+        let (before, rest) = html.split_once(DATA).expect("data");
+        let (_, after) = rest.split_once(DATA_END).expect("its end");
+        format!("{before}{after}")
     }
 
     #[test]
@@ -304,7 +289,30 @@ mod tests {
 
     #[test]
     fn the_whole_page() {
-        insta::assert_snapshot!(page(&[sample_record::rps(), sample_record::rfs()]));
+        insta::assert_snapshot!(visible(&page(&[sample_record::paced()])));
+    }
+
+    #[test]
+    fn findings_measurements_and_two_trials() {
+        let (model, rates) = Sketch::case_a().build();
+        let trials = [sample_record::rps(), sample_record::rfs()].map(|mut record| {
+            record.slots.clear();
+            Part::Trial(Box::new(Trial::new(record)))
+        });
+        let mut parts = vec![
+            Part::Doctor(Box::new(doctor(&model, &rates, "rxlab"))),
+            Part::Comparison(Box::new(sample_compare::steered())),
+            Part::Interference(Box::new(sample_interference::measured())),
+            Part::Trace(Box::new(sample_trace::traced())),
+        ];
+        parts.splice(1..1, trials);
+        insta::assert_snapshot!(visible(&shown(&Document::new(parts))));
+    }
+
+    #[test]
+    fn the_page_holds_its_records() {
+        let document = document(&[sample_record::rps(), sample_record::full()]);
+        assert_eq!(Document::read(&shown(&document)).expect("a page"), document);
     }
 
     #[test]
@@ -319,22 +327,19 @@ mod tests {
         };
         let start: jiff::Timestamp = record.started.parse().expect("a time");
         let after = |hours: i64| (start + jiff::SignedDuration::from_hours(hours)).to_string();
-        let other = Checkpoint { trial: "0009-other".to_owned(), ..at(&after(3), "unclear", 0.0) };
-        let checkpoints = [at(&after(1), "holds", -0.4), other, at(&after(24), "gone", 0.01)];
-        let trials = [record];
-        let page =
-            Page { title: "T", observations: &[], trials: &trials, checkpoints: &checkpoints, program: None };
-        let html = render(&page);
-        let figure =
-            &html[html.find(">Checkpoints<").expect("a figure")..html.find(">Pairs<").expect("the next")];
+        let checkpoints = vec![at(&after(1), "holds", -0.4), at(&after(24), "gone", 0.01)];
+        let trial = Trial { record: record.clone(), checkpoints };
+        let html = shown(&Document::new(vec![Part::Trial(Box::new(trial))]));
+        let figure = &html[html.find(">Checkpoints<").expect("a figure")..];
+        let figure = &figure[..figure.find(">Pairs<").expect("the next")];
         let places =
             ["In the trial", "60 min later", "the effect holds", "24.0 h later", "the effect is gone"];
         let found: Vec<usize> = places
             .iter()
             .map(|text| figure.find(text).unwrap_or_else(|| panic!("{text}: {figure}")))
             .collect();
-        assert!(found.is_sorted() && !figure.contains("3.0 h later"), "{found:?}");
-        assert!(!super::tests::page(&trials).contains("Checkpoints"));
+        assert!(found.is_sorted(), "{found:?}");
+        assert!(!page(&[record]).contains("Checkpoints"));
     }
 
     /// Regression: both commands of a pair were shown under B, with A as an unchanged machine.
@@ -360,24 +365,73 @@ mod tests {
         analysis.metrics[0].metric.title = nasty.into();
         analysis.notes.push(nasty.into());
         let html = page(&[record]);
-        for banned in ["<script", "\" onload", "http://", "https://", "src=", "url(", "@import"] {
-            assert!(!html.contains(banned), "{banned}");
+        let seen = visible(&html);
+        for banned in
+            ["<script", "\" onload", "http://", "https://", "src=", "url(", "@import", "<link", "<iframe"]
+        {
+            assert!(!seen.contains(banned), "{banned}");
         }
-        assert!(html.contains("&lt;script&gt;"));
+        assert!(seen.contains("&lt;script&gt;"));
+        assert_eq!((html.matches("<script").count(), html.matches("</script").count()), (1, 1));
     }
 
     #[test]
-    fn a_large_record_stays_small() {
+    fn forty_pairs_on_128_cpus_stay_below_a_megabyte() {
+        let html = page(&[sample_record::full()]);
+        assert!(html.len() < 1_000_000, "{} bytes, {} of them seen", html.len(), visible(&html).len());
+        assert!(html.contains(">120<"), "the last CPUs have a label");
+    }
+
+    /// All neighbours differ: the worst case for the size of the heatmap.
+    #[test]
+    fn the_drawings_of_several_large_records_stay_small() {
         let mut noisy = sample_record::wide();
         for (index, slot) in noisy.slots.iter_mut().enumerate() {
-            // All neighbours differ: the worst case for the size of the map.
             slot.net_rx.iter_mut().for_each(|(cpu, rate)| *rate = ((cpu.0 as usize + 3 * index) % 7) as f64);
         }
-        let worst = page(&[noisy.clone(), noisy]);
-        assert!(worst.len() < 1_000_000, "{} bytes", worst.len());
-        let html = page(&[sample_record::wide()]);
-        assert!(html.len() < 1_000_000, "{} bytes", html.len());
-        assert!(html.contains(">120<"), "the last CPUs have a label");
+        let seen = visible(&page(&[noisy.clone(), TrialRecord { id: "0002-rps".to_owned(), ..noisy }]));
+        assert!(seen.len() < 1_000_000, "{} bytes", seen.len());
+    }
+
+    /// Relative luminance of `#rrggbb`.
+    fn luminance(colour: &str) -> f64 {
+        let part = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).expect("hexadecimal")) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+    }
+
+    /// WCAG AA asks for 4.5 : 1 between text and its ground.
+    #[test]
+    fn text_contrasts_with_its_ground_in_both_schemes() {
+        let css = include_str!("html/page.css");
+        let (light, rest) = css.split_once("@media screen and (prefers-color-scheme: dark)").expect("two");
+        let dark = rest.split_once("* {").expect("an end").0;
+        let mut weak = Vec::new();
+        for scheme in [light, dark] {
+            let colour = |name: &str| {
+                let (_, value) =
+                    scheme.split_once(&format!("--{name}: ")).unwrap_or_else(|| panic!("{name}"));
+                luminance(&value[..7])
+            };
+            let names = ["ink", "soft", "good", "bad", "neutral", "caution", "a", "b"];
+            let on_paper = names.map(|name| (name, "paper".to_owned()));
+            let on_code = ["ink", "soft"].map(|name| (name, "code".to_owned()));
+            let cells = (0..8).map(|level| match level {
+                0..4 => ("low", format!("l{level}")),
+                4 => ("middle", format!("l{level}")),
+                _ => ("high", format!("l{level}")),
+            });
+            for (text, ground) in on_paper.into_iter().chain(on_code).chain(cells) {
+                let (a, b) = (colour(text), colour(&ground));
+                let contrast = (a.max(b) + 0.05) / (a.min(b) + 0.05);
+                if contrast < 4.5 {
+                    weak.push(format!("{text} on {ground}: {contrast:.2}"));
+                }
+            }
+        }
+        assert_eq!(weak, Vec::<String>::new());
     }
 
     #[test]
@@ -391,7 +445,7 @@ mod tests {
         analysis.metrics[3].effect = Some(Effect { mid: 30.0, low: 12.0, high: 80.0 });
         analysis.metrics[4].effect = Some(Effect { mid: f64::NAN, low: f64::NAN, high: f64::NAN });
         let killed = TrialRecord { analysis: None, slots: Vec::new(), ..sample_record::rps() };
-        let html = page(&[odd, killed]);
+        let html = visible(&page(&[odd, killed]));
         for wrong in ["NaN", "inf%", "\"inf", "\"-"] {
             assert!(!html.contains(wrong), "{wrong}: {}", &html[html.find(wrong).unwrap_or(0)..][..80]);
         }

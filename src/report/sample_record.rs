@@ -125,6 +125,44 @@ pub(crate) fn before_after() -> TrialRecord {
     record
 }
 
+/// A paced HTTP load, with the names of metrics as a trial has them: latency falls, throughput is pinned.
+pub(crate) fn paced() -> TrialRecord {
+    use Better::{Higher, Lower};
+    let shape = Shape {
+        name: "rps",
+        change: &["rps eth0/rx-0 = 2-7"],
+        cpus: 8,
+        calibration: 0,
+        pairs: 16,
+        seed: 21,
+        void: &[],
+        verdict: Verdict::Helps,
+    };
+    let truth =
+        |(name, title, unit, better, a, ratio, noise)| Truth { name, title, unit, better, a, ratio, noise };
+    let truths = [
+        ("p99_us", "latency p99", "us", Lower, 1_840.0, 0.62, 0.05),
+        ("p50_us", "latency p50", "us", Lower, 212.0, 0.97, 0.015),
+        ("p99_9_us", "latency p99.9", "us", Lower, 4_100.0, 0.55, 0.09),
+        ("throughput", "throughput", "req/s", Higher, 50_000.0, 1.0, 0.002),
+        ("machine_cpu", "machine CPU per unit of work", "us", Lower, 41.0, 1.05, 0.01),
+    ];
+    let mut record = build(&shape, &truths.map(truth));
+    record.workload = "rxlab load http://10.0.0.1/ --rate 50000".into();
+    record
+}
+
+/// 40 pairs on 128 CPUs with every map that a slot can have, no two values equal.
+pub(crate) fn full() -> TrialRecord {
+    let mut record = wide();
+    record.slots.retain(|slot| slot.phase == Phase::Comparison && slot.pair < 40);
+    for (index, slot) in record.slots.iter_mut().enumerate() {
+        let offset = 1.0 + index as f64 / 7_919.0;
+        slot.packets = slot.net_rx.iter().map(|(cpu, rate)| (*cpu, rate * offset)).collect();
+    }
+    record
+}
+
 /// 128 CPUs and 200 slots.
 pub(crate) fn wide() -> TrialRecord {
     let shape = Shape {

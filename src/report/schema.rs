@@ -10,6 +10,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
+use super::document::Document;
 use super::forecast::Forecast;
 use super::receive_path::CpuReport;
 use super::recommendation::TrialReport;
@@ -36,7 +37,7 @@ fn schema_of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// All published schemas, by file name.
-fn published() -> [(&'static str, Value); 14] {
+fn published() -> [(&'static str, Value); 15] {
     [
         ("checkpoint.json", schema_of::<Checkpoint>(Checkpoint::SCHEMA)),
         ("compare.json", schema_of::<Comparison>(Comparison::SCHEMA)),
@@ -48,6 +49,7 @@ fn published() -> [(&'static str, Value); 14] {
         ("interference.json", schema_of::<Interference>(Interference::SCHEMA)),
         ("trace.json", schema_of::<Trace>(Trace::SCHEMA)),
         ("find-max.json", schema_of::<Found>(Found::SCHEMA)),
+        ("report.json", schema_of::<Document>(Document::SCHEMA)),
         ("load.json", schema_of::<LoadReport>(LoadReport::SCHEMA)),
         ("trial-blocks.json", schema_of::<BlocksRecord>(BlocksRecord::SCHEMA)),
         ("trial-plan.json", schema_of::<TrialPlan>(TrialPlan::SCHEMA)),
@@ -98,6 +100,7 @@ mod tests {
     use crate::diagnose::sketch::Sketch;
     use crate::doctor::doctor;
     use crate::model::Model;
+    use crate::report::document::{Document, Part, Trial};
     use crate::report::receive_path::CpuReport;
     use crate::report::recommendation::TrialReport;
     use crate::report::{
@@ -161,7 +164,13 @@ mod tests {
         let mut record = sample_record::rps();
         let analysis = record.analysis.as_mut().expect("the sample has an analysis");
         analysis.metrics[1].effect = Some(Effect { mid: 0.01, low: -1.0, high: f64::INFINITY });
-        let report = TrialReport::new(record, "rxlab");
+        let report = TrialReport::new(record.clone(), "rxlab");
         assert_eq!(complaint("trial.json", &value(&report)), None);
+
+        let parts = vec![
+            Part::Trial(Box::new(Trial::new(record))),
+            Part::Interference(Box::new(sample_interference::counted())),
+        ];
+        assert_eq!(complaint("report.json", &value(&Document::new(parts))), None);
     }
 }

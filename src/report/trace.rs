@@ -70,7 +70,7 @@ fn head(trace: &Trace) -> String {
 }
 
 /// A duration in short form: `0.4 us`, `12 us`, `1.2 ms`.
-fn time(ns: u64) -> String {
+pub(super) fn time(ns: u64) -> String {
     match ns {
         0..9_950 => format!("{:.1} us", ns as f64 / 1e3),
         9_950..995_000 => format!("{:.0} us", ns as f64 / 1e3),

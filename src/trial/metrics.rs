@@ -65,6 +65,8 @@ pub mod name {
     pub const HOTTEST_BUSY: &str = "hottest_cpu_busy";
     /// Utilisation of the busiest CPU; a circumstance, not judged.
     pub const BUSIEST: &str = "busiest_cpu";
+    /// Time that the hypervisor gave to other guests, percent of all CPUs' time; a circumstance, not judged.
+    pub const STEAL: &str = "steal";
     /// Bytes of a received packet of live traffic; a circumstance.
     pub const BYTES_PER_PACKET: &str = "bytes_per_packet";
     /// Packets of live traffic that reached the interfaces, whatever became of them; a circumstance.
@@ -211,7 +213,7 @@ pub fn describe(metric: &str, work_unit: &str) -> Metric {
 /// The metrics that an external command printed in addition to the requested ones, sorted by name.
 pub fn printed(record: &TrialRecord) -> Vec<Metric> {
     let is_outside = |name: &str| check::describe(name).is_some() || query::describe(name).is_some();
-    let all = [name::HOTTEST_BUSY, name::BUSIEST, name::BYTES_PER_PACKET, name::ARRIVALS];
+    let all = [name::HOTTEST_BUSY, name::BUSIEST, name::STEAL, name::BYTES_PER_PACKET, name::ARRIVALS];
     let circumstance = |name: &str| all.contains(&name);
     let asked = |name: &str| record.metrics.iter().any(|metric| metric.name == name);
     let names: BTreeSet<&str> =
@@ -251,6 +253,8 @@ pub fn values(rates: &Rates, work: &Work, nic: Option<&NicName>) -> BTreeMap<Str
     let busy = |cpu: &CpuRates| 100.0 * (1.0 - cpu.idle - cpu.steal);
     let hottest = rates.cpus.iter().max_by(|a, b| a.softirq.total_cmp(&b.softirq));
     put(name::HOTTEST_BUSY, hottest.map(busy));
+    let steal: f64 = rates.cpus.iter().map(|cpu| cpu.steal).sum();
+    put(name::STEAL, (!rates.cpus.is_empty()).then(|| 100.0 * steal / rates.cpus.len() as f64));
     put(name::BUSIEST, rates.cpus.iter().map(busy).reduce(f64::max));
     if let Some(throughput) = throughput.filter(|rate| *rate > 0.0) {
         let busy: f64 = rates.cpus.iter().map(|cpu| 1.0 - cpu.idle - cpu.steal).sum();

@@ -170,8 +170,10 @@ fn report_is_complete(path: &Path, records: &[TrialRecord]) {
     for sentence in records.iter().map(words::sentence) {
         assert!(plain.contains(&sentence), "not in the report: {sentence}");
     }
-    // Self-contained: nothing is loaded from outside. The namespace of an SVG is a name, not an address.
-    let outside = html.replace("http://www.w3.org/2000/svg", "");
+    // Self-contained: nothing is loaded from outside. The records are data.
+    let (outside, data) =
+        html.split_once("<script type=\"application/json\"").expect("the page holds its records");
+    assert!(data.ends_with("</script>\n</body>\n</html>\n"), "nothing else follows");
     for sign in ["http://", "https://", "src=", "@import", "url(", "<link"] {
         assert!(!outside.contains(sign), "{sign} in the report");
     }

@@ -40,6 +40,7 @@ mod programs;
 mod queues;
 mod quiet;
 mod rehearsal;
+mod report;
 mod require;
 mod serve;
 mod settings;

@@ -23,7 +23,7 @@ use crate::trial::store::TrialDir;
 /// The error for a report that does not exist.
 pub(super) fn no_html(kind: Kind) -> CommandError {
     CommandError::usage(format!("--html: {} has no HTML report", kind.in_words()))
-        .hint("--json prints the whole record")
+        .hint("`rxlab report ID` writes its text and its record as a page")
 }
 
 /// Continues a trial in blocks that was interrupted or killed.

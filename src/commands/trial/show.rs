@@ -10,9 +10,10 @@ use super::conduct::store_error;
 use crate::commands::Global;
 use crate::commands::{files, output};
 use crate::error::CommandError;
+use crate::report;
+use crate::report::document::{Document, Part, Trial};
 use crate::report::recommendation::{Recommendation, TrialReport};
 use crate::report::text::command_lines;
-use crate::report::{self, action};
 use crate::trial::checkpoint::Checkpoint;
 use crate::trial::record::TrialRecord;
 use crate::trial::schedule::Standing;
@@ -85,9 +86,8 @@ pub(super) fn write_html(
     record: &TrialRecord,
     checkpoints: &[Checkpoint],
 ) -> Result<(), CommandError> {
-    let (title, program) = (action::heading(record), global.program());
-    let trials = std::slice::from_ref(record);
-    let page =
-        report::html::Page { title: &title, observations: &[], trials, checkpoints, program: Some(&program) };
+    let trial = Trial { record: record.clone(), checkpoints: checkpoints.to_vec() };
+    let document = Document::new(vec![Part::Trial(Box::new(trial))]);
+    let page = report::html::Page { document: &document, program: Some(&global.program()) };
     files::write(path, report::html::render(&page).as_bytes())
 }

@@ -54,13 +54,9 @@ impl<'a> Page<'a> {
             page.text += &paragraph("", &since.in_words());
         }
         if report.findings.is_empty() {
-            match &report.refused {
-                Some(why) => {
-                    page.styled(Style::new(), &figures("no verdict", report));
-                    page.labelled("why", why);
-                }
-                None => page.styled(FINE, &figures("nothing to do", report)),
-            }
+            let style = if report.refused.is_some() { Style::new() } else { FINE };
+            page.styled(style, &nothing(report));
+            report.refused.iter().for_each(|why| page.labelled("why", why));
         }
         for finding in worst_first(&report.findings).into_iter().take(findings) {
             page.head(report, finding);
@@ -265,6 +261,11 @@ pub fn mark(severity: Severity) -> &'static str {
 fn thread_room(thread: &ThreadRoom) -> String {
     let (program, room) = (&thread.program, times(thread.headroom));
     format!("one thread of {program} saturates at {room} of today's traffic")
+}
+
+/// The result without findings, with the figures behind it.
+pub fn nothing(report: &DoctorReport) -> String {
+    figures(if report.refused.is_some() { "no verdict" } else { "nothing to do" }, report)
 }
 
 fn figures(verdict: &str, report: &DoctorReport) -> String {

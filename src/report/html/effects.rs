@@ -13,7 +13,7 @@ const ROW: f64 = 42.0;
 const MIDDLE: f64 = ROW / 2.0;
 
 /// One effect.
-struct Row<'a> {
+pub(super) struct Row<'a> {
     title: String,
     note: String,
     effect: Option<&'a Effect>,
@@ -35,6 +35,11 @@ impl<'a> Row<'a> {
             tone: words::call_tone(result.call),
         }
     }
+
+    /// The effect in one of several trials.
+    pub(super) fn named(title: &str, note: String, result: &'a MetricResult) -> Self {
+        Self { title: title.to_owned(), note, ..Self::new(result) }
+    }
 }
 
 /// One row per metric: title, interval on a common axis, figures.
@@ -43,7 +48,7 @@ pub(super) fn plot(m: &mut Markup, results: &[MetricResult], margin: f64) {
 }
 
 /// The change of the primary metric from arm A: in the trial, then at each checkpoint.
-pub(super) fn timeline(m: &mut Markup, record: &TrialRecord, checkpoints: &[&Checkpoint]) {
+pub(super) fn timeline(m: &mut Markup, record: &TrialRecord, checkpoints: &[Checkpoint]) {
     let primary = record.analysis.as_ref().and_then(|analysis| analysis.metrics.first());
     let trial = primary.map(|primary| Row {
         title: "In the trial".to_owned(),
@@ -60,7 +65,8 @@ pub(super) fn timeline(m: &mut Markup, record: &TrialRecord, checkpoints: &[&Che
     rows(m, &trial.into_iter().chain(checkpoints).collect::<Vec<_>>(), record.margin);
 }
 
-fn rows(m: &mut Markup, rows: &[Row<'_>], margin: f64) {
+/// One row per effect on a common axis.
+pub(super) fn rows(m: &mut Markup, rows: &[Row<'_>], margin: f64) {
     let all = rows.iter().filter_map(|row| row.effect).flat_map(|effect| {
         let (low, high) = axis::ends(effect);
         [low, axis::log(effect.mid), high]

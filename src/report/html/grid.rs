@@ -73,7 +73,7 @@ pub(super) struct Grid {
     pub(super) measure: Measure,
     /// From the lowest CPU.
     pub(super) rows: Vec<Row>,
-    /// In time order.
+    /// Calibration, then arm A, then arm B; each in time order.
     pub(super) columns: Vec<Column>,
     /// Largest value of all cells; above 0.
     pub(super) max: f64,
@@ -120,7 +120,7 @@ impl Grid {
         let groups: Vec<&[CpuId]> = cpus.chunks(cpus.len().div_ceil(ROWS)).collect();
         let most = (cells / groups.len()).clamp(16, 240);
         let merged = if slots.len() <= most { 1 } else { slots.len().div_ceil(most) };
-        let mut columns = Vec::new();
+        let mut columns: Vec<Column> = Vec::new();
         for phase in slots.chunk_by(|a, b| a.phase == b.phase) {
             for chunk in phase.chunks(2 * merged) {
                 if merged == 1 {
@@ -135,6 +135,8 @@ impl Grid {
                 }
             }
         }
+        // Before and after: stable, so that the slots of an arm stay in time order.
+        columns.sort_by_key(|column| (column.phase == Phase::Comparison).then_some(column.arm));
         let max =
             columns.iter().flat_map(|column| column.cells.iter().flatten()).copied().fold(0.0, f64::max);
         let rows = groups.iter().map(|group| row(measure, group, slots)).collect();

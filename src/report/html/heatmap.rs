@@ -3,12 +3,15 @@
 use std::fmt::Write;
 
 use crate::report::heat::{LEVELS, level};
+use crate::report::number;
 use crate::trial::record::{Arm, Phase, TrialRecord};
 
 use super::grid::{Column, Grid};
 use super::markup::{Markup, percent, px, typeset};
+use super::tables;
 
-const LANES: f64 = 20.0;
+/// Height of the strips of the arms.
+const LANES: f64 = 10.0;
 
 /// The heatmap with at most about `cells` cells; a remark if no slot has rates.
 pub(super) fn plot(m: &mut Markup, record: &TrialRecord, cells: usize) {
@@ -27,42 +30,58 @@ pub(super) fn plot(m: &mut Markup, record: &TrialRecord, cells: usize) {
         times(m, &grid);
     });
     legend(m, &grid);
+    tables::behind(m, "CPUs as a table", |m| table(m, &grid));
 }
 
-/// Index of the first comparison column.
-fn flip(grid: &Grid) -> usize {
-    grid.columns.iter().position(|column| column.phase == Phase::Comparison).unwrap_or(grid.columns.len())
+/// Columns of one kind, next to each other.
+struct Group {
+    first: usize,
+    count: usize,
+    name: &'static str,
 }
 
-/// Labels above the strip.
+/// The calibration, arm A and arm B, as far as there are any.
+fn groups(grid: &Grid) -> Vec<Group> {
+    let mut first = 0;
+    let same = |a: &Column, b: &Column| name(a) == name(b);
+    let groups = grid.columns.chunk_by(same).map(|columns| {
+        let group = Group { first, count: columns.len(), name: name(&columns[0]) };
+        first += columns.len();
+        group
+    });
+    groups.collect()
+}
+
+fn name(column: &Column) -> &'static str {
+    match (column.phase, column.arm) {
+        (Phase::Calibration, _) => "A/A",
+        (_, Arm::A) => "A",
+        (_, Arm::B) => "B",
+    }
+}
+
+/// The name of each group above its strip.
 fn phases(m: &mut Markup, grid: &Grid) {
     m.leaf("div", &[], "");
     m.element("svg", &[("class", "labels"), ("width", "100%"), ("height", "16")], |m| {
-        let flip = flip(grid);
-        let at = flip as f64 / grid.columns.len() as f64;
-        if flip > 0 && at > 0.06 {
-            m.leaf("text", &[("y", "11")], if at > 0.3 { "A/A calibration" } else { "A/A" });
-        }
-        if flip < grid.columns.len() {
-            m.leaf("text", &[("x", &percent(at)), ("y", "11")], "A/B pairs in random order");
+        for group in groups(grid) {
+            let at = (group.first as f64 + group.count as f64 / 2.0) / grid.columns.len() as f64;
+            let class = match group.name {
+                "B" => "b",
+                _ => "a",
+            };
+            let place = [("class", class), ("x", &percent(at)), ("y", "11"), ("text-anchor", "middle")];
+            m.leaf("text", &place, group.name);
         }
     });
     m.leaf("div", &[("class", "head")], "mean of arm");
 }
 
-/// Two lanes, A above B: each slot is a block in the lane of its arm, hollow if the slot is void.
+/// The strips of the arms: each slot is a block in the colour of its arm, hollow if the slot is void.
 fn lanes(m: &mut Markup, grid: &Grid) {
-    m.element(
-        "svg",
-        &[("class", "labels"), ("width", "100%"), ("height", &px(LANES)), ("aria-hidden", "true")],
-        |m| {
-            m.leaf("text", &[("x", "100%"), ("y", "9"), ("text-anchor", "end")], "A");
-            m.leaf("text", &[("x", "100%"), ("y", "19"), ("text-anchor", "end")], "B");
-        },
-    );
-    let title =
-        "The arm of each slot in time order: A in the upper lane, B in the lower; void slots are hollow";
-    m.cells("lanes", (grid.columns.len(), 20, LANES), title, |m| {
+    m.leaf("div", &[], "");
+    let title = "The arm of each slot; void slots are hollow";
+    m.cells("lanes", (grid.columns.len(), 10, LANES), title, |m| {
         let paths = [
             ("lane a", Arm::A, false),
             ("lane b", Arm::B, false),
@@ -71,31 +90,32 @@ fn lanes(m: &mut Markup, grid: &Grid) {
         ];
         for (class, arm, void) in paths {
             let mut path = String::new();
-            let top = if arm == Arm::A { 1 } else { 11 };
             for (x, _) in grid.columns.iter().enumerate().filter(|(_, c)| c.arm == arm && c.void == void) {
-                let _ = write!(path, "M{x}.08 {top}h.84v8h-.84z");
+                let _ = write!(path, "M{x}.08 1h.84v8h-.84z");
             }
             if !path.is_empty() {
                 m.empty("path", &[("class", class), ("d", &path)]);
             }
         }
-        divider(m, grid, 20);
+        divider(m, grid, 10);
     });
     m.element(
         "svg",
         &[("class", "labels"), ("width", "100%"), ("height", &px(LANES)), ("aria-hidden", "true")],
         |m| {
             for (x, class, name) in [("25%", "a", "A"), ("75%", "b", "B")] {
-                m.leaf("text", &[("class", class), ("x", x), ("y", "14"), ("text-anchor", "middle")], name);
+                m.leaf("text", &[("class", class), ("x", x), ("y", "9"), ("text-anchor", "middle")], name);
             }
         },
     );
 }
 
+/// Lines between the groups.
 fn divider(m: &mut Markup, grid: &Grid, bottom: usize) {
-    let flip = flip(grid);
-    if flip > 0 && flip < grid.columns.len() {
-        m.empty("path", &[("class", "divider"), ("d", &format!("M{flip} 0V{bottom}"))]);
+    let path: String =
+        groups(grid).iter().skip(1).map(|group| format!("M{} 0V{bottom}", group.first)).collect();
+    if !path.is_empty() {
+        m.empty("path", &[("class", "divider"), ("d", &path)]);
     }
 }
 
@@ -213,28 +233,36 @@ fn means(m: &mut Markup, grid: &Grid, row: f64, height: f64) {
     });
 }
 
+/// Time of the first and of the last slot of each group.
 fn times(m: &mut Markup, grid: &Grid) {
     m.leaf("div", &[], "");
     m.element(
         "svg",
         &[("class", "labels"), ("width", "100%"), ("height", "18"), ("aria-hidden", "true")],
         |m| {
-            let columns = grid.columns.len();
-            let marks = if columns > 8 { 4 } else { 1 };
-            for mark in 0..=marks {
-                let at = mark as f64 / f64::from(marks);
-                let column: &Column = &grid.columns[((columns - 1) as f64 * at) as usize];
-                let anchor = match mark {
-                    0 => "start",
-                    _ if mark == marks => "end",
-                    _ => "middle",
-                };
-                let label = format!("{:.0} s", column.start_s);
-                m.leaf("text", &[("x", &percent(at)), ("y", "13"), ("text-anchor", anchor)], &label);
+            let all = grid.columns.len() as f64;
+            for group in groups(grid).iter().filter(|group| group.count as f64 / all > 0.2) {
+                let at = (group.first as f64 + group.count as f64 / 2.0) / all;
+                let [first, last] =
+                    [group.first, group.first + group.count - 1].map(|column| grid.columns[column].start_s);
+                let label = format!("{first:.0} to {last:.0} s");
+                m.leaf("text", &[("x", &percent(at)), ("y", "13"), ("text-anchor", "middle")], &label);
             }
         },
     );
     m.leaf("div", &[], "");
+}
+
+/// The mean of each arm by CPU.
+fn table(m: &mut Markup, grid: &Grid) {
+    let rows = grid.rows.iter().map(|row| {
+        let [a, b] = row.means;
+        let value = |mean: Option<f64>| mean.map_or("-".to_owned(), |mean| grid.measure.value(mean));
+        let change = a.zip(b).filter(|(a, _)| *a > 0.0);
+        let change = change.map_or("-".to_owned(), |(a, b)| number::change(b / a - 1.0));
+        vec![row.label.clone(), value(a), value(b), change]
+    });
+    tables::figures(m, &["CPU", "Mean A", "Mean B", "Change"], rows);
 }
 
 fn legend(m: &mut Markup, grid: &Grid) {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::report::document::Document;
+
 /// Attributes of an element: name and value; the value is escaped.
 pub(super) type Attributes<'a> = &'a [(&'a str, &'a str)];
 
@@ -15,6 +17,12 @@ impl Markup {
     /// Raw text, for the document type and the style sheet only: nothing is escaped.
     pub(super) fn fixed(&mut self, markup: &'static str) {
         self.out.push_str(markup);
+    }
+
+    /// The element that holds a document as data.
+    pub(super) fn data(&mut self, document: &Document) {
+        self.out.push_str(&document.element());
+        self.out.push('\n');
     }
 
     /// Escaped text.

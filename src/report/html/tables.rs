@@ -1,7 +1,10 @@
 //! The text parts of a report: metrics, settings, remarks.
 
+use std::collections::BTreeSet;
+
+use crate::report::document::Trial;
 use crate::report::{number, probe_words, words};
-use crate::trial::record::{MetricResult, TrialRecord};
+use crate::trial::record::{Effect, MetricResult, TrialRecord};
 use crate::trial::spec::Kind;
 
 use super::markup::{Markup, typeset};
@@ -9,6 +12,84 @@ use super::tone_class;
 
 /// Column headings of the metrics table.
 const FIGURES: [&str; 7] = ["Mean A", "Mean B", "Change", "Interval", "p", "Detectable", "Pairs"];
+
+/// A table that is closed until the reader opens it.
+pub(super) fn behind(m: &mut Markup, title: &str, table: impl FnOnce(&mut Markup)) {
+    m.element("details", &[], |m| {
+        m.leaf("summary", &[], title);
+        table(m);
+    });
+}
+
+/// A table of text: the first cell of each row names it.
+pub(super) fn figures(m: &mut Markup, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    m.element("div", &[("class", "scroll"), ("tabindex", "0")], |m| {
+        m.element("table", &[], |m| {
+            m.element("thead", &[], |m| {
+                m.element("tr", &[], |m| {
+                    heads.iter().for_each(|head| m.leaf("th", &[("scope", "col")], head))
+                });
+            });
+            m.element("tbody", &[], |m| {
+                for row in rows {
+                    m.element("tr", &[], |m| {
+                        for (index, (head, cell)) in heads.iter().zip(&row).enumerate() {
+                            match index {
+                                0 => m.leaf("th", &[("scope", "row")], &typeset(cell)),
+                                _ => m.leaf("td", &[("data-head", head)], &typeset(cell)),
+                            }
+                        }
+                    });
+                }
+            });
+        });
+    });
+}
+
+/// Names with what is known of each.
+pub(super) fn terms(m: &mut Markup, rows: impl IntoIterator<Item = (&'static str, String)>) {
+    m.element("dl", &[("class", "settings")], |m| {
+        for (name, value) in rows {
+            m.leaf("dt", &[], name);
+            m.leaf("dd", &[], &typeset(&value));
+        }
+    });
+}
+
+/// The change of every metric in every pair.
+pub(super) fn ratios(m: &mut Markup, results: &[MetricResult]) {
+    let measured: Vec<&MetricResult> = results.iter().filter(|result| !result.ratios.is_empty()).collect();
+    let heads: Vec<&str> =
+        std::iter::once("Pair").chain(measured.iter().map(|result| result.metric.title.as_str())).collect();
+    let pairs: BTreeSet<usize> =
+        measured.iter().flat_map(|result| &result.ratios).map(|(pair, _)| *pair).collect();
+    let rows = pairs.into_iter().map(|pair| {
+        let change = |result: &&MetricResult| {
+            let ratio = result.ratios.iter().find(|(found, _)| *found == pair).map(|(_, ratio)| *ratio);
+            let ratio = ratio.filter(|ratio| ratio.is_finite());
+            ratio.map_or("\u{2013}".to_owned(), |ratio| number::change(ratio.exp_m1()))
+        };
+        std::iter::once((pair + 1).to_string()).chain(measured.iter().map(change)).collect()
+    });
+    figures(m, &heads, rows);
+}
+
+/// Each checkpoint with its figures.
+pub(super) fn checkpoints(m: &mut Markup, trial: &Trial) {
+    let heads = ["Taken", "Later", "Against A", "Against B", "State", "Drifted"];
+    let rows = trial.checkpoints.iter().map(|checkpoint| {
+        let change = |effect: &Option<Effect>| effect.as_ref().map_or("-".to_owned(), number::effect);
+        vec![
+            checkpoint.taken.clone(),
+            words::later(&trial.record, checkpoint),
+            change(&checkpoint.from_a),
+            change(&checkpoint.from_b),
+            words::state(checkpoint.state).to_owned(),
+            checkpoint.drifted.join("; "),
+        ]
+    });
+    figures(m, &heads, rows);
+}
 
 /// One row per metric with all its results.
 pub(super) fn metrics(m: &mut Markup, results: &[MetricResult]) {
@@ -89,14 +170,7 @@ pub(super) fn settings(m: &mut Markup, record: &TrialRecord) {
     ];
     let adjusted = words::adjustments(record).into_iter().map(|words| ("Adjusted", words));
     let queries = words::queries(record).into_iter().map(|words| ("Query", words));
-    m.element("dl", &[("class", "settings")], |m| {
-        for (name, value) in
-            rows.into_iter().chain(planned).chain(probe).chain(checks).chain(queries).chain(adjusted)
-        {
-            m.leaf("dt", &[], name);
-            m.leaf("dd", &[], &typeset(&value));
-        }
-    });
+    terms(m, rows.into_iter().chain(planned).chain(probe).chain(checks).chain(queries).chain(adjusted));
 }
 
 /// Notes, then void slots with their reasons; nothing if there are none.

@@ -1,0 +1,151 @@
+//! `rxlab report`: writes records as one HTML page or as Markdown.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::{Global, files, output, trial};
+use crate::error::CommandError;
+use crate::report::document::{Document, Part, Trial};
+use crate::report::text::command_lines;
+use crate::report::{html, markdown};
+use crate::trial::store::TrialDir;
+
+/// Write trials, findings and measurements as one HTML page, or as Markdown for a ticket
+///
+/// The page is one file that needs no network. It holds its records: `rxlab report PAGE.html` reads them back, and with
+/// --json prints them. Several trials are also shown side by side.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Ids or directories of trials; files written by --json of trial, doctor, interference or trace; pages of rxlab;
+    /// or a directory of such files
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<String>,
+    /// File to write [default: rxlab-report.html; with --markdown or --json standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write Markdown instead: the verdicts with their figures and commands
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// File of a page without a name.
+const PAGE: &str = "rxlab-report.html";
+/// Ends of the names of files that a directory is searched for.
+const ENDS: [&str; 2] = ["json", "html"];
+
+pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    let mut document = Document::default();
+    for path in &args.paths {
+        add(global, path, &mut document)?;
+    }
+    if let Some(trial) = document.missing_trial() {
+        return Err(CommandError::usage(format!("a checkpoint is of trial {trial}, which is not given"))
+            .hint("give the trial too: its id, its directory or its record.json"));
+    }
+    let program = global.program();
+    let text = |document: &Document| match args.markdown {
+        true => markdown::render(document, &program),
+        false => html::render(&html::Page { document, program: Some(&program) }),
+    };
+    // Standard output has room for one of them.
+    let file = match (&args.output, global.json || args.markdown) {
+        (Some(file), _) => Some(file.as_path()),
+        (None, true) => None,
+        (None, false) => Some(Path::new(PAGE)),
+    };
+    if let Some(file) = file {
+        files::write(file, text(&document).as_bytes())?;
+    }
+    if global.json {
+        return output::print(global, &document, String::new);
+    }
+    let mut out = output::text_stdout();
+    match file {
+        Some(file) => {
+            trial::say_written(&mut out, file)?;
+            if output::is_interactive() && !args.markdown {
+                let name = crate::plan::export::shell(&file.to_string_lossy());
+                write!(out, "{}", command_lines("next: ", &format!("{program} report {name} --markdown")))?;
+            }
+        }
+        None => out.write_all(text(&document).as_bytes())?,
+    }
+    Ok(out.flush()?)
+}
+
+/// Adds what an argument names: the trial with that id, or what a file or a directory holds.
+fn add(global: &Global, name: &str, document: &mut Document) -> Result<(), CommandError> {
+    if !name.contains('/') && TrialDir::open(&global.state_dir, name).is_ok() {
+        return add_trial(&global.state_dir, name, document);
+    }
+    let path = Path::new(name);
+    if !path.is_dir() {
+        if !files::is_there(path) && !name.contains(['/', '.']) {
+            let trials = global.state_dir.join("trials");
+            return Err(CommandError::usage(format!(
+                "no trial {name} in {}, and no file of that name",
+                trials.display()
+            ))
+            .hint("`rxlab trial list` lists the trials"));
+        }
+        return add_file(path, document);
+    }
+    if is_trial(path) {
+        return add_trial(&global.state_dir, &with_slash(path), document);
+    }
+    let before = document.parts.len();
+    let entries = files::list(path)?;
+    for entry in &entries {
+        match entry.is_dir() {
+            true if is_trial(entry) => add_trial(&global.state_dir, &with_slash(entry), document)?,
+            false if ENDS.iter().any(|end| entry.extension().is_some_and(|found| found == *end)) => {
+                add_file(entry, document)?
+            }
+            _ => {}
+        }
+    }
+    if document.parts.len() == before && document.missing_trial().is_none() {
+        return Err(CommandError::usage(format!(
+            "{} holds no trial, and no .json or .html file",
+            path.display()
+        ))
+        .hint("`rxlab doctor --json > FILE.json` writes one"));
+    }
+    Ok(())
+}
+
+/// True for the directory of a trial.
+fn is_trial(path: &Path) -> bool {
+    TrialDir::open(path, &with_slash(path)).is_ok()
+}
+
+/// The path as [`TrialDir::open`] knows paths from ids.
+fn with_slash(path: &Path) -> String {
+    format!("{}/", path.display())
+}
+
+fn add_trial(state: &Path, id: &str, document: &mut Document) -> Result<(), CommandError> {
+    let dir = TrialDir::open(state, id).map_err(|error| trial::store_error(&error))?;
+    document.join(Document::new(vec![stored(&dir)?]));
+    Ok(())
+}
+
+/// The record of a trial with its checkpoints.
+pub(super) fn stored(dir: &TrialDir) -> Result<Part, CommandError> {
+    let explain = |error| trial::store_error(&error);
+    if let Some(record) = dir.blocks().map_err(explain)? {
+        return Ok(Part::Blocks(Box::new(record)));
+    }
+    let record = dir.record().map_err(explain)?;
+    let checkpoints = dir.checkpoints().map_err(explain)?;
+    Ok(Part::Trial(Box::new(Trial { record, checkpoints })))
+}
+
+fn add_file(path: &Path, document: &mut Document) -> Result<(), CommandError> {
+    let text = files::read("record", path)?;
+    let read = Document::read(&text).map_err(|error| {
+        CommandError::usage(format!("cannot read the record {}: {error}", path.display()))
+    })?;
+    document.join(read);
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! `rxlab report`: pages hold their records, and wrong input is named.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::process::rxlab;
+use crate::tree::{Ended, Tree, said};
+
+/// The findings of a captured machine, in a file.
+fn findings(tree: &Tree, name: &str) -> PathBuf {
+    let fixture =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/hosts/virtio-8cpu-1queue/host.tar.zst");
+    let mut command = rxlab(&tree.state(), &["doctor", "--json", "--snapshot"]);
+    let found = command.arg(fixture).output().expect("started").stdout;
+    let file = tree.path().join(name);
+    std::fs::write(&file, &found).expect("written");
+    serde_json::from_slice::<Value>(&found).expect("JSON");
+    file
+}
+
+/// A trial of a command that prints the same figure in both arms.
+pub(super) fn trial(tree: &Tree) {
+    let arms = ["--a", "true", "--b", "true", "--command", "echo 100"];
+    let quick = ["trial", "run", "--washout", "0s", "--calibration", "0", "--seed=11", "--pairs", "6"];
+    tree.rxlab(&[&quick[..], &arms].concat()).exits(0);
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("text")
+}
+
+#[test]
+fn a_page_gives_back_its_records_and_a_directory_has_each_once() {
+    let tree = Tree::new();
+    trial(&tree);
+    let folder = tree.path().join("kept");
+    std::fs::create_dir(&folder).expect("made");
+    let found = findings(&tree, "kept/found.json");
+    let page = folder.join("page.html");
+    tree.rxlab(&["report", text(&found), "0001-trial", "-o", text(&page)]).says(0, "report: ");
+    let asked = said(&tree.rxlab(&["report", text(&found), "0001-trial", "--json"]));
+    assert_eq!(said(&tree.rxlab(&["report", text(&page), "--json"])), asked, "to the last digit");
+    let all: Value =
+        serde_json::from_str(&said(&tree.rxlab(&["report", text(&folder), "--json"])).1).expect("JSON");
+    assert_eq!(all["schema"], "rxlab.report/1");
+    let schemas: Vec<&str> =
+        all["parts"].as_array().expect("parts").iter().filter_map(|part| part["schema"].as_str()).collect();
+    assert_eq!(schemas, ["rxlab.findings/2", "rxlab.trial/3"]);
+    let again = tree.path().join("again.html");
+    tree.rxlab(&["report", text(&page), "-o", text(&again)]).exits(0);
+    let read = |path: &Path| std::fs::read_to_string(path).expect("written");
+    assert_eq!(read(&again), read(&page));
+    let shown = tree.path().join("shown.html");
+    tree.rxlab(&["trial", "show", "0001-trial", "--html", text(&shown)]).exits(0);
+    let alone = said(&tree.rxlab(&["report", text(&shown), "--json"]));
+    assert_eq!(alone, said(&tree.rxlab(&["report", "0001-trial", "--json"])));
+}
+
+#[test]
+fn markdown_goes_to_standard_output_or_a_file() {
+    let tree = Tree::new();
+    trial(&tree);
+    let markdown = tree.rxlab(&["report", "0001-trial", "--markdown"]).exits(0);
+    assert!(markdown.starts_with("# ") && markdown.contains("\n| Metric | A | B |"), "{markdown}");
+    let file = tree.path().join("ticket.md");
+    tree.rxlab(&["report", "0001-trial", "--markdown", "-o", text(&file)]).says(0, "report: ");
+    assert_eq!(std::fs::read_to_string(&file).expect("written"), markdown);
+}
+
+#[test]
+fn wrong_input_is_named() {
+    let tree = Tree::new();
+    tree.rxlab(&["report", "0001-rps"]).says(2, "no trial 0001-rps in ");
+    tree.rxlab(&["report", "no/such.json"]).says(2, "cannot read the record no/such.json: No such file");
+    let empty = tree.path().join("empty");
+    std::fs::create_dir(&empty).expect("made");
+    tree.rxlab(&["report", text(&empty)]).says(2, "holds no trial, and no .json or .html file");
+    let other = tree.path().join("other.html");
+    std::fs::write(&other, "<p>hello</p>").expect("written");
+    tree.rxlab(&["report", text(&other)]).says(2, "other.html: the page holds no record of rxlab");
+    let late = tree.path().join("late.json");
+    let checkpoint = serde_json::json!({ "schema": "rxlab.checkpoint/1", "trial": "0007-rps", "taken": "", "drifted": [],
+        "values": [], "from_a": null, "from_b": null, "state": "unclear" });
+    std::fs::write(&late, checkpoint.to_string()).expect("written");
+    tree.rxlab(&["report", text(&late)]).says(2, "a checkpoint is of trial 0007-rps, which is not given");
+}
