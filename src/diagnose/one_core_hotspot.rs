@@ -88,7 +88,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let Some(hot) = hot.or_else(|| by_packets(model, rates)) else { return Vec::new() };
     let carrier = carrier(model, rates, hot.cpu.cpu);
     let is_told = |(nic, queue): (&Nic, &RxQueue)| {
-        moved_to_the_other_of_two(model, queue, hot.cpu.cpu) || says_few_flows(model, rates, nic, queue)
+        moved_to_the_other_of_two(model, rates, queue, hot.cpu.cpu)
+            || says_few_flows(model, rates, nic, queue)
     };
     if carrier.is_some_and(is_told) {
         return Vec::new();
@@ -179,9 +180,11 @@ fn lopsided(rates: &Rates, share: f64, odds: f64) -> bool {
 }
 
 /// With two CPUs, RPS to the one without the interrupt is all that can be done.
-fn moved_to_the_other_of_two(model: &Model, queue: &RxQueue, cpu: CpuId) -> bool {
+fn moved_to_the_other_of_two(model: &Model, rates: &Rates, queue: &RxQueue, cpu: CpuId) -> bool {
     let usable = model.usable();
-    usable.len() <= 2 && queue.rps_cpus.known().is_some_and(|mask| mask.len() == 1 && mask.contains(cpu))
+    usable.len() <= 2
+        && !irq_cpus(queue, model, rates).contains(cpu)
+        && queue.rps_cpus.known().is_some_and(|mask| mask.len() == 1 && mask.contains(cpu))
 }
 
 fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &RxQueue)>) -> Finding {

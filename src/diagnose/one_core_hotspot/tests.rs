@@ -4,6 +4,7 @@ use super::{RULE, check};
 use crate::diagnose::sketch::Sketch;
 use crate::diagnose::{Finding, Severity};
 use crate::model::IrqRates;
+use crate::units::CpuId;
 
 fn one(sketch: Sketch) -> Finding {
     let mut found = sketch.findings(&RULE);
@@ -232,4 +233,15 @@ fn packets_of_another_namespace_are_not_blamed_on_what_is_seen() {
     let (mut steered, rates) = host(3.5e4);
     steered.nics[0].rx[0].rps_cpus = crate::units::Fact::Known(crate::diagnose::sketch::cpus("5"));
     assert!(blamed((steered, rates)).is_some(), "its mask has the CPU");
+}
+
+/// With two CPUs, a mask of the one without the interrupt is all that can be done, but not one of its own CPU.
+#[test]
+fn a_mask_of_the_cpu_of_the_interrupt_moves_nothing() {
+    let host = |irqs: &[u32]| {
+        let sketch = Sketch::new(2).device("eth0", irqs).traffic("eth0", 1e5).rps("eth0", "1");
+        sketch.receives(0, 0.3, 0.0).receives(1, 0.95, 1e5).findings(&RULE)
+    };
+    assert_eq!(host(&[0]), [], "moved to the other one");
+    assert_eq!(host(&[0, 1])[0].cpu, Some(CpuId(1)));
 }
