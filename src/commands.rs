@@ -9,6 +9,7 @@ pub mod demo;
 pub mod doctor;
 pub mod explain;
 pub mod export;
+pub mod exporter;
 mod files;
 pub mod flow;
 pub mod guard;
@@ -17,6 +18,7 @@ pub mod interference;
 mod leftovers;
 pub mod load;
 mod look;
+mod lost_time;
 mod machine;
 pub mod man;
 pub mod merge;
@@ -159,6 +161,7 @@ pub enum Command {
     Unpersist(unpersist::Args),
     Restore(restore::Args),
     Export(export::Args),
+    Exporter(exporter::Args),
     Trial(trial::Args),
     Report(report::Args),
     Demo(demo::Args),
@@ -229,8 +232,8 @@ fn run(mut global: Global, command: Command) -> Result<(), CommandError> {
         global.root = root;
     }
     let global = &global;
-    // The output of these two goes to a log.
-    if !matches!(command, Command::Guard(_) | Command::Restore(_)) {
+    // The output of these goes to a log.
+    if !matches!(command, Command::Guard(_) | Command::Restore(_) | Command::Exporter(_)) {
         leftovers::pass_on_notices(global);
     }
     match command {
@@ -253,6 +256,7 @@ fn run(mut global: Global, command: Command) -> Result<(), CommandError> {
         Command::Unpersist(args) => unpersist::run(global, &args),
         Command::Restore(args) => restore::run(global, &args),
         Command::Export(args) => export::run(global, &args),
+        Command::Exporter(args) => exporter::run(global, &args),
         Command::Interference(args) => interference::run(global, &args),
         Command::Trace(args) => trace::run(global, &args),
         Command::Trial(args) => trial::run(global, args),

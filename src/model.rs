@@ -15,6 +15,7 @@ mod rates;
 mod stack;
 mod toeplitz;
 mod topology;
+mod totals;
 
 pub use crate::parse::Container;
 pub use crate::sample::{
@@ -33,3 +34,4 @@ pub use rates::{
 };
 pub use stack::{Peer, Stack};
 pub use topology::{Contradiction, DeviceAddress, Model, Nic, NicKind};
+pub use totals::{CpuTotals, Totals};

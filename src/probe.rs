@@ -15,6 +15,7 @@ mod interference;
 mod irq_overhead;
 mod loaded;
 mod look;
+mod lost;
 mod named;
 mod names;
 mod openssl;
@@ -38,6 +39,7 @@ pub use interference::{
 pub use irq_overhead::{IrqOverhead, NoIrqOverhead, irq_overhead};
 pub use loaded::Missing;
 pub use look::{LookError, SampleOptions, look};
+pub use lost::{LostTotals, UNITS};
 pub use named::named;
 pub use names::{Names, napi_name};
 pub use openssl::{Openssl, OpensslError};

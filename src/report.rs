@@ -18,6 +18,7 @@ pub mod live;
 pub mod live_trials;
 pub mod markdown;
 mod measured;
+pub mod metrics;
 pub mod number;
 mod predicted;
 mod probe_words;

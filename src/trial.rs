@@ -33,6 +33,7 @@ pub mod simulate;
 pub mod spec;
 pub mod stats;
 pub mod store;
+pub mod summary;
 pub mod sweep;
 pub mod verdict;
 mod watched;

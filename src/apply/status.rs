@@ -31,9 +31,17 @@ pub struct TransactionStatus {
     pub seen: Option<Seen>,
     /// Its values, in the order in which they were first set.
     pub values: Vec<ValueStatus>,
+    /// Times that a value was set again after another program had changed it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reapplied: usize,
     /// A shell command ran, or was about to: the one that undo runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<BackCommand>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// State of a transaction.
@@ -169,6 +177,7 @@ pub fn status(
         state,
         seen: begin.seen,
         values,
+        reapplied: history.reapplied(),
         command: command.map(|pending| pending.command),
     })
 }

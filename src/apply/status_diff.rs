@@ -139,6 +139,7 @@ mod tests {
             seen: None,
             state,
             values: vec![value],
+            reapplied: 0,
             command: None,
         }
     }

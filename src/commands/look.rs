@@ -113,6 +113,16 @@ impl<'a> Intervals<'a> {
         Self { host, model: Model::new(&inventory), inventory, taken, lasts, before, timer }
     }
 
+    /// The inventory that the latest counters were read with.
+    pub(super) fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+
+    /// The counters at the end of the latest interval.
+    pub(super) fn counters(&self) -> &Counters {
+        &self.before
+    }
+
     /// Ends the interval when `wait` returns, and begins the next.
     pub(super) fn next(&mut self, wait: impl FnOnce()) -> Result<Rates, CommandError> {
         let windows = match &mut self.timer {

@@ -119,7 +119,11 @@ fn in_words(counters: &Counters) -> String {
 }
 
 /// Prints one JSON line, or text, and flushes: a script may be waiting for the addresses.
-fn say(global: &Global, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), CommandError> {
+pub(super) fn say(
+    global: &Global,
+    value: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), CommandError> {
     let mut out = output::stdout(global);
     if global.json {
         let json = serde_json::to_string(value).map_err(std::io::Error::from)?;

@@ -105,7 +105,7 @@ fn of_snapshot(global: &Global, args: &Args, source: &Source) -> Result<LiveFram
 }
 
 /// What is applied, as far as it can be read.
-fn applied(standing: Result<status::Standing, CommandError>) -> Applied {
+pub(super) fn applied(standing: Result<status::Standing, CommandError>) -> Applied {
     match standing {
         Ok((transactions, unreadable)) => {
             let unknown = unreadable.iter().map(|one| format!("transaction {}: {}", one.id, one.why));
@@ -117,6 +117,6 @@ fn applied(standing: Result<status::Standing, CommandError>) -> Applied {
     }
 }
 
-fn now() -> String {
+pub(super) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

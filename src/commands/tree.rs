@@ -7,7 +7,21 @@ use crate::report::text::{STRONG, paragraph, styled};
 
 /// Groups of commands in the help of `rxlab`, each with its commands in order.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Look", &["show", "flow", "doctor", "top", "serve", "explain", "interference", "trace", "snapshot"]),
+    (
+        "Look",
+        &[
+            "show",
+            "flow",
+            "doctor",
+            "top",
+            "serve",
+            "exporter",
+            "explain",
+            "interference",
+            "trace",
+            "snapshot",
+        ],
+    ),
     (
         "Change",
         &[
@@ -42,6 +56,7 @@ const EXAMPLES: &[(&str, &str)] = &[
         "rxlab top\nrxlab top --nic eth0 --every 500ms\nrxlab top --snapshot web1.tar.zst\nrxlab top --json > top.jsonl",
     ),
     ("serve", "rxlab serve\nrxlab serve --listen 127.0.0.1:8080 --every 5s"),
+    ("exporter", "rxlab exporter\nrxlab exporter --listen 10.0.0.1:9942 --every 30s"),
     ("explain", "rxlab explain\nrxlab explain one-core-hotspot"),
     (
         "interference",

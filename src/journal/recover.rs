@@ -164,6 +164,14 @@ impl History {
         self.records.contains(&Record::Confirmed)
     }
 
+    /// Times that a value was set again after another program had changed it.
+    pub fn reapplied(&self) -> usize {
+        self.records
+            .iter()
+            .filter(|record| matches!(record, Record::Intent(intent) if intent.foreign))
+            .count()
+    }
+
     /// True for the schema of this version. Single records may be of a kind that a later version added.
     pub(super) fn is_readable(&self) -> bool {
         self.begin().is_some_and(|begin| begin.schema == Begin::SCHEMA)

@@ -7,7 +7,8 @@ use crate::journal::BackCommand;
 /// One transaction and its values; ends with a line break. Names in a journal come from other users, and a snapshot's
 /// journal may come from anyone.
 pub fn text(transaction: &TransactionStatus) -> String {
-    let TransactionStatus { id, started, what, netns, state, values, command, seen: _ } = transaction;
+    let TransactionStatus { id, started, what, netns, state, values, command, seen: _, reapplied: _ } =
+        transaction;
     let mut out =
         format!("transaction {}  {}\n  {}, {}\n", clean(id), standing(state), clean(what), clean(started));
     if let Some(netns) = netns {
@@ -94,6 +95,7 @@ mod tests {
                     evidence: vec![evil()],
                 }],
             }],
+            reapplied: 0,
             command: Some(BackCommand { back: evil(), directory: Some(evil()) }),
         };
         let text = text(&transaction);

@@ -140,6 +140,21 @@ impl TrialDir {
         if self.schema()? == BlocksRecord::SCHEMA { self.load(RECORD).map(Some) } else { Ok(None) }
     }
 
+    /// When the record was written last, and its length in bytes.
+    pub fn modified(&self) -> Result<(SystemTime, u64), StoreError> {
+        let path = self.path.join(RECORD);
+        let read = || {
+            let metadata = fs::metadata(&path)?;
+            Ok((metadata.modified()?, metadata.len()))
+        };
+        read().map_err(|error| StoreError::Io { path: path.clone(), error })
+    }
+
+    /// Fields of the record so far, whatever its design and version.
+    pub(super) fn record_as<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
+        self.load(RECORD)
+    }
+
     fn schema(&self) -> Result<String, StoreError> {
         /// The only field that every version has.
         #[derive(serde::Deserialize)]

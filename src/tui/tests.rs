@@ -168,6 +168,7 @@ fn every_view() {
             live: Live::Original,
             suspects: Vec::new(),
         }],
+        reapplied: 0,
         command: None,
     };
     machine.applied = Arc::new(Applied { transactions: vec![transaction], unknown: Vec::new() });

@@ -10,13 +10,13 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{Event, poll, read};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 
-use super::lost_time::{self, Shared};
+use super::lost_time::Shared;
 use super::sampler::Sampler;
 use super::{Args, of_snapshot};
 use crate::apply::other_owners;
 use crate::commands::apply::{self, How, countdown};
 use crate::commands::machine::{self, Source};
-use crate::commands::{Global, output};
+use crate::commands::{Global, lost_time, output};
 use crate::error::{CommandError, Kind};
 use crate::host::Host;
 use crate::model::Model;
@@ -209,7 +209,11 @@ fn sample(global: &Global, args: &Args) -> Result<Link, CommandError> {
     // Another root is files: there are no programs to measure.
     if global.root == std::path::Path::new("/") {
         let (host, shared) = (machine::host(global)?.0, Arc::clone(&link.shared));
-        std::thread::spawn(move || lost_time::measure(&host, &shared, budget, &AtomicBool::new(false)));
+        std::thread::spawn(move || {
+            let is_wanted = || shared.is_wanted.load(Ordering::SeqCst);
+            let never = AtomicBool::new(false);
+            lost_time::measure(&host, budget, &never, &is_wanted, &|sample| shared.keep(sample));
+        });
     }
     Ok(link)
 }

@@ -1,77 +1,30 @@
 //! Queries of a trial to a real Prometheus, which scrapes itself.
 
-use std::net::TcpListener;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use rxlab::load::Promql;
 use rxlab::trial::record::Verdict;
 
 use super::guards_inside::rolls_back;
 use super::on_the_range::b_first;
 use super::record;
 use crate::process::{Running, mentioning, wait_for};
-use crate::require;
+use crate::prometheus::Prometheus;
 use crate::tree::{Ended, Tree};
 
-/// Prometheus on 127.0.0.1 with its own files, stopped when dropped.
-struct Prometheus {
-    child: Child,
-    url: String,
-    _directory: tempfile::TempDir,
-}
-
-impl Prometheus {
-    /// With a first scrape of itself; `None` if skipped.
-    fn start() -> Option<Self> {
-        if !require::prometheus() {
-            return None;
-        }
-        // Free a moment ago, and the kernel does not reassign it so soon.
-        let port = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let config = directory.path().join("prometheus.yml");
-        let text = format!(
-            "global: {{ scrape_interval: 1s }}\nscrape_configs:\n  - job_name: self\n    \
-             static_configs: [{{ targets: ['127.0.0.1:{port}'] }}]\n"
-        );
-        std::fs::write(&config, text).expect("written");
-        let child = Command::new("prometheus")
-            .arg(format!("--config.file={}", config.display()))
-            .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
-            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("started");
-        let prometheus = Self { child, url: format!("http://127.0.0.1:{port}"), _directory: directory };
-        let url = prometheus.url.parse().expect("a URL");
-        wait_for("its first scrape", || Promql::current(&url, "up", crate::process::PATIENCE) == Ok(1.0));
-        Some(prometheus)
-    }
-
-    /// A trial on `tree` with this command and query.
-    fn trial(&self, tree: &Tree, command: &str, design: &str, query: &str) -> Command {
-        let spec = tree.path().join("spec.toml");
-        let text = format!(
-            "name = \"q\"\n[change]\nset = [\"rps eth0/rx-0 = 2-3\"]\n\
-             [workload]\ncommand = \"\"\"{command}\"\"\"\n\
-             [design]\n{}\npairs = 2\nmin_pairs = 2\ncalibration = 0\nwashout = \"0s\"\n{design}\n\
-             [[query]]\nname = \"q\"\nprometheus = \"{}\"\n{query}\n",
-            b_first(),
-            self.url
-        );
-        std::fs::write(&spec, text).expect("written");
-        tree.command(&["trial", "run", spec.to_str().expect("text")])
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A trial on `tree` with this command and query.
+fn trial(prometheus: &Prometheus, tree: &Tree, command: &str, design: &str, query: &str) -> Command {
+    let spec = tree.path().join("spec.toml");
+    let text = format!(
+        "name = \"q\"\n[change]\nset = [\"rps eth0/rx-0 = 2-3\"]\n\
+         [workload]\ncommand = \"\"\"{command}\"\"\"\n\
+         [design]\n{}\npairs = 2\nmin_pairs = 2\ncalibration = 0\nwashout = \"0s\"\n{design}\n\
+         [[query]]\nname = \"q\"\nprometheus = \"{}\"\n{query}\n",
+        b_first(),
+        prometheus.url
+    );
+    std::fs::write(&spec, text).expect("written");
+    tree.command(&["trial", "run", spec.to_str().expect("text")])
 }
 
 /// A command that moves the CPU times of the tree.
@@ -93,12 +46,13 @@ fn words(text: &str) -> String {
 
 #[test]
 fn a_query_is_context_of_every_slot_or_a_metric() {
-    let Some(prometheus) = Prometheus::start() else { return };
+    let Some(prometheus) = Prometheus::start(&[], None) else { return };
     let tree = Tree::new();
     let command = work(&tree);
     let run = |design: &str| -> Output {
-        let mut trial = prometheus.trial(&tree, &command, design, "expr = \"sum(up{job=\'self\'}) + 41\"");
-        trial.output().expect("rxlab runs")
+        let mut command =
+            trial(&prometheus, &tree, &command, design, "expr = \"sum(up{job=\'self\'}) + 41\"");
+        command.output().expect("rxlab runs")
     };
     let text = run("").exits(0);
     let trial = record(&tree.state(), "0001-q").expect("on disk");
@@ -116,18 +70,18 @@ fn a_query_is_context_of_every_slot_or_a_metric() {
 
 #[test]
 fn a_query_guards_a_command_of_a_minute() {
-    let Some(prometheus) = Prometheus::start() else { return };
+    let Some(prometheus) = Prometheus::start(&[], None) else { return };
     let tree = Tree::new();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     let limit = now + 5;
     let command = format!("sleep 60; : '{}'", tree.path().display());
     let query = format!("expr = \"time()\"\nmax = {limit}.0");
-    let trial = Running::start(&mut prometheus.trial(&tree, &command, "", &query));
+    let running = Running::start(&mut trial(&prometheus, &tree, &command, "", &query));
     wait_for("the limit", || {
         SystemTime::now().duration_since(UNIX_EPOCH).is_ok_and(|now| now.as_secs() > limit)
     });
     rolls_back(Instant::now(), || record(&tree.state(), "0001-q").is_some_and(|r| r.analysis.is_some()));
-    trial.output().exits(1);
+    running.output().exits(1);
     let verdict =
         record(&tree.state(), "0001-q").and_then(|record| record.analysis).expect("concluded").verdict;
     let Verdict::GuardTripped { reason } = verdict else { panic!("{verdict:?}") };
@@ -137,7 +91,7 @@ fn a_query_guards_a_command_of_a_minute() {
 
 #[test]
 fn without_exactly_one_value_nothing_begins() {
-    let Some(prometheus) = Prometheus::start() else { return };
+    let Some(prometheus) = Prometheus::start(&[], None) else { return };
     let tree = Tree::new();
     for (expr, why) in [
         ("no_such_metric", "no sample"),
@@ -146,7 +100,7 @@ fn without_exactly_one_value_nothing_begins() {
         ("up[1m]", "samples over a time: rate(...) makes one of them"),
         ("up{", "parse error"),
     ] {
-        let out = prometheus.trial(&tree, "echo 5", "", &format!("expr = \"{expr}\"")).output();
+        let out = trial(&prometheus, &tree, "echo 5", "", &format!("expr = \"{expr}\"")).output();
         let text = out.expect("rxlab runs").exits(5);
         assert!(text.starts_with(&format!("rxlab: query q: `{expr}`: ")) && text.contains(why), "{text}");
     }

@@ -1,0 +1,87 @@
+//! CPU time of a scrape of `rxlab exporter` on a large machine, and its number of series:
+//! `cargo run --release --example exporter [CPUS [QUEUES [RUNS]]]`, 128, 64 and 101 by default.
+//!
+//! The machine is a generated tree of plain files (`bench/scale/tree.rs`), so file system costs are those of the
+//! temporary directory and not those of procfs. The HTTP server, and the samples behind findings, are not in the figure.
+
+#![allow(clippy::disallowed_methods)] // Creates files.
+
+#[path = "scale/tree.rs"]
+mod tree;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use rxlab::diagnose::diagnose;
+use rxlab::diagnose::evidence::{headroom, receive_time};
+use rxlab::host::LiveHost;
+use rxlab::model::{Model, Rates, Totals};
+use rxlab::probe::LostTotals;
+use rxlab::report::live::Applied;
+use rxlab::report::metrics::{Exposition, Format, Judged, encode};
+use rxlab::sample::{Counters, Inventory, Scope};
+
+fn main() -> ExitCode {
+    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().ok());
+    let mut next = |default| numbers.next().unwrap_or(Some(default));
+    let (Some(cpus), Some(queues), Some(runs)) = (next(128), next(64), next(101)) else {
+        eprintln!("exporter: CPUS, QUEUES and RUNS must be numbers");
+        return ExitCode::from(2);
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    tree::make(directory.path(), cpus, queues);
+    let host = LiveHost::open(directory.path()).expect("a root");
+    let inventory = Inventory::take(&host, Scope::Path);
+    let model = Model::new(&inventory);
+    let before = Counters::take(&host, &inventory);
+    tree::advance(directory.path(), cpus, 1);
+    let rates = Rates::between(&before, &Counters::take(&host, &inventory)).expect("an interval");
+    let judged = Judged {
+        ended: 0.0,
+        seconds: rates.seconds,
+        receive_time: rates.cpus.iter().map(|cpu| (cpu.cpu, receive_time(cpu))).collect(),
+        headroom: headroom(&rates),
+        findings: diagnose(&model, &rates),
+        gaps: rates.gaps.len(),
+    };
+    let mut lost = LostTotals::default();
+    lost.cpus.extend(model.cpus.iter().map(|cpu| (cpu.id, 1.0)));
+    let (mut totals, mut text) = (Totals::default(), String::new());
+    let mut sample: Vec<Duration> = (0..runs)
+        .map(|_| {
+            let begun = cpu_time();
+            totals.advance(Counters::take(&host, &inventory));
+            let exposition = Exposition {
+                model: &model,
+                totals: &totals,
+                lost: &lost,
+                judged: Some(&judged),
+                failures: 0,
+                applied: &Applied::default(),
+                trials: &[],
+                checkpoints: &[],
+            };
+            text = encode(&exposition, Format::OpenMetrics);
+            cpu_time() - begun
+        })
+        .collect();
+    sample.sort_unstable();
+    let series = text.lines().filter(|line| !line.starts_with('#')).count();
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    println!(
+        "{cpus} CPUs, {queues} queues: {series} series, {} bytes; CPU time of {runs} scrapes in ms: median {:.2}  min {:.2}  \
+         max {:.2}",
+        text.len(),
+        ms(sample[sample.len() / 2]),
+        ms(sample[0]),
+        ms(sample[sample.len() - 1]),
+    );
+    ExitCode::SUCCESS
+}
+
+/// CPU time of this process, with the threads that read files.
+fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("below a second"))
+}

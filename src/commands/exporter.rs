@@ -1,0 +1,102 @@
+//! `rxlab exporter`: the receive path as metrics for Prometheus.
+
+mod board;
+mod watch;
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use self::board::Board;
+use super::target::say;
+use super::{Global, look, lost_time, machine, place};
+use crate::error::{CommandError, Kind};
+use crate::report::metrics::Format;
+use crate::units::parse_duration;
+use crate::web::{Access, Request, Response, serve};
+
+/// Export receive work, findings and what is applied as metrics for Prometheus, until interrupted
+///
+/// Serves /metrics over HTTP, to this machine only unless --listen names another address: there is no password. Counters
+/// are read at each scrape. Findings need two moments: a sample of its own every --every makes them independent of how
+/// often, and by how many, the metrics are scraped. As root, eBPF measures softirq time where the kernel only samples
+/// it, and who loses time to receive work, each within --budget.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Serve HTTP here; port 0 lets the kernel choose
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9942")]
+    listen: SocketAddr,
+    /// Time between two samples for findings
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
+    every: Duration,
+    #[command(flatten)]
+    cost: look::Cost,
+}
+
+#[derive(Serialize)]
+struct Started {
+    schema: &'static str,
+    address: SocketAddr,
+}
+
+const PATH: &str = "/metrics";
+
+const INDEX: &str =
+    "<!doctype html><title>rxlab exporter</title><p><a href=\"/metrics\">metrics</a> of rxlab\n";
+
+/// Runs the command.
+pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    look::long_enough(args.every)?;
+    let stop = place::stop_flag()?;
+    // Each thread has its own: nothing waits for another.
+    let [own, sampled, measured] = [(); 3].map(|()| machine::host(global).map(|(host, _)| host));
+    let (own, sampled, measured) = (own?, sampled?, measured?);
+    let board = Board::new(&own)?;
+    let listener = TcpListener::bind(args.listen).map_err(|error| cannot_listen(args.listen, &error))?;
+    let address = listener.local_addr()?;
+    let access = address.ip().is_loopback().then(|| Access::new(address, None));
+    say(global, &Started { schema: "rxlab.exporter/1", address }, || {
+        format!("serving http://{address}{PATH}\n")
+    })?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| watch::watch(global, &sampled, &board, (args.every, args.cost.budget), &stop));
+        // Another root is files: there are no programs to measure.
+        if global.root == Path::new("/") {
+            scope.spawn(|| {
+                lost_time::measure(&measured, args.cost.budget, &stop, &|| true, &|sample| {
+                    board.add_lost(&sample)
+                });
+            });
+        }
+        let served = serve(&listener, &stop, &|request, _| answer(&board, access.as_ref(), request));
+        // The other threads end too if the listener fails.
+        stop.store(true, Ordering::SeqCst);
+        served
+    })
+    .map_err(|error| CommandError::failed(format!("cannot serve HTTP any more: {error}")))
+}
+
+fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> CommandError {
+    let kind = if error.kind() == ErrorKind::PermissionDenied { Kind::Denied } else { Kind::Failed };
+    CommandError::new(kind, format!("cannot serve HTTP on {address}: {error}"))
+}
+
+/// On a loopback address, only requests that name this machine are answered: a page of another site can name its own and
+/// have it resolve to this address.
+fn answer(board: &Board<'_>, access: Option<&Access>, request: &Request) -> Response<'static> {
+    if access.is_some_and(|access| access.check(request).is_err()) {
+        return Response::text(421, "the Host header names another machine; use localhost or 127.0.0.1");
+    }
+    match request.path.as_str() {
+        PATH => {
+            let format = Format::of_accept(request.header("accept").unwrap_or_default());
+            Response::ok(format.content_type(), board.scrape(format))
+        }
+        "/" => Response::ok("text/html; charset=utf-8", INDEX),
+        _ => Response::text(404, "not found; the metrics are at /metrics"),
+    }
+}

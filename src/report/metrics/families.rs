@@ -1,0 +1,394 @@
+//! The families, each with its values.
+
+use std::collections::BTreeMap;
+
+use super::{Exposition, FINDINGS, Family, Kind, QUEUES, Row, SETTINGS, Value};
+use crate::apply::{Live, State, ValueStatus};
+use crate::diagnose::{RULES, Severity};
+use crate::model::{CpuTotals, Nic, NicKind, RxQueue};
+use crate::units::QueueId;
+
+/// All families, in the order of the output.
+pub const FAMILIES: &[Family] = &[
+    Family {
+        name: "rxlab_build_info",
+        kind: Kind::Info,
+        labels: &["version"],
+        help: "Version of the exporter.",
+        read: |_| vec![(vec![env!("CARGO_PKG_VERSION").to_owned()], Value::Whole(1))],
+    },
+    Family {
+        name: "rxlab_cpu_packets_total",
+        kind: Kind::Counter,
+        labels: &["cpu"],
+        help: "Packets that went up the stack on this CPU (softnet_stat).",
+        read: |all| of_cpus(all, |cpu| cpu.packets),
+    },
+    Family {
+        name: "rxlab_cpu_backlog_drops_total",
+        kind: Kind::Counter,
+        labels: &["cpu"],
+        help: "Packets dropped because the backlog of this CPU was full (softnet_stat).",
+        read: |all| of_cpus(all, |cpu| cpu.dropped),
+    },
+    Family {
+        name: "rxlab_cpu_time_squeezes_total",
+        kind: Kind::Counter,
+        labels: &["cpu"],
+        help: "NET_RX runs that stopped at their budget or time limit with work left (softnet_stat).",
+        read: |all| of_cpus(all, |cpu| cpu.time_squeeze),
+    },
+    Family {
+        name: "rxlab_cpu_net_rx_runs_total",
+        kind: Kind::Counter,
+        labels: &["cpu"],
+        help: "Runs of the NET_RX softirq (/proc/softirqs).",
+        read: |all| of_cpus(all, |cpu| Some(cpu.net_rx_runs)),
+    },
+    Family {
+        name: "rxlab_cpu_softirq_seconds_total",
+        kind: Kind::Counter,
+        labels: &["cpu"],
+        help: "Time in softirqs of all kinds as the kernel accounts it (/proc/stat); most kernels sample it by timer \
+               ticks. rxlab_cpu_receive_time_ratio is more accurate.",
+        read: |all| {
+            let times = all.totals.softirq_seconds();
+            times.map(|(cpu, seconds)| (vec![cpu.to_string()], Value::Real(seconds))).collect()
+        },
+    },
+    Family {
+        name: "rxlab_cpu_receive_time_ratio",
+        kind: Kind::Gauge,
+        labels: &["cpu"],
+        help: "Receive time of this CPU in the latest sample, as a fraction of wall time, as rxlab doctor reports it.",
+        read: |all| {
+            let times = all.judged.iter().flat_map(|judged| &judged.receive_time);
+            times.map(|(cpu, time)| (vec![cpu.to_string()], Value::Real(*time))).collect()
+        },
+    },
+    Family {
+        name: "rxlab_headroom_ratio",
+        kind: Kind::Gauge,
+        labels: &["limit"],
+        help: "Multiple of the load in the latest sample that fits until the CPU with the most receive work is full \
+               (hottest_cpu), or all CPUs are (machine); at most 1000.",
+        read: |all| {
+            let headroom = all.judged.map(|judged| judged.headroom);
+            let limits = headroom.map(|room| [("hottest_cpu", room.hottest), ("machine", room.machine)]);
+            limits
+                .into_iter()
+                .flatten()
+                .map(|(limit, room)| (vec![limit.to_owned()], Value::Real(room)))
+                .collect()
+        },
+    },
+    Family {
+        name: "rxlab_interference_measured_seconds_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Length of the measurements of lost time with eBPF; 0 without eBPF. Rates of the families below divided by \
+               the rate of this one are mean shares.",
+        read: |all| vec![(Vec::new(), Value::Real(all.lost.measured))],
+    },
+    Family {
+        name: "rxlab_cpu_interference_seconds_total",
+        kind: Kind::Counter,
+        labels: &["cpu"],
+        help: "Time that receive work took from tasks that did not ask for it, interrupts included, in the measured time.",
+        read: |all| {
+            let cpus = all.lost.cpus.iter();
+            cpus.map(|(cpu, lost)| (vec![cpu.to_string()], Value::Real(*lost))).collect()
+        },
+    },
+    Family {
+        name: "rxlab_receive_seconds_total",
+        kind: Kind::Counter,
+        labels: &["class"],
+        help: "Receive time of all CPUs by class (docs/interference.md), in the measured time. nic_irq, rps_ipi, other_irq, \
+               other_softirq and unknown are interference.",
+        read: |all| {
+            let classes = all.lost.classes.iter();
+            classes.map(|(class, time)| (vec![label(class.name())], Value::Real(*time))).collect()
+        },
+    },
+    Family {
+        name: "rxlab_hard_irq_seconds_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Time of all CPUs in interrupt handlers, in the measured time; interference, and in no class.",
+        read: |all| vec![(Vec::new(), Value::Real(all.lost.hard_irq))],
+    },
+    Family {
+        name: "rxlab_unit_interference_seconds_total",
+        kind: Kind::Counter,
+        labels: &["unit"],
+        help: "Time that a systemd unit, a container (ENGINE:ID) or a process outside of both lost to receive work, in the \
+               measured time: the 20 that lose most, if it is 0.1 % of the time, and the rest as other.",
+        read: |all| {
+            let mut units: BTreeMap<&str, f64> = BTreeMap::from([("other", all.lost.other_units)]);
+            all.lost.units().for_each(|(unit, lost)| *units.entry(unit).or_default() += lost);
+            units.into_iter().map(|(unit, lost)| (vec![unit.to_owned()], Value::Real(lost))).collect()
+        },
+    },
+    Family {
+        name: "rxlab_queue_packets_total",
+        kind: Kind::Counter,
+        labels: &["nic", "queue"],
+        help: "Packets of a receive queue, where kernel or driver count them or it is the only one.",
+        read: |all| of_queues(all, |nic, queue| all.totals.queue_packets(nic, queue)),
+    },
+    Family {
+        name: "rxlab_queue_interrupts_total",
+        kind: Kind::Counter,
+        labels: &["nic", "queue"],
+        help: "Interrupts of a receive queue on all CPUs (/proc/interrupts).",
+        read: |all| of_queues(all, |_, queue| all.totals.queue_interrupts(queue)),
+    },
+    Family {
+        name: "rxlab_queue_drops_total",
+        kind: Kind::Counter,
+        labels: &["nic", "queue"],
+        help: "Packets of a receive queue that device or driver dropped, where they count them.",
+        read: |all| of_queues(all, |nic, queue| all.totals.queue_drops(nic, queue)),
+    },
+    Family {
+        name: "rxlab_queues_omitted",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Receive queues beyond the 512 that are exported.",
+        read: |all| vec![(Vec::new(), count(queues(all).count().saturating_sub(QUEUES)))],
+    },
+    Family {
+        name: "rxlab_finding",
+        kind: Kind::Gauge,
+        labels: &["rule", "subject", "severity"],
+        help: "1 for each finding of the latest sample, with its interface, or host, as subject and note, warning or \
+               critical as severity; 0 for each rule without one. A finding clears after it was absent from two samples.",
+        read: findings,
+    },
+    Family {
+        name: "rxlab_sample_timestamp_seconds",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "End of the latest sample, in seconds since 1970.",
+        read: |all| all.judged.map(|judged| (Vec::new(), Value::Real(judged.ended))).into_iter().collect(),
+    },
+    Family {
+        name: "rxlab_sample_length_seconds",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Length of the latest sample.",
+        read: |all| all.judged.map(|judged| (Vec::new(), Value::Real(judged.seconds))).into_iter().collect(),
+    },
+    Family {
+        name: "rxlab_sample_failures_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Samples that failed; their findings are those of the sample before.",
+        read: |all| vec![(Vec::new(), Value::Whole(all.failures))],
+    },
+    Family {
+        name: "rxlab_sources_missing",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Sources that the latest sample lacked; rxlab doctor names them.",
+        read: |all| all.judged.map(|judged| (Vec::new(), count(judged.gaps))).into_iter().collect(),
+    },
+    Family {
+        name: "rxlab_transactions",
+        kind: Kind::Gauge,
+        labels: &["state"],
+        help: "Open transactions: applied, unconfirmed (put back at their deadline) or unfinished.",
+        read: transactions,
+    },
+    Family {
+        name: "rxlab_unconfirmed_seconds_left",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Time until the next unconfirmed transaction is put back, when the latest sample ended; below 0 its guard is late.",
+        read: |all| {
+            let left = all.applied.transactions.iter().filter_map(|one| match one.state {
+                State::Unconfirmed { seconds_left } => Some(seconds_left),
+                State::Applied | State::Unfinished => None,
+            });
+            left.reduce(f64::min).map(|left| (Vec::new(), Value::Real(left))).into_iter().collect()
+        },
+    },
+    Family {
+        name: "rxlab_settings",
+        kind: Kind::Gauge,
+        labels: &["state"],
+        help: "Settings of open transactions: kept, covered (by a newer transaction), original or drifted (changed by another \
+               program), gone or unreadable.",
+        read: settings,
+    },
+    Family {
+        name: "rxlab_setting_holds",
+        kind: Kind::Gauge,
+        labels: &["knob", "target"],
+        help: "1 if a setting of an open transaction has its value, else 0: those without it first, 64 at most.",
+        read: setting_holds,
+    },
+    Family {
+        name: "rxlab_settings_reapplied_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Values of open transactions that rxlab reapply has set again; starts again when a transaction is put back.",
+        read: |all| {
+            let reapplied = all.applied.transactions.iter().map(|one| one.reapplied).sum();
+            vec![(Vec::new(), count(reapplied))]
+        },
+    },
+    Family {
+        name: "rxlab_journal_unreadable",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Transactions, or the whole journal, that cannot be read; rxlab status names them.",
+        read: |all| vec![(Vec::new(), count(all.applied.unknown.len()))],
+    },
+    Family {
+        name: "rxlab_trials",
+        kind: Kind::Gauge,
+        labels: &["verdict"],
+        help: "Trials in the state directory by verdict (docs/trials.md); none = it runs or was killed.",
+        read: |all| {
+            let mut verdicts: BTreeMap<&str, usize> = BTreeMap::new();
+            all.trials.iter().for_each(|trial| *verdicts.entry(trial.verdict()).or_default() += 1);
+            verdicts.into_iter().map(|(verdict, trials)| (vec![verdict.to_owned()], count(trials))).collect()
+        },
+    },
+    Family {
+        name: "rxlab_trial_latest_info",
+        kind: Kind::Info,
+        labels: &["trial", "verdict"],
+        help: "The trial with the highest number.",
+        read: |all| {
+            let latest = all.trials.last();
+            let row =
+                latest.map(|trial| (vec![trial.id.clone(), trial.verdict().to_owned()], Value::Whole(1)));
+            row.into_iter().collect()
+        },
+    },
+    Family {
+        name: "rxlab_trial_latest_slots",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Slots that the latest trial has measured.",
+        read: |all| all.trials.last().map(|trial| (Vec::new(), count(trial.slots))).into_iter().collect(),
+    },
+    Family {
+        name: "rxlab_trial_latest_update_timestamp_seconds",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "When the record of the latest trial was written last, in seconds since 1970: after each slot while it runs.",
+        read: |all| {
+            let latest = all.trials.last();
+            latest.map(|trial| (Vec::new(), Value::Real(trial.updated))).into_iter().collect()
+        },
+    },
+    Family {
+        name: "rxlab_checkpoints",
+        kind: Kind::Gauge,
+        labels: &["state"],
+        help: "Scheduled checkpoints of trials: waiting, missed or failed.",
+        read: |all| {
+            let states = all.checkpoints.iter();
+            states.map(|(state, count)| (vec![(*state).to_owned()], Value::Whole(*count))).collect()
+        },
+    },
+];
+
+fn count(number: usize) -> Value {
+    Value::Whole(number as u64)
+}
+
+/// `NIC IRQ` as `nic_irq`, as in JSON.
+fn label(name: &str) -> String {
+    name.to_lowercase().replace([' ', '-'], "_")
+}
+
+fn of_cpus(all: &Exposition<'_>, value: fn(&CpuTotals) -> Option<u64>) -> Vec<Row> {
+    let cpus = all.totals.cpus().iter();
+    cpus.filter_map(|(cpu, totals)| Some((vec![cpu.to_string()], Value::Whole(value(totals)?)))).collect()
+}
+
+/// Queues of devices, then of virtual interfaces that have received: a container host has thousands that did not.
+fn queues<'a>(all: &'a Exposition<'_>) -> impl Iterator<Item = (&'a Nic, &'a RxQueue)> {
+    let of_kind = |kind: NicKind| all.model.nics.iter().filter(move |nic| nic.kind == kind);
+    let virtuals = of_kind(NicKind::Virtual).filter(|nic| all.totals.has_received(nic));
+    let nics = of_kind(NicKind::Device).chain(virtuals);
+    nics.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)))
+}
+
+fn of_queues(all: &Exposition<'_>, value: impl Fn(&Nic, &RxQueue) -> Option<u64>) -> Vec<Row> {
+    let row = |(nic, queue): (&Nic, &RxQueue)| {
+        let labels = vec![nic.name.to_string(), QueueId::rx(queue.index).to_string()];
+        Some((labels, Value::Whole(value(nic, queue)?)))
+    };
+    queues(all).take(QUEUES).filter_map(row).collect()
+}
+
+fn findings(all: &Exposition<'_>) -> Vec<Row> {
+    let Some(judged) = all.judged else { return Vec::new() };
+    let mut standing: Vec<_> = judged.findings.iter().collect();
+    standing.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    // By labels: two findings of a rule on one interface are one.
+    let mut rows: BTreeMap<Vec<String>, Value> = BTreeMap::new();
+    for finding in standing.into_iter().take(FINDINGS) {
+        let subject = finding.nic.as_ref().map_or("host".to_owned(), ToString::to_string);
+        let severity = match finding.severity {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Critical => "critical",
+        };
+        rows.insert(vec![finding.id.clone(), subject, severity.to_owned()], Value::Whole(1));
+    }
+    let quiet = RULES.iter().filter(|rule| !judged.findings.iter().any(|finding| finding.id == rule.id));
+    rows.extend(quiet.map(|rule| (vec![rule.id.to_owned(), String::new(), String::new()], Value::Whole(0))));
+    rows.into_iter().collect()
+}
+
+/// The number of `all` in each of `states`.
+fn by_state<'a>(states: &[&str], all: impl Iterator<Item = &'a str> + Clone) -> Vec<Row> {
+    let row =
+        |state: &&str| (vec![(*state).to_owned()], count(all.clone().filter(|other| other == state).count()));
+    states.iter().map(row).collect()
+}
+
+fn transactions(all: &Exposition<'_>) -> Vec<Row> {
+    let states = all.applied.transactions.iter().map(|one| match one.state {
+        State::Applied => "applied",
+        State::Unconfirmed { .. } => "unconfirmed",
+        State::Unfinished => "unfinished",
+    });
+    by_state(&["applied", "unconfirmed", "unfinished"], states)
+}
+
+fn values<'a>(all: &'a Exposition<'_>) -> impl Iterator<Item = &'a ValueStatus> + Clone {
+    all.applied.transactions.iter().flat_map(|one| &one.values)
+}
+
+fn settings(all: &Exposition<'_>) -> Vec<Row> {
+    let states = values(all).map(|value| match value.live {
+        Live::Kept => "kept",
+        Live::Covered { .. } => "covered",
+        Live::Original => "original",
+        Live::Drifted { .. } => "drifted",
+        Live::Gone => "gone",
+        Live::Unreadable { .. } => "unreadable",
+    });
+    by_state(&["kept", "covered", "original", "drifted", "gone", "unreadable"], states)
+}
+
+fn setting_holds(all: &Exposition<'_>) -> Vec<Row> {
+    // A covered value is decided by the newer transaction, which has its own row.
+    let decided = values(all).filter(|value| !matches!(value.live, Live::Covered { .. }));
+    let mut rows: BTreeMap<Vec<String>, bool> = BTreeMap::new();
+    for value in decided {
+        let held = rows.entry(vec![value.knob.clone(), value.target.to_string()]).or_insert(true);
+        *held &= value.live.holds();
+    }
+    let mut rows: Vec<(Vec<String>, bool)> = rows.into_iter().collect();
+    rows.sort_by_key(|(_, holds)| *holds);
+    rows.into_iter().take(SETTINGS).map(|(labels, holds)| (labels, Value::Whole(holds.into()))).collect()
+}

@@ -1,0 +1,417 @@
+//! `rxlab exporter`: what it serves, a real Prometheus that scrapes it, and the files below deploy/.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use rustix::process::Signal;
+use rxlab::parse::{push_attribute, push_message};
+use serde_json::Value;
+
+use crate::process::{Running, rxlab, wait_for};
+use crate::prometheus::Prometheus;
+use crate::require;
+use crate::tree::{Ended, Tree};
+
+/// A running exporter.
+struct Exporter {
+    running: Running,
+    address: SocketAddr,
+}
+
+impl Exporter {
+    /// Starts `command exporter` on a free port, with a sample each second.
+    fn start(command: &mut Command) -> Self {
+        let command = command.args(["exporter", "--listen", "127.0.0.1:0", "--every", "1s"]);
+        let mut running = Running::start(command.args(["--budget", "100%"]));
+        let mut line = String::new();
+        BufReader::new(running.stdout()).read_line(&mut line).expect("a line");
+        let address =
+            line.trim().strip_prefix("serving http://").and_then(|rest| rest.strip_suffix("/metrics"));
+        let address = address.unwrap_or_else(|| panic!("{line}")).parse().expect("an address");
+        Self { running, address }
+    }
+
+    fn of_tree(tree: &Tree) -> Self {
+        Self::start(&mut tree.command(&[]))
+    }
+
+    fn ask(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).expect("connected");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("a response");
+        text
+    }
+
+    /// A scrape in the older format.
+    fn scrape(&self) -> String {
+        let text = self.ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{head}");
+        body.to_owned()
+    }
+
+    /// Waits until a scrape has this line.
+    fn shows(&self, line: &str) {
+        let mut latest = String::new();
+        let mut is_shown = || {
+            latest = self.scrape();
+            latest.lines().any(|other| other == line)
+        };
+        let start = std::time::Instant::now();
+        while !is_shown() {
+            assert!(start.elapsed() < crate::process::PATIENCE, "no `{line}` in {}", self.scrape());
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    }
+
+    /// Ends it as systemd does.
+    fn end(self) -> Output {
+        self.running.signal(Signal::TERM);
+        self.running.output()
+    }
+}
+
+/// A tree whose interface and CPUs count: CPU 0 is full of receive work.
+struct Busy {
+    tree: Tree,
+}
+
+impl Busy {
+    fn new() -> Self {
+        let busy = Self { tree: Tree::new() };
+        busy.advance(1);
+        busy
+    }
+
+    /// Writes the counters of moment `n`, a second after the one before.
+    fn advance(&self, n: u64) {
+        let replace = |path: &str, content: &[u8]| {
+            // In one step: a sample may be reading it.
+            let next = format!("{path}.next");
+            self.tree.write_bytes(&next, content);
+            let at = |path: &str| self.tree.root().join(path);
+            std::fs::rename(at(&next), at(path)).expect("replaced");
+        };
+        let cpus = 0..7;
+        let times = cpus.clone().map(|cpu| match cpu {
+            0 => format!("cpu0 0 0 {} 0 0 0 {} 0 0 0\n", 2 * n, 98 * n),
+            _ => format!("cpu{cpu} {n} 0 0 {} 0 0 0 0 0 0\n", 99 * n),
+        });
+        replace("proc/stat", times.collect::<String>().as_bytes());
+        let counts =
+            |of: &dyn Fn(u64) -> u64| cpus.clone().map(|cpu| format!(" {}", of(cpu))).collect::<String>();
+        let names: String = cpus.clone().map(|cpu| format!(" CPU{cpu}")).collect();
+        let runs = counts(&|cpu| if cpu == 0 { 9_000 * n } else { 3 * n });
+        let softirqs = format!("{names}\nNET_TX:{}\nNET_RX:{runs}\n", counts(&|_| n));
+        replace("proc/softirqs", softirqs.as_bytes());
+        let packets = |cpu: u64| if cpu == 0 { 60_000 * n } else { 2 * n };
+        let row = |cpu| format!("{:08x} {:08x} {:08x} 0 0 0 0 0 0 0 0 0 {cpu:08x}\n", packets(cpu), n, n);
+        replace("proc/net/softnet_stat", cpus.clone().map(row).collect::<String>().as_bytes());
+        for (file, count) in [
+            ("rx_packets", 60_000 * n),
+            ("rx_bytes", 6_000_000 * n),
+            ("rx_dropped", 0),
+            ("rx_missed_errors", 0),
+            ("tx_packets", 0),
+            ("tx_bytes", 0),
+        ] {
+            replace(
+                &format!("{}/net/eth0/statistics/{file}", crate::tree::PCI),
+                format!("{count}\n").as_bytes(),
+            );
+        }
+        let mut queues = Vec::new();
+        for queue in 0..2u32 {
+            let mut message = Vec::new();
+            for (kind, value) in [(1, 4), (2, 0), (3, queue)] {
+                push_attribute(&mut message, kind, &value.to_ne_bytes());
+            }
+            for (kind, value) in [(8, 30_000 * n), (13, n)] {
+                push_attribute(&mut message, kind, &value.to_ne_bytes());
+            }
+            push_message(&mut queues, &message);
+        }
+        replace("netlink/netdev/qstats-get", &queues);
+    }
+
+    /// Advances ten times a second while `act` runs.
+    fn while_advancing<T>(&self, act: impl FnOnce() -> T) -> T {
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in (10u64..).take_while(|_| !stop.load(std::sync::atomic::Ordering::SeqCst)) {
+                    self.advance(n);
+                    std::thread::sleep(std::time::Duration::from_millis(100));
+                }
+            });
+            let _stops = Stops(&stop);
+            act()
+        })
+    }
+
+    /// A record of a trial that runs.
+    fn add_trial(&self) {
+        let trial = self.tree.state().join("trials/0001-rps");
+        std::fs::create_dir_all(&trial).expect("created");
+        std::fs::write(trial.join("record.json"), r#"{"slots": [1, 2, 3], "analysis": null}"#)
+            .expect("written");
+    }
+}
+
+/// Ends a thread, also when an assertion fails.
+struct Stops<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+fn deployed(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(path)
+}
+
+#[test]
+fn it_serves_until_a_signal() {
+    let tree = Tree::new();
+    let exporter = Exporter::of_tree(&tree);
+    let index = exporter.ask("GET / HTTP/1.0\r\nHost: localhost\r\n\r\n");
+    assert!(index.starts_with("HTTP/1.1 200 OK\r\n") && index.contains("href=\"/metrics\""), "{index}");
+    let head = exporter
+        .ask("HEAD /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/openmetrics-text\r\n\r\n");
+    assert!(head.contains("\r\nContent-Type: application/openmetrics-text; version=1.0.0;"), "{head}");
+    assert!(head.ends_with("\r\n\r\n"), "no body: {head}");
+    assert!(exporter.ask("GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    let rebound = exporter.ask("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+    assert!(rebound.starts_with("HTTP/1.1 421 ") && !rebound.contains("rxlab_"), "{rebound}");
+    assert!(exporter.ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    assert!(exporter.ask("\x16\x03\x01 hello\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    // Its machine stands still, so there is no interval. It says so once, and goes on.
+    wait_for("two failed samples", || {
+        let text = exporter.scrape();
+        let failures = text.lines().find_map(|line| line.strip_prefix("rxlab_sample_failures_total "));
+        failures.is_some_and(|count| count.parse::<u64>().expect("a count") >= 2)
+    });
+    let taken = exporter.address.to_string();
+    tree.rxlab(&["exporter", "--listen", &taken]).says(5, &format!("cannot serve HTTP on {taken}"));
+    tree.rxlab(&["exporter", "--every", "50ms"]).says(2, "too short");
+    let ended = exporter.end();
+    let log = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(0), "{log}");
+    assert_eq!(log.matches("rxlab: no findings: ").count(), 1, "{log}");
+}
+
+#[test]
+fn it_says_where_as_json() {
+    let tree = Tree::new();
+    let mut running = Running::start(&mut tree.command(&["--json", "exporter", "--listen", "127.0.0.1:0"]));
+    let mut line = String::new();
+    BufReader::new(running.stdout()).read_line(&mut line).expect("a line");
+    let started: Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(started["schema"], "rxlab.exporter/1");
+    started["address"].as_str().expect("text").parse::<SocketAddr>().expect("an address");
+    running.signal(Signal::INT);
+    running.output().exits(0);
+}
+
+#[test]
+fn settings_trials_and_findings_are_shown_as_they_change() {
+    let busy = Busy::new();
+    let (tree, setting) = (&busy.tree, "rps eth0/rx-0 = 2-3");
+    tree.rxlab(&["apply", "--setting", setting]).exits(0);
+    let exporter = Exporter::of_tree(tree);
+    busy.while_advancing(|| {
+        exporter.shows("rxlab_settings{state=\"kept\"} 1");
+        exporter.shows("rxlab_setting_holds{knob=\"rps\",target=\"eth0/rx-0\"} 1");
+        exporter.shows("rxlab_finding{rule=\"one-core-hotspot\",subject=\"eth0\",severity=\"critical\"} 1");
+        tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "00\n");
+        exporter.shows("rxlab_settings{state=\"original\"} 1");
+        exporter.shows("rxlab_setting_holds{knob=\"rps\",target=\"eth0/rx-0\"} 0");
+        exporter.shows("rxlab_settings_reapplied_total 0");
+        tree.rxlab(&["reapply"]).exits(0);
+        exporter.shows("rxlab_settings_reapplied_total 1");
+        exporter.shows("rxlab_setting_holds{knob=\"rps\",target=\"eth0/rx-0\"} 1");
+        busy.add_trial();
+        exporter.shows("rxlab_trial_latest_info{trial=\"0001-rps\",verdict=\"none\"} 1");
+        exporter.shows("rxlab_trial_latest_slots 3");
+        tree.rxlab(&["undo"]).exits(0);
+        exporter.shows("rxlab_settings{state=\"kept\"} 0");
+    });
+    exporter.end().exits(0);
+}
+
+#[test]
+fn promtool_accepts_the_metrics() {
+    if !require::prometheus() {
+        return;
+    }
+    let busy = Busy::new();
+    busy.add_trial();
+    busy.tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 2-3"]).exits(0);
+    let exporter = Exporter::of_tree(&busy.tree);
+    busy.while_advancing(|| {
+        wait_for("findings", || exporter.scrape().contains("rxlab_finding{"));
+    });
+    let check = |text: &str| -> Output {
+        let command = Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = command.expect("promtool runs");
+        child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("written");
+        child.wait_with_output().expect("it ends")
+    };
+    let checked = check(&exporter.scrape());
+    let said = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
+    assert!(checked.status.success() && said.is_empty(), "{said}");
+    assert!(!check("# TYPE x counter\nx 1\n").status.success(), "the check itself works");
+    exporter.end().exits(0);
+}
+
+/// Every query of the dashboard, and the rules, with data of a real Prometheus. It scrapes this machine, whose lost time is
+/// measured, and one that has everything else.
+#[test]
+fn a_prometheus_scrapes_it_and_every_query_has_data() {
+    if !require::bpf() || !require::prometheus() {
+        return;
+    }
+    let busy = Busy::new();
+    busy.add_trial();
+    busy.tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 2-3"]).exits(0);
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let (files, live) = (Exporter::of_tree(&busy.tree), Exporter::start(&mut rxlab(state.path(), &[])));
+    let targets = [("files", files.address), ("live", live.address)];
+    let rules = deployed("prometheus/rxlab.rules.yml");
+    busy.while_advancing(|| {
+        let Some(prometheus) = Prometheus::start(&targets, Some(&rules)) else { return };
+        for job in ["files", "live"] {
+            wait_for("a scrape", || prometheus.current(&format!("up{{job='{job}'}}")) == Ok(1.0));
+        }
+        for (title, expr) in queries() {
+            let query = format!("count({})", concrete(&expr));
+            let mut latest = Ok(0.0);
+            wait_for(&format!("data of `{title}`: {query}"), || {
+                latest = prometheus.current(&query);
+                latest.as_ref().is_ok_and(|count| *count >= 1.0)
+            });
+        }
+        let share = "count(instance_cpu:rxlab_interference:ratio_rate15m >= 0)";
+        wait_for("the recording rule", || prometheus.current(share).is_ok_and(|cpus| cpus >= 1.0));
+        wait_for("an alert", || {
+            let pending =
+                "count(ALERTS{alertname='RxlabCriticalFinding',rule='one-core-hotspot',subject='eth0'})";
+            prometheus.current(pending) == Ok(1.0)
+        });
+    });
+    files.end().exits(0);
+    live.end().exits(0);
+}
+
+/// Title and query of each target of the dashboard.
+fn queries() -> Vec<(String, String)> {
+    let dashboard = dashboard();
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels.iter().flat_map(|panel| {
+        let targets = panel["targets"].as_array().into_iter().flatten();
+        targets.map(move |target| (text(&panel["title"]), text(&target["expr"])))
+    });
+    targets.collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("text, not {value}")).to_owned()
+}
+
+fn dashboard() -> Value {
+    let file = std::fs::read_to_string(deployed("grafana/rxlab.json")).expect("read");
+    serde_json::from_str(&file).expect("JSON")
+}
+
+/// A query without the variables of Grafana.
+fn concrete(expr: &str) -> String {
+    let expr = expr.replace("$job", ".*").replace("$instance", ".*").replace("$__rate_interval", "10s");
+    assert!(!expr.contains('$'), "an unknown variable in {expr}");
+    expr
+}
+
+#[test]
+fn the_dashboard_is_complete() {
+    let dashboard = dashboard();
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let mut ids: Vec<&Value> = panels.iter().map(|panel| &panel["id"]).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), panels.len(), "each panel has its own id");
+    for panel in panels {
+        let (title, place) = (text(&panel["title"]), &panel["gridPos"]);
+        let number = |name: &str| place[name].as_u64().unwrap_or_else(|| panic!("{title}: no {name}"));
+        assert!(number("x") + number("w") <= 24 && number("h") > 0, "{title} is inside the grid");
+        if panel["type"] == "row" {
+            continue;
+        }
+        assert!(!text(&panel["description"]).is_empty(), "{title} is described");
+        assert_eq!(panel["datasource"]["uid"], "${datasource}", "{title} takes the chosen Prometheus");
+    }
+    assert!(queries().len() > 20 && queries().iter().all(|(_, expr)| expr.contains("rxlab_")));
+    let variables = dashboard["templating"]["list"].as_array().expect("variables").iter();
+    let names: Vec<String> = variables.map(|variable| text(&variable["name"])).collect();
+    assert_eq!(names, ["datasource", "job", "instance"]);
+}
+
+#[test]
+fn the_alert_rules_pass_their_tests() {
+    if !require::prometheus() {
+        return;
+    }
+    let promtool = |args: &[&str]| -> Output {
+        let mut command = Command::new("promtool");
+        command.args(args).current_dir(deployed("prometheus")).output().expect("promtool runs")
+    };
+    promtool(&["check", "rules", "rxlab.rules.yml"]).says(0, "9 rules found");
+    promtool(&["test", "rules", "rxlab.rules.test.yml"]).says(0, "SUCCESS");
+}
+
+/// Every metric that a rule or the dashboard names is in the table of the page, which a test compares with the program.
+#[test]
+fn rules_and_dashboard_name_existing_metrics() {
+    let read = |path: PathBuf| std::fs::read_to_string(path).expect("read");
+    let page = read(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/exporter.md"));
+    let mut named: Vec<String> = Vec::new();
+    for file in ["grafana/rxlab.json", "prometheus/rxlab.rules.yml"] {
+        let text = read(deployed(file));
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':');
+        named.extend(words.filter(|word| word.starts_with("rxlab_")).map(str::to_owned));
+    }
+    assert!(named.len() > 40, "the names are found: {named:?}");
+    for name in named {
+        assert!(page.contains(&format!("\n| `{name}` |")), "{name} is not a metric");
+    }
+}
+
+#[test]
+fn systemd_accepts_the_unit() {
+    if !require::program("systemd", "systemd-analyze", "--version") {
+        return;
+    }
+    let unit = std::fs::read_to_string(deployed("systemd/rxlab-exporter.service")).expect("read");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("rxlab-exporter.service");
+    let analyze = |args: &[&str], unit: &str| -> Output {
+        // It checks that the program exists: here it is the one under test.
+        std::fs::write(&path, unit.replace("/usr/bin/rxlab", env!("CARGO_BIN_EXE_rxlab"))).expect("written");
+        Command::new("systemd-analyze").args(args).arg(&path).output().expect("it runs")
+    };
+    // It also reads the machine's own units, and may complain about some.
+    let complains =
+        |unit: &str| String::from_utf8_lossy(&analyze(&["verify"], unit).stderr).contains("rxlab");
+    assert!(!complains(&unit));
+    assert!(complains(&unit.replace("NoNewPrivileges", "NoNewPrivilege")), "the check itself works");
+    let secure =
+        |unit: &str| analyze(&["security", "--offline=true", "--threshold=30"], unit).status.success();
+    assert!(secure(&unit), "exposed by less than 3 of 10");
+    assert!(!secure("[Service]\nExecStart=/usr/bin/rxlab exporter\n"), "the check itself works");
+}
