@@ -4,7 +4,7 @@ CARGO ?= cargo
 # case-a and so on
 CASES := $(patsubst cases/%.sh,case-%,$(wildcard cases/[a-e].sh))
 
-.PHONY: run build test test-cases lint install cases $(CASES) bench-load simulate docs
+.PHONY: run build test test-cases test-deb lint install deb cases $(CASES) bench-load simulate docs
 
 MINUTES ?= 10
 
@@ -38,6 +38,13 @@ install: build ## Install the program on this machine, with manual pages and com
 	target/release/rxlab completions bash >$(share)/bash-completion/completions/rxlab
 	target/release/rxlab completions zsh >$(share)/zsh/site-functions/_rxlab
 	target/release/rxlab completions fish >$(share)/fish/vendor_completions.d/rxlab.fish
+
+deb: build ## Make a Debian package: target/debian/rxlab_VERSION_ARCH.deb
+	scripts/deb target/release/rxlab target/debian
+
+test-deb: build ## Install, upgrade, remove and purge the package in a Debian of its own, as root; takes some minutes
+	scripts/setup.sh test
+	scripts/test-deb target/release/rxlab
 
 cases: build ## Reproduce the five field cases and print their conclusions (docs/cases)
 	scripts/setup.sh test

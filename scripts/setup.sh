@@ -23,6 +23,7 @@ if [ "$goal" = test ]; then
   need ethtool ethtool
   need go golang-go
   need irqbalance irqbalance
+  need debootstrap debootstrap
   need dnsmasq dnsmasq-base
   need nginx nginx-light
   need jq jq
