@@ -97,7 +97,7 @@ pub fn serve<'a>(
             let is_full = open.fetch_add(1, Ordering::SeqCst) >= MOST;
             let open = &open;
             scope.spawn(move || {
-                // A connection that breaks concerns nobody else.
+                // A connection that breaks does not affect the others.
                 let _ = converse(&stream, peer, is_full, answer);
                 open.fetch_sub(1, Ordering::SeqCst);
             });

@@ -48,6 +48,7 @@ fn unreadable(dir: &TrialDir, error: &StoreError) -> TrialRow {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)] // Writes a record of its own.
 mod tests {
     use super::Trials;
 
