@@ -50,6 +50,11 @@ traced() {
         "$out/trace.json"
 }
 conclude "cause of the runs, traced" rps_ipi "$(traced)"
+# The timeline draws these runs on the track of CPU 0.
+conclude "drawn on CPU 0" "100 runs or more" "$(gzip -dc "$out/trace.json.gz" | jq -r '
+    (.[] | select(.ph == "M" and .name == "thread_name" and .args.name == "CPU 0") | .tid) as $track
+    | [.[] | select(.ph == "B" and .name == "NET_RX" and .tid == $track)] | length
+    | if . >= 100 then "100 runs or more" else "\(.) runs" end')"
 
 # No device of this lab follows flow rules: rxlab refuses one before it changes anything.
 recorded=$tree/fixtures/hosts/virtio-8cpu-8queue/host.tar.zst
@@ -57,5 +62,22 @@ rule='ntuple_rule eth0/rule-1 = ether dst 52:54:00:98:00:00 action 3'
 code=0
 "$rxlab" plan --set "$rule" --snapshot "$recorded" >"$out/rule.txt" 2>&1 || code=$?
 cat "$out/rule.txt" >&2
-conclude "flow rule without hardware" refused "$([ $code = 3 ] && echo refused || echo "exit code $code")"
+conclude "flow rule, no hardware" refused "$([ $code = 3 ] && echo refused || echo "exit code $code")"
+
+# On files that answer as a device with flow rules would, rxlab puts the published rule in and takes it out. As a no-op it
+# asks for what is there already, no rule.
+answers=$out/answers
+mkdir -p "$answers"
+tar --zstd -xf "$recorded" -C "$answers"
+answers=$answers/first
+mkdir -p "$answers/ioctl/ethtool/grxclsrlall"
+: >"$answers/ioctl/ethtool/grxclsrlall/eth0"
+[ -z "$no_op" ] || rule='ntuple_rule eth0/rule-1 = none'
+"$rxlab" --root "$answers" apply --set "$rule" >&2 || say "the rule: exit code $?"
+"$rxlab" --root "$answers" status --json >"$out/rule-in.json" || :
+"$rxlab" --root "$answers" undo >&2 || say "undo: exit code $?"
+conclude "flow rule, recorded" "in: kept" "$(jq -r '[.transactions[].values[]
+    | select(.knob == "ntuple_rule" and (.wanted | startswith("ether "))) | .live] | "in: \(first // "none")"' "$out/rule-in.json")"
+conclude "taken out" "0 rules" \
+    "$([ -s "$answers/ioctl/ethtool/grxclsrlall/eth0" ] && echo "rules left" || echo "0 rules")"
 exit $missed

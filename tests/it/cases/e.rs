@@ -21,6 +21,8 @@ fn it_loses_none_to_packets_of_another_cpu() {
             "the same, inferred, RPS",
             "disturbs less",
             "cause of the runs, traced",
+            "drawn on CPU 0",
+            "flow rule, recorded",
         ];
         super::rests_on_its_factor("e", &changed);
     }
