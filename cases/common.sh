@@ -44,6 +44,7 @@ done
 for needed in jq tar; do
     command -v $needed >/dev/null || fail "$needed is not installed: scripts/setup.sh test"
 done
+rxlab=$(cd "$(dirname "$rxlab")" && pwd)/$(basename "$rxlab")
 rm -rf "$out"
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
