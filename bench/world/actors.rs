@@ -17,9 +17,9 @@ use rxlab::model::{Identity, Model};
 use rxlab::plan::{Plan, Setting};
 use rxlab::sample::{Inventory, Scope};
 use rxlab::trial::factor::{Arms, Factor, FactorError};
-use rxlab::trial::record::{Better, Metric, TrialRecord};
+use rxlab::trial::record::TrialRecord;
 use rxlab::trial::runner::{self, Bench, Measured};
-use rxlab::trial::spec::Kind;
+use rxlab::trial::simulate;
 
 use super::disk::SimDisk;
 use super::host::SimHost;
@@ -208,14 +208,12 @@ fn begin(
         (state.clock, ProcessId { pid, start: u64::from(state.machine.boot) })
     };
     let info = BeginInfo {
-        identity,
         root: Path::new(ROOT),
         netns,
         home,
         applier: Some(applier),
-        what: "a simulation".to_owned(),
         confirm,
-        seen: None,
+        ..BeginInfo::new(identity)
     };
     let transaction = Transaction::begin_at(store, info, now).ok()?;
     // The guard reads the journal before it reports that it is ready.
@@ -404,7 +402,8 @@ fn trial(world: &Arc<World>, set: &[Set], keep: bool) -> Ended {
     };
     let factor = Factor::new(transaction, Arms::Settings(vec![Vec::new(), settings]), &own);
     let mut bench = SimBench { world, host: &own, factor };
-    let ran = runner::run(&mut record(model.identity), 1, &mut bench);
+    let mut record = TrialRecord { host: model.identity, min_pairs: 1, max_pairs: 1, ..simulate::record() };
+    let ran = runner::run(&mut record, 1, &mut bench);
     let ended = match ran {
         Ok(_) if keep => bench.factor.keep(&own).is_ok(),
         Ok(_) => bench.factor.undo(&own).is_clean(),
@@ -414,45 +413,6 @@ fn trial(world: &Arc<World>, set: &[Set], keep: bool) -> Ended {
         }
     };
     if ended { Ended::Done } else { Ended::Failed }
-}
-
-fn record(host: Identity) -> TrialRecord {
-    let throughput = Metric {
-        name: "throughput".to_owned(),
-        title: "throughput".to_owned(),
-        unit: "req/s".to_owned(),
-        better: Better::Higher,
-    };
-    TrialRecord {
-        schema: TrialRecord::SCHEMA.to_owned(),
-        id: "t".to_owned(),
-        version: String::new(),
-        design: Kind::Pairs,
-        name: "world".to_owned(),
-        against: Vec::new(),
-        change: Vec::new(),
-        plan: None,
-        probe: None,
-        prediction: None,
-        planned: None,
-        softirq_timed: false,
-        checks: Vec::new(),
-        queries: Vec::new(),
-        workload: String::new(),
-        host,
-        cpus: 4,
-        started: String::new(),
-        seed: 1,
-        margin: 0.03,
-        min_pairs: 1,
-        max_pairs: 1,
-        washout_s: 0.0,
-        measure_s: 1.0,
-        metrics: vec![throughput],
-        calibration: None,
-        slots: Vec::new(),
-        analysis: None,
-    }
 }
 
 /// A guard's view of the world.

@@ -53,7 +53,6 @@ pub fn undo_abandoned(
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::time::Duration;
 
     use super::undo_abandoned;
@@ -78,16 +77,9 @@ mod tests {
             let store = Store::new(Disk::new(state.path()));
             let host = RecordedHost::new().with(RPS, "3\n");
             let identity = model().identity;
-            let info = BeginInfo {
-                identity: &identity,
-                root: Path::new("/"),
-                netns: None,
-                home: None,
-                applier: Some(APPLIER),
-                what: "trial 0001-rps".to_owned(),
-                confirm: Some(Duration::from_secs(10)),
-                seen: None,
-            };
+            let (applier, what) = (Some(APPLIER), "trial 0001-rps".to_owned());
+            let confirm = Some(Duration::from_secs(10));
+            let info = BeginInfo { applier, what, confirm, ..BeginInfo::new(&identity) };
             let mut transaction = Transaction::begin_at(&store, info, 0).expect("begun");
             let setting = "rps eth0/rx-0 = 4".parse().expect("a setting");
             transaction.set(&host, &mut model(), &setting).expect("set");

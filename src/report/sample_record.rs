@@ -8,6 +8,7 @@ use crate::trial::record::{
     Analysis, Arm, Better, Calibration, Call, Capacity, Effect, Metric, MetricResult, Phase, Slot,
     TrialRecord, Verdict,
 };
+use crate::trial::simulate;
 use crate::trial::spec::Kind;
 use crate::units::CpuId;
 
@@ -293,16 +294,10 @@ fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
     let results: Vec<MetricResult> = truths.iter().map(|truth| result(truth, &slots)).collect();
     let metrics = results.iter().map(|result| result.metric.clone()).collect();
     TrialRecord {
-        schema: TrialRecord::SCHEMA.to_owned(),
         id: format!("2026-03-01T120000-{}", shape.name),
         version: "0.1.0".into(),
         name: shape.name.into(),
-        design: Kind::Pairs,
-        against: Vec::new(),
         change: shape.change.iter().map(|line| (*line).to_owned()).collect(),
-        plan: None,
-        probe: None,
-        prediction: None,
         planned: (shape.calibration > 0).then_some(Planned {
             sampled_s: 19.0,
             noise: 0.034,
@@ -311,9 +306,6 @@ fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
             detectable: Some(0.019),
             lengths: Vec::new(),
         }),
-        softirq_timed: false,
-        checks: Vec::new(),
-        queries: Vec::new(),
         workload: "rxlab load udp://10.99.0.2:9000 --rate 0 --size 64 --cpus 0 --for 80s".into(),
         host: Identity {
             hostname: "range".into(),
@@ -323,9 +315,6 @@ fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
         cpus: shape.cpus as usize,
         started: "2026-03-01T12:00:00Z".into(),
         seed: shape.seed,
-        margin: 0.03,
-        min_pairs: 9,
-        max_pairs: 40,
         washout_s: 0.5,
         measure_s: 1.5,
         metrics,
@@ -346,6 +335,7 @@ fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
             ],
         }),
         slots,
+        ..simulate::record()
     }
 }
 

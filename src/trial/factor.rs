@@ -260,8 +260,7 @@ mod tests {
     impl Pair {
         fn new(a: &str, b: &str) -> Self {
             let folder = tempfile::tempdir().expect("a temporary directory");
-            let identity =
-                Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() };
+            let identity = Identity::default();
             let store = Store::new(Disk::new(folder.path().join("state")));
             let root = Path::new("/");
             let info = BeginInfo { root, ..BeginInfo::new(&identity) };

@@ -11,8 +11,11 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
 use super::design::{Purpose, orders, stream};
+use super::metrics;
 use super::prior::PIECE;
-use super::record::{Arm, Phase};
+use super::record::{Arm, Phase, TrialRecord};
+use super::spec::Kind;
+use crate::model::Identity;
 
 /// Persistence of the drift: 0.9 from slot to slot.
 const DRIFT_MEMORY: f64 = 0.9;
@@ -187,6 +190,40 @@ impl Normal {
     /// From 0 up to but not including 1, in steps of 2^-53.
     fn uniform(&mut self) -> f64 {
         (self.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// A trial in pairs of simulated noise, before its first slot: nothing is changed, throughput is the only metric.
+pub fn record() -> TrialRecord {
+    TrialRecord {
+        schema: TrialRecord::SCHEMA.to_owned(),
+        id: "0001-simulated".to_owned(),
+        version: String::new(),
+        name: "simulated".to_owned(),
+        design: Kind::Pairs,
+        against: Vec::new(),
+        change: Vec::new(),
+        plan: None,
+        probe: None,
+        softirq_timed: false,
+        prediction: None,
+        planned: None,
+        checks: Vec::new(),
+        queries: Vec::new(),
+        workload: "simulated".to_owned(),
+        host: Identity::default(),
+        cpus: 2,
+        started: String::new(),
+        seed: 1,
+        margin: 0.03,
+        min_pairs: 9,
+        max_pairs: 40,
+        washout_s: 0.0,
+        measure_s: 1.0,
+        metrics: vec![metrics::describe(metrics::name::THROUGHPUT, "req/s")],
+        calibration: None,
+        slots: Vec::new(),
+        analysis: None,
     }
 }
 

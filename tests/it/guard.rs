@@ -35,14 +35,11 @@ fn the_next_command_restores_changes_of_a_killed_process() {
     let root = tree.root();
     let own = ProcessId::own().expect("procfs is mounted");
     let info = BeginInfo {
-        identity: &identity,
         root: &root,
-        netns: None,
-        home: None,
         applier: Some(ProcessId { start: own.start + 1, ..own }),
         what: "trial 0001-rps".into(),
         confirm: Some(Duration::from_secs(600)),
-        seen: None,
+        ..BeginInfo::new(&identity)
     };
     let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
     let setting = "rps eth0/rx-0 = 2-3".parse().expect("a setting");

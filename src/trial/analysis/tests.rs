@@ -3,47 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::{analyse, calibrate, primary_decision};
-use crate::model::Identity;
 use crate::trial::design::order;
 use crate::trial::monitor::{Decision, Monitor};
 use crate::trial::record::{Arm, Better, Call, Metric, Phase, Slot, TrialRecord, Verdict};
-use crate::trial::simulate::Noise;
+use crate::trial::simulate::{self, Noise};
 
 fn metric(name: &str, better: Better) -> Metric {
     Metric { name: name.into(), title: name.into(), unit: "u".into(), better }
 }
 
 fn empty(seed: u64) -> TrialRecord {
-    TrialRecord {
-        schema: TrialRecord::SCHEMA.into(),
-        id: "t".into(),
-        version: "0".into(),
-        design: crate::trial::spec::Kind::Pairs,
-        name: "rps".into(),
-        against: Vec::new(),
-        change: Vec::new(),
-        plan: None,
-        probe: None,
-        prediction: None,
-        planned: None,
-        softirq_timed: false,
-        checks: Vec::new(),
-        queries: Vec::new(),
-        workload: "simulated".into(),
-        host: Identity { hostname: "h".into(), kernel: "6".into(), boot_id: "b".into() },
-        cpus: 2,
-        started: "2026-01-01T00:00:00Z".into(),
-        seed,
-        margin: 0.03,
-        min_pairs: 9,
-        max_pairs: 40,
-        washout_s: 0.5,
-        measure_s: 1.0,
-        metrics: vec![metric("throughput", Better::Higher)],
-        calibration: None,
-        slots: Vec::new(),
-        analysis: None,
-    }
+    TrialRecord { seed, metrics: vec![metric("throughput", Better::Higher)], ..simulate::record() }
 }
 
 fn slot(phase: Phase, pair: usize, position: u8, arm: Arm, values: &[(&str, f64)]) -> Slot {

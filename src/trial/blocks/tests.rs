@@ -65,7 +65,7 @@ fn record() -> BlocksRecord {
         kind: Kind::Factorial,
         settings: vec![factor("rps"), factor("rfs")],
         workload: "simulated".to_owned(),
-        host: Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() },
+        host: Identity::default(),
         cpus: 2,
         started: String::new(),
         seed: 7,

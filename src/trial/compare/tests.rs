@@ -1,12 +1,11 @@
 //! Comparisons of simulated machines with known interference.
 
 use super::{Comparison, MEASURES};
-use crate::model::Identity;
 use crate::trial::conclude::conclude;
 use crate::trial::metrics;
 use crate::trial::record::{Arm, Call, TrialRecord, Verdict};
 use crate::trial::runner::{Bench, Measured, run};
-use crate::trial::simulate::Noise;
+use crate::trial::simulate::{self, Noise};
 
 /// A machine with interference (percent) and a packet rate for each arm.
 struct Interrupted {
@@ -41,34 +40,13 @@ impl Bench<TrialRecord> for Interrupted {
 
 fn record(seed: u64) -> TrialRecord {
     TrialRecord {
-        schema: TrialRecord::SCHEMA.to_owned(),
-        id: "0001-compare".to_owned(),
-        version: String::new(),
         name: "compare".to_owned(),
-        design: crate::trial::spec::Kind::Pairs,
-        against: Vec::new(),
         change: vec!["A: rps eth0/rx-0 = 0".to_owned(), "B: the machine as it was".to_owned()],
-        plan: None,
-        probe: None,
-        prediction: None,
-        planned: None,
-        softirq_timed: false,
-        checks: Vec::new(),
-        queries: Vec::new(),
-        workload: "simulated".to_owned(),
-        host: Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() },
-        cpus: 2,
-        started: String::new(),
         seed,
-        margin: 0.03,
         min_pairs: 12,
         max_pairs: 12,
-        washout_s: 0.0,
-        measure_s: 1.0,
         metrics: MEASURES.into_iter().map(|name| metrics::describe(name, "")).collect(),
-        calibration: None,
-        slots: Vec::new(),
-        analysis: None,
+        ..simulate::record()
     }
 }
 

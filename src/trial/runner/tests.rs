@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{Bench, Ending, Measured, run};
-use crate::model::Identity;
 use crate::trial::analysis;
 use crate::trial::conclude::conclude;
 use crate::trial::metrics;
 use crate::trial::record::{Arm, Call, Phase, TrialRecord, Verdict};
-use crate::trial::simulate::Noise;
+use crate::trial::simulate::{self, Noise};
 use crate::trial::spec::Kind;
 
 /// A machine whose slots are `noise`, times `effect` in arm B.
@@ -71,40 +70,7 @@ impl Bench<TrialRecord> for Simulated {
 }
 
 fn record(seed: u64) -> TrialRecord {
-    TrialRecord {
-        schema: TrialRecord::SCHEMA.to_owned(),
-        id: "0001-test".to_owned(),
-        version: String::new(),
-        name: "test".to_owned(),
-        design: Kind::Pairs,
-        against: Vec::new(),
-        change: Vec::new(),
-        plan: None,
-        probe: None,
-        prediction: None,
-        planned: None,
-        softirq_timed: false,
-        checks: Vec::new(),
-        queries: Vec::new(),
-        workload: "simulated".to_owned(),
-        host: Identity { hostname: String::new(), kernel: String::new(), boot_id: String::new() },
-        cpus: 2,
-        started: String::new(),
-        seed,
-        margin: 0.03,
-        min_pairs: 9,
-        max_pairs: 40,
-        washout_s: 0.0,
-        measure_s: 1.0,
-        metrics: vec![metrics::describe(metrics::name::THROUGHPUT, "req/s")],
-        calibration: None,
-        slots: Vec::new(),
-        analysis: None,
-    }
-}
-
-fn call(record: &TrialRecord) -> Call {
-    analysis::analyse(record).metrics[0].call
+    TrialRecord { seed, ..simulate::record() }
 }
 
 /// Coefficient of variation 3 %, drift and a two-slot period, like the noise of real machines.
@@ -112,28 +78,25 @@ fn noise() -> Noise {
     Noise { drift: 0.03, periodic: 0.03, ..Noise::white(0.03) }
 }
 
+/// Calls of 20 trials of this effect.
+fn calls(first_seed: u64, effect: f64) -> impl Iterator<Item = Call> {
+    (0..20).map(move |seed| {
+        let mut record = record(seed);
+        run(&mut record, 0, &mut Simulated::new(noise(), first_seed + seed, effect)).expect("simulated");
+        analysis::analyse(&record).metrics[0].call
+    })
+}
+
 #[test]
 fn a_factor_that_does_nothing_is_not_called_an_effect() {
-    let wrong = (0..20)
-        .filter(|seed| {
-            let mut record = record(*seed);
-            run(&mut record, 0, &mut Simulated::new(noise(), 1000 + seed, 0.0)).expect("simulated");
-            matches!(call(&record), Call::Helps | Call::Hurts)
-        })
-        .count();
+    let wrong = calls(1000, 0.0).filter(|call| matches!(call, Call::Helps | Call::Hurts)).count();
     // 5 % are promised: one of 20 trials; four or more would occur by chance in 1.6 %.
     assert!(wrong <= 3, "{wrong} of 20");
 }
 
 #[test]
 fn ten_percent_are_found() {
-    let found = (0..20)
-        .filter(|seed| {
-            let mut record = record(*seed);
-            run(&mut record, 0, &mut Simulated::new(noise(), 2000 + seed, 0.10)).expect("simulated");
-            call(&record) == Call::Helps
-        })
-        .count();
+    let found = calls(2000, 0.10).filter(|call| *call == Call::Helps).count();
     assert!(found >= 18, "{found} of 20");
 }
 
@@ -185,23 +148,17 @@ fn the_lone_slot_of_a_killed_run_is_void() {
     assert_eq!(parts.slots[7].pair, parts.slots[6].pair + 1);
 }
 
-#[test]
-fn a_change_that_never_takes_ends_the_trial() {
-    let mut record = record(5);
-    let mut bench = Simulated { void: |arm, _| arm == Arm::B, ..Simulated::new(Noise::white(0.01), 5, 0.0) };
-    let ending = run(&mut record, 0, &mut bench).expect("simulated");
-    assert_eq!(ending.not_applied.as_deref(), Some("nothing moved"));
-    assert!(record.slots.len() <= 6);
-}
-
 /// If arm A also sets something, that may fail to take hold.
 #[test]
-fn an_arm_a_that_never_takes_ends_the_trial() {
-    let mut record = record(5);
-    let mut bench = Simulated { void: |arm, _| arm == Arm::A, ..Simulated::new(Noise::white(0.01), 5, 0.0) };
-    let ending = run(&mut record, 0, &mut bench).expect("simulated");
-    assert_eq!(ending.not_applied.as_deref(), Some("nothing moved"));
-    assert!(record.slots.len() <= 6);
+fn an_arm_that_never_takes_ends_the_trial() {
+    let arms: [fn(Arm, usize) -> bool; 2] = [|arm, _| arm == Arm::A, |arm, _| arm == Arm::B];
+    for void in arms {
+        let mut record = record(5);
+        let mut bench = Simulated { void, ..Simulated::new(Noise::white(0.01), 5, 0.0) };
+        let ending = run(&mut record, 0, &mut bench).expect("simulated");
+        assert_eq!(ending.not_applied.as_deref(), Some("nothing moved"));
+        assert!(record.slots.len() <= 6);
+    }
 }
 
 #[test]
