@@ -14,7 +14,8 @@ use crate::load::Url;
 use crate::plan::Setting;
 use crate::plan::candidates::Searched;
 use crate::trial::spec::{
-    Candidates, Change, Design, Guards, Kind, MAX_NAME, Probe, Seconds, Spec, SpecError, Workload, is_of_name,
+    Candidates, Change, Design, Guards, Kind, MAX_NAME, Probe, Seconds, Spec, SpecError, Workload,
+    is_name_char,
 };
 use crate::trial::stats::looks;
 use crate::units::{CpuId, CpuMask, NicName, parse_duration};
@@ -179,7 +180,7 @@ fn candidates(args: &Args) -> Option<Candidates> {
 
 /// `name` with invalid characters replaced by dashes, cut to the length limit of a trial's name.
 fn word(name: &str) -> String {
-    let name: String = name.chars().map(|c| if is_of_name(c) { c } else { '-' }).take(MAX_NAME).collect();
+    let name: String = name.chars().map(|c| if is_name_char(c) { c } else { '-' }).take(MAX_NAME).collect();
     name.trim_matches('-').to_owned()
 }
 
