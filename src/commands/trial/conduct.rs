@@ -45,7 +45,7 @@ pub(crate) struct Ready {
 }
 
 /// A trial that is ready to run.
-pub(crate) struct Conduct<'a> {
+pub(crate) struct Conduct<'a, Record = TrialRecord> {
     /// The specification.
     pub(crate) spec: &'a Spec,
     /// The machine.
@@ -55,37 +55,67 @@ pub(crate) struct Conduct<'a> {
     /// Directory of the record.
     pub(crate) dir: TrialDir,
     /// The record so far of a resumed trial.
-    pub(crate) resumed: Option<TrialRecord>,
+    pub(crate) resumed: Option<Record>,
     /// Keep the change if it helps.
     pub(crate) keep: bool,
     /// Set by Ctrl-C.
     pub(crate) stop: &'a AtomicBool,
 }
 
+/// A record of a trial that runs with a progress bar.
+pub(crate) trait Conducted: Sized {
+    /// Name of the trial, and what it is at.
+    fn progress(&self) -> String;
+    /// Number of finished slots.
+    fn finished(&self) -> usize;
+    /// Seed of the coins.
+    fn seed(&self) -> u64;
+    /// Runs the trial of `spec`, or continues `resumed`.
+    fn perform(
+        spec: &Spec,
+        setup: Setup<'_, Self>,
+        resumed: Option<Self>,
+    ) -> Result<Outcome<Self>, PerformError>;
+}
+
+impl Conducted for TrialRecord {
+    fn progress(&self) -> String {
+        let done = self.slots.iter().filter(|slot| slot.phase == Phase::Comparison).count();
+        let part = match done {
+            _ if self.design == spec::Kind::BeforeAfter => format!("slot {done} of {}", 2 * self.max_pairs),
+            0 => "calibrating".to_owned(),
+            _ => format!("pair {} of at most {}{}", done.div_ceil(2), self.max_pairs, so_far(self)),
+        };
+        format!("trial {}: {part}", self.name)
+    }
+
+    fn finished(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn perform(spec: &Spec, setup: Setup<'_, Self>, resumed: Option<Self>) -> Result<Outcome, PerformError> {
+        perform(spec, setup, resumed)
+    }
+}
+
 /// Runs the trial with a progress bar.
-pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, CommandError> {
+pub(crate) fn conduct<Record: Conducted>(
+    global: &Global,
+    trial: Conduct<'_, Record>,
+) -> Result<Outcome<Record>, CommandError> {
     let root = place::root(global)?;
     let store = place::store(global);
-    let design = &trial.spec.design;
     let bar = progress::bar(&format!("trial {}", trial.spec.name), trial.spec.slots() as u64);
     bar.tick_every(Duration::from_millis(250));
-    let mut progress = |record: &TrialRecord| {
-        let done = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison).count();
-        let part = match done {
-            _ if record.design == spec::Kind::BeforeAfter => {
-                format!("slot {done} of {}", 2 * record.max_pairs)
-            }
-            0 => "calibrating".to_owned(),
-            _ => format!("pair {} of at most {}{}", done.div_ceil(2), record.max_pairs, so_far(record)),
-        };
-        bar.set_message(&format!("trial {}: {part}", record.name));
-        bar.set_position(record.slots.len() as u64);
+    let mut progress = |record: &Record| {
+        bar.set_message(&record.progress());
+        bar.set_position(record.finished() as u64);
     };
-    let seed = match (&trial.resumed, design.seed) {
-        (Some(record), _) => record.seed,
-        (None, Some(seed)) => seed,
-        (None, None) => fresh_seed(),
-    };
+    let seed = trial.resumed.as_ref().map(Conducted::seed).or(trial.spec.design.seed);
     let setup = Setup {
         host: &trial.machine.host,
         inventory: &trial.machine.inventory,
@@ -97,7 +127,7 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
         meter: trial.ready.meter,
         store: &store,
         dir: &trial.dir,
-        seed,
+        seed: seed.unwrap_or_else(fresh_seed),
         checks: trial.ready.checks,
         queries: trial.ready.queries,
         driver: trial.ready.driver,
@@ -109,7 +139,7 @@ pub(crate) fn conduct(global: &Global, trial: Conduct<'_>) -> Result<Outcome, Co
         stop: trial.stop,
         progress: &mut progress,
     };
-    let outcome = perform(trial.spec, setup, trial.resumed);
+    let outcome = Record::perform(trial.spec, setup, trial.resumed);
     bar.finish_and_clear();
     let commands = trial.spec.change.a.is_some();
     outcome.map_err(|error| explain(error, commands))
@@ -124,13 +154,13 @@ fn so_far(record: &TrialRecord) -> String {
 }
 
 /// Random seed, short enough to be read aloud and exact in every JSON reader.
-pub(super) fn fresh_seed() -> u64 {
+fn fresh_seed() -> u64 {
     use std::hash::BuildHasher;
     std::hash::RandomState::new().hash_one(0) & 0xff_ffff
 }
 
 /// `commands`: the arms are shell commands.
-pub(super) fn explain(error: PerformError, commands: bool) -> CommandError {
+fn explain(error: PerformError, commands: bool) -> CommandError {
     match error {
         PerformError::Begin(error) => place::apply_error(error),
         PerformError::Guard(_) => CommandError::failed(error),

@@ -1,7 +1,10 @@
 //! `rxlab trial resume`: continues after a kill or an interrupt, with the same seed.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use super::blocks;
-use super::conduct::{Conduct, store_error};
+use super::conduct::{Conduct, Ready, store_error};
 use super::finish::{After, finish};
 use super::ready::ready;
 use crate::commands::Global;
@@ -9,7 +12,9 @@ use crate::commands::machine::{self, Machine};
 use crate::commands::{leftovers, place};
 use crate::error::{CommandError, Kind};
 use crate::model::Identity;
+use crate::trial::blocks::End;
 use crate::trial::record::Verdict;
+use crate::trial::spec::Spec;
 use crate::trial::store::TrialDir;
 
 /// Continue a trial that was interrupted or killed
@@ -27,18 +32,17 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let spec = dir.spec().map_err(|error| store_error(&error))?;
     args.after.check(spec.design.kind)?;
     if let Some(record) = dir.blocks().map_err(|error| store_error(&error))? {
-        return blocks::resume(global, dir, &spec, record);
+        let is_finished =
+            record.conclusion.as_ref().is_some_and(|conclusion| conclusion.end != End::Interrupted);
+        let (machine, stop, ready) = reopen(global, &spec, is_finished, &record.id, &record.host)?;
+        let (spec, machine, resumed) = (&spec, &machine, Some(record));
+        let trial = Conduct { spec, machine, ready, dir, resumed, keep: false, stop: &stop };
+        return blocks::finish(global, trial);
     }
     let record = dir.record().map_err(|error| store_error(&error))?;
-    if record.analysis.as_ref().is_some_and(|analysis| analysis.verdict != Verdict::Interrupted) {
-        return Err(CommandError::usage(format!("trial {} is finished", record.id))
-            .hint("`rxlab trial show` prints it; `rxlab trial run` starts another"));
-    }
-    leftovers::clear(global)?;
-    let machine = machine::open(global)?;
-    check_boot(&machine, &record.id, &record.host)?;
-    let stop = place::stop_flag()?;
-    let ready = ready(global, &machine, &spec)?;
+    let is_finished =
+        record.analysis.as_ref().is_some_and(|analysis| analysis.verdict != Verdict::Interrupted);
+    let (machine, stop, ready) = reopen(global, &spec, is_finished, &record.id, &record.host)?;
     // The plan is a separate file, which may have changed.
     let change: Vec<String> = ready.arms[1].iter().map(ToString::to_string).collect();
     if spec.change.plan.is_some() && change != record.change {
@@ -50,11 +54,28 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     finish(global, trial, &args.after)
 }
 
-/// Returns an error if the slots of trial `id` were measured on `host` before this boot.
-pub(super) fn check_boot(machine: &Machine, id: &str, host: &Identity) -> Result<(), CommandError> {
-    if host.boot_id == machine.model.identity.boot_id {
-        return Ok(());
+/// Returns what trial `id` continues with. Refuses if it is finished, or its slots were measured on another `host` or
+/// before this boot.
+fn reopen(
+    global: &Global,
+    spec: &Spec,
+    is_finished: bool,
+    id: &str,
+    host: &Identity,
+) -> Result<(Machine, Arc<AtomicBool>, Ready), CommandError> {
+    if is_finished {
+        return Err(CommandError::usage(format!("trial {id} is finished"))
+            .hint("`rxlab trial show` prints it; `rxlab trial run` starts another"));
     }
-    let message = format!("trial {id} belongs to another boot or another machine");
-    Err(CommandError::new(Kind::Changed, message).hint("its slots cannot be compared with new ones"))
+    leftovers::clear(global)?;
+    let machine = machine::open(global)?;
+    if host.boot_id != machine.model.identity.boot_id {
+        let message = format!("trial {id} belongs to another boot or another machine");
+        return Err(
+            CommandError::new(Kind::Changed, message).hint("its slots cannot be compared with new ones")
+        );
+    }
+    let stop = place::stop_flag()?;
+    let ready = ready(global, &machine, spec)?;
+    Ok((machine, stop, ready))
 }

@@ -35,10 +35,11 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return foretell::print(global, &spec, foretold, ready.planned, &stop);
     }
     let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
-    if is_in_blocks {
-        return blocks::finish(global, &machine, &spec, ready, dir, None, &stop);
-    }
     let (spec, machine, keep) = (&spec, &machine, args.after.keep);
+    if is_in_blocks {
+        let trial = Conduct { spec, machine, ready, dir, resumed: None, keep, stop: &stop };
+        return blocks::finish(global, trial);
+    }
     let trial = Conduct { spec, machine, ready, dir, resumed: None, keep, stop: &stop };
     finish(global, trial, &args.after)
 }
