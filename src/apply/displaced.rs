@@ -205,7 +205,7 @@ pub(super) fn rediscover(host: &dyn Host, before: &Model) -> Model {
 mod tests {
     use super::{before_replaced, carried, displaced};
     use crate::host::{Cause, RecordedHost};
-    use crate::journal::{Displaced, Touched};
+    use crate::journal::{Displaced, Intent, Touched};
     use crate::knob;
     use crate::knob::testbed::model;
 
@@ -216,19 +216,9 @@ mod tests {
 
     fn earlier(unsettled: &[&str]) -> Touched {
         Touched {
-            knob: "channels".to_owned(),
-            target: "eth0".parse().expect("a target"),
-            device: None,
-            ids: None,
-            seq: 1,
-            original: "combined 2".to_owned(),
-            wanted: "combined 1".to_owned(),
-            ours: Vec::new(),
-            foreign: Vec::new(),
             unsettled: unsettled.iter().map(|value| (*value).to_owned()).collect(),
             displaced: vec![rps(0, "1"), rps(1, "2")],
-            held: None,
-            outcome: None,
+            ..Touched::new(&Intent::sample("channels", "eth0", "combined 2", "combined 1"))
         }
     }
 

@@ -48,24 +48,14 @@ mod tests {
     use super::surroundings;
     use crate::host::RecordedHost;
     use crate::journal::{DeviceThen, History, Intent, Record, Surroundings};
-    use crate::knob::testbed::{model, target};
+    use crate::knob::testbed::model;
     use crate::model::DeviceAddress;
 
     #[test]
     fn each_touched_device_once_and_no_other() {
         let address = DeviceAddress("pci:0000:00:03.0".into());
         let intent = |seq, name: &str, device: Option<&DeviceAddress>| {
-            Record::Intent(Intent {
-                seq,
-                knob: "rps".into(),
-                target: target(name),
-                device: device.cloned(),
-                ids: None,
-                before: "off".into(),
-                after: "1".into(),
-                displaced: Vec::new(),
-                foreign: false,
-            })
+            Record::Intent(Intent { seq, device: device.cloned(), ..Intent::sample("rps", name, "off", "1") })
         };
         let gone = DeviceAddress("pci:0000:00:09.0".into());
         let records = vec![

@@ -48,30 +48,12 @@ mod tests {
     fn history(deadline: Option<u64>, netns: bool, values: &[(&str, &str)], end: &[Record]) -> History {
         let netns =
             netns.then(|| crate::host::Namespace { path: "/run/netns/x".into(), inode: 1, cookie: None });
-        let mut records = vec![Record::Begin(Begin {
-            schema: Begin::SCHEMA.into(),
-            id: String::new(),
-            boot_id: String::new(),
-            root: "/".into(),
-            netns,
-            home: None,
-            applier: None,
-            started: String::new(),
-            what: String::new(),
-            deadline,
-            seen: None,
-        })];
+        let mut records = vec![Record::Begin(Begin { netns, deadline, ..Begin::sample() })];
         for (at, (nic, after)) in values.iter().enumerate() {
             records.push(Record::Intent(Intent {
                 seq: at as u64 + 1,
-                knob: "rps".into(),
-                target: format!("{nic}/rx-0").parse().expect("a target"),
                 device: Some(DeviceAddress(format!("pci:of-{}", nic.trim_end_matches(char::is_alphabetic)))),
-                ids: None,
-                before: "off".into(),
-                after: (*after).into(),
-                displaced: Vec::new(),
-                foreign: false,
+                ..Intent::sample("rps", &format!("{nic}/rx-0"), "off", after)
             }));
         }
         records.extend_from_slice(end);

@@ -117,6 +117,24 @@ pub struct Seen {
 impl Begin {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.journal/1";
+
+    /// The begin of a transaction below `/` in the boot `boot-1`.
+    #[cfg(test)]
+    pub(crate) fn sample() -> Self {
+        Self {
+            schema: Self::SCHEMA.into(),
+            id: String::new(),
+            boot_id: "boot-1".into(),
+            root: "/".into(),
+            netns: None,
+            home: None,
+            applier: None,
+            started: String::new(),
+            what: String::new(),
+            deadline: None,
+            seen: None,
+        }
+    }
 }
 
 /// A value that is about to be written.
@@ -146,6 +164,24 @@ pub struct Intent {
     /// `before` is foreign: it replaced our value, which is set again.
     #[serde(default, skip_serializing_if = "is_false")]
     pub foreign: bool,
+}
+
+impl Intent {
+    /// The first intent of a transaction, for a target without a persistent address.
+    #[cfg(test)]
+    pub(crate) fn sample(knob: &str, target: &str, before: &str, after: &str) -> Self {
+        Self {
+            seq: 1,
+            knob: knob.into(),
+            target: target.parse().expect("a target"),
+            device: None,
+            ids: None,
+            before: before.into(),
+            after: after.into(),
+            displaced: Vec::new(),
+            foreign: false,
+        }
+    }
 }
 
 /// Inodes of directories in sysfs. No other directory gets them before the next boot, and an interface keeps

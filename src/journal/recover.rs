@@ -59,6 +59,25 @@ pub struct Touched {
 }
 
 impl Touched {
+    /// The target of its first intent.
+    pub(crate) fn new(intent: &Intent) -> Self {
+        Self {
+            knob: intent.knob.clone(),
+            target: intent.target.clone(),
+            device: intent.device.clone(),
+            ids: intent.ids,
+            seq: intent.seq,
+            original: intent.before.clone(),
+            wanted: intent.after.clone(),
+            ours: Vec::new(),
+            foreign: Vec::new(),
+            unsettled: Vec::new(),
+            displaced: Vec::new(),
+            held: None,
+            outcome: None,
+        }
+    }
+
     /// True if both are the same knob of the same target.
     pub fn is_same(&self, other: &Self) -> bool {
         self.is_of(&other.knob, &other.target, (&other.device, other.ids))
@@ -225,21 +244,7 @@ impl History {
                     let device = (&intent.device, intent.ids);
                     let is_it = |t: &Touched| t.is_of(&intent.knob, &intent.target, device);
                     let index = all.iter().position(is_it).unwrap_or_else(|| {
-                        all.push(Touched {
-                            knob: intent.knob.clone(),
-                            target: intent.target.clone(),
-                            device: intent.device.clone(),
-                            ids: intent.ids,
-                            seq: intent.seq,
-                            original: intent.before.clone(),
-                            wanted: String::new(),
-                            ours: Vec::new(),
-                            foreign: Vec::new(),
-                            unsettled: Vec::new(),
-                            displaced: Vec::new(),
-                            held: None,
-                            outcome: None,
-                        });
+                        all.push(Touched::new(intent));
                         all.len() - 1
                     });
                     owner.push((intent.seq, index));

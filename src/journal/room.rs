@@ -42,19 +42,9 @@ mod tests {
     use crate::journal::{Displaced, Intent, Record};
 
     fn intent(knob: &str, displaced: usize) -> Record {
-        let target: crate::plan::Target = "eth0".parse().expect("a target");
-        let one = Displaced { knob: "rps".into(), target: target.clone(), value: "0-3".into() };
-        Record::Intent(Intent {
-            seq: 1,
-            knob: knob.into(),
-            target,
-            device: None,
-            ids: None,
-            before: "4".into(),
-            after: "2".into(),
-            displaced: vec![one; displaced],
-            foreign: false,
-        })
+        let target = "eth0".parse().expect("a target");
+        let one = Displaced { knob: "rps".into(), target, value: "0-3".into() };
+        Record::Intent(Intent { displaced: vec![one; displaced], ..Intent::sample(knob, "eth0", "4", "2") })
     }
 
     #[test]

@@ -399,19 +399,7 @@ mod tests {
 
     fn begin(store: &Store, boot_id: &str) -> String {
         let lock = store.lock(Duration::ZERO).expect("free");
-        let begin = Begin {
-            schema: Begin::SCHEMA.into(),
-            id: String::new(),
-            boot_id: boot_id.into(),
-            root: "/".into(),
-            netns: None,
-            home: None,
-            applier: None,
-            started: String::new(),
-            what: String::new(),
-            deadline: None,
-            seen: None,
-        };
+        let begin = Begin { boot_id: boot_id.into(), ..Begin::sample() };
         store.begin(lock, begin).expect("begun").id().to_owned()
     }
 

@@ -179,30 +179,6 @@ pub(crate) fn armed() -> Armed {
     let state = tempfile::tempdir().expect("a temporary directory");
     let store = Store::new(Disk::new(state.path()));
     let lock = store.lock(std::time::Duration::ZERO).expect("the lock is free");
-    let begin = Begin {
-        schema: Begin::SCHEMA.into(),
-        id: String::new(),
-        boot_id: "boot-1".into(),
-        root: "/".into(),
-        netns: None,
-        home: None,
-        applier: None,
-        started: String::new(),
-        what: String::new(),
-        deadline: None,
-        seen: None,
-    };
-    let mut journal = store.begin(lock, begin).expect("begun");
-    let intent = Intent {
-        seq: 0,
-        knob: "test".into(),
-        target: Target::Host,
-        device: None,
-        ids: None,
-        before: String::new(),
-        after: String::new(),
-        displaced: Vec::new(),
-        foreign: false,
-    };
-    journal.arm(intent).expect("armed")
+    let mut journal = store.begin(lock, Begin::sample()).expect("begun");
+    journal.arm(Intent::sample("test", "host", "", "")).expect("armed")
 }

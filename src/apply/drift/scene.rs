@@ -2,7 +2,7 @@
 
 use super::{Scene, Suspect, suspects};
 use crate::host::RecordedHost;
-use crate::journal::{DeviceThen, Surroundings, Touched};
+use crate::journal::{DeviceThen, Intent, Surroundings, Touched};
 use crate::knob::{self, testbed};
 use crate::model::{DeviceAddress, Fact, Irq, Model};
 use crate::plan::Setting;
@@ -116,20 +116,10 @@ impl Case {
             host = host.with_link("proc/self", &pid.to_string());
         }
         let address = &self.then.device;
+        let Setting { knob, target, value } = &self.setting;
         let touched = Touched {
-            knob: self.setting.knob.clone(),
-            target: self.setting.target.clone(),
             device: (!address.0.is_empty()).then(|| address.clone()),
-            ids: None,
-            seq: 1,
-            original: "1".into(),
-            wanted: self.setting.value.clone(),
-            ours: Vec::new(),
-            foreign: Vec::new(),
-            unsettled: Vec::new(),
-            displaced: Vec::new(),
-            held: None,
-            outcome: None,
+            ..Touched::new(&Intent::sample(knob, &target.to_string(), "1", value))
         };
         let around = |online: &str, device: &DeviceThen| Surroundings {
             online: Some(online.parse().expect("a list")),

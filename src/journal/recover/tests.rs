@@ -7,32 +7,14 @@ use crate::journal::Surroundings;
 use crate::journal::record::{Begin, Displaced, Intent};
 
 fn begin() -> Record {
-    Record::Begin(Begin {
-        schema: Begin::SCHEMA.into(),
-        id: "000001-abcd".into(),
-        boot_id: "boot".into(),
-        root: "/".into(),
-        netns: None,
-        home: None,
-        applier: None,
-        started: String::new(),
-        what: String::new(),
-        deadline: Some(5),
-        seen: None,
-    })
+    Record::Begin(Begin { id: "000001-abcd".into(), deadline: Some(5), ..Begin::sample() })
 }
 
 fn intent(seq: u64, nic: &str, before: &str, after: &str) -> Record {
     Record::Intent(Intent {
         seq,
-        knob: "rps".into(),
-        target: format!("{nic}/rx-0").parse().expect("a target"),
         device: Some(crate::model::DeviceAddress("pci:0000:00:03.0".into())),
-        ids: None,
-        before: before.into(),
-        after: after.into(),
-        displaced: Vec::new(),
-        foreign: false,
+        ..Intent::sample("rps", &format!("{nic}/rx-0"), before, after)
     })
 }
 

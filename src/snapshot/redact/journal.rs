@@ -51,17 +51,12 @@ mod tests {
     #[test]
     fn it_still_reads_and_names_nothing() {
         let begin = Begin {
-            schema: Begin::SCHEMA.to_owned(),
             id: "000001-abcd".into(),
             boot_id: "473d721b-2896-4eb5-a890-2cb48c991713".into(),
             root: "/home/alice/root".into(),
-            netns: None,
-            home: None,
-            applier: None,
             started: "2026-01-01T00:00:00Z".into(),
             what: "apply /home/alice/rps.toml".into(),
-            deadline: None,
-            seen: None,
+            ..Begin::sample()
         };
         let guid = "vmbus:000d3a12-3456-000d-3a12-3456000d3a12";
         let then = DeviceThen {
