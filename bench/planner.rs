@@ -105,26 +105,15 @@ fn on_cpu_0(number: u32, action: &str) -> Irq {
 
 fn rates(cpus: u32) -> Rates {
     let cpu = |id: u32| CpuRates {
-        cpu: CpuId(id),
         user: 0.1,
         system: 0.1,
-        irq: 0.0,
         softirq: if id == 0 { 0.9 } else { 0.01 },
-        steal: 0.0,
         idle: 0.5,
-        ksoftirqd: 0.0,
-        napi: 0.0,
         net_rx: 1e3,
-        net_tx: 0.0,
-        other_softirqs: BTreeMap::new(),
         packets: 1e4,
-        dropped: 0.0,
-        time_squeeze: 0.0,
-        rps_ipis: 0.0,
-        flow_limit: 0.0,
+        ..CpuRates::zero(CpuId(id))
     };
     Rates {
-        seconds: 2.0,
         cpus: (0..cpus).map(cpu).collect(),
         nics: vec![NicRates {
             name: "eth0".parse().expect("a name"),
@@ -137,12 +126,7 @@ fn rates(cpus: u32) -> Rates {
             queues: BTreeMap::new(),
             queue_drops: BTreeMap::new(),
         }],
-        irqs: Vec::new(),
         exact_softirq_time: Some(false),
-        softirq_timed: None,
-        costs: None,
-        gaps: Vec::new(),
-        unseen: Vec::new(),
-        processes: Fact::NotAsked,
+        ..Rates::empty(2.0)
     }
 }

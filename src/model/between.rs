@@ -57,16 +57,11 @@ impl Rates {
             .iter()
             .filter_map(|(name, before)| Some(nic(name.clone(), before, current.nics.get(name)?, seconds)));
         Ok(Self {
-            seconds,
             cpus,
             nics: nics.collect(),
             irqs: irqs(previous, current, seconds),
-            exact_softirq_time: None,
-            softirq_timed: None,
-            costs: None,
             gaps: gaps(current),
-            unseen: Vec::new(),
-            processes: Fact::NotAsked,
+            ..Self::empty(seconds)
         })
     }
 

@@ -215,11 +215,7 @@ mod tests {
             id: *id,
             ifindex: 4,
             irq: irq.map(IrqId),
-            pid: None,
-            defer_hard_irqs: None,
-            gro_flush_timeout_ns: None,
-            irq_suspend_timeout_ns: None,
-            threaded: None,
+            ..NetdevNapi::default()
         };
         inventory.napis = Fact::Known(napis.iter().map(napi).collect());
     }

@@ -90,20 +90,8 @@ mod tests {
                 others: true,
             }),
         };
-        let rates = Rates {
-            seconds: 5.0,
-            cpus: Vec::new(),
-            nics: Vec::new(),
-            irqs: Vec::new(),
-            exact_softirq_time: None,
-            softirq_timed: None,
-            costs: None,
-            gaps: Vec::new(),
-            unseen: Vec::new(),
-            processes: Fact::NotAsked,
-        };
         let other = RawBusy { was_on: Some(CpuId(0)), threads: Fact::NotAsked, ..busy.clone() };
-        let found = rates.with_busiest(Fact::Known(vec![busy, other])).processes;
+        let found = Rates::empty(5.0).with_busiest(Fact::Known(vec![busy, other])).processes;
         let [first, second] = found.known().expect("known").as_slice() else { panic!("{found:?}") };
         assert_eq!((first.cpu, first.threads, first.stays_on), (1.5, 2, Some(CpuId(1))), "5 s");
         assert_eq!(

@@ -38,6 +38,24 @@ pub struct Rates {
     pub processes: Fact<Vec<ProcessRates>>,
 }
 
+impl Rates {
+    /// An interval of which nothing is known yet.
+    pub fn empty(seconds: f64) -> Self {
+        Self {
+            seconds,
+            cpus: Vec::new(),
+            nics: Vec::new(),
+            irqs: Vec::new(),
+            exact_softirq_time: None,
+            softirq_timed: None,
+            costs: None,
+            gaps: Vec::new(),
+            unseen: Vec::new(),
+            processes: Fact::NotAsked,
+        }
+    }
+}
+
 /// Accuracy of softirq time measured by eBPF programs in windows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -151,6 +169,31 @@ pub struct CpuRates {
     /// CPU includes them.
     #[serde(default)]
     pub flow_limit: f64,
+}
+
+impl CpuRates {
+    /// A CPU without any time or event.
+    pub fn zero(cpu: CpuId) -> Self {
+        Self {
+            cpu,
+            user: 0.0,
+            system: 0.0,
+            irq: 0.0,
+            softirq: 0.0,
+            steal: 0.0,
+            idle: 0.0,
+            ksoftirqd: 0.0,
+            napi: 0.0,
+            net_rx: 0.0,
+            net_tx: 0.0,
+            other_softirqs: BTreeMap::new(),
+            packets: 0.0,
+            dropped: 0.0,
+            time_squeeze: 0.0,
+            rps_ipis: 0.0,
+            flow_limit: 0.0,
+        }
+    }
 }
 
 /// One interface; events per second.

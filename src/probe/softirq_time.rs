@@ -206,7 +206,7 @@ fn add(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
 mod tests {
     use super::{Vectors, Windows, most_runs, since, vectors};
     use crate::model::{CpuRates, Rates};
-    use crate::units::{CpuId, Fact};
+    use crate::units::CpuId;
 
     /// Two CPUs; the first one ran NET_RX so often and so long in each window, the second one other softirqs.
     fn windows(rx: &[(u64, u64)]) -> Windows {
@@ -217,38 +217,21 @@ mod tests {
 
     fn cpu(cpu: u32, net_rx: f64, net_tx: f64, other: f64) -> CpuRates {
         CpuRates {
-            cpu: CpuId(cpu),
-            user: 0.0,
-            system: 0.0,
-            irq: 0.0,
             softirq: 0.9,
-            steal: 0.0,
             idle: 0.1,
-            ksoftirqd: 0.0,
-            napi: 0.0,
             net_rx,
             net_tx,
             other_softirqs: [("SCHED".to_owned(), other)].into(),
             packets: net_rx,
-            dropped: 0.0,
-            time_squeeze: 0.0,
-            rps_ipis: 0.0,
-            flow_limit: 0.0,
+            ..CpuRates::zero(CpuId(cpu))
         }
     }
 
     fn rates() -> Rates {
         Rates {
-            seconds: 1.0,
             cpus: vec![cpu(0, 1e5, 0.0, 0.0), cpu(1, 0.0, 1e3, 1e3), cpu(2, 10.0, 0.0, 0.0)],
-            nics: Vec::new(),
-            irqs: Vec::new(),
             exact_softirq_time: Some(false),
-            softirq_timed: None,
-            costs: None,
-            gaps: Vec::new(),
-            unseen: Vec::new(),
-            processes: Fact::Unsupported,
+            ..Rates::empty(1.0)
         }
     }
 

@@ -31,7 +31,6 @@ pub(super) fn time_shares(cpu: CpuId, before: CpuTimes, after: CpuTimes) -> CpuR
     let total = user + system + irq + softirq + steal + idle;
     let share = |part: f64| if total > 0.0 { part / total } else { 0.0 };
     CpuRates {
-        cpu,
         user: share(user),
         system: share(system),
         irq: share(irq),
@@ -39,16 +38,7 @@ pub(super) fn time_shares(cpu: CpuId, before: CpuTimes, after: CpuTimes) -> CpuR
         steal: share(steal),
         // A CPU without any tick is idle, not missing.
         idle: if total > 0.0 { share(idle) } else { 1.0 },
-        ksoftirqd: 0.0,
-        napi: 0.0,
-        net_rx: 0.0,
-        net_tx: 0.0,
-        other_softirqs: BTreeMap::new(),
-        packets: 0.0,
-        dropped: 0.0,
-        time_squeeze: 0.0,
-        rps_ipis: 0.0,
-        flow_limit: 0.0,
+        ..CpuRates::zero(cpu)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::parse::{Attributes, WireError, messages, push_attribute, push_message
 use crate::units::IrqId;
 
 /// One NAPI instance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NetdevNapi {
     /// Its number.
     pub id: u32,
@@ -135,12 +135,11 @@ mod tests {
         let napi = NetdevNapi {
             id: 257,
             ifindex: 4,
-            irq: None,
-            pid: None,
             defer_hard_irqs: Some(0),
             gro_flush_timeout_ns: Some(0),
             irq_suspend_timeout_ns: Some(0),
             threaded: Some(0),
+            ..NetdevNapi::default()
         };
         assert_eq!(netdev_napis(&answer(&[ETH0])), Ok(vec![napi]));
 
