@@ -6,12 +6,16 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Creates files and starts the program.
 
+#[path = "scale/program.rs"]
+mod program;
 #[path = "scale/tree.rs"]
 mod tree;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+use program::children_time;
 
 const COMMANDS: [&[&str]; 5] = [
     &["show"],
@@ -23,9 +27,7 @@ const COMMANDS: [&[&str]; 5] = [
 
 fn main() {
     let asked: Vec<u32> = std::env::args().skip(1).map(|text| text.parse().expect("a number")).collect();
-    let own = std::env::current_exe().expect("every process has a program");
-    let program = own.parent().and_then(Path::parent).expect("target/release/examples").join("rxlab");
-    assert!(program.exists(), "build it first: cargo build --release");
+    let program = program::rxlab();
     for interfaces in if asked.is_empty() { vec![100, 1_000, 10_000] } else { asked } {
         let directory = tempfile::tempdir().expect("a temporary directory");
         tree::make(directory.path(), 64, 8);
@@ -33,7 +35,7 @@ fn main() {
         println!("{interfaces} interfaces");
         for arguments in COMMANDS {
             let ([user, system], peak) = run(&program, directory.path(), arguments);
-            let [user, system] = [user, system].map(|ticks| f64::from(ticks) / 100.0);
+            let [user, system] = [user, system].map(|time| time.as_secs_f64());
             println!(
                 "  {:<32} {:6.2} s = {user:5.2} user + {system:5.2} system {peak:7.1} MB",
                 arguments.join(" "),
@@ -43,12 +45,12 @@ fn main() {
     }
 }
 
-/// CPU time of user and system, in ticks of 10 ms, and the most memory of one run in MB.
-fn run(program: &Path, root: &Path, arguments: &[&str]) -> ([u32; 2], f64) {
+/// CPU time of user and system, and the most memory of one run in MB.
+fn run(program: &Path, root: &Path, arguments: &[&str]) -> ([Duration; 2], f64) {
     let state = tempfile::tempdir().expect("a temporary directory");
     let mut command = Command::new(program);
     command.args(arguments).arg("--root").arg(root).arg("--state-dir").arg(state.path());
-    let before = children_ticks();
+    let before = children_time();
     let mut child = command.stdout(Stdio::null()).spawn().expect("started");
     let mut peak = 0.0;
     let mut moment = 0;
@@ -60,7 +62,7 @@ fn run(program: &Path, root: &Path, arguments: &[&str]) -> ([u32; 2], f64) {
     }
     let status = child.wait().expect("a child");
     assert!(matches!(status.code(), Some(0 | 1)), "{arguments:?}: {status}");
-    let [user, system] = children_ticks();
+    let [user, system] = children_time();
     ([user - before[0], system - before[1]], peak)
 }
 
@@ -69,12 +71,4 @@ fn peak_mb(child: &Child) -> Option<f64> {
     let status = std::fs::read_to_string(PathBuf::from(format!("/proc/{}/status", child.id()))).ok()?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(peak.trim().trim_end_matches(" kB").parse::<f64>().ok()? / 1e3)
-}
-
-/// User and system time of ended children: `cutime` and `cstime` of `/proc/self/stat` (proc_pid_stat(5)), after the name in parentheses.
-fn children_ticks() -> [u32; 2] {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("every process has one");
-    let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
-    let mut ticks = fields.split_whitespace().skip(13).map(|field| field.parse().expect("ticks"));
-    [(); 2].map(|()| ticks.next().expect("two times"))
 }

@@ -6,13 +6,16 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Creates files and starts the program.
 
+#[path = "scale/program.rs"]
+mod program;
 #[path = "scale/tree.rs"]
 mod tree;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use program::children_time;
 use rustix::time::{ClockId, clock_gettime};
 use rxlab::host::LiveHost;
 use rxlab::sample::{Counters, Inventory, Scope};
@@ -27,7 +30,7 @@ fn main() -> ExitCode {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let files = tree::make(directory.path(), cpus, queues);
     println!("{cpus} CPUs, {queues} queues, {files} files; CPU time of {runs} runs in ms");
-    let program = sibling_program("rxlab");
+    let program = program::rxlab();
     println!(
         "{:<28} mean {:8.1}",
         "rxlab show --json",
@@ -48,31 +51,15 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The program of the same build: examples are one folder below it.
-fn sibling_program(name: &str) -> PathBuf {
-    let own = std::env::current_exe().expect("every process has a program");
-    let program = own.parent().and_then(Path::parent).expect("target/release/examples").join(name);
-    assert!(program.exists(), "build it first: cargo build --release");
-    program
-}
-
 /// CPU time of one run. The kernel reports that of children in ticks of 10 ms, so it is the mean of many.
 fn show(program: &Path, root: &Path, runs: u32) -> Duration {
-    let before = children_ticks();
+    let before: Duration = children_time().iter().sum();
     for _ in 0..runs {
         let mut command = Command::new(program);
         command.args(["show", "--json", "--root"]).arg(root).stdout(Stdio::null());
         assert!(command.status().expect("started").success());
     }
-    Duration::from_millis(10) * (children_ticks() - before) / runs
-}
-
-/// `cutime` and `cstime` of `/proc/self/stat` (proc_pid_stat(5)), after the name in parentheses.
-fn children_ticks() -> u32 {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("every process has one");
-    let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
-    let ticks = fields.split_whitespace().skip(13).take(2).map(|field| field.parse::<u32>().expect("ticks"));
-    ticks.sum()
+    (children_time().iter().sum::<Duration>() - before) / runs
 }
 
 fn cpu_time(work: impl FnOnce()) -> Duration {

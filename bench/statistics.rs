@@ -1,10 +1,12 @@
-//! Prints the tables of `docs/statistics.md`: `cargo run --release --example statistics [RUNS]`.
+//! Prints the tables of `docs/statistics.md`, and that of adjusted live traffic in `docs/trials.md`:
+//! `cargo run --release --example statistics [RUNS]`.
 
 #![allow(clippy::disallowed_methods)] // Prints.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use rxlab::trial::simulate::live;
 use rxlab::trial::simulate::table::{RUNS, false_positives, operating};
 use rxlab::trial::simulate::whole::whole;
 
@@ -32,5 +34,6 @@ fn print(runs: usize) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{runs} runs per row\n\n{}", false_positives(runs))?;
     writeln!(out, "{}", operating(runs, usize::MAX))?;
-    write!(out, "{}", whole(runs, usize::MAX))
+    writeln!(out, "{}", whole(runs, usize::MAX))?;
+    write!(out, "{}", live::table(runs))
 }

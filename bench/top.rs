@@ -7,12 +7,15 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Creates files and starts the program.
 
+#[path = "scale/program.rs"]
+mod program;
 #[path = "scale/tree.rs"]
 mod tree;
 
-use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
+
+use program::children_time;
 
 fn main() -> ExitCode {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().ok());
@@ -21,9 +24,7 @@ fn main() -> ExitCode {
         eprintln!("top: CPUS, QUEUES and SECONDS must be numbers");
         return ExitCode::from(2);
     };
-    let own = std::env::current_exe().expect("every process has a program");
-    let program = own.parent().and_then(Path::parent).expect("target/release/examples").join("rxlab");
-    assert!(program.exists(), "build it first: cargo build --release");
+    let program = program::rxlab();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let state = tempfile::tempdir().expect("a temporary directory");
     tree::make(directory.path(), cpus, queues);
@@ -41,24 +42,16 @@ fn main() -> ExitCode {
         .stdout(Stdio::null())
         .spawn()
         .expect("script runs");
-    let (start, before) = (Instant::now(), children_ticks());
+    let (start, before) = (Instant::now(), children_time().iter().sum::<Duration>());
     let mut moment = 0;
     while child.try_wait().expect("a child").is_none() {
         moment += 1;
         tree::advance(directory.path(), cpus, moment);
         std::thread::sleep(Duration::from_millis(100));
     }
-    let (wall, ticks) = (start.elapsed(), children_ticks() - before);
+    let (wall, used) = (start.elapsed(), children_time().iter().sum::<Duration>() - before);
     assert!(wall >= Duration::from_secs(seconds.into()), "it ended early, after {wall:?}");
-    let used = Duration::from_millis(10) * ticks;
     let part = 100.0 * used.as_secs_f64() / wall.as_secs_f64();
     println!("{cpus} CPUs, {queues} queues: {used:?} of CPU time in {wall:.1?}, {part:.2} % of one CPU");
     ExitCode::SUCCESS
-}
-
-/// `cutime` and `cstime` of `/proc/self/stat` (proc_pid_stat(5)), after the name in parentheses.
-fn children_ticks() -> u32 {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("every process has one");
-    let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
-    fields.split_whitespace().skip(13).take(2).map(|field| field.parse::<u32>().expect("ticks")).sum()
 }
