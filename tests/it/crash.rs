@@ -1,5 +1,7 @@
 //! The process is killed at every single operation of an apply and of an undo, on the machine and in the journal. The
 //! next process restores what is left, each time.
+//!
+//! The work for one group of knobs is quadratic in its settings: each operation is reached by all that precede it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +22,7 @@ use rxlab::sample::{Inventory, Scope};
 
 use crate::driver::Driver;
 use crate::observed::Observed;
-use crate::settings::{SETTINGS, everything, settings};
+use crate::settings::{SETTINGS, everything, groups, settings};
 use crate::tree::{Tree, model};
 
 const DIRECTORY: &str = "RXLAB_TEST_CRASH_DIRECTORY";
@@ -28,6 +30,9 @@ const AT: &str = "RXLAB_TEST_CRASH_AT";
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 const WORK: &str = "RXLAB_TEST_CRASH_WORK";
+const GROUP: &str = "RXLAB_TEST_CRASH_GROUP";
+/// The setting that a kernel drops silently, and its file.
+const DROPPED: (&str, &str) = ("rps veth0/rx-0 = 2", "veth0/queues/rx-0/rps_cpus");
 
 fn begin(store: &Store, root: &Path) -> Result<Transaction, rxlab::apply::ApplyError> {
     let identity = model().identity;
@@ -35,11 +40,7 @@ fn begin(store: &Store, root: &Path) -> Result<Transaction, rxlab::apply::ApplyE
     Transaction::begin(store, info)
 }
 
-fn apply(store: &Store, host: &dyn Host, root: &Path) -> Result<Vec<Kept>, Option<Box<Failure>>> {
-    apply_these(&everything(), store, host, root)
-}
-
-fn apply_these(
+fn apply(
     settings: &[Setting],
     store: &Store,
     host: &dyn Host,
@@ -86,14 +87,26 @@ enum Work {
 }
 
 impl Work {
-    fn run(self, tree: &Path, fuse: Arc<Fuse>) {
+    /// The settings of a group for this work.
+    fn settings(self, group: usize) -> Vec<Setting> {
+        let mut settings = groups().swap_remove(group);
+        if let Work::ApplyDropped = self {
+            // The last one, so that every other one is restored.
+            let dropped: Setting = DROPPED.0.parse().expect("a setting");
+            settings.retain(|setting| *setting != dropped);
+            settings.push(dropped);
+        }
+        settings
+    }
+
+    fn run(self, settings: &[Setting], tree: &Path, fuse: Arc<Fuse>) {
         let root = tree.join("root");
         let full = Trouble { at: 1, errno: ENOSPC, holds: true };
         let trouble = matches!(self, Work::UndoFull).then_some(full);
         let storage = FlakyStorage::new(Disk::new(tree.join("state")), fuse.clone(), trouble);
         let rules = match self {
             Work::ApplyDropped => {
-                vec![Rule { suffix: "veth0/queues/rx-0/rps_cpus".into(), mishap: Mishap::Keep(b"0".into()) }]
+                vec![Rule { suffix: DROPPED.1.into(), mishap: Mishap::Keep(b"0".into()) }]
             }
             _ => Vec::new(),
         };
@@ -102,18 +115,18 @@ impl Work {
         let store = Store::new(storage);
         match self {
             Work::Undo | Work::UndoFull => undo(&store, &host, &root),
-            Work::Apply => assert!(apply(&store, &host, &root).is_ok(), "nothing goes wrong"),
-            Work::ApplyDropped => assert!(apply(&store, &host, &root).is_err(), "CPU 2 is dropped"),
+            Work::Apply => assert!(apply(settings, &store, &host, &root).is_ok(), "nothing goes wrong"),
+            Work::ApplyDropped => assert!(apply(settings, &store, &host, &root).is_err(), "CPU 2 is dropped"),
         }
     }
 
     /// Returns the values that undo has to restore.
-    fn prepare(self, tree: &Tree) -> BTreeMap<String, String> {
+    fn prepare(self, settings: &[Setting], tree: &Tree) -> BTreeMap<String, String> {
         tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "08\n");
         tree.write("sys/class/net/eth0/queues/tx-1/xps_cpus", "06\n");
         let mut values = tree.values();
         if let Work::Undo | Work::UndoFull = self {
-            assert!(apply(&tree.store(), &driven(tree), &tree.root()).is_ok());
+            assert!(apply(settings, &tree.store(), &driven(tree), &tree.root()).is_ok());
         }
         if let Work::UndoFull = self {
             tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "02\n");
@@ -131,8 +144,8 @@ fn die() {
 /// Not a test: the process that is killed. Does nothing without its environment variable.
 #[test]
 fn child() {
-    let (Some(tree), Ok(at), Ok(work)) =
-        (std::env::var_os(DIRECTORY), std::env::var(AT), std::env::var(WORK))
+    let (Some(tree), Ok(at), Ok(work), Ok(group)) =
+        (std::env::var_os(DIRECTORY), std::env::var(AT), std::env::var(WORK), std::env::var(GROUP))
     else {
         return;
     };
@@ -142,38 +155,49 @@ fn child() {
         "UndoFull" => Work::UndoFull,
         _ => Work::Undo,
     };
-    work.run(tree.as_ref(), Fuse::new(Some(at.parse().expect("a number")), die));
+    let settings = work.settings(group.parse().expect("a number"));
+    work.run(&settings, tree.as_ref(), Fuse::new(Some(at.parse().expect("a number")), die));
     panic!("the fuse has not blown");
 }
 
 fn kill_everywhere(work: Work) {
+    (0..groups().len()).for_each(|group| kill_everywhere_in(group, work));
+}
+
+fn kill_everywhere_in(group: usize, work: Work) {
+    let settings = work.settings(group);
     let counted = Tree::new();
-    work.prepare(&counted);
+    work.prepare(&settings, &counted);
     let fuse = Fuse::new(None, || ());
-    work.run(counted.path(), fuse.clone());
+    work.run(&settings, counted.path(), fuse.clone());
     let points = fuse.count();
     assert!(points > 40, "only {points} operations seen: the fuse itself is broken");
     let mut recovered = 0;
     for at in 1..=points {
         let tree = Tree::new();
-        let original = work.prepare(&tree);
+        let original = work.prepare(&settings, &tree);
         let status = Command::new(std::env::current_exe().expect("this test has a file"))
             .args(["--exact", "crash::child", "--nocapture", "--test-threads=1"])
             .env(DIRECTORY, tree.path())
             .env(AT, at.to_string())
             .env(WORK, format!("{work:?}"))
+            .env(GROUP, group.to_string())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status()
             .expect("the child runs");
-        assert_eq!(status.signal(), Some(9), "{work:?}: not killed at operation {at}: {status}");
+        assert_eq!(status.signal(), Some(9), "{work:?} {group}: not killed at operation {at}: {status}");
         let store = tree.store();
         undo(&store, &driven(&tree), &tree.root());
-        assert_eq!(tree.values(), original, "{work:?}: killed at operation {at} of {points}");
-        assert_eq!(store.open_ids().expect("listed"), [""; 0], "{work:?}: {at}: the journal is clean");
+        assert_eq!(tree.values(), original, "{work:?} {group}: killed at operation {at} of {points}");
+        assert_eq!(
+            store.open_ids().expect("listed"),
+            [""; 0],
+            "{work:?} {group}: {at}: the journal is clean"
+        );
         recovered += 1;
     }
-    println!("{work:?}: {points} stop points, {recovered} recovered, {} lost", points - recovered);
+    println!("{work:?} {group}: {points} stop points, {recovered} recovered, {} lost", points - recovered);
 }
 
 #[test]
@@ -202,30 +226,40 @@ fn killed_at_every_operation_of_an_undo_on_a_full_disk() {
 /// is valid once there is room again.
 #[test]
 fn a_full_or_read_only_disk_at_every_operation() {
-    let run = |trouble: Option<Trouble>| {
-        let tree = Tree::new();
-        let original = tree.values();
-        let fuse = Fuse::new(None, || ());
-        let storage = FlakyStorage::new(Disk::new(tree.state()), fuse.clone(), trouble);
-        let host = Driver::new(FlakyHost::new(tree.host(), Vec::new(), fuse.clone()), &tree.root());
-        let result = apply(&Store::new(storage), &host, &tree.root());
-        if trouble.is_some() {
-            assert!(result.is_err(), "{trouble:?}");
-            assert_eq!(tree.values(), original, "{trouble:?}: put back at once");
+    for settings in groups() {
+        let points = apply_on_disk(&settings, None);
+        for (disk, errno) in [("full", ENOSPC), ("read-only", EROFS)] {
+            for at in 1..=points {
+                apply_on_disk(&settings, Some(Trouble { at, errno, holds: false }));
+            }
+            println!("{disk} disk: {points} stop points, {points} recovered, 0 lost");
         }
-        let operations = fuse.count();
-        undo(&tree.store(), &driven(&tree), &tree.root());
-        assert_eq!(tree.values(), original, "{trouble:?}");
-        assert_eq!(tree.store().open_ids().expect("listed"), [""; 0], "{trouble:?}");
-        operations
-    };
-    let points = run(None);
-    for (disk, errno) in [("full", ENOSPC), ("read-only", EROFS)] {
-        for at in 1..=points {
-            run(Some(Trouble { at, errno, holds: false }));
-        }
-        println!("{disk} disk: {points} stop points, {points} recovered, 0 lost");
     }
+}
+
+#[test]
+fn every_setting_is_applied_and_undone_on_a_good_disk() {
+    apply_on_disk(&everything(), None);
+}
+
+/// Applies and undoes these settings, and returns the number of operations of the apply.
+fn apply_on_disk(settings: &[Setting], trouble: Option<Trouble>) -> u64 {
+    let tree = Tree::new();
+    let original = tree.values();
+    let fuse = Fuse::new(None, || ());
+    let storage = FlakyStorage::new(Disk::new(tree.state()), fuse.clone(), trouble);
+    let host = Driver::new(FlakyHost::new(tree.host(), Vec::new(), fuse.clone()), &tree.root());
+    let result = apply(settings, &Store::new(storage), &host, &tree.root());
+    let after = tree.values();
+    match trouble {
+        None => assert!(result.is_ok() && after != original, "nothing goes wrong"),
+        Some(_) => assert!(result.is_err() && after == original, "{trouble:?}: restored at once"),
+    }
+    let operations = fuse.count();
+    undo(&tree.store(), &driven(&tree), &tree.root());
+    assert_eq!(tree.values(), original, "{trouble:?}");
+    assert_eq!(tree.store().open_ids().expect("listed"), [""; 0], "{trouble:?}");
+    operations
 }
 
 /// The kernel refuses one of the files with EIO, as it does for a managed interrupt.
@@ -247,7 +281,7 @@ fn refusing_any_file_restores_the_others() {
         let refuse = Rule { suffix: file.into(), mishap: Mishap::Refuse(Cause::Errno(5)) };
         let host = FlakyHost::new(tree.host(), vec![refuse], Fuse::new(None, || ()));
         // With a driver that resets values, a file that is always refused cannot be restored.
-        let failed = apply_these(&settings(&SETTINGS), &tree.store(), &host, &tree.root());
+        let failed = apply(&settings(&SETTINGS), &tree.store(), &host, &tree.root());
         let Err(Some(failure)) = failed else { panic!("{file}: refused") };
         assert!(failure.error.to_string().contains("the kernel rejected it"), "{}", failure.error);
         assert!(failure.undo.is_clean(), "{file}: {:?}", failure.undo);
@@ -271,7 +305,7 @@ fn the_old_value_is_synced_before_the_write() {
         assert!(last.contains("\"record\":\"intent\""), "{path}: {last}");
     };
     let host = Driver::new(Observed { inner: tree.host(), before }, &tree.root());
-    let kept = apply(&Store::new(storage), &host, &tree.root()).expect("applied");
+    let kept = apply(&everything(), &Store::new(storage), &host, &tree.root()).expect("applied");
     assert!(kept.iter().all(|kept| kept.changed));
 }
 
