@@ -2,20 +2,25 @@
 
 use std::process::Command;
 
+/// Runs a script of `bench` with `--small`. Returns whether it succeeded, its table, and its complaints.
+fn small(script: &str) -> (bool, String, String) {
+    let _noise = crate::quiet::noisy();
+    let out = Command::new(format!("{}/bench/{script}", env!("CARGO_MANIFEST_DIR")))
+        .args(["--small", "--program", env!("CARGO_BIN_EXE_rxlab")])
+        .output()
+        .expect("the script runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (out.status.success(), text(&out.stdout), text(&out.stderr))
+}
+
 #[test]
 fn the_load_benchmark_runs() {
     let have = |name, version| crate::require::program("bench", name, version);
     if !have("bash", "--version") || !have("taskset", "--version") {
         return;
     }
-    let _noise = crate::quiet::noisy();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/load.sh");
-    let out = Command::new(script)
-        .args(["--small", "--program", env!("CARGO_BIN_EXE_rxlab")])
-        .output()
-        .expect("the script runs");
-    let (table, complaints) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    assert!(out.status.success(), "{complaints}");
+    let (succeeded, table, complaints) = small("load.sh");
+    assert!(succeeded, "{complaints}");
     for (case, client) in [
         ("depth-1", "rxlab"),
         ("depth-16", "rxlab"),
@@ -37,16 +42,8 @@ fn the_load_benchmark_runs() {
 
 #[test]
 fn the_limits_benchmark_runs() {
-    if !crate::require::program("bench", "bash", "--version") {
-        return;
-    }
-    let _noise = crate::quiet::noisy();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/load-limits.sh");
-    let out = Command::new(script)
-        .args(["--small", "--program", env!("CARGO_BIN_EXE_rxlab")])
-        .output()
-        .expect("the script runs");
-    let (table, complaints) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    crate::require::needs!(program("bench", "bash", "--version"));
+    let (_, table, complaints) = small("load-limits.sh");
     let line = |begin: &str| {
         let line = table.lines().find(|line| line.trim_start().starts_with(begin));
         line.unwrap_or_else(|| panic!("{begin}: {table}\n{complaints}")).to_owned()

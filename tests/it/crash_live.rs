@@ -107,9 +107,7 @@ fn child() {
 
 #[test]
 fn killed_at_every_operation_on_the_running_kernel() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
     let netns = range.server.path();
     let host = open(&netns);

@@ -121,9 +121,7 @@ fn means(trial: &Value, metric: &str) -> (f64, f64) {
 
 #[test]
 fn runs_to_its_end() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let _alone = quiet::alone();
     twice(|| {
         let stage = Stage::new();
@@ -181,9 +179,7 @@ fn report_is_complete(path: &Path, records: &[TrialRecord]) {
 
 #[test]
 fn interrupted_in_its_first_trial() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let _alone = quiet::alone();
     twice(|| {
         let stage = Stage::new();
@@ -205,9 +201,7 @@ fn interrupted_in_its_first_trial() {
 
 #[test]
 fn interrupted_before_its_first_trial() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let _alone = quiet::alone();
     let stage = Stage::new();
     let mut demo = Running::start(&mut stage.demo("3", "60s"));
@@ -224,9 +218,7 @@ fn interrupted_before_its_first_trial() {
 /// The sysctl is the only value that outlives the range: arm B of the RFS trial sets it.
 #[test]
 fn killed_with_a_sysctl_set_and_undone() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let _alone = quiet::alone();
     twice(|| {
         let stage = Stage::new();

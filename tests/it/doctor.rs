@@ -38,9 +38,7 @@ pub(crate) fn look(range: &Range) -> (i32, Value) {
 
 #[test]
 fn the_hotspot_matches_the_counters() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let _alone = quiet::alone();
     let range = Range::build(&RangeSpec::default()).expect("built");
     for (sender, receiver) in [("0", "1"), ("1", "0")] {
@@ -80,9 +78,7 @@ fn the_hotspot_matches_the_counters() {
 /// Two veth pairs into a container's namespace. The first got RPS before the second existed.
 #[test]
 fn a_container_missed_by_tuning_is_found() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let _alone = quiet::alone();
     let range = Range::build(&RangeSpec::default()).expect("built");
     let away = range.client.path();
@@ -131,9 +127,7 @@ fn a_container_missed_by_tuning_is_found() {
 /// The foreign program is another rxlab, with its own journal.
 #[test]
 fn values_reset_by_another_program_are_noted() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let range = Range::build(&RangeSpec::default()).expect("built");
     let [ours, strange] = [(); 2].map(|()| tempfile::tempdir().expect("a temporary directory"));
     let run = |state: &Path, args: &[&str]| {
@@ -157,9 +151,7 @@ fn values_reset_by_another_program_are_noted() {
 /// From the plan file through the journal to the next sample.
 #[test]
 fn the_effect_of_a_plan_is_compared_with_the_sample_before() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let range = Range::build(&RangeSpec::default()).expect("built");
     let _flood = Flood::start(&range, CpuId(0), 16).expect("started");
     let state = tempfile::tempdir().expect("a temporary directory");
@@ -188,9 +180,7 @@ fn the_effect_of_a_plan_is_compared_with_the_sample_before() {
 
 #[test]
 fn a_quiet_host_gets_no_advice() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let _alone = quiet::alone();
     let range = Range::build(&RangeSpec::default()).expect("built");
     // Other programs use the same CPUs: findings about those are not caused by the range.
@@ -271,9 +261,7 @@ fn lines(running: &mut Running) -> Arc<Mutex<Vec<String>>> {
 
 #[test]
 fn a_watch_prints_new_and_cleared_findings() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let _alone = quiet::alone();
     let range = Range::build(&RangeSpec::default()).expect("built");
     let state = tempfile::tempdir().expect("a temporary directory");

@@ -4,41 +4,25 @@
 //! tree: irqbalance is queried, but moves nothing.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use rustix::process::Signal;
 use rxlab::apply::{BeginInfo, Culprit, Likelihood, Suspect, Transaction, status};
 use rxlab::host::LiveHost;
-use rxlab::model::Model;
 use rxlab::sample::{Inventory, Scope};
 use rxlab::units::IrqId;
 
-use crate::irqbalance::Affinities;
-use crate::process::{Running, wait_for};
+use crate::irqbalance::{Affinities, answer, irqbalance};
 use crate::require;
 use crate::tree::{Tree, model};
 
 /// Suspects for a change of the affinity of `irq` while irqbalance runs with these additional arguments.
-fn suspects(host: &LiveHost, irq: IrqId, arguments: &[String]) -> Vec<Suspect> {
-    let mut command = Command::new("irqbalance");
-    // irqbalance moves interrupts at the end of an interval, long after this test has ended.
-    command.args(["--foreground", "--interval", "3600"]).args(arguments).stdin(Stdio::null());
-    let irqbalance = Running::start(&mut command);
-    let mut found = None;
-    wait_for("irqbalance's answer", || {
-        found = Model::new(&Inventory::take(host, Scope::Path)).irqbalance.known().cloned().flatten();
-        found.as_ref().is_some_and(|irqbalance| irqbalance.banned_irqs.known().is_some())
-    });
-    // Terminated, irqbalance removes its socket; killed, it would not.
-    irqbalance.signal(Signal::TERM);
-    irqbalance.output();
-
+fn suspects(host: &LiveHost, irq: IrqId, arguments: Option<String>) -> Vec<Suspect> {
+    let found = answer(host, &mut irqbalance(arguments));
     let tree = Tree::new();
     let affinity = format!("proc/irq/{irq}/smp_affinity");
     tree.write(&affinity, "01\n");
     let mut model = model();
-    model.irqbalance = rxlab::model::Fact::Known(found);
+    model.irqbalance = rxlab::model::Fact::Known(Some(found));
     let eth0 = model.nics.iter_mut().find(|nic| nic.name.as_str() == "eth0").expect("there");
     eth0.rx[0].irqs[0].number = irq;
     let (identity, root) = (model.identity.clone(), tree.root());
@@ -55,17 +39,15 @@ fn suspects(host: &LiveHost, irq: IrqId, arguments: &[String]) -> Vec<Suspect> {
 #[test]
 fn irqbalance_is_suspected_unless_the_interrupt_is_banned() {
     let _alone = require::alone_with_irqbalance();
-    if !require::irqbalance() {
-        return;
-    }
+    require::needs!(irqbalance);
     let host = LiveHost::open(Path::new("/")).expect("opened");
     let _affinities = Affinities::save(&host);
     let irqs = Inventory::take(&host, Scope::All).irqs;
     let irq = irqs.known().and_then(|irqs| irqs.first()).expect("a machine has one").number;
-    let free = suspects(&host, irq, &[]);
+    let free = suspects(&host, irq, None);
     let [suspect] = &free[..] else { panic!("{free:?}") };
     assert_eq!((suspect.who, suspect.likelihood), (Culprit::Irqbalance, Likelihood::Probable));
     assert!(suspect.evidence[0].starts_with("running (pid "), "{suspect:?}");
     assert_eq!(suspect.evidence[1], format!("interrupt {irq} is not banned there"));
-    assert_eq!(suspects(&host, irq, &[format!("--banirq={irq}")]), []);
+    assert_eq!(suspects(&host, irq, Some(format!("--banirq={irq}"))), []);
 }

@@ -24,9 +24,7 @@ fn read(host: &dyn Host, model: &Model, setting: &Setting) -> String {
 /// A veth has offloads and queues. The new value is read back from the kernel, and so is the original.
 #[test]
 fn a_veth_is_changed_and_changed_back() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let namespace = Namespace::new().expect("made");
     namespace.ip("link add kv0 numrxqueues 4 numtxqueues 4 type veth peer name kv1").expect("added");
     namespace.ip("link set kv1 up").expect("up");

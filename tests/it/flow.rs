@@ -53,9 +53,7 @@ fn processed(servers: &[UdpSocket], clients: &[UdpSocket]) -> BTreeSet<CpuId> {
 
 #[test]
 fn packets_land_on_the_cpus_that_are_named() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let range = Range::build(&RangeSpec::default()).expect("built");
     let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
     let servers = sockets(range.server.path(), Range::SERVER, Range::CLIENT);

@@ -211,9 +211,7 @@ fn a_guard_waits_until_interfaces_can_be_listed() {
 #[test]
 fn a_queue_that_went_and_came_back() {
     let Some(world) = World::new() else { return };
-    if !require::ethtool() {
-        return;
-    }
+    require::needs!(ethtool);
     let server = &world.range.server;
     let channels = |count: u32| {
         let script = format!("exec ethtool -L srv0 rx {count} tx {count}");

@@ -219,9 +219,7 @@ fn held_by(pid: Pid) -> Vec<u32> {
 
 #[test]
 fn a_kill_leaves_no_bpf_program_behind() {
-    if !require::bpf() {
-        return;
-    }
+    require::needs!(bpf);
     for arguments in [&["interference", "--for", "60s", "--tier", "ebpf"][..], &["trace", "--for", "60s"]] {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let running = Running::start(&mut rxlab(directory.path(), arguments));

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use rxlab::host::{Host, LiveHost};
-use rxlab::model::{Model, Nic};
+use rxlab::model::{Irqbalance, Model, Nic};
 use rxlab::sample::{Inventory, Scope};
 use rxlab::units::{CpuMask, IrqId};
 
@@ -37,29 +37,40 @@ impl Drop for Affinities {
     }
 }
 
+/// irqbalance with these arguments. It moves interrupts at the end of an interval, long after a test has ended.
+pub(crate) fn irqbalance(arguments: impl IntoIterator<Item = String>) -> Command {
+    let mut command = Command::new("irqbalance");
+    command.args(["--foreground", "--interval", "3600"]).args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Ends it with SIGTERM, so that it removes its socket.
+fn terminate(irqbalance: Running) {
+    irqbalance.signal(Signal::TERM);
+    irqbalance.output();
+}
+
+/// Starts irqbalance, waits until it answers, ends it, and returns what it said.
+pub(crate) fn answer(host: &LiveHost, command: &mut Command) -> Irqbalance {
+    let irqbalance = Running::start(command);
+    let mut found = None;
+    wait_for("irqbalance's answer", || {
+        found = Model::new(&Inventory::take(host, Scope::Path)).irqbalance.known().cloned().flatten();
+        found.as_ref().is_some_and(|irqbalance| irqbalance.banned_irqs.known().is_some())
+    });
+    terminate(irqbalance);
+    found.expect("it runs")
+}
+
 #[test]
 fn irqbalance_reports_its_banned_interrupts() {
     let _alone = require::alone_with_irqbalance();
-    if !require::irqbalance() {
-        return;
-    }
+    require::needs!(irqbalance);
     let host = LiveHost::open(Path::new("/")).expect("opened");
     let _affinities = Affinities::save(&host);
     let irqs: Vec<IrqId> = all_irqs(&host).into_iter().take(2).collect();
-    // irqbalance moves interrupts at the end of an interval, long after this test has ended.
-    let mut command = Command::new("irqbalance");
-    command.args(["--foreground", "--interval", "3600"]).stdin(Stdio::null());
-    command.args(irqs.iter().map(|irq| format!("--banirq={irq}"))).env("IRQBALANCE_BANNED_CPULIST", "1");
-    let irqbalance = Running::start(&mut command);
-    let mut found = None;
-    wait_for("irqbalance's answer", || {
-        found = Model::new(&Inventory::take(&host, Scope::Path)).irqbalance.known().cloned().flatten();
-        found.as_ref().is_some_and(|irqbalance| irqbalance.banned_irqs.known().is_some())
-    });
-    // Terminated, irqbalance removes its socket; killed, it would not.
-    irqbalance.signal(Signal::TERM);
-    irqbalance.output();
-    let found = found.expect("it runs");
+    let mut command = irqbalance(irqs.iter().map(|irq| format!("--banirq={irq}")));
+    let found = answer(&host, command.env("IRQBALANCE_BANNED_CPULIST", "1"));
     assert_eq!(found.banned_irqs.known(), Some(&irqs));
     assert_eq!(found.banned_cpus.known(), Some(&"1".parse::<CpuMask>().expect("a list")));
 }
@@ -68,9 +79,7 @@ fn irqbalance_reports_its_banned_interrupts() {
 #[test]
 fn interrupts_are_banned_from_irqbalance() {
     let _alone = require::alone_with_irqbalance();
-    if !require::irqbalance() {
-        return;
-    }
+    require::needs!(irqbalance);
     let host = LiveHost::open(Path::new("/")).expect("opened");
     let _affinities = Affinities::save(&host);
     let look = || Model::new(&Inventory::take(&host, Scope::All));
@@ -88,10 +97,8 @@ fn interrupts_are_banned_from_irqbalance() {
     let others: Vec<IrqId> = all_irqs(&host).into_iter().filter(|irq| !own.contains(irq)).take(1).collect();
     let one = *own.first().expect("more than one");
     // Banned beforehand: an unrelated interrupt, and one of the interface.
-    let mut command = Command::new("irqbalance");
-    command.args(["--foreground", "--interval", "3600"]).stdin(Stdio::null());
-    command.args(others.iter().chain([&one]).map(|irq| format!("--banirq={irq}")));
-    let irqbalance = Running::start(&mut command);
+    let banned = others.iter().chain([&one]).map(|irq| format!("--banirq={irq}"));
+    let running = Running::start(&mut irqbalance(banned));
     let list = || {
         let running = look().irqbalance.known().cloned().flatten()?;
         running.banned_irqs.known().map(|irqs| irqs.iter().copied().collect::<BTreeSet<_>>())
@@ -112,8 +119,7 @@ fn interrupts_are_banned_from_irqbalance() {
     }
     // Without irqbalance its list is gone, and there is nothing to restore.
     assert_eq!(run(&["apply", "--setting", &setting]).0, 0);
-    irqbalance.signal(Signal::TERM);
-    irqbalance.output();
+    terminate(running);
     run(&["undo"]).says(0, "gone, and its value with it");
     run(&["apply", "--setting", &setting]).says(2, "irqbalance is not running");
 }

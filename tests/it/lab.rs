@@ -12,9 +12,7 @@ use crate::require;
 
 #[test]
 fn the_server_host_is_visible_from_outside() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
     let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
     let model = || Model::new(&Inventory::take(&host, Scope::All));
@@ -39,9 +37,7 @@ fn the_server_host_is_visible_from_outside() {
 
 #[test]
 fn a_range_leaves_nothing_behind() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     // Namespaces are distinguished by inode: the number of a closed descriptor is soon reused.
     let inode = |path: &Path| std::fs::metadata(path).map(|file| std::os::unix::fs::MetadataExt::ino(&file));
     let range = Range::build(&RangeSpec::default()).expect("built");

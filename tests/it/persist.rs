@@ -250,9 +250,7 @@ fn restore_waits_for_processes_and_sets_the_rest() {
 /// Only a read-only mount keeps root out.
 #[test]
 fn a_read_only_etc_is_one_clear_line() {
-    if !require::root() {
-        return;
-    }
+    require::needs!(root);
     let tree = tree();
     std::fs::create_dir(tree.root().join("etc")).expect("made");
     tree.rxlab(&SET).exits(0);
@@ -272,9 +270,7 @@ fn a_read_only_etc_is_one_clear_line() {
 /// systemd's own check of the units, which looks for the program on this machine.
 #[test]
 fn systemd_accepts_the_units() {
-    if !require::program("systemd", "systemd-analyze", "--version") {
-        return;
-    }
+    require::needs!(program("systemd", "systemd-analyze", "--version"));
     let Some(installed) = Installed::new() else { return };
     installed.persist().exits(0);
     let units = installed.at("etc/systemd/system");
@@ -304,9 +300,7 @@ fn systemd_accepts_the_units() {
 /// udev's own evaluation of the rule, and of the path of a device. An earlier rule names the interface.
 #[test]
 fn udev_starts_the_unit_of_an_interface() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let Some(udevadm) = require::udevadm() else { return };
     let tree = tree();
     let settings = ["apply", "--setting", "rps veth0/rx-0 = 1", "--setting", "rps eth0/rx-0 = 1"];

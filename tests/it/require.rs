@@ -1,7 +1,17 @@
 //! Skips need a reason: a privileged test that cannot run names the missing capability, and `RXLAB_REQUIRE` turns the
 //! skip into a failure.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// Returns from a test that cannot run here: `require::needs!(netns, program("tuned", "tuned-adm", "--version"))`.
+macro_rules! needs {
+    ($($capability:ident $(($($argument:expr),*))?),+) => {
+        if $(!$crate::require::$capability($($($argument),*)?))||+ {
+            return;
+        }
+    };
+}
+pub(crate) use needs;
 
 /// True if the test can run. `capability` is a name in `RXLAB_REQUIRE`; `missing` is the reason why it is
 /// unavailable.
@@ -18,8 +28,11 @@ pub(crate) fn have(capability: &str, missing: Option<String>) -> bool {
 
 /// Network namespaces, veth and `ip`.
 pub(crate) fn netns() -> bool {
-    let range = rxlab::lab::Range::build(&rxlab::lab::RangeSpec::default());
-    have("netns", range.err().map(|error| error.to_string()))
+    static MISSING: LazyLock<Option<String>> = LazyLock::new(|| {
+        let range = rxlab::lab::Range::build(&rxlab::lab::RangeSpec::default());
+        range.err().map(|error| error.to_string())
+    });
+    have("netns", MISSING.clone())
 }
 
 /// Root, and `setpriv` to become another user.
@@ -35,8 +48,11 @@ pub(crate) fn root() -> bool {
 
 /// The programs that measure receive time; attaches them briefly.
 pub(crate) fn bpf() -> bool {
-    let host = rxlab::host::LiveHost::open("/".as_ref()).expect("opened");
-    have("bpf", rxlab::probe::Programs::attach(&host).err().map(|missing| missing.to_string()))
+    static MISSING: LazyLock<Option<String>> = LazyLock::new(|| {
+        let host = rxlab::host::LiveHost::open("/".as_ref()).expect("opened");
+        rxlab::probe::Programs::attach(&host).err().map(|missing| missing.to_string())
+    });
+    have("bpf", MISSING.clone())
 }
 
 /// A third-party web server.

@@ -44,9 +44,7 @@ fn set_up(policy: Option<&str>) -> String {
 
 #[test]
 fn no_package_starts_its_service() {
-    if !require::root() {
-        return;
-    }
+    require::needs!(root);
     assert_eq!(set_up(None), "policy 101, code 9", "nothing is left behind, also after a failure");
     assert_eq!(set_up(Some("exit 104")), "policy 104, code 9, policy-rc.d", "an existing policy is kept");
 }

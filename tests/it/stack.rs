@@ -34,9 +34,7 @@ fn name(text: &str) -> NicName {
 
 #[test]
 fn the_other_end_of_a_veth_pair_is_found_in_its_namespace() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let range = Range::build(&RangeSpec::default()).expect("built");
     let stack = || look(&range.server).nic(&Range::server_nic()).expect("there").stack.clone();
     // The peer exists even if no process runs in its namespace.
@@ -72,9 +70,7 @@ fn the_other_end_of_a_veth_pair_is_found_in_its_namespace() {
 
 #[test]
 fn both_ends_in_one_namespace_with_a_bridge() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let namespace = Namespace::new().expect("made");
     namespace.ip("link add left0 type veth peer name right0").expect("made");
     namespace.ip("link add br0 type bridge").expect("made");
@@ -96,9 +92,7 @@ fn both_ends_in_one_namespace_with_a_bridge() {
 
 #[test]
 fn a_listener_s_owner_is_this_process() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let range = Range::build(&RangeSpec::default()).expect("built");
     let target = Target::start(&rxlab::target::Spec {
         http: Some((Range::SERVER, 9080).into()),
@@ -139,9 +133,7 @@ fn a_listener_s_owner_is_this_process() {
 /// A sysfs mount for another namespace has no control groups below it.
 #[test]
 fn machine_wide_settings_are_shown_in_every_namespace() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let _settings = require::settings();
     let host = LiveHost::open(Path::new("/")).expect("opened");
     let here = Inventory::take(&host, Scope::All).settings;

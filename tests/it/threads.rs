@@ -122,9 +122,7 @@ impl Drop for Stop<'_> {
 /// A server with one thread that works longer on a packet than the next one takes to arrive: the doctor names it.
 #[test]
 fn a_saturated_single_threaded_server_is_named() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let _alone = quiet::alone();
     let range = Range::build(&RangeSpec::default()).expect("built");
     let done = AtomicBool::new(false);

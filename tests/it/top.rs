@@ -98,9 +98,7 @@ fn captured() -> String {
 
 #[test]
 fn a_snapshot_is_walked_through_by_keys() {
-    if !require::tmux() {
-        return;
-    }
+    require::needs!(tmux);
     let state = tempfile::tempdir().expect("a temporary directory");
     for (columns, rows) in [(80, 24), (60, 15)] {
         let terminal = Terminal::start(columns, rows);
@@ -137,9 +135,7 @@ fn a_snapshot_is_walked_through_by_keys() {
 
 #[test]
 fn every_signal_restores_the_terminal() {
-    if !require::tmux() {
-        return;
-    }
+    require::needs!(tmux);
     let state = tempfile::tempdir().expect("a temporary directory");
     let pid = state.path().join("pid");
     for signal in [Signal::TERM, Signal::HUP, Signal::QUIT, Signal::INT] {
@@ -165,9 +161,7 @@ fn every_signal_restores_the_terminal() {
 /// The value is set by `rxlab apply` itself: its countdown, its journal, its undo.
 #[test]
 fn a_plan_is_applied_from_the_screen() {
-    if !require::tmux() || !require::netns() {
-        return;
-    }
+    require::needs!(tmux, netns);
     let _alone = quiet::alone();
     let range = Range::build(&RangeSpec::default()).expect("built");
     let state = tempfile::tempdir().expect("a temporary directory");

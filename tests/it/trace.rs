@@ -134,9 +134,7 @@ fn lost_events_are_counted_and_shown() {
 
 #[test]
 fn an_interrupted_trace_is_complete() {
-    if !require::bpf() {
-        return;
-    }
+    require::needs!(bpf);
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("trace.json");
     let mut command = rxlab(directory.path(), &["--json", "trace", "--for", "60s", "--out"]);
@@ -152,9 +150,7 @@ fn an_interrupted_trace_is_complete() {
 
 #[test]
 fn an_unwritable_trace_names_its_file() {
-    if !require::bpf() {
-        return;
-    }
+    require::needs!(bpf);
     let directory = tempfile::tempdir().expect("a temporary directory");
     let out = rxlab(directory.path(), &["trace", "--for", "100ms", "--out", "/dev/full"]).output();
     let out = out.expect("rxlab runs");

@@ -18,6 +18,28 @@ use std::path::Path;
 
 use rxlab::trial::record::TrialRecord;
 
+use crate::tree::Tree;
+
+/// A trial that lasts no longer than its workload.
+const QUICK: [&str; 7] = ["trial", "run", "--washout", "0s", "--calibration", "0", "--seed=11"];
+
+/// A shell command that takes `pause` seconds, moves the CPU times of the tree, by which slots are measured, and runs
+/// `rest` in its root. Its run number `i`, counted from 1, sets `$n` to 100 i + 1.
+fn moving_workload(tree: &Tree, pause: &str, rest: &str) -> String {
+    let script = format!(
+        "cd '{}' || exit 1\n\
+         sleep {pause}\n\
+         n=$(cat ../runs 2>/dev/null || echo 1); n=$((n + 100)); echo $n > ../runs\n\
+         line=\"$n 0 $n 1 0 0 $n 0 0 0\"\n\
+         printf 'cpu  %s\\ncpu0 %s\\n' \"$line\" \"$line\" > ../stat && mv ../stat proc/stat\n\
+         {rest}\n",
+        tree.root().display()
+    );
+    let path = tree.path().join("work.sh");
+    std::fs::write(&path, script).expect("written");
+    format!("sh '{}'", path.display())
+}
+
 /// The record of a trial, if it exists yet.
 fn record(state: &Path, id: &str) -> Option<TrialRecord> {
     let file = state.join("trials").join(id).join("record.json");

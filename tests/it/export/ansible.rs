@@ -24,9 +24,7 @@ echo "== again"; play "$1"
 
 #[test]
 fn ansible_checks_and_runs_the_playbook() {
-    if !require::netns() || !require::program("ansible", "ansible-playbook", "--version") {
-        return;
-    }
+    require::needs!(netns, program("ansible", "ansible-playbook", "--version"));
     let lab = Lab::new();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let out = exported(folder.path(), Some(&lab.netns()), "ansible", &["rps srv0/rx-1 = 0-1"]);
@@ -45,9 +43,7 @@ fn ansible_checks_and_runs_the_playbook() {
 /// Sysctls apply to the whole machine, so this one is set to its current value.
 #[test]
 fn ansible_keeps_sysctls_for_the_next_boot() {
-    if !require::root() || !require::program("ansible", "ansible-playbook", "--version") {
-        return;
-    }
+    require::needs!(root, program("ansible", "ansible-playbook", "--version"));
     let folder = tempfile::tempdir().expect("a temporary directory");
     let now = std::fs::read_to_string("/proc/sys/net/core/busy_read").expect("readable");
     let out = exported(folder.path(), None, "ansible", &[&format!("busy_read host = {}", now.trim())]);

@@ -13,9 +13,7 @@ use crate::tree::said;
 #[test]
 fn irqbalance_leaves_the_interrupts_of_the_plan_alone() {
     let _alone = require::alone_with_irqbalance();
-    if !require::irqbalance() {
-        return;
-    }
+    require::needs!(irqbalance);
     let host = LiveHost::open("/".as_ref()).expect("opened");
     let inventory = Inventory::take(&host, Scope::Path);
     let model = Model::new(&inventory);

@@ -5,24 +5,28 @@ use super::netns::Lab;
 use crate::require;
 use crate::tree::{Ended, said};
 
-#[test]
-fn udev_sets_the_interface_up() {
-    if !require::netns() {
-        return;
-    }
-    let Some(udevadm) = require::udevadm() else { return };
-    let lab = Lab::new();
+/// Exports these settings of `srv0`, and lets udev apply the file with `more` lines. Returns what the export and udev
+/// said.
+fn applied(lab: &Lab, udevadm: &str, settings: &[&str], more: &str) -> [(i32, String); 2] {
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let settings = ["gro srv0 = on", "channels srv0 = rx 2", "rps srv0/rx-0 = 1"];
-    let out = exported(folder.path(), Some(&lab.netns()), "systemd-link", &settings);
-    out.says(0, "not in systemd-link: rps srv0/rx-0 = 1");
+    let out = exported(folder.path(), Some(&lab.netns()), "systemd-link", settings);
     // Its own configuration directory, with nothing else in it.
     let script = "mount -t tmpfs tmpfs /etc/systemd; mkdir /etc/systemd/network
-        cp \"$1\" /etc/systemd/network/10-rxlab-srv0.link
+        { cat \"$1\"; echo \"$3\"; } >/etc/systemd/network/10-rxlab-srv0.link
         exec \"$2\" test-builtin net_setup_link /sys/class/net/srv0 2>&1";
     let file = folder.path().join("out");
-    let text = lab.sh(script, &[file.to_str().expect("text"), &udevadm]).exits(0);
-    assert!(text.contains("ID_NET_LINK_FILE=/etc/systemd/network/10-rxlab-srv0.link"), "{text}");
+    [said(&out), said(&lab.sh(script, &[file.to_str().expect("text"), udevadm, more]))]
+}
+
+#[test]
+fn udev_sets_the_interface_up() {
+    require::needs!(netns);
+    let Some(udevadm) = require::udevadm() else { return };
+    let lab = Lab::new();
+    let settings = ["gro srv0 = on", "channels srv0 = rx 2", "rps srv0/rx-0 = 1"];
+    let [export, udev] = applied(&lab, &udevadm, &settings, "");
+    export.says(0, "not in systemd-link: rps srv0/rx-0 = 1");
+    let text = udev.says(0, "ID_NET_LINK_FILE=/etc/systemd/network/10-rxlab-srv0.link");
     assert!(!text.contains("Unknown") && !text.contains("Failed to parse"), "{text}");
     assert_eq!(lab.ethtool("-k", "generic-receive-offload"), "on");
     assert_eq!(lab.ethtool("-l", "RX"), "2");
@@ -32,12 +36,9 @@ fn udev_sets_the_interface_up() {
 /// rings and no coalescing.
 #[test]
 fn udev_knows_every_option() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let Some(udevadm) = require::udevadm() else { return };
     let lab = Lab::new();
-    let folder = tempfile::tempdir().expect("a temporary directory");
     let settings = [
         "ring_rx srv0 = 512",
         "ring_tx srv0 = 512",
@@ -52,13 +53,8 @@ fn udev_knows_every_option() {
         "rx_checksum srv0 = on",
         "ntuple srv0 = off",
     ];
-    let out = exported(folder.path(), Some(&lab.netns()), "systemd-link", &settings);
-    assert_eq!((said(&out).0, said(&out).1.lines().count()), (0, 1), "nothing is left out: {}", said(&out).1);
-    let script = "mount -t tmpfs tmpfs /etc/systemd; mkdir /etc/systemd/network
-        { cat \"$1\"; echo NoSuchOption=1; } >/etc/systemd/network/10-rxlab-srv0.link
-        exec \"$2\" test-builtin net_setup_link /sys/class/net/srv0 2>&1";
-    let file = folder.path().join("out");
-    let (_, text) = said(&lab.sh(script, &[file.to_str().expect("text"), &udevadm]));
+    let [(code, export), (_, text)] = applied(&lab, &udevadm, &settings, "NoSuchOption=1");
+    assert_eq!((code, export.lines().count()), (0, 1), "nothing is left out: {export}");
     let complaints: Vec<&str> = text.lines().filter(|line| line.contains("10-rxlab-srv0.link:")).collect();
     assert!(matches!(complaints[..], [line] if line.contains("'NoSuchOption'")), "{text}");
 }

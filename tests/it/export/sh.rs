@@ -17,9 +17,7 @@ const SETTINGS: [&str; 7] = [
 
 #[test]
 fn the_script_sets_the_values_once_and_reports_failures() {
-    if !require::netns() || !require::program("ethtool", "ethtool", "--version") {
-        return;
-    }
+    require::needs!(netns, program("ethtool", "ethtool", "--version"));
     let lab = Lab::new();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let out = exported(folder.path(), Some(&lab.netns()), "sh", &SETTINGS);
@@ -48,9 +46,7 @@ fn the_script_sets_the_values_once_and_reports_failures() {
 
 #[test]
 fn a_script_with_nothing_to_change_is_silent() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let lab = Lab::new();
     let folder = tempfile::tempdir().expect("a temporary directory");
     assert!(exported(folder.path(), Some(&lab.netns()), "sh", &SETTINGS[..5]).status.success());

@@ -27,9 +27,7 @@ impl Drop for Saved {
 
 #[test]
 fn sysctl_sets_the_values_of_the_file() {
-    if !require::root() || !require::program("sysctl", "sysctl", "--version") {
-        return;
-    }
+    require::needs!(root, program("sysctl", "sysctl", "--version"));
     let _alone = quiet::alone();
     let host = LiveHost::open("/".as_ref()).expect("opened");
     let values = KEYS.map(|(_, path, _)| host.read(path).expect("readable")).to_vec();

@@ -32,9 +32,7 @@ exit $verified
 
 #[test]
 fn tuned_applies_and_verifies_the_profile() {
-    if !require::netns() || !require::program("tuned", "tuned-adm", "--version") {
-        return;
-    }
+    require::needs!(netns, program("tuned", "tuned-adm", "--version"));
     let lab = Lab::new();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let settings = ["rps srv0/rx-1 = 0-1", "gro srv0 = on"];
@@ -48,9 +46,7 @@ fn tuned_applies_and_verifies_the_profile() {
 /// The plugins know all their options: their own tables are read with their own parser.
 #[test]
 fn tuned_knows_every_option() {
-    if !require::netns() || !require::program("tuned", "tuned-adm", "--version") {
-        return;
-    }
+    require::needs!(netns, program("tuned", "tuned-adm", "--version"));
     let tree = crate::tree::Tree::new();
     let plan = tree.path().join("plan.toml");
     let settings = [

@@ -83,9 +83,7 @@ impl Drop for Open<'_> {
 
 #[test]
 fn an_interface_in_another_namespace() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
     let bench =
         Bench::new(LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened"));
@@ -117,9 +115,7 @@ fn an_interface_in_another_namespace() {
 
 #[test]
 fn an_interface_with_one_transmit_queue() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let range = Range::build(&RangeSpec::default()).expect("built");
     let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
     let (model, tx): (Model, Target) = (look(&host), "srv0/tx-0".parse().expect("a target"));
@@ -147,9 +143,7 @@ fn with_napis() -> (Range, Bench) {
 
 #[test]
 fn a_threaded_napi() {
-    if !require::netns() || !require::ethtool() {
-        return;
-    }
+    require::needs!(netns, ethtool);
     let (_range, bench) = with_napis();
     let threads = || {
         let napis = bench.host.ask(&Question::Napis).expect("answered");
@@ -179,9 +173,7 @@ fn sets_single_napis(bench: &Bench) -> bool {
 
 #[test]
 fn single_napis_of_a_veth() {
-    if !require::netns() || !require::ethtool() {
-        return;
-    }
+    require::needs!(netns, ethtool);
     let (_range, bench) = with_napis();
     if !sets_single_napis(&bench) {
         return;
@@ -209,9 +201,7 @@ fn single_napis_of_a_veth() {
 /// The kernel replaces the values of single queues by that of the interface.
 #[test]
 fn the_value_of_all_queues_replaces_that_of_one() {
-    if !require::netns() || !require::ethtool() {
-        return;
-    }
+    require::needs!(netns, ethtool);
     let (_range, bench) = with_napis();
     if !sets_single_napis(&bench) {
         return;
@@ -258,9 +248,7 @@ fn the_value_of_all_queues_replaces_that_of_one() {
 
 #[test]
 fn lengths_of_merged_packets() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let range = Range::build(&RangeSpec::default()).expect("built");
     let bench =
         Bench::new(LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened"));
@@ -279,9 +267,7 @@ fn lengths_of_merged_packets() {
 
 #[test]
 fn sysctls_are_restored_after_a_failure() {
-    if !require::root() {
-        return;
-    }
+    require::needs!(root);
     let _settings = require::settings();
     let bench = Bench::here();
     let settings = [
@@ -324,9 +310,7 @@ fn sysctls_are_restored_after_a_failure() {
 /// As in a container: `proc/sys/net` is that of the reading process, so from outside a namespace it shows ours.
 #[test]
 fn another_namespace_has_no_machine_wide_sysctls() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let namespace = rxlab::lab::Namespace::new().expect("made");
     let inside = || {
         enter_netns(&namespace.path()).expect("entered");
@@ -345,9 +329,7 @@ fn another_namespace_has_no_machine_wide_sysctls() {
 
 #[test]
 fn the_softirq_thread() {
-    if !require::root() {
-        return;
-    }
+    require::needs!(root);
     let bench = Bench::here();
     let before = bench.read("ksoftirqd_priority cpu:0 = other");
     let mut open = bench.begin();

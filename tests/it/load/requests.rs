@@ -252,9 +252,7 @@ fn connections_and_flows_come_from_the_given_addresses() {
 /// A port chosen at bind time is exclusive: the second load would find none.
 #[test]
 fn connections_to_different_destinations_share_source_ports() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let namespace = Namespace::new().expect("made");
     namespace.ip("link set lo up").expect("up");
     let netns = Some(namespace.path());

@@ -159,9 +159,7 @@ impl Drop for Ended {
 
 #[test]
 fn a_third_party_tracker_counts_the_same() {
-    if !require::opentracker() {
-        return;
-    }
+    require::needs!(opentracker);
     // A separate address: connections of other tests may still use any port of the usual one.
     const HOST: &str = "127.78.0.2";
     let port = UdpSocket::bind((HOST, 0)).expect("bound").local_addr().expect("bound").port();

@@ -58,9 +58,7 @@ fn trains_are_counted_datagram_by_datagram() {
 /// The datagrams are larger than the MTU: the kernel cannot split a train into them.
 #[test]
 fn missing_support_for_trains_is_reported() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let namespace = Namespace::new().expect("made");
     namespace.ip("link set lo mtu 1500 up").expect("up");
     let (netns, any) = (Some(namespace.path()), Some(([127, 0, 0, 1], 0).into()));
@@ -200,9 +198,7 @@ fn a_receiver_without_a_count_leaves_arrivals_unknown() {
 
 #[test]
 fn load_and_target_meet_in_another_namespace() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let namespace = Namespace::new().expect("made");
     namespace.ip("link set lo up").expect("up");
     let netns = Some(namespace.path());

@@ -13,35 +13,27 @@ use rxlab::trial::design::order;
 use rxlab::trial::factor::{Arms, Factor, FactorError};
 use rxlab::trial::record::{Arm, Phase, Verdict};
 
-use super::record;
+use super::{QUICK, moving_workload, record};
 use crate::driver::Driver;
 use crate::process::{Running, mentioning, rxlab, wait_for};
 use crate::require;
 use crate::tree::{Ended, Tree, said};
 
 const ID: &str = "0001-trial";
-const QUICK: [&str; 7] = ["trial", "run", "--washout", "0s", "--calibration", "0", "--seed=11"];
 /// The original is `off` on both queues.
 const SET: [&str; 4] = ["--set", "rps eth0/rx-0 = 2-3", "--set", "rps eth0/rx-1 = 1"];
 
 /// A workload that prints 100, or 120 while arm B is set. From its third run on it executes `a` in the directory of
 /// the queues while arm A is set, and `b` while arm B is.
 fn workload(tree: &Tree, a: &str, b: &str) -> String {
-    let script = format!(
-        "cd '{root}' || exit 1\n\
-         n=$(cat ../runs 2>/dev/null || echo 0); n=$((n + 1)); echo $n > ../runs\n\
-         line=\"${{n}}00 0 ${{n}}00 1 0 0 ${{n}}00 0 0 0\"\n\
-         printf 'cpu  %s\\ncpu0 %s\\n' \"$line\" \"$line\" > ../stat && mv ../stat proc/stat\n\
-         cd sys/class/net/eth0/queues\n\
+    let rest = format!(
+        "cd sys/class/net/eth0/queues\n\
          case $(cat rx-1/rps_cpus) in\n\
-         0|00) echo 100; if [ $n -gt 2 ]; then {a}; fi ;;\n\
-         *) echo 120; if [ $n -gt 2 ]; then {b}; fi ;;\n\
-         esac\n",
-        root = tree.root().display()
+         0|00) echo 100; if [ $n -gt 300 ]; then {a}; fi ;;\n\
+         *) echo 120; if [ $n -gt 300 ]; then {b}; fi ;;\n\
+         esac"
     );
-    let path = tree.path().join("work.sh");
-    std::fs::write(&path, script).expect("written");
-    format!("sh '{}'", path.display())
+    moving_workload(tree, "0", &rest)
 }
 
 /// Runs a trial that executes these commands; returns the exit code and the output.
@@ -216,9 +208,7 @@ fn a_failed_flip_is_not_a_foreign_change() {
 /// On the running kernel a removed queue loses its mask.
 #[test]
 fn values_reset_by_the_kernel_are_not_foreign_changes() {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
     let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
     let tree = Tree::new();
@@ -239,9 +229,7 @@ const RPS: &str = "sys/class/net/srv0/queues/rx-0/rps_cpus";
 
 /// On the running kernel: a trial waits in its first slot, which runs `arm`, until another program has set the mask.
 fn on_the_kernel(arm: Arm, expected: &str) {
-    if !require::netns() {
-        return;
-    }
+    require::needs!(netns);
     let range = Range::build(&RangeSpec::default()).expect("built");
     let netns = range.server.path();
     let host = LiveHost::open_in_namespace(Path::new("/"), &netns).expect("opened");

@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use rxlab::trial::blocks::{BlocksRecord, Effects, End};
 use rxlab::trial::design::block;
 
+use super::moving_workload;
 use super::on_the_range::Stage;
 use crate::process::{Running, end_guards, mentioning, wait_for};
 use crate::tree::{Ended, Tree, said};
@@ -27,31 +28,24 @@ fn masks(tree: &Tree, pause: &str) -> String {
 /// Writes a specification with these tables of factors or arms. The workload takes `pause` seconds, notes the masks of two
 /// queues, and prints 100 plus at most 3: 120 with one mask, 90 with both, and 130 with CPU 2 alone. Returns its path.
 fn specification(tree: &Tree, pause: &str, tables: &str, kind: &str) -> String {
-    let script = format!(
-        "cd '{root}' || exit 1\n\
-         sleep {pause}\n\
-         n=$(cat ../runs 2>/dev/null || echo 1); n=$((n + 100)); echo $n > ../runs\n\
-         line=\"$n 0 $n 1 0 0 $n 0 0 0\"\n\
-         printf 'cpu  %s\\ncpu0 %s\\n' \"$line\" \"$line\" > ../stat && mv ../stat proc/stat\n\
-         masks=$(cat sys/class/net/eth0/queues/rx-0/rps_cpus),$(cat sys/class/net/eth0/queues/rx-1/rps_cpus)\n\
+    let command = moving_workload(
+        tree,
+        pause,
+        "masks=$(cat sys/class/net/eth0/queues/rx-0/rps_cpus),$(cat sys/class/net/eth0/queues/rx-1/rps_cpus)\n\
          echo $masks >> ../seen\n\
          case $masks in\n\
          4,*) echo $((130 + n / 100 % 3)) ;;\n\
          c,8) echo $((90 + n / 100 % 3)) ;;\n\
          c,*|*,8) echo $((120 + n / 100 % 3)) ;;\n\
          *) echo $((100 + n / 100 % 3)) ;;\n\
-         esac\n",
-        root = tree.root().display()
+         esac",
     );
-    let work = tree.path().join("work.sh");
-    std::fs::write(&work, script).expect("written");
     let spec = tree.path().join("spec.toml");
     let text = format!(
         "name = \"masks\"\n\
          {tables}\
-         [workload]\ncommand = \"sh '{}'\"\n\
-         [design]\nkind = \"{kind}\"\nblocks = 6\nseed = 11\nwashout = \"0s\"\n",
-        work.display()
+         [workload]\ncommand = \"{command}\"\n\
+         [design]\nkind = \"{kind}\"\nblocks = 6\nseed = 11\nwashout = \"0s\"\n"
     );
     std::fs::write(&spec, text).expect("written");
     spec.to_str().expect("text").to_owned()

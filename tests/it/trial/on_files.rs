@@ -4,31 +4,19 @@
 use rustix::process::Signal;
 use rxlab::trial::record::{Arm, Verdict};
 
-use super::record;
+use super::{QUICK, moving_workload, record};
 use crate::process::{Running, end_guards, mentioning, wait_for};
 use crate::tree::{Ended, Tree, said};
 
 /// A workload that takes `pause` seconds, fills CPU 0 with softirqs, and prints `plain` while RPS is off and `moved`
 /// while it is on.
 pub(super) fn workload(tree: &Tree, pause: &str, plain: u32, moved: u32) -> String {
-    let script = format!(
-        "cd '{root}' || exit 1\n\
-         sleep {pause}\n\
-         n=$(cat ../runs 2>/dev/null || echo 1); n=$((n + 100)); echo $n > ../runs\n\
-         line=\"$n 0 $n 1 0 0 $n 0 0 0\"\n\
-         printf 'cpu  %s\\ncpu0 %s\\n' \"$line\" \"$line\" > ../stat && mv ../stat proc/stat\n\
-         case $(cat sys/class/net/eth0/queues/rx-0/rps_cpus) in\n\
-         0|00) echo {plain} ;;\n\
-         *) echo {moved} ;;\n\
-         esac\n",
-        root = tree.root().display()
+    let rest = format!(
+        "case $(cat sys/class/net/eth0/queues/rx-0/rps_cpus) in 0|00) echo {plain} ;; *) echo {moved} ;; esac"
     );
-    let path = tree.path().join("work.sh");
-    std::fs::write(&path, script).expect("written");
-    format!("sh '{}'", path.display())
+    moving_workload(tree, pause, &rest)
 }
 
-const QUICK: [&str; 7] = ["trial", "run", "--washout", "0s", "--calibration", "0", "--seed=11"];
 const SET: [&str; 2] = ["--set", "rps eth0/rx-0 = 2-3"];
 
 #[test]

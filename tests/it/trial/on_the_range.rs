@@ -149,9 +149,7 @@ fn a_change_that_takes_effect_is_measured_in_every_slot() {
 
 #[test]
 fn load_tools_are_read_as_they_are() {
-    if !require::program("wrk", "wrk", "-v") || !require::program("h2load", "h2load", "--version") {
-        return;
-    }
+    require::needs!(program("wrk", "wrk", "-v"), program("h2load", "h2load", "--version"));
     let Some(stage) = Stage::new("1") else { return };
     let spec = stage.directory.path().join("spec.toml");
     let netns = stage.range.client.path();

@@ -35,9 +35,7 @@ fn compared(record: &TrialRecord) -> impl Iterator<Item = &Slot> {
 
 #[test]
 fn rps_spreads_the_measured_time_over_both_cpus() {
-    if !require::bpf() {
-        return;
-    }
+    require::needs!(bpf);
     // The interrupts that hand over a packet and wake its reader are spent by the sender's CPU in both arms: up to 10
     // us each on a virtual machine. RPS can move only the processing of each packet.
     let rules = RangeSpec { rules: 512, ..RangeSpec::default() };
@@ -71,9 +69,7 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
 /// The probe then slows only its own interval.
 #[test]
 fn the_probe_can_run_between_slots() {
-    if !require::bpf() {
-        return;
-    }
+    require::needs!(bpf);
     let Some(stage) = Stage::new("1") else { return };
     let design = "pairs = 2\nmin_pairs = 2\nmetrics = [\"net_rx.ns_per_packet\", \"net_rx.packets\"]";
     let text = trial(&stage, design, "slots = \"detached\"")

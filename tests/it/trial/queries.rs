@@ -7,7 +7,7 @@ use rxlab::trial::record::Verdict;
 
 use super::guards_inside::rolls_back;
 use super::on_the_range::b_first;
-use super::record;
+use super::{moving_workload, record};
 use crate::process::{Running, mentioning, wait_for};
 use crate::prometheus::Prometheus;
 use crate::tree::{Ended, Tree};
@@ -27,17 +27,8 @@ fn trial(prometheus: &Prometheus, tree: &Tree, command: &str, design: &str, quer
     tree.command(&["trial", "run", spec.to_str().expect("text")])
 }
 
-/// A command that moves the CPU times of the tree.
 fn work(tree: &Tree) -> String {
-    let script = format!(
-        "cd '{}' && n=$(cat ../runs 2>/dev/null || echo 1) && n=$((n + 100)) && echo $n > ../runs\n\
-         printf 'cpu  %s\\ncpu0 %s\\n' \"$n 0 $n 1 0 0 $n 0 0 0\" \"$n 0 $n 1 0 0 $n 0 0 0\" > ../stat\n\
-         mv ../stat proc/stat; sleep 0.1; echo 5\n",
-        tree.root().display()
-    );
-    let path = tree.path().join("work.sh");
-    std::fs::write(&path, script).expect("written");
-    format!("sh '{}'", path.display())
+    moving_workload(tree, "0.1", "echo 5")
 }
 
 fn words(text: &str) -> String {

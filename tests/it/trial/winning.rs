@@ -17,9 +17,7 @@ const RULES: u32 = 500;
 /// its own table.
 #[test]
 fn doctor_and_a_live_trial_report_where_rps_wins() {
-    if !require::netns() || !require::bpf() {
-        return;
-    }
+    require::needs!(netns, bpf);
     let _alone = quiet::alone();
     let range = Range::build(&RangeSpec { rules: RULES, ..RangeSpec::default() }).expect("built");
     let _flood = Flood::start(&range, CpuId(0), 4).expect("started");

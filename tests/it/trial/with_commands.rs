@@ -5,11 +5,10 @@ use std::os::unix::process::CommandExt;
 
 use rustix::process::{Signal, kill_process_group};
 
-use super::record;
+use super::{QUICK, moving_workload, record};
 use crate::process::{Running, end_guards, mentioning, wait_for};
 use crate::tree::{Ended, Tree, said};
 
-const QUICK: [&str; 7] = ["trial", "run", "--washout", "0s", "--calibration", "0", "--seed=11"];
 const ID: &str = "0001-trial";
 
 /// The file contains the current arm.
@@ -21,21 +20,16 @@ fn set(tree: &Tree) -> String {
 /// which slots are measured. If there is a file `hold`, it stays in arm B from its third run on until there is a file
 /// `go`.
 fn workload(tree: &Tree) -> String {
-    let script = format!(
-        "cd '{}' || exit 1\nsleep 0.1\n\
-         n=$(cat runs 2>/dev/null || echo 1); n=$((n + 100)); echo $n > runs\n\
-         line=\"$n 0 $n 1 0 0 $n 0 0 0\"\n\
-         printf 'cpu  %s\\ncpu0 %s\\n' \"$line\" \"$line\" > stat && mv stat root/proc/stat\n\
+    moving_workload(
+        tree,
+        "0.1",
+        "cd ..\n\
          case $(cat arm) in\n\
          b) echo 120\n\
          if [ -e hold ] && [ $n -gt 300 ]; then touch held; until [ -e go ] || ! [ -e hold ]; do sleep 0.02; done; fi ;;\n\
          *) echo 100 ;;\n\
-         esac\n",
-        tree.path().display()
-    );
-    let path = tree.path().join("work.sh");
-    std::fs::write(&path, script).expect("written");
-    format!("sh '{}'", path.display())
+         esac",
+    )
 }
 
 /// A trial in the directory of the tree, where the commands `a` and `b` run.

@@ -36,9 +36,7 @@ fn guest(directory: &Path, name: &str) -> Child {
 /// One of two guests once removed the other's console, and both wrote to the same one.
 #[test]
 fn each_guest_has_its_own_console() {
-    if !require::vm() {
-        return;
-    }
+    require::needs!(vm);
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = |name: &str| directory.path().join(name);
     for name in ["bin", "cache", "meet"] {

@@ -33,9 +33,7 @@ fn net_rx(answer: &guest::Answer, name: &str) -> Vec<f64> {
 #[test]
 fn the_overloaded_cpu_ends_with_no_more_work_than_the_others() {
     let job = [guest::FIREWALL, "walls 50\n", guest::FLOODED, "drown\n", JOB].concat();
-    if !crate::require::nft() {
-        return;
-    }
+    crate::require::needs!(nft);
     let Some(answer) = guest::run_with(&["nft"], "8cpu-firewall", &job, Some(&guest::flood(2048, 1200)))
     else {
         return;

@@ -75,9 +75,7 @@ fn hottest(counts: &[u64]) -> usize {
 #[test]
 fn the_hotspot_and_its_interrupt_are_named() {
     let job = [guest::FIREWALL, guest::FLOODED, "drown\n", JOB].concat();
-    if !crate::require::nft() {
-        return;
-    }
+    crate::require::needs!(nft);
     let Some(answer) = guest::run_with(&["nft"], "8cpu-firewall", &job, Some(&guest::flood(2048, 6000)))
     else {
         return;

@@ -9,9 +9,7 @@ use crate::{quiet, require};
 
 #[test]
 fn a_killed_lab_leaves_no_process_behind() {
-    if !require::vm() {
-        return;
-    }
+    require::needs!(vm);
     let _alone = quiet::alone();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let job = directory.path().join("job.sh");
