@@ -5,12 +5,13 @@ use crate::diagnose::sketch::Sketch;
 use crate::host::{Cause, EthtoolGet, FlakyHost, Fuse, Host, Mishap, Question, RecordedHost, Rule};
 use crate::journal::{Armed, Begin, Disk, Intent, Store};
 use crate::model::{
-    DeviceAddress, Fact, Irq, Irqbalance, Listener, Model, Napi, NapiSettings, Process, Transport, TxQueue,
+    DeviceAddress, Fact, Irq, Irqbalance, Listener, Model, Napi, NapiSettings, Process, Settings, Transport,
+    TxQueue,
 };
 use crate::parse::ethtool::{Channels, FlowAction, FlowRule, FlowSpec, Rss, flow_bytes};
 use crate::parse::{push_attribute, push_message};
 use crate::plan::Target;
-use crate::units::{CpuMask, IrqId};
+use crate::units::{CpuId, CpuMask, IrqId};
 
 /// Eight CPUs, 3 isolated and 7 offline; `eth0` with two queues (interrupts 24, and 25 with 26; 27 belongs to
 /// none), an RSS context and a flow rule, and `veth0` with one queue; process 812 listens.
@@ -29,19 +30,7 @@ pub(crate) fn model() -> Model {
         .xps("eth0", &["", ""])
         .veth("veth0")
         .clock("tsc", &["hpet"])
-        .set(|settings| {
-            settings.netdev_budget = Fact::Known(300);
-            settings.netdev_budget_usecs = Fact::Known(8000);
-            settings.netdev_max_backlog = Fact::Known(1000);
-            settings.dev_weight = Fact::Known(64);
-            settings.gro_normal_batch = Fact::Known(8);
-            settings.skb_defer_max = Fact::Known(64);
-            settings.flow_limit_cpus = Fact::Known(CpuMask::new());
-            settings.rps_default_mask = Fact::Known(CpuMask::new());
-            settings.default_smp_affinity = Fact::Known("0-7".parse().expect("a list"));
-            settings.busy_poll = Fact::Known(0);
-            settings.busy_read = Fact::Known(0);
-        })
+        .set(|settings| *settings = kernel_settings(8, settings.clone()))
         .build();
     model.identity.hostname = "testbed".to_owned();
     model.identity.boot_id = "boot-1".to_owned();
@@ -66,6 +55,24 @@ pub(crate) fn model() -> Model {
     let spec = FlowSpec { kind: "udp4".to_owned(), fields: vec!["dst-port 53".to_owned()] };
     eth0.hardware.rules = Fact::Known(vec![FlowRule { location: 7, spec, action: FlowAction::Queue(1) }]);
     model
+}
+
+/// `rest` with the values that a kernel begins with on a machine of `cpus` CPUs.
+pub(crate) fn kernel_settings(cpus: u32, rest: Settings) -> Settings {
+    Settings {
+        netdev_budget: Fact::Known(300),
+        netdev_budget_usecs: Fact::Known(8000),
+        netdev_max_backlog: Fact::Known(1000),
+        dev_weight: Fact::Known(64),
+        gro_normal_batch: Fact::Known(8),
+        skb_defer_max: Fact::Known(64),
+        flow_limit_cpus: Fact::Known(CpuMask::new()),
+        rps_default_mask: Fact::Known(CpuMask::new()),
+        default_smp_affinity: Fact::Known((0..cpus).map(CpuId).collect()),
+        busy_poll: Fact::Known(0),
+        busy_read: Fact::Known(0),
+        ..rest
+    }
 }
 
 /// The same with irqbalance as process 70.

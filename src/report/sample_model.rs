@@ -3,16 +3,14 @@
 mod rich;
 
 use crate::diagnose::sketch::Sketch;
+use crate::knob::testbed::kernel_settings;
 use crate::model::{
     DeviceAddress, Identity, Irq, Model, Napi, Nic, NicKind, RxQueue, Settings, Source, Stack, TxQueue,
 };
 use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName};
 
+pub(crate) use crate::diagnose::sketch::cpus;
 pub(crate) use rich::rich;
-
-pub(crate) fn cpus(list: &str) -> CpuMask {
-    list.parse().expect("a CPU list")
-}
 
 pub(crate) fn name(text: &str) -> NicName {
     text.parse().expect("a name")
@@ -34,23 +32,12 @@ pub(crate) fn machine(count: u32, nodes: u32) -> Model {
     };
     model.rps_sock_flow_entries = Fact::Known(32768);
     model.settings = Settings {
-        netdev_budget: Fact::Known(300),
-        netdev_budget_usecs: Fact::Known(8000),
-        netdev_max_backlog: Fact::Known(1000),
-        dev_weight: Fact::Known(64),
-        gro_normal_batch: Fact::Known(8),
-        skb_defer_max: Fact::Known(64),
-        flow_limit_cpus: Fact::Known(CpuMask::new()),
-        default_smp_affinity: Fact::Known((0..count).map(CpuId).collect()),
-        busy_poll: Fact::Known(0),
-        busy_read: Fact::Known(0),
-        rps_default_mask: Fact::Known(CpuMask::new()),
         exact_softirq_time: Fact::Known(false),
         nohz_full: Fact::Known(CpuMask::new()),
         cpuset: Fact::Known((0..count).map(CpuId).collect()),
         cpuset_isolated: Fact::Known(CpuMask::new()),
         tuned_profile: Fact::Unsupported,
-        ..model.settings
+        ..kernel_settings(count, model.settings)
     };
     model.listeners = Fact::Known(Vec::new());
     model.namespaces = Fact::Known(Vec::new());
