@@ -120,16 +120,24 @@ impl Work {
         }
     }
 
-    /// Returns the values that undo has to restore.
-    fn prepare(self, settings: &[Setting], tree: &Tree) -> BTreeMap<String, String> {
+    /// Sets up the machine on which it begins.
+    fn prepare(self, settings: &[Setting], tree: &Tree) {
         tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "08\n");
         tree.write("sys/class/net/eth0/queues/tx-1/xps_cpus", "06\n");
-        let mut values = tree.values();
         if let Work::Undo | Work::UndoFull = self {
             assert!(apply(settings, &tree.store(), &driven(tree), &tree.root()).is_ok());
         }
         if let Work::UndoFull = self {
             tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "02\n");
+        }
+    }
+
+    /// The values that undo has to restore.
+    fn original(self) -> BTreeMap<String, String> {
+        let tree = Tree::new();
+        Work::Apply.prepare(&[], &tree);
+        let mut values = tree.values();
+        if let Work::UndoFull = self {
             values.insert("rps eth0/rx-1".to_owned(), "1".to_owned());
         }
         values
@@ -161,10 +169,11 @@ fn child() {
 }
 
 fn kill_everywhere(work: Work) {
-    (0..groups().len()).for_each(|group| kill_everywhere_in(group, work));
+    let original = work.original();
+    (0..groups().len()).for_each(|group| kill_everywhere_in(group, work, &original));
 }
 
-fn kill_everywhere_in(group: usize, work: Work) {
+fn kill_everywhere_in(group: usize, work: Work, original: &BTreeMap<String, String>) {
     let settings = work.settings(group);
     let counted = Tree::new();
     work.prepare(&settings, &counted);
@@ -175,7 +184,7 @@ fn kill_everywhere_in(group: usize, work: Work) {
     let mut recovered = 0;
     for at in 1..=points {
         let tree = Tree::new();
-        let original = work.prepare(&settings, &tree);
+        work.prepare(&settings, &tree);
         let status = Command::new(std::env::current_exe().expect("this test has a file"))
             .args(["--exact", "crash::child", "--nocapture", "--test-threads=1"])
             .env(DIRECTORY, tree.path())
@@ -189,7 +198,7 @@ fn kill_everywhere_in(group: usize, work: Work) {
         assert_eq!(status.signal(), Some(9), "{work:?} {group}: not killed at operation {at}: {status}");
         let store = tree.store();
         undo(&store, &driven(&tree), &tree.root());
-        assert_eq!(tree.values(), original, "{work:?} {group}: killed at operation {at} of {points}");
+        assert_eq!(tree.values(), *original, "{work:?} {group}: killed at operation {at} of {points}");
         assert_eq!(
             store.open_ids().expect("listed"),
             [""; 0],
@@ -226,11 +235,12 @@ fn killed_at_every_operation_of_an_undo_on_a_full_disk() {
 /// is valid once there is room again.
 #[test]
 fn a_full_or_read_only_disk_at_every_operation() {
+    let original = Tree::new().values();
     for settings in groups() {
-        let points = apply_on_disk(&settings, None);
+        let points = apply_on_disk(&settings, &original, None);
         for (disk, errno) in [("full", ENOSPC), ("read-only", EROFS)] {
             for at in 1..=points {
-                apply_on_disk(&settings, Some(Trouble { at, errno, holds: false }));
+                apply_on_disk(&settings, &original, Some(Trouble { at, errno, holds: false }));
             }
             println!("{disk} disk: {points} stop points, {points} recovered, 0 lost");
         }
@@ -239,25 +249,27 @@ fn a_full_or_read_only_disk_at_every_operation() {
 
 #[test]
 fn every_setting_is_applied_and_undone_on_a_good_disk() {
-    apply_on_disk(&everything(), None);
+    apply_on_disk(&everything(), &Tree::new().values(), None);
 }
 
 /// Applies and undoes these settings, and returns the number of operations of the apply.
-fn apply_on_disk(settings: &[Setting], trouble: Option<Trouble>) -> u64 {
+fn apply_on_disk(settings: &[Setting], original: &BTreeMap<String, String>, trouble: Option<Trouble>) -> u64 {
     let tree = Tree::new();
-    let original = tree.values();
     let fuse = Fuse::new(None, || ());
     let storage = FlakyStorage::new(Disk::new(tree.state()), fuse.clone(), trouble);
     let host = Driver::new(FlakyHost::new(tree.host(), Vec::new(), fuse.clone()), &tree.root());
     let result = apply(settings, &Store::new(storage), &host, &tree.root());
     let after = tree.values();
     match trouble {
-        None => assert!(result.is_ok() && after != original, "nothing goes wrong"),
-        Some(_) => assert!(result.is_err() && after == original, "{trouble:?}: restored at once"),
+        None => assert!(result.is_ok() && after != *original, "nothing goes wrong"),
+        Some(_) => {
+            assert!(result.is_err(), "{trouble:?}");
+            assert_eq!(after, *original, "{trouble:?}: restored at once");
+        }
     }
     let operations = fuse.count();
     undo(&tree.store(), &driven(&tree), &tree.root());
-    assert_eq!(tree.values(), original, "{trouble:?}");
+    assert_eq!(tree.values(), *original, "{trouble:?}");
     assert_eq!(tree.store().open_ids().expect("listed"), [""; 0], "{trouble:?}");
     operations
 }
