@@ -47,10 +47,12 @@ mod single_thread_limit;
 mod slow_clocksource;
 mod softirq_not_receive;
 mod threaded_napi_with_rps;
+mod throttled_server;
 mod time_squeeze;
 mod too_few_queues;
 mod tunnel_one_flow;
 mod untouched_containers;
+mod xdp_before_stack;
 mod xps_mismatch;
 
 pub(crate) use interrupt_rate::{INTERRUPTS, is_off as moderation_is_off};
@@ -159,6 +161,7 @@ pub const RULES: &[Rule] = &[
     receive_interference::RULE,
     app_on_irq_cpu::RULE,
     restricted_process::RULE,
+    throttled_server::RULE,
     single_thread_limit::RULE,
     single_queue_no_rps::RULE,
     rps_mask_contains_irq_cpu::RULE,
@@ -177,6 +180,7 @@ pub const RULES: &[Rule] = &[
     limited_elsewhere::RULE,
     untouched_containers::RULE,
     xps_mismatch::RULE,
+    xdp_before_stack::RULE,
     arfs_possible::RULE,
     arfs_pointless::RULE,
     paravirtual_nic::RULE,

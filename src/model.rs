@@ -17,10 +17,10 @@ mod toeplitz;
 mod topology;
 mod totals;
 
-pub use crate::parse::Container;
+pub use crate::parse::{Container, Holder, Xdp, XdpMode};
 pub use crate::sample::{
-    Clocksource, Cpu, Function, Hardware, Identity, Irq, Irqbalance, Napi, NapiSettings, NetNamespace,
-    Process, RxQueue, Settings, Source, Transport, TxQueue,
+    Clocksource, Cpu, Function, Hardware, Identity, IdleState, Irq, Irqbalance, Napi, NapiSettings,
+    NetNamespace, Process, RxQueue, Settings, Source, Transport, TxQueue,
 };
 pub use crate::units::Fact;
 pub use between::IntervalError;
@@ -30,7 +30,7 @@ pub use flow_spread::{Landing, SpreadError, source_ends};
 pub use listeners::Listener;
 pub use rates::{
     Costs, CpuRates, HandOver, HeldRates, IrqRates, NicRates, ProcessRates, Rates, SocketRates, SoftirqTimed,
-    StackWork, ThreadRates,
+    StackWork, ThreadRates, ThrottledRates,
 };
 pub use stack::{Peer, Stack};
 pub use topology::{Contradiction, DeviceAddress, Model, Nic, NicKind};

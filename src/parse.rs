@@ -27,22 +27,23 @@ mod wire;
 
 use thiserror::Error;
 
-pub use cgroup::{ControlGroups, control_groups};
+pub use cgroup::{ControlGroups, CpuLimit, Throttling, control_groups, cpu_limit, throttling};
 pub use configuration::{
     Entry as ConfigurationEntry, configuration_entries, configuration_lines, has_word, matches_glob,
 };
 pub use containers::{Container, container, unit};
 pub use interrupts::{InterruptLine, Interrupts, interrupt_actions, interrupts};
 pub use irqbalance::{IrqbalanceSetup, irqbalance_setup, with_banned_irqs};
-pub use kernel_arguments::has_kernel_argument;
-pub use links::{GroSize, Link, links};
+pub use kernel_arguments::{has_kernel_argument, kernel_argument};
+pub use links::{GroSize, Link, Xdp, XdpMode, links};
 pub(crate) use links::{link_request, with_link_attributes};
 pub use load_tools::{LoadToolReport, load_tool_report};
 pub use locks::holds_lock;
 pub use mounts::{Mount, mounts};
 pub use namespace::{namespace_id, namespace_inode};
 pub use netdev::{
-    NapiSetting, NetdevNapi, NetdevQueue, QueueCounters, QueueStats, netdev_napis, netdev_queues, queue_stats,
+    Holder, NapiSetting, NetdevNapi, NetdevQueue, QueueCounters, QueueStats, netdev_napis, netdev_queues,
+    queue_stats,
 };
 pub(crate) use netdev::{napi_request, with_napi_settings};
 pub use openssl::{OpensslSpeed, openssl_speed};

@@ -21,7 +21,11 @@ pub type Target = fn(&[u8]);
 
 /// All of them.
 pub const TARGETS: &[(&str, Target)] = &[
-    ("parse/cgroup", |bytes| with(bytes, parse::control_groups)),
+    ("parse/cgroup", |bytes| {
+        with(bytes, parse::control_groups);
+        with(bytes, parse::throttling);
+        with(bytes, parse::cpu_limit);
+    }),
     ("parse/configuration", |bytes| {
         with(bytes, |text| parse::configuration_entries(text).len());
         with(bytes, |text| parse::configuration_lines(text).count());
@@ -48,7 +52,9 @@ pub const TARGETS: &[(&str, Target)] = &[
         }
     }),
     ("parse/irqbalance", |bytes| on(bytes, parse::irqbalance_setup)),
-    ("parse/kernel_arguments", |bytes| with(bytes, |text| parse::has_kernel_argument(text, "rxlab=off"))),
+    ("parse/kernel_arguments", |bytes| {
+        with(bytes, |text| (parse::has_kernel_argument(text, "rxlab=off"), parse::kernel_argument(text, "rcu_nocbs")))
+    }),
     ("parse/links", |bytes| on(bytes, parse::links)),
     ("parse/load_tools", |bytes| with(bytes, parse::load_tool_report)),
     ("parse/locks", |bytes| with(bytes, |text| parse::holds_lock(text, 1, 2))),

@@ -27,7 +27,8 @@ pub(super) const RULE: Rule = Rule {
             percent(USED)
         )
     },
-    silent: "the mask of an interrupt allows such a CPU but none is counted there, or every online CPU is isolated",
+    silent: "the mask of an interrupt allows such a CPU but none is counted there, irqaffinity= names the CPU, or every \
+             online CPU is isolated",
     evidence: "the isolated CPUs, interrupts/s of the device on each of them, and the time these CPUs spend in \
                processes",
     cause: "Isolation keeps the scheduler away, not interrupts: their masks begin with all CPUs unless \
@@ -49,10 +50,11 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     devices.filter_map(|nic| finding(model, rates, nic, &reserved)).collect()
 }
 
-/// Online CPUs that are isolated or without a tick.
+/// Online CPUs that are isolated or without a tick, unless interrupts were assigned to them at boot.
 fn reserved(model: &Model) -> CpuMask {
-    let tickless = model.settings.nohz_full.known().cloned().unwrap_or_default();
-    model.set_apart().union(&tickless).intersection(&model.online())
+    let known = |fact: &Fact<CpuMask>| fact.known().cloned().unwrap_or_default();
+    let all = model.set_apart().union(&known(&model.settings.nohz_full));
+    all.difference(&known(&model.settings.irqaffinity)).intersection(&model.online())
 }
 
 /// Interrupts/s of the device's receive queues on each of these CPUs that has some, most first.
@@ -150,6 +152,8 @@ mod tests {
     fn near_misses() {
         assert_eq!(host().findings(&RULE), [], "no CPU is isolated");
         assert_eq!(host().isolate("2-4").findings(&RULE), [], "they arrive elsewhere");
+        let chosen = host().isolate("5").set(|settings| settings.irqaffinity = Fact::Known(cpus("5")));
+        assert_eq!(chosen.findings(&RULE), [], "interrupts were assigned to it at boot");
         assert_eq!(host().isolate("0-7").findings(&RULE), [], "all are isolated: none is kept free");
         assert_eq!(host().isolate("5").interrupts("eth0", 90.0).findings(&RULE), [], "a few");
     }

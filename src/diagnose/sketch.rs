@@ -158,6 +158,7 @@ impl Sketch {
             irqs,
             napi: None,
             channel_cpu: None,
+            held_by: None,
         });
         let device = kind == NicKind::Device;
         let address = DeviceAddress(if device { format!("pci:{name}") } else { format!("virtual:{name}") });

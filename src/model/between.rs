@@ -180,6 +180,7 @@ mod tests {
             processes: Fact::NotAsked,
             threads: Fact::NotAsked,
             sockets: Fact::NotAsked,
+            throttling: Fact::NotAsked,
         }
     }
 

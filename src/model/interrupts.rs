@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::irq_names::{self, Device, Serves};
 use super::topology::{Contradiction, Nic};
-use crate::parse::{NetdevNapi, NetdevQueue};
+use crate::parse::{Holder, NetdevNapi, NetdevQueue};
 use crate::sample::{Inventory, Irq, Napi, RawNic, RxQueue, Source};
 use crate::units::{Direction, IrqId, QueueId};
 
@@ -12,6 +12,7 @@ use crate::units::{Direction, IrqId, QueueId};
 pub(super) struct Polls<'a> {
     queues: BTreeMap<(u32, u32), u32>,
     napis: BTreeMap<u32, &'a NetdevNapi>,
+    holders: BTreeMap<(u32, u32), Holder>,
 }
 
 impl<'a> Polls<'a> {
@@ -30,7 +31,14 @@ impl<'a> Polls<'a> {
             &napis,
             &veths,
         ));
-        Self { queues, napis }
+        let held = |found: &NetdevQueue| Some(((found.ifindex, found.queue.index), found.held_by?));
+        let holders = inventory.queues.known().into_iter().flatten().filter_map(held).collect();
+        Self { queues, napis, holders }
+    }
+
+    /// Recipient of the packets of receive queue `index` of the interface `ifindex`, if not the network stack.
+    pub(super) fn holder(&self, ifindex: u32, index: u32) -> Option<Holder> {
+        self.holders.get(&(ifindex, index)).copied()
     }
 
     /// The NAPI that polls receive queue `index` of the interface `ifindex`.
@@ -209,6 +217,7 @@ mod tests {
             ifindex: 4,
             queue: QueueId::rx(*queue),
             napi: Some(*napi),
+            held_by: None,
         };
         inventory.queues = Fact::Known(queues.iter().map(queue).collect());
         let napi = |(id, irq): &(u32, Option<u32>)| NetdevNapi {
@@ -249,7 +258,7 @@ mod tests {
             Fact::Known(vec![Link { kind: Some(kind.to_owned()), ..eth0 }])
         };
         told(&mut inventory, &[], &[(259, None), (258, None)]);
-        let queue = |index| NetdevQueue { ifindex: 4, queue: QueueId::rx(index), napi: None };
+        let queue = |index| NetdevQueue { ifindex: 4, queue: QueueId::rx(index), napi: None, held_by: None };
         inventory.queues = Fact::Known([0, 1].map(queue).to_vec());
         let ids = |inventory: &Inventory| {
             let polls = Polls::new(inventory);

@@ -1,6 +1,6 @@
 //! Programs that use CPU time, as rates.
 
-use super::rates::{HeldRates, ProcessRates, Rates, SocketRates, ThreadRates};
+use super::rates::{HeldRates, ProcessRates, Rates, SocketRates, ThreadRates, ThrottledRates};
 use crate::sample::{RawBusy, RawHeld, RawThread};
 use crate::units::{CpuMask, Fact};
 
@@ -33,7 +33,17 @@ fn process(raw: RawBusy, seconds: f64) -> ProcessRates {
         dropped: raw.dropped as f64 / seconds,
         unread: raw.unread,
     };
+    let throttled = raw.throttled.map(|raw| ThrottledRates {
+        group: raw.group,
+        limit: raw
+            .limit
+            .map(|limit| (limit.quota_us as f64 / limit.period_us as f64, limit.period_us as f64 / 1e3)),
+        throttled: raw.more.throttled,
+        periods: raw.more.periods,
+        waited: raw.more.waited_us as f64 / 1e6 / seconds,
+    });
     ProcessRates {
+        throttled,
         each: each.collect(),
         sockets: raw.sockets.map(|sockets| SocketRates {
             held: sockets.held.into_iter().map(held).collect(),
@@ -55,8 +65,10 @@ fn process(raw: RawBusy, seconds: f64) -> ProcessRates {
 #[cfg(test)]
 mod tests {
     use crate::model::Rates;
+    use crate::parse::{CpuLimit, Throttling};
     use crate::sample::{
-        ProcessTimes, RawBusy, RawHeld, RawSockets, RawThread, SocketQueue, ThreadTimes, Transport,
+        ProcessTimes, RawBusy, RawHeld, RawSockets, RawThread, RawThrottled, SocketQueue, ThreadTimes,
+        Transport,
     };
     use crate::units::{CpuId, Fact};
 
@@ -88,6 +100,11 @@ mod tests {
                     unread: Fact::NotAsked,
                 }],
                 others: true,
+            }),
+            throttled: Some(RawThrottled {
+                group: "/web".to_owned(),
+                more: Throttling { periods: 50, throttled: 20, waited_us: 2_500_000 },
+                limit: Some(CpuLimit { quota_us: 150_000, period_us: 100_000 }),
             }),
         };
         let other = RawBusy { was_on: Some(CpuId(0)), threads: Fact::NotAsked, ..busy.clone() };

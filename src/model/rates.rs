@@ -264,6 +264,25 @@ pub struct ProcessRates {
     /// Its public sockets; asked if one of its threads was hardly ever idle.
     #[serde(default)]
     pub sockets: Fact<SocketRates>,
+    /// The control group that throttled it, if one did.
+    #[serde(default)]
+    pub throttled: Option<ThrottledRates>,
+}
+
+/// A control group that used up its quota of CPU time and had to wait.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThrottledRates {
+    /// Its path below the root group.
+    pub group: String,
+    /// CPUs' worth of time that it may use, and the length of a period in milliseconds; `None` if there is no limit any
+    /// more.
+    pub limit: Option<(f64, f64)>,
+    /// Periods in which it waited.
+    pub throttled: u64,
+    /// Periods in which it had something to run.
+    pub periods: u64,
+    /// Time that it waited, in seconds per second, summed over CPUs.
+    pub waited: f64,
 }
 
 /// One thread. Times are fractions of wall time, 0 to 1.

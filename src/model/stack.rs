@@ -60,6 +60,7 @@ pub(super) fn place(nics: &mut [Nic], links: &[Link], namespaces: &BTreeMap<u32,
     let mut physical = ties.on_top_of(devices);
     for nic in nics {
         let Some(link) = links_by_name.get(&nic.name) else { continue };
+        nic.xdp.clone_from(&link.xdp);
         nic.stack = Stack {
             kind: link.kind.clone(),
             lower: listed(&ties.below, &nic.name),

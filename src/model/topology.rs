@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::interrupts::{self, Polls};
 use super::listeners::{self, Listener};
 use super::stack::{self, Stack};
+use crate::parse::Xdp;
 use crate::sample::{
     Cpu, Hardware, Identity, Inventory, Irq, Irqbalance, NapiSettings, NetNamespace, RawNic, RxQueue,
     Settings, TxQueue, pci_function,
@@ -220,6 +221,9 @@ pub struct Nic {
     pub napi: NapiSettings,
     /// Its place among the other interfaces.
     pub stack: Stack,
+    /// The XDP program that takes its packets first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xdp: Option<Xdp>,
     /// Contradictions between two sources on one queue.
     pub contradictions: Vec<Contradiction>,
 }
@@ -240,6 +244,7 @@ impl Nic {
             hardware: Hardware::default(),
             napi: NapiSettings::default(),
             stack: Stack::default(),
+            xdp: None,
             contradictions: Vec::new(),
         }
     }
@@ -288,7 +293,9 @@ fn nic(raw: &RawNic, irqs: &[Irq], listed: &BTreeSet<IrqId>, polls: &Polls<'_>) 
     };
     let mut rx = raw.rx.clone();
     for queue in &mut rx {
-        queue.napi = raw.ifindex.known().and_then(|ifindex| polls.napi(*ifindex, queue.index));
+        let Some(ifindex) = raw.ifindex.known() else { continue };
+        queue.napi = polls.napi(*ifindex, queue.index);
+        queue.held_by = polls.holder(*ifindex, queue.index);
     }
     let (other_irqs, contradictions) = match kind {
         NicKind::Device => interrupts::attach(&mut rx, raw, path, irqs, listed),
@@ -307,6 +314,7 @@ fn nic(raw: &RawNic, irqs: &[Irq], listed: &BTreeSet<IrqId>, polls: &Polls<'_>) 
         hardware: raw.hardware.clone(),
         napi: raw.napi.clone(),
         stack: Stack::default(),
+        xdp: None,
         contradictions,
     }
 }

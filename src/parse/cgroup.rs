@@ -1,4 +1,4 @@
-//! `/proc/PID/cgroup`: the control groups of a process, one line per hierarchy. cgroups(7).
+//! Control groups: `/proc/PID/cgroup`, one line per hierarchy (cgroups(7)); `cpu.stat` and `cpu.max` of a group.
 
 use super::ParseError;
 
@@ -49,11 +49,83 @@ pub fn control_groups(text: &str) -> Result<ControlGroups, ParseError> {
     Ok(groups)
 }
 
+/// Throttling of a control group since its creation, of `cpu.stat`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Throttling {
+    /// Periods in which the group had something to run.
+    pub periods: u64,
+    /// Those in which it used up its quota and had to wait.
+    pub throttled: u64,
+    /// Time that it waited, in microseconds, summed over CPUs.
+    pub waited_us: u64,
+}
+
+/// CPU time that a control group may use, of `cpu.max`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuLimit {
+    /// Microseconds of CPU time in each period.
+    pub quota_us: u64,
+    /// Length of a period in microseconds.
+    pub period_us: u64,
+}
+
+/// Parses `cpu.stat`; `None` for a group without the controller, which has no periods.
+pub fn throttling(text: &str) -> Result<Option<Throttling>, ParseError> {
+    let (mut found, mut has_periods) = (Throttling::default(), false);
+    for (number, line) in (1..).zip(text.lines()) {
+        let (name, value) =
+            line.split_once(' ').ok_or_else(|| ParseError::at(number, "expected NAME VALUE"))?;
+        let place = match name {
+            "nr_periods" => &mut found.periods,
+            "nr_throttled" => &mut found.throttled,
+            "throttled_usec" => &mut found.waited_us,
+            _ => continue,
+        };
+        has_periods |= name == "nr_periods";
+        *place = super::counter(number, value)?;
+    }
+    Ok(has_periods.then_some(found))
+}
+
+/// Parses `cpu.max`; `None` for no limit.
+pub fn cpu_limit(text: &str) -> Result<Option<CpuLimit>, ParseError> {
+    let expected = || ParseError::at(1, "expected QUOTA PERIOD");
+    let (quota, period) = text.trim_end().split_once(' ').ok_or_else(expected)?;
+    let period_us = super::counter(1, period)?;
+    match quota {
+        _ if period_us == 0 => Err(expected()),
+        "max" => Ok(None),
+        quota => Ok(Some(CpuLimit { quota_us: super::counter(1, quota)?, period_us })),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{prop_assert_eq, proptest};
 
-    use super::control_groups;
+    use super::{CpuLimit, Throttling, control_groups, cpu_limit, throttling};
+
+    /// `cpu.stat` of Linux 6.18 with the controller, and without.
+    #[test]
+    fn throttled_periods() {
+        let text = "usage_usec 5124\nuser_usec 3000\nsystem_usec 2124\nnice_usec 0\nnr_periods 40\nnr_throttled 12\n\
+                    throttled_usec 90417\nnr_bursts 0\nburst_usec 0\n";
+        let expected = Throttling { periods: 40, throttled: 12, waited_us: 90_417 };
+        assert_eq!(throttling(text), Ok(Some(expected)));
+        assert_eq!(throttling("usage_usec 5124\nuser_usec 3000\nsystem_usec 2124\n"), Ok(None));
+        assert_eq!(throttling("nr_periods\n").expect_err("no value").line, 1);
+        assert_eq!(throttling("usage_usec 1\nnr_periods x\n").expect_err("no number").line, 2);
+    }
+
+    #[test]
+    fn limits() {
+        let limit = |quota_us| Ok(Some(CpuLimit { quota_us, period_us: 100_000 }));
+        assert_eq!(cpu_limit("150000 100000\n"), limit(150_000));
+        assert_eq!(cpu_limit("max 100000\n"), Ok(None));
+        for bad in ["", "max\n", "1 0\n", "x 100000\n", "1 2 3\n"] {
+            assert!(cpu_limit(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn the_group_that_tells_most() {

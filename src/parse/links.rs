@@ -3,6 +3,10 @@
 //! Each message is a `struct ifinfomsg` and attributes; numbers are those of
 //! include/uapi/linux/if_link.h.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 use super::wire::attributes_replaced;
 use super::{Attributes, WireError, messages, push_attribute, push_message};
 use crate::units::NicName;
@@ -23,10 +27,48 @@ pub struct Link {
     pub link_namespace: Option<u32>,
     /// The bridge, bond or VRF that it is a member of.
     pub master: Option<u32>,
+    /// The XDP program that takes its packets first.
+    pub xdp: Option<Xdp>,
     /// Length to which GRO merges packets, in bytes: IPv6 (since 5.19), and IPv4 too before 6.3.
     pub gro_max_size: Option<u32>,
     /// The same for IPv4 (since 6.3).
     pub gro_ipv4_max_size: Option<u32>,
+}
+
+/// An XDP program of an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Xdp {
+    /// Where it runs.
+    pub mode: XdpMode,
+    /// Number of the program, as in `bpftool prog`; `None` if there are several.
+    pub program: Option<u32>,
+}
+
+/// Where an XDP program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum XdpMode {
+    /// In the driver, before the packet reaches the network stack.
+    Driver,
+    /// In the network stack, after RPS.
+    Generic,
+    /// In the device.
+    Offload,
+    /// Programs in more than one of these.
+    Several,
+}
+
+impl fmt::Display for XdpMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            XdpMode::Driver => "driver",
+            XdpMode::Generic => "generic",
+            XdpMode::Offload => "offload",
+            XdpMode::Several => "several",
+        })
+    }
 }
 
 impl Link {
@@ -39,6 +81,7 @@ impl Link {
             link: None,
             link_namespace: None,
             master: None,
+            xdp: None,
             gro_max_size: None,
             gro_ipv4_max_size: None,
         }
@@ -55,8 +98,11 @@ pub(crate) const IFLA_MASTER: u16 = 10;
 pub(crate) const IFLA_LINKINFO: u16 = 18;
 pub(crate) const IFLA_INFO_KIND: u16 = 1;
 pub(crate) const IFLA_LINK_NETNSID: u16 = 37;
-const IFLA_GRO_MAX_SIZE: u16 = 58;
-const IFLA_GRO_IPV4_MAX_SIZE: u16 = 64;
+pub(crate) const IFLA_XDP: u16 = 43;
+const IFLA_XDP_ATTACHED: u16 = 2;
+const IFLA_XDP_PROG_ID: u16 = 4;
+pub(crate) const IFLA_GRO_MAX_SIZE: u16 = 58;
+pub(crate) const IFLA_GRO_IPV4_MAX_SIZE: u16 = 64;
 
 /// A length of the packets that GRO makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,9 +186,22 @@ fn one(message: &[u8]) -> Result<Option<Link>, WireError> {
         link: link.filter(|link| *link != 0 && (*link != index || link_namespace.is_some())),
         link_namespace,
         master: attributes.number32(IFLA_MASTER)?.filter(|master| *master != 0),
+        xdp: xdp(&attributes.nested(IFLA_XDP)?)?,
         gro_max_size: attributes.number32(IFLA_GRO_MAX_SIZE)?,
         gro_ipv4_max_size: attributes.number32(IFLA_GRO_IPV4_MAX_SIZE)?,
     }))
+}
+
+fn xdp(attributes: &Attributes<'_>) -> Result<Option<Xdp>, WireError> {
+    let mode = match attributes.number32(IFLA_XDP_ATTACHED)? {
+        None | Some(0) => return Ok(None),
+        Some(1) => XdpMode::Driver,
+        Some(2) => XdpMode::Generic,
+        Some(3) => XdpMode::Offload,
+        Some(4) => XdpMode::Several,
+        Some(other) => return Err(WireError::new(format!("XDP attached in mode {other}"))),
+    };
+    Ok(Some(Xdp { mode, program: attributes.number32(IFLA_XDP_PROG_ID)? }))
 }
 
 #[cfg(test)]
@@ -152,8 +211,8 @@ mod tests {
 
     use super::{
         GroSize, IFINFOMSG, IFLA_GRO_IPV4_MAX_SIZE, IFLA_GRO_MAX_SIZE, IFLA_IFNAME, IFLA_INFO_KIND,
-        IFLA_LINK, IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER, INDEX_AT, Link, links,
-        with_link_attributes,
+        IFLA_LINK, IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER, IFLA_XDP, IFLA_XDP_ATTACHED,
+        IFLA_XDP_PROG_ID, INDEX_AT, Link, Xdp, XdpMode, links, with_link_attributes,
     };
     use crate::parse::{push_attribute, push_message};
 
@@ -171,6 +230,14 @@ mod tests {
         number(IFLA_LINK_NETNSID, link.link_namespace);
         number(IFLA_GRO_MAX_SIZE, link.gro_max_size);
         number(IFLA_GRO_IPV4_MAX_SIZE, link.gro_ipv4_max_size);
+        if let Some(xdp) = &link.xdp {
+            let mut nested = Vec::new();
+            push_attribute(&mut nested, IFLA_XDP_ATTACHED, &[xdp.mode as u8 + 1]);
+            if let Some(program) = xdp.program {
+                push_attribute(&mut nested, IFLA_XDP_PROG_ID, &program.to_ne_bytes());
+            }
+            push_attribute(&mut bytes, IFLA_XDP, &nested);
+        }
         if let Some(kind) = &link.kind {
             let mut info = Vec::new();
             push_attribute(&mut info, IFLA_INFO_KIND, kind.as_bytes());
@@ -197,6 +264,16 @@ mod tests {
         assert_eq!(links(&answer(std::slice::from_ref(&away))), Ok(vec![away]));
         let zero = Link { link: Some(0), master: Some(0), ..plain(9, "tunnel0") };
         assert_eq!(links(&answer(&[zero])), Ok(vec![plain(9, "tunnel0")]));
+    }
+
+    /// Composed: attributes of include/uapi/linux/if_link.h.
+    #[test]
+    fn an_xdp_program() {
+        use XdpMode::{Driver, Generic, Offload, Several};
+        for (mode, program) in [(Driver, Some(17)), (Generic, Some(3)), (Offload, Some(4)), (Several, None)] {
+            let link = Link { xdp: Some(Xdp { mode, program }), ..plain(4, "eth0") };
+            assert_eq!(links(&answer(std::slice::from_ref(&link))), Ok(vec![link]));
+        }
     }
 
     #[test]

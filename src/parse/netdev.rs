@@ -10,7 +10,7 @@ mod queues;
 pub use napis::{NapiSetting, NetdevNapi, netdev_napis};
 pub(crate) use napis::{napi_request, with_napi_settings};
 pub use qstats::{QueueCounters, QueueStats, queue_stats};
-pub use queues::{NetdevQueue, netdev_queues};
+pub use queues::{Holder, NetdevQueue, netdev_queues};
 
 use super::{Attributes, WireError};
 use crate::units::QueueId;

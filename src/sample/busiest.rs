@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::cpuset::Groups;
 use super::processes::Seen;
-use super::{Counters, Inventory, RawSockets, ThreadTimes, read, socket_queues};
+use super::{Counters, Inventory, RawSockets, RawThrottled, ThreadTimes, read, socket_queues, throttling};
 use crate::host::Host;
 use crate::parse;
 use crate::units::{CpuId, CpuMask, Fact};
@@ -73,8 +73,10 @@ pub struct RawBusy {
     pub cpuset: Fact<CpuMask>,
     /// Its threads; `NotAsked` if there are too many.
     pub threads: Fact<Vec<RawThread>>,
-    /// Its public sockets; asked if one of its threads was hardly ever idle.
+    /// Its public sockets; asked if one of its threads was hardly ever idle, or its control group was throttled.
     pub sockets: Fact<RawSockets>,
+    /// The control group that throttled it, if one did.
+    pub throttled: Option<RawThrottled>,
 }
 
 /// The programs whose CPU time the counters should contain.
@@ -141,11 +143,13 @@ pub fn busiest(host: &dyn Host, before: &Counters, after: &Counters) -> Fact<Vec
                 let of_thread = |tid| spent_by(before, after, pid, tid);
                 let threads =
                     if now.threads <= left { threads(host, pid, of_thread) } else { Fact::NotAsked };
-                let sockets = match threads.known().is_some_and(|threads| {
+                let never_pauses = threads.known().is_some_and(|threads| {
                     threads.iter().any(|thread| {
                         thread.spent.is_some_and(|spent| spent.ran_ns as f64 / 1e9 >= NO_PAUSE * seconds)
                     })
-                }) {
+                });
+                let throttled = throttling::between(before, after, pid);
+                let sockets = match never_pauses || throttled.is_some() {
                     true => socket_queues::held(host, pid, before, after),
                     false => Fact::NotAsked,
                 };
@@ -153,7 +157,7 @@ pub fn busiest(host: &dyn Host, before: &Counters, after: &Counters) -> Fact<Vec
                 let status = format!("proc/{pid}/status");
                 let allowed = read::parsed(host, &status, parse::allowed_cpus);
                 let cpuset = groups.cpus_of(host, pid);
-                RawBusy { pid, ticks, now, was_on, allowed, cpuset, threads, sockets }
+                RawBusy { pid, ticks, now, was_on, allowed, cpuset, threads, sockets, throttled }
             });
             told.collect()
         })
@@ -247,6 +251,26 @@ mod tests {
             Fact::Known(vec![RawThread { tid: 71, spent: None, cpu: CpuId(2), runnable: true }])
         );
         assert_eq!(found[1].threads, Fact::NotAsked, "too many");
+    }
+
+    #[test]
+    fn a_throttled_program_is_told_with_the_group_that_throttles_it() {
+        let look_at = |at_s: u64, ticks: u64, throttled: u64| {
+            let one = machine(at_s, &[(71, stat(71, 'S', ticks, 1, 6, 2))]);
+            let counted = format!("nr_periods {}\nnr_throttled {throttled}\nthrottled_usec 9\n", at_s * 10);
+            one.with("cg/web/cpu.stat", counted).with("cg/web/cpu.max", "50000 100000\n")
+        };
+        let found = |throttled: u64| {
+            let (first, last) = (look_at(10, 100, 3), look_at(15, 350, throttled));
+            busiest(&last, &look(&first), &look(&last)).known().expect("seen")[0].throttled.clone()
+        };
+        assert_eq!(found(3), None, "the counter did not rise");
+        let throttled = found(40).expect("it rose");
+        assert_eq!(
+            (throttled.group.as_str(), throttled.more.throttled, throttled.more.periods),
+            ("/web", 37, 50)
+        );
+        assert_eq!(throttled.limit.map(|limit| limit.quota_us), Some(50_000));
     }
 
     /// A thread that is never idle: its times, and its process is then asked for its sockets.

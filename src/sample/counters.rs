@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::threads::{self, ThreadsOf};
+use super::throttling::{self, Throttlings};
 use super::{Inventory, ProcessTimes, RawNic, SocketQueue, busiest, queue_counts, read, socket_queues};
 use crate::host::Host;
 use crate::parse;
@@ -34,6 +35,8 @@ pub struct Counters {
     pub threads: Fact<ThreadsOf>,
     /// Queues of public sockets, by inode; asked if programs are.
     pub sockets: Fact<BTreeMap<u64, SocketQueue>>,
+    /// Throttling of the control groups of the programs that used most CPU time.
+    pub throttling: Fact<Throttlings>,
 }
 
 /// Counters of one CPU. The softnet ones are 32 bits wide and wrap.
@@ -119,6 +122,7 @@ impl Counters {
             napi_threads: napi_threads(host, inventory),
             threads: processes.clone().and_then(|programs| threads::times(host, &programs, taken_ns)),
             sockets: inventory.programs.clone().and_then(|_| socket_queues::take(host)),
+            throttling: processes.clone().and_then(|programs| throttling::take(host, &programs, taken_ns)),
             processes,
         }
     }

@@ -51,7 +51,8 @@ impl Groups {
     }
 }
 
-fn directories(host: &dyn Host) -> Vec<String> {
+/// Mount points of the control groups of either version that have CPUs.
+pub(super) fn directories(host: &dyn Host) -> Vec<String> {
     match read::parsed(host, "proc/self/mountinfo", parse::mounts) {
         Fact::Known(mounts) => mounts.iter().filter_map(directory).collect(),
         _ => USUAL.map(str::to_owned).to_vec(),

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Hardware, Irq, hardware, read, vmbus};
 use crate::host::Host;
-use crate::parse::NetdevQueue;
 use crate::parse::ethtool::{Channels, Count, QueueStatistics};
+use crate::parse::{Holder, NetdevQueue};
 use crate::units::{CpuId, CpuMask, Direction, Fact, IrqId, NicName, QueueId};
 
 /// One interface, from sysfs.
@@ -72,6 +72,9 @@ pub struct RxQueue {
     /// The CPU that the hypervisor signals for this queue's packets, for hv_netvsc: its channels have no
     /// numbered interrupts.
     pub channel_cpu: Option<CpuId>,
+    /// Recipient of the queue's packets other than the network stack, if the kernel reports one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<Holder>,
 }
 
 /// One transmit queue.
@@ -307,6 +310,7 @@ fn queues(
                 irqs: Vec::new(),
                 napi: None,
                 channel_cpu: channel_cpus.get(&id.index).copied(),
+                held_by: None,
             }),
             Direction::Tx => tx.push(TxQueue {
                 index: id.index,

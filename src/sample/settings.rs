@@ -1,9 +1,13 @@
 //! Kernel settings that decide what a plan may do.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use super::power::{self, IdleState};
 use super::{cpuset, identity, read};
 use crate::host::Host;
+use crate::parse::kernel_argument;
 use crate::units::{CpuMask, Fact, MaskError};
 
 /// `/sys/devices/system/clocksource/clocksource0`.
@@ -60,6 +64,21 @@ pub struct Settings {
     pub cpuset: Fact<CpuMask>,
     /// CPUs of isolated partitions (`cpuset.cpus.isolated`, since 6.7); empty = none.
     pub cpuset_isolated: Fact<CpuMask>,
+    /// CPUs whose RCU callbacks run in threads, which may be elsewhere: `rcu_nocbs=` at boot; empty = none named.
+    #[serde(default)]
+    pub rcu_nocbs: Fact<CpuMask>,
+    /// CPUs of interrupts at boot: `irqaffinity=`; empty = none named.
+    #[serde(default)]
+    pub irqaffinity: Fact<CpuMask>,
+    /// CPUs of unbound kernel work: `/sys/devices/virtual/workqueue/cpumask`.
+    #[serde(default)]
+    pub workqueue_cpus: Fact<CpuMask>,
+    /// CPUs by cpufreq governor.
+    #[serde(default)]
+    pub governors: Fact<BTreeMap<String, CpuMask>>,
+    /// Idle states of the first CPU, shallowest first.
+    #[serde(default)]
+    pub idle_states: Fact<Vec<IdleState>>,
     /// The active profile of tuned, empty if none is; `Unsupported` if tuned is not installed.
     pub tuned_profile: Fact<String>,
 }
@@ -84,8 +103,33 @@ pub(super) fn take(host: &dyn Host) -> Settings {
         nohz_full: read::parsed(host, "sys/devices/system/cpu/nohz_full", nohz_full),
         cpuset: cpuset.effective,
         cpuset_isolated: cpuset.isolated,
+        rcu_nocbs: boot_cpus(host, "rcu_nocbs"),
+        irqaffinity: boot_cpus(host, "irqaffinity"),
+        workqueue_cpus: read::cpu_mask(host, "sys/devices/virtual/workqueue/cpumask"),
+        governors: power::governors(host),
+        idle_states: power::idle_states(host),
         tuned_profile: tuned_profile(host),
     }
+}
+
+/// CPUs of a kernel argument; `all` is every CPU, and `N` the last.
+fn boot_cpus(host: &dyn Host, argument: &str) -> Fact<CpuMask> {
+    let value = read::text(host, "proc/cmdline").map(|text| kernel_argument(&text, argument));
+    value.and_then(|value| {
+        let Some(value) = value else { return Fact::Known(CpuMask::new()) };
+        let broken = || Fact::Broken(format!("proc/cmdline: `{argument}={value}` is not a CPU list"));
+        if !value.contains('N') && value != "all" {
+            return value.parse().map_or_else(|_| broken(), Fact::Known);
+        }
+        let possible = read::cpu_list(host, "sys/devices/system/cpu/possible");
+        possible.and_then(|possible| match possible.iter().last() {
+            _ if value == "all" => Fact::Known(possible),
+            Some(last) => {
+                value.replace('N', &last.to_string()).parse().map_or_else(|_| broken(), Fact::Known)
+            }
+            None => broken(),
+        })
+    })
 }
 
 /// TuneD leaves an empty file if no profile is active.
@@ -144,6 +188,26 @@ mod tests {
         assert_eq!(settings.clocksource, Fact::Known(Clocksource { current: "tsc".to_owned(), available }));
         assert_eq!(settings.tuned_profile, Fact::Known("network-latency".to_owned()));
         assert_eq!(settings.nohz_full, Fact::Unsupported);
+    }
+
+    #[test]
+    fn arguments_of_the_boot() {
+        let host = |arguments: &str| {
+            RecordedHost::new()
+                .with("proc/cmdline", format!("{arguments}\n"))
+                .with("sys/devices/system/cpu/possible", "0-3\n")
+                .with("sys/devices/virtual/workqueue/cpumask", "3\n")
+        };
+        let cpus = |list: &str| Fact::Known(list.parse::<CpuMask>().expect("a list"));
+        let settings = take(&host("quiet irqaffinity=0-1 rcu_nocbs=all"));
+        assert_eq!(settings.irqaffinity, cpus("0-1"));
+        assert_eq!(settings.rcu_nocbs, cpus("0-3"));
+        assert_eq!(settings.workqueue_cpus, cpus("0-1"));
+        assert_eq!(take(&host("rcu_nocbs=2-N")).rcu_nocbs, cpus("2-3"));
+        let none = take(&host("irqaffinity=x"));
+        assert!(matches!(none.irqaffinity, Fact::Broken(why) if why.contains("`irqaffinity=x`")));
+        assert_eq!(none.rcu_nocbs, Fact::Known(CpuMask::new()));
+        assert_eq!(take(&RecordedHost::new()).rcu_nocbs, Fact::Unsupported);
     }
 
     /// The overview once ended with "irqbalance not running, tuned".

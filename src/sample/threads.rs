@@ -38,15 +38,8 @@ pub(super) fn times(
     processes: &BTreeMap<u32, ProcessTimes>,
     now_ns: u64,
 ) -> Fact<ThreadsOf> {
-    let share = |times: &ProcessTimes| {
-        let age = (now_ns / TICK_NS).saturating_sub(times.began_ticks).max(YOUNG);
-        // Parts per million: integers are ordered.
-        Reverse(u128::from(times.cpu_ticks) * 1_000_000 / u128::from(age))
-    };
-    let mut programs: Vec<_> = processes.iter().filter(|(_, times)| times.cpu_ticks > 0).collect();
-    programs.sort_by_key(|(pid, times)| (share(times), **pid));
     let (mut found, mut left) = (ThreadsOf::new(), LOOKED_AT);
-    for (pid, times) in programs {
+    for (pid, times) in busiest_first(processes, now_ns) {
         let Some(rest) = left.checked_sub(times.threads.max(1)) else { continue };
         left = rest;
         let threads = of_process(host, *pid);
@@ -55,6 +48,21 @@ pub(super) fn times(
         }
     }
     if found.is_empty() { Fact::Unsupported } else { Fact::Known(found) }
+}
+
+/// The programs that used CPU time, `now_ns` after boot: those first that used the largest part of their lifetime.
+pub(super) fn busiest_first(
+    processes: &BTreeMap<u32, ProcessTimes>,
+    now_ns: u64,
+) -> Vec<(&u32, &ProcessTimes)> {
+    let share = |times: &ProcessTimes| {
+        let age = (now_ns / TICK_NS).saturating_sub(times.began_ticks).max(YOUNG);
+        // Parts per million: integers are ordered.
+        Reverse(u128::from(times.cpu_ticks) * 1_000_000 / u128::from(age))
+    };
+    let mut programs: Vec<_> = processes.iter().filter(|(_, times)| times.cpu_ticks > 0).collect();
+    programs.sort_by_key(|(pid, times)| (share(times), **pid));
+    programs
 }
 
 /// Threads that end meanwhile, or have no reported times, are left out.

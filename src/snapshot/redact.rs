@@ -15,6 +15,7 @@ mod standin;
 use std::collections::BTreeMap;
 
 use crate::host::{Cause, RecordedHost, Recording};
+use crate::parse::kernel_argument;
 use guids::Guids;
 use standin::StandIns;
 
@@ -38,6 +39,8 @@ enum Class {
     SockDiag,
     /// Answers of `RTM_GETLINK`: MAC addresses, tunnel ends, altnames.
     Links,
+    /// Arguments of the kernel: only those that name CPUs are kept.
+    KernelArguments,
     /// Mount points: only control groups are kept.
     Mounts,
     /// RSS tables with the hash key, by netlink and by ioctl.
@@ -105,6 +108,7 @@ impl Redaction {
             Class::UnixSockets => sockets::without_names(&content),
             Class::SockDiag => sock_diag::redacted(&content, &mut self.stand_ins),
             Class::Links => links::redacted(&content),
+            Class::KernelArguments => only_cpu_arguments(&content),
             Class::Mounts => only_control_groups(&content),
             Class::Rss => rss::without_key(&content),
             Class::RssIoctl => rss::ioctl_without_key(&content),
@@ -112,6 +116,14 @@ impl Redaction {
             Class::Unknown => None,
         }
     }
+}
+
+/// Arguments that name CPUs, without those that name disks, hosts or keys.
+fn only_cpu_arguments(cmdline: &[u8]) -> Option<Vec<u8>> {
+    const KEPT: [&str; 2] = ["rcu_nocbs", "irqaffinity"];
+    let text = std::str::from_utf8(cmdline).ok()?;
+    let kept = KEPT.iter().filter_map(|name| Some(format!("{name}={}", kernel_argument(text, name)?)));
+    Some((kept.collect::<Vec<_>>().join(" ") + "\n").into_bytes())
 }
 
 /// The lines of control group file systems.
@@ -145,6 +157,7 @@ fn class(path: &str) -> Class {
         }
         ["sys", "class" | "devices" | "bus" | "fs", ..] => Class::Harmless,
         ["boot", config] if config.starts_with("config-") => Class::Harmless,
+        ["proc", "cmdline"] => Class::KernelArguments,
         ["proc", "self", "mountinfo"] => Class::Mounts,
         ["proc", _, "task", _, "children"] => Class::Harmless,
         ["etc", "tuned", _] => Class::Harmless,
@@ -165,7 +178,7 @@ fn class(path: &str) -> Class {
 
 #[cfg(test)]
 mod tests {
-    use super::{Class, class};
+    use super::{Class, class, only_cpu_arguments};
     use crate::host::{LiveHost, Question, RecordingHost};
     use crate::sample::{Counters, Inventory, Scope, busiest};
 
@@ -187,6 +200,13 @@ mod tests {
         assert!(files.len() > 20);
         let unknown: Vec<&String> = files.keys().filter(|path| class(path) == Class::Unknown).collect();
         assert_eq!(unknown, [""; 0]);
+    }
+
+    #[test]
+    fn arguments_of_the_kernel_are_cut_down() {
+        let kept = only_cpu_arguments(b"root=UUID=1 ip=192.0.2.1 rcu_nocbs=1-3 luks.key=x irqaffinity=0\n");
+        assert_eq!(kept.as_deref(), Some(&b"rcu_nocbs=1-3 irqaffinity=0\n"[..]));
+        assert_eq!(only_cpu_arguments(b"quiet").as_deref(), Some(&b"\n"[..]));
     }
 
     /// They are read only if a full thread's listener has an empty queue, or it has other sockets.

@@ -23,6 +23,7 @@ impl Sketch {
             nice: 0,
             each: Vec::new(),
             sockets: Fact::NotAsked,
+            throttled: None,
         };
         self.processes().push(process);
         self

@@ -2,6 +2,7 @@
 
 use super::{Host, moves, receives};
 use crate::diagnose::sketch::Sketch;
+use crate::model::ThrottledRates;
 
 pub(super) fn hosts() -> Vec<Host> {
     let one_queue = || Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4);
@@ -22,6 +23,17 @@ pub(super) fn hosts() -> Vec<Host> {
     let storm = |vector: &str| {
         let host = one_queue().receives(2, 0.1, 4e4).receives(5, 0.93, 8e3);
         host.softirqs(5, vector, 4e4)
+    };
+    let limited = |serves: bool| {
+        let throttled = ThrottledRates {
+            group: "/web.slice".to_owned(),
+            limit: Some((1.5, 100.0)),
+            throttled: 20,
+            periods: 50,
+            waited: 0.4,
+        };
+        let host = modest().program("web", 1.4, "0-3").last(|process| process.throttled = Some(throttled));
+        if serves { host.tcp(80, 0, 0, None) } else { host }
     };
     vec![
         Host::new("idle: 8 CPUs, one queue", Sketch::new(8).device("eth0", &[2]).irqbalance(), &[]),
@@ -60,6 +72,8 @@ pub(super) fn hosts() -> Vec<Host> {
                 rates.cpus[5].packets = 4e4;
             },
         ),
+        Host::new("a throttled server", limited(true), &[]),
+        Host::new("a throttled batch job", limited(false), &["throttled-server"]),
         Host::new("RCU drowns a CPU with packets", storm("RCU"), &["one-core-hotspot"]).lacks(
             "one-core-hotspot",
             "many more packets are there",

@@ -2,7 +2,7 @@
 
 use super::Host;
 use crate::diagnose::sketch::Sketch;
-use crate::model::{Function, Napi};
+use crate::model::{Function, Napi, Xdp, XdpMode};
 use crate::units::Fact;
 
 pub(super) fn hosts() -> Vec<Host> {
@@ -60,6 +60,11 @@ pub(super) fn hosts() -> Vec<Host> {
         let sketch = sketch.receives(2, 0.8, 9e4).veth("tun0").traffic("tun0", 8e4);
         sketch.edit("tun0", |nic| nic.stack.kind = Some(kind.to_owned()))
     };
+    let taken = |processed| {
+        let xdp = Xdp { mode: XdpMode::Driver, program: Some(17) };
+        let sketch = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 5e5).volume("eth0", 3.2e7, 0.0);
+        sketch.receives(0, 0.1, processed).edit("eth0", |nic| nic.xdp = Some(xdp))
+    };
     vec![
         Host::new("GRO off, packets of 1,448 bytes", large(false, 1448.0), &["too-few-queues"]),
         Host::new("GRO off, packets of 120 bytes", large(false, 120.0), &["gro-off"]),
@@ -88,6 +93,8 @@ pub(super) fn hosts() -> Vec<Host> {
             "it is a tunnel",
             |model, _| model.nics[1].stack.kind = Some("gre".to_owned()),
         ),
+        Host::new("XDP takes most packets", taken(2e4), &[]),
+        Host::new("XDP lets most packets pass", taken(4e5), &["xdp-before-stack"]),
         Host::new("clock hpet, tsc offered", clock("hpet", &["tsc"]), &[]),
         Host::new("clock hpet, tsc found unstable", clock("hpet", &["acpi_pm"]), &["slow-clocksource"]),
         Host::new("clock kvm-clock, tsc offered", clock("kvm-clock", &["tsc"]), &["slow-clocksource"]),

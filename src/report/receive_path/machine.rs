@@ -18,7 +18,9 @@ pub(super) fn lines(model: &Model, notes: &mut Footnotes) -> String {
         Some(rest) => format!("{}{rest}", styled(STRONG, &name)),
         None => host,
     };
-    host + &paragraph("", &time_and_tables(model, notes)) + &paragraph("", &irqbalance(model, notes))
+    let power = power(model);
+    let power = if power.is_empty() { power } else { paragraph("", &power) };
+    host + &paragraph("", &time_and_tables(model, notes)) + &power + &paragraph("", &irqbalance(model, notes))
 }
 
 fn cpus(model: &Model, notes: &mut Footnotes) -> String {
@@ -47,12 +49,39 @@ fn cpus(model: &Model, notes: &mut Footnotes) -> String {
         Fact::Known(cpus) if cpus.is_empty() => {}
         fact => parts.push(format!("nohz_full {}", notes.word(fact, "nohz_full", CpuMask::to_string))),
     }
+    let settings = &model.settings;
+    for (name, fact) in [("rcu_nocbs", &settings.rcu_nocbs), ("irqaffinity", &settings.irqaffinity)] {
+        match fact {
+            // Recorded by a version that did not read it, or not named at boot.
+            Fact::NotAsked | Fact::Unsupported => {}
+            Fact::Known(cpus) if cpus.is_empty() => {}
+            fact => parts.push(format!("{name} {}", notes.word(fact, name, CpuMask::to_string))),
+        }
+    }
+    if let Fact::Known(cpus) = &settings.workqueue_cpus
+        && !model.online().difference(cpus).is_empty()
+    {
+        parts.push(format!("unbound kernel work on {}", list(cpus)));
+    }
     match &model.settings.cpuset {
         Fact::Unsupported => {}
         Fact::Known(cpus) if model.online().difference(cpus).is_empty() => {}
         fact => parts.push(format!("cpuset {}", notes.word(fact, "cpuset of the root group", list))),
     }
     parts.join(", ")
+}
+
+/// Governors of the CPUs' frequency, and the deepest idle state allowed; empty if neither is known.
+fn power(model: &Model) -> String {
+    let governors = model.settings.governors.known().map(|found| match found.len() {
+        1 => found.keys().cloned().collect(),
+        _ => found.iter().map(|(name, cpus)| format!("{name} {cpus}")).collect::<Vec<_>>().join(", "),
+    });
+    let states = model.settings.idle_states.known();
+    let deepest = states.and_then(|states| states.iter().rev().find(|state| !state.disabled));
+    let governors = governors.map(|governors| format!("governor {governors}"));
+    let deepest = deepest.map(|state| format!("deepest C-state {} (exit {} us)", state.name, state.exit_us));
+    [governors, deepest].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn time_and_tables(model: &Model, notes: &mut Footnotes) -> String {
@@ -117,9 +146,9 @@ fn irqbalance(model: &Model, notes: &mut Footnotes) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Footnotes, lines};
-    use crate::model::{Fact, Irqbalance, Model};
+    use crate::model::{Fact, IdleState, Irqbalance, Model};
     use crate::report::{sample_model, text};
-    use crate::units::Need;
+    use crate::units::{CpuMask, Need};
 
     fn plain(model: &Model) -> String {
         let mut notes = Footnotes::default();
@@ -134,6 +163,28 @@ mod tests {
     #[test]
     fn what_was_changed_is() {
         insta::assert_snapshot!(plain(&sample_model::rich()));
+    }
+
+    #[test]
+    fn boot_arguments_and_power() {
+        let mut model = sample_model::machine(4, 1);
+        let cpus = |list: &str| Fact::Known(list.parse::<CpuMask>().expect("a list"));
+        let settings = &mut model.settings;
+        (settings.irqaffinity, settings.rcu_nocbs) = (cpus("0-1"), cpus("2-3"));
+        settings.workqueue_cpus = cpus("0");
+        let governor = |name: &str, list: &str| (name.to_owned(), list.parse::<CpuMask>().expect("a list"));
+        settings.governors =
+            Fact::Known([governor("performance", "0-1"), governor("schedutil", "2-3")].into());
+        let state = |name: &str, exit_us, disabled| IdleState { name: name.to_owned(), exit_us, disabled };
+        let states = vec![state("POLL", 0, false), state("C1", 2, false), state("C6", 170, true)];
+        settings.idle_states = Fact::Known(states);
+        let text = plain(&model).split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "rcu_nocbs 2-3, irqaffinity 0-1, unbound kernel work on 0",
+            "governor performance 0-1, schedutil 2-3, deepest C-state C1 (exit 2 us)",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 
     #[test]

@@ -2,9 +2,21 @@
 //! tunnel ends.
 
 use crate::parse::links::{
-    IFINFOMSG, IFLA_IFNAME, IFLA_INFO_KIND, IFLA_LINK, IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER,
+    IFINFOMSG, IFLA_GRO_IPV4_MAX_SIZE, IFLA_GRO_MAX_SIZE, IFLA_IFNAME, IFLA_INFO_KIND, IFLA_LINK,
+    IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER, IFLA_XDP,
 };
 use crate::parse::{Attributes, messages, push_attribute, push_message};
+
+/// Attributes that are kept whole: names and numbers.
+const KEPT: [u16; 7] = [
+    IFLA_IFNAME,
+    IFLA_LINK,
+    IFLA_MASTER,
+    IFLA_LINK_NETNSID,
+    IFLA_XDP,
+    IFLA_GRO_MAX_SIZE,
+    IFLA_GRO_IPV4_MAX_SIZE,
+];
 
 /// The answer with only names, kinds and numbers; `None` if it does not match the format.
 pub(super) fn redacted(answer: &[u8]) -> Option<Vec<u8>> {
@@ -13,7 +25,7 @@ pub(super) fn redacted(answer: &[u8]) -> Option<Vec<u8>> {
         let (header, attributes) = message.split_at_checked(IFINFOMSG)?;
         let attributes = Attributes::parse(attributes).ok()?;
         let mut kept = header.to_vec();
-        for kind in [IFLA_IFNAME, IFLA_LINK, IFLA_MASTER, IFLA_LINK_NETNSID] {
+        for kind in KEPT {
             if let Some(value) = attributes.get(kind) {
                 push_attribute(&mut kept, kind, value);
             }

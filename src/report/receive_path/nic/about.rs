@@ -78,6 +78,15 @@ pub(super) fn table(model: &Model, nic: &Nic, notes: &mut Footnotes) -> Table {
         fact => about.fact(nic, "flow rules", fact, notes, |_| "none".to_owned()),
     }
     about.fact(nic, "offloads", &hardware.features, notes, |found| device::features(found));
+    if let Some(xdp) = &nic.xdp {
+        let program = xdp.program.map(|id| format!(", program {id}")).unwrap_or_default();
+        about.row("XDP", format!("{}{program}", xdp.mode));
+    }
+    let held = nic.rx.iter().filter_map(|queue| Some(format!("rx-{} {}", queue.index, queue.held_by?)));
+    let held = held.collect::<Vec<_>>().join(", ");
+    if !held.is_empty() {
+        about.row("held queues", held);
+    }
     about.fact(nic, "threaded NAPI", &nic.napi.threaded, notes, |on| {
         if *on { "on" } else { "off" }.to_owned()
     });

@@ -1,0 +1,152 @@
+//! An XDP program, or the holder of a queue, takes packets of an interface before the network stack.
+
+use super::figures::{Evidence, Subject, count, percent};
+use super::{Finding, Rule, Severity};
+use crate::model::{Model, Nic, NicKind, NicRates, Rates, XdpMode};
+
+/// Packets/s of the interface from which it matters where they go.
+const PACKETS: f64 = 10_000.0;
+
+/// Part of the packets that reach the stack of any CPU, at most.
+const PART: f64 = 0.5;
+
+/// Packets that GRO merges into one at most: 64 KiB of full frames.
+const MERGED: f64 = 45.0;
+
+/// Mean length in bytes below which packets carry too little for GRO to merge them: headers take half of it.
+const SMALL: f64 = 128.0;
+
+pub(super) const RULE: Rule = Rule {
+    id: "xdp-before-stack",
+    asks: "Are most packets of an interface taken before the network stack?",
+    fires: || {
+        format!(
+            "a device has an XDP program in its driver, or a queue that AF_XDP or another interface holds, it receives \
+             {} packets/s, and all CPUs together process fewer than {} of them; fewer than {} where GRO may have \
+             merged them first, which it cannot below {SMALL:.0} bytes",
+            count(PACKETS),
+            percent(PART),
+            percent(PART / MERGED)
+        )
+    },
+    silent: "the CPUs process most packets, as the program only examines them or drops a few; it runs in generic mode, \
+             where the stack has counted them before; or packets are not counted by CPU",
+    evidence: "the program or the queues, packets/s of the device and of all CPUs",
+    cause: "XDP runs in the driver, before a packet reaches the stack: packets that it drops, sends back or redirects \
+            are in the counters of the device, not in those of the stack (softnet, sockets, firewall), and RPS and RFS \
+            never see them. Their time is still softirq time of the CPU that polls the queue.",
+    remedy: "Spread these packets by queues (channels, rss, ntuple_rule) and place their interrupts. RPS and RFS have no \
+             effect on them, and packets/s of CPUs understate the load.",
+    source: "Documentation/networking/af_xdp.rst; net/core/dev.c (generic XDP runs after RPS)",
+    check,
+};
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    let processed: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+    devices.filter_map(|nic| finding(rates, nic, processed)).collect()
+}
+
+/// Packets that the stack may have counted as one.
+fn merged_at_most(nic: &Nic, rates: &NicRates) -> f64 {
+    let mut features = nic.hardware.features.known().into_iter().flatten();
+    let is_off = features.any(|feature| feature.name == "rx-gro" && !feature.on);
+    if is_off || rates.rx_bytes < SMALL * rates.rx_packets { 1.0 } else { MERGED }
+}
+
+/// The recipient of packets that do not reach the stack.
+fn taker(nic: &Nic) -> Option<String> {
+    let program = nic.xdp.as_ref().filter(|xdp| xdp.mode != XdpMode::Generic);
+    let held = nic.rx.iter().any(|queue| queue.held_by.is_some_and(|holder| holder.bypasses_stack()));
+    match (program.map(|xdp| xdp.program), held) {
+        (Some(Some(id)), _) => Some(format!("XDP program {id} takes")),
+        (Some(None), _) => Some("XDP programs take".to_owned()),
+        (None, true) => Some("holders of queues take".to_owned()),
+        (None, false) => None,
+    }
+}
+
+fn finding(rates: &Rates, nic: &Nic, processed: f64) -> Option<Finding> {
+    let taker = taker(nic)?;
+    let counted = rates.nic(&nic.name)?;
+    let received = counted.rx_packets;
+    let is_taken = processed < received * PART / merged_at_most(nic, counted);
+    // Without counts by CPU nothing is known about the stack.
+    if received < PACKETS || processed <= 0.0 || !is_taken {
+        return None;
+    }
+    let mut evidence = vec![Evidence::about(Subject::nic(nic), |seen| {
+        let all = seen.packets("packets", received);
+        let stack = seen.packets("processed", processed);
+        format!("{} receives {all} packets/s; all CPUs process {stack} packets/s, of any interface", nic.name)
+    })];
+    let held = nic.rx.iter().filter_map(|queue| Some(format!("rx-{} ({})", queue.index, queue.held_by?)));
+    let held = held.collect::<Vec<_>>().join(", ");
+    if !held.is_empty() {
+        evidence.push(Evidence::fact(Subject::nic(nic), format!("held queues: {held}")));
+    }
+    Some(Finding {
+        id: RULE.id.to_owned(),
+        severity: Severity::Note,
+        nic: Some(nic.name.clone()),
+        cpu: None,
+        title: format!("{taker} most packets of {} before the stack", nic.name),
+        evidence,
+        why: "the driver hands these packets over before the stack counts them: packets/s of CPUs understate the load"
+            .to_owned(),
+        remedy: "spread these packets by queues and place their interrupts; RPS and RFS have no effect on them"
+            .to_owned(),
+        plans: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RULE;
+    use crate::diagnose::sketch::Sketch;
+    use crate::model::{Holder, Xdp, XdpMode};
+
+    /// 500,000 packets/s of this many bytes.
+    fn host(processed: f64, bytes: f64) -> Sketch {
+        let sketch = Sketch::new(4).device("eth0", &[0, 1]).traffic("eth0", 5e5);
+        sketch.volume("eth0", 5e5 * bytes, 0.0).receives(0, 0.3, processed)
+    }
+
+    fn with_program(sketch: Sketch, mode: XdpMode) -> Sketch {
+        sketch.edit("eth0", |nic| nic.xdp = Some(Xdp { mode, program: Some(17) }))
+    }
+
+    #[test]
+    fn a_program_and_a_socket() {
+        let found = with_program(host(2e4, 64.0), XdpMode::Driver).findings(&RULE);
+        assert_eq!(found[0].title, "XDP program 17 takes most packets of eth0 before the stack");
+        assert!(found[0].evidence[0].text.starts_with("eth0 receives 500,000 packets/s"), "{found:?}");
+        let held =
+            host(2e4, 64.0).edit("eth0", |nic| nic.rx[1].held_by = Some(Holder::AfXdp)).findings(&RULE);
+        assert_eq!(held[0].title, "holders of queues take most packets of eth0 before the stack");
+        assert_eq!(held[0].evidence[1].text, "held queues: rx-1 (AF_XDP)");
+    }
+
+    #[test]
+    fn what_gro_merged_was_not_taken() {
+        let large = |processed| with_program(host(processed, 1448.0), XdpMode::Driver);
+        assert_eq!(large(2e4).findings(&RULE), [], "25 segments each");
+        assert_eq!(large(2e3).findings(&RULE).len(), 1, "more than GRO can merge");
+        assert_eq!(large(2e4).offload("eth0", "rx-gro", false).findings(&RULE).len(), 1, "GRO is off");
+    }
+
+    #[test]
+    fn near_misses() {
+        let driver = |processed| with_program(host(processed, 64.0), XdpMode::Driver);
+        assert_eq!(host(2e4, 64.0).findings(&RULE), [], "no program");
+        assert_eq!(driver(4e5).findings(&RULE), [], "most packets pass");
+        assert_eq!(
+            with_program(host(2e4, 64.0), XdpMode::Generic).findings(&RULE),
+            [],
+            "the stack counted them"
+        );
+        assert_eq!(driver(2e4).traffic("eth0", 5e3).findings(&RULE), [], "little traffic");
+        let uring = host(2e4, 64.0).edit("eth0", |nic| nic.rx[1].held_by = Some(Holder::IoUring));
+        assert_eq!(uring.findings(&RULE), [], "its headers go through the stack");
+    }
+}
