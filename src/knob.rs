@@ -18,6 +18,7 @@ mod napi;
 mod ntuple_rule;
 mod offload;
 mod priority;
+mod queue_coalesce;
 mod queue_napi;
 mod reference;
 mod registry;

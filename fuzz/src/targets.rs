@@ -107,6 +107,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("parse/ethtool/coalesce", |bytes| on(bytes, ethtool::coalesce)),
     ("parse/ethtool/driver", |bytes| on(bytes, ethtool::driver)),
     ("parse/ethtool/features", |bytes| on(bytes, ethtool::features)),
+    ("parse/ethtool/queue_coalesce", |bytes| on(bytes, ethtool::queue_coalesce)),
     ("parse/ethtool/rings", |bytes| on(bytes, ethtool::rings)),
     ("parse/ethtool/rss", |bytes| {
         with(bytes, ethtool::hash_letters_of);

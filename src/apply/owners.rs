@@ -181,6 +181,9 @@ fn words(knob: &str) -> Vec<String> {
             "rss" | "rss_context" | "rss_key" | "rss_symmetric" => ethtool(&["-X"]),
             "ntuple_rule" => ethtool(&["-N", "action"]),
             "gro_max_size" | "gro_ipv4_max_size" => vec![knob.to_owned()],
+            "queue_adaptive_rx" => ethtool(&["-Q", "adaptive-rx"]),
+            "queue_rx_usecs" => ethtool(&["-Q", "rx-usecs"]),
+            "queue_rx_frames" => ethtool(&["-Q", "rx-frames"]),
             _ => match knob.strip_prefix("rss_fields_") {
                 Some(kind) => ethtool(&["rx-flow-hash", kind]),
                 None => Vec::new(),

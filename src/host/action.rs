@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::{EthtoolGet, Host, HostError, Operation, Question};
-use crate::parse::ethtool::{features, rss, rules};
+use crate::parse::ethtool::{QueueDelay, features, queue_coalesce, rss, rules};
 use crate::parse::{self, Scheduling, WireError};
 use crate::units::{CpuMask, IrqId, NicName};
 
@@ -194,6 +194,15 @@ pub enum EthtoolChange {
         /// The kernel's `RXH_*` bits.
         fields: u64,
     },
+    /// A value of the interrupt moderation of one queue.
+    QueueDelay {
+        /// The queue.
+        queue: u32,
+        /// The value.
+        which: QueueDelay,
+        /// Its number.
+        value: u32,
+    },
     /// Another RSS context. The kernel chooses its number; EEXIST if it chooses a different
     /// one, and nothing is left of it.
     NewContext {
@@ -236,6 +245,7 @@ impl EthtoolChange {
             | EthtoolChange::HashKey { get, .. }
             | EthtoolChange::HashTransform { get, .. } => *get,
             EthtoolChange::HashFields { .. } => EthtoolGet::HashFields,
+            EthtoolChange::QueueDelay { .. } => EthtoolGet::QueueCoalesce,
             EthtoolChange::NewContext { .. }
             | EthtoolChange::Context { .. }
             | EthtoolChange::NoContext { .. } => EthtoolGet::RssContexts,
@@ -255,6 +265,9 @@ impl EthtoolChange {
                 rss::with_transform(before, *bits, *get == EthtoolGet::RssIoctl)
             }
             EthtoolChange::HashFields { kind, fields } => rss::with_fields(before, kind, *fields),
+            EthtoolChange::QueueDelay { queue, which, value } => {
+                queue_coalesce::with_queue_delay(before, *queue, *which, *value)
+            }
             EthtoolChange::NewContext { id, queues } | EthtoolChange::Context { id, queues } => {
                 rss::with_context(before, *id, Some(queues))
             }

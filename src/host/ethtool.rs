@@ -44,6 +44,7 @@ pub(super) fn ask(netlink: &Netlink, get: EthtoolGet, nic: &NicName) -> Result<V
         EthtoolGet::Rules => ioctl::rules(&*netlink.socket(), nic),
         EthtoolGet::RxRings => ioctl::rx_rings(&*netlink.socket(), nic),
         EthtoolGet::HashFields => ioctl::hash_fields(&*netlink.socket(), nic),
+        EthtoolGet::QueueCoalesce => ioctl::queue_coalesce(&*netlink.socket(), nic),
     }
 }
 
@@ -69,6 +70,9 @@ pub(super) fn change(netlink: &Netlink, nic: &NicName, change: &EthtoolChange) -
         EthtoolChange::HashKey { key, .. } => ioctl::set_key(socket, nic, key),
         EthtoolChange::HashTransform { bits, .. } => ioctl::set_transform(socket, nic, *bits),
         EthtoolChange::HashFields { kind, fields } => ioctl::set_fields(socket, nic, kind, *fields),
+        EthtoolChange::QueueDelay { queue, which, value } => {
+            ioctl::set_queue_delay(socket, nic, *queue, *which, *value)
+        }
         EthtoolChange::NewContext { id, queues } => match ioctl::new_context(socket, nic, queues)? {
             given if given == *id => Ok(()),
             other => {

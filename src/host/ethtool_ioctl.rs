@@ -15,12 +15,14 @@ use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
+use crate::parse::ethtool::queue_coalesce::{COALESCE, MOST_QUEUES, QUEUE_COALESCE, QUEUE_MASK};
 use crate::parse::ethtool::rss::HASHED;
 use crate::parse::push_message;
 use crate::units::NicName;
 
 pub(super) use change::{
-    delete_rule, insert_rule, new_context, set_context, set_fields, set_key, set_table, set_transform,
+    delete_rule, insert_rule, new_context, set_context, set_fields, set_key, set_queue_delay, set_table,
+    set_transform,
 };
 
 const SIOCETHTOOL: Opcode = 0x8946;
@@ -36,6 +38,9 @@ const GRXCLSRULE: u32 = 0x2f;
 const GRXCLSRLALL: u32 = 0x30;
 const GSSET_INFO: u32 = 0x37;
 const GRSSH: u32 = 0x46;
+const PERQUEUE: u32 = 0x4b;
+// Commands within PERQUEUE.
+const GCOALESCE: u32 = 0x0e;
 
 /// The string set of the driver's statistics.
 const ETH_SS_STATS: u32 = 1;
@@ -57,6 +62,7 @@ const RXNFC_DATA: usize = 8;
 const RXNFC_LOCATION: usize = 176;
 const RXNFC_COUNT: usize = 184;
 const RXNFC_LOCATIONS: usize = 188;
+const QUEUE_COMMAND: usize = 4;
 
 /// Sanity limit of an answer: no driver has this much data.
 const MOST: usize = 8 << 20;
@@ -170,6 +176,31 @@ pub(super) fn hash_fields(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, E
     refused.filter(|_| all.is_empty()).map_or(Ok(all), Err)
 }
 
+/// Interrupt moderation of each queue, one message each.
+pub(super) fn queue_coalesce(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
+    let mut all = Vec::new();
+    for queue in 0..MOST_QUEUES {
+        match queue_moderation(&socket, nic, queue) {
+            Ok(found) => push_message(&mut all, &found.0),
+            // Drivers refuse the first queue that they do not have.
+            Err(_) if queue > 0 => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(all)
+}
+
+/// Interrupt moderation of one queue.
+fn queue_moderation(socket: impl AsFd, nic: &NicName, queue: u32) -> Result<Fixed<QUEUE_COALESCE>, Errno> {
+    let mut found = Fixed::<QUEUE_COALESCE>::new(PERQUEUE);
+    found.0[QUEUE_COMMAND..QUEUE_COMMAND + 4].copy_from_slice(&GCOALESCE.to_ne_bytes());
+    let word = QUEUE_MASK + 4 * (queue / u32::BITS) as usize;
+    let place = found.0[..COALESCE].get_mut(word..word + 4).ok_or(Errno::INVAL)?;
+    place.copy_from_slice(&(1u32 << (queue % u32::BITS)).to_ne_bytes());
+    found.fill(socket, nic)?;
+    Ok(found)
+}
+
 fn message(bytes: &[u8]) -> Vec<u8> {
     let mut answer = Vec::new();
     push_message(&mut answer, bytes);
@@ -216,7 +247,8 @@ impl<const N: usize> Fixed<N> {
 
     fn fill(&mut self, socket: impl AsFd, nic: &NicName) -> Result<(), Errno> {
         // SAFETY: N is the length of the structure of the command that `new` was given, and all callers
-        // pair them; GRSSH and GRXCLSRLCNT write no more when they are given no room for tables.
+        // pair them; GRSSH and GRXCLSRLCNT write no more when they are given no room for tables, and PERQUEUE no more
+        // than one structure for each queue of the mask, which has one.
         unsafe { call(socket, nic, ptr::from_mut(&mut self.0).cast()) }
     }
 }

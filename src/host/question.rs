@@ -74,6 +74,8 @@ pub enum EthtoolGet {
     RxRings,
     /// Header fields that the default RSS hash covers, for TCP and UDP (ioctl).
     HashFields,
+    /// Interrupt moderation of each queue (ioctl).
+    QueueCoalesce,
 }
 
 impl EthtoolGet {
@@ -93,6 +95,7 @@ impl EthtoolGet {
             EthtoolGet::Rules => "ioctl/ethtool/grxclsrlall",
             EthtoolGet::RxRings => "ioctl/ethtool/grxrings",
             EthtoolGet::HashFields => "ioctl/ethtool/grxfh",
+            EthtoolGet::QueueCoalesce => "ioctl/ethtool/perqueue",
         }
     }
 }

@@ -56,6 +56,12 @@ const fn moderation(
                 (docs/knobs.md)",
         meanings: MEANINGS,
         disturbs: &[],
+        replaces: match value {
+            Value::Delay(Holdback::RxUsecs, _) => &["queue_rx_usecs"],
+            Value::Delay(Holdback::RxFrames, _) => &["queue_rx_frames"],
+            Value::Adaptive(Adaptive::Rx) => &["queue_adaptive_rx"],
+            _ => &[],
+        },
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) struct EthtoolKnob {
     pub(super) meanings: Meanings,
     /// See [`Knob::disturbs`].
     pub(super) disturbs: &'static [&'static str],
+    /// See [`Knob::replaces`].
+    pub(super) replaces: &'static [&'static str],
 }
 
 /// The value among those of ethtool.
@@ -218,6 +220,10 @@ impl Knob for EthtoolKnob {
 
     fn disturbs(&self) -> &'static [&'static str] {
         self.disturbs
+    }
+
+    fn replaces(&self) -> &'static [&'static str] {
+        self.replaces
     }
 
     fn check_restore(

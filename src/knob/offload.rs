@@ -18,6 +18,7 @@ pub(super) static GRO: EthtoolKnob = EthtoolKnob {
     fixed: "the kernel does not let rx-gro change (fixed)",
     meanings: &[],
     disturbs: &[],
+    replaces: &[],
     doc: Doc {
         name: "gro",
         summary: "Merges packets of a flow that arrive close together into one large packet before the \
@@ -39,6 +40,7 @@ pub(super) static GRO_HW: EthtoolKnob = EthtoolKnob {
     fixed: "the device has no rx-gro-hw, or the kernel does not let it change (fixed)",
     meanings: &[],
     disturbs: OF_QUEUES,
+    replaces: &[],
     doc: Doc {
         name: "gro_hw",
         summary: "Merges packets of a flow in the device, by the rules of `gro`: fewer packets reach the CPU, and \
@@ -61,6 +63,7 @@ pub(super) static UDP_GRO_FORWARDING: EthtoolKnob = EthtoolKnob {
     fixed: "the kernel does not let rx-udp-gro-forwarding change (fixed)",
     meanings: &[],
     disturbs: &[],
+    replaces: &[],
     doc: Doc {
         name: "udp_gro_forwarding",
         summary: "Merges UDP packets of a flow that no local socket asked to have merged: for a machine that \
@@ -82,6 +85,7 @@ pub(super) static LRO: EthtoolKnob = EthtoolKnob {
     fixed: "the device has no rx-lro, or the kernel does not let it change (fixed)",
     meanings: &[],
     disturbs: OF_QUEUES,
+    replaces: &[],
     doc: Doc {
         name: "lro",
         summary: "Merges packets of a flow in the device or its driver. Older than `gro`, and loses \
@@ -104,6 +108,7 @@ pub(super) static RX_CHECKSUM: EthtoolKnob = EthtoolKnob {
     fixed: "the device has no rx-checksum, or the kernel does not let it change (fixed)",
     meanings: &[],
     disturbs: &[],
+    replaces: &[],
     doc: Doc {
         name: "rx_checksum",
         summary: "Lets the device verify checksums of received packets.",
@@ -124,6 +129,7 @@ pub(super) static NTUPLE: EthtoolKnob = EthtoolKnob {
     fixed: "the device has no rx-ntuple-filter, or the kernel does not let it change (fixed)",
     meanings: &[],
     disturbs: &[RULE],
+    replaces: &[],
     doc: Doc {
         name: "ntuple",
         summary: "Lets the device follow flow rules (`ntuple_rule`), and steer flows by itself to the CPU \

@@ -12,6 +12,7 @@ use super::napi::{GRO_FLUSH_TIMEOUT, NAPI_DEFER_HARD_IRQS, THREADED};
 use super::ntuple_rule::NtupleRule;
 use super::offload::{GRO, GRO_HW, LRO, NTUPLE, RX_CHECKSUM, UDP_GRO_FORWARDING};
 use super::priority::{KSOFTIRQD_PRIORITY, NAPI_PRIORITY};
+use super::queue_coalesce::{QUEUE_ADAPTIVE_RX, QUEUE_RX_FRAMES, QUEUE_RX_USECS};
 use super::queue_napi::{
     IRQ_SUSPEND_TIMEOUT, QUEUE_DEFER_HARD_IRQS, QUEUE_GRO_FLUSH_TIMEOUT, QUEUE_THREADED,
 };
@@ -51,6 +52,9 @@ pub static KNOBS: &[&dyn Knob] = &[
     &RX_FRAMES,
     &TX_USECS,
     &TX_FRAMES,
+    &QUEUE_ADAPTIVE_RX,
+    &QUEUE_RX_USECS,
+    &QUEUE_RX_FRAMES,
     &GRO,
     &GRO_HW,
     &LRO,

@@ -38,6 +38,7 @@ const fn ring(
         fixed: "the driver does not let its ring sizes be set, or not while the interface is up",
         meanings: MEANINGS,
         disturbs: OF_QUEUES,
+        replaces: &[],
     }
 }
 

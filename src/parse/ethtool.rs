@@ -14,6 +14,7 @@ pub(crate) mod features;
 pub(crate) mod flow_fields;
 mod flow_match;
 mod flow_text;
+pub(crate) mod queue_coalesce;
 mod queue_statistics;
 mod rings;
 pub(crate) mod rss;
@@ -27,6 +28,7 @@ pub use driver::driver;
 pub use features::{features, wanted};
 pub use flow_match::flow_matches;
 pub use flow_text::{flow_bytes, flow_text, same_flow};
+pub use queue_coalesce::{QueueCoalesce, QueueDelay, queue_coalesce};
 pub use queue_statistics::{Counted, QueueStatistic, QueueStatistics};
 pub use rings::{RingKind, rings};
 pub use rss::{

@@ -154,13 +154,15 @@ const LINK: &str = "rtnetlink RTM_GETLINK and RTM_NEWLINK";
 const SIZE: &str = "no file has it; set it with `ip link set dev NIC`";
 const NAPIS: &str = "netdev napi-get and napi-set";
 const NAPI: &str = "a NAPI has no file and no lasting number; `rxlab persist` sets it by its queue";
+const QUEUES_PLACE: &str = "ethtool ETHTOOL_PERQUEUE";
+const QUEUES: &str = "no file has it; set it with `ethtool -Q`";
 const CHANNEL_WORDS: &[(&str, &str)] = &[("rx", "RX"), ("tx", "TX"), ("combined", "Combined")];
 
 /// Every knob, in the order of applying: irqbalance, which moves interrupts; the queues; the device's choice
 /// of a queue, where a switch precedes the settings that depend on it (also GRO, without which a veth has no
 /// NAPI) and a table precedes the rules that lead to it; polling; the CPUs that take interrupts and then
 /// packets (the global flow table before those of the queues); the whole machine; and last the processes.
-pub const TUNABLES: [Tunable; 55] = [
+pub const TUNABLES: [Tunable; 58] = [
     row("irqbalance", Safe, High, Irqbalance).on_paper(paper::irqbalance),
     row("ring_rx", LinkReset, Low, Ethtool(RINGS, "rx", "RX")),
     row("ring_tx", LinkReset, Low, Ethtool(RINGS, "tx", "TX")),
@@ -188,6 +190,9 @@ pub const TUNABLES: [Tunable; 55] = [
     row("rx_frames", Safe, Low, Ethtool(COALESCE, "rx-frames", "rx-frames")),
     row("tx_usecs", Safe, Low, Ethtool(COALESCE, "tx-usecs", "tx-usecs")),
     row("tx_frames", Safe, Low, Ethtool(COALESCE, "tx-frames", "tx-frames")),
+    row("queue_adaptive_rx", BriefStall, Medium, Other(QUEUES_PLACE, QUEUES)),
+    row("queue_rx_usecs", Safe, Medium, Other(QUEUES_PLACE, QUEUES)),
+    row("queue_rx_frames", Safe, Medium, Other(QUEUES_PLACE, QUEUES)),
     row("gro", Safe, Low, Ethtool(FEATURES, "gro", "generic-receive-offload")),
     row("gro_hw", LinkReset, Low, Ethtool(FEATURES, "rx-gro-hw", "rx-gro-hw")),
     row("lro", LinkReset, Low, Ethtool(FEATURES, "lro", "large-receive-offload")),

@@ -23,6 +23,7 @@ pub(crate) fn answers() -> Vec<(String, Vec<u8>)> {
         ),
         (EthtoolGet::Rss, rss(&[0, 1, 0, 1])),
         (EthtoolGet::HashFields, answer(&[1, 2, 5, 6].map(hash_fields))),
+        (EthtoolGet::QueueCoalesce, answer(&[0, 1, 2, 3].map(queue_coalesce))),
         (EthtoolGet::RxRings, rings(2)),
         (EthtoolGet::RssContexts, answer(&[table(1, &[1, 1, 1, 1]), table(3, &[0, 0, 1, 1])])),
         (EthtoolGet::Rules, answer(&[rule(7, "udp4 dst-port 53 action 1"), rule(8, "ip6 action -1")])),
@@ -51,6 +52,13 @@ fn hash_fields(flow: u32) -> Vec<u8> {
     rxnfc[4..8].copy_from_slice(&flow.to_ne_bytes());
     rxnfc[8] = 0x30;
     rxnfc
+}
+
+/// `struct ethtool_per_queue_op` of one queue: 8 microseconds or 8 packets.
+fn queue_coalesce(queue: u32) -> Vec<u8> {
+    let mut moderation = vec![0; 612];
+    (moderation[8], moderation[524], moderation[528]) = (1 << queue, 8, 8);
+    moderation
 }
 
 /// Number of queues the default table spreads over: `data` of `struct ethtool_rxnfc`.

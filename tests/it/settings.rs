@@ -51,7 +51,7 @@ const QUEUES: [&str; 3] = ["channels eth0 = combined 3", "irq_affinity eth0/rx-2
 const RINGS: [&str; 2] = ["ring_rx eth0 = 512", "ring_tx eth0 = 1024"];
 
 /// After the queues: which of them the device selects, and its moderation.
-const DEVICE: [&str; 27] = [
+const DEVICE: [&str; 30] = [
     "rss_key eth0 = 01020304",
     "rss_fields_tcp4 eth0 = sdfn",
     "rss_fields_udp4 eth0 = sdfn",
@@ -72,6 +72,9 @@ const DEVICE: [&str; 27] = [
     "rx_frames eth0 = 64",
     "tx_usecs eth0 = 60",
     "tx_frames eth0 = 32",
+    "queue_adaptive_rx eth0/rx-1 = on",
+    "queue_rx_usecs eth0/rx-1 = 100",
+    "queue_rx_frames eth0/rx-0 = 16",
     "gro eth0 = off",
     "gro_hw eth0 = on",
     "lro eth0 = on",

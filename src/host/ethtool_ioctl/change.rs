@@ -4,7 +4,12 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use super::{Fixed, RXFH, RXFH_KEY, RXFH_TABLE, RXNFC, RXNFC_DATA, RXNFC_FLOW, RXNFC_LOCATION, Region};
+use super::{
+    Fixed, QUEUE_COMMAND, RXFH, RXFH_KEY, RXFH_TABLE, RXNFC, RXNFC_DATA, RXNFC_FLOW, RXNFC_LOCATION, Region,
+    queue_moderation,
+};
+use crate::parse::ethtool::QueueDelay;
+use crate::parse::ethtool::queue_coalesce::COALESCE;
 use crate::parse::ethtool::rss::flow_number;
 use crate::units::NicName;
 
@@ -14,6 +19,7 @@ const SRXCLSRLDEL: u32 = 0x31;
 const SRXCLSRLINS: u32 = 0x32;
 const SRXFHINDIR: u32 = 0x39;
 const SRSSH: u32 = 0x47;
+const SCOALESCE: u32 = 0x0f;
 
 // `struct ethtool_rxfh_indir`: command, size, table.
 const RXFH_INDIR: usize = 8;
@@ -119,6 +125,21 @@ pub(in crate::host) fn set_fields(
     bytes.fill(socket, nic)
 }
 
+/// Sets a value of the interrupt moderation of one queue; the others keep what the driver reports.
+pub(in crate::host) fn set_queue_delay(
+    socket: impl AsFd,
+    nic: &NicName,
+    queue: u32,
+    which: QueueDelay,
+    value: u32,
+) -> Result<(), Errno> {
+    let mut wanted = queue_moderation(&socket, nic, queue)?;
+    for (at, number) in [(QUEUE_COMMAND, SCOALESCE), (COALESCE, SCOALESCE), (which.offset(), value)] {
+        wanted.0[at..at + 4].copy_from_slice(&number.to_ne_bytes());
+    }
+    wanted.fill(socket, nic)
+}
+
 /// Inserts a rule, given as the structure of the command.
 pub(in crate::host) fn insert_rule(socket: impl AsFd, nic: &NicName, rule: &[u8]) -> Result<(), Errno> {
     let mut bytes = Fixed::<RXNFC>::new(SRXCLSRLINS);
@@ -140,8 +161,10 @@ mod tests {
     use rustix::net::{AddressFamily, SocketType, socket};
 
     use super::{
-        delete_rule, insert_rule, new_context, set_context, set_fields, set_key, set_table, set_transform,
+        delete_rule, insert_rule, new_context, set_context, set_fields, set_key, set_queue_delay, set_table,
+        set_transform,
     };
+    use crate::parse::ethtool::QueueDelay;
     use crate::units::NicName;
 
     /// The loopback interface has no such tables: the kernel checks the command, and no more.
@@ -155,6 +178,7 @@ mod tests {
             set_key(&socket, &lo, &[7; 41]),
             set_transform(&socket, &lo, 1),
             set_fields(&socket, &lo, "udp4", 0xf0),
+            set_queue_delay(&socket, &lo, 0, QueueDelay::RxUsecs, 50),
             new_context(&socket, &lo, &[0; 128]).map(|_| ()),
             set_context(&socket, &lo, 1, &[]),
             insert_rule(&socket, &lo, &[0; 192]),
@@ -163,6 +187,8 @@ mod tests {
         for answer in answers {
             assert!(matches!(answer, Err(Errno::OPNOTSUPP | Errno::PERM)), "{answer:?}");
         }
+        let beyond = set_queue_delay(&socket, &lo, 4096, QueueDelay::RxUsecs, 50);
+        assert_eq!(beyond, Err(Errno::INVAL), "the mask has no room for it");
         assert_eq!(set_context(&socket, &lo, 0, &[]), Err(Errno::INVAL), "that is the default table");
         assert_eq!(insert_rule(&socket, &lo, &[0; 100]), Err(Errno::INVAL), "not a whole rule");
     }
