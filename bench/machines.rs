@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 /// Number of violations of each property that are printed.
-const SHOWN: usize = 20;
+const SHOWN: usize = 100;
 
 struct Options {
     seeds: u64,

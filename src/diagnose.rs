@@ -227,6 +227,23 @@ pub fn diagnose(model: &Model, rates: &Rates) -> Vec<Finding> {
     findings
 }
 
+/// Rules about where interrupts and masks are, and nothing else.
+const PLACEMENT: &[Rule] = &[
+    queues_share_a_cpu::RULE,
+    rps_masks_overlap::RULE,
+    rps_mask_contains_irq_cpu::RULE,
+    rps_mask_contains_irq_sibling::RULE,
+    rps_mask_crosses_nodes::RULE,
+    rps_mask_unusable_cpus::RULE,
+    irq_on_wrong_node::RULE,
+    xps_mismatch::RULE,
+];
+
+/// Findings that depend on where interrupts and masks are: a plan should bring none.
+pub(crate) fn about_placement(model: &Model, rates: &Rates) -> Vec<Finding> {
+    PLACEMENT.iter().flat_map(|rule| (rule.check)(model, rates)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::regime::{Family, regime};

@@ -3,10 +3,10 @@
 //! The policies are in `policy`, one variable per file in `step`. Nothing here reads or writes a machine.
 
 pub mod candidates;
-mod carried;
 mod command_line;
 mod cost;
 mod draft;
+mod expected;
 pub mod export;
 mod file;
 mod forecast;

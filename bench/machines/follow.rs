@@ -100,7 +100,7 @@ fn spread_table(nic: &mut Nic) {
 }
 
 /// Another number of queues: their packets are spread over all of them, and new ones have interrupts where the
-/// driver asks for them first.
+/// driver asks for them first: on one CPU after the other.
 fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
     let words: Vec<&str> = value.split_whitespace().collect();
     let count = |kind: &str| {
@@ -110,12 +110,12 @@ fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
     let receive = count("combined").or(count("rx")).expect("receive queues");
     let transmit = count("combined").or(count("tx")).expect("transmit queues");
     let (packets, last) = (nic.packets(), nic.irqs.last().map_or(0, |irq| irq.number));
-    let first = online.first().expect("a CPU is online");
     let queues = u32::try_from(receive).expect("few");
     let mut number = last;
-    let mut irq = |nic: &mut Nic, action: String| {
+    let mut irq = |nic: &mut Nic, action: String, queue: usize| {
         number += 1;
-        nic.irqs.push(Irq { number, action, affinity: online.clone(), lands: first });
+        let lands = online.iter().nth(queue % online.len()).expect("a CPU is online");
+        nic.irqs.push(Irq { number, action, affinity: online.clone(), lands });
         nic.irqs.len() - 1
     };
     let own = (nic.name.clone(), nic.function.clone(), nic.number, nic.driver);
@@ -132,11 +132,11 @@ fn resize(nic: &mut Nic, online: &CpuMask, value: &str) {
         let signalled = |cpu: &CpuId| nic.rx.iter().filter(|queue| queue.signal == Some(*cpu)).count();
         let fewest = online.iter().min_by_key(signalled);
         let signal = nic.rx[0].signal.and(fewest);
-        let irq = signal.is_none().then(|| irq(nic, action));
+        let irq = signal.is_none().then(|| irq(nic, action, nic.rx.len()));
         nic.rx.push(Rx { irq, signal, rps: CpuMask::new(), flows: 0, packets: 0.0 });
     }
     while nic.tx.len() < transmit {
-        let irq = own.3.tx.map(|name| irq(nic, name(&named(nic.tx.len()))));
+        let irq = own.3.tx.map(|name| irq(nic, name(&named(nic.tx.len())), nic.tx.len()));
         nic.tx.push(Tx { irq, xps: CpuMask::new() });
     }
     // Drivers that count blocks give all of them other names.

@@ -83,9 +83,14 @@ fn texts(plan: &Plan) -> String {
 /// another queue's mask, and interrupts in the node of their device.
 fn values(truth: &Truth, seen: &Seen, request: &Request, plan: &Plan) -> Result<(), String> {
     let may = truth.usable().difference(&request.options.keep_clean);
+    if let Some(prediction) = &plan.prediction
+        && truth.work().get(&prediction.cpu).is_none_or(|work| work.time == 0.0)
+    {
+        return Err(format!("predicted for CPU {}, which receives nothing", prediction.cpu));
+    }
     let after = follow(truth, plan.settings.iter().map(|planned| &planned.set));
     let mut set_before = BTreeSet::new();
-    let mut masks: Vec<(String, CpuMask, CpuMask)> = Vec::new();
+    let mut masks: Vec<(String, CpuMask, CpuMask, bool)> = Vec::new();
     for PlannedSetting { set, why, risk, device, .. } in &plan.settings {
         if !set_before.insert((set.knob.clone(), set.target.clone())) {
             return Err(format!("{set}: set twice"));
@@ -113,14 +118,19 @@ fn values(truth: &Truth, seen: &Seen, request: &Request, plan: &Plan) -> Result<
                     return Err(format!("{set}: holds the CPU of its interrupt"));
                 }
                 let home: CpuMask = home.into_iter().collect();
-                // Queues of one CPU may share a mask: their work is that of one CPU.
-                let overlaps = |(_, other, of): &&(String, CpuMask, CpuMask)| {
-                    *of != home && !other.intersection(&mask).is_empty()
+                // Queues of one CPU may share a mask: their work is that of one CPU. Masks in use that only lose
+                // CPUs overlap no more than before.
+                let was = truth.nic(shown.name.as_str()).and_then(|nic| nic.rx.get(queue.index as usize));
+                let is_narrower = was.is_some_and(|was| mask.difference(&was.rps).is_empty());
+                let overlaps = |(_, other, of, is_other_narrower): &&(String, CpuMask, CpuMask, bool)| {
+                    *of != home
+                        && !(is_narrower && *is_other_narrower)
+                        && !other.intersection(&mask).is_empty()
                 };
                 if let Some((other, ..)) = masks.iter().find(overlaps) {
                     return Err(format!("{set}: overlaps with {other}"));
                 }
-                masks.push((set.to_string(), mask, home));
+                masks.push((set.to_string(), mask, home, is_narrower));
             }
             Target::Queue { queue, .. } if queue.direction == Direction::Rx => {
                 leaves_node(truth, request, shown.node, set, &may)?;
@@ -271,7 +281,9 @@ fn avoidable(before: &[Finding], then: &Seen, request: &Request) -> Result<(), S
     };
     let findings = doctor(&then.model, &then.rates, "").findings;
     let (was, is) = (about(before), about(&findings));
-    for (nic, found) in is.iter().filter(|_| request.policy != Policy::Isolate) {
+    // CPUs to keep clean are left at any cost.
+    let is_asked = request.policy == Policy::Isolate || !request.options.keep_clean.is_empty();
+    for (nic, found) in is.iter().filter(|_| !is_asked) {
         // One may take the place of another: an interrupt that returns to its node leaves a mask behind.
         if found.len() > was.get(nic).map_or(0, Vec::len) {
             return Err(format!("{} comes", found.join(", ")));

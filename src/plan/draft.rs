@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::carried::carried;
+use super::expected::Work;
 use super::policy::{Options, Variable};
 use super::share::Machine;
 use super::spread::{below, stands_on};
@@ -39,8 +39,8 @@ pub(super) struct Draft<'a> {
     /// The rates as they will be: work has moved with the interrupts.
     pub(super) rates: Rates,
     pub(super) topology: CpuTopology,
-    /// The machine and rates that were read.
-    pub(super) seen: (&'a Model, &'a Rates),
+    /// The work of the machine that was read.
+    work: Work<'a>,
     /// Devices that were not named and are idle while others have traffic.
     pub(super) idle: Vec<NicName>,
     /// Interfaces that are planned for.
@@ -50,6 +50,7 @@ pub(super) struct Draft<'a> {
     /// CPUs that receive work should leave.
     pub(super) clean: CpuMask,
     only: Option<&'a [Variable]>,
+    left_out: &'a [Variable],
     pub(super) settings: Vec<PlannedSetting>,
     /// Variables of the settings, in their order.
     pub(super) variables: Vec<Variable>,
@@ -60,23 +61,26 @@ pub(super) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Returns a draft without settings, of all variables or only some.
+    /// Returns a draft without settings, of all variables or only some, but none of `left_out`.
     pub(super) fn new(
         model: &'a Model,
         rates: &'a Rates,
         options: &Options,
         only: Option<&'a [Variable]>,
+        left_out: &'a [Variable],
     ) -> Self {
+        let topology = CpuTopology::new(model);
         let mut draft = Self {
             model: model.clone(),
             rates: rates.clone(),
-            topology: CpuTopology::new(model),
-            seen: (model, rates),
+            work: Work::new(model, rates, &topology),
+            topology,
             idle: Vec::new(),
             nics: Vec::new(),
             width: options.cpus_per_queue.unwrap_or(usize::MAX),
             clean: options.keep_clean.clone(),
             only,
+            left_out,
             settings: Vec::new(),
             variables: Vec::new(),
             reasons: Vec::new(),
@@ -150,9 +154,9 @@ impl<'a> Draft<'a> {
         self.nics.iter().filter_map(|name| self.model.nic(name))
     }
 
-    /// True if the variable is requested.
+    /// True if the variable is requested, and not left out.
     pub(super) fn wants(&self, variable: Variable) -> bool {
-        self.only.is_none_or(|only| only.contains(&variable))
+        self.only.is_none_or(|only| only.contains(&variable)) && !self.left_out.contains(&variable)
     }
 
     /// Decides one variable, if it is requested.
@@ -167,12 +171,16 @@ impl<'a> Draft<'a> {
                 self.variables.push(variable);
             }
             if matches!(variable, Variable::Channels | Variable::Irq) {
-                let (model, rates) = self.seen;
-                self.rates = carried(model, rates, &self.model, &self.topology);
+                self.expect();
             }
         } else if self.reasons.len() == reasons {
             self.reasons.push(Reason::Unchanged(variable));
         }
+    }
+
+    /// Updates the rates to those that are expected with the settings so far.
+    pub(super) fn expect(&mut self) {
+        self.rates = self.work.rates(&self.model, &self.topology);
     }
 
     /// Records why something is left alone.

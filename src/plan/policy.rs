@@ -4,13 +4,14 @@
 //! Planning again on a machine set by the plan gives no settings.
 
 mod isolate;
+mod judge;
 mod spread;
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::draft::{Draft, Reason};
-use super::{Plan, apply_order, forecast, step};
+use super::{Plan, PlannedSetting, apply_order, forecast, step};
 use crate::model::{Function, Model, Rates};
 use crate::units::{CpuMask, NicName};
 
@@ -86,8 +87,22 @@ impl Policy {
     ];
 
     /// Plans all variables, or only some of them as if the others were decided.
+    ///
+    /// The plan is simulated first: what would keep a CPU busier than any is now, or make `diagnose` object, is left
+    /// out, and what planning again would set belongs to it.
     pub fn plan(self, model: &Model, rates: &Rates, options: &Options, only: Option<&[Variable]>) -> Policed {
-        let mut draft = Draft::new(model, rates, options, only);
+        finish(self, (model, rates), judge::settled(self, (model, rates), options, only), only)
+    }
+
+    /// The settings of all steps but some.
+    fn draft(
+        self,
+        (model, rates): (&Model, &Rates),
+        options: &Options,
+        only: Option<&[Variable]>,
+        left_out: &[Variable],
+    ) -> Drafted {
+        let mut draft = Draft::new(model, rates, options, only, left_out);
         match self {
             Policy::Spread => draft.name(&spread::nics(model, rates, options)),
             _ => draft.choose(&options.nics),
@@ -111,8 +126,17 @@ impl Policy {
             Policy::Minimal => minimal(&mut draft),
             Policy::Full => full(&mut draft),
         }
-        finish(self, draft, only)
+        let Draft { settings, variables, reasons, notes, .. } = draft;
+        Drafted { settings, variables, reasons, notes }
     }
+}
+
+/// The outcome of the steps.
+struct Drafted {
+    settings: Vec<PlannedSetting>,
+    variables: Vec<Variable>,
+    reasons: Vec<Reason>,
+    notes: Vec<String>,
 }
 
 /// Every interrupt, and the CPUs that its packets are handed to, in one memory domain.
@@ -166,8 +190,13 @@ fn full(draft: &mut Draft<'_>) {
 }
 
 /// Puts a draft into the order of applying and names it.
-fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Policed {
-    let Draft { model, mut settings, variables, reasons, mut notes, seen, .. } = draft;
+fn finish(
+    policy: Policy,
+    (model, rates): (&Model, &Rates),
+    drafted: Drafted,
+    only: Option<&[Variable]>,
+) -> Policed {
+    let Drafted { mut settings, variables, reasons, mut notes } = drafted;
     settings.sort_by_key(|planned| apply_order(&planned.set.knob));
     let name = match only {
         None => policy.to_string(),
@@ -188,10 +217,10 @@ fn finish(policy: Policy, draft: Draft<'_>, only: Option<&[Variable]>) -> Police
             names.join(", ")
         ));
     }
-    let host = Some(model.identity.hostname);
+    let host = Some(model.identity.hostname.clone());
     let mut plan = Plan { schema: Plan::SCHEMA.to_owned(), name, host, settings, notes, prediction: None };
     if policy == Policy::Spread {
-        plan.prediction = forecast(seen.0, seen.1, &plan).ok();
+        plan.prediction = forecast(model, rates, &plan).ok();
     }
     Policed { plan, variables, reasons: reasons.iter().map(ToString::to_string).collect() }
 }

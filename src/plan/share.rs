@@ -6,6 +6,8 @@
 //! for two queues of two CPUs. Queues whose interrupts come to one CPU may have one mask if there are fewer
 //! CPUs than queues: their work is that of one CPU.
 
+use std::collections::BTreeMap;
+
 use super::topology::{CpuTopology, Domain};
 use crate::diagnose::EVEN_QUEUES;
 use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time};
@@ -25,11 +27,17 @@ const QUIET: f64 = HIGH_RATE / 10.0;
 /// Reason for no mask.
 pub(super) const FEW: &str = "few packets: handing them to another CPU only costs time";
 
+/// Smallest part of a CPU's time that counts as left.
+const SOME: f64 = 0.001;
+
 /// Receive time from which a CPU of a hand-made mask is drowning, so that the mask may be replaced.
 const DROWNING: f64 = 0.8;
 
-/// Share of its time from which a CPU has none left for another interrupt.
+/// Share of the time that receiving leaves from which programs fill a CPU.
 const FULL: f64 = 0.9;
+
+/// Receive time of a CPU, by the packets of other interfaces, from which it takes none that are handed over.
+const TAKEN: f64 = 0.25;
 
 /// The machine whose CPUs are shared out.
 #[derive(Clone, Copy)]
@@ -133,8 +141,18 @@ impl Machine<'_> {
         let irqs: CpuMask = unassigned.iter().map(|unassigned| unassigned.home).collect();
         let loud = unassigned.iter().filter(|unassigned| !unassigned.is_quiet);
         let loud: CpuMask = loud.map(|unassigned| unassigned.home).collect();
-        let others = self.others(nics);
-        let (mut parts, mut given) = (Vec::new(), CpuMask::new());
+        let (others, taken) = (self.others(nics), self.taken(nics));
+        let mut given = CpuMask::new();
+        let share = Share {
+            around: None,
+            irqs: &irqs,
+            loud: &loud,
+            given: &CpuMask::new(),
+            others: &others,
+            taken: &taken,
+            options,
+        };
+        let mut parts = Vec::new();
         let mut alone: Vec<Unassigned<'_>> = Vec::new();
         let mut unassigned = unassigned.into_iter().peekable();
         for (at, domain) in self.topology.domains.iter().enumerate() {
@@ -146,17 +164,12 @@ impl Machine<'_> {
             if domain.usable.len() < 2 {
                 alone.extend(group);
             } else if !group.is_empty() {
-                let around = Some(domain);
-                let share =
-                    Share { around, irqs: &irqs, loud: &loud, given: &given, others: &others, options };
-                parts.extend(share.divide(self, group));
+                parts.extend(Share { around: Some(domain), ..share }.divide(self, group));
             }
         }
         if !alone.is_empty() {
-            given = parts.iter().fold(given, |all, part| all.union(&part.mask));
-            let share =
-                Share { around: None, irqs: &irqs, loud: &loud, given: &given, others: &others, options };
-            parts.extend(share.divide(self, alone));
+            given = parts.iter().fold(given, |all, part: &Part| all.union(&part.mask));
+            parts.extend(Share { given: &given, ..share }.divide(self, alone));
         }
         parts.sort_by(|a, b| (&a.nic, a.queue).cmp(&(&b.nic, b.queue)));
         (parts, homeless)
@@ -195,10 +208,38 @@ impl Machine<'_> {
         if all > 0.0 { time * packets(nic) / all } else { 0.0 }
     }
 
-    /// CPUs that something other than receiving fills.
+    /// CPUs that something other than receiving fills. A program that takes what is left has less while the CPU
+    /// receives, so its part of the rest decides: a plan does not change that.
     pub(super) fn full(&self) -> CpuMask {
-        let full = self.rates.cpus.iter().filter(|cpu| 1.0 - cpu.idle - receive_work(cpu) >= FULL);
-        full.map(|cpu| cpu.cpu).collect()
+        let is_full = |cpu: &&CpuRates| {
+            let receive = receive_work(cpu);
+            1.0 - cpu.idle - receive >= FULL * (1.0 - receive).max(SOME)
+        };
+        self.rates.cpus.iter().filter(is_full).map(|cpu| cpu.cpu).collect()
+    }
+
+    /// Receive time that the packets of these devices cause on the CPUs of their interrupts, if each packet costs the
+    /// same and none is handed on. Unlike the time of these CPUs, masks do not change it.
+    pub(super) fn brought(&self, is_of: impl Fn(&Nic) -> bool) -> BTreeMap<CpuId, f64> {
+        let devices = || self.model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+        let packets: f64 =
+            devices().filter_map(|nic| self.rates.nic(&nic.name)).map(|nic| nic.rx_packets).sum();
+        let each = self.rates.cpus.iter().map(receive_work).sum::<f64>() / packets.max(1.0);
+        let mut times: BTreeMap<CpuId, f64> = BTreeMap::new();
+        for nic in devices().filter(|nic| is_of(nic)) {
+            for queue in &nic.rx {
+                if let Some(home) = self.home(queue) {
+                    *times.entry(home).or_default() += queue_packets(nic, queue, self.rates) * each;
+                }
+            }
+        }
+        times
+    }
+
+    /// CPUs that interrupts of interfaces that get no part here keep busy.
+    fn taken(&self, nics: &[&Nic]) -> CpuMask {
+        let times = self.brought(|nic| nics.iter().all(|own| own.name != nic.name));
+        times.into_iter().filter(|(_, time)| *time >= TAKEN).map(|(cpu, _)| cpu).collect()
     }
 
     /// CPUs that take interrupts of busy interfaces that get no part here.
@@ -224,6 +265,7 @@ fn homes(group: &[Unassigned<'_>]) -> Vec<CpuId> {
 }
 
 /// The CPUs available to one group of queues.
+#[derive(Clone, Copy)]
 struct Share<'a> {
     /// The CPUs of this domain, or all that are left.
     around: Option<&'a Domain>,
@@ -234,6 +276,8 @@ struct Share<'a> {
     /// CPUs that are already given to others.
     given: &'a CpuMask,
     others: &'a CpuMask,
+    /// Those of them that have no time for packets of others.
+    taken: &'a CpuMask,
     options: ShareOptions,
 }
 
@@ -285,9 +329,11 @@ impl Share<'_> {
         };
         const CORES: &str = "their cores";
         let mut without = vec!["interrupts"];
-        for (what, name, must) in
-            [(&cores, CORES, self.options.whole_cores), (self.others, "other interfaces' interrupts", false)]
-        {
+        for (what, name, must) in [
+            (&cores, CORES, self.options.whole_cores),
+            (self.taken, "busy interrupts of other interfaces", true),
+            (self.others, "other interfaces' interrupts", false),
+        ] {
             let needed = if free.len() >= group.len() { group.len() } else { homes.len() };
             let rest: Vec<CpuId> = free.iter().copied().filter(|cpu| !what.contains(*cpu)).collect();
             // Its own other thread is no help to a queue while whole cores are free.

@@ -10,3 +10,5 @@ pub(super) mod rfs;
 pub(super) mod rps;
 pub(super) mod rss;
 pub(super) mod xps;
+
+pub(super) use back::SLACK;

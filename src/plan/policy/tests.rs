@@ -1,7 +1,6 @@
 //! Policies on the published cases and each alone.
 
 mod machines;
-mod random;
 
 use super::{Options, Policed, Policy, Variable};
 use crate::diagnose::sketch::{Sketch, cpus};

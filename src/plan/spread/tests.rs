@@ -145,6 +145,18 @@ fn a_mask_of_all_cpus_stays_where_no_interrupt_is_known() {
     assert_eq!(plan(&spread_by(host("0-1")), "rps"), ["rps eth0/rx-0 = 0-1,3"]);
 }
 
+/// The CPU of another busy interface was filled with packets of this one.
+#[test]
+fn busy_cpus_of_other_interfaces_take_nothing() {
+    let host = |packets: f64, time| {
+        let sketch = Sketch::new(2).device("eth0", &[0]).device("eth1", &[1]);
+        let sketch = sketch.traffic("eth0", 8e4).traffic("eth1", packets);
+        sketch.receives(0, 0.45, 8e4).receives(1, time, packets)
+    };
+    assert_eq!(plan(&spread_by(host(7e4, 0.4)), "rps"), [""; 0]);
+    assert_eq!(plan(&spread_by(host(4e3, 0.02)), "rps"), ["rps eth0/rx-0 = 1"], "there is room");
+}
+
 /// Fewer CPUs won in field case C: a mask inside the domain was chosen by hand, and stays until it drowns.
 #[test]
 fn a_hand_made_mask_is_left_alone_until_it_drowns() {

@@ -6,7 +6,6 @@ use super::placement::{self, Placed};
 use crate::diagnose::evidence::queue_packets;
 use crate::diagnose::{Loaded, crowds};
 use crate::model::{Fact, Irq, Nic};
-use crate::plan::carried::carried;
 use crate::plan::draft::Draft;
 use crate::plan::{Target, interrupts, paper, queueless_targets};
 use crate::units::{CpuId, CpuMask, IrqId, NicName, QueueId};
@@ -144,8 +143,7 @@ fn no_room(draft: &mut Draft<'_>, name: &NicName, stay: &[Leaving]) {
 
 /// Moves interrupts of busy queues off the CPUs that they fill, one at a time by the load that it leaves.
 fn relieve(draft: &mut Draft<'_>) {
-    let (model, rates) = draft.seen;
-    draft.rates = carried(model, rates, &draft.model, &draft.topology);
+    draft.expect();
     while let Some((nic, queue, from, to)) = relief(draft) {
         let target = Target::queue(&nic, QueueId::rx(queue));
         draft.settings.retain(|planned| planned.set.knob != "irq_affinity" || planned.set.target != target);
@@ -156,7 +154,7 @@ fn relieve(draft: &mut Draft<'_>) {
         if draft.settings.len() == before {
             break;
         }
-        draft.rates = carried(model, rates, &draft.model, &draft.topology);
+        draft.expect();
     }
 }
 

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::Nic;
+use crate::diagnose::evidence::queue_packets;
+use crate::model::{Nic, RxQueue};
 use crate::plan::draft::Draft;
 use crate::plan::topology::{CpuTopology, Domain};
 use crate::units::{CpuId, IrqId, NicName};
@@ -14,6 +15,10 @@ const SHARED: &str = "shared: more queues than CPUs";
 /// Receive time of the CPUs of a node, on average, up to which its interrupts share them rather than leave the node:
 /// another node costs every packet, a shared CPU nothing while it is not full.
 const ROOMY: f64 = 0.5;
+/// Receive time of a shared CPU from which interrupts are placed by their load, and not by their number.
+const EVEN_FROM: f64 = 0.25;
+/// How much more than necessary the busiest shared CPU may have before interrupts move.
+const UNEVEN: f64 = 1.1;
 
 /// A queue and the CPU for its interrupt.
 pub(super) struct Placed {
@@ -106,9 +111,15 @@ fn vectors(draft: &Draft<'_>) -> Vec<Vector> {
     for nic in draft.planned() {
         let home = nic.node.and_then(of_node).filter(|at| !topology.domains[*at].cores.is_empty());
         let of_nic = by_interrupt(nic);
-        let time = draft.machine().time_of(nic) / of_nic.len().max(1) as f64;
+        let all = draft.machine().time_of(nic);
+        let packets = |queue: &RxQueue| {
+            queue_packets(nic, queue, &draft.rates)
+                / draft.rates.nic(&nic.name).map_or(1.0, |rates| rates.rx_packets.max(1.0))
+        };
         vectors.extend(of_nic.into_iter().map(|queues| {
             let first = nic.rx.iter().find(|queue| Some(&queue.index) == queues.first());
+            let own = nic.rx.iter().filter(|queue| queues.contains(&queue.index));
+            let time = all * own.map(packets).sum::<f64>();
             let now = first.and_then(|queue| draft.home(queue)).filter(|cpu| topology.usable.contains(*cpu));
             let (nic, node) = (nic.name.clone(), nic.node);
             Vector { nic, queues, now, time, has_room: false, home, node, domain: 0 }
@@ -207,6 +218,9 @@ fn cpus(domain: &Domain, vectors: &[&Vector]) -> Vec<(CpuId, &'static str)> {
         () => (&domain.usable, SHARED, SHARED),
     };
     let is_shared = count > places.len();
+    if is_shared && let Some(even) = by_load(places, vectors) {
+        return even.into_iter().map(|cpu| (cpu, how)).collect();
+    }
     let mut slots: Vec<usize> = match is_shared {
         true => (0..count).map(|turn| turn % places.len().max(1)).collect(),
         false => (0..count).map(|turn| turn * places.len() / count).collect(),
@@ -238,6 +252,30 @@ fn cpus(domain: &Domain, vectors: &[&Vector]) -> Vec<(CpuId, &'static str)> {
             None => slots.next().map(|slot| (places[slot], how)),
         })
         .collect()
+}
+
+/// Shared CPUs for vectors that keep them busy, by their times: the present ones if these are about as even as can
+/// be, and otherwise the longest first, each to the CPU that has least. `None` if none would be busy.
+fn by_load(places: &[CpuId], vectors: &[&Vector]) -> Option<Vec<CpuId>> {
+    let most = |cpus: &[CpuId]| {
+        let mut times: BTreeMap<CpuId, f64> = BTreeMap::new();
+        cpus.iter().zip(vectors).for_each(|(cpu, vector)| *times.entry(*cpu).or_default() += vector.time);
+        times.into_values().fold(0.0, f64::max)
+    };
+    let mut longest: Vec<usize> = (0..vectors.len()).collect();
+    longest.sort_by(|a, b| vectors[*b].time.total_cmp(&vectors[*a].time));
+    let mut times: Vec<f64> = vec![0.0; places.len()];
+    let mut even = vec![*places.first()?; vectors.len()];
+    for at in longest {
+        let least = (0..places.len()).min_by(|a, b| times[*a].total_cmp(&times[*b]))?;
+        times[least] += vectors[at].time;
+        even[at] = places[least];
+    }
+    let now: Option<Vec<CpuId>> =
+        vectors.iter().map(|vector| vector.now.filter(|cpu| places.contains(cpu))).collect();
+    let least = most(&even);
+    let is_even = |now: &Vec<CpuId>| most(now) <= least * UNEVEN;
+    (least > EVEN_FROM).then(|| now.filter(is_even).unwrap_or(even))
 }
 
 /// For each usable CPU of the domain, the index of its core, or of itself, in `places`.

@@ -5,8 +5,9 @@ use crate::diagnose::sketch::{Sketch, cpus};
 use crate::model::{Fact, Irq, Model, Rates, TxQueue};
 use crate::parse::ethtool::{Coalesce, Rss};
 use crate::plan::Risk;
-use crate::plan::carried::carried;
+use crate::plan::expected::Work;
 use crate::plan::policy::{Options, Policy, Variable};
+use crate::plan::share::Machine;
 use crate::plan::topology::CpuTopology;
 use crate::units::{CpuId, IrqId, Need};
 
@@ -79,6 +80,7 @@ fn the_load_of_a_queue_goes_where_its_interrupt_goes() {
     let after = simulate(&model, &first);
     let mut moved = rates.clone();
     (moved.cpus[0].softirq, moved.cpus[2].softirq) = (0.88, 0.1);
+    (moved.cpus[0].idle, moved.cpus[2].idle) = (0.1, 0.88);
     assert_eq!(texts(&plan(&after, &moved)), [""; 0]);
     // RPS has taken half of it away: what was not to be in the masks need not come in now.
     moved.cpus[0].softirq = 0.4;
@@ -152,7 +154,8 @@ fn a_node_with_one_cpu_gets_all_queues_only_while_that_has_time_for_them() {
         "node 1, because the device's node 0 has too few CPUs for the traffic; a core of its own"
     );
     let after = simulate(&model, &policed.plan);
-    let rates = carried(&model, &rates, &after, &CpuTopology::new(&after));
+    let topology = CpuTopology::new(&model);
+    let rates = Work::new(&model, &rates, &topology).rates(&after, &topology);
     assert_eq!(texts(&Policy::NumaLocal.plan(&after, &rates, &options, None).plan), [""; 0]);
     let only_two = Options { keep_clean: cpus("1-3,5-7"), ..Options::default() };
     let plan = planned(Policy::NumaLocal, &host(1).build(), &only_two).plan;
@@ -418,6 +421,43 @@ fn transmit_queues_by_receive_queue_get_no_cpus() {
     assert_eq!(only(&policed.plan, "xps_cpus"), [""; 0]);
     let why = "xps: eth0 sends by receive queue (xps_rxqs), which takes precedence over CPU masks";
     assert!(policed.reasons.contains(&why.to_owned()), "{:?}", policed.reasons);
+}
+
+/// All usable CPUs but one are isolated, and interrupts land there: back on it, they would be twice what it can do.
+#[test]
+fn interrupts_stay_where_the_cpu_for_them_could_not_take_them() {
+    let host = Sketch::new(3).isolate("1-2").device("eth0", &[0, 1]).traffic("eth0", 2e5);
+    let host = host.receives(0, 0.9, 1e5).receives(1, 0.9, 1e5).build();
+    for policy in [Policy::NumaLocal, Policy::Latency, Policy::Full] {
+        let policed = planned(policy, &host, &Options::default());
+        assert_eq!(only(&policed.plan, "irq_affinity"), [""; 0], "{policy}");
+        let stays = |why: &String| why.starts_with("irq: left alone: CPU 0 would receive for ");
+        assert!(policed.reasons.iter().any(stays), "{policy}: {:?}", policed.reasons);
+    }
+    let calm = Sketch::new(3).isolate("1-2").device("eth0", &[0, 1]).traffic("eth0", 2e4);
+    let calm = calm.receives(0, 0.1, 1e4).receives(1, 0.1, 1e4).build();
+    assert_eq!(
+        only(&planned(Policy::NumaLocal, &calm, &Options::default()).plan, "irq_affinity"),
+        ["eth0/rx-1 = 0"]
+    );
+}
+
+/// Two each, and both busy queues on one CPU.
+#[test]
+fn busy_queues_share_cpus_by_their_packets() {
+    let sketch = Sketch::new(2).device("eth0", &[0, 0, 1, 1]).queue_traffic("eth0", &[4e4, 4e4, 1e3, 1e3]);
+    let host = sketch.receives(0, 0.8, 8e4).receives(1, 0.02, 2e3).build();
+    let plan = planned(Policy::NumaLocal, &host, &Options::default()).plan;
+    assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-1 = 1", "eth0/rx-2 = 0"]);
+}
+
+/// A program that takes what receiving leaves has less while its CPU receives: the next plan found the CPU free.
+#[test]
+fn a_program_fills_its_cpu_while_that_receives_too() {
+    let (model, rates) = Sketch::new(3).receives(1, 0.5, 4e4).works(1, 0.49).works(2, 0.5).build();
+    let topology = CpuTopology::new(&model);
+    let machine = Machine { model: &model, rates: &rates, topology: &topology };
+    assert_eq!(machine.full(), cpus("1"));
 }
 
 /// The plan could not be applied, as there was no value to put back.

@@ -1,0 +1,192 @@
+//! Plans judged by simulation before they are proposed: by the receive time of the busiest CPU, by what `diagnose`
+//! says of the placement, and by what the next plan would change.
+
+use std::collections::BTreeMap;
+
+use super::{Drafted, Options, Policy, Variable};
+use crate::diagnose::{about_placement, figures::percent};
+use crate::model::{Model, Rates};
+use crate::plan::draft::Reason;
+use crate::plan::expected::{Work, hottest};
+use crate::plan::share::HIGH_LOAD;
+use crate::plan::step::SLACK;
+use crate::plan::topology::CpuTopology;
+use crate::plan::{PlannedSetting, paper};
+use crate::units::{CpuMask, NicName};
+
+/// Variables that decide where receive work is done.
+const PLACING: &[Variable] =
+    &[Variable::Channels, Variable::Irq, Variable::Xps, Variable::Rps, Variable::Rfs];
+
+/// Sets of these that are left out while the simulation objects, until it does not.
+const LEFT_OUT: [&[Variable]; 7] = [
+    &[Variable::Irq],
+    &[Variable::Channels],
+    &[Variable::Channels, Variable::Irq],
+    &[Variable::Rps],
+    &[Variable::Irq, Variable::Rps],
+    &[Variable::Xps],
+    PLACING,
+];
+
+/// Plans that are joined at most until the next one has no settings.
+const JOINED: usize = 3;
+
+/// Error of times that are counted in ticks.
+const ROUNDED: f64 = 0.005;
+
+/// The first draft without objections, together with what the next plans would add to it. Variables that these would
+/// change again and again are left out.
+pub(super) fn settled(
+    policy: Policy,
+    seen: (&Model, &Rates),
+    options: &Options,
+    only: Option<&[Variable]>,
+) -> Drafted {
+    let mut left_out: Vec<Variable> = Vec::new();
+    loop {
+        let (mut drafted, restless) = joined(policy, seen, options, only, &left_out);
+        if !left_out.is_empty() {
+            let names: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+            drafted.reasons.push(Reason::Other(format!(
+                "{}: left alone: the next plan would change it again",
+                names.join(", ")
+            )));
+        }
+        let new = restless.into_iter().filter(|variable| !left_out.contains(variable));
+        let new: Vec<Variable> = new.collect();
+        if new.is_empty() {
+            return drafted;
+        }
+        left_out.extend(new);
+    }
+}
+
+/// A draft and those that follow it as one, and the variables that the last one would still change.
+fn joined(
+    policy: Policy,
+    seen: (&Model, &Rates),
+    options: &Options,
+    only: Option<&[Variable]>,
+    left_out: &[Variable],
+) -> (Drafted, Vec<Variable>) {
+    let mut drafted = unobjectionable(policy, seen, options, only, left_out);
+    for turn in 0..=JOINED {
+        // What new queues get has to wait until they are there.
+        if drafted.settings.is_empty() || drafted.variables.contains(&Variable::Channels) {
+            break;
+        }
+        let (after, then) = simulated(seen, &drafted.settings);
+        let next = unobjectionable(policy, (&after, &then), options, only, left_out);
+        if next.settings.is_empty() {
+            break;
+        }
+        if turn == JOINED {
+            return (drafted, next.variables);
+        }
+        drafted.join(next);
+    }
+    (drafted, Vec::new())
+}
+
+impl Drafted {
+    /// Adds a later draft, whose values replace those for the same targets.
+    fn join(&mut self, next: Drafted) {
+        let is_replaced = |planned: &PlannedSetting| {
+            next.settings
+                .iter()
+                .any(|new| new.set.knob == planned.set.knob && new.set.target == planned.set.target)
+        };
+        self.settings.retain(|planned| !is_replaced(planned));
+        self.settings.extend(next.settings);
+        for variable in next.variables {
+            if !self.variables.contains(&variable) {
+                self.variables.push(variable);
+            }
+        }
+        let variables = &self.variables;
+        self.reasons.retain(|reason| match reason {
+            Reason::Unchanged(variable) => !variables.contains(variable),
+            Reason::Other(_) => true,
+        });
+    }
+}
+
+/// The draft with as much as the simulation has no objection to.
+fn unobjectionable(
+    policy: Policy,
+    seen: (&Model, &Rates),
+    options: &Options,
+    only: Option<&[Variable]>,
+    left_out: &[Variable],
+) -> Drafted {
+    let mut drafted = policy.draft(seen, options, only, left_out);
+    let Some(objection) = objection(policy, seen, options, &drafted) else { return drafted };
+    let names: Vec<String> = drafted.variables.iter().map(ToString::to_string).collect();
+    let planned = drafted.variables.clone();
+    for more in LEFT_OUT.iter().filter(|more| more.iter().any(|variable| planned.contains(variable))) {
+        drafted = policy.draft(seen, options, only, &[left_out, *more].concat());
+        if self::objection(policy, seen, options, &drafted).is_none() {
+            break;
+        }
+    }
+    let kept: Vec<String> = drafted.variables.iter().map(ToString::to_string).collect();
+    let out: Vec<String> = names.into_iter().filter(|name| !kept.contains(name)).collect();
+    drafted.reasons.push(Reason::Other(format!("{}: left alone: {objection}", out.join(", "))));
+    drafted
+}
+
+/// The machine and its rates once settings are applied.
+fn simulated((model, rates): (&Model, &Rates), settings: &[PlannedSetting]) -> (Model, Rates) {
+    let mut after = model.clone();
+    settings.iter().for_each(|planned| paper::simulate(&mut after, &planned.set));
+    let topology = CpuTopology::new(model);
+    let then = Work::new(model, rates, &topology).rates(&after, &topology);
+    (after, then)
+}
+
+/// Reason not to propose a draft: a CPU would receive for more than half of its time and longer than any does now,
+/// or there would be more findings about the placement of an interface. CPUs that should be kept clean are left at
+/// any cost.
+fn objection(
+    policy: Policy,
+    (model, rates): (&Model, &Rates),
+    options: &Options,
+    drafted: &Drafted,
+) -> Option<String> {
+    let is_placing = PLACING.iter().any(|variable| drafted.variables.contains(variable));
+    if !is_placing || policy == Policy::Isolate || !options.keep_clean.is_empty() || serves_reserved(model) {
+        return None;
+    }
+    let (after, then) = simulated((model, rates), &drafted.settings);
+    let ((_, was), (cpu, is)) = (hottest(rates)?, hottest(&then)?);
+    let slack = if policy == Policy::Spread { 1.0 } else { SLACK };
+    if is > (was * slack).max(HIGH_LOAD) + ROUNDED {
+        return Some(format!(
+            "CPU {cpu} would receive for {} of its time, and none does for more than {} now",
+            percent(is),
+            percent(was)
+        ));
+    }
+    let [before, then] = [about(model, rates), about(&after, &then)];
+    let more = then.into_iter().find(|(nic, said)| said.len() > before.get(nic).map_or(0, Vec::len));
+    more.map(|(_, said)| format!("the next finding would be `{}`", said.join("`, `")))
+}
+
+/// Findings about the placement of each interface.
+fn about(model: &Model, rates: &Rates) -> BTreeMap<NicName, Vec<String>> {
+    let mut about: BTreeMap<NicName, Vec<String>> = BTreeMap::new();
+    for finding in about_placement(model, rates) {
+        if let Some(nic) = finding.nic {
+            about.entry(nic).or_default().push(finding.title);
+        }
+    }
+    about
+}
+
+/// True if a mask has CPUs that may not receive: these are left at any cost.
+fn serves_reserved(model: &Model) -> bool {
+    let usable = model.usable();
+    let mut masks = model.nics.iter().flat_map(|nic| &nic.rx).filter_map(|queue| queue.rps_cpus.known());
+    masks.any(|mask: &CpuMask| !mask.difference(&usable).is_empty())
+}

@@ -1,0 +1,57 @@
+//! What rxlab shows, says and plans on random machines, compared with the truth about them. `bench/machines/mod.rs`
+//! describes the generator and the properties; `cargo run --release --example machines` runs more of them.
+
+#[path = "../../bench/machines/mod.rs"]
+mod bench;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bench::{Property, Violation};
+
+/// Machines of every run, always the same: 10 ms each in a debug build.
+const SEEDS: u64 = 5_000;
+
+/// Machines on which a property is known not to hold, exactly, and why. The map of every machine is right, and every
+/// plan can be applied and undone.
+const OPEN: [(Property, usize, &str); 0] = [];
+
+/// Every violation, by seed.
+fn violations() -> BTreeMap<u64, Violation> {
+    let (next, found) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= SEEDS {
+                break;
+            }
+            if let Err(violation) = bench::run(seed) {
+                found.lock().expect("no thread panicked").insert(seed, violation);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    found.into_inner().expect("no thread panicked")
+}
+
+#[test]
+fn every_property_holds_on_every_machine_but_those_that_are_listed() {
+    let mut found: BTreeMap<Property, BTreeMap<u64, Violation>> = BTreeMap::new();
+    for (seed, violation) in violations() {
+        found.entry(violation.property).or_default().insert(seed, violation);
+    }
+    for (property, count, why) in OPEN {
+        println!("{property:?} does not hold on {count} of {SEEDS} machines: {why}");
+    }
+    for (property, seeds) in &found {
+        let known = OPEN.iter().find(|(open, ..)| open == property).map_or(0, |(_, count, _)| *count);
+        let texts: Vec<String> = seeds.iter().map(|(seed, why)| format!("seed {seed}: {why}")).collect();
+        assert!(seeds.len() <= known, "{property:?}, {known} known:\n{}", texts.join("\n"));
+    }
+    for (property, known, _) in OPEN {
+        let count = found.get(&property).map_or(0, BTreeMap::len);
+        assert_eq!(count, known, "{property:?} holds on more machines than listed: lower its number");
+    }
+}
