@@ -29,6 +29,7 @@ mod place;
 pub mod plan;
 mod progress;
 pub mod reapply;
+pub mod record;
 pub mod report;
 pub mod restore;
 pub mod serve;
@@ -43,6 +44,7 @@ mod tree;
 pub mod trial;
 pub mod undo;
 pub mod unpersist;
+mod when;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -150,6 +152,7 @@ pub enum Command {
     Interference(interference::Args),
     Trace(trace::Args),
     Snapshot(snapshot::Args),
+    Record(record::Args),
     Plan(plan::Args),
     Apply(apply::Args),
     Confirm(confirm::Args),
@@ -241,6 +244,7 @@ fn run(mut global: Global, command: Command) -> Result<(), CommandError> {
         Command::Show(args) => show::run(global, &args),
         Command::Flow(args) => flow::run(global, &args),
         Command::Snapshot(args) => snapshot::run(global, &args),
+        Command::Record(args) => record::run(global, &args),
         Command::Doctor(args) => doctor::run(global, &args),
         Command::Top(args) => top::run(global, &args),
         Command::Serve(args) => serve::run(global, &args),

@@ -31,6 +31,7 @@ pub mod parse;
 pub mod persist;
 pub mod plan;
 pub mod probe;
+pub mod recorder;
 pub mod report;
 pub mod sample;
 pub mod snapshot;

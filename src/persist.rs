@@ -6,6 +6,7 @@
 
 mod find;
 mod folder;
+mod record;
 mod restore;
 mod seal;
 mod texts;
@@ -14,6 +15,7 @@ mod trust;
 
 pub use find::{Found, found, lasting, permanent_mac};
 pub use folder::{Folder, PersistError, Written};
+pub use record::{RECORD_UNIT, record_files};
 pub use restore::{Checked, Made, Refusal, Restorer, Round};
 pub use texts::{OFF, PLAN, Restore, files};
 pub use timer::{timer_files, unit_name};

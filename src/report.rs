@@ -24,6 +24,7 @@ mod predicted;
 mod probe_words;
 pub mod receive_path;
 pub mod recommendation;
+pub mod recording;
 pub mod status;
 pub mod text;
 pub mod timeline;

@@ -62,10 +62,15 @@ impl Snapshot {
             busiest(host, &before, after);
             more(host);
         });
+        Self::between(first, last, jiff::Timestamp::now())
+    }
+
+    /// The machine at two moments that were recorded earlier, the second of them at `taken`.
+    pub fn between(first: RecordedHost, last: RecordedHost, taken: jiff::Timestamp) -> Self {
         let manifest = Manifest {
             schema: Self::SCHEMA.to_owned(),
             rxlab: env!("CARGO_PKG_VERSION").to_owned(),
-            taken: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            taken: taken.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             redacted: false,
             endian: ENDIAN.to_owned(),
             virtual_in_full: true,

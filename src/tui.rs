@@ -13,7 +13,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use app::{App, Origin, Request, View};
+pub use app::{App, Moment, Origin, Request, View};
 pub use draw::draw;
 pub use input::{Input, of_key};
 pub use look::{Colours, Look};

@@ -5,10 +5,10 @@
 use std::path::{Path, PathBuf};
 
 /// The pipeline, leftmost first. A module may import those before it and itself.
-const ORDER: [&str; 25] = [
+const ORDER: [&str; 26] = [
     "units", "error", "atomic", "web", "parse", "host", "sample", "model", "probe", "diagnose", "plan",
-    "doctor", "journal", "snapshot", "knob", "apply", "persist", "target", "load", "lab", "trial", "report",
-    "tui", "commands", "main",
+    "doctor", "journal", "snapshot", "recorder", "knob", "apply", "persist", "target", "load", "lab",
+    "trial", "report", "tui", "commands", "main",
 ];
 
 /// Tests that look at captured machines, which are snapshots.

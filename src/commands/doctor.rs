@@ -42,7 +42,7 @@ pub struct Args {
     verbose: bool,
     /// Sample repeatedly, each time for --for, until Ctrl-C; print a line when a finding appears or gets worse, or was
     /// milder or gone in two samples in a row. The exit code is that of the last sample
-    #[arg(long, conflicts_with_all = ["plan_out", "verbose", "snapshot"])]
+    #[arg(long, conflicts_with_all = ["plan_out", "verbose", "snapshot", "at"])]
     watch: bool,
     #[command(flatten)]
     cost: look::Cost,
@@ -56,7 +56,7 @@ fn plan_out(text: &str) -> Result<(String, std::path::PathBuf), String> {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let source = Source::open(global, &args.from)?;
+    let source = Source::open(global, &args.from, args.length)?;
     if let Some(name) = &args.nic {
         machine::nic(&machine::describe(&Inventory::take(source.host(), Scope::Path))?, name)?;
     }

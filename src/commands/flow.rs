@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use std::time::Duration;
+
 use super::machine::{From, Source};
 use super::{Global, machine, output};
 use crate::error::CommandError;
@@ -26,7 +28,7 @@ pub struct Args {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let flow: Flow = args.flow.join(" ").parse().map_err(CommandError::usage)?;
-    let source = Source::open(global, &args.from)?;
+    let source = Source::open(global, &args.from, Duration::ZERO)?;
     let model = source.model(args.nic.as_ref())?;
     let nic = receiving(&model, args.nic.as_ref(), &flow.local)?;
     let path = FlowPath::new(&model, nic, &flow, source.is_redacted());

@@ -5,7 +5,12 @@
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use jiff::Timestamp;
+
+use super::record::recorded;
+use super::when::parse_when;
 use super::{Global, files};
 use crate::error::{CommandError, Kind};
 use crate::host::{Host, LiveHost, Namespace, netns_path};
@@ -103,6 +108,17 @@ pub(super) fn cpus<'a>(model: &Model, cpus: &'a CpuMask) -> Result<&'a CpuMask, 
 /// Arguments of every command that only reads.
 #[derive(Debug, clap::Args)]
 pub(crate) struct From {
+    #[command(flatten)]
+    file: SnapshotFile,
+    /// Read the machine as `rxlab record` has recorded it at this time: '10 minutes ago', '14:05:30' or '2026-01-31
+    /// 14:05' (UTC)
+    #[arg(long, value_name = "TIME", conflicts_with = "snapshot", value_parser = parse_when)]
+    pub(super) at: Option<Timestamp>,
+}
+
+/// The snapshot that a command reads instead of a machine.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SnapshotFile {
     /// Read the machine from a snapshot file of `rxlab snapshot` instead of this one
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
@@ -115,13 +131,28 @@ pub(crate) struct From {
 pub(super) enum Source {
     /// A running machine, or another root.
     Live(LiveHost),
-    /// A machine at two moments.
+    /// A machine at two moments: of a file, or of a recording.
     Snapshot(Box<Snapshot>),
 }
 
+impl std::convert::From<Snapshot> for Source {
+    fn from(snapshot: Snapshot) -> Self {
+        Self::Snapshot(Box::new(snapshot))
+    }
+}
+
 impl Source {
+    /// Opens the machine, snapshot or recording that the command line selects; of a recording, the stretch of `length`
+    /// that ends at the time.
+    pub(super) fn open(global: &Global, from: &From, length: Duration) -> Result<Self, CommandError> {
+        match from.at {
+            Some(at) => recorded(global, at, length).map(Self::from),
+            None => Self::open_file(global, &from.file),
+        }
+    }
+
     /// Opens the machine or snapshot that the command line selects.
-    pub(super) fn open(global: &Global, from: &From) -> Result<Self, CommandError> {
+    pub(super) fn open_file(global: &Global, from: &SnapshotFile) -> Result<Self, CommandError> {
         let Some(path) = &from.snapshot else { return Ok(Self::Live(host(global)?.0)) };
         if global.netns.is_some() || global.root != Path::new("/") {
             return Err(CommandError::usage("--snapshot cannot be combined with --root or --netns")

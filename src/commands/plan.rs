@@ -81,7 +81,7 @@ enum Wanted {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let source = Source::open(global, &args.from)?;
+    let source = Source::open(global, &args.from, args.length)?;
     let stop = place::stop_flag()?;
     if args.predict {
         return look::ended(&stop, predict(global, args, &source, &stop));

@@ -1,6 +1,7 @@
 //! `rxlab show`: the receive path of the machine, of one interface, of CPUs, or as a tree.
 
 use std::io::Write;
+use std::time::Duration;
 
 use super::machine::{From, Source};
 use super::{Global, machine, output};
@@ -31,7 +32,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         return Err(CommandError::usage("--tree is a drawing: it cannot be combined with --json")
             .hint("leave --tree out: --json prints the model that the tree is drawn from"));
     }
-    let model = Source::open(global, &args.from)?.model(args.nic.as_ref())?;
+    let model = Source::open(global, &args.from, Duration::ZERO)?.model(args.nic.as_ref())?;
     let nic = args.nic.as_ref().map(|name| machine::nic(&model, name)).transpose()?;
     let cpus = args.cpu.as_ref().map(|cpus| machine::cpus(&model, cpus)).transpose()?;
     let report = cpus.map(|cpus| CpuReport::new(&model, cpus));

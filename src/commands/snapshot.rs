@@ -39,12 +39,8 @@ pub struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let name = stem(&args.output)?;
-    if files::is_there(&args.output) && !args.force {
-        return Err(CommandError::usage(format!("{} already exists", args.output.display()))
-            .hint("give another name with -o, or --force"));
-    }
-    files::check(&args.output)?;
+    let name = redacted_name(&args.output)?;
+    check_output(&args.output, args.force)?;
     let machine = machine::open(global)?;
     let open = open_transactions(global, &machine)?;
     let stop = place::stop_flag()?;
@@ -76,6 +72,15 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     look::ended(&stop, Ok(()))
 }
 
+/// Returns an error if `path` exists and is not to be replaced, or cannot be written.
+pub(super) fn check_output(path: &Path, force: bool) -> Result<(), CommandError> {
+    if files::is_there(path) && !force {
+        return Err(CommandError::usage(format!("{} already exists", path.display()))
+            .hint("give another name with -o, or --force"));
+    }
+    files::check(path)
+}
+
 /// Returns the open transactions of the selected network namespace, raw and parsed. An unreadable journal
 /// is left out with a notice: the rest is still useful.
 fn open_transactions(
@@ -103,7 +108,7 @@ fn open_transactions(
 }
 
 /// Name of a redacted machine: the file's name up to its first dot.
-fn stem(path: &Path) -> Result<String, CommandError> {
+pub(super) fn redacted_name(path: &Path) -> Result<String, CommandError> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let stem = name.split('.').next().unwrap_or_default();
     if stem.is_empty() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::machine::{From, Source};
+use super::machine::{SnapshotFile, Source};
 use super::trial::schedule;
 use super::{Global, machine, output, place};
 use crate::apply::{TransactionStatus, status};
@@ -27,7 +27,7 @@ use crate::units::parse_duration;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    from: From,
+    from: SnapshotFile,
     /// Keep sampling, and print a line only when something changes, until Ctrl-C
     #[arg(long, conflicts_with = "snapshot")]
     watch: bool,
@@ -43,7 +43,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if args.watch {
         return watch::run(global, args.every, args.length);
     }
-    let source = Source::open(global, &args.from)?;
+    let source = Source::open_file(global, &args.from)?;
     let (all, unreadable) = transactions(global, &source)?;
     let checkpoints = match source {
         Source::Live(_) => schedule::open(global)?,

@@ -1,6 +1,7 @@
 //! `rxlab top`: the receive path live, on a screen, as lines in a pipe, or as JSON.
 
 mod lost_time;
+mod replay;
 pub(super) mod sampler;
 mod screen;
 
@@ -30,7 +31,11 @@ pub struct Args {
     /// Length of an interval; a snapshot has its own
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     every: Duration,
-    /// End after this time
+    /// Show what `rxlab record` has recorded, second by second: the time before --at, by default up to the last
+    /// sample
+    #[arg(long, conflicts_with_all = ["snapshot", "every"])]
+    replay: bool,
+    /// End after this time; with --replay, length of the stretch, 10m by default
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, conflicts_with = "snapshot")]
     length: Option<Duration>,
     #[command(flatten)]
@@ -39,12 +44,15 @@ pub struct Args {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     look::long_enough(args.every)?;
-    let source = Source::open(global, &args.from)?;
+    if args.replay {
+        return replay::run(global, args);
+    }
+    let source = Source::open(global, &args.from, args.every)?;
     if let Some(name) = &args.nic {
         machine::nic(&machine::describe(&Inventory::take(source.host(), Scope::Path))?, name)?;
     }
     if !global.json && output::is_interactive() {
-        return screen::run(global, args, &source);
+        return screen::run(global, args, &source, None);
     }
     match &source {
         Source::Snapshot(_) => print(global, &of_snapshot(global, args, &source)?).map(|_| ()),

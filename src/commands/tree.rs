@@ -20,6 +20,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "interference",
             "trace",
             "snapshot",
+            "record",
         ],
     ),
     (
@@ -64,6 +65,15 @@ const EXAMPLES: &[(&str, &str)] = &[
          rxlab interference --compare as-is 'rps eth0/rx-0 = 4-7' --cpu 2",
     ),
     ("trace", "rxlab trace --out trace.json.gz\nrxlab trace --for 200ms --cpu 0-3"),
+    (
+        "record",
+        "rxlab record\nrxlab record install --size 256M\nrxlab doctor --at '10 minutes ago' --for 30s\n\
+         rxlab top --replay --at '10 minutes ago'",
+    ),
+    ("record install", "rxlab record install\nrxlab record install --size 256M"),
+    ("record remove", "rxlab record remove"),
+    ("record status", "rxlab record status"),
+    ("record export", "rxlab record export --between '10 minutes ago' '9 minutes ago' -o web1.tar.zst"),
     ("snapshot", "rxlab snapshot -o web1.tar.zst\nrxlab doctor --snapshot web1.tar.zst"),
     (
         "plan",

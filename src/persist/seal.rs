@@ -7,6 +7,9 @@ const ADVICE: &str = ": `rxlab unpersist` removes this file unless it was edited
 pub(super) const CHECKPOINT: &str =
     ": `rxlab trial checkpoint ID --cancel` removes this file unless it was edited";
 
+/// Advice in the unit of the recorder.
+pub(super) const RECORD: &str = ": `rxlab record remove` removes this file unless it was edited";
+
 /// `text` after its first line.
 pub(super) fn sealed(text: &str) -> String {
     sealed_with(text, ADVICE)
@@ -22,7 +25,7 @@ pub(super) fn is_ours(bytes: &[u8]) -> bool {
     let ours = || {
         let (first, text) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
         let rest = first.strip_prefix(MARK)?;
-        let sum = rest.strip_suffix(ADVICE).or_else(|| rest.strip_suffix(CHECKPOINT))?;
+        let sum = [ADVICE, CHECKPOINT, RECORD].iter().find_map(|advice| rest.strip_suffix(advice))?;
         Some(sum == format!("{:08x}", crc32fast::hash(text.as_bytes())))
     };
     ours().unwrap_or(false)

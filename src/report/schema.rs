@@ -14,6 +14,7 @@ use super::document::Document;
 use super::forecast::Forecast;
 use super::receive_path::CpuReport;
 use super::recommendation::TrialReport;
+use super::recording::RecordingReport;
 use crate::doctor::DoctorReport;
 use crate::load::Report as LoadReport;
 use crate::model::{FlowPath, Model};
@@ -47,6 +48,7 @@ fn published() -> [(&'static str, Value); 15] {
         ("findings.json", schema_of::<DoctorReport>(DoctorReport::SCHEMA)),
         ("forecast.json", schema_of::<Forecast>(Forecast::SCHEMA)),
         ("interference.json", schema_of::<Interference>(Interference::SCHEMA)),
+        ("recording.json", schema_of::<RecordingReport>(RecordingReport::SCHEMA)),
         ("trace.json", schema_of::<Trace>(Trace::SCHEMA)),
         ("find-max.json", schema_of::<Found>(Found::SCHEMA)),
         ("report.json", schema_of::<Document>(Document::SCHEMA)),
@@ -148,6 +150,7 @@ mod tests {
         assert!(!report.findings.is_empty() && !report.plans.is_empty());
         assert_eq!(complaint("findings.json", &value(&report)), None);
 
+        assert_eq!(complaint("recording.json", &value(&crate::report::recording::tests::sample(2))), None);
         assert_eq!(complaint("forecast.json", &value(&forecast::sample())), None);
 
         for sample in [sample_interference::measured(), sample_interference::counted()] {

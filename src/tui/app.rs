@@ -9,7 +9,7 @@ use crate::report::findings::worst_first;
 use crate::report::live::{LiveFrame, NicRow};
 use crate::units::NicName;
 
-/// Intervals that are kept to go back to.
+/// Intervals of a running machine that are kept to go back to.
 const KEPT: usize = 600;
 
 /// A view of the machine.
@@ -95,8 +95,19 @@ impl Order {
 pub struct Origin {
     /// Its host name.
     pub host: String,
-    /// Time of the second moment of a snapshot; `None` for a running machine.
-    pub snapshot: Option<String>,
+    /// What is shown of it.
+    pub moment: Moment,
+}
+
+/// The time that is on the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Moment {
+    /// A running machine.
+    Live,
+    /// A snapshot, with the time of its second moment.
+    Snapshot(String),
+    /// The seconds of a recording.
+    Recording,
 }
 
 /// What the loop has to do after a key.
@@ -128,6 +139,8 @@ pub(super) enum Overlay {
 pub struct App {
     pub(super) origin: Origin,
     frames: VecDeque<LiveFrame>,
+    /// Most frames that are kept.
+    kept: usize,
     /// Number of the oldest frame.
     oldest: u64,
     /// Number of the frame on the screen; `None` for the newest.
@@ -153,6 +166,7 @@ impl App {
         Self {
             origin,
             frames: VecDeque::new(),
+            kept: KEPT,
             oldest: 0,
             at: None,
             view: View::Overview,
@@ -167,10 +181,15 @@ impl App {
         }
     }
 
+    /// Keeps at least this many intervals.
+    pub fn keep(&mut self, intervals: usize) {
+        self.kept = self.kept.max(intervals);
+    }
+
     /// Adds the newest interval.
     pub fn push(&mut self, frame: LiveFrame) {
         self.frames.push_back(frame);
-        if self.frames.len() > KEPT {
+        if self.frames.len() > self.kept {
             self.frames.pop_front();
             self.oldest += 1;
             self.at = self.at.map(|at| at.max(self.oldest));
@@ -253,14 +272,14 @@ impl App {
             let plan = plan.clone();
             let may = lines.as_ref().is_ok_and(|lines| !lines.is_empty());
             // Every other answer is a no.
-            *is_asked = input == Input::Apply && may && !*is_asked && self.origin.snapshot.is_none();
+            *is_asked = input == Input::Apply && may && !*is_asked && self.origin.moment == Moment::Live;
             match input {
                 _ if is_sure => {
                     self.overlays.clear();
                     return Some(Request::Apply(*plan));
                 }
-                Input::Apply if self.origin.snapshot.is_some() => {
-                    self.tell("a snapshot cannot be changed: run this on the machine itself".to_owned());
+                Input::Apply if self.origin.moment != Moment::Live => {
+                    self.tell("the past cannot be changed: run this on the machine itself".to_owned());
                     return None;
                 }
                 Input::Apply | Input::Yes => return None,

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Clear};
 
-use super::app::{App, Overlay, View};
+use super::app::{App, Moment, Overlay, View};
 use super::input::KEYS;
 use super::look::Look;
 use super::{findings, heat, tables};
@@ -50,12 +50,15 @@ fn head(app: &App, width: usize, look: Look) -> Line<'static> {
     let mut parts =
         vec![(1, Span::styled("rxlab top", look.strong())), (2, Span::raw(app.origin.host.clone()))];
     if let Some(frame) = app.shown() {
-        let (moment, is_past) = match (&app.origin.snapshot, app.ago()) {
-            (Some(taken), _) => {
+        let (moment, is_past) = match (&app.origin.moment, app.ago()) {
+            (Moment::Snapshot(taken), _) => {
                 (format!("SNAPSHOT {}", taken.get(..16).unwrap_or(taken).replace('T', " ")), true)
             }
-            (None, None) => (format!("{} live", frame.clock()), false),
-            (None, Some(ago)) => (format!("{} PAUSED, {ago:.0} s ago", frame.clock()), true),
+            (Moment::Recording, _) => {
+                (format!("RECORDED {}", frame.time.trim_end_matches('Z').replace('T', " ")), true)
+            }
+            (Moment::Live, None) => (format!("{} live", frame.clock()), false),
+            (Moment::Live, Some(ago)) => (format!("{} PAUSED, {ago:.0} s ago", frame.clock()), true),
         };
         parts.push((6, Span::styled(moment, if is_past { look.selected() } else { Style::new() })));
         let load = &frame.load;
@@ -113,7 +116,7 @@ fn foot(app: &App, width: usize, look: Look) -> Line<'static> {
         let text = format!("{id} goes back in {left:.0} s unless you run `rxlab confirm`");
         return Line::styled(text, look.severity(Severity::Warning));
     }
-    let may_apply = app.origin.snapshot.is_none();
+    let may_apply = app.origin.moment == Moment::Live;
     let keys: &[&str] = match app.overlays.last() {
         Some(Overlay::Help) => &["Esc close"],
         Some(Overlay::Finding { .. }) => {
@@ -284,8 +287,8 @@ fn lost_time(frame: &mut Frame<'_>, area: Rect, app: &mut App, shown: &LiveFrame
             "who lost time is not known: {}. Programs that run where packets are received may lose time",
             sample.missing.as_deref().unwrap_or("eBPF was not used")
         ),
-        (None, None) if app.origin.snapshot.is_some() => {
-            "a snapshot does not have who lost time. Programs that run where packets are received may have"
+        (None, None) if app.origin.moment != Moment::Live => {
+            "it is not recorded who lost time. Programs that run where packets are received may have"
                 .to_owned()
         }
         (None, None) => {
@@ -335,7 +338,7 @@ fn overlay(frame: &mut Frame<'_>, area: Rect, app: &mut App, look: Look) {
             (format!(" {id} "), lines)
         }
         Some(Overlay::Diff { plan, lines, is_asked }) => {
-            let lines = diff(lines, *is_asked, app.origin.snapshot.is_some(), inner, look);
+            let lines = diff(lines, *is_asked, app.origin.moment != Moment::Live, inner, look);
             (format!(" plan {} ", plan.name), lines)
         }
     };

@@ -8,7 +8,7 @@ use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 
-use super::{App, Colours, Input, Look, Origin, Request, View, draw, of_key};
+use super::{App, Colours, Input, Look, Moment, Origin, Request, View, draw, of_key};
 use crate::apply::{Live, State, TransactionStatus, ValueStatus};
 use crate::diagnose::sketch::Sketch;
 use crate::doctor::{Alerts, doctor};
@@ -49,7 +49,7 @@ impl Machine {
 }
 
 fn app() -> App {
-    App::new(Origin { host: "web1".to_owned(), snapshot: None }, None)
+    App::new(Origin { host: "web1".to_owned(), moment: Moment::Live }, None)
 }
 
 /// One queue, whose CPU gets hotter until it drops packets.
@@ -89,7 +89,7 @@ fn captured(name: &str) -> App {
     let file = std::fs::File::open(path).expect("a captured machine");
     let snapshot = Snapshot::read(file).expect("a snapshot");
     let interval = snapshot.interval().expect("two moments of one boot");
-    let origin = Origin { host: name.to_owned(), snapshot: Some(snapshot.manifest.taken.clone()) };
+    let origin = Origin { host: name.to_owned(), moment: Moment::Snapshot(snapshot.manifest.taken.clone()) };
     let mut app = App::new(origin, None);
     app.push(Machine::default().frame(interval));
     app
@@ -221,7 +221,7 @@ fn neither_a_snapshot_nor_an_empty_diff_is_applied() {
     assert_eq!(press(&mut shot, &['a', 'y']), None);
     shot.show_diff(plan(), diff());
     assert_eq!(press(&mut shot, &['a']), None);
-    assert!(text(&mut shot, (80, 24)).contains("a snapshot cannot be changed"));
+    assert!(text(&mut shot, (80, 24)).contains("the past cannot be changed"));
     for lines in [Ok(Vec::new()), Err("eth0 has no queue rx-9".to_owned())] {
         let mut app = hot(&mut Machine::default(), 3);
         app.show_diff(plan(), lines);
@@ -334,7 +334,7 @@ fn any_size_can_be_drawn_in_any_view() {
 
 #[test]
 fn names_do_not_control_the_terminal() {
-    let mut app = App::new(Origin { host: "a\u{1b}]0;x\u{7}\u{9b}b".to_owned(), snapshot: None }, None);
+    let mut app = App::new(Origin { host: "a\u{1b}]0;x\u{7}\u{9b}b".to_owned(), moment: Moment::Live }, None);
     app.tell("\u{1b}[2J".to_owned());
     let buffer = buffer(&mut app, (80, 24), COLOURED);
     assert!(buffer.content.iter().all(|cell| !cell.symbol().chars().any(char::is_control)));

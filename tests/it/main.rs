@@ -42,6 +42,7 @@ mod programs;
 mod prometheus;
 mod queues;
 mod quiet;
+mod record;
 mod rehearsal;
 mod report;
 mod require;

@@ -16,7 +16,7 @@ pub(crate) fn is_running(global: &Global) -> bool {
 pub(crate) fn ctl(arguments: &[&str]) -> Result<(), CommandError> {
     let failed = |why: String| {
         CommandError::failed(format!("`systemctl {}` {why}", arguments.join(" ")))
-            .hint("the files are in place: run it by hand, then see `systemctl list-timers`")
+            .hint("the files are in place: run it by hand")
     };
     let out = Command::new("systemctl").args(arguments).stdin(Stdio::null()).output();
     let out = out.map_err(|error| failed(format!("cannot be started: {error}")))?;

@@ -23,7 +23,7 @@ use crate::model::Model;
 use crate::plan::Plan;
 use crate::report::live::LiveFrame;
 use crate::sample::{Identity, Inventory, Scope};
-use crate::tui::{App, Colours, Look, Origin, Request, draw, of_key};
+use crate::tui::{App, Colours, Look, Moment, Origin, Request, draw, of_key};
 
 /// Longest time until a frame or a signal is noticed. Keys are noticed at once.
 const TICK: Duration = Duration::from_millis(100);
@@ -90,21 +90,34 @@ struct Link {
     is_changed: Arc<AtomicBool>,
 }
 
-/// Shows the screen until the user ends it, a signal arrives or `--for` is over.
-pub(super) fn run(global: &Global, args: &Args, source: &Source) -> Result<(), CommandError> {
+/// Shows the screen until the user ends it, a signal arrives or `--for` is over. The intervals of a recording are all there
+/// from the start.
+pub(super) fn run(
+    global: &Global,
+    args: &Args,
+    source: &Source,
+    recorded: Option<Vec<LiveFrame>>,
+) -> Result<(), CommandError> {
     let signals = Signals::listen()?;
     let origin = Origin {
         host: Identity::take(source.host()).hostname,
-        snapshot: match source {
-            Source::Snapshot(snapshot) => Some(snapshot.manifest.taken.clone()),
-            Source::Live(_) => None,
+        moment: match (source, &recorded) {
+            (_, Some(_)) => Moment::Recording,
+            (Source::Snapshot(snapshot), None) => Moment::Snapshot(snapshot.manifest.taken.clone()),
+            (Source::Live(_), None) => Moment::Live,
         },
     };
     let mut app = App::new(origin, args.nic.clone());
+    let length = args.length.filter(|_| recorded.is_none());
     // Errors that are known before the screen is there stay readable.
-    let link = match source {
-        Source::Live(_) => Some(sample(global, args)?),
-        Source::Snapshot(_) => {
+    let link = match (source, recorded) {
+        (_, Some(frames)) => {
+            app.keep(frames.len());
+            frames.into_iter().for_each(|frame| app.push(frame));
+            None
+        }
+        (Source::Live(_), None) => Some(sample(global, args)?),
+        (Source::Snapshot(_), None) => {
             app.push(of_snapshot(global, args, source)?);
             None
         }
@@ -120,7 +133,7 @@ pub(super) fn run(global: &Global, args: &Args, source: &Source) -> Result<(), C
         if signals.end() {
             return Err(CommandError::silent(Kind::Interrupted));
         }
-        if args.length.is_some_and(|length| start.elapsed() >= length) {
+        if length.is_some_and(|length| start.elapsed() >= length) {
             return Ok(());
         }
         if std::mem::take(&mut is_stale) {

@@ -1,0 +1,84 @@
+//! `rxlab record install` and `remove`: the systemd unit of the recorder.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::{Etc, Global, RingArgs};
+use crate::commands::output;
+use crate::commands::persist::{boot, persist_error, system};
+use crate::error::CommandError;
+use crate::persist::{Folder, RECORD_UNIT, Restore, record_files};
+use crate::units::format_duration;
+
+/// Record from now on and from each boot: a systemd unit
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    ring: RingArgs,
+    #[command(flatten)]
+    etc: Etc,
+}
+
+pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+    if global.netns.is_some() {
+        return Err(CommandError::usage("a network namespace does not survive a reboot"));
+    }
+    let limits = args.ring.limits()?;
+    let etc = args.etc.path(global)?;
+    let restore = boot::restore(global, &etc)?;
+    boot::check_links(global, &etc)?;
+    boot::check_program(global, &restore, "at each boot")?;
+    boot::check_files(global, &restore)?;
+    boot::restrict_umask();
+    let arguments =
+        ["--every".to_owned(), format_duration(limits.every), "--size".to_owned(), limits.size.to_string()];
+    let written = Folder::new(&etc).install(&record_files(&arguments, &restore)).map_err(persist_error)?;
+    let is_running = system::is_running(global) && global.root == Path::new("/");
+    if is_running {
+        system::ctl(&["daemon-reload"])?;
+        system::ctl(&["restart", RECORD_UNIT])?;
+    }
+    let mut out = output::stdout(global);
+    if global.json {
+        let value = json!({ "schema": "rxlab.record-unit/1", "unit": RECORD_UNIT, "started": is_running, "files": written });
+        return Ok(writeln!(out, "{value:#}")?);
+    }
+    for one in &written {
+        let done = if one.changed { "wrote" } else { "unchanged:" };
+        writeln!(out, "{done} {}", one.path.display())?;
+    }
+    match is_running {
+        true => writeln!(out, "{RECORD_UNIT} runs; `rxlab record remove` ends it")?,
+        false => writeln!(out, "{RECORD_UNIT} starts at the next boot; `rxlab record remove` undoes this")?,
+    }
+    Ok(())
+}
+
+pub(super) fn remove(global: &Global, etc: &Etc) -> Result<(), CommandError> {
+    let etc = etc.path(global)?;
+    boot::check_links(global, &etc)?;
+    let is_running = system::is_running(global) && global.root == Path::new("/");
+    if is_running {
+        // A unit that does not run has nothing to stop.
+        let _ = system::ctl(&["stop", RECORD_UNIT]);
+    }
+    // Only the paths matter here.
+    let restore =
+        Restore { program: PathBuf::new(), options: Vec::new(), etc: etc.clone(), state: PathBuf::new() };
+    let removed = Folder::new(etc).remove(&record_files(&[], &restore)).map_err(persist_error)?;
+    if is_running {
+        system::ctl(&["daemon-reload"])?;
+    }
+    let mut out = output::stdout(global);
+    if global.json {
+        return Ok(writeln!(out, "{:#}", json!({ "schema": "rxlab.record-unit/1", "removed": removed }))?);
+    }
+    removed.iter().try_for_each(|path| writeln!(out, "removed {}", path.display()))?;
+    match removed.is_empty() {
+        true => writeln!(out, "no unit is installed")?,
+        false => writeln!(out, "what was recorded stays: {}", global.state_dir.join("record").display())?,
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! The systemd unit of `rxlab record`. Pure.
+
+use super::folder::Installed;
+use super::seal::{RECORD, sealed_with};
+use super::texts::{Restore, word};
+
+/// Name of the unit.
+pub const RECORD_UNIT: &str = "rxlab-record.service";
+
+/// The files of the unit, in the order of installation. `arguments` follow `record`. For removal only the paths matter.
+pub fn record_files(arguments: &[String], restore: &Restore) -> Vec<Installed> {
+    let words = |words: &[String]| words.iter().map(|one| format!(" {}", word(one))).collect::<String>();
+    let text = format!(
+        "[Unit]\nDescription=Recorder of the receive path (rxlab)\nRequiresMountsFor={}\n\n\
+         [Service]\nExecStart={}{} record{}\nRestart=on-failure\nRestartSec=10\n\
+         # It must not take CPU time from what it records.\nNice=10\nIOSchedulingClass=idle\n\n\
+         [Install]\nWantedBy=multi-user.target\n",
+        word(&restore.state.to_string_lossy()),
+        word(&restore.program.to_string_lossy()),
+        words(&restore.options),
+        words(arguments),
+    );
+    vec![
+        Installed::File { path: format!("systemd/system/{RECORD_UNIT}"), text: sealed_with(&text, RECORD) },
+        Installed::Link {
+            path: format!("systemd/system/multi-user.target.wants/{RECORD_UNIT}"),
+            target: format!("../{RECORD_UNIT}"),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Installed, Restore, record_files};
+
+    #[test]
+    fn the_unit() {
+        let restore = Restore {
+            program: "/opt/my tools/rxlab".into(),
+            options: vec!["--state-dir".to_owned(), "/srv/100%".to_owned()],
+            etc: "/etc".into(),
+            state: "/srv/100%".into(),
+        };
+        let files = record_files(&["--every".to_owned(), "1s".to_owned()], &restore);
+        let text = |file: &Installed| match file {
+            Installed::File { path, text } => format!("== {path}\n{text}"),
+            Installed::Link { path, target } => format!("== {path} -> {target}\n"),
+        };
+        insta::assert_snapshot!(files.iter().map(text).collect::<String>());
+    }
+}
