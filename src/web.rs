@@ -21,7 +21,10 @@ pub use request::{BadRequest, Request};
 const MOST: usize = 64;
 /// Longest time for a request to arrive, and for one write to be taken.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time between two looks for new connections and for the end.
+/// Longest time for which a client may keep sending after its response: closing with unread input resets the connection,
+/// which can destroy the response on its way.
+const LINGER: Duration = Duration::from_secs(1);
+/// Time between two looks for new connections, for input and for the end.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Writes a body piece by piece, until it returns or the reader is gone.
@@ -98,7 +101,7 @@ pub fn serve<'a>(
             let open = &open;
             scope.spawn(move || {
                 // A connection that breaks does not affect the others.
-                let _ = converse(&stream, peer, is_full, answer);
+                let _ = converse(&stream, peer, is_full, stop, answer);
                 open.fetch_sub(1, Ordering::SeqCst);
             });
         }
@@ -118,11 +121,13 @@ fn converse<'a>(
     mut stream: &TcpStream,
     peer: SocketAddr,
     is_full: bool,
+    stop: &AtomicBool,
     answer: &dyn Fn(&Request, SocketAddr) -> Response<'a>,
 ) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let (response, is_head) = match read_request(stream)? {
+    let Some(request) = read_request(stream, stop)? else { return Ok(()) };
+    let (response, is_head) = match request {
         _ if is_full => (Response::text(503, "too many connections").with("Retry-After", "1"), false),
         Err(bad) => (Response::text(bad.status, bad.why), false),
         Ok(request) => (answer(&request, peer), request.is_head),
@@ -134,31 +139,44 @@ fn converse<'a>(
         Body::Stream(body) => body(&mut stream)?,
     }
     stream.flush()?;
-    stream.shutdown(std::net::Shutdown::Write)
+    stream.shutdown(std::net::Shutdown::Write)?;
+    let (mut rest, until) = ([0; 4096], Instant::now() + LINGER);
+    while read(stream, &mut rest, until, stop)?.is_some_and(|length| length > 0) {}
+    Ok(())
 }
 
-/// Reads a request; the whole of it must arrive in time.
-fn read_request(mut stream: &TcpStream) -> io::Result<Result<Request, BadRequest>> {
-    let begun = Instant::now();
-    let (mut input, mut part) = (Vec::new(), [0; 4096]);
+/// Reads a request; the whole of it must arrive in time. `None` if the client closed without one, or at the end.
+fn read_request(stream: &TcpStream, stop: &AtomicBool) -> io::Result<Option<Result<Request, BadRequest>>> {
+    let (mut input, mut part, until) = (Vec::new(), [0; 4096], Instant::now() + PATIENCE);
     loop {
-        let left = PATIENCE.saturating_sub(begun.elapsed());
-        if left.is_zero() {
-            return Ok(Err(BadRequest { status: 408, why: "the request took too long" }));
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut part) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(length) => input.extend_from_slice(&part[..length]),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                continue;
-            }
-            Err(error) => return Err(error),
+        match read(stream, &mut part, until, stop)? {
+            Some(0) => return Ok(None),
+            Some(length) => input.extend_from_slice(&part[..length]),
+            None if stop.load(Ordering::SeqCst) => return Ok(None),
+            None => return Ok(Some(Err(BadRequest { status: 408, why: "the request took too long" }))),
         }
         if let Some(request) = Request::parse(&input) {
-            return Ok(request);
+            return Ok(Some(request));
         }
     }
+}
+
+/// Reads what has arrived; `None` if nothing does `until` then, or at the end.
+fn read(
+    mut stream: &TcpStream,
+    part: &mut [u8],
+    until: Instant,
+    stop: &AtomicBool,
+) -> io::Result<Option<usize>> {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    stream.set_read_timeout(Some(PAUSE))?;
+    while Instant::now() < until && !stop.load(Ordering::SeqCst) {
+        match stream.read(part) {
+            Err(error) if matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => {}
+            done => return done.map(Some),
+        }
+    }
+    Ok(None)
 }
 
 /// Status line and headers. The connection ends with the response, so no length is needed for streams.
@@ -194,7 +212,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::{Response, serve};
+    use super::{MOST, Response, serve};
 
     /// What the server answers to each of `requests`.
     fn answers(requests: &[&str]) -> Vec<String> {
@@ -251,5 +269,27 @@ mod tests {
         assert!(answers[3].starts_with("HTTP/1.1 404 "), "{}", answers[3]);
         assert!(answers[4].starts_with("HTTP/1.1 405 "), "{}", answers[4]);
         assert!(answers[5].starts_with("HTTP/1.1 400 "), "{}", answers[5]);
+    }
+
+    /// Without it this test would take as long as a request may.
+    #[test]
+    fn the_end_does_not_wait_for_silent_clients() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| serve(&listener, &stop, &|_, _| Response::text(404, "none")));
+            let mut silent: Vec<TcpStream> =
+                (0..MOST).map(|_| TcpStream::connect(address).expect("connected")).collect();
+            let mut text = String::new();
+            let mut last = TcpStream::connect(address).expect("connected");
+            last.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
+            last.read_to_string(&mut text).expect("answered");
+            assert!(text.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{text}");
+            stop.store(true, Ordering::SeqCst);
+            server.join().expect("no panic").expect("ended");
+            let mut first = silent.remove(0);
+            assert_eq!(first.read(&mut [0; 8]).expect("closed"), 0);
+        });
     }
 }
