@@ -6,6 +6,7 @@
 
 #[path = "machines/mod.rs"]
 mod machines;
+mod random;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

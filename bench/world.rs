@@ -5,6 +5,7 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // A separate program with its own output.
 
+mod random;
 #[path = "world/mod.rs"]
 mod world;
 

@@ -3,8 +3,8 @@
 use rxlab::units::{CpuId, CpuMask};
 
 use super::drivers::{Bus, DRIVERS, Driver, Named, driver};
-use super::random::Random;
 use super::truth::{Counted, Cpu, Damage, Foreign, Irq, Irqbalance, Kernel, Nic, Rx, Truth, Tx, Upper};
+use crate::random::Random;
 
 /// Receive time that the hottest CPU of a machine gets, as a fraction of wall time.
 const HEAT: [f64; 8] = [0.002, 0.03, 0.12, 0.3, 0.45, 0.7, 0.9, 0.97];

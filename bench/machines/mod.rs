@@ -12,8 +12,6 @@ mod generate;
 mod look;
 mod map;
 mod plans;
-#[path = "../random.rs"]
-mod random;
 mod render;
 mod request;
 mod shrink;

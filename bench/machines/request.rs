@@ -3,8 +3,8 @@
 use rxlab::plan::{Options, Policy};
 use rxlab::units::CpuMask;
 
-use super::random::Random;
 use super::truth::Truth;
+use crate::random::Random;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Request {

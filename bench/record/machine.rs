@@ -105,7 +105,7 @@ impl Machine {
                 *sum += more;
             }
             self.softnet[cpu][0] += packets;
-            self.softnet[cpu][1] += u64::from(self.random.next_u32() % 40 == 0);
+            self.softnet[cpu][1] += u64::from(self.random.next_u32().is_multiple_of(40));
             self.interrupts[cpu][0] += self.noisy(load * 1_900.0);
             self.interrupts[cpu][1] += self.noisy(load * 300.0);
             let bytes = self.noisy(packets as f64 * 540.0);

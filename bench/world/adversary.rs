@@ -1,7 +1,7 @@
 //! Schedules from seeds.
 
-use super::random::Random;
 use super::schedule::{Actor, Area, Counted, Errno, Event, Foreign, Move, Schedule, Set, Slot};
+use crate::random::Random;
 
 /// Devices of a machine: 0 and 1 are on a bus, 2 and 3 are virtual.
 const DEVICES: u32 = 4;

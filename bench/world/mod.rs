@@ -20,8 +20,6 @@ mod disk;
 mod host;
 mod invariants;
 mod kernel;
-#[path = "../random.rs"]
-mod random;
 pub(crate) mod schedule;
 pub(crate) mod shrink;
 

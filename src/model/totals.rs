@@ -181,6 +181,7 @@ mod tests {
             processes: Fact::NotAsked,
             threads: Fact::NotAsked,
             sockets: Fact::NotAsked,
+            throttling: Fact::NotAsked,
         }
     }
 

@@ -38,7 +38,7 @@ fn schema_of<T: JsonSchema>(name: &str) -> Value {
 }
 
 /// All published schemas, by file name.
-fn published() -> [(&'static str, Value); 15] {
+fn published() -> [(&'static str, Value); 16] {
     [
         ("checkpoint.json", schema_of::<Checkpoint>(Checkpoint::SCHEMA)),
         ("compare.json", schema_of::<Comparison>(Comparison::SCHEMA)),

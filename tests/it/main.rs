@@ -42,6 +42,8 @@ mod programs;
 mod prometheus;
 mod queues;
 mod quiet;
+#[path = "../../bench/random.rs"]
+mod random;
 mod record;
 mod rehearsal;
 mod report;

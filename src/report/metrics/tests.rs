@@ -121,6 +121,7 @@ fn counters(model: &Model) -> Counters {
         processes: Fact::NotAsked,
         threads: Fact::NotAsked,
         sockets: Fact::NotAsked,
+        throttling: Fact::NotAsked,
     }
 }
 
