@@ -212,7 +212,8 @@ if [ -z "$no_op" ]; then
     here apply --set 'rps srv0/rx-0 = 0-1' >&2
     here trial checkpoint --slots $slots --json "$id" >checkpoint.json
     here undo >&2
-    "$rxlab" trial show "$id" --html timeline.html >rps.txt
+    "$rxlab" trial show "$id" >rps.txt
+    "$rxlab" report "$(jq -r .id udp443.json)" "$id" -o timeline.html >&2
     conclude checkpoint holds "$(state checkpoint)"
     jq -s '[.[].slots[].values as $values | ("proxy", "tracker") | "check.\(.)"
             | {all: $values["\(.).requests"], failed: ($values["\(.).requests"] * $values["\(.).failed"] / 100 | round)}]
