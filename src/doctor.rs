@@ -2,11 +2,13 @@
 
 mod alerts;
 mod path;
+mod queues;
 
 use serde::{Deserialize, Serialize};
 
 pub use alerts::{Alert, Alerts, Change};
 pub use path::{ReceivePath, busiest_paths};
+pub use queues::{NicQueues, QueuePath};
 
 use crate::diagnose::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
 use crate::diagnose::figures::{count, percent};

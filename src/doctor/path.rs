@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::diagnose::evidence::nic_irq_cpus;
+use super::QueuePath;
+use crate::diagnose::evidence::{irq_cpus, nic_irq_cpus};
 use crate::diagnose::figures::plural;
 use crate::model::{Fact, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuMask, NicName};
@@ -17,6 +18,9 @@ pub struct ReceivePath {
     pub nic: NicName,
     /// Its receive path, such as `virtio_net, 1 RX queue, IRQ 41 -> CPU 2, RPS off`.
     pub summary: String,
+    /// Its receive queues; empty in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueuePath>,
 }
 
 impl ReceivePath {
@@ -34,7 +38,8 @@ impl ReceivePath {
             format!("RPS {}", same(nic, |queue| &queue.rps_cpus, CpuMask::is_empty)),
             format!("RFS {}", same(nic, |queue| &queue.rps_flow_cnt, |table| *table == 0)),
         ];
-        Self { nic: nic.name.clone(), summary: parts.join(", ") }
+        let queues = nic.rx.iter().map(|queue| QueuePath::new(queue, irq_cpus(queue, model, rates)));
+        Self { nic: nic.name.clone(), summary: parts.join(", "), queues: queues.collect() }
     }
 }
 

@@ -12,6 +12,7 @@ mod latency;
 mod lost;
 mod markup;
 mod pairs;
+mod path;
 mod side_by_side;
 mod tables;
 mod trial;

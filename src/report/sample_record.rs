@@ -149,6 +149,8 @@ pub(crate) fn paced() -> TrialRecord {
         ("machine_cpu", "machine CPU per unit of work", "us", Lower, 41.0, 1.05, 0.01),
     ];
     let mut record = build(&shape, &truths.map(truth));
+    let (model, _) = crate::diagnose::sketch::Sketch::new(8).device("eth0", &[0]).build();
+    record.paths = vec![crate::doctor::NicQueues::new(&model.nics[0])];
     record.workload = "rxlab load http://10.0.0.1/ --rate 50000".into();
     record
 }

@@ -26,13 +26,14 @@ use super::spec::{Kind, Spec};
 use super::store::{StoreError, TrialDir};
 use super::workload::Driver;
 use crate::apply::{ApplyError, BeginInfo, Guard, Transaction, Undo};
+use crate::doctor::NicQueues;
 use crate::host::{Host, Namespace, ProcessId};
 use crate::journal::{BackCommand, Store};
 use crate::model::Model;
 use crate::plan::{Prediction, Setting};
 use crate::probe::SoftirqTime;
 use crate::sample::Inventory;
-use crate::units::Fact;
+use crate::units::{Fact, NicName};
 
 /// Remark for kernels without CONFIG_IRQ_TIME_ACCOUNTING, or where that is unknown.
 const TICKS: &str =
@@ -359,6 +360,13 @@ fn lines(settings: &[Setting]) -> Vec<String> {
     settings.iter().map(ToString::to_string).collect()
 }
 
+/// Receive queues of the interfaces that the change or the traffic is of.
+fn paths(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model) -> Vec<NicQueues> {
+    let changed = setup.arms.iter().flatten().filter_map(|setting| setting.target.nic());
+    let names: BTreeSet<&NicName> = changed.chain(&spec.workload.nic).collect();
+    names.into_iter().filter_map(|name| model.nic(name).map(NicQueues::new)).collect()
+}
+
 fn fresh(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model, softirq_timed: bool) -> TrialRecord {
     let (against, change) = match (&spec.change.a, &spec.change.b) {
         (Some(a), Some(b)) => (vec![a.clone()], vec![b.clone()]),
@@ -377,6 +385,7 @@ fn fresh(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model, softirq_tim
         softirq_timed,
         prediction: setup.prediction.clone(),
         planned: setup.planned.clone(),
+        paths: paths(spec, setup, model),
         checks: spec.checks.clone(),
         queries: spec.queries.clone(),
         workload: spec.workload_in_words(),

@@ -9,6 +9,7 @@ use super::check::Check;
 use super::prior::Planned;
 use super::query::Query;
 use super::spec::Kind;
+use crate::doctor::NicQueues;
 use crate::model::Identity;
 use crate::plan::Prediction;
 use crate::probe::Cost;
@@ -372,6 +373,9 @@ pub struct TrialRecord {
     /// The plan from a sample before the trial; `None` if the slots were given, or nothing could be sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<Planned>,
+    /// Receive queues of the interfaces concerned, before the first slot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<NicQueues>,
     /// Checks from outside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,

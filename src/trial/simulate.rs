@@ -208,6 +208,7 @@ pub fn record() -> TrialRecord {
         softirq_timed: false,
         prediction: None,
         planned: None,
+        paths: Vec::new(),
         checks: Vec::new(),
         queries: Vec::new(),
         workload: "simulated".to_owned(),

@@ -81,6 +81,15 @@ impl Browser {
         }
     }
 
+    /// Sets the size of the page, and whether the reader prefers dark colours.
+    pub(crate) fn look_as(&self, width: u32, height: u32, dark: bool) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.call("Emulation.setDeviceMetricsOverride", &size);
+        let scheme = if dark { "dark" } else { "light" };
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
+    }
+
     /// Opens an address and waits until it is loaded.
     pub(crate) fn open(&self, url: &str) {
         self.call("Page.navigate", &json!({ "url": url }));

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::browser::Browser;
 use crate::process::rxlab;
+use crate::require;
 use crate::tree::{Ended, Tree, said};
 
 /// The findings of a captured machine, in a file.
@@ -84,4 +86,38 @@ fn wrong_input_is_named() {
         "values": [], "from_a": null, "from_b": null, "state": "unclear" });
     std::fs::write(&late, checkpoint.to_string()).expect("written");
     tree.rxlab(&["report", text(&late)]).says(2, "a checkpoint is of trial 0007-rps, which is not given");
+}
+
+/// A page of findings and a trial, at the width of a phone and of a screen, in both colour schemes.
+#[test]
+fn a_page_fits_requests_nothing_and_has_no_barriers() {
+    let tree = Tree::new();
+    trial(&tree);
+    let found = findings(&tree, "found.json");
+    let page = tree.path().join("page.html");
+    tree.rxlab(&["report", text(&found), "0001-trial", "-o", text(&page)]).exits(0);
+    let Some(browser) = Browser::start(1200, 900) else { return };
+    let url = format!("file://{}", page.display());
+    browser.open(&url);
+    browser.value("document.querySelectorAll('details').forEach(one => one.open = true)");
+    for width in [400, 1200] {
+        browser.look_as(width, 900, false);
+        assert!(
+            browser.value("document.documentElement.scrollWidth").as_u64() <= Some(width.into()),
+            "{width}"
+        );
+    }
+    let requested = browser.requested();
+    assert!(requested.iter().all(|address| *address == url || address == "about:blank"), "{requested:?}");
+    assert_eq!(browser.errors(), Vec::<Value>::new());
+    let Some(axe) = require::axe() else { return };
+    browser.value(&format!("{axe}; 1"));
+    let barriers = "axe.run().then(found => found.violations.map(one => one.id + ': ' + one.nodes[0].html))";
+    for dark in [false, true] {
+        browser.look_as(1200, 900, dark);
+        assert_eq!(browser.value(barriers), serde_json::json!([]), "dark: {dark}");
+    }
+    let pale = "<p style='color: #ccc; background: #fff'>too pale to read</p>";
+    browser.value(&format!("document.querySelector('main').insertAdjacentHTML('beforeend', \"{pale}\")"));
+    assert_ne!(browser.value(barriers), serde_json::json!([]), "it finds one that was planted");
 }

@@ -148,6 +148,15 @@ pub(crate) fn chromium() -> bool {
     program("chromium", "chromium", "--version")
 }
 
+/// The source of axe-core, which finds barriers for readers with disabilities; `scripts/setup.sh test` installs it.
+pub(crate) fn axe() -> Option<String> {
+    let cache = std::env::var("RXLAB_LAB_CACHE").unwrap_or_else(|_| "/var/tmp/rxlab-lab".to_owned());
+    let path = format!("{cache}/npm/node_modules/axe-core/axe.min.js");
+    let found = std::fs::read_to_string(&path);
+    let missing = found.as_ref().err().map(|error| format!("cannot read {path}: {error}"));
+    if have("axe", missing) { found.ok() } else { None }
+}
+
 /// A terminal that a test can read and type into.
 pub(crate) fn tmux() -> bool {
     program("tmux", "tmux", "-V")

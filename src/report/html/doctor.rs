@@ -1,9 +1,9 @@
 //! Findings of a machine: each with evidence, cause and remedy, then the plans that address them.
 
 use super::markup::{Markup, typeset};
-use super::{commands, tone_class};
+use super::{commands, path, tone_class};
 use crate::diagnose::{Finding, Severity};
-use crate::doctor::DoctorReport;
+use crate::doctor::{DoctorReport, NicQueues};
 use crate::plan::Setting;
 use crate::report::action::{action, capitalized};
 use crate::report::findings::{mark, worst_first};
@@ -24,6 +24,7 @@ pub(super) fn article(m: &mut Markup, report: &DoctorReport, program: Option<&st
     for finding in worst_first(&report.findings) {
         one(m, finding);
     }
+    receive_path(m, report);
     if !report.plans.is_empty() {
         m.leaf("h3", &[], "What to try");
     }
@@ -47,6 +48,28 @@ pub(super) fn article(m: &mut Markup, report: &DoctorReport, program: Option<&st
         m.leaf("h3", &[], "Notes");
         m.element("ul", &[], |m| remarks.iter().for_each(|remark| m.leaf("li", &[], &typeset(remark))));
     }
+}
+
+/// The receive path as it is, and with the first plan of each interface.
+fn receive_path(m: &mut Markup, report: &DoctorReport) {
+    let now: Vec<NicQueues> = report
+        .paths
+        .iter()
+        .map(|path| NicQueues { nic: path.nic.clone(), queues: path.queues.clone() })
+        .collect();
+    let planned = |nic: &NicQueues| {
+        let first = report.plans.iter().find(|proposal| proposal.nic == nic.nic);
+        let settings = first.iter().flat_map(|proposal| &proposal.plan.settings);
+        nic.with(&settings.map(|planned| planned.set.clone()).collect::<Vec<Setting>>())
+    };
+    let after = now.iter().map(planned).collect();
+    let caption = "Interface, queues, CPUs of their interrupts, CPUs that RPS hands packets to; now, and with the first \
+                   plan. What it moves is drawn thick.";
+    let sides = [
+        path::Side { title: "Now", class: "a", nics: now },
+        path::Side { title: "With the plan", class: "b", nics: after },
+    ];
+    path::section(m, caption, &sides);
 }
 
 fn one(m: &mut Markup, finding: &Finding) {

@@ -1,7 +1,8 @@
 //! One trial: what was compared, the picture, effects, pairs, latency, what the result rests on, and how to repeat it.
 
 use super::markup::{Markup, typeset};
-use super::{commands, effects, figure, heatmap, latency, pairs, tables};
+use super::{commands, effects, figure, heatmap, latency, pairs, path, tables};
+use crate::plan::Setting;
 use crate::plan::export::shell;
 use crate::report::document::Trial;
 use crate::report::{number, validity};
@@ -31,6 +32,7 @@ pub(super) fn article(m: &mut Markup, trial: &Trial, cells: usize, program: Opti
     later(m, trial);
     ratios(m, record, results);
     latency::section(m, record);
+    receive_path(m, record);
     m.element("section", &[("class", "validity")], |m| {
         m.leaf("h3", &[], "What this rests on");
         tables::terms(m, validity::rows(record));
@@ -73,6 +75,18 @@ fn arms_compared(m: &mut Markup, record: &TrialRecord) {
         m.leaf("dt", &[("class", "b")], "B");
         m.element("dd", &[], |m| b.iter().for_each(|line| m.leaf("code", &[], line)));
     });
+}
+
+/// The receive path with the settings of each arm.
+fn receive_path(m: &mut Markup, record: &TrialRecord) {
+    let arm = |title, class, lines: &[String]| {
+        let settings: Vec<Setting> = lines.iter().filter_map(|line| line.parse().ok()).collect();
+        path::Side { title, class, nics: record.paths.iter().map(|nic| nic.with(&settings)).collect() }
+    };
+    let caption = "Interface, queues, CPUs of their interrupts, CPUs that RPS hands packets to. What the change moves is \
+                   drawn thick.";
+    let sides = [arm("Arm A", "a", &record.against), arm("Arm B", "b", &record.change)];
+    path::section(m, caption, &sides);
 }
 
 fn later(m: &mut Markup, trial: &Trial) {
