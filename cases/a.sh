@@ -195,6 +195,8 @@ END
 b = "kill $(cat listener) || :"'
     trial udp443
     close
+    # The published phase stayed for a day and was then measured again.
+    here trial checkpoint --slots $slots --json "$(jq -r .id udp443.json)" >udp443-later.json
     # As published, RPS to all CPUs.
     specification rps hottest_cpu_softirq 'set = ["rps srv0/rx-0 = 0-1"]'
 else
@@ -204,8 +206,11 @@ fi
 trial rps
 # The call on where packets are handled: on a quiet machine the verdict is that the server is idle.
 state() { jq -r .state "$1.json"; }
-[ -n "$no_op" ] || conclude "UDP 443 closed" no_effect \
-    "$(jq -r '.analysis.metrics[] | select(.metric.name == "hottest_cpu_net_rx_share").call' udp443.json)"
+if [ -z "$no_op" ]; then
+    conclude "UDP 443 closed" no_effect \
+        "$(jq -r '.analysis.metrics[] | select(.metric.name == "hottest_cpu_net_rx_share").call' udp443.json)"
+    conclude "UDP 443, later" still_none "$(state udp443-later)"
+fi
 conclude RPS spreads_only "$(verdict rps)"
 if [ -z "$no_op" ]; then
     id=$(jq -r .id rps.json)

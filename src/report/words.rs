@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use super::number;
 use super::text::paragraph;
+use crate::plan::Setting;
 use crate::trial::analysis::SOUND_REJECTIONS;
 use crate::trial::check::Check;
 use crate::trial::checkpoint::{Checkpoint, State};
@@ -351,6 +352,7 @@ pub fn state(state: State) -> &'static str {
     match state {
         State::Holds => "the effect holds",
         State::Gone => "the effect is gone",
+        State::StillNone => "still no effect",
         State::Unclear => "unclear",
         State::NotSet => "the change is not set",
     }
@@ -361,6 +363,7 @@ pub fn state_tone(state: State) -> Tone {
     match state {
         State::Holds => Tone::Good,
         State::Gone => Tone::Bad,
+        State::StillNone => Tone::Neutral,
         State::Unclear | State::NotSet => Tone::Caution,
     }
 }
@@ -384,6 +387,9 @@ pub fn checkpoint(record: &TrialRecord, checkpoint: &Checkpoint) -> String {
         );
     }
     parts.extend(checkpoint.drifted.iter().map(|found| format!("found {found}")));
+    if record.change.iter().any(|line| line.parse::<Setting>().is_err()) {
+        parts.push("whether the change is still made was not checked: it is a shell command".to_owned());
+    }
     parts.push("not randomised: the traffic may differ".to_owned());
     paragraph(&format!("checkpoint {}: ", later(record, checkpoint)), &parts.join("; "))
 }

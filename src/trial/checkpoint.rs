@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::{Arm, Effect, Phase, TrialRecord};
+use super::record::{Arm, Call, Effect, Phase, TrialRecord};
 use super::stats::interval::{Interval, t_quantile};
 use super::stats::{mean, sd};
 
@@ -43,7 +43,9 @@ pub enum State {
     Holds,
     /// It is not: it is like arm A, or on the other side.
     Gone,
-    /// The interval leaves both open, or the trial showed no effect.
+    /// The trial showed that there is no effect, and the metric is still within the margin of arm A.
+    StillNone,
+    /// The interval leaves both open.
     Unclear,
     /// The change is not set any more.
     NotSet,
@@ -61,7 +63,10 @@ impl Checkpoint {
         let (from_a, from_b) = (from(Arm::A), from(Arm::B));
         let state = match from_a {
             _ if !drifted.is_empty() => State::NotSet,
-            Some(change) => state(effect_of(record), change, record.margin),
+            Some(change) => match record.analysis.as_ref().and_then(|analysis| analysis.metrics.first()) {
+                Some(result) if shows_none(result.call) => still_none(change, record.margin),
+                result => state(result.and_then(|result| result.effect), change, record.margin),
+            },
             None => State::Unclear,
         };
         Self {
@@ -83,8 +88,16 @@ impl Checkpoint {
     }
 }
 
-fn effect_of(record: &TrialRecord) -> Option<Effect> {
-    record.analysis.as_ref()?.metrics.first()?.effect
+/// True if a trial showed the lack of an effect that matters.
+fn shows_none(call: Call) -> bool {
+    matches!(call, Call::NoEffect | Call::Negligible)
+}
+
+/// What a `change` from arm A to now, as a log ratio, says about the lack of an effect. A change beyond the margin is that
+/// of the traffic, which is no effect either.
+fn still_none(change: Interval, margin: f64) -> State {
+    let is_within = change.high < margin.ln_1p() && change.low > (-margin).ln_1p();
+    if is_within { State::StillNone } else { State::Unclear }
 }
 
 /// What a `change` from arm A to now, as a log ratio, says about the trial's effect.
@@ -126,7 +139,7 @@ fn difference(then: &[f64], now: &[f64]) -> Option<Interval> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Checkpoint, State, difference, state};
+    use super::{Checkpoint, State, difference, state, still_none};
     use crate::trial::record::{Effect, TrialRecord};
     use crate::trial::stats::interval::Interval;
 
@@ -147,6 +160,15 @@ mod tests {
         assert_eq!(now(rise, -0.1, 0.2), State::Unclear);
         assert_eq!(now(none, 0.05, 0.2), State::Unclear, "the trial showed nothing");
         assert_eq!(state(None, Interval::around(0.1, 0.01), 0.03), State::Unclear);
+    }
+
+    #[test]
+    fn no_effect_stays_none_within_the_margin() {
+        let now = |low: f64, high: f64| still_none(Interval { mid: (low + high) / 2.0, low, high }, 0.1);
+        assert_eq!(now(-0.02, 0.03), State::StillNone);
+        assert_eq!(now(-0.02, 0.2), State::Unclear);
+        assert_eq!(now(-0.2, 0.03), State::Unclear);
+        assert_eq!(now(0.2, 0.3), State::Unclear);
     }
 
     /// A trial of two pairs whose arm B is 20 % above arm A.

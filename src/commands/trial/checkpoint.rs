@@ -82,7 +82,6 @@ fn measurable(dir: &TrialDir) -> Result<(Spec, TrialRecord), CommandError> {
         let message = format!("trial {} was judged by {primary}, which only a trial can measure", record.id);
         return Err(CommandError::usage(message));
     }
-    settings(&record)?;
     Ok((spec, record))
 }
 
@@ -113,24 +112,17 @@ pub(super) fn print(
         false => write!(out, "{}", words::checkpoint(record, checkpoint)),
     };
     let ended = match checkpoint.state {
-        State::Holds | State::Unclear => Ok(()),
+        State::Holds | State::StillNone | State::Unclear => Ok(()),
         State::Gone | State::NotSet => Err(CommandError::silent(Kind::Findings)),
     };
     CommandError::after_output(ended, printed.map_err(CommandError::from))
 }
 
-/// Settings of the change.
-fn settings(record: &TrialRecord) -> Result<Vec<Setting>, CommandError> {
-    let settings: Option<Vec<Setting>> = record.change.iter().map(|line| line.parse().ok()).collect();
-    settings.ok_or_else(|| {
-        CommandError::usage(format!("the change of trial {} is a shell command", record.id))
-            .hint("only settings can be checked")
-    })
-}
-
-/// Settings of the change that are not set, as found.
+/// Settings of the change that are not set, as found; none if it is a shell command, which nothing can check.
 fn drifted(machine: &Machine, record: &TrialRecord) -> Result<Vec<String>, CommandError> {
-    let plan = Plan::new(&record.name, &settings(record)?);
+    let settings: Option<Vec<Setting>> = record.change.iter().map(|line| line.parse().ok()).collect();
+    let Some(settings) = settings else { return Ok(Vec::new()) };
+    let plan = Plan::new(&record.name, &settings);
     let settings = apply::check(&machine.host, &machine.model, &plan).map_err(place::apply_error)?;
     let changes = apply::rehearse(&machine.host, &machine.model, &settings).map_err(place::apply_error)?;
     let drifted = changes.into_iter().filter(|change| change.needed).map(|change| {
