@@ -239,6 +239,11 @@ impl Truth {
         self.cpus.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect()
     }
 
+    /// True for a CPU that is isolated or tickless.
+    pub(crate) fn keeps_free(&self, cpu: CpuId) -> bool {
+        self.nohz.contains(cpu) || self.cpus.iter().any(|one| one.id == cpu && one.isolated)
+    }
+
     /// CPUs that may take receive work.
     pub(crate) fn usable(&self) -> CpuMask {
         let free = self.cpus.iter().filter(|cpu| cpu.online && !cpu.isolated).map(|cpu| cpu.id);
