@@ -1,6 +1,7 @@
 //! `rxlab serve`: the live views and the trials in a browser. It only reads.
 
 mod page;
+mod recording;
 mod trials;
 
 use std::io::Write;
@@ -21,7 +22,8 @@ use crate::web::{self, Access, Hub};
 
 /// Show the live views and the trials in a browser
 ///
-/// The page has the views of `rxlab top`, with the last ten minutes to go back to, and the trials while they run. It
+/// The page has the views of `rxlab top`, with the last ten minutes to go back to, what `rxlab record` has recorded, and
+/// the trials while they run. It
 /// changes nothing. On an address that other machines can reach it asks for a token, which is in the printed address;
 /// RXLAB_TOKEN sets it. The connection is not encrypted: use an SSH tunnel where others can listen.
 #[derive(Debug, clap::Args)]
@@ -79,7 +81,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         });
         scope.spawn(|| watch_trials(global, &news, &stop));
         let served = web::serve(&listener, &stop, &|request, _| {
-            page::answer(request, &access, (&frames, &news), &stop)
+            page::answer(global, request, &access, (&frames, &news), &stop)
         });
         drop(ends);
         let sampled = sampling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

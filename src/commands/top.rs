@@ -1,7 +1,7 @@
 //! `rxlab top`: the receive path live, on a screen, as lines in a pipe, or as JSON.
 
 mod lost_time;
-mod replay;
+pub(super) mod replay;
 pub(super) mod sampler;
 mod screen;
 

@@ -19,7 +19,7 @@ use machine::Machine;
 const START_MS: i64 = 1_800_000_000_000;
 
 /// Records so many seconds of a machine with 8 CPUs, with a simulated clock.
-fn record(state: &Path, seconds: i64) {
+pub(crate) fn record(state: &Path, seconds: i64) {
     let disk = Disk::for_writing(state).expect("locked");
     let limits = Limits { every: Duration::from_secs(1), size: 64 << 20 };
     let Begun { mut recorder, .. } = Recorder::begin(disk, limits).expect("begun");

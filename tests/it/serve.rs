@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::browser::Browser;
 use crate::flood::Flood;
 use crate::process::{Running, rxlab, wait_for};
+use crate::record::record;
 
 /// A running server, with its address.
 struct Server {
@@ -20,7 +21,10 @@ struct Server {
 
 impl Server {
     fn start(args: &[&str]) -> Self {
-        let state = tempfile::tempdir().expect("a directory");
+        Self::on(tempfile::tempdir().expect("a directory"), args)
+    }
+
+    fn on(state: tempfile::TempDir, args: &[&str]) -> Self {
         let args = [&["serve", "--json", "--listen", "127.0.0.1:0", "--every", "200ms"], args].concat();
         let mut running = Running::start(&mut rxlab(state.path(), &args));
         let mut text = String::new();
@@ -99,12 +103,12 @@ fn a_browser_shows_what_the_machine_does() {
     assert!(browser.text("#summary").starts_with("CPU "), "{}", browser.text("#summary"));
     browser.click("#heat-title ~ details summary");
     wait_for("the table of CPUs", || browser.text("#cpus").contains("receive time"));
-    wait_for("some intervals", || browser.value("state.frames.length").as_u64() > Some(5));
+    wait_for("some intervals", || browser.value("intervals().length").as_u64() > Some(5));
 
     browser.click("#pause");
     assert_eq!(browser.text("#pause"), "Continue");
     browser.value("(() => { const time = document.getElementById('time'); time.value = 0; time.dispatchEvent(new Event('input')); })()");
-    let first = browser.value("state.frames[0].frame.time.slice(11, 19)");
+    let first = browser.value("intervals()[0].frame.time.slice(11, 19)");
     assert_eq!(browser.value("document.getElementById('clock').textContent"), first);
     browser.click("#pause");
     assert_eq!(browser.text("#pause"), "Pause");
@@ -121,4 +125,24 @@ fn a_browser_shows_what_the_machine_does() {
         let picture = base64::engine::general_purpose::STANDARD.decode(browser.picture()).expect("base64");
         std::fs::write(std::path::Path::new(&path).join("serve.png"), picture).expect("written");
     }
+}
+
+/// What was recorded is chosen on the page, and its intervals are gone through with the slider.
+#[test]
+fn a_browser_goes_through_a_recording() {
+    let Some(browser) = Browser::start(1200, 1000) else { return };
+    let state = tempfile::tempdir().expect("a directory");
+    record(state.path(), 300);
+    let server = Server::on(state, &[]);
+    browser.open(&server.url);
+    wait_for("the choice", || browser.value("!document.getElementById('recording').hidden") == true);
+    let choose = "(() => { const one = document.getElementById('source'); one.value = 'recorded'; one.dispatchEvent(new Event('change')); })()";
+    browser.value(choose);
+    wait_for("the recording", || browser.text("#status") == "recorded");
+    assert_eq!(browser.value("intervals().length"), 120);
+    assert_eq!(browser.text("#clock"), "08:04:59");
+    assert!(browser.text("#path").contains("eth0 rx-0"), "{}", browser.text("#path"));
+    browser.value("(() => { const time = document.getElementById('time'); time.value = 0; time.dispatchEvent(new Event('input')); })()");
+    assert_eq!(browser.text("#clock"), "08:03:00");
+    assert_eq!(browser.errors(), Vec::<Value>::new());
 }

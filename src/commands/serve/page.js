@@ -7,7 +7,7 @@ const SEVERITY = { critical: "!!", warning: "!", note: "i" };
 // Queues in the diagram; the table has all.
 const DRAWN = 24;
 
-const state = { frames: [], at: -1, paused: false, nic: "" };
+const state = { live: [], recorded: null, at: -1, paused: false, nic: "" };
 const $ = (id) => document.getElementById(id);
 
 function element(name, attributes, ...children) {
@@ -57,8 +57,13 @@ function table(columns, rows) {
   return element("table", null, element("thead", null, head), element("tbody", null, ...body));
 }
 
+// The intervals of the chosen source.
+function intervals() {
+  return state.recorded || state.live;
+}
+
 function shown() {
-  const all = state.frames;
+  const all = intervals();
   return all[state.at < 0 ? all.length - 1 : Math.min(state.at, all.length - 1)];
 }
 
@@ -67,7 +72,7 @@ function level(value) {
 }
 
 function drawHeat() {
-  const canvas = $("heat"), all = state.frames, last = shown();
+  const canvas = $("heat"), all = intervals(), last = shown();
   const rows = last.frame.cpus.map((row) => row.cpu);
   const height = Math.max(3, Math.min(18, Math.floor(420 / Math.max(1, rows.length))));
   const width = canvas.clientWidth, left = 44, ratio = window.devicePixelRatio || 1;
@@ -241,7 +246,7 @@ function strips(trial) {
 }
 
 function draw() {
-  const all = state.frames, one = shown();
+  const all = intervals(), one = shown();
   if (!one) return;
   const slider = $("time");
   slider.max = all.length - 1;
@@ -263,7 +268,7 @@ function draw() {
 
 function pause(paused) {
   state.paused = paused;
-  state.at = paused ? state.frames.indexOf(shown()) : -1;
+  state.at = paused ? intervals().indexOf(shown()) : -1;
   $("pause").textContent = paused ? "Continue" : "Pause";
   $("pause").setAttribute("aria-pressed", String(paused));
   draw();
@@ -274,15 +279,46 @@ function connect() {
   events.onopen = () => { $("status").textContent = "live"; };
   events.onerror = () => { $("status").textContent = "connection lost; trying again"; };
   events.addEventListener("frame", (event) => {
-    state.frames.push(JSON.parse(event.data));
+    state.live.push(JSON.parse(event.data));
     // As many as the server keeps.
-    if (state.frames.length > 600) {
-      state.frames.shift();
-      if (state.at > 0) state.at -= 1;
+    if (state.live.length > 600) {
+      state.live.shift();
+      if (!state.recorded && state.at > 0) state.at -= 1;
     }
-    draw();
+    if (!state.recorded) draw();
   });
   events.addEventListener("trials", (event) => drawTrials(JSON.parse(event.data)));
+}
+
+// Shows the choice of source if there is a recording.
+async function offerRecording() {
+  const answer = await fetch("recording");
+  const span = answer.ok ? await answer.json() : null;
+  if (!span) return;
+  const to = $("to");
+  to.min = Math.ceil(span.first_ms / 1000) * 1000;
+  to.max = span.last_ms;
+  to.value = span.last_ms;
+  $("recording").hidden = false;
+}
+
+async function replay() {
+  const to = Number($("to").value);
+  $("until").querySelector("output").textContent = `${new Date(to).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  $("status").textContent = "reading the recording";
+  const answer = await fetch(`recorded?to=${to}`);
+  if (!answer.ok) {
+    $("status").textContent = (await answer.text()).trim();
+    return;
+  }
+  const recorded = await answer.json();
+  if (!recorded.length) {
+    $("status").textContent = "nothing is recorded in these two minutes";
+    return;
+  }
+  state.recorded = recorded;
+  $("status").textContent = "recorded";
+  pause(true);
 }
 
 $("pause").addEventListener("click", () => pause(!state.paused));
@@ -291,7 +327,20 @@ $("time").addEventListener("input", (event) => {
   if (!state.paused) pause(true);
   draw();
 });
+$("source").addEventListener("change", (event) => {
+  const isRecorded = event.target.value === "recorded";
+  $("until").hidden = !isRecorded;
+  if (isRecorded) {
+    replay();
+  } else {
+    state.recorded = null;
+    $("status").textContent = "live";
+    pause(false);
+  }
+});
+$("to").addEventListener("change", replay);
 $("nic").addEventListener("change", (event) => { state.nic = event.target.value; draw(); });
 window.addEventListener("resize", draw);
 drawScale();
 connect();
+offerRecording();

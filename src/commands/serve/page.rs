@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::recording;
+use crate::commands::Global;
+use crate::error::CommandError;
 use crate::web::{Access, Denied, Event, Hub, Request, Response};
 
 /// Nothing from elsewhere, no script in the page, no frame around it.
@@ -16,6 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Answers a request. The first hub has the intervals, the second the trials.
 pub(super) fn answer<'a>(
+    global: &Global,
     request: &Request,
     access: &Access,
     hubs: (&'a Hub, &'a Hub),
@@ -35,6 +39,11 @@ pub(super) fn answer<'a>(
             (_, "/page.css") => Response::ok("text/css; charset=utf-8", include_str!("page.css")),
             (_, "/page.js") => Response::ok("text/javascript; charset=utf-8", include_str!("page.js")),
             (_, "/events") => events(request, hubs, stop),
+            (_, "/recording") => json(recording::span(global)),
+            (_, "/recorded") => match request.parameter("to").and_then(|to| to.parse().ok()) {
+                Some(to_ms) => json(recording::stretch(global, to_ms)),
+                None => Response::text(400, "give the end as milliseconds since 1970: ?to=N"),
+            },
             _ => Response::text(404, "no such page"),
         },
     };
@@ -42,6 +51,14 @@ pub(super) fn answer<'a>(
         .with("Content-Security-Policy", POLICY)
         .with("Referrer-Policy", "no-referrer")
         .with("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+/// JSON, or the reason why there is none.
+fn json<'a>(text: Result<String, CommandError>) -> Response<'a> {
+    match text {
+        Ok(text) => Response::ok("application/json", text),
+        Err(error) => Response::text(503, &error.message),
+    }
 }
 
 fn events<'a>(request: &Request, (frames, trials): (&'a Hub, &'a Hub), stop: &'a AtomicBool) -> Response<'a> {
@@ -82,8 +99,17 @@ fn send(
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use clap::Parser;
+
     use super::{POLICY, answer};
+    use crate::commands::Global;
     use crate::web::{Access, Body, Hub, Request};
+
+    /// Options of a command line whose state directory is empty.
+    fn global() -> Global {
+        let words = ["rxlab", "--state-dir", "/nonexistent", "serve"];
+        crate::commands::Cli::try_parse_from(words).expect("valid").global
+    }
 
     fn status_and_headers(
         target: &str,
@@ -94,7 +120,7 @@ mod tests {
         let request = Request::parse(text.as_bytes()).expect("complete").expect("valid");
         let access = Access::new("127.0.0.1:1".parse().expect("an address"), token.map(str::to_owned));
         let (frames, trials, stop) = (Hub::new(1), Hub::new(1), AtomicBool::new(true));
-        let response = answer(&request, &access, (&frames, &trials), &stop);
+        let response = answer(&global(), &request, &access, (&frames, &trials), &stop);
         (response.status, response.headers)
     }
 
@@ -104,6 +130,8 @@ mod tests {
             assert_eq!(status_and_headers(path, "localhost:1", None).0, 200, "{path}");
         }
         assert_eq!(status_and_headers("/../etc/passwd", "localhost:1", None).0, 404);
+        assert_eq!(status_and_headers("/recording", "localhost:1", None).0, 200);
+        assert_eq!(status_and_headers("/recorded?to=soon", "localhost:1", None).0, 400);
         assert_eq!(status_and_headers("/", "evil.example", None).0, 421);
         let (status, headers) = status_and_headers("/events", "localhost:1", Some("secret12"));
         assert!(status == 401 && headers.iter().any(|header| header.1 == POLICY));
@@ -120,7 +148,8 @@ mod tests {
         let head = "GET /events HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: 1\r\n\r\n";
         let request = Request::parse(head.as_bytes()).expect("complete").expect("valid");
         let access = Access::new("127.0.0.1:1".parse().expect("an address"), None);
-        let Body::Stream(stream) = answer(&request, &access, (&frames, &trials), &stop).body else {
+        let Body::Stream(stream) = answer(&global(), &request, &access, (&frames, &trials), &stop).body
+        else {
             panic!("a stream")
         };
         /// Ends once it has some text.

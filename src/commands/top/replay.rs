@@ -12,7 +12,7 @@ use crate::commands::record::{recorded, ring, unreadable};
 use crate::commands::{Global, output};
 use crate::doctor::{Alerts, doctor};
 use crate::error::CommandError;
-use crate::recorder::{Intervals, WindowError};
+use crate::recorder::{Disk, Intervals, Ring, WindowError};
 use crate::report::live::{Applied, LiveFrame};
 use crate::sample::{Inventory, Scope};
 
@@ -34,9 +34,31 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if let Some(name) = &args.nic {
         machine::nic(&machine::describe(&Inventory::take(source.host(), Scope::Path))?, name)?;
     }
-    let mut intervals = Intervals::new(ring.replay(from_ms.saturating_sub(LEAD_MS), to_ms));
-    let (mut alerts, mut frames) = (Alerts::default(), Vec::new());
     let is_screen = !global.json && output::is_interactive();
+    let mut frames = Vec::new();
+    each(global, &ring, (from_ms, to_ms), &mut |frame| match is_screen {
+        true => {
+            frames.push(frame);
+            Ok(false)
+        }
+        false => print(global, &frame),
+    })?;
+    match is_screen {
+        true => screen::run(global, args, &source, Some(frames)),
+        false => Ok(()),
+    }
+}
+
+/// Passes on the intervals that end in the time after `from_ms` and up to `to_ms`, in milliseconds since 1970, until
+/// `show` returns true.
+pub(in crate::commands) fn each(
+    global: &Global,
+    ring: &Ring<Disk>,
+    (from_ms, to_ms): (i64, i64),
+    show: &mut dyn FnMut(LiveFrame) -> Result<bool, CommandError>,
+) -> Result<(), CommandError> {
+    let mut intervals = Intervals::new(ring.replay(from_ms.saturating_sub(LEAD_MS), to_ms));
+    let mut alerts = Alerts::default();
     while let Some(interval) = intervals.next() {
         let (at_ms, rates) = interval.map_err(|error| unreadable(global, error))?;
         if at_ms <= from_ms {
@@ -49,20 +71,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         let changes = alerts.update(&report.findings, &time);
         let applied =
             Applied { unknown: vec!["a recording does not have it".to_owned()], ..Applied::default() };
-        let frame = LiveFrame::new(
-            model,
-            &rates,
-            report,
-            surroundings(time, &alerts, changes, Arc::new(applied), None),
-        );
-        if is_screen {
-            frames.push(frame);
-        } else if print(global, &frame)? {
-            return Ok(());
+        let surroundings = surroundings(time, &alerts, changes, Arc::new(applied), None);
+        if show(LiveFrame::new(model, &rates, report, surroundings))? {
+            break;
         }
     }
-    match is_screen {
-        true => screen::run(global, args, &source, Some(frames)),
-        false => Ok(()),
-    }
+    Ok(())
 }
