@@ -12,7 +12,7 @@ use rxlab::load::Session;
 use rxlab::target::Target;
 use serde_json::Value;
 
-use crate::process::{end_guards, rxlab, wait_for};
+use crate::process::{end_guards, mentioning, rxlab, wait_for};
 use crate::{quiet, require};
 
 /// A shell in a terminal of its own.
@@ -94,6 +94,20 @@ fn line(state: &Path, args: &[&str]) -> String {
 
 fn captured() -> String {
     format!("{}/fixtures/hosts/virtio-8cpu-1queue/host.tar.zst", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// It once read the terminal that was gone for ever, unless the signal came first.
+#[test]
+fn a_screen_ends_with_its_terminal() {
+    require::needs!(tmux);
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let terminal = Terminal::start(80, 24);
+    let line = line(state.path(), &["top", "--snapshot", &captured()]);
+    terminal.enter(&format!("exec {line}"));
+    terminal.wait_for("receive time of each CPU");
+    assert_eq!(mentioning(state.path()).len(), 1);
+    drop(terminal);
+    wait_for("the end", || mentioning(state.path()).is_empty());
 }
 
 #[test]

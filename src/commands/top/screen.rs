@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{Event, poll, read};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 
 use super::lost_time::Shared;
@@ -143,12 +145,18 @@ pub(super) fn run(
         let mut request = None;
         if signals.suspends.swap(false, Ordering::SeqCst) {
             request = Some(Request::Suspend);
-        } else if poll_event()? {
-            is_stale = true;
-            if let Event::Key(key) = read()?
-                && let Some(input) = of_key(key)
-            {
-                request = app.handle(input);
+        } else {
+            match listen()? {
+                Heard::Nothing => {}
+                Heard::HangUp => return Err(CommandError::silent(Kind::Interrupted)),
+                Heard::Event => {
+                    is_stale = true;
+                    if let Event::Key(key) = read()?
+                        && let Some(input) = of_key(key)
+                    {
+                        request = app.handle(input);
+                    }
+                }
             }
         }
         match request {
@@ -177,11 +185,45 @@ pub(super) fn run(
     }
 }
 
-/// Waits for an event; false after a while, or on a signal.
-fn poll_event() -> io::Result<bool> {
-    match poll(TICK) {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-        polled => polled,
+/// What the terminal has to say.
+enum Heard {
+    Nothing,
+    Event,
+    /// The terminal is gone.
+    HangUp,
+}
+
+/// Waits for an event; `Nothing` after a while, or on a signal. The terminal is looked at first: crossterm reads one that is
+/// gone for ever.
+fn listen() -> io::Result<Heard> {
+    let (is_readable, is_gone) = wait_for_input(Duration::ZERO)?;
+    if is_gone {
+        return Ok(Heard::HangUp);
+    }
+    // Events that were read before, and changes of the size.
+    if poll(Duration::ZERO)? {
+        return Ok(Heard::Event);
+    }
+    let (is_readable, is_gone) = if is_readable { (true, false) } else { wait_for_input(TICK)? };
+    match (is_gone, is_readable) {
+        (true, _) => Ok(Heard::HangUp),
+        (false, true) if poll(Duration::ZERO)? => Ok(Heard::Event),
+        (false, _) => Ok(Heard::Nothing),
+    }
+}
+
+/// Waits for input of the terminal: whether there is some, and whether the terminal is gone.
+fn wait_for_input(time: Duration) -> io::Result<(bool, bool)> {
+    let input = io::stdin();
+    let mut watched = [PollFd::new(&input, PollFlags::IN)];
+    let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+    match rustix::event::poll(&mut watched, Some(&time)) {
+        Ok(_) => {
+            let seen = watched[0].revents();
+            Ok((seen.contains(PollFlags::IN), seen.intersects(PollFlags::HUP | PollFlags::ERR)))
+        }
+        Err(Errno::INTR) => Ok((false, false)),
+        Err(error) => Err(error.into()),
     }
 }
 
