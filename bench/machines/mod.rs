@@ -14,6 +14,7 @@ mod map;
 mod plans;
 mod render;
 mod request;
+#[allow(dead_code)] // As `explain`.
 mod shrink;
 mod truth;
 
@@ -63,6 +64,7 @@ pub(crate) fn run(seed: u64) -> Result<(), Violation> {
 }
 
 /// The smallest machine found on which the same property does not hold, with the reason, as text.
+#[allow(dead_code)] // The tests name seeds; the program shrinks them, which takes minutes.
 pub(crate) fn explain(seed: u64, violation: Violation) -> String {
     let truth = generate::generate(seed);
     let request = request::request(seed, &truth);
