@@ -221,10 +221,9 @@ fn a_checkpoint_sees_whether_the_change_is_still_set() {
     assert_eq!(run(&["apply", "--set", "rps srv0/rx-0 = 1", "--confirm", "60s"]).0, 0);
     let (code, json) = run(&["--json", "trial", "checkpoint", "0001-rps", "--slots", "4"]);
     let checkpoint: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-    assert_eq!(
-        (code, &checkpoint["drifted"], &checkpoint["state"]),
-        (0, &serde_json::json!([]), &"unclear".into())
-    );
+    assert_eq!((code, &checkpoint["drifted"]), (0, &serde_json::json!([])));
+    // Three pairs show no effect, and may show the lack of one.
+    assert!(checkpoint["state"] == "unclear" || checkpoint["state"] == "still_none", "{checkpoint}");
     assert_eq!(checkpoint["values"].as_array().map(Vec::len), Some(4));
     let (_, text) = run(&["trial", "show", "0001-rps"]);
     assert_eq!(text.matches(" min later: ").count(), 2, "{text}");
