@@ -38,7 +38,7 @@ pub use overlay::OverlayHost;
 pub use process_id::ProcessId;
 pub use question::{EthtoolGet, Question};
 pub use recorded::{RecordedHost, Recording};
-pub use recording::RecordingHost;
+pub use recording::{Notes, RecordingHost};
 pub use thread::{
     allowed_cpus, pin_thread, thread_cpu_seconds, thread_ran_and_waited_ns, thread_user_and_system_ticks,
 };

@@ -24,12 +24,19 @@ use crate::units::parse_duration;
 /// what it can read.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// File to write
-    #[arg(short, long, value_name = "FILE", default_value = "host.tar.zst")]
-    output: PathBuf,
+    #[command(flatten)]
+    file: SnapshotFile,
     /// Time between the two samples of the counters
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     length: Duration,
+}
+
+/// The file of a snapshot, and what it may show.
+#[derive(Debug, clap::Args)]
+pub(super) struct SnapshotFile {
+    /// File to write
+    #[arg(short, long, value_name = "FILE", default_value = "host.tar.zst")]
+    output: PathBuf,
     /// Keep addresses, host name and boot id as they are
     #[arg(long)]
     unredacted: bool,
@@ -39,8 +46,7 @@ pub struct Args {
 }
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let name = redacted_name(&args.output)?;
-    check_output(&args.output, args.force)?;
+    args.file.check()?;
     let machine = machine::open(global)?;
     let open = open_transactions(global, &machine)?;
     let stop = place::stop_flag()?;
@@ -54,22 +60,34 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let snapshot =
         Snapshot::take(&machine.host, || progress::wait("sampling the counters", args.length, &stop), more);
     let journal = open.into_iter().map(|(id, (bytes, _))| (id, bytes)).collect();
-    let mut snapshot = snapshot.with_journal(journal);
-    if !args.unredacted {
-        snapshot = snapshot.redacted(&name);
-    }
-    let mut bytes = Vec::new();
-    snapshot.write(&mut bytes)?;
-    files::write(&args.output, &bytes)?;
-    let manifest = &snapshot.manifest;
-    let path = args.output.display().to_string();
-    let value = json!({ "file": path, "bytes": bytes.len(), "manifest": manifest });
-    output::print(global, &value, || {
-        let kept = if manifest.redacted { "redacted" } else { "with addresses and names as they are" };
-        let size = bytes.len().div_ceil(1024);
-        format!("{path}: {size} KiB, {kept}\nview it with `rxlab show --snapshot {path}`\n")
-    })?;
+    args.file.write(global, snapshot.with_journal(journal))?;
     look::ended(&stop, Ok(()))
+}
+
+impl SnapshotFile {
+    /// Returns an error if the file cannot be written: known before the sample, which takes a while.
+    pub(super) fn check(&self) -> Result<(), CommandError> {
+        redacted_name(&self.output)?;
+        check_output(&self.output, self.force)
+    }
+
+    /// Writes a snapshot, redacted unless that is not wanted, and says so.
+    pub(super) fn write(&self, global: &Global, mut snapshot: Snapshot) -> Result<(), CommandError> {
+        if !self.unredacted {
+            snapshot = snapshot.redacted(&redacted_name(&self.output)?);
+        }
+        let mut bytes = Vec::new();
+        snapshot.write(&mut bytes)?;
+        files::write(&self.output, &bytes)?;
+        let manifest = &snapshot.manifest;
+        let path = self.output.display().to_string();
+        let value = json!({ "file": path, "bytes": bytes.len(), "manifest": manifest });
+        output::print(global, &value, || {
+            let kept = if manifest.redacted { "redacted" } else { "with addresses and names as they are" };
+            let size = bytes.len().div_ceil(1024);
+            format!("{path}: {size} KiB, {kept}\nview it with `rxlab show --snapshot {path}`\n")
+        })
+    }
 }
 
 /// Returns an error if `path` exists and is not to be replaced, or cannot be written.

@@ -1,50 +1,98 @@
 //! A machine that records its questions and answers.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use super::{Action, Cause, Host, HostError, Operation, Question, RecordedHost};
 
-/// Passes every operation on to another host and records the answer. Writes are rejected: a
-/// recording must not change a machine.
-pub struct RecordingHost<'a> {
+/// Keeps what a machine answered.
+pub trait Notes {
+    /// Contents of a file, or the answer to a question.
+    fn bytes(&mut self, path: &str, bytes: &[u8]);
+    /// Names in a directory.
+    fn names(&mut self, path: &str, names: &[String]);
+    /// Target of a symbolic link.
+    fn target(&mut self, path: &str, target: &str);
+    /// Reason for no answer.
+    fn failure(&mut self, path: &str, cause: Cause);
+    /// Notes the clock, and returns the time that is passed on.
+    fn time(&mut self, now_ns: u64) -> u64;
+}
+
+/// Passes every operation on to another host and notes the answer. Writes are rejected: a recording must not change a
+/// machine.
+pub struct RecordingHost<'a, N = RecordedHost> {
     inner: &'a dyn Host,
-    record: Mutex<RecordedHost>,
+    notes: Mutex<N>,
 }
 
 impl<'a> RecordingHost<'a> {
-    /// Records the answers of `inner`.
+    /// Records the answers of `inner`. They can be read again in any order. For a path that was read several times the
+    /// last answer is kept.
     pub fn new(inner: &'a dyn Host) -> Self {
-        Self { inner, record: Mutex::new(RecordedHost::new().at_ns(inner.now_ns())) }
+        Self::with_notes(inner, RecordedHost::new())
+    }
+}
+
+impl<'a, N: Notes> RecordingHost<'a, N> {
+    /// Notes the answers of `inner`.
+    pub fn with_notes(inner: &'a dyn Host, mut notes: N) -> Self {
+        notes.time(inner.now_ns());
+        Self { inner, notes: Mutex::new(notes) }
     }
 
-    /// The recorded answers. They can be read again in any order. For a path that was read several
-    /// times the last answer is kept.
-    pub fn finish(self) -> RecordedHost {
-        self.record.into_inner().expect("no reader panicked")
+    /// What was noted.
+    pub fn finish(self) -> N {
+        self.notes.into_inner().expect("no reader panicked")
     }
 
-    /// Stores an answer with `keep`, or the reason for its absence.
-    fn record<T>(
+    fn notes(&self) -> MutexGuard<'_, N> {
+        self.notes.lock().expect("no reader panicked")
+    }
+
+    /// Notes an answer with `keep`, or the reason for its absence.
+    fn note<T>(
         &self,
         path: &str,
         answer: Result<T, HostError>,
-        keep: impl FnOnce(RecordedHost, &T) -> RecordedHost,
+        keep: impl FnOnce(&mut N, &T),
     ) -> Result<T, HostError> {
-        let mut record = self.record.lock().expect("no reader panicked");
-        let before = std::mem::take(&mut *record);
-        *record = match &answer {
-            Ok(value) => keep(before, value),
-            // A path that is not in the recording is missing.
-            Err(HostError { cause: Cause::Missing, .. }) => before,
-            Err(error) => before.with_failure(path, error.cause),
-        };
+        match &answer {
+            Ok(value) => keep(&mut self.notes(), value),
+            Err(error) => self.notes().failure(path, error.cause),
+        }
         answer
     }
 }
 
-impl Host for RecordingHost<'_> {
+impl Notes for RecordedHost {
+    fn bytes(&mut self, path: &str, bytes: &[u8]) {
+        *self = std::mem::take(self).with(path, bytes);
+    }
+
+    fn names(&mut self, path: &str, names: &[String]) {
+        *self = std::mem::take(self).with_list(path, names.to_vec());
+    }
+
+    fn target(&mut self, path: &str, target: &str) {
+        *self = std::mem::take(self).with_link(path, target);
+    }
+
+    fn failure(&mut self, path: &str, cause: Cause) {
+        // A path that is not in the recording is missing.
+        if cause != Cause::Missing {
+            *self = std::mem::take(self).with_failure(path, cause);
+        }
+    }
+
+    fn time(&mut self, now_ns: u64) -> u64 {
+        *self = std::mem::take(self).at_ns(now_ns);
+        now_ns
+    }
+}
+
+impl<N: Notes + Send> Host for RecordingHost<'_, N> {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        self.record(path, self.inner.read(path), |record, bytes| record.with(path, bytes))
+        self.note(path, self.inner.read(path), |notes, bytes| notes.bytes(path, bytes))
     }
 
     fn write(&self, path: &str, _: &[u8]) -> Result<(), HostError> {
@@ -56,23 +104,21 @@ impl Host for RecordingHost<'_> {
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
-        self.record(path, self.inner.list(path), |record, names| record.with_list(path, names.clone()))
+        self.note(path, self.inner.list(path), |notes, names| notes.names(path, names))
     }
 
     fn link(&self, path: &str) -> Result<String, HostError> {
-        self.record(path, self.inner.link(path), |record, target| record.with_link(path, target))
+        self.note(path, self.inner.link(path), |notes, target| notes.target(path, target))
     }
 
     fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
         let path = question.path();
-        self.record(&path, self.inner.ask(question), |record, bytes| record.with(&path, bytes))
+        self.note(&path, self.inner.ask(question), |notes, bytes| notes.bytes(&path, bytes))
     }
 
     fn now_ns(&self) -> u64 {
         let now = self.inner.now_ns();
-        let mut record = self.record.lock().expect("no reader panicked");
-        *record = std::mem::take(&mut *record).at_ns(now);
-        now
+        self.notes().time(now)
     }
 }
 

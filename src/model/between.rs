@@ -169,18 +169,10 @@ mod tests {
 
     fn counters(seconds: u64, cpus: &[(u32, CpuTimes, CpuCounters)]) -> Counters {
         Counters {
-            taken_ns: seconds * 1_000_000_000,
             times: Fact::Known(cpus.iter().map(|(cpu, times, _)| (CpuId(*cpu), *times)).collect()),
             cpus: Fact::Known(cpus.iter().map(|(cpu, _, events)| (CpuId(*cpu), *events)).collect()),
             softnet: Fact::Known(()),
-            interrupts: Fact::Unsupported,
-            nics: BTreeMap::new(),
-            ksoftirqd_ns: BTreeMap::new(),
-            napi_threads: BTreeMap::new(),
-            processes: Fact::NotAsked,
-            threads: Fact::NotAsked,
-            sockets: Fact::NotAsked,
-            throttling: Fact::NotAsked,
+            ..Counters::unread(seconds * 1_000_000_000)
         }
     }
 

@@ -158,7 +158,6 @@ fn with_offline(mut now: Interrupts, before: &Interrupts) -> Interrupts {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::{CpuTotals, Totals};
     use crate::host::RecordedHost;
@@ -170,18 +169,11 @@ mod tests {
     fn counters(taken_ns: u64, processed: u32, irqs: &str) -> Counters {
         let cpu = CpuCounters { processed, ..CpuCounters::default() };
         Counters {
-            taken_ns,
             times: Fact::Known([(CpuId(0), CpuTimes { softirq: 250, ..CpuTimes::default() })].into()),
             cpus: Fact::Known([(CpuId(0), cpu)].into()),
             softnet: Fact::Known(()),
             interrupts: Fact::Known(interrupts(irqs).expect("valid")),
-            nics: BTreeMap::new(),
-            ksoftirqd_ns: BTreeMap::new(),
-            napi_threads: BTreeMap::new(),
-            processes: Fact::NotAsked,
-            threads: Fact::NotAsked,
-            sockets: Fact::NotAsked,
-            throttling: Fact::NotAsked,
+            ..Counters::unread(taken_ns)
         }
     }
 

@@ -1,10 +1,9 @@
-//! A machine whose answers are noted, including that something is missing: a later sample may still have had it.
+//! What a machine answered, including that something is missing: an earlier sample may still have had it.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use super::tick::CLOCK_NS;
-use crate::host::{Action, Cause, Host, HostError, Operation, Question};
+use crate::host::{Cause, Notes};
 
 /// Kind of an entry: the first byte of its key. The path follows.
 pub(super) const FILE: char = 'f';
@@ -18,42 +17,13 @@ pub(super) const FAILURE: char = 'x';
 /// Contents of what was read, by key; `None` for what is missing.
 pub(super) type Observed = BTreeMap<String, Option<Vec<u8>>>;
 
-/// Passes every operation on and notes its answer. Writes are rejected: a recorder must not change a machine.
-pub(super) struct Observer<'a> {
-    inner: &'a dyn Host,
-    seen: Mutex<Observed>,
-    now_ns: Mutex<u64>,
-}
-
-impl<'a> Observer<'a> {
-    pub(super) fn new(inner: &'a dyn Host) -> Self {
-        Self { inner, seen: Mutex::default(), now_ns: Mutex::new(rounded(inner.now_ns())) }
-    }
-
-    /// What was seen, and the clock at the last time it was read.
-    pub(super) fn finish(self) -> (Observed, u64) {
-        let seen = self.seen.into_inner().expect("no reader panicked");
-        (seen, self.now_ns.into_inner().expect("no reader panicked"))
-    }
-
-    fn note<T>(
-        &self,
-        kind: char,
-        path: &str,
-        answer: Result<T, HostError>,
-        bytes: impl FnOnce(&T) -> Vec<u8>,
-    ) -> Result<T, HostError> {
-        let mut seen = self.seen.lock().expect("no reader panicked");
-        match &answer {
-            Ok(value) => _ = seen.insert(format!("{kind}{path}"), Some(bytes(value))),
-            Err(HostError { cause: Cause::Missing, .. }) => _ = seen.insert(format!("{kind}{path}"), None),
-            Err(error) => {
-                let cause = serde_json::to_vec(&error.cause).expect("a cause is plain JSON");
-                seen.insert(format!("{FAILURE}{path}"), Some(cause));
-            }
-        }
-        answer
-    }
+/// The answers of a machine.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// What was read.
+    pub(super) observed: Observed,
+    /// The clock at the last time it was read.
+    pub(super) now_ns: u64,
 }
 
 fn rounded(ns: u64) -> u64 {
@@ -74,36 +44,32 @@ fn used(path: &str, bytes: &[u8]) -> Vec<u8> {
     bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| keeps(line)).flatten().copied().collect()
 }
 
-impl Host for Observer<'_> {
-    fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        self.note(FILE, path, self.inner.read(path), |bytes| used(path, bytes))
+impl Notes for Seen {
+    fn bytes(&mut self, path: &str, bytes: &[u8]) {
+        self.observed.insert(format!("{FILE}{path}"), Some(used(path, bytes)));
     }
 
-    fn write(&self, path: &str, _: &[u8]) -> Result<(), HostError> {
-        Err(HostError::new(Operation::Write, path, Cause::Denied))
+    fn names(&mut self, path: &str, names: &[String]) {
+        let bytes = names.iter().flat_map(|name| name.bytes().chain([0])).collect();
+        self.observed.insert(format!("{LIST}{path}"), Some(bytes));
     }
 
-    fn act(&self, action: &Action) -> Result<(), HostError> {
-        Err(HostError::new(Operation::Act, &action.path(), Cause::Denied))
+    fn target(&mut self, path: &str, target: &str) {
+        self.observed.insert(format!("{LINK}{path}"), Some(target.as_bytes().to_vec()));
     }
 
-    fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
-        let bytes = |names: &Vec<String>| names.iter().flat_map(|name| name.bytes().chain([0])).collect();
-        self.note(LIST, path, self.inner.list(path), bytes)
+    fn failure(&mut self, path: &str, cause: Cause) {
+        if cause == Cause::Missing {
+            self.observed.extend([FILE, LINK, LIST].map(|kind| (format!("{kind}{path}"), None)));
+        } else {
+            let cause = serde_json::to_vec(&cause).expect("a cause is plain JSON");
+            self.observed.insert(format!("{FAILURE}{path}"), Some(cause));
+        }
     }
 
-    fn link(&self, path: &str) -> Result<String, HostError> {
-        self.note(LINK, path, self.inner.link(path), |target| target.clone().into_bytes())
-    }
-
-    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
-        self.note(FILE, &question.path(), self.inner.ask(question), Vec::clone)
-    }
-
-    fn now_ns(&self) -> u64 {
-        let now = rounded(self.inner.now_ns());
-        *self.now_ns.lock().expect("no reader panicked") = now;
-        now
+    fn time(&mut self, now_ns: u64) -> u64 {
+        self.now_ns = rounded(now_ns);
+        self.now_ns
     }
 }
 

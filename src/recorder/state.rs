@@ -152,14 +152,14 @@ fn listed(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use super::State;
-    use crate::host::{Cause, Host, RecordedHost};
-    use crate::recorder::observer::Observer;
+    use crate::host::{Cause, Host, RecordedHost, RecordingHost};
+    use crate::recorder::observer::Seen;
     use crate::recorder::tick::{Change, Tick};
 
     fn observe(state: &State, host: &RecordedHost, look: impl Fn(&dyn Host)) -> Tick {
-        let observer = Observer::new(host);
+        let observer = RecordingHost::with_notes(host, Seen::default());
         look(&observer);
-        let (observed, now_ns) = observer.finish();
+        let Seen { observed, now_ns } = observer.finish();
         Tick { at_ms: 0, now_ns, is_full: true, changes: state.changes(observed) }
     }
 

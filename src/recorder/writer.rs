@@ -3,12 +3,12 @@
 use std::io;
 use std::time::Duration;
 
-use super::observer::Observer;
+use super::observer::Seen;
 use super::segment::{self, Head, SegmentError, begin, packed, tick_record};
 use super::state::State;
 use super::storage::Storage;
 use super::tick::{Keys, Tick};
-use crate::host::Host;
+use crate::host::{Host, RecordingHost};
 use crate::sample::{Counters, Inventory, Scope, busiest};
 use crate::units::Fact;
 
@@ -254,7 +254,7 @@ impl Log {
 /// Samples a machine: everything at the start of a segment, the counters of the receive path at each tick, settings and
 /// programs every [`FULL_MS`].
 fn take(host: &dyn Host, at_ms: i64, state: &State, log: Option<&Log>) -> Taken {
-    let observer = Observer::new(host);
+    let observer = RecordingHost::with_notes(host, Seen::default());
     let is_full = log.is_none_or(|log| {
         // Ticks are never exactly on time.
         let half = i64::try_from(log.head.every_ms / 2).unwrap_or(i64::MAX);
@@ -270,7 +270,7 @@ fn take(host: &dyn Host, at_ms: i64, state: &State, log: Option<&Log>) -> Taken 
     if let (true, Some(log)) = (is_full, log) {
         busiest(&observer, &log.full.1, &counters);
     }
-    let (observed, now_ns) = observer.finish();
+    let Seen { observed, now_ns } = observer.finish();
     Taken { tick: Tick { at_ms, now_ns, is_full, changes: state.changes(observed) }, inventory, counters }
 }
 

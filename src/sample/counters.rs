@@ -39,6 +39,27 @@ pub struct Counters {
     pub throttling: Fact<Throttlings>,
 }
 
+#[cfg(test)]
+impl Counters {
+    /// Counters of which nothing could be read.
+    pub(crate) fn unread(taken_ns: u64) -> Self {
+        Self {
+            taken_ns,
+            times: Fact::Unsupported,
+            cpus: Fact::Unsupported,
+            softnet: Fact::Unsupported,
+            interrupts: Fact::Unsupported,
+            nics: BTreeMap::new(),
+            ksoftirqd_ns: BTreeMap::new(),
+            napi_threads: BTreeMap::new(),
+            processes: Fact::NotAsked,
+            threads: Fact::NotAsked,
+            sockets: Fact::NotAsked,
+            throttling: Fact::NotAsked,
+        }
+    }
+}
+
 /// Counters of one CPU. The softnet ones are 32 bits wide and wrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuCounters {

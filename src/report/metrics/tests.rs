@@ -105,7 +105,6 @@ fn counters(model: &Model) -> Counters {
         (nic.name.clone(), NicCounters { rx_packets: 60, rx_queues, ..NicCounters::default() })
     });
     Counters {
-        taken_ns: 1,
         times: Fact::Known(
             cpus().map(|cpu| (cpu, CpuTimes { softirq: 150, ..CpuTimes::default() })).collect(),
         ),
@@ -116,12 +115,7 @@ fn counters(model: &Model) -> Counters {
             irqs: irqs.map(|irq| (irq.number, line.clone())).collect(),
         }),
         nics: nics.collect(),
-        ksoftirqd_ns: BTreeMap::new(),
-        napi_threads: BTreeMap::new(),
-        processes: Fact::NotAsked,
-        threads: Fact::NotAsked,
-        sockets: Fact::NotAsked,
-        throttling: Fact::NotAsked,
+        ..Counters::unread(1)
     }
 }
 
