@@ -163,13 +163,6 @@ pub(crate) fn run(schedule: &Schedule, mutation: Mutation, logs: bool) -> Report
     std::mem::take(&mut state.report)
 }
 
-/// The violation of a schedule in the form that a failing run prints.
-#[cfg_attr(not(test), allow(dead_code))]
-pub(crate) fn replay(text: &str) -> Option<String> {
-    let schedule: Schedule = serde_json::from_str(text).expect("a schedule as printed");
-    run(&schedule, Mutation::Nothing, false).violation
-}
-
 impl World {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         // Commands are killed by unwinding; none holds this meanwhile.

@@ -75,10 +75,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     });
     let etc = args.etc.path(global)?;
     let restore = boot::restore(global, &etc)?;
-    boot::check_links(global, &etc)?;
-    boot::check_program(global, &restore, "at each boot")?;
-    boot::check_files(global, &restore)?;
-    boot::restrict_umask();
+    boot::ready(global, &etc, &restore, "at each boot")?;
     let written = Folder::new(&etc).install(&files(&plan, &restore)).map_err(persist_error)?;
     report(global, &plan, &restore, &written)
 }

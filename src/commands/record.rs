@@ -97,13 +97,13 @@ fn record(global: &Global, args: &Args) -> Result<(), CommandError> {
     let stop = place::stop_flag()?;
     let disk = Disk::for_writing(&global.state_dir).map_err(locked)?;
     let Begun { mut recorder, unreadable } =
-        Recorder::begin(disk, limits).map_err(|error| cannot_record(&error))?;
+        Recorder::begin(disk, limits).map_err(|error| cannot_record(global, &error))?;
     for (name, error) in unreadable {
         // The recording is the same whether or not standard error accepts this.
         let _ = writeln!(output::stderr(), "rxlab: left {name} as it is: {error}");
     }
     let (every, size) = (format_duration(limits.every), limits.size);
-    let directory = global.state_dir.join("record").display().to_string();
+    let directory = directory(global);
     let value = json!({ "schema": "rxlab.record/1", "directory": directory, "every_seconds": limits.every.as_secs_f64(),
         "size": size });
     output::print(global, &value, || {
@@ -124,7 +124,7 @@ fn record(global: &Global, args: &Args) -> Result<(), CommandError> {
         due = (due + limits.every).max(start.elapsed());
         sleep_until(start + due, &stop);
     }
-    recorder.finish().map_err(|error| cannot_record(&error))
+    recorder.finish().map_err(|error| cannot_record(global, &error))
 }
 
 /// Sleeps without waking up in between. A signal ends it; one that arrives just before is noticed a second later.
@@ -140,8 +140,14 @@ fn sleep_until(end: Instant, stop: &AtomicBool) {
     }
 }
 
-fn cannot_record(error: &std::io::Error) -> CommandError {
-    CommandError::new(Kind::of_own_file(error), format!("cannot write the recording: {error}"))
+/// Directory of the recording, for messages.
+fn directory(global: &Global) -> String {
+    global.state_dir.join("record").display().to_string()
+}
+
+fn cannot_record(global: &Global, error: &std::io::Error) -> CommandError {
+    let message = format!("cannot write the recording in {}: {error}", directory(global));
+    CommandError::new(Kind::of_own_file(error), message)
         .hint("--state-dir DIR or RXLAB_STATE_DIR puts it elsewhere")
 }
 
@@ -181,7 +187,8 @@ pub(super) fn unreadable(global: &Global, error: WindowError) -> CommandError {
         WindowError::Segment { .. } => CommandError::failed(&error),
         WindowError::Io(why) => {
             let denied = why.kind() == std::io::ErrorKind::PermissionDenied;
-            let failed = CommandError::new(Kind::of_own_file(why), &error);
+            let message = format!("cannot read the recording in {}: {why}", directory(global));
+            let failed = CommandError::new(Kind::of_own_file(why), message);
             if denied {
                 failed.hint("a recording holds what root sees: only its owner may read it")
             } else {

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::trial::list::Record;
 use super::{Global, files, output, trial};
 use crate::error::CommandError;
 use crate::report::document::{Document, Part, Trial};
@@ -133,12 +134,13 @@ fn add_trial(state: &Path, id: &str, document: &mut Document) -> Result<(), Comm
 /// The record of a trial with its checkpoints.
 pub(super) fn stored(dir: &TrialDir) -> Result<Part, CommandError> {
     let explain = |error| trial::store_error(&error);
-    if let Some(record) = dir.blocks().map_err(explain)? {
-        return Ok(Part::Blocks(Box::new(record)));
-    }
-    let record = dir.record().map_err(explain)?;
-    let checkpoints = dir.checkpoints().map_err(explain)?;
-    Ok(Part::Trial(Box::new(Trial { record, checkpoints })))
+    Ok(match Record::load(dir).map_err(explain)? {
+        Record::Blocks(record) => Part::Blocks(record),
+        Record::Pairs(record) => {
+            let checkpoints = dir.checkpoints().map_err(explain)?;
+            Part::Trial(Box::new(Trial { record: *record, checkpoints }))
+        }
+    })
 }
 
 fn add_file(path: &Path, document: &mut Document) -> Result<(), CommandError> {

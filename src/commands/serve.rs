@@ -4,7 +4,6 @@ mod page;
 mod recording;
 mod trials;
 
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,8 +12,9 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Serialize;
 
 use self::trials::Trials;
+use super::target::say;
 use super::top::sampler::Sampler;
-use super::{Global, look, machine, output, place};
+use super::{Global, look, machine, place};
 use crate::error::{CommandError, Kind};
 use crate::report::live::LiveFrame;
 use crate::units::parse_duration;
@@ -23,8 +23,7 @@ use crate::web::{self, Access, Hub};
 /// Show the live views and the trials in a browser
 ///
 /// The page has the views of `rxlab top`, with the last ten minutes to go back to, what `rxlab record` has recorded, and
-/// the trials while they run. It
-/// changes nothing. On an address that other machines can reach it asks for a token, which is in the printed address;
+/// the trials while they run. It changes nothing. On an address that other machines can reach it asks for a token, which is in the printed address;
 /// RXLAB_TOKEN sets it. The connection is not encrypted: use an SSH tunnel where others can listen.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -69,7 +68,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         CommandError::new(Kind::from(&error), format!("cannot listen on {}: {error}", args.listen))
     })?;
     let address = listener.local_addr()?;
-    say(global, address, token.as_deref())?;
+    let query = token.as_ref().map_or_else(String::new, |token| format!("?token={token}"));
+    let started = Started { schema: "rxlab.serve/1", address, url: format!("http://{address}/{query}") };
+    say(global, &started, || format!("serving {}\n", started.url))?;
     let access = Access::new(address, token);
     let (frames, news) = (Hub::new(KEPT), Hub::new(1));
     std::thread::scope(|scope| {
@@ -104,15 +105,6 @@ fn token(args: &Args) -> Result<Option<String>, CommandError> {
             Ok(Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
         }
     }
-}
-
-/// Prints the address of the page.
-fn say(global: &Global, address: SocketAddr, token: Option<&str>) -> Result<(), CommandError> {
-    let query = token.map_or_else(String::new, |token| format!("?token={token}"));
-    let started = Started { schema: "rxlab.serve/1", address, url: format!("http://{address}/{query}") };
-    let text = format!("serving {}\n", started.url);
-    output::print(global, &started, || text)?;
-    Ok(output::stdout(global).flush()?)
 }
 
 /// Sets the flag when it is dropped.

@@ -11,23 +11,23 @@ use flate2::write::GzEncoder;
 use super::{Global, files, machine, output, place, progress};
 use crate::error::{CommandError, Kind};
 use crate::model::{Identity, Model};
-use crate::probe::trace::{Item, Sink, TraceError, TraceOptions, record};
+use crate::probe::trace::{Item, Sink, Slice, TraceError, TraceOptions, record};
 use crate::probe::{Missing, Moment, Names};
 use crate::report::timeline::Timeline;
-use crate::report::trace;
-use crate::units::{CpuMask, parse_duration};
+use crate::report::{html, trace};
+use crate::units::{CpuMask, format_duration, parse_duration};
 
 /// Record when each CPU received packets, why, and for how long
 ///
 /// Traces interrupts, softirqs, NAPI polls and receiving threads with eBPF (root). Prints a summary, and writes the
 /// timeline to FILE for https://ui.perfetto.dev or chrome://tracing. Both also open a compressed file: name it
-/// .json.gz, because one second can take 32 MB.
+/// .json.gz, because one second can take 32 MB. A FILE.svg is a picture of up to 100 ms instead.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Length of the trace
     #[arg(long = "for", value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     length: Duration,
-    /// Write the timeline to FILE, compressed if its name ends in .gz
+    /// Write the timeline to FILE: compressed if its name ends in .gz, a picture if in .svg
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Only these CPUs, such as 0-3,8
@@ -40,12 +40,20 @@ pub struct Args {
 
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(600);
+/// More than this is no picture: its width would show nothing.
+const PICTURE: Duration = Duration::from_millis(100);
 /// From one page to a size well within the kernel's own bound.
 const BUFFERS: std::ops::RangeInclusive<u32> = 4..=1 << 20;
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if args.length < SHORTEST || args.length > LONGEST {
         return Err(CommandError::usage("--for must be 10ms to 10m"));
+    }
+    let is_picture = args.out.as_deref().is_some_and(|path| path.extension().is_some_and(|end| end == "svg"));
+    if is_picture && args.length > PICTURE {
+        let given = format_duration(args.length);
+        return Err(CommandError::usage(format!("--for {given} is too long for a picture: at most 100ms"))
+            .hint("--for 20ms makes one; a FILE.json.gz has room for more"));
     }
     if global.root != Path::new("/") {
         return Err(CommandError::usage("trace records this machine: it cannot be combined with --root"));
@@ -62,10 +70,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let identity = &Model::new(&inventory).identity;
     let mut output = Output {
         path: args.out.as_deref(),
-        file: None,
+        is_picture,
+        file: TraceFile::None,
         names: &names,
         identity,
-        timeline: Timeline::new(&names, identity, 0),
         bar: progress::clock("tracing", args.length),
     };
     let options = TraceOptions { length: args.length, cpus: args.cpu.clone(), buffer: args.buffer * 1024 };
@@ -73,35 +81,54 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let traced = record(&host, &inventory, &options, &mut output, &stop);
     output.bar.finish_and_clear();
     let found = traced.map_err(|error| explain(args, error))?;
-    let bytes = output.close().map_err(|error| cannot_write(args, &error))?;
+    let bytes =
+        output.close(Duration::from_secs_f64(found.seconds)).map_err(|error| cannot_write(args, &error))?;
     output::print(global, &found, || trace::text(&found) + &trace::written(args.out.as_deref().zip(bytes)))
 }
 
 /// The file, if one is requested, and the progress bar.
 struct Output<'a> {
     path: Option<&'a Path>,
-    file: Option<TimelineFile>,
+    is_picture: bool,
+    file: TraceFile<'a>,
     names: &'a Names,
     identity: &'a Identity,
-    timeline: Timeline<'a>,
     bar: progress::Bar,
+}
+
+/// What is written of a trace.
+enum TraceFile<'a> {
+    None,
+    /// Each item as it comes.
+    Timeline(TimelineFile, Timeline<'a>),
+    /// Finished work since the beginning of the trace, drawn at its end.
+    Picture(File, u64, Vec<Slice>),
 }
 
 impl Sink for Output<'_> {
     fn begin(&mut self, at: u64) -> io::Result<()> {
-        self.timeline = Timeline::new(self.names, self.identity, at);
         // Not earlier: if nothing can be traced, an existing file is left unchanged.
-        if let Some(path) = self.path {
-            let file = self.file.insert(TimelineFile::new(path, files::begin(path)?));
-            file.write_all(self.timeline.open().as_bytes())?;
+        let Some(path) = self.path else { return Ok(()) };
+        let file = files::begin(path)?;
+        if self.is_picture {
+            self.file = TraceFile::Picture(file, at, Vec::new());
+            return Ok(());
         }
+        let mut timeline = Timeline::new(self.names, self.identity, at);
+        let mut file = TimelineFile::new(path, file);
+        file.write_all(timeline.open().as_bytes())?;
+        self.file = TraceFile::Timeline(file, timeline);
         Ok(())
     }
 
     fn take(&mut self, item: &Item) -> io::Result<()> {
-        match &mut self.file {
-            Some(file) => file.write_all(self.timeline.item(item).as_bytes()),
-            None => Ok(()),
+        match (&mut self.file, item) {
+            (TraceFile::Timeline(file, timeline), item) => file.write_all(timeline.item(item).as_bytes()),
+            (TraceFile::Picture(_, _, slices), Item::Ended(slice)) => {
+                slices.push(slice.clone());
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -111,11 +138,22 @@ impl Sink for Output<'_> {
 }
 
 impl Output<'_> {
-    /// Finishes the file, and returns its size.
-    fn close(self) -> io::Result<Option<u64>> {
-        let Some(mut file) = self.file else { return Ok(None) };
-        file.write_all(self.timeline.close().as_bytes())?;
-        Ok(Some(file.finish()?.metadata()?.len()))
+    /// Finishes the file of a trace of this length, and returns its size.
+    fn close(self, length: Duration) -> io::Result<Option<u64>> {
+        let file = match self.file {
+            TraceFile::None => return Ok(None),
+            TraceFile::Timeline(mut file, timeline) => {
+                file.write_all(timeline.close().as_bytes())?;
+                file.finish()?
+            }
+            TraceFile::Picture(mut file, began, slices) => {
+                let length = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+                let picture = html::picture(&slices, (began, length), self.names, self.identity);
+                file.write_all(picture.as_bytes())?;
+                file
+            }
+        };
+        Ok(Some(file.metadata()?.len()))
     }
 }
 

@@ -1,7 +1,6 @@
 //! `rxlab unpersist`: removes what `rxlab persist` has installed.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use serde_json::json;
 
@@ -23,10 +22,8 @@ pub struct Args {
 pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let etc = args.etc.path(global)?;
     boot::check_links(global, &etc)?;
-    // Only the paths matter here, and those do not depend on what was installed.
-    let restore =
-        Restore { program: PathBuf::new(), options: Vec::new(), etc: etc.clone(), state: PathBuf::new() };
-    let removed = Folder::new(etc).remove(&files(&Plan::new("", &[]), &restore)).map_err(persist_error)?;
+    let files = files(&Plan::new("", &[]), &Restore::only_paths(&etc));
+    let removed = Folder::new(etc).remove(&files).map_err(persist_error)?;
     let mut out = output::stdout(global);
     if global.json {
         writeln!(out, "{:#}", json!({ "schema": "rxlab.unpersist/1", "removed": removed }))?;

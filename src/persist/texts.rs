@@ -28,6 +28,13 @@ pub struct Restore {
     pub state: PathBuf,
 }
 
+impl Restore {
+    /// For the paths of files to remove: they do not depend on what the files say.
+    pub fn only_paths(etc: &Path) -> Self {
+        Self { program: PathBuf::new(), options: Vec::new(), etc: etc.to_owned(), state: PathBuf::new() }
+    }
+}
+
 /// Longest wait of a unit for interfaces, queues and interrupts: links come up in the meantime.
 const WAIT: &str = "60s";
 

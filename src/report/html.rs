@@ -8,15 +8,18 @@ mod doctor;
 mod effects;
 mod grid;
 mod heatmap;
+mod lanes;
 mod latency;
 mod lost;
 mod markup;
 mod pairs;
 mod path;
+mod phases;
 mod side_by_side;
 mod tables;
 mod trial;
 
+pub use lanes::picture;
 use markup::{Markup, typeset};
 
 use super::document::{Document, Part};
@@ -105,6 +108,7 @@ fn body(m: &mut Markup, page: &Page<'_>, title: &str) {
     if trials.len() > 1 {
         side_by_side::section(m, &trials);
     }
+    phases::section(m, &document.trials().collect::<Vec<_>>());
     let cells = CELLS / trials.len().max(1);
     for (index, part) in document.parts.iter().enumerate() {
         m.element("article", &[("id", &format!("part-{index}"))], |m| {

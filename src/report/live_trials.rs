@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{blocks_text, number, words};
 use crate::trial::analysis::analyse;
 use crate::trial::blocks::BlocksRecord;
-use crate::trial::record::{MetricResult, Phase, TrialRecord};
+use crate::trial::record::{MetricResult, TrialRecord};
 
 /// A trial, finished or not.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -40,14 +40,7 @@ pub struct MetricRow {
 impl TrialRow {
     /// A trial in pairs.
     pub fn of_pairs(record: &TrialRecord) -> Self {
-        let so_far;
-        let analysis = match &record.analysis {
-            Some(analysis) => analysis,
-            None => {
-                so_far = analyse(record);
-                &so_far
-            }
-        };
+        let analysis = record.analysis.clone().unwrap_or_else(|| analyse(record));
         let progress = match record.analysis {
             Some(_) => format!("{} pairs, started {}", analysis.pairs, record.started),
             None if analysis.pairs == 0 => format!("calibrating, started {}", record.started),
@@ -56,8 +49,7 @@ impl TrialRow {
                 analysis.pairs, record.max_pairs, record.started
             ),
         };
-        let is_measured = record.slots.iter().any(|slot| slot.phase == Phase::Comparison);
-        let metrics = analysis.metrics.iter().filter(|_| is_measured).map(metric).collect();
+        let metrics = analysis.metrics.iter().map(metric).collect();
         Self {
             id: record.id.clone(),
             headline: words::headline(record),
@@ -87,5 +79,36 @@ fn metric(result: &MetricResult) -> MetricRow {
         mid: effect.map(|effect| effect.mid),
         low: effect.filter(|effect| number::has_low(effect)).map(|effect| effect.low),
         high: effect.map(|effect| effect.high).filter(|high| high.is_finite()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TrialRow;
+    use crate::report::sample_record;
+
+    #[test]
+    fn a_trial_that_runs_shows_its_intervals_so_far() {
+        let ended = sample_record::rps();
+        let mut runs = ended.clone();
+        runs.analysis = None;
+        runs.slots.truncate(6 + 2 * 12);
+        let [ended, runs] = [&ended, &runs].map(TrialRow::of_pairs);
+        assert!(ended.progress.starts_with("21 pairs"), "{}", ended.progress);
+        assert!(runs.progress.contains("of at most"), "{}", runs.progress);
+        let widths = [&runs, &ended].map(|row| {
+            let primary = &row.metrics[0];
+            primary.high.expect("bounded") - primary.low.expect("bounded")
+        });
+        assert!(widths[0] > widths[1], "more pairs narrow the interval: {widths:?}");
+    }
+
+    #[test]
+    fn a_trial_without_a_pair_says_that_it_calibrates() {
+        let mut begun = sample_record::rps();
+        (begun.analysis, begun.slots) = (None, Vec::new());
+        let row = TrialRow::of_pairs(&begun);
+        assert!(row.progress.starts_with("calibrating"), "{}", row.progress);
+        assert!(row.metrics.iter().all(|metric| metric.mid.is_none() && metric.text == "not known yet"));
     }
 }

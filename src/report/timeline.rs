@@ -87,7 +87,7 @@ impl<'a> Timeline<'a> {
     }
 
     fn began(&mut self, cpu: CpuId, at: u64, work: &Work) {
-        let (name, cat) = self.work(work);
+        let (name, cat) = work_name(self.names, work);
         let queue = match work {
             Work::Irq(number) => self.names.queue_of_irq(*number),
             _ => None,
@@ -99,7 +99,7 @@ impl<'a> Timeline<'a> {
     }
 
     fn ended(&mut self, slice: &Slice) {
-        let (name, cat) = self.work(&slice.work);
+        let (name, cat) = work_name(self.names, &slice.work);
         let cut = (!slice.whole).then_some(true);
         let mut args = Args { cut, ..Args::default() };
         let cause = slice.run.as_ref().map(|run| cause_name(run.cause));
@@ -158,19 +158,6 @@ impl<'a> Timeline<'a> {
                     ..Line::named(CPUS, &name)
                 });
             }
-        }
-    }
-
-    fn work(&self, work: &Work) -> (String, &'static str) {
-        match work {
-            Work::Irq(number) => {
-                let actions = self.names.actions(*number).join(", ");
-                (format!("IRQ {number} {actions}").trim_end().to_owned(), "irq")
-            }
-            Work::Ipi => ("IPI".to_owned(), "irq"),
-            Work::Timer => ("timer interrupt".to_owned(), "irq"),
-            Work::Softirq(vector) => (softirq_name(*vector).to_owned(), "softirq"),
-            Work::Thread { name, .. } => (name.clone(), "thread"),
         }
     }
 
@@ -235,6 +222,20 @@ impl<'a> Timeline<'a> {
         }
         self.out.push('\n');
         self.out += &serde_json::to_string(line).expect("text and numbers are JSON");
+    }
+}
+
+/// Name and category of a piece of work.
+pub(super) fn work_name(names: &Names, work: &Work) -> (String, &'static str) {
+    match work {
+        Work::Irq(number) => {
+            let actions = names.actions(*number).join(", ");
+            (format!("IRQ {number} {actions}").trim_end().to_owned(), "irq")
+        }
+        Work::Ipi => ("IPI".to_owned(), "irq"),
+        Work::Timer => ("timer interrupt".to_owned(), "irq"),
+        Work::Softirq(vector) => (softirq_name(*vector).to_owned(), "softirq"),
+        Work::Thread { name, .. } => (name.clone(), "thread"),
     }
 }
 

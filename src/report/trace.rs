@@ -32,14 +32,16 @@ pub fn text(trace: &Trace) -> String {
 /// Path and size of the timeline; `None` if none was written.
 pub fn written(file: Option<(&Path, u64)>) -> String {
     match file {
-        Some((path, bytes)) => paragraph(
-            "timeline: ",
-            &format!(
-                "{}, {:.1} MB, for https://ui.perfetto.dev",
-                clean(&path.display().to_string()),
-                bytes as f64 / 1e6
-            ),
-        ),
+        Some((path, bytes)) => {
+            let (name, megabytes) = (clean(&path.display().to_string()), bytes as f64 / 1e6);
+            match path.extension().is_some_and(|end| end == "svg") {
+                true => paragraph("picture: ", &format!("{name}, {megabytes:.1} MB")),
+                false => paragraph(
+                    "timeline: ",
+                    &format!("{name}, {megabytes:.1} MB, for https://ui.perfetto.dev"),
+                ),
+            }
+        }
         None => paragraph("timeline: ", "not written; --out FILE writes it for https://ui.perfetto.dev"),
     }
 }

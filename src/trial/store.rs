@@ -108,11 +108,6 @@ impl TrialDir {
         self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// Time of the last change of the record; `None` if it cannot be told.
-    pub fn changed(&self) -> Option<SystemTime> {
-        fs::metadata(self.path.join(RECORD)).and_then(|about| about.modified()).ok()
-    }
-
     /// Replaces the record. The old one stays intact until the new one is complete.
     pub fn save(&self, record: &impl Serialize) -> Result<(), StoreError> {
         self.replace(RECORD, record)

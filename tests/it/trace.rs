@@ -133,6 +133,29 @@ fn lost_events_are_counted_and_shown() {
 }
 
 #[test]
+fn a_picture_draws_the_work_of_each_cpu() {
+    let Some(stream) = Stream::start(&["--rate", "20000"]) else { return };
+    let file = stream.file().with_extension("svg");
+    let trace = |length: &str| {
+        let mut command =
+            rxlab(stream.0.directory.path(), &["trace", "--cpu", "0", "--for", length, "--out"]);
+        command.arg(&file).output().expect("rxlab runs")
+    };
+    let out = trace("200ms");
+    assert_eq!(out.status.code(), Some(2), "{out:?}");
+    assert!(
+        String::from_utf8_lossy(&out.stderr).contains("too long for a picture: at most 100ms"),
+        "{out:?}"
+    );
+    assert!(!file.exists());
+    let out = trace("50ms");
+    assert!(out.status.success(), "{out:?}");
+    let picture = std::fs::read_to_string(&file).expect("written");
+    assert!(picture.contains("CPU 0") && !picture.contains("CPU 1"), "{picture}");
+    assert!(picture.contains("<title>NET_RX: ") && picture.contains(" packets"), "{picture}");
+}
+
+#[test]
 fn an_interrupted_trace_is_complete() {
     require::needs!(bpf);
     let directory = tempfile::tempdir().expect("a temporary directory");

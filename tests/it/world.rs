@@ -4,12 +4,19 @@
 #[path = "../../bench/world/mod.rs"]
 mod simulation;
 
-use simulation::{Mutation, adversary, replay, run, shrink};
+use simulation::schedule::Schedule;
+use simulation::{Mutation, adversary, run, shrink};
 
 /// Schedules of every test run, in equal parts that run in parallel. A debug build runs some 150 a second on a
 /// machine with two slow cores, a release build 1,900.
 const SEEDS: u64 = 20_000;
 const PARTS: u64 = 4;
+
+/// The violation of a schedule in the form that a failing run prints.
+fn replay(text: &str) -> Option<String> {
+    let schedule: Schedule = serde_json::from_str(text).expect("a schedule as printed");
+    run(&schedule, Mutation::Nothing, false).violation
+}
 
 fn no_schedule_loses_a_value(part: u64) {
     let mut moves = 0;
@@ -52,10 +59,7 @@ fn a_schedule_determines_the_run() {
     for seed in 0..20 {
         let schedule = adversary::generate(seed);
         let text = serde_json::to_string(&schedule).expect("plain data");
-        assert_eq!(
-            serde_json::from_str::<simulation::schedule::Schedule>(&text).expect("as printed"),
-            schedule
-        );
+        assert_eq!(serde_json::from_str::<Schedule>(&text).expect("as printed"), schedule);
         let [first, second] = [0, 1].map(|_| run(&schedule, Mutation::Nothing, false));
         assert_eq!(
             (first.operations, first.moves, first.ends),

@@ -39,8 +39,18 @@ pub(crate) fn restore(global: &Global, etc: &Path) -> Result<Restore, CommandErr
     Ok(Restore { program, options, etc, state })
 }
 
+/// Refuses units that would run `when`, as in "at each boot", what users other than root can change, or that cannot be
+/// installed below another root. Directories created from here on are writable for their owner only.
+pub(crate) fn ready(global: &Global, etc: &Path, restore: &Restore, when: &str) -> Result<(), CommandError> {
+    check_links(global, etc)?;
+    check_program(global, restore, when)?;
+    check_files(global, restore)?;
+    restrict_umask();
+    Ok(())
+}
+
 /// Refuses units that would run, `when` as in "at each boot", a program which users other than root can change.
-pub(crate) fn check_program(global: &Global, restore: &Restore, when: &str) -> Result<(), CommandError> {
+fn check_program(global: &Global, restore: &Restore, when: &str) -> Result<(), CommandError> {
     let program = &restore.program;
     let install = match global.root == Path::new("/") {
         true => "`make install` puts the program where only root can change it: run that one".to_owned(),
@@ -106,7 +116,7 @@ pub(crate) fn check_links(global: &Global, etc: &Path) -> Result<(), CommandErro
 
 /// Makes all directories created from here on writable for their owner only, whatever the shell's umask:
 /// `rxlab restore` would refuse others.
-pub(crate) fn restrict_umask() {
+fn restrict_umask() {
     let mask = umask(Mode::RWXU | Mode::RWXG | Mode::RWXO);
     umask(mask | Mode::WGRP | Mode::WOTH);
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods)] // Starts `systemctl`.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::commands::Global;
@@ -10,6 +11,11 @@ use crate::error::CommandError;
 /// True if systemd runs the machine below the root (sd_booted(3)).
 pub(crate) fn is_running(global: &Global) -> bool {
     global.root.join("run/systemd/system").exists()
+}
+
+/// True if systemd runs this machine, and files are installed into its root.
+pub(crate) fn is_ours(global: &Global) -> bool {
+    is_running(global) && global.root == Path::new("/")
 }
 
 /// Runs `systemctl` on this machine.

@@ -1,7 +1,6 @@
 //! `rxlab record install` and `remove`: the systemd unit of the recorder.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
@@ -28,14 +27,11 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let limits = args.ring.limits()?;
     let etc = args.etc.path(global)?;
     let restore = boot::restore(global, &etc)?;
-    boot::check_links(global, &etc)?;
-    boot::check_program(global, &restore, "at each boot")?;
-    boot::check_files(global, &restore)?;
-    boot::restrict_umask();
+    boot::ready(global, &etc, &restore, "at each boot")?;
     let arguments =
         ["--every".to_owned(), format_duration(limits.every), "--size".to_owned(), limits.size.to_string()];
     let written = Folder::new(&etc).install(&record_files(&arguments, &restore)).map_err(persist_error)?;
-    let is_running = system::is_running(global) && global.root == Path::new("/");
+    let is_running = system::is_ours(global);
     if is_running {
         system::ctl(&["daemon-reload"])?;
         system::ctl(&["restart", RECORD_UNIT])?;
@@ -59,15 +55,13 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 pub(super) fn remove(global: &Global, etc: &Etc) -> Result<(), CommandError> {
     let etc = etc.path(global)?;
     boot::check_links(global, &etc)?;
-    let is_running = system::is_running(global) && global.root == Path::new("/");
+    let is_running = system::is_ours(global);
     if is_running {
         // A unit that does not run has nothing to stop.
         let _ = system::ctl(&["stop", RECORD_UNIT]);
     }
-    // Only the paths matter here.
-    let restore =
-        Restore { program: PathBuf::new(), options: Vec::new(), etc: etc.clone(), state: PathBuf::new() };
-    let removed = Folder::new(etc).remove(&record_files(&[], &restore)).map_err(persist_error)?;
+    let removed =
+        Folder::new(&etc).remove(&record_files(&[], &Restore::only_paths(&etc))).map_err(persist_error)?;
     if is_running {
         system::ctl(&["daemon-reload"])?;
     }

@@ -3,16 +3,20 @@
 use std::path::Path;
 use std::time::SystemTime;
 
+use crate::commands::trial::list::Record;
 use crate::report::live_trials::TrialRow;
 use crate::trial::store::{StoreError, TrialDir};
 
 /// Trials on the page, the newest first.
 const SHOWN: usize = 5;
 
+/// Id of a trial, and when its record was written last, with its length in bytes.
+type Seen = (String, Option<(SystemTime, u64)>);
+
 /// What was read last.
 #[derive(Debug, Default)]
 pub(super) struct Trials {
-    seen: Option<Vec<(String, Option<SystemTime>)>>,
+    seen: Option<Vec<Seen>>,
 }
 
 impl Trials {
@@ -21,7 +25,7 @@ impl Trials {
     pub(super) fn changed(&mut self, state: &Path) -> Option<Vec<TrialRow>> {
         let dirs = TrialDir::all(state).unwrap_or_default();
         let newest: Vec<TrialDir> = dirs.into_iter().rev().take(SHOWN).collect();
-        let seen: Vec<_> = newest.iter().map(|dir| (dir.id(), dir.changed())).collect();
+        let seen: Vec<Seen> = newest.iter().map(|dir| (dir.id(), dir.modified().ok())).collect();
         if self.seen.as_ref() == Some(&seen) {
             return None;
         }
@@ -31,9 +35,9 @@ impl Trials {
 }
 
 fn row(dir: &TrialDir) -> Result<TrialRow, StoreError> {
-    Ok(match dir.blocks()? {
-        Some(record) => TrialRow::of_blocks(&record),
-        None => TrialRow::of_pairs(&dir.record()?),
+    Ok(match Record::load(dir)? {
+        Record::Blocks(record) => TrialRow::of_blocks(&record),
+        Record::Pairs(record) => TrialRow::of_pairs(&record),
     })
 }
 

@@ -39,7 +39,8 @@ pub(in crate::commands) enum Record {
 }
 
 impl Record {
-    fn load(dir: &TrialDir) -> Result<Self, StoreError> {
+    /// Reads the record in a directory.
+    pub(in crate::commands) fn load(dir: &TrialDir) -> Result<Self, StoreError> {
         Ok(match dir.blocks()? {
             Some(record) => Self::Blocks(Box::new(record)),
             None => Self::Pairs(Box::new(dir.record()?)),

@@ -38,16 +38,13 @@ pub(super) fn add(
     let has_systemd = system::is_running(global);
     let mut written = Vec::new();
     if has_systemd {
-        boot::check_links(global, &etc)?;
-        boot::check_program(global, &restore, "at these times")?;
-        boot::check_files(global, &restore)?;
-        boot::restrict_umask();
+        boot::ready(global, &etc, &restore, "at these times")?;
         let files = timer_files(&dir.id(), &times(&all), &restore);
         written = Folder::new(&etc).install(&files).map_err(persist_error)?;
     }
     // Recorded first: a timer that does not start then shows as missed.
     dir.save_schedule(&all).map_err(|error| store_error(&error))?;
-    if has_systemd && global.root == Path::new("/") {
+    if system::is_ours(global) {
         system::ctl(&["daemon-reload"])?;
         system::ctl(&["restart", &format!("{}.timer", unit_name(&dir.id()))])?;
     }
@@ -99,7 +96,9 @@ pub(super) fn due(global: &Global, args: &Args, dir: &TrialDir) -> Result<(), Co
     dir.save_schedule(&all).map_err(|error| store_error(&error))?;
     if all.iter().all(|scheduled| scheduled.outcome.is_some()) {
         let etc = args.etc.path(global)?;
-        Folder::new(&etc).remove(&timer_files(&dir.id(), &[], &nowhere(&etc))).map_err(persist_error)?;
+        Folder::new(&etc)
+            .remove(&timer_files(&dir.id(), &[], &Restore::only_paths(&etc)))
+            .map_err(persist_error)?;
     }
     let (record, checkpoint) = taken?;
     checkpoint::print(global, &record, &checkpoint)
@@ -113,8 +112,8 @@ pub(super) fn cancel(global: &Global, args: &Args, dir: &TrialDir) -> Result<(),
     let (taken, cancelled): (Vec<Scheduled>, Vec<Scheduled>) = all.into_iter().partition(is_taken);
     let etc = args.etc.path(global)?;
     boot::check_links(global, &etc)?;
-    let files = timer_files(&dir.id(), &[], &nowhere(&etc));
-    if system::is_running(global) && global.root == Path::new("/") {
+    let files = timer_files(&dir.id(), &[], &Restore::only_paths(&etc));
+    if system::is_ours(global) {
         // A timer that does not run has nothing to stop.
         let _ = system::ctl(&["stop", &format!("{}.timer", unit_name(&dir.id()))]);
     }
@@ -171,11 +170,6 @@ fn restore(global: &Global, etc: &Path) -> Result<Restore, CommandError> {
     let mut restore = boot::restore(global, etc)?;
     restore.options.extend(global.netns.iter().flat_map(|netns| ["--netns".to_owned(), netns.clone()]));
     Ok(restore)
-}
-
-/// Only the paths of files that are removed matter.
-fn nowhere(etc: &Path) -> Restore {
-    Restore { program: "".into(), options: Vec::new(), etc: etc.to_owned(), state: "".into() }
 }
 
 /// Times of the checkpoints that wait.

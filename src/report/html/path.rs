@@ -58,7 +58,7 @@ pub(super) fn section(m: &mut Markup, caption: &str, sides: &[Side<'_>; 2]) {
     });
 }
 
-/// Neighbouring queues with the same RPS CPUs, if their interrupts are each on CPUs of their own or all on the same.
+/// Neighbouring queues with the same RPS CPUs.
 fn rows(nic: &NicQueues) -> Vec<Row<'_>> {
     let mut first = 0;
     let groups = nic.queues.chunk_by(|a, b| a.rps_cpus == b.rps_cpus);
