@@ -4,7 +4,7 @@ CARGO ?= cargo
 # case-a and so on
 CASES := $(patsubst cases/%.sh,case-%,$(wildcard cases/[a-e].sh))
 
-.PHONY: run build test test-cases test-deb lint install deb cases $(CASES) bench-load simulate docs
+.PHONY: run build test test-cases test-deb lint install deb static cases $(CASES) bench-load simulate docs
 
 MINUTES ?= 10
 
@@ -41,6 +41,14 @@ install: build ## Install the program on this machine, with manual pages and com
 
 deb: build ## Make a Debian package: target/debian/rxlab_VERSION_ARCH.deb
 	scripts/deb target/release/rxlab target/debian
+
+# Named as the target, so that the flags are not those of build scripts and macros, which need shared libraries.
+machine = $(shell rustc -vV | sed -n 's/^host: //p')
+
+static: ## Make one file that needs no shared library: target/static/rxlab, its debug lines in rxlab.debug
+	scripts/setup.sh run
+	RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --release --locked --target $(machine) --bin rxlab
+	scripts/static target/$(machine)/release/rxlab target/static
 
 test-deb: build ## Install, upgrade, remove and purge the package in a Debian of its own, as root; takes some minutes
 	scripts/setup.sh test
