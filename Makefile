@@ -4,7 +4,7 @@ CARGO ?= cargo
 # case-a and so on
 CASES := $(patsubst cases/%.sh,case-%,$(wildcard cases/[a-e].sh))
 
-.PHONY: run build test test-cases test-deb lint install deb static cases $(CASES) bench-load simulate docs
+.PHONY: run build test test-cases test-deb lint install deb static pictures cases $(CASES) bench-load simulate docs
 
 MINUTES ?= 10
 
@@ -67,6 +67,10 @@ bench-load: build ## Install the peers of `rxlab load` and compare all of them, 
 
 simulate: ## Run an adversary on a simulated machine for MINUTES minutes
 	$(CARGO) run --release --locked --example world -- --minutes $(MINUTES)
+
+pictures: build ## Renew the pictures and the demo's output in docs, as root, on a machine with nothing else to do
+	scripts/setup.sh pictures
+	scripts/pictures target/release/rxlab
 
 docs: ## Regenerate the generated documents
 	RXLAB_UPDATE_DOCS=1 $(CARGO) test --locked --lib

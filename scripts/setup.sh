@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installs the missing packages for a goal, on Debian, as root: setup.sh run|test
+# Installs the missing packages for a goal, on Debian, as root: setup.sh run|pictures|test
 set -eu
 
-goal=${1:?"usage: setup.sh run|test"}
+goal=${1:?"usage: setup.sh run|pictures|test"}
 missing=""
 need() { # need COMMAND PACKAGE
   command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
@@ -18,8 +18,11 @@ need make make
 need pkg-config pkg-config
 [ -e /usr/include/libelf.h ] || missing="$missing libelf-dev"
 [ -e /usr/include/zlib.h ] || missing="$missing zlib1g-dev"
-if [ "$goal" = test ]; then
+if [ "$goal" != run ]; then
   need chromium chromium
+  need tmux tmux
+fi
+if [ "$goal" = test ]; then
   need ethtool ethtool
   need go golang-go
   need irqbalance irqbalance
@@ -37,7 +40,6 @@ if [ "$goal" = test ]; then
   # Tools that read the output of export and persist.
   need ansible-playbook ansible-core
   need systemd-analyze systemd
-  need tmux tmux
   need tuned-adm tuned
   need udevadm udev
   need wrk wrk
