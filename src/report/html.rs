@@ -77,8 +77,12 @@ pub fn render(page: &Page<'_>) -> String {
     m.finish()
 }
 
-/// Title of a document: its own, or the heading of its first part.
+/// Title of a document: its own, the names of several trials, or the heading of its first part.
 pub fn title(document: &Document) -> String {
+    let names: Vec<&str> = document.trials().map(|trial| trial.record.name.as_str()).collect();
+    if document.title.is_none() && names.len() > 1 && names.len() == document.parts.len() {
+        return format!("Trials {}", names.join(", "));
+    }
     let first = || document.parts.first().map(|part| Gist::new(part).heading);
     document.title.clone().or_else(first).unwrap_or_else(|| "rxlab report".to_owned())
 }

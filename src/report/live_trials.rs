@@ -92,7 +92,7 @@ mod tests {
         let ended = sample_record::rps();
         let mut runs = ended.clone();
         runs.analysis = None;
-        runs.slots.truncate(6 + 2 * 12);
+        runs.slots.truncate(2 * 6 + 2 * 16);
         let [ended, runs] = [&ended, &runs].map(TrialRow::of_pairs);
         assert!(ended.progress.starts_with("21 pairs"), "{}", ended.progress);
         assert!(runs.progress.contains("of at most"), "{}", runs.progress);

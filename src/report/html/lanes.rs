@@ -69,14 +69,15 @@ pub fn picture(slices: &[Slice], (began, length): (u64, u64), names: &Names, mac
                 }
             }
         }
-        for tick in 0..=10_u32 {
-            let at = px(LEFT + WIDTH * f64::from(tick) / 10.0);
+        let step: f64 = [1.0, 2.0, 5.0].into_iter().find(|step| milliseconds <= 10.0 * step).unwrap_or(10.0);
+        for tick in (0..).map(|tick| step * f64::from(tick)).take_while(|tick| *tick <= milliseconds) {
+            let at = px(LEFT + WIDTH * tick / milliseconds);
             m.empty(
                 "line",
                 &[("x1", &at), ("x2", &at), ("y1", &px(bottom - 10.0)), ("y2", &px(bottom - 4.0))],
             );
-            let text = format!("{}", (milliseconds * f64::from(tick)).round() / 10.0);
-            m.leaf("text", &[("x", &at), ("y", &px(bottom + 10.0)), ("text-anchor", "middle")], &text);
+            let place = [("x", at.as_str()), ("y", &px(bottom + 10.0)), ("text-anchor", "middle")];
+            m.leaf("text", &place, &tick.to_string());
         }
         m.leaf("text", &[("x", "8"), ("y", &px(bottom + 10.0))], "milliseconds");
     });
