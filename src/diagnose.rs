@@ -63,7 +63,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use slow_clocksource::{FAST as FAST_CLOCK, SLOW as SLOW_CLOCKS};
 pub(crate) use workload::processing;
 
-use crate::model::{Model, Rates};
+use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, NicName};
 
 pub use figures::{Evidence, Figure, Subject, Unit};
@@ -140,7 +140,46 @@ pub struct Rule {
     /// Its published source: kernel documentation or source, or a manual; else [`OWN_RULE`].
     pub source: &'static str,
     /// The check.
-    pub check: fn(&Model, &Rates) -> Vec<Finding>,
+    pub check: Check,
+}
+
+/// The check of a rule, by what it looks at.
+#[derive(Clone, Copy)]
+pub enum Check {
+    /// The whole machine.
+    Machine(fn(&Model, &Rates) -> Vec<Finding>),
+    /// Each interface; at most one finding for each.
+    Nic(fn(&Model, &Rates, &Nic) -> Option<Finding>),
+    /// The same for devices on a bus only.
+    Device(fn(&Model, &Rates, &Nic) -> Option<Finding>),
+}
+
+impl Rule {
+    /// Findings on this machine.
+    pub fn findings(&self, model: &Model, rates: &Rates) -> Vec<Finding> {
+        let (devices_only, check) = match self.check {
+            Check::Machine(check) => return check(model, rates),
+            Check::Nic(check) => (false, check),
+            Check::Device(check) => (true, check),
+        };
+        let nics = model.nics.iter().filter(|nic| !devices_only || nic.kind == NicKind::Device);
+        nics.filter_map(|nic| check(model, rates, nic)).collect()
+    }
+
+    /// A finding of this rule that is still empty: no interface, CPU, text or plan.
+    fn finding(&self) -> Finding {
+        Finding {
+            id: self.id.to_owned(),
+            severity: Severity::Note,
+            nic: None,
+            cpu: None,
+            title: String::new(),
+            evidence: Vec::new(),
+            why: String::new(),
+            remedy: String::new(),
+            plans: Vec::new(),
+        }
+    }
 }
 
 /// Source of a rule that is not published elsewhere.
@@ -211,7 +250,7 @@ const TOLD: &[(&Rule, &[&Rule])] = &[
 
 /// Runs every rule. Most severe first; rules of equal severity in the order of [`RULES`].
 pub fn diagnose(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.check)(model, rates)).collect();
+    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule.findings(model, rates)).collect();
     for (first, told) in TOLD {
         let of_first = findings.iter().filter(|finding| finding.id == first.id && finding.nic.is_some());
         let said: Vec<(Option<NicName>, Option<CpuId>)> =
@@ -241,7 +280,7 @@ const PLACEMENT: &[Rule] = &[
 
 /// Findings that depend on where interrupts and masks are: a plan should bring none.
 pub(crate) fn about_placement(model: &Model, rates: &Rates) -> Vec<Finding> {
-    PLACEMENT.iter().flat_map(|rule| (rule.check)(model, rates)).collect()
+    PLACEMENT.iter().flat_map(|rule| rule.findings(model, rates)).collect()
 }
 
 #[cfg(test)]

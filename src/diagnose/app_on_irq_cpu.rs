@@ -6,7 +6,7 @@ use super::elsewhere::is_elsewhere;
 use super::evidence::{busy, may_be_lo, receive_time};
 use super::figures::{Evidence, Subject, percent};
 use super::workload::{FULL, ROOM, common, interrupt_cpus, landings, named, nic_on, processing, programs};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, ProcessRates, Rates};
 use crate::units::CpuMask;
 
@@ -38,7 +38,7 @@ pub(super) const RULE: Rule = Rule {
             is alone on a CPU.",
     remedy: "Let the program run on the other CPUs (taskset, CPUAffinity=, a cpuset), or move the interrupt.",
     source: "Documentation/networking/scaling.rst (RSS IRQ Configuration)",
-    check,
+    check: Check::Machine(check),
 };
 
 /// A program, the CPU it shares, and the CPUs with room.
@@ -132,7 +132,6 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         false => "receive work preempts the program, and the scheduler does not move it",
     };
     vec![Finding {
-        id: RULE.id.to_owned(),
         severity: if first.confined { Severity::Warning } else { Severity::Note },
         nic: nic_on(&landings(model, rates), id),
         cpu: Some(id),
@@ -145,7 +144,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         why: why.to_owned(),
         remedy: "let it run on the other CPUs (taskset, CPUAffinity=, a cpuset), or move the interrupt"
             .to_owned(),
-        plans: Vec::new(),
+        ..RULE.finding()
     }]
 }
 
@@ -178,7 +177,7 @@ mod tests {
         let stays = |sketch: Sketch| sketch.program("haproxy", 0.6, "2-7");
         assert_eq!(stays(host(0.45, 0.54)).findings(&RULE)[0].severity, Severity::Note);
         let moved = stays(host(0.45, 0.54)).last(|process| process.stays_on = None);
-        assert!(moved.findings(&RULE).is_empty(), "the scheduler moves it");
+        moved.silent(&RULE, "the scheduler moves it");
     }
 
     #[test]
@@ -190,14 +189,8 @@ mod tests {
         assert!(with(host(0.45, 0.54).each("0-1,4-7", full)), "no room elsewhere");
         let queues = Sketch::new(4).device("eth0", &[0, 1, 2]).traffic("eth0", 1e5);
         assert!(with(queues.receives(2, 0.45, 5e4).works(2, 0.54)), "a queue for nearly every CPU");
-        assert!(host(0.45, 0.54).findings(&RULE).is_empty(), "no program is visible there");
-        assert!(
-            host(0.45, 0.54).program("xz", 0.6, "2-3").last(|xz| xz.nice = 10).findings(&RULE).is_empty(),
-            "gives way"
-        );
-        assert!(
-            host(0.45, 0.54).program("openssl", 0.6, "2").findings(&RULE).is_empty(),
-            "pinned: that is receive-interference's"
-        );
+        host(0.45, 0.54).silent(&RULE, "no program is visible there");
+        host(0.45, 0.54).program("xz", 0.6, "2-3").last(|xz| xz.nice = 10).silent(&RULE, "gives way");
+        host(0.45, 0.54).program("openssl", 0.6, "2").silent(&RULE, "pinned: that is receive-interference's");
     }
 }

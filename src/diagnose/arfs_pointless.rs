@@ -3,7 +3,7 @@
 use super::arfs_possible::{local, offload, rfs_complete};
 use super::figures::{Evidence, Subject, count, percent};
 use super::places::{loaded_of, most_loaded, readers};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
 
@@ -31,12 +31,8 @@ pub(super) const RULE: Rule = Rule {
             cost time and gain nothing.",
     remedy: "Place interrupts of some queues on the readers' node, or run the readers on the queues' node.",
     source: "Documentation/networking/scaling.rst (Accelerated RFS: Suggested Configuration)",
-    check,
+    check: Check::Nic(of_nic),
 };
-
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
-}
 
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (on, _) = offload(nic)?;
@@ -50,10 +46,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }
     let cpus: CpuMask = queues.iter().map(|queue| queue.cpu).collect();
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Note,
         nic: Some(nic.name.clone()),
-        cpu: None,
         title: format!("{} steers flows, but has no queue near their readers", nic.name),
         evidence: vec![
             Evidence::fact(
@@ -68,7 +62,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         remedy:
             "place interrupts of some queues on the readers' node, or run the readers on the queues' node"
                 .to_owned(),
-        plans: Vec::new(),
+        ..RULE.finding()
     })
 }
 
@@ -99,13 +93,13 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(host(2, "4-7", false).findings(&RULE), [], "it is off");
-        assert_eq!(host(2, "3-7", true).findings(&RULE), [], "one reader is near");
-        assert_eq!(host(1, "4-7", true).findings(&RULE), [], "one node");
-        assert_eq!(host(2, "4-7", true).rfs(0, "eth0", 0).findings(&RULE), [], "no RFS");
-        assert_eq!(host(2, "4-7", true).traffic("eth0", 5e3).findings(&RULE), [], "little traffic");
+        host(2, "4-7", false).silent(&RULE, "it is off");
+        host(2, "3-7", true).silent(&RULE, "one reader is near");
+        host(1, "4-7", true).silent(&RULE, "one node");
+        host(2, "4-7", true).rfs(0, "eth0", 0).silent(&RULE, "no RFS");
+        host(2, "4-7", true).traffic("eth0", 5e3).silent(&RULE, "little traffic");
         let unknown =
             host(2, "4-7", true).tune(|model| model.cpus.iter_mut().for_each(|cpu| cpu.node = None));
-        assert_eq!(unknown.findings(&RULE), [], "nodes are not known");
+        unknown.silent(&RULE, "nodes are not known");
     }
 }

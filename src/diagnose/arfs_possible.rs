@@ -2,7 +2,7 @@
 
 use super::figures::{Evidence, Subject, percent};
 use super::places::{Loaded, loaded_of, most_loaded, node, readers};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
 
@@ -35,12 +35,8 @@ pub(super) const RULE: Rule = Rule {
             drivers leave off.",
     remedy: "Switch ntuple filters on (ethtool -K NIC ntuple on), and measure.",
     source: "Documentation/networking/scaling.rst (Accelerated RFS)",
-    check,
+    check: Check::Nic(of_nic),
 };
-
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
-}
 
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (on, changeable) = offload(nic)?;
@@ -55,10 +51,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         return None;
     }
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Note,
         nic: Some(nic.name.clone()),
-        cpu: None,
         title: format!("{} could steer flows to their readers itself", nic.name),
         evidence: vec![
             Evidence::fact(
@@ -75,7 +69,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
               one directly"
             .to_owned(),
         remedy: format!("switch ntuple filters on (ethtool -K {} ntuple on), and measure", nic.name),
-        plans: Vec::new(),
+        ..RULE.finding()
     })
 }
 
@@ -124,17 +118,17 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(host("ice", true).findings(&RULE), [], "it is on");
-        assert_eq!(host("ixgbe", false).findings(&RULE), [], "the driver cannot");
-        assert_eq!(host("ice", false).rfs(0, "eth0", 0).findings(&RULE), [], "no RFS");
-        assert_eq!(host("ice", false).all_receive("0-1", 0.1, 1e5).findings(&RULE), [], "time to spare");
+        host("ice", true).silent(&RULE, "it is on");
+        host("ixgbe", false).silent(&RULE, "the driver cannot");
+        host("ice", false).rfs(0, "eth0", 0).silent(&RULE, "no RFS");
+        host("ice", false).all_receive("0-1", 0.1, 1e5).silent(&RULE, "time to spare");
         let far = host("ice", false).all_work("0-3", 0.0).all_work("4-7", 0.5);
-        assert_eq!(far.findings(&RULE), [], "the readers have no queue near them");
+        far.silent(&RULE, "the readers have no queue near them");
         let fixed = host("ice", false).edit("eth0", |nic| {
             let mut features = nic.hardware.features.known().cloned().expect("given");
             features[0].changeable = false;
             nic.hardware.features = crate::units::Fact::Known(features);
         });
-        assert_eq!(fixed.findings(&RULE), [], "fixed");
+        fixed.silent(&RULE, "fixed");
     }
 }

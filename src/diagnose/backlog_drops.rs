@@ -2,7 +2,7 @@
 
 use super::evidence::{LOST, carrier, may_be_lo, receive_time};
 use super::figures::{Evidence, Subject, count, plural};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Rates};
 
 /// Part of the packets from which connections notice the loss, as for rings.
@@ -30,7 +30,7 @@ pub(super) const RULE: Rule = Rule {
              bursts. Drops due to flow limit protect the other flows.",
     source: "Documentation/admin-guide/sysctl/net.rst (netdev_max_backlog); net/core/dev.c \
              enqueue_to_backlog, skb_flow_limit; Documentation/networking/scaling.rst (RPS Flow Limit)",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -84,7 +84,6 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         _ => Vec::new(),
     };
     vec![Finding {
-        id: RULE.id.to_owned(),
         severity: if part >= FELT { Severity::Critical } else { Severity::Warning },
         nic: carrier.map(|(nic, _)| nic.name.clone()),
         cpu: Some(worst.cpu),
@@ -103,19 +102,19 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         }
         .to_owned(),
         plans,
+        ..RULE.finding()
     }]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::RULE;
     use crate::diagnose::Severity;
     use crate::diagnose::sketch::Sketch;
 
     #[test]
     fn drops_are_given_by_cpu_worst_first() {
-        let (model, rates) = Sketch::case_a().drops(2, 812.0).drops(5, 0.4).build();
-        let found = check(&model, &rates);
+        let found = Sketch::case_a().drops(2, 812.0).drops(5, 0.4).findings(&RULE);
         assert_eq!(found[0].title, "812 packets/s are dropped at the backlog of 2 CPUs");
         assert!(found[0].evidence[0].text.starts_with("CPU 2: 812 drops/s and 42,000 packets/s, 98 %"));
         assert!(found[0].evidence[1].text.starts_with("CPU 5: 0.4 drops/s"));
@@ -126,8 +125,8 @@ mod tests {
     #[test]
     fn few_drops_are_no_alarm() {
         let found = |drops| {
-            let (model, rates) = Sketch::case_a().drops(2, drops).build();
-            check(&model, &rates).into_iter().map(|finding| finding.severity).collect::<Vec<_>>()
+            let found = Sketch::case_a().drops(2, drops).findings(&RULE);
+            found.into_iter().map(|finding| finding.severity).collect::<Vec<_>>()
         };
         assert_eq!(
             (found(0.4), found(2.0), found(40.0)),
@@ -139,23 +138,20 @@ mod tests {
     #[test]
     fn a_flow_that_is_limited_is_no_full_backlog() {
         let sketch = Sketch::case_a().rps("eth0", "0-1,3-7").drops(5, 300.0).flow_limited(2, 290.0);
-        let (model, rates) = sketch.build();
-        let found = &check(&model, &rates)[0];
+        let found = &sketch.findings(&RULE)[0];
         assert!(found.why.starts_with("flow limit drops") && found.plans.is_empty(), "{found:?}");
         assert_eq!(found.evidence[1].text, "290 of 300 drops/s are due to flow limit");
     }
 
     #[test]
     fn a_drowning_cpu_that_drops_nothing_is_silent_here() {
-        let (model, rates) = Sketch::case_a().build();
-        assert_eq!(check(&model, &rates), []);
+        Sketch::case_a().silent(&RULE, "no drops");
     }
 
     #[test]
     fn drops_on_loopback_are_told_without_a_plan() {
-        let (model, rates) =
-            Sketch::new(2).loopback().traffic("lo", 1e5).receives(0, 0.9, 1e5).drops(0, 9.0).build();
-        let found = check(&model, &rates);
+        let sketch = Sketch::new(2).loopback().traffic("lo", 1e5).receives(0, 0.9, 1e5);
+        let found = sketch.drops(0, 9.0).findings(&RULE);
         assert!(found[0].plans.is_empty() && found[0].nic.is_none());
     }
 }

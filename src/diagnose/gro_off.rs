@@ -2,7 +2,7 @@
 
 use super::figures::{Evidence, Subject, Unit, count};
 use super::places::{loaded_of, most_loaded};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 
 /// Packets/s from which merging packets is worthwhile.
@@ -35,12 +35,8 @@ pub(super) const RULE: Rule = Rule {
     cause: "GRO was switched off for a bridge, a capture or a test, or by an old guide for routers.",
     remedy: "Switch GRO on (ethtool -K NIC gro on), unless a program needs the packets unmerged.",
     source: "Documentation/networking/segmentation-offloads.rst (Generic Receive Offload); ethtool(8)",
-    check,
+    check: Check::Nic(of_nic),
 };
-
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
-}
 
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let features = nic.hardware.features.known()?;
@@ -53,7 +49,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         return None;
     }
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Warning,
         nic: Some(nic.name.clone()),
         cpu: Some(busiest.cpu),
@@ -74,7 +69,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             "switch GRO on (ethtool -K {} gro on), unless a program needs the packets unmerged",
             nic.name
         ),
-        plans: Vec::new(),
+        ..RULE.finding()
     })
 }
 
@@ -97,16 +92,12 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(host(true, 1448.0).findings(&RULE), [], "it is on");
-        assert_eq!(host(false, 120.0).findings(&RULE), [], "small packets");
-        assert_eq!(
-            host(false, 1448.0).offload("eth0", "rx-lro", true).findings(&RULE),
-            [],
-            "the device does it"
-        );
-        assert_eq!(host(false, 1448.0).receives(0, 0.1, 8e4).findings(&RULE), [], "time to spare");
-        assert_eq!(host(false, 1448.0).traffic("eth0", 2e3).findings(&RULE), [], "little traffic");
+        host(true, 1448.0).silent(&RULE, "it is on");
+        host(false, 120.0).silent(&RULE, "small packets");
+        host(false, 1448.0).offload("eth0", "rx-lro", true).silent(&RULE, "the device does it");
+        host(false, 1448.0).receives(0, 0.1, 8e4).silent(&RULE, "time to spare");
+        host(false, 1448.0).traffic("eth0", 2e3).silent(&RULE, "little traffic");
         let unknown = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 8e4).volume("eth0", 1e8, 0.0);
-        assert_eq!(unknown.receives(0, 0.5, 8e4).findings(&RULE), [], "offloads are not known");
+        unknown.receives(0, 0.5, 8e4).silent(&RULE, "offloads are not known");
     }
 }

@@ -3,7 +3,7 @@
 use super::evidence::{queue_packets, receive_time, receiving};
 use super::figures::{Evidence, Subject, count, percent};
 use super::workload::{Landing, interrupts, landings};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{CpuRates, Function, Model, Nic, NicKind, Rates};
 
 /// Interrupts/s on one CPU: at about 2 us each, with the cache misses they cause, 4 % of it.
@@ -35,7 +35,7 @@ pub(super) const RULE: Rule = Rule {
     remedy: "Moderate interrupts: adaptively if the driver can, else by 10 to 50 us; or defer them in \
              software (napi_defer_hard_irqs and gro_flush_timeout).",
     source: "ethtool(8) -C; Documentation/networking/napi.rst (Software IRQ coalescing)",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -96,7 +96,6 @@ fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding
         ),
     };
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Warning,
         nic: Some(name.clone()),
         cpu: Some(id),
@@ -130,13 +129,13 @@ fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding
             }
         },
         remedy,
-        plans: Vec::new(),
+        ..RULE.finding()
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
     use crate::units::Fact;
 
@@ -146,16 +145,11 @@ mod tests {
         sketch.moderation("eth0", 0, false)
     }
 
-    fn titles(sketch: Sketch) -> Vec<String> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates).into_iter().map(|finding| finding.title).collect()
-    }
-
     /// Field case C before moderation: 120k requests/s on one queue, one CPU at 100 %. Its interrupt rate was
     /// not published; this one is made up.
     #[test]
     fn field_case_c_before_moderation() {
-        let found = titles(host(80_000.0, 1.2e5, 0.99));
+        let found = host(80_000.0, 1.2e5, 0.99).titles(&RULE);
         assert_eq!(found, ["eth0: 80,000 interrupts/s on CPU 16, 1.5 packets each"]);
     }
 
@@ -172,33 +166,28 @@ mod tests {
         for (times, timeout, lacks) in
             [(2, 0, "gro_flush_timeout is 0"), (0, 20_000, "napi_defer_hard_irqs is 0")]
         {
-            let (model, rates) = deferral(Fact::Known(times), Fact::Known(timeout)).build();
-            let found = check(&model, &rates);
+            let found = deferral(Fact::Known(times), Fact::Known(timeout)).findings(&RULE);
             assert!(found[0].why.contains(lacks) && found[0].evidence[2].text.contains(lacks), "{found:?}");
         }
     }
 
     #[test]
     fn near_misses() {
-        assert!(titles(host(8e4, 1.2e5, 0.3)).is_empty(), "time to spare");
-        assert!(titles(host(2.5e4, 1.2e5, 0.99)).is_empty(), "NAPI polls five packets per interrupt");
-        assert!(titles(host(1.2e4, 1.2e4, 0.6)).is_empty(), "field case B's 12,000 interrupts/s");
-        assert!(
-            titles(host(8e4, 1.2e5, 0.99).moderation("eth0", 1, false)).is_empty(),
-            "dynamic, on ixgbevf"
-        );
-        assert!(titles(host(8e4, 1.2e5, 0.99).moderation("eth0", 0, true)).is_empty(), "adaptive");
-        assert!(titles(deferral(Fact::Known(2), Fact::Known(20_000))).is_empty(), "deferred in software");
-        assert!(titles(deferral(Fact::Known(2), Fact::NotAsked)).is_empty(), "it may be");
+        host(8e4, 1.2e5, 0.3).silent(&RULE, "time to spare");
+        host(2.5e4, 1.2e5, 0.99).silent(&RULE, "NAPI polls five packets per interrupt");
+        host(1.2e4, 1.2e4, 0.6).silent(&RULE, "field case B's 12,000 interrupts/s");
+        host(8e4, 1.2e5, 0.99).moderation("eth0", 1, false).silent(&RULE, "dynamic, on ixgbevf");
+        host(8e4, 1.2e5, 0.99).moderation("eth0", 0, true).silent(&RULE, "adaptive");
+        deferral(Fact::Known(2), Fact::Known(20_000)).silent(&RULE, "deferred in software");
+        deferral(Fact::Known(2), Fact::NotAsked).silent(&RULE, "it may be");
         let untold = host(8e4, 1.2e5, 0.99).edit("eth0", |nic| nic.hardware.coalesce = Fact::Unsupported);
-        assert!(titles(untold).is_empty(), "not reported");
+        untold.silent(&RULE, "not reported");
     }
 
     #[test]
     fn a_device_that_a_hypervisor_makes_up_is_moderated_in_software() {
-        let (model, rates) = host(8e4, 1.2e5, 0.99)
-            .edit("eth0", |nic| nic.hardware.function = crate::model::Function::Paravirtual)
-            .build();
-        assert!(check(&model, &rates)[0].remedy.starts_with("defer in software"));
+        let made_up =
+            host(8e4, 1.2e5, 0.99).driven_by("eth0", "ixgbevf", crate::model::Function::Paravirtual);
+        assert!(made_up.findings(&RULE)[0].remedy.starts_with("defer in software"));
     }
 }

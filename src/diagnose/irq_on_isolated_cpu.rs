@@ -2,7 +2,7 @@
 
 use super::figures::{Evidence, Subject, count, percent};
 use super::workload::processing;
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask, Fact};
 
@@ -38,7 +38,7 @@ pub(super) const RULE: Rule = Rule {
     remedy: "Move the interrupts to other CPUs. Managed interrupts cannot be moved: use fewer queues, or \
              isolcpus=managed_irq at boot.",
     source: "Documentation/admin-guide/kernel-parameters.txt (isolcpus=, irqaffinity=, nohz_full=)",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -88,7 +88,6 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic, reserved: &CpuMask) -> Optio
         })
     }));
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: if is_used { Severity::Warning } else { Severity::Note },
         nic: Some(nic.name.clone()),
         cpu: Some(*first),
@@ -105,6 +104,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic, reserved: &CpuMask) -> Optio
             .to_owned(),
         remedy: "move the interrupts to other CPUs; irqaffinity= at boot keeps new ones away".to_owned(),
         plans: vec!["isolate.irq".to_owned()],
+        ..RULE.finding()
     })
 }
 
@@ -150,11 +150,11 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(host().findings(&RULE), [], "no CPU is isolated");
-        assert_eq!(host().isolate("2-4").findings(&RULE), [], "they arrive elsewhere");
+        host().silent(&RULE, "no CPU is isolated");
+        host().isolate("2-4").silent(&RULE, "they arrive elsewhere");
         let chosen = host().isolate("5").set(|settings| settings.irqaffinity = Fact::Known(cpus("5")));
-        assert_eq!(chosen.findings(&RULE), [], "interrupts were assigned to it at boot");
-        assert_eq!(host().isolate("0-7").findings(&RULE), [], "all are isolated: none is kept free");
-        assert_eq!(host().isolate("5").interrupts("eth0", 90.0).findings(&RULE), [], "a few");
+        chosen.silent(&RULE, "interrupts were assigned to it at boot");
+        host().isolate("0-7").silent(&RULE, "all are isolated: none is kept free");
+        host().isolate("5").interrupts("eth0", 90.0).silent(&RULE, "a few");
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::evidence::{TRAFFIC, queue_packets};
 use super::figures::{Evidence, Subject, count};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Irq, Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask, Fact, IrqId};
 
@@ -33,7 +33,7 @@ pub(super) const RULE: Rule = Rule {
     cause: "irqbalance re-places interrupts every ten seconds, unless they are banned.",
     remedy: "Ban these interrupts in irqbalance, or stop it, before placing them by hand.",
     source: "irqbalance(1)",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -55,7 +55,6 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         }
         let name = &nic.name;
         findings.push(Finding {
-            id: RULE.id.to_owned(),
             severity: if moved.is_some() { Severity::Warning } else { Severity::Note },
             nic: Some(name.clone()),
             cpu: moved.as_ref().map(|moved| moved.to),
@@ -68,7 +67,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             evidence,
             why: "irqbalance moves interrupts every 10 s by default, even those placed by hand".to_owned(),
             remedy: "if they were placed by hand, ban them in irqbalance or stop it".to_owned(),
-            plans: Vec::new(),
+            ..RULE.finding()
         });
     }
     findings
@@ -160,14 +159,18 @@ fn crowded(model: &Model, rates: &Rates, nic: &Nic, banned: &[IrqId]) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
     use crate::model::Fact;
     use crate::units::{CpuId, IrqId, Need};
 
     fn evidence(sketch: Sketch) -> Vec<String> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates).into_iter().flat_map(|finding| finding.evidence).map(|seen| seen.text).collect()
+        sketch
+            .findings(&RULE)
+            .into_iter()
+            .flat_map(|finding| finding.evidence)
+            .map(|seen| seen.text)
+            .collect()
     }
 
     fn host(irqs: &[u32]) -> Sketch {
@@ -192,16 +195,15 @@ mod tests {
     }
 
     /// The interrupt was on CPU 2 and is on CPU 5 now.
-    fn moving(mask: &str, before: f64) -> (crate::model::Model, crate::model::Rates) {
-        let (model, mut rates) = host(&[5]).rps("eth0", mask).irqbalance().build();
-        rates.irqs[0].per_cpu.insert(CpuId(2), before);
-        (model, rates)
+    fn moving(mask: &str, before: f64) -> Sketch {
+        host(&[5]).rps("eth0", mask).irqbalance().measured(|rates| {
+            rates.irqs[0].per_cpu.insert(CpuId(2), before);
+        })
     }
 
     #[test]
     fn an_interrupt_is_seen_moving_into_the_mask() {
-        let (model, rates) = moving("0-1,3-7", 30.0);
-        let found = check(&model, &rates);
+        let found = moving("0-1,3-7", 30.0).findings(&RULE);
         assert_eq!(found[0].title, "IRQ 41 of eth0 moved from CPU 2 to CPU 5 under irqbalance");
         assert_eq!(
             found[0].evidence[1].text,
@@ -212,39 +214,40 @@ mod tests {
 
     #[test]
     fn near_misses_of_a_move() {
-        let silent = |(model, rates): (_, _), why: &str| assert_eq!(check(&model, &rates), [], "{why}");
-        silent(moving("0-7", 30.0), "every CPU is in the mask");
-        silent(moving("", 30.0), "normal for irqbalance");
-        silent(moving("0-1,3-7", 1.0), "a late one");
-        let (mut model, rates) = moving("0-1,3-7", 30.0);
-        model.nics[0].rx[0].irqs[0].effective = Fact::Unsupported;
-        silent((model, rates), "it may be spread over several");
+        moving("0-7", 30.0).silent(&RULE, "every CPU is in the mask");
+        moving("", 30.0).silent(&RULE, "normal for irqbalance");
+        moving("0-1,3-7", 1.0).silent(&RULE, "a late one");
+        let unknown =
+            moving("0-1,3-7", 30.0).edit("eth0", |nic| nic.rx[0].irqs[0].effective = Fact::Unsupported);
+        unknown.silent(&RULE, "it may be spread over several");
     }
 
     #[test]
     fn banned_interrupts_are_left_alone() {
         let banned = |numbers: &[u32]| {
-            let (mut model, rates) = host(&[6, 6]).rps("eth0", "0-5").irqbalance().build();
-            let Fact::Known(Some(irqbalance)) = &mut model.irqbalance else { unreachable!("it runs") };
-            irqbalance.banned_irqs = Fact::Known(numbers.iter().copied().map(IrqId).collect());
-            check(&model, &rates).len()
+            let sketch = host(&[6, 6]).rps("eth0", "0-5").irqbalance().tune(|model| {
+                let Fact::Known(Some(irqbalance)) = &mut model.irqbalance else { unreachable!("it runs") };
+                irqbalance.banned_irqs = Fact::Known(numbers.iter().copied().map(IrqId).collect());
+            });
+            sketch.findings(&RULE).len()
         };
         assert_eq!((banned(&[]), banned(&[41]), banned(&[41, 42])), (1, 1, 0));
     }
 
     #[test]
     fn near_misses() {
-        let silent = |sketch| assert_eq!(evidence(sketch), Vec::<String>::new());
-        silent(host(&[2]).rps("eth0", "0-1,3-7")); // irqbalance does not run
-        let (mut model, rates) = host(&[2]).rps("eth0", "0-1,3-7").build();
-        model.irqbalance = Fact::Denied(Need::AllProcesses);
-        assert_eq!(check(&model, &rates), [], "it is not known to run");
-        silent(host(&[2]).irqbalance()); // pinned, as irqbalance does itself
-        silent(host(&[0, 1, 2, 3, 4, 5, 6, 7]).irqbalance()); // one CPU each, as irqbalance does
-        silent(host(&[2]).rps("eth0", "0-1,3-7").traffic("eth0", 10.0).irqbalance()); // quiet
-        silent(host(&[6, 6, 7]).queue_traffic("eth0", &[4e4, 9.0, 2e4]).irqbalance()); // an idle queue anywhere
-        let (mut model, rates) = host(&[2]).rps("eth0", "0-1,3-7").irqbalance().build();
-        model.nics[0].rx[0].irqs[0].affinity = Fact::Known(model.online());
-        assert_eq!(check(&model, &rates), [], "not pinned");
+        let masked = || host(&[2]).rps("eth0", "0-1,3-7");
+        masked().silent(&RULE, "irqbalance does not run");
+        let unknown = masked().tune(|model| model.irqbalance = Fact::Denied(Need::AllProcesses));
+        unknown.silent(&RULE, "it is not known to run");
+        host(&[2]).irqbalance().silent(&RULE, "pinned, as irqbalance does itself");
+        host(&[0, 1, 2, 3, 4, 5, 6, 7]).irqbalance().silent(&RULE, "one CPU each, as irqbalance does");
+        masked().traffic("eth0", 10.0).irqbalance().silent(&RULE, "quiet");
+        let idle = host(&[6, 6, 7]).queue_traffic("eth0", &[4e4, 9.0, 2e4]).irqbalance();
+        idle.silent(&RULE, "an idle queue may be anywhere");
+        let free = masked().irqbalance().tune(|model| {
+            model.nics[0].rx[0].irqs[0].affinity = Fact::Known(model.online());
+        });
+        free.silent(&RULE, "not pinned");
     }
 }

@@ -3,8 +3,8 @@
 use super::evidence::{TRAFFIC, nic_irq_cpus, queue_packets, receive_time};
 use super::figures::{Evidence, Subject, Unit, count, percent};
 use super::workload::interrupts;
-use super::{Finding, Rule, Severity};
-use crate::model::{Model, Nic, NicKind, Rates};
+use super::{Check, Finding, Rule, Severity};
+use crate::model::{Model, Nic, Rates};
 
 /// Delay in microseconds that a request notices: a round trip in a data centre takes 20 to 100.
 const HELD: u32 = 100;
@@ -35,13 +35,8 @@ pub(super) const RULE: Rule = Rule {
             arrive.",
     remedy: "Adaptive moderation, or a few microseconds; neither affects throughput at this rate.",
     source: "ethtool(8) -C; the drivers' descriptions of rx-usecs",
-    check,
+    check: Check::Device(finding),
 };
-
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
-    devices.filter_map(|nic| finding(model, rates, nic)).collect()
-}
 
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let set = nic.hardware.coalesce.known()?;
@@ -60,10 +55,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }
     let name = &nic.name;
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Note,
         nic: Some(name.clone()),
-        cpu: None,
         title: format!("packets of {name} wait up to {held} us for an interrupt"),
         evidence: vec![
             Evidence::about(Subject::nic(nic), |seen| {
@@ -83,13 +76,13 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         remedy: format!(
             "if latency matters: ethtool -C {name} adaptive-rx on, or rx-usecs of a few microseconds"
         ),
-        plans: Vec::new(),
+        ..RULE.finding()
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
 
     fn host(usecs: u32, packets: f64, rings: f64) -> Sketch {
@@ -97,25 +90,20 @@ mod tests {
         sketch.traffic("eth0", packets).interrupts("eth0", rings / 4.0).moderation("eth0", usecs, false)
     }
 
-    fn titles(sketch: Sketch) -> Vec<String> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates).into_iter().map(|finding| finding.title).collect()
-    }
-
     #[test]
     fn a_long_wait_at_a_low_rate() {
-        let found = titles(host(250, 4e3, 3.6e3));
+        let found = host(250, 4e3, 3.6e3).titles(&RULE);
         assert_eq!(found, ["packets of eth0 wait up to 250 us for an interrupt"]);
     }
 
     #[test]
     fn near_misses() {
-        assert!(titles(host(20, 4e3, 3.6e3)).is_empty(), "20 us go unnoticed");
-        assert!(titles(host(250, 4e4, 8e3)).is_empty(), "more packets arrive");
-        assert!(titles(host(250, 400.0, 390.0)).is_empty(), "no traffic");
-        assert!(titles(host(250, 4e3, 3.6e3).moderation("eth0", 250, true)).is_empty(), "adaptive");
-        assert!(titles(host(250, 4e3, 3.6e3).driver("eth0", "i40e")).is_empty(), "spaces interrupts");
-        assert!(titles(host(250, 4e3, 3.6e3).receives(2, 0.4, 1e3)).is_empty(), "the CPU is busy");
-        assert!(titles(host(250, 4e3, 0.0)).is_empty(), "polled, or not counted");
+        host(20, 4e3, 3.6e3).silent(&RULE, "20 us go unnoticed");
+        host(250, 4e4, 8e3).silent(&RULE, "more packets arrive");
+        host(250, 400.0, 390.0).silent(&RULE, "no traffic");
+        host(250, 4e3, 3.6e3).moderation("eth0", 250, true).silent(&RULE, "adaptive");
+        host(250, 4e3, 3.6e3).driver("eth0", "i40e").silent(&RULE, "spaces interrupts");
+        host(250, 4e3, 3.6e3).receives(2, 0.4, 1e3).silent(&RULE, "the CPU is busy");
+        host(250, 4e3, 0.0).silent(&RULE, "polled, or not counted");
     }
 }

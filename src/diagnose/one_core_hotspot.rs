@@ -6,7 +6,7 @@ use super::evidence::{
 use super::figures::{Evidence, Subject, count, percent, plural};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, says_few_flows, taker};
 use super::places::{fits, loaded, spreading, steal};
-use super::{Finding, Rule, Severity, elsewhere};
+use super::{Check, Finding, Rule, Severity, elsewhere};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
 
@@ -68,7 +68,7 @@ pub(super) const RULE: Rule = Rule {
             processed where the queue's thread runs.",
     remedy: "Spread the receive work: RPS, RFS, more queues.",
     source: "Documentation/networking/scaling.rst (RSS, RPS)",
-    check,
+    check: Check::Machine(check),
 };
 
 /// A CPU and its share of the receive work, by the more reliable measure.
@@ -192,7 +192,6 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
     let (why, remedy, plans) = cause(model, rates, cpu, carrier);
     let time = receiving(hot.cpu);
     Finding {
-        id: RULE.id.to_owned(),
         severity: if time.max(busy(hot.cpu)) >= FULL { Severity::Critical } else { Severity::Warning },
         nic: carrier.map(|(nic, _)| nic.name.clone()),
         cpu: Some(cpu),
@@ -214,6 +213,7 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
         why,
         remedy,
         plans: if plans.is_empty() { Vec::new() } else { spreading(rates, cpu) },
+        ..RULE.finding()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::evidence::TRAFFIC;
 use super::figures::{Evidence, Subject, count, percent};
 use super::places::{loaded_of, most_loaded};
-use super::{Finding, OWN_RULE, Rule, Severity};
+use super::{Check, Finding, OWN_RULE, Rule, Severity};
 use crate::model::{Function, Model, Nic, NicKind, Rates};
 
 /// Receive time of the interrupt's CPU from which bypassing the hypervisor is worthwhile.
@@ -32,7 +32,7 @@ pub(super) const RULE: Rule = Rule {
             copies.",
     remedy: "Move the traffic to the other function, if it is on the same network.",
     source: OWN_RULE,
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -62,7 +62,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         _ => "a physical function",
     };
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Note,
         nic: Some(nic.name.clone()),
         cpu: Some(busiest.cpu),
@@ -70,7 +69,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         evidence: vec![seen(nic), busiest.evidence(rates), seen(other)],
         why: "packets of a paravirtual interface also pass through the hypervisor's network stack".to_owned(),
         remedy: format!("if {} is on the same network, move the traffic there", other.name),
-        plans: Vec::new(),
+        ..RULE.finding()
     })
 }
 
@@ -98,20 +97,12 @@ mod tests {
     #[test]
     fn near_misses() {
         let function = || Function::Virtual { physical: None };
-        assert_eq!(host(Function::Plain).findings(&RULE), [], "an emulated device is no better");
-        assert_eq!(host(Function::Paravirtual).findings(&RULE), [], "two of a kind");
-        assert_eq!(
-            host(function()).traffic("eth1", 5e4).findings(&RULE),
-            [],
-            "accelerated networking: it carries the packets"
-        );
-        assert_eq!(host(function()).receives(0, 0.1, 5e4).findings(&RULE), [], "time to spare");
+        host(Function::Plain).silent(&RULE, "an emulated device is no better");
+        host(Function::Paravirtual).silent(&RULE, "two of a kind");
+        host(function()).traffic("eth1", 5e4).silent(&RULE, "accelerated networking: it carries the packets");
+        host(function()).receives(0, 0.1, 5e4).silent(&RULE, "time to spare");
         let alone =
             Sketch::new(8).device("eth0", &[0]).driven_by("eth0", "virtio_net", Function::Paravirtual);
-        assert_eq!(
-            alone.traffic("eth0", 5e4).receives(0, 0.6, 5e4).findings(&RULE),
-            [],
-            "no other interface"
-        );
+        alone.traffic("eth0", 5e4).receives(0, 0.6, 5e4).silent(&RULE, "no other interface");
     }
 }

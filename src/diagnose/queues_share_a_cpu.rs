@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::evidence::busy;
 use super::figures::{Evidence, Subject, percent, plural};
 use super::places::{Loaded, loaded, node, of_node};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Rates};
 use crate::units::{CpuId, CpuMask};
 
@@ -49,7 +49,7 @@ pub(super) const RULE: Rule = Rule {
     remedy: "Give each queue's interrupt a CPU of its own.",
     source: "Documentation/networking/scaling.rst (RSS IRQ Configuration); \
              Documentation/core-api/irq/irq-affinity.rst",
-    check,
+    check: Check::Machine(check),
 };
 
 /// A CPU that is short of time, with the interrupts of several busy queues.
@@ -142,7 +142,6 @@ fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {
     };
     let most = room.iter().map(|cpu| crowd.brought_to(cpu)).fold(0.0, f64::max);
     Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Warning,
         nic: Some(nic.clone()),
         cpu: Some(cpu),
@@ -164,6 +163,7 @@ fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {
         why: "queues spread packets only if their interrupts land on different CPUs".to_owned(),
         remedy: format!("move the interrupts of all but one of these queues to CPUs {room}"),
         plans: vec![SEPARATE.to_owned()],
+        ..RULE.finding()
     }
 }
 
@@ -218,16 +218,12 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(host(0.2).findings(&RULE), [], "time to spare");
-        assert_eq!(host(0.7).all_work("2-3", 0.9).findings(&RULE), [], "the others are busy");
-        assert_eq!(
-            host(0.7).queue_traffic("eth0", &[6e4, 1.5e3, 3e4]).findings(&RULE),
-            [],
-            "little on the second one"
-        );
+        host(0.2).silent(&RULE, "time to spare");
+        host(0.7).all_work("2-3", 0.9).silent(&RULE, "the others are busy");
+        host(0.7).queue_traffic("eth0", &[6e4, 1.5e3, 3e4]).silent(&RULE, "little on the second one");
         let more = Sketch::new(2).device("eth0", &[0, 1, 0, 1]).traffic("eth0", 9e4);
-        assert_eq!(more.all_receive("0-1", 0.7, 4e4).findings(&RULE), [], "more queues than CPUs");
+        more.all_receive("0-1", 0.7, 4e4).silent(&RULE, "more queues than CPUs");
         let nodes = Sketch::new(4).nodes(2).device("eth0", &[0, 1, 0, 1]).traffic("eth0", 9e4);
-        assert_eq!(nodes.all_receive("0-1", 0.7, 4e4).findings(&RULE), [], "the others are far away");
+        nodes.all_receive("0-1", 0.7, 4e4).silent(&RULE, "the others are far away");
     }
 }

@@ -4,7 +4,7 @@ use super::elsewhere::is_elsewhere;
 use super::evidence::{busy, carrier, may_be_lo, receive_time, receiving};
 use super::figures::{Evidence, Subject, percent};
 use super::workload::{FULL, named, processing, programs};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, NicKind, ProcessRates, Rates};
 use crate::units::CpuId;
 
@@ -36,7 +36,7 @@ pub(super) const RULE: Rule = Rule {
     remedy: "Let the program run elsewhere, or keep the interrupt and RPS off its CPU. `rxlab interference` \
              measures the lost time exactly.",
     source: "Documentation/networking/scaling.rst",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -99,7 +99,6 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         ));
     }
     vec![Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Warning,
         nic: carrier(model, rates, id).map(|(nic, _)| nic.name.clone()),
         cpu: Some(id),
@@ -114,7 +113,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             "let it run elsewhere, or keep interrupts and RPS off CPU {id}; `rxlab interference` measures the \
              lost time exactly"
         ),
-        plans: Vec::new(),
+        ..RULE.finding()
     }]
 }
 
@@ -133,7 +132,7 @@ fn is_interrupted(model: &Model, rates: &Rates, process: &ProcessRates, cpu: &Cp
 
 #[cfg(test)]
 mod tests {
-    use super::{RULE, check};
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
 
     /// Field case E: a rule sends all packets to the CPU where openssl is pinned. Under two TCP streams it
@@ -150,17 +149,14 @@ mod tests {
         assert!(found[0].evidence[1].text.starts_with("sampled by ticks"));
         assert!(found[0].evidence[2].text.starts_with("openssl (800): 73 % of CPU 5 by its own account"));
         assert!(found[0].remedy.contains("`rxlab interference`"));
-        let (model, mut rates) = case_e(0.8, 0.195).build();
-        rates.cpus[5].irq = 0.3;
-        let title = &check(&model, &rates)[0].title;
+        let title = &case_e(0.8, 0.195).measured(|rates| rates.cpus[5].irq = 0.3).titles(&RULE)[0];
         assert!(
             title.starts_with("packets take 100 % of CPU 5"),
             "ticks may count more than there was: {title}"
         );
-        let (model, mut rates) = case_e(0.55, 0.44).build();
-        rates.exact_softirq_time = Some(true);
+        let exact = case_e(0.55, 0.44).measured(|rates| rates.exact_softirq_time = Some(true));
         assert!(
-            check(&model, &rates)[0].evidence[1].text.starts_with("exact"),
+            exact.findings(&RULE)[0].evidence[1].text.starts_with("exact"),
             "one stream: 4.0 to 4.5 seconds"
         );
     }
@@ -172,24 +168,18 @@ mod tests {
             sketch.receives(1, 0.6, 3e5).works(1, 0.39).program("spin", 0.99, "1")
         };
         assert_eq!(host("1").findings(&RULE).len(), 1);
-        assert!(host("0").findings(&RULE).is_empty(), "the sender's own work");
+        host("0").silent(&RULE, "the sender's own work");
     }
 
     #[test]
     fn near_misses() {
-        assert!(case_e(0.8, 0.05).findings(&RULE).is_empty(), "the CPU has time left");
-        assert!(case_e(0.1, 0.89).findings(&RULE).is_empty(), "little is lost");
+        case_e(0.8, 0.05).silent(&RULE, "the CPU has time left");
+        case_e(0.1, 0.89).silent(&RULE, "little is lost");
         let alike = |sketch: Sketch, cpu| sketch.receives(cpu, 0.3, 4e5);
-        assert!(
-            case_e(0.4, 0.59).each("0-4,6-15", alike).findings(&RULE).is_empty(),
-            "a worker and a queue for each CPU"
-        );
-        assert!(
-            case_e(0.8, 0.195).last(|process| process.cpu = 0.06).findings(&RULE).is_empty(),
-            "another program's CPU"
-        );
+        case_e(0.4, 0.59).each("0-4,6-15", alike).silent(&RULE, "a worker and a queue for each CPU");
+        case_e(0.8, 0.195).last(|process| process.cpu = 0.06).silent(&RULE, "another program's CPU");
         let free =
             Sketch::new(16).device("eth0", &[5]).traffic("eth0", 4e5).receives(5, 0.8, 4e5).works(5, 0.19);
-        assert!(free.program("openssl", 0.73, "0-15").findings(&RULE).is_empty(), "may go elsewhere");
+        free.program("openssl", 0.73, "0-15").silent(&RULE, "may go elsewhere");
     }
 }

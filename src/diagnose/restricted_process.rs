@@ -5,7 +5,7 @@ use super::evidence::busy;
 use super::figures::{Evidence, Subject, Unit, percent, plural};
 use super::places::mean;
 use super::workload::{FULL, ROOM, carries_traffic, common, named, processing, programs};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, ProcessRates, Rates};
 use crate::units::CpuMask;
 
@@ -34,7 +34,7 @@ pub(super) const RULE: Rule = Rule {
     remedy: "If it serves this traffic, give it more CPUs; interrupts that need little time need no \
              dedicated CPU.",
     source: "sched_setaffinity(2); cpuset(7)",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -83,10 +83,7 @@ fn finding(model: &Model, rates: &Rates, set: &CpuMask, processes: &[&ProcessRat
     let by_group = first.cpuset.known() == Some(set);
     let who = if by_group { "its cpuset" } else { "its affinity" };
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: if runnable as usize > width { Severity::Warning } else { Severity::Note },
-        nic: None,
-        cpu: None,
         title: format!(
             "{} fills its {width} of {} CPUs; the others are {} idle",
             first.command,
@@ -115,7 +112,7 @@ fn finding(model: &Model, rates: &Rates, set: &CpuMask, processes: &[&ProcessRat
         ],
         why: format!("{who} limits it to {}, and it has work for more", plural(width, "CPU")),
         remedy: format!("if it serves this traffic, let it run on CPUs {others} as well"),
-        plans: Vec::new(),
+        ..RULE.finding()
     })
 }
 
@@ -166,34 +163,18 @@ mod tests {
     #[test]
     fn near_misses() {
         let server = |sketch: Sketch| sketch.program("server", 5.8, "0-5").threads(14, 9);
-        assert!(server(case_b(0.6)).findings(&RULE).is_empty(), "its CPUs have room");
-        assert!(
-            server(case_b(0.98).each("6-7", |sketch, cpu| sketch.receives(cpu, 0.8, 4e4)))
-                .findings(&RULE)
-                .is_empty(),
-            "the others are busy"
-        );
-        assert!(server(case_b(0.98).isolate("4-5")).findings(&RULE).is_empty(), "isolated for it");
-        assert!(
-            server(case_b(0.98).traffic("eth0", 300.0)).findings(&RULE).is_empty(),
-            "a batch job on a quiet network"
-        );
-        assert!(
-            case_b(0.98).program("server", 5.8, "0-7").threads(14, 9).findings(&RULE).is_empty(),
-            "may use all"
-        );
-        assert!(
-            case_b(0.98).program("server", 2.0, "0-5").threads(14, 9).findings(&RULE).is_empty(),
-            "others fill them"
-        );
-        assert!(
-            server(case_b(0.98)).last(|process| process.nice = 5).findings(&RULE).is_empty(),
-            "gives way"
-        );
+        server(case_b(0.6)).silent(&RULE, "its CPUs have room");
+        server(case_b(0.98).each("6-7", |sketch, cpu| sketch.receives(cpu, 0.8, 4e4)))
+            .silent(&RULE, "the others are busy");
+        server(case_b(0.98).isolate("4-5")).silent(&RULE, "isolated for it");
+        server(case_b(0.98).traffic("eth0", 300.0)).silent(&RULE, "a batch job on a quiet network");
+        case_b(0.98).program("server", 5.8, "0-7").threads(14, 9).silent(&RULE, "may use all");
+        case_b(0.98).program("server", 2.0, "0-5").threads(14, 9).silent(&RULE, "others fill them");
+        server(case_b(0.98)).last(|process| process.nice = 5).silent(&RULE, "gives way");
         let elsewhere = server(case_b(0.98))
             .last(|process| process.ran_on = crate::units::Fact::Known("0-7".parse().expect("a list")));
-        assert!(elsewhere.findings(&RULE).is_empty(), "its threads have sets of their own");
+        elsewhere.silent(&RULE, "its threads have sets of their own");
         let single = case_b(0.1).works(3, 0.99).program("redis-server", 0.99, "3");
-        assert!(single.findings(&RULE).is_empty(), "one thread cannot use two CPUs");
+        single.silent(&RULE, "one thread cannot use two CPUs");
     }
 }

@@ -3,7 +3,7 @@
 
 use super::evidence::TRAFFIC;
 use super::figures::{Evidence, Subject, count};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
 
 pub(super) const RULE: Rule = Rule {
@@ -22,7 +22,7 @@ pub(super) const RULE: Rule = Rule {
             go.",
     remedy: "Set both, each queue's table to the global size divided by the number of queues; or both to 0.",
     source: "Documentation/networking/scaling.rst (RFS Configuration)",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -76,10 +76,8 @@ fn defect(nic: &Nic, tables: &[u32], global: u32, used: bool) -> Option<Finding>
     let (low, high) = (tables.iter().min()?, tables.iter().max()?);
     let range = if low == high { low.to_string() } else { format!("{low} to {high}") };
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Note,
         nic: Some(name.clone()),
-        cpu: None,
         title,
         evidence: vec![Evidence::about(Subject::nic(nic), |seen| {
             let (global, queues) =
@@ -91,19 +89,15 @@ fn defect(nic: &Nic, tables: &[u32], global: u32, used: bool) -> Option<Finding>
             "set both, each queue's table to the global size divided by the number of queues; or both to 0"
                 .to_owned(),
         plans: vec!["rfs".to_owned()],
+        ..RULE.finding()
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
     use crate::model::Fact;
-
-    fn titles(sketch: Sketch) -> Vec<String> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates).into_iter().map(|finding| finding.title).collect()
-    }
 
     fn host(global: u32, queue: u32) -> Sketch {
         Sketch::new(8).device("eth0", &[2, 3]).traffic("eth0", 4e4).rfs(global, "eth0", queue)
@@ -111,15 +105,14 @@ mod tests {
 
     #[test]
     fn each_half_and_each_misfit() {
-        assert_eq!(titles(host(0, 4096)), ["RFS tables of eth0 are set, the global table is 0"]);
-        assert_eq!(titles(host(32768, 0)), ["the global RFS table is set, the tables of eth0 are 0"]);
+        assert_eq!(host(0, 4096).titles(&RULE), ["RFS tables of eth0 are set, the global table is 0"]);
+        assert_eq!(host(32768, 0).titles(&RULE), ["the global RFS table is set, the tables of eth0 are 0"]);
         assert_eq!(
-            titles(host(32768, 4096)),
+            host(32768, 4096).titles(&RULE),
             ["RFS tables of eth0 have 8192 entries, the global table 32768"]
         );
-        let (mut model, rates) = host(32768, 16384).build();
-        model.nics[0].rx[1].rps_flow_cnt = Fact::Known(0);
-        assert_eq!(check(&model, &rates)[0].title, "RFS is set on 1 of 2 queues of eth0");
+        let half = host(32768, 16384).edit("eth0", |nic| nic.rx[1].rps_flow_cnt = Fact::Known(0));
+        assert_eq!(half.titles(&RULE), ["RFS is set on 1 of 2 queues of eth0"]);
     }
 
     /// The first one listed was once named, whatever its traffic.
@@ -128,22 +121,18 @@ mod tests {
         let sketch = Sketch::new(8).veth("br0").device("eth0", &[2]).device("eth1", &[3]);
         let sketch = sketch.traffic("br0", 9e4).traffic("eth0", 2e3).traffic("eth1", 8e4);
         assert_eq!(
-            titles(sketch.rfs(32768, "eth0", 0)),
+            sketch.rfs(32768, "eth0", 0).titles(&RULE),
             ["the global RFS table is set, the tables of eth1 are 0"]
         );
     }
 
     #[test]
     fn near_misses() {
-        assert!(titles(host(0, 0)).is_empty(), "off");
-        assert!(titles(host(32768, 16384)).is_empty(), "complete");
-        assert!(titles(host(32768, 0).traffic("eth0", 20.0)).is_empty(), "no traffic");
-        assert!(
-            titles(host(32768, 16384).veth("veth0").traffic("veth0", 4e4)).is_empty(),
-            "eth0 uses the table"
-        );
-        let (mut model, rates) = host(32768, 0).build();
-        model.rps_sock_flow_entries = Fact::Unsupported;
-        assert_eq!(check(&model, &rates), [], "the global table is not visible");
+        host(0, 0).silent(&RULE, "off");
+        host(32768, 16384).silent(&RULE, "complete");
+        host(32768, 0).traffic("eth0", 20.0).silent(&RULE, "no traffic");
+        host(32768, 16384).veth("veth0").traffic("veth0", 4e4).silent(&RULE, "eth0 uses the table");
+        let unseen = host(32768, 0).tune(|model| model.rps_sock_flow_entries = Fact::Unsupported);
+        unseen.silent(&RULE, "the global table is not visible");
     }
 }

@@ -4,8 +4,8 @@ use super::evidence::{LOST, TRAFFIC, busy, irq_cpus, receive_time};
 use super::figures::{Evidence, Subject, count};
 use super::places::handed_over;
 use super::workload::{FULL, processing};
-use super::{Finding, Rule, Severity};
-use crate::model::{CpuRates, Model, Nic, NicKind, Rates};
+use super::{Check, Finding, Rule, Severity};
+use crate::model::{CpuRates, Model, Nic, Rates};
 
 /// Part of the packets from which connections notice the loss: TCP's rate falls with its square root.
 const FELT: f64 = 1e-4;
@@ -33,13 +33,8 @@ pub(super) const RULE: Rule = Rule {
     remedy: "If the CPU is full, give it less to do: a larger ring only delays the loss. Otherwise, a larger \
              ring.",
     source: "include/uapi/linux/if_link.h (rx_missed_errors, rx_fifo_errors); ethtool(8) -G",
-    check,
+    check: Check::Device(finding),
 };
-
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
-    devices.filter_map(|nic| finding(model, rates, nic)).collect()
-}
 
 /// The reason the ring is not emptied in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +130,6 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         (why, "more queues, to spread bursts; flow control (pause frames) against single senders".into(), &[])
     };
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: if part >= FELT { Severity::Critical } else { Severity::Warning },
         nic: Some(name.clone()),
         cpu: hottest.map(|cpu| cpu.cpu),
@@ -144,12 +138,13 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         why: why.to_owned(),
         remedy,
         plans: plans.iter().map(|plan| (*plan).to_owned()).collect(),
+        ..RULE.finding()
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
     use crate::diagnose::{Finding, Severity};
 
@@ -162,8 +157,7 @@ mod tests {
     }
 
     fn one(sketch: Sketch) -> Finding {
-        let (model, rates) = sketch.build();
-        let mut found = check(&model, &rates);
+        let mut found = sketch.findings(&RULE);
         assert_eq!(found.len(), 1, "{found:?}");
         found.remove(0)
     }
@@ -196,13 +190,10 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        let silent = |sketch: Sketch| {
-            let (model, rates) = sketch.build();
-            check(&model, &rates).is_empty()
-        };
-        assert!(silent(host(0.3, 0.4)), "two packets in five seconds");
-        assert!(silent(host(0.3, 40.0).traffic("eth0", 300.0).missed("eth0", 40.0)), "no traffic");
-        assert!(silent(host(0.95, 0.0).rings("eth0", 64, 4096)), "a short ring that loses nothing");
-        assert!(silent(Sketch::new(2).veth("veth0").traffic("veth0", 9e4).missed("veth0", 9e3)), "no ring");
+        host(0.3, 0.4).silent(&RULE, "two packets in five seconds");
+        host(0.3, 40.0).traffic("eth0", 300.0).missed("eth0", 40.0).silent(&RULE, "no traffic");
+        host(0.95, 0.0).rings("eth0", 64, 4096).silent(&RULE, "a short ring that loses nothing");
+        let veth = Sketch::new(2).veth("veth0").traffic("veth0", 9e4).missed("veth0", 9e3);
+        veth.silent(&RULE, "no ring");
     }
 }

@@ -3,7 +3,7 @@
 use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, queue_packets, receiving};
 use super::figures::{Evidence, Subject, count, percent};
 use super::places::{mean, receive_work, same_on};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, NicKind, Rates};
 
 /// Receive time of the interrupt's CPU from which its part of the RPS work is better done
@@ -36,7 +36,7 @@ pub(super) const RULE: Rule = Rule {
     cause: "The CPU that polls the queue and hands packets over also gets a part of them back.",
     remedy: "Remove the interrupt's CPU from the mask.",
     source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -79,7 +79,6 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         ];
         evidence.extend(same_on(caught.len(), nic));
         findings.push(Finding {
-            id: RULE.id.to_owned(),
             severity: Severity::Warning,
             nic: Some(name.clone()),
             cpu: Some(cpu),
@@ -91,6 +90,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
                     .to_owned(),
             remedy: format!("remove CPU {cpu} from the mask"),
             plans: vec!["rps".to_owned()],
+            ..RULE.finding()
         });
     }
     findings
@@ -98,58 +98,52 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
 
     fn host(mask: &str, softirq: f64) -> Sketch {
         Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4).receives(2, softirq, 5e3).rps("eth0", mask)
     }
 
-    fn titles(sketch: Sketch) -> Vec<String> {
-        let (model, rates) = sketch.build();
-        check(&model, &rates).into_iter().map(|finding| finding.title).collect()
-    }
-
     #[test]
     fn field_case_a_as_it_was_kept() {
-        assert_eq!(titles(host("0-7", 0.49)), ["CPU 2 handles the interrupt of eth0/rx-0 and its RPS work"]);
+        assert_eq!(
+            host("0-7", 0.49).titles(&RULE),
+            ["CPU 2 handles the interrupt of eth0/rx-0 and its RPS work"]
+        );
     }
 
     /// It fired at 25 % and showed 5 %.
     #[test]
     fn hard_interrupts_are_in_the_figure_that_is_shown() {
-        let (model, mut rates) = host("0-7", 0.05).build();
-        rates.cpus[2].irq = 0.25;
-        let found = check(&model, &rates);
+        let seen = || host("0-7", 0.05).measured(|rates| rates.cpus[2].irq = 0.25);
+        let found = seen().findings(&RULE);
         assert!(
             found[0].evidence[1].text.starts_with("CPU 2: 30 % of its time in interrupts and softirq"),
             "{found:?}"
         );
-        for cpu in [0, 1, 3, 4, 5, 6, 7] {
-            rates.cpus[cpu].irq = 0.3;
-        }
-        assert!(check(&model, &rates).is_empty(), "the others have as much");
+        let all = seen().each("0-1,3-7", |sketch, cpu| sketch.interrupted(cpu, 0.3));
+        all.silent(&RULE, "the others have as much");
     }
 
     #[test]
     fn near_misses() {
-        assert!(titles(host("0-1,3-7", 0.49)).is_empty(), "not in the mask");
-        assert!(titles(host("0-7", 0.1)).is_empty(), "time to spare");
-        assert!(titles(host("2", 0.49)).is_empty(), "nothing else in the mask");
-        assert!(titles(host("2-3", 0.49)).is_empty(), "one would be left");
+        host("0-1,3-7", 0.49).silent(&RULE, "not in the mask");
+        host("0-7", 0.1).silent(&RULE, "time to spare");
+        host("2", 0.49).silent(&RULE, "nothing else in the mask");
+        host("2-3", 0.49).silent(&RULE, "one would be left");
         let least = || host("0-7", 0.26).all_receive("0-1,3-7", 0.45, 5e3);
-        assert!(titles(least()).is_empty(), "it has less to do than the others");
-        assert_eq!(titles(least().receives(2, 0.55, 5e3)).len(), 1, "it has more");
+        least().silent(&RULE, "it has less to do than the others");
+        assert_eq!(least().receives(2, 0.55, 5e3).titles(&RULE).len(), 1, "it has more");
         let disk = host("0-7", 0.49).traffic("eth0", 1_200.0).receives(2, 0.49, 150.0);
-        assert!(titles(disk).is_empty(), "1,200 packets/s cost less: it is a disk");
-        assert!(titles(host("0-7", 0.49).traffic("eth0", 100.0)).is_empty(), "no traffic");
+        disk.silent(&RULE, "1,200 packets/s cost less: it is a disk");
+        host("0-7", 0.49).traffic("eth0", 100.0).silent(&RULE, "no traffic");
     }
 
     #[test]
     fn many_queues_make_one_finding() {
         let sketch = Sketch::new(8).device("eth0", &[2, 3]).traffic("eth0", 4e4).rps("eth0", "0-7");
-        let (model, rates) = sketch.receives(2, 0.3, 5e3).receives(3, 0.5, 5e3).build();
-        let found = check(&model, &rates);
+        let found = sketch.receives(2, 0.3, 5e3).receives(3, 0.5, 5e3).findings(&RULE);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].cpu, Some(crate::units::CpuId(3)));
         assert_eq!(found[0].evidence[2].text, "the same on 2 of 2 queues");

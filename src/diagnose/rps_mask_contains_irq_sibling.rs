@@ -4,7 +4,7 @@
 use super::evidence::irq_cpus;
 use super::figures::{Evidence, count, percent};
 use super::places::{Loaded, loaded_of, same_on, worst};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
 
@@ -41,12 +41,8 @@ pub(super) const RULE: Rule = Rule {
     source: "Documentation/networking/scaling.rst (RPS: at a high rate it may be wise to leave out the \
              interrupt's CPU; RSS: hyper-threads have shown no benefit). Leaving out the other thread from \
              RPS is inferred from these two",
-    check,
+    check: Check::Nic(of_nic),
 };
-
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
-}
 
 /// One finding per interface, for its busiest such queue: the remedy is the same for all.
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
@@ -64,7 +60,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     ];
     evidence.extend(same_on(caught.len(), nic));
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Warning,
         nic: Some(nic.name.clone()),
         cpu: Some(queue.cpu),
@@ -73,6 +68,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         why: "hyper-threads share a core: stack work on one slows down the polling on the other".to_owned(),
         remedy: format!("remove CPU {threads} from the mask"),
         plans: vec!["rps".to_owned()],
+        ..RULE.finding()
     })
 }
 
@@ -108,12 +104,12 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(host("0-1,3-7", 2e4, 0.3).findings(&RULE), [], "a low rate");
-        assert_eq!(host("0-1,3-7", 9e4, 0.1).findings(&RULE), [], "time to spare");
-        assert_eq!(host("0-1,3-5,7", 9e4, 0.6).findings(&RULE), [], "not in the mask");
-        assert_eq!(host("6", 9e4, 0.6).findings(&RULE), [], "there is nothing else in it");
-        assert_eq!(host("0-7", 9e4, 0.6).findings(&RULE), [], "the interrupt's CPU is the worse one");
+        host("0-1,3-7", 2e4, 0.3).silent(&RULE, "a low rate");
+        host("0-1,3-7", 9e4, 0.1).silent(&RULE, "time to spare");
+        host("0-1,3-5,7", 9e4, 0.6).silent(&RULE, "not in the mask");
+        host("6", 9e4, 0.6).silent(&RULE, "there is nothing else in it");
+        host("0-7", 9e4, 0.6).silent(&RULE, "the interrupt's CPU is the worse one");
         let no_smt = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.6, 9e4);
-        assert_eq!(no_smt.rps("eth0", "0-1,3-7").findings(&RULE), [], "a thread a core");
+        no_smt.rps("eth0", "0-1,3-7").silent(&RULE, "a thread a core");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::figures::{Evidence, percent};
 use super::places::{Loaded, loaded_of, mean, node, of_node, same_on, worst};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
 
@@ -34,12 +34,8 @@ pub(super) const RULE: Rule = Rule {
             the link between the nodes. More CPUs are not always better.",
     remedy: "Limit the mask to CPUs of the interrupt's node.",
     source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
-    check,
+    check: Check::Nic(of_nic),
 };
-
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
-}
 
 /// One finding per interface, for its busiest such queue.
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
@@ -57,7 +53,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     ];
     evidence.extend(same_on(caught.len(), nic));
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Note,
         nic: Some(nic.name.clone()),
         cpu: Some(queue.cpu),
@@ -66,6 +61,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         why: "a CPU of another node fetches each packet over the link between the nodes".to_owned(),
         remedy: format!("limit the mask to CPUs of node {home}"),
         plans: vec!["rps".to_owned()],
+        ..RULE.finding()
     })
 }
 
@@ -110,22 +106,14 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(host("17-23").findings(&RULE), [], "field case C's best");
-        assert_eq!(host("0-15,17-31").receives(16, 0.1, 9e4).findings(&RULE), [], "time to spare");
-        assert_eq!(host("0-7").all_work("0-7", 0.8).findings(&RULE), [], "the readers are there");
-        assert_eq!(
-            host("0-15,17-31").all_receive("17-31", 0.9, 5e3).findings(&RULE),
-            [],
-            "the near ones are full"
-        );
-        assert_eq!(
-            host("0-15,17-31").on_node("eth0", 0).findings(&RULE),
-            [],
-            "the interrupt is in the wrong place"
-        );
+        host("17-23").silent(&RULE, "field case C's best");
+        host("0-15,17-31").receives(16, 0.1, 9e4).silent(&RULE, "time to spare");
+        host("0-7").all_work("0-7", 0.8).silent(&RULE, "the readers are there");
+        host("0-15,17-31").all_receive("17-31", 0.9, 5e3).silent(&RULE, "the near ones are full");
+        host("0-15,17-31").on_node("eth0", 0).silent(&RULE, "the interrupt is in the wrong place");
         let unknown = host("0-15,17-31").tune(|model| model.cpus.iter_mut().for_each(|cpu| cpu.node = None));
-        assert_eq!(unknown.findings(&RULE), [], "nodes are not known");
+        unknown.silent(&RULE, "nodes are not known");
         let one = Sketch::new(32).device("eth0", &[16]).traffic("eth0", 9e4).receives(16, 0.6, 9e4);
-        assert_eq!(one.rps("eth0", "0-15,17-31").findings(&RULE), [], "one node");
+        one.rps("eth0", "0-15,17-31").silent(&RULE, "one node");
     }
 }

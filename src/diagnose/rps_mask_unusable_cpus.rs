@@ -4,7 +4,7 @@
 use super::evidence::{TRAFFIC, queue_packets};
 use super::figures::{Evidence, Subject, count};
 use super::places::same_on;
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::CpuMask;
 
@@ -25,7 +25,7 @@ pub(super) const RULE: Rule = Rule {
     remedy: "Rewrite the mask without these CPUs.",
     source: "net/core/dev.c get_rps_cpu, net/core/net-sysfs.c netdev_rx_queue_set_rps_mask; \
              Documentation/admin-guide/cgroup-v2.rst (cpuset.cpus.partition)",
-    check,
+    check: Check::Machine(check),
 };
 
 /// A queue whose mask has CPUs that cannot or should not process its packets.
@@ -81,7 +81,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }
     evidence.extend(same_on(caught.len(), nic));
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Note,
         nic: Some(nic.name.clone()),
         cpu: bad.first(),
@@ -90,6 +89,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         why: why.to_owned(),
         remedy: format!("rewrite the mask without CPU {bad}"),
         plans: vec!["rps".to_owned()],
+        ..RULE.finding()
     })
 }
 
@@ -121,9 +121,9 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(host().findings(&RULE), [], "all are online");
-        assert_eq!(host().rps("eth0", "0-1").offline("6-7").findings(&RULE), [], "not in the mask");
-        assert_eq!(isolate(host().rps("eth0", "0-1"), "6-7").findings(&RULE), [], "not in the mask");
-        assert_eq!(host().offline("6-7").traffic("eth0", 50.0).findings(&RULE), [], "no traffic");
+        host().silent(&RULE, "all are online");
+        host().rps("eth0", "0-1").offline("6-7").silent(&RULE, "not in the mask");
+        isolate(host().rps("eth0", "0-1"), "6-7").silent(&RULE, "not in the mask");
+        host().offline("6-7").traffic("eth0", 50.0).silent(&RULE, "no traffic");
     }
 }

@@ -3,7 +3,7 @@
 use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, nic_irq_cpus};
 use super::figures::{Evidence, Subject, count, percent, plural};
 use super::places::busiest;
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
 
 /// Receive time of the busiest CPU from which the cost of handing packets on is worth avoiding.
@@ -31,7 +31,7 @@ pub(super) const RULE: Rule = Rule {
     cause: "RPS was set on a device that got more queues later, or by a script that sets it everywhere.",
     remedy: "Switch RPS off on this interface.",
     source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -62,10 +62,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let first = steered.first()?;
     let mask = first.rps_cpus.known()?;
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Warning,
         nic: Some(nic.name.clone()),
-        cpu: None,
         title: format!("RPS is on for {}, although each CPU has a queue", nic.name),
         evidence: vec![
             Evidence::about(Subject::nic(nic), |seen| {
@@ -95,7 +93,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
               cache misses"
             .to_owned(),
         remedy: format!("switch RPS off on {} (empty masks), and measure", nic.name),
-        plans: Vec::new(),
+        ..RULE.finding()
     })
 }
 
@@ -123,26 +121,14 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(host().rps("eth0", "").findings(&RULE), [], "RPS is off");
+        host().rps("eth0", "").silent(&RULE, "RPS is off");
         let own = (0..4).fold(host(), |sketch, queue| sketch.rps_of("eth0", queue, &queue.to_string()));
-        assert_eq!(own.findings(&RULE), [], "each to its own CPU");
-        assert_eq!(
-            host().queue_traffic("eth0", &[7.7e4, 1e3, 1e3, 1e3]).findings(&RULE),
-            [],
-            "one flow, which RPS may split"
-        );
-        assert_eq!(host().traffic("eth0", 8e4).findings(&RULE), [], "queues are not counted");
-        assert_eq!(
-            (0..4).fold(host(), |sketch, cpu| sketch.ipis(cpu, 0.0)).findings(&RULE),
-            [],
-            "nothing is handed on"
-        );
-        assert_eq!(host().all_receive("0-3", 0.02, 2e4).findings(&RULE), [], "time to spare");
+        own.silent(&RULE, "each to its own CPU");
+        host().queue_traffic("eth0", &[7.7e4, 1e3, 1e3, 1e3]).silent(&RULE, "one flow, which RPS may split");
+        host().traffic("eth0", 8e4).silent(&RULE, "queues are not counted");
+        (0..4).fold(host(), |sketch, cpu| sketch.ipis(cpu, 0.0)).silent(&RULE, "nothing is handed on");
+        host().all_receive("0-3", 0.02, 2e4).silent(&RULE, "time to spare");
         let more = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[2e4; 4]);
-        assert_eq!(
-            more.all_receive("0-3", 0.3, 2e4).rps("eth0", "4-7").ipis(4, 9e3).findings(&RULE),
-            [],
-            "CPUs without"
-        );
+        more.all_receive("0-3", 0.3, 2e4).rps("eth0", "4-7").ipis(4, 9e3).silent(&RULE, "CPUs without");
     }
 }

@@ -4,7 +4,7 @@
 use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, receiving};
 use super::figures::{Evidence, Subject, count, percent};
 use super::places::{receive_work, spreading};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, NicKind, Rates};
 
 /// Receive time of the interrupt's CPU, including hard interrupts, from which the traffic is real: at half of
@@ -28,7 +28,7 @@ pub(super) const RULE: Rule = Rule {
     cause: "One queue has one interrupt, which lands on one CPU.",
     remedy: "RPS, before the traffic grows.",
     source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -47,7 +47,6 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             continue;
         }
         findings.push(Finding {
-            id: RULE.id.to_owned(),
             severity: Severity::Note,
             nic: Some(nic.name.clone()),
             cpu: Some(cpu),
@@ -67,6 +66,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             why: "one queue, no RPS: every packet is processed where its interrupt lands".to_owned(),
             remedy: "RPS, before the traffic grows".to_owned(),
             plans: spreading(rates, cpu),
+            ..RULE.finding()
         });
     }
     findings
@@ -74,13 +74,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
-
-    fn fires(sketch: Sketch) -> bool {
-        let (model, rates) = sketch.build();
-        !check(&model, &rates).is_empty()
-    }
 
     fn host(cpus: u32, irqs: &[u32]) -> Sketch {
         Sketch::new(cpus).device("eth0", irqs).traffic("eth0", 2e4).receives(1, 0.15, 2e4)
@@ -88,29 +83,26 @@ mod tests {
 
     #[test]
     fn real_traffic_on_one_queue() {
-        let (model, rates) = host(4, &[1]).build();
-        let found = check(&model, &rates);
+        let found = host(4, &[1]).findings(&RULE);
         assert_eq!(found[0].title, "all 20,000 packets/s of eth0 go through CPU 1");
         assert_eq!(
             found[0].seen(),
             ["CPU 1: 15 % of its time in interrupts and softirq (tick-sampled), headroom 6.7x"]
         );
-        let (model, mut rates) = host(4, &[1]).build();
-        rates.cpus[1].irq = 0.15;
         assert_eq!(
-            check(&model, &rates)[0].seen(),
+            host(4, &[1]).measured(|rates| rates.cpus[1].irq = 0.15).findings(&RULE)[0].seen(),
             ["CPU 1: 30 % of its time in interrupts and softirq (tick-sampled), headroom 3.3x"]
         );
     }
 
     #[test]
     fn near_misses() {
-        assert!(!fires(host(4, &[1]).rps("eth0", "0,2-3")), "RPS is on");
-        assert!(!fires(host(4, &[1, 2])), "two queues");
-        assert!(!fires(host(4, &[1]).receives(1, 0.04, 2e4)), "cheap traffic");
-        assert!(!fires(host(4, &[1]).traffic("eth0", 500.0)), "little traffic");
+        host(4, &[1]).rps("eth0", "0,2-3").silent(&RULE, "RPS is on");
+        host(4, &[1, 2]).silent(&RULE, "two queues");
+        host(4, &[1]).receives(1, 0.04, 2e4).silent(&RULE, "cheap traffic");
+        host(4, &[1]).traffic("eth0", 500.0).silent(&RULE, "little traffic");
         let everywhere = host(4, &[1]).all_receive("0,2-3", 0.14, 2e4);
-        assert!(!fires(everywhere.loopback().traffic("lo", 9e4)), "lo, wherever programs run");
-        assert!(!fires(Sketch::new(4).veth("veth0").traffic("veth0", 2e4).receives(1, 0.15, 2e4)), "virtual");
+        everywhere.loopback().traffic("lo", 9e4).silent(&RULE, "lo, wherever programs run");
+        Sketch::new(4).veth("veth0").traffic("veth0", 2e4).receives(1, 0.15, 2e4).silent(&RULE, "virtual");
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::evidence::{LOST, busy, lost, receiving, room};
 use super::figures::{Evidence, Subject, Unit, count, percent, plural, precise_percent};
 use super::workload::{FULL, ROOM, carries_traffic, common, named, programs};
-use super::{Finding, Rule, Severity, one_core_hotspot};
+use super::{Check, Finding, Rule, Severity, one_core_hotspot};
 use crate::model::{CpuRates, Fact, HeldRates, Model, ProcessRates, Rates, ThreadRates};
 use crate::sample::Transport;
 use crate::units::{CpuId, CpuMask};
@@ -51,7 +51,7 @@ pub(super) const RULE: Rule = Rule {
              there.",
     source: "Documentation/scheduler/sched-stats.rst (/proc/PID/schedstat); socket(7) (SO_REUSEPORT); \
              Documentation/networking/scaling.rst (RFS)",
-    check,
+    check: Check::Machine(check),
 };
 
 /// A program whose threads limit the load.
@@ -132,7 +132,7 @@ pub(super) fn limit<'a>(model: &Model, rates: &'a Rates) -> Option<Limit<'a>> {
     let mut found: Vec<Limit<'a>> =
         programs(rates).iter().filter_map(|process| of_process(model, rates, process)).collect();
     found.sort_by_key(|limit| !limit.is_seen());
-    let hotspot = || !(one_core_hotspot::RULE.check)(model, rates).is_empty();
+    let hotspot = || !one_core_hotspot::RULE.findings(model, rates).is_empty();
     found.into_iter().next().filter(|_| !hotspot())
 }
 
@@ -275,9 +275,7 @@ fn finding(model: &Model, rates: &Rates, limit: &Limit<'_>) -> Finding {
         full => (format!("{full} threads are full"), "each thread"),
     };
     Finding {
-        id: RULE.id.to_owned(),
         severity: if limit.is_seen() { Severity::Warning } else { Severity::Note },
-        nic: None,
         cpu: limit.cpu,
         title: format!("{}: {full}, other CPUs {} idle", process.command, percent(limit.idle)),
         evidence,
@@ -287,6 +285,6 @@ fn finding(model: &Model, rates: &Rates, limit: &Limit<'_>) -> Finding {
              interrupts and RPS off {avoid} (gains at most {}); no RFS",
             precise_percent(limit.ceiling())
         ),
-        plans: Vec::new(),
+        ..RULE.finding()
     }
 }

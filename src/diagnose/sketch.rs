@@ -272,10 +272,27 @@ impl Sketch {
         self
     }
 
+    /// Changes the rates in a way that no other method covers.
+    pub(crate) fn measured(mut self, change: impl FnOnce(&mut Rates)) -> Self {
+        change(&mut self.rates);
+        self
+    }
+
+    /// Asserts that a rule finds nothing, for this reason.
+    #[track_caller]
+    pub(crate) fn silent(self, rule: &Rule, reason: &str) {
+        assert_eq!(self.findings(rule), [], "{reason}");
+    }
+
+    /// The titles of one rule's findings.
+    pub(crate) fn titles(self, rule: &Rule) -> Vec<String> {
+        self.findings(rule).into_iter().map(|finding| finding.title).collect()
+    }
+
     /// The findings of one rule.
     pub(crate) fn findings(self, rule: &Rule) -> Vec<Finding> {
         let (model, rates) = self.build();
-        (rule.check)(&model, &rates)
+        rule.findings(&model, &rates)
     }
 
     /// The machine.

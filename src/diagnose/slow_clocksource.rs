@@ -2,7 +2,7 @@
 
 use super::evidence::through_lo;
 use super::figures::{Evidence, Subject, count};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Rates};
 
 /// Clocks that need a device access (a microsecond or more), an exit to the hypervisor, or a call that is
@@ -33,7 +33,7 @@ pub(super) const RULE: Rule = Rule {
     remedy: "Change to tsc: the knob clocksource, or clocksource=tsc at boot.",
     source: "arch/x86/kernel/hpet.c (read_hpet) and drivers/clocksource/ (a device read, or an MSR that \
              exits to the hypervisor, for each clock read)",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -45,10 +45,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         return Vec::new();
     }
     vec![Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Note,
-        nic: None,
-        cpu: None,
         title: format!("the clocksource is {}, though {FAST} is available", clock.current),
         evidence: vec![Evidence::about(Subject::Machine, |seen| {
             format!(
@@ -60,13 +57,13 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         })],
         why: "each packet timestamp and each time query takes longer than necessary".to_owned(),
         remedy: format!("change to {FAST}: rxlab apply --set \"clocksource host = {FAST}\""),
-        plans: Vec::new(),
+        ..RULE.finding()
     }]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{RULE, check};
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
 
     fn host(current: &str, others: &[&str]) -> Sketch {
@@ -89,19 +86,14 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(host("tsc", &["hpet"]).findings(&RULE), [], "as it should be");
-        assert_eq!(host("kvm-clock", &["tsc"]).findings(&RULE), [], "as fast");
-        assert_eq!(host("jiffies", &["tsc"]).findings(&RULE), [], "coarse, not slow");
-        assert_eq!(
-            host("hpet", &["tsc"]).loopback().traffic("lo", 4.5e4).findings(&RULE),
-            [],
-            "a bench on lo"
-        );
-        assert_eq!(host("hpet", &["acpi_pm"]).findings(&RULE), [], "the kernel found tsc unstable");
-        assert_eq!(host("arch_sys_counter", &[]).findings(&RULE), [], "another architecture");
-        assert_eq!(host("hpet", &["tsc"]).receives(0, 0.01, 50.0).findings(&RULE), [], "little traffic");
-        let (mut model, rates) = host("hpet", &["tsc"]).build();
-        model.settings.clocksource = crate::units::Fact::Unsupported;
-        assert_eq!(check(&model, &rates), [], "not known");
+        host("tsc", &["hpet"]).silent(&RULE, "as it should be");
+        host("kvm-clock", &["tsc"]).silent(&RULE, "as fast");
+        host("jiffies", &["tsc"]).silent(&RULE, "coarse, not slow");
+        host("hpet", &["tsc"]).loopback().traffic("lo", 4.5e4).silent(&RULE, "a bench on lo");
+        host("hpet", &["acpi_pm"]).silent(&RULE, "the kernel found tsc unstable");
+        host("arch_sys_counter", &[]).silent(&RULE, "another architecture");
+        host("hpet", &["tsc"]).receives(0, 0.01, 50.0).silent(&RULE, "little traffic");
+        let unknown = host("hpet", &["tsc"]).set(|now| now.clocksource = crate::units::Fact::Unsupported);
+        unknown.silent(&RULE, "not known");
     }
 }

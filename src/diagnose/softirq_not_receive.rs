@@ -4,7 +4,7 @@ use super::elsewhere::{FEW, bringing, is_elsewhere, storm};
 use super::evidence::{TRAFFIC, in_softirq, queue_packets};
 use super::figures::{Evidence, Subject, count, percent};
 use super::ring_overruns::DROWNING;
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Rates};
 use crate::units::CpuMask;
 
@@ -48,7 +48,7 @@ pub(super) const RULE: Rule = Rule {
              --out FILE` shows each softirq with name and duration, `rxlab interference` the programs that lose \
              time to it.",
     source: "include/linux/interrupt.h, kernel/softirq.c (the vectors); /proc/softirqs in proc(5)",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -85,15 +85,13 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         evidence.push(Evidence::fact(Subject::Cpus(like), text));
     }
     vec![Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Warning,
-        nic: None,
         cpu: Some(id),
         title: format!("softirqs take {} of CPU {id}, mostly not receive work", percent(in_softirq(cpu))),
         evidence,
         why: why(cpu, vectors.first().map(|(name, _)| *name)),
         remedy: remedy(model, rates, cpu),
-        plans: Vec::new(),
+        ..RULE.finding()
     }]
 }
 
@@ -147,7 +145,7 @@ fn why(cpu: &CpuRates, most: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{RULE, check};
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
 
     /// A host of disks, whose requests end on one CPU; the network's interrupt is on another.
@@ -170,7 +168,7 @@ mod tests {
             ]
         );
         assert!(found[0].why.contains("BLOCK (completed disk requests)"), "{found:?}");
-        assert_eq!(disks(0.75).findings(&RULE), [], "some room is left");
+        disks(0.75).silent(&RULE, "some room is left");
         let found = disks(0.93).receives(6, 0.85, 0.0).receives(7, 0.81, 0.0).findings(&RULE);
         assert_eq!((found.len(), found[0].evidence[3].text.as_str()), (1, "the same on CPU 6-7"));
     }
@@ -180,9 +178,7 @@ mod tests {
     fn its_ksoftirqd_drowns() {
         let line = &disks(0.3).ksoftirqd(5, 0.9).findings(&RULE)[0].evidence[0].text;
         assert_eq!(line, "CPU 5: 30 % of its time in softirqs (tick-sampled), ksoftirqd/5 ran 90 %");
-        let (model, mut rates) = disks(0.93).build();
-        rates.cpus[5].other_softirqs.clear();
-        let found = check(&model, &rates);
+        let found = disks(0.93).measured(|rates| rates.cpus[5].other_softirqs.clear()).findings(&RULE);
         assert_eq!((found[0].evidence.len(), found[0].why.as_str()), (2, "most of it is not receive work"));
     }
 

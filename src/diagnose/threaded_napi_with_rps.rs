@@ -1,7 +1,7 @@
 //! Kernel threads, which the scheduler spreads, poll the queues, and RPS spreads their packets again.
 
 use super::figures::{Evidence, Subject, count, plural};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 
 /// Packets/s from which handing each on twice is worth avoiding.
@@ -28,7 +28,7 @@ pub(super) const RULE: Rule = Rule {
             interrupt between CPUs.",
     remedy: "Keep one of the two: switch RPS off and pin the threads, or switch the threads off.",
     source: "Documentation/networking/napi.rst (Threaded NAPI); Documentation/networking/scaling.rst (RPS)",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -46,10 +46,8 @@ fn of_nic(rates: &Rates, nic: &Nic, ipis: f64) -> Option<Finding> {
         nic.rx.iter().filter_map(|queue| Some(queue.napi.as_ref()?.thread?.to_string())).collect();
     let pids = if threads.is_empty() { String::new() } else { format!(" (process {})", threads.join(", ")) };
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Note,
         nic: Some(nic.name.clone()),
-        cpu: None,
         title: format!("{} is polled by threads and also has RPS on", nic.name),
         evidence: vec![
             Evidence::fact(Subject::nic(nic), format!("threaded NAPI on {}{pids}", nic.name)),
@@ -67,7 +65,7 @@ fn of_nic(rates: &Rates, nic: &Nic, ipis: f64) -> Option<Finding> {
             "switch off RPS or the threads (knob threaded) on {}, and measure which is better",
             nic.name
         ),
-        plans: Vec::new(),
+        ..RULE.finding()
     })
 }
 
@@ -98,14 +96,10 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(host(false).findings(&RULE), [], "no threads");
-        assert_eq!(host(true).rps("eth0", "").findings(&RULE), [], "no RPS");
-        assert_eq!(host(true).traffic("eth0", 2e3).findings(&RULE), [], "little traffic");
-        assert_eq!(host(true).ipis(1, 10.0).findings(&RULE), [], "nothing is handed on");
-        assert_eq!(
-            host(true).edit("eth0", |nic| nic.napi.threaded = Fact::NotAsked).findings(&RULE),
-            [],
-            "not known"
-        );
+        host(false).silent(&RULE, "no threads");
+        host(true).rps("eth0", "").silent(&RULE, "no RPS");
+        host(true).traffic("eth0", 2e3).silent(&RULE, "little traffic");
+        host(true).ipis(1, 10.0).silent(&RULE, "nothing is handed on");
+        host(true).edit("eth0", |nic| nic.napi.threaded = Fact::NotAsked).silent(&RULE, "not known");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::figures::{Evidence, Subject, Unit, percent};
 use super::workload::{carries_traffic, named, programs};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, ProcessRates, Rates, ThrottledRates};
 
 /// Part of the periods from which waiting shows in the slowest requests.
@@ -31,7 +31,7 @@ pub(super) const RULE: Rule = Rule {
     remedy: "A higher limit (cpu.max; CPUQuota= of systemd, limits.cpu of Kubernetes), or room for bursts \
              (cpu.max.burst). No setting of the receive path removes this wait.",
     source: "Documentation/admin-guide/cgroup-v2.rst (cpu.max, cpu.stat); Documentation/scheduler/sched-bwc.rst",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -67,10 +67,7 @@ fn part(throttled: &ThrottledRates) -> f64 {
 fn finding(process: &ProcessRates, throttled: &ThrottledRates) -> Finding {
     let part = part(throttled);
     Finding {
-        id: RULE.id.to_owned(),
         severity: if part >= MANY { Severity::Warning } else { Severity::Note },
-        nic: None,
-        cpu: None,
         title: format!("{} waits for CPU time in {} of its periods", process.command, percent(part)),
         evidence: vec![
             Evidence::about(Subject::process(process), |seen| {
@@ -95,7 +92,7 @@ fn finding(process: &ProcessRates, throttled: &ThrottledRates) -> Finding {
         why: "a group that has used its quota runs on no CPU until the next period: that wait is added to its requests"
             .to_owned(),
         remedy: format!("raise cpu.max of {} or allow bursts (cpu.max.burst); no receive setting helps", throttled.group),
-        plans: Vec::new(),
+        ..RULE.finding()
     }
 }
 
@@ -143,10 +140,10 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(host(0).findings(&RULE), [], "no period of the sample");
-        assert_eq!(host(20).traffic("eth0", 100.0).findings(&RULE), [], "no traffic");
+        host(0).silent(&RULE, "no period of the sample");
+        host(20).traffic("eth0", 100.0).silent(&RULE, "no traffic");
         let batch = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 5e3).program("batch", 1.4, "0-3");
         let batch = batch.last(|process| process.throttled = throttled(20));
-        assert_eq!(batch.findings(&RULE), [], "it serves no one");
+        batch.silent(&RULE, "it serves no one");
     }
 }

@@ -4,7 +4,7 @@ use super::evidence::{LOST, busy, receive_time};
 use super::figures::{Evidence, Subject, Unit, count, percent};
 use super::ring_overruns::{Blame, DROWNING, blame};
 use super::workload::{FULL, Landing, landings, nic_on, processing};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{CpuRates, Model, Rates};
 use crate::sample::Settings;
 
@@ -47,7 +47,7 @@ pub(super) const RULE: Rule = Rule {
     remedy: "Take work or processes off that CPU. A larger budget lets softirq hold the CPU for longer, at \
              the expense of others: try it last.",
     source: "Documentation/admin-guide/sysctl/net.rst (netdev_budget); net/core/dev.c net_rx_action",
-    check,
+    check: Check::Machine(check),
 };
 
 fn squeezed(cpu: &CpuRates, (rate, part): (f64, f64)) -> bool {
@@ -141,7 +141,6 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         }));
     }
     vec![Finding {
-        id: RULE.id.to_owned(),
         severity,
         nic: nic_on(&landings, id),
         cpu: Some(id),
@@ -152,7 +151,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             true => "the budget is smaller than the kernel's default: restore the default first".to_owned(),
             false => remedy.to_owned(),
         },
-        plans: Vec::new(),
+        ..RULE.finding()
     }]
 }
 
@@ -164,7 +163,7 @@ fn is_small(settings: &Settings) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{RULE, check};
+    use super::RULE;
     use crate::diagnose::Severity;
     use crate::diagnose::sketch::Sketch;
     use crate::units::Fact;
@@ -200,9 +199,8 @@ mod tests {
         let full = host(0.5, 90.0).works(2, 0.45).missed("eth0", 300.0);
         let hosts = [full, host(0.4, 90.0).ksoftirqd(2, 0.2).works(2, 0.59)];
         assert!(hosts.into_iter().map(advice).all(|remedy| !remedy.contains("budget")));
-        let (mut model, rates) = host(0.4, 600.0).build();
-        model.settings.netdev_budget = Fact::Known(64);
-        assert!(check(&model, &rates)[0].remedy.contains("smaller than the kernel's default"));
+        let small = host(0.4, 600.0).set(|now| now.netdev_budget = Fact::Known(64));
+        assert!(small.findings(&RULE)[0].remedy.contains("smaller than the kernel's default"));
     }
 
     /// A device's losses were once blamed on any of its CPUs that exhausted the budget.
@@ -215,20 +213,16 @@ mod tests {
         };
         assert_eq!(other(0.97), [], "CPU 5 drowns");
         assert_eq!(other(0.1).len(), 1, "CPU 2 is the full one");
-        assert_eq!(host(0.4, 600.0).missed("eth0", 300.0).findings(&RULE), [], "the ring is what is short");
-        let (mut model, rates) = host(0.4, 90.0).missed("eth0", 300.0).build();
-        model.settings.netdev_budget = Fact::Known(64);
-        assert!(check(&model, &rates)[0].remedy.contains("restore the default first"), "or the budget");
+        host(0.4, 600.0).missed("eth0", 300.0).silent(&RULE, "the ring is what is short");
+        let small = host(0.4, 90.0).missed("eth0", 300.0).set(|now| now.netdev_budget = Fact::Known(64));
+        assert!(small.findings(&RULE)[0].remedy.contains("restore the default first"), "or the budget");
     }
 
     #[test]
     fn near_misses() {
-        assert!(host(0.97, 900.0).missed("eth0", 3e3).findings(&RULE).is_empty(), "time is what is short");
-        assert!(host(0.4, 60.0).findings(&RULE).is_empty(), "few, and nothing is lost");
-        assert!(host(0.4, 5.0).missed("eth0", 3e3).findings(&RULE).is_empty(), "too few to be why");
-        assert!(
-            host(0.4, 90.0).ksoftirqd(2, 0.2).findings(&RULE).is_empty(),
-            "ksoftirqd has the CPU for itself"
-        );
+        host(0.97, 900.0).missed("eth0", 3e3).silent(&RULE, "time is what is short");
+        host(0.4, 60.0).silent(&RULE, "few, and nothing is lost");
+        host(0.4, 5.0).missed("eth0", 3e3).silent(&RULE, "too few to be why");
+        host(0.4, 90.0).ksoftirqd(2, 0.2).silent(&RULE, "ksoftirqd has the CPU for itself");
     }
 }

@@ -4,7 +4,7 @@
 use super::evidence::receiving;
 use super::figures::{Evidence, Subject, percent, plural};
 use super::places::{Loaded, cores, loaded_of, mean, most_loaded};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Function, Model, Nic, Rates};
 use crate::units::CpuMask;
 
@@ -37,12 +37,8 @@ pub(super) const RULE: Rule = Rule {
     remedy: "More queues, at most one for each core; RPS if there are no more. A virtual function may get \
              more from a newer driver, or from its host.",
     source: "Documentation/networking/scaling.rst (RSS: Suggested Configuration)",
-    check,
+    check: Check::Nic(of_nic),
 };
-
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    model.nics.iter().filter_map(|nic| of_nic(model, rates, nic)).collect()
-}
 
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let queues = loaded_of(model, rates, nic);
@@ -68,7 +64,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let could = more.map_or_else(|| "the maximum".to_owned(), |most| format!("of at most {most}"));
     let busiest = most_loaded(&queues)?;
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Warning,
         nic: Some(name.clone()),
         cpu: Some(busiest.cpu),
@@ -82,6 +77,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         }
         .to_owned(),
         plans: plans(more.is_some(), steered),
+        ..RULE.finding()
     })
 }
 
@@ -200,15 +196,7 @@ mod tests {
         let on_lo = host(0.63).traffic("eth0", 2.4e3).loopback().traffic("lo", 9e6);
         silent(on_lo, "1,200 packets/s do not cost that: those of lo do");
         let one = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
-        assert_eq!(
-            one.queues_at_most("eth0", 1).findings(&RULE),
-            [],
-            "one queue, no more: the hotspot covers it"
-        );
-        assert_eq!(
-            host(0.63).rps("eth0", "0-1,4-7").queues_at_most("eth0", 2).findings(&RULE),
-            [],
-            "all is done"
-        );
+        one.queues_at_most("eth0", 1).silent(&RULE, "one queue, no more: the hotspot covers it");
+        host(0.63).rps("eth0", "0-1,4-7").queues_at_most("eth0", 2).silent(&RULE, "all is done");
     }
 }

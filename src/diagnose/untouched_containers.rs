@@ -2,7 +2,7 @@
 
 use super::evidence::TRAFFIC;
 use super::figures::{Evidence, Subject, count, plural};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::CpuMask;
 
@@ -26,7 +26,7 @@ pub(super) const RULE: Rule = Rule {
             are lost.",
     remedy: "Set the masks of the new interfaces too, and net.core.rps_default_mask for future ones.",
     source: "Documentation/admin-guide/sysctl/net.rst (rps_default_mask)",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -55,10 +55,8 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         None => "this kernel has no net.core.rps_default_mask, or it was not read".to_owned(),
     };
     vec![Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Note,
         nic: Some(busiest.name.clone()),
-        cpu: None,
         title: format!(
             "{} without RPS, {} with it",
             plural(plain.len(), "busy container interface"),
@@ -73,6 +71,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         remedy: "set their masks like the others', and net.core.rps_default_mask for future interfaces"
             .to_owned(),
         plans: vec!["rps".to_owned()],
+        ..RULE.finding()
     }]
 }
 
@@ -124,17 +123,13 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(host(1.5e4, "").findings(&RULE), [], "none was tuned");
-        assert_eq!(host(2e3, "1-7").findings(&RULE), [], "much less: the busy one was chosen");
-        assert_eq!(host(1.5e4, "1-7").rps("veth2", "1-7").findings(&RULE), [], "all are tuned");
+        host(1.5e4, "").silent(&RULE, "none was tuned");
+        host(2e3, "1-7").silent(&RULE, "much less: the busy one was chosen");
+        host(1.5e4, "1-7").rps("veth2", "1-7").silent(&RULE, "all are tuned");
         let bridge = Sketch::new(8).container("veth1", 2e4, "1-7").veth("br0").traffic("br0", 2e4);
-        assert_eq!(bridge.findings(&RULE), [], "not a container's");
+        bridge.silent(&RULE, "not a container's");
         let device = Sketch::new(8).container("veth1", 2e4, "").device("eth0", &[0]).traffic("eth0", 2e4);
-        assert_eq!(
-            device.rps("eth0", "1-7").findings(&RULE),
-            [],
-            "a device was tuned, no container's interface"
-        );
+        device.rps("eth0", "1-7").silent(&RULE, "a device was tuned, no container's interface");
         let both = host(1.5e4, "1-7").edit("veth2", |nic| {
             nic.stack.peer = Some(crate::model::Peer {
                 ifindex: 9,
@@ -142,6 +137,6 @@ mod tests {
                 namespace: None,
             });
         });
-        assert_eq!(both.findings(&RULE), [], "both ends are here");
+        both.silent(&RULE, "both ends are here");
     }
 }

@@ -1,7 +1,7 @@
 //! An XDP program, or the holder of a queue, takes packets of an interface before the network stack.
 
 use super::figures::{Evidence, Subject, count, percent};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, NicRates, Rates, XdpMode};
 
 /// Packets/s of the interface from which it matters where they go.
@@ -38,7 +38,7 @@ pub(super) const RULE: Rule = Rule {
     remedy: "Spread these packets by queues (channels, rss, ntuple_rule) and place their interrupts. RPS and RFS have no \
              effect on them, and packets/s of CPUs understate the load.",
     source: "Documentation/networking/af_xdp.rst; net/core/dev.c (generic XDP runs after RPS)",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -86,17 +86,15 @@ fn finding(rates: &Rates, nic: &Nic, processed: f64) -> Option<Finding> {
         evidence.push(Evidence::fact(Subject::nic(nic), format!("held queues: {held}")));
     }
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Note,
         nic: Some(nic.name.clone()),
-        cpu: None,
         title: format!("{taker} most packets of {} before the stack", nic.name),
         evidence,
         why: "the driver hands these packets over before the stack counts them: packets/s of CPUs understate the load"
             .to_owned(),
         remedy: "spread these packets by queues and place their interrupts; RPS and RFS have no effect on them"
             .to_owned(),
-        plans: Vec::new(),
+        ..RULE.finding()
     })
 }
 
@@ -130,7 +128,7 @@ mod tests {
     #[test]
     fn what_gro_merged_was_not_taken() {
         let large = |processed| with_program(host(processed, 1448.0), XdpMode::Driver);
-        assert_eq!(large(2e4).findings(&RULE), [], "25 segments each");
+        large(2e4).silent(&RULE, "25 segments each");
         assert_eq!(large(2e3).findings(&RULE).len(), 1, "more than GRO can merge");
         assert_eq!(large(2e4).offload("eth0", "rx-gro", false).findings(&RULE).len(), 1, "GRO is off");
     }
@@ -138,15 +136,11 @@ mod tests {
     #[test]
     fn near_misses() {
         let driver = |processed| with_program(host(processed, 64.0), XdpMode::Driver);
-        assert_eq!(host(2e4, 64.0).findings(&RULE), [], "no program");
-        assert_eq!(driver(4e5).findings(&RULE), [], "most packets pass");
-        assert_eq!(
-            with_program(host(2e4, 64.0), XdpMode::Generic).findings(&RULE),
-            [],
-            "the stack counted them"
-        );
-        assert_eq!(driver(2e4).traffic("eth0", 5e3).findings(&RULE), [], "little traffic");
+        host(2e4, 64.0).silent(&RULE, "no program");
+        driver(4e5).silent(&RULE, "most packets pass");
+        with_program(host(2e4, 64.0), XdpMode::Generic).silent(&RULE, "the stack counted them");
+        driver(2e4).traffic("eth0", 5e3).silent(&RULE, "little traffic");
         let uring = host(2e4, 64.0).edit("eth0", |nic| nic.rx[1].held_by = Some(Holder::IoUring));
-        assert_eq!(uring.findings(&RULE), [], "its headers go through the stack");
+        uring.silent(&RULE, "its headers go through the stack");
     }
 }

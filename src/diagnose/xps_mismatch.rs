@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::figures::{Evidence, Subject, count, plural};
 use super::places::{node, readers};
-use super::{Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity};
 use crate::model::{Irq, Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask, QueueId};
 
@@ -31,7 +31,7 @@ pub(super) const RULE: Rule = Rule {
     remedy: "Give every CPU one queue whose completions land on its node.",
     source: "Documentation/networking/scaling.rst (XPS: Suggested Configuration); net/core/dev.c \
              get_xps_queue",
-    check,
+    check: Check::Machine(check),
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
@@ -78,10 +78,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         }));
     }
     Some(Finding {
-        id: RULE.id.to_owned(),
         severity: Severity::Note,
         nic: Some(name.clone()),
-        cpu: None,
         title,
         evidence,
         why: match far.is_empty() {
@@ -92,7 +90,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         }
         .to_owned(),
         remedy: "give every CPU one queue whose completions land on its node (xps_cpus)".to_owned(),
-        plans: Vec::new(),
+        ..RULE.finding()
     })
 }
 
@@ -129,7 +127,7 @@ fn completes(rates: &Rates, nic: &Nic, index: u32) -> Option<CpuId> {
 
 #[cfg(test)]
 mod tests {
-    use super::{RULE, check};
+    use super::RULE;
     use crate::diagnose::sketch::Sketch;
 
     /// Four queues on 8 CPUs in two nodes, their interrupts on the first CPU of each pair.
@@ -157,29 +155,21 @@ mod tests {
 
     #[test]
     fn near_misses() {
-        assert_eq!(host(&["0-1", "2-3", "4-5", "6-7"]).findings(&RULE), [], "as it should be");
-        assert_eq!(
-            host(&["2-3", "0-1", "6-7", "4-5"]).findings(&RULE),
-            [],
-            "another CPU of the node: irqbalance does it"
-        );
+        host(&["0-1", "2-3", "4-5", "6-7"]).silent(&RULE, "as it should be");
+        host(&["2-3", "0-1", "6-7", "4-5"]).silent(&RULE, "another CPU of the node: irqbalance does it");
         let near = Sketch::new(8).nodes(2).device("eth0", &[0, 1, 2, 3, 0, 1, 2, 3]).traffic("eth0", 8e4);
         let near = near.volume("eth0", 8e6, 5e4).all_work("0-7", 0.4);
         let one_each = near.xps("eth0", &["0", "1", "2", "3", "4", "5", "6", "7"]);
-        assert_eq!(one_each.findings(&RULE), [], "a queue a CPU, interrupts in the device's node");
-        assert_eq!(host(&["", "", "", ""]).findings(&RULE), [], "XPS is off");
+        one_each.silent(&RULE, "a queue a CPU, interrupts in the device's node");
+        host(&["", "", "", ""]).silent(&RULE, "XPS is off");
         let by_rxq = host(&["4-5", "2-3", "0-1", "6-7"]);
         let by_rxq = by_rxq.edit("eth0", |nic| nic.tx[1].xps_by_rxq = crate::units::Fact::Known(true));
-        assert_eq!(by_rxq.findings(&RULE), [], "receive queues decide");
-        assert_eq!(host(&["0", "2", "4", "6"]).all_work("0-7", 0.05).findings(&RULE), [], "idle");
-        assert_eq!(
-            host(&["4-5", "2-3", "0-1", "6-7"]).volume("eth0", 8e6, 2e3).findings(&RULE),
-            [],
-            "sends little"
-        );
-        assert_eq!(host(&["4-5"]).findings(&RULE), [], "one queue has nothing to choose");
-        let (model, mut rates) = host(&["4-5", "2-3", "0-1", "6-7"]).build();
-        rates.irqs.iter_mut().for_each(|irq| irq.per_cpu.clear());
-        assert_eq!(check(&model, &rates), [], "no interrupt was counted: its affinity may be pending");
+        by_rxq.silent(&RULE, "receive queues decide");
+        host(&["0", "2", "4", "6"]).all_work("0-7", 0.05).silent(&RULE, "idle");
+        host(&["4-5", "2-3", "0-1", "6-7"]).volume("eth0", 8e6, 2e3).silent(&RULE, "sends little");
+        host(&["4-5"]).silent(&RULE, "one queue has nothing to choose");
+        let pending = host(&["4-5", "2-3", "0-1", "6-7"])
+            .measured(|rates| rates.irqs.iter_mut().for_each(|irq| irq.per_cpu.clear()));
+        pending.silent(&RULE, "no interrupt was counted: its affinity may be pending");
     }
 }

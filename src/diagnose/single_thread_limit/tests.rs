@@ -102,47 +102,38 @@ fn two_workers_are_two() {
     let two = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("2-3", worker);
     assert_eq!(two.findings(&RULE)[0].title, "nginx: 2 threads are full, other CPUs 98 % idle");
     let all = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("0-7", worker);
-    assert!(all.findings(&RULE).is_empty(), "one for each CPU");
+    all.silent(&RULE, "one for each CPU");
     let confined = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("2-3", worker);
     let confined =
         confined.each_program(|process| process.allowed = Fact::Known("2-3".parse().expect("a list")));
-    assert!(confined.findings(&RULE).is_empty(), "it needs more CPUs first: restricted-process");
+    confined.silent(&RULE, "it needs more CPUs first: restricted-process");
 }
 
 #[test]
 fn near_misses() {
-    assert!(redis().udp(53, 0, 0).findings(&RULE).is_empty(), "it polls: its queue is empty");
-    assert!(redis().udp(53, 700, 0).findings(&RULE).is_empty(), "it keeps up");
-    assert!(redis().tcp(80, 0, 0, Some(1)).findings(&RULE).is_empty(), "the connection that it works on");
+    redis().udp(53, 0, 0).silent(&RULE, "it polls: its queue is empty");
+    redis().udp(53, 700, 0).silent(&RULE, "it keeps up");
+    redis().tcp(80, 0, 0, Some(1)).silent(&RULE, "the connection that it works on");
     let none = SocketRates { held: Vec::new(), others: false };
-    assert!(
-        redis().last(|process| process.sockets = Fact::Known(none)).findings(&RULE).is_empty(),
-        "a compiler"
-    );
+    redis().last(|process| process.sockets = Fact::Known(none)).silent(&RULE, "a compiler");
     let turns = redis().udp(53, 9, 9).last(|process| {
         let one = process.each[0].clone();
         process.each =
             (0..4).map(|tid| crate::model::ThreadRates { tid, ran: 0.25, ..one.clone() }).collect();
     });
-    assert!(turns.findings(&RULE).is_empty(), "four threads that take turns");
+    turns.silent(&RULE, "four threads that take turns");
     let waits = behind().last(|process| process.each[0].waited = 0.06);
-    assert!(waits.findings(&RULE).is_empty(), "it lacks a CPU");
-    assert!(behind().receives(2, 0.2, 4e4).findings(&RULE).is_empty(), "packets take its CPU");
+    waits.silent(&RULE, "it lacks a CPU");
+    behind().receives(2, 0.2, 4e4).silent(&RULE, "packets take its CPU");
     let moved = behind().each("0-7", |sketch, cpu| sketch.works(cpu, 0.12));
-    assert!(moved.receives(5, 0.2, 4e4).findings(&RULE).is_empty(), "and may have done so where it was");
-    assert!(
-        behind().drops(0, 1.0).findings(&RULE).is_empty()
-            && behind().missed("eth0", 1.0).findings(&RULE).is_empty(),
-        "lost before"
-    );
+    moved.receives(5, 0.2, 4e4).silent(&RULE, "and may have done so where it was");
+    behind().drops(0, 1.0).silent(&RULE, "lost before");
+    behind().missed("eth0", 1.0).silent(&RULE, "lost before, by the device");
     assert_eq!(behind().drops(0, 0.2).findings(&RULE).len(), 1, "one packet in five seconds");
     let unused = behind().device("eth1", &[3]).traffic("eth1", 10.0).missed("eth1", 5.0);
     assert_eq!(unused.findings(&RULE).len(), 1, "it does not come over that one");
-    assert!(
-        behind().each("3-7", |sketch, cpu| sketch.works(cpu, 0.8)).findings(&RULE).is_empty(),
-        "no room elsewhere"
-    );
-    assert!(behind().traffic("eth0", 300.0).findings(&RULE).is_empty(), "no traffic");
+    behind().each("3-7", |sketch, cpu| sketch.works(cpu, 0.8)).silent(&RULE, "no room elsewhere");
+    behind().traffic("eth0", 300.0).silent(&RULE, "no traffic");
     let hotspot = behind().receives(0, 0.9, 4e4);
-    assert!(hotspot.findings(&RULE).is_empty(), "another CPU drowns in packets");
+    hotspot.silent(&RULE, "another CPU drowns in packets");
 }
