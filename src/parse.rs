@@ -56,7 +56,7 @@ pub use softirqs::{NET_RX, NET_TX, SOFTIRQS, SoftirqRuns, softirqs};
 pub use softnet::{SoftnetRow, softnet};
 pub use stat::{CpuTimes, Stat, stat};
 pub(crate) use wire::NESTED;
-pub use wire::{Attributes, WireError, messages, push_attribute, push_message, with_attributes};
+pub use wire::{Attributes, WireError, messages, one_message, push_attribute, push_message, with_attributes};
 
 /// A line that does not match the format, by number from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -138,8 +138,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_binary_parser_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let mut framed = Vec::new();
-            push_message(&mut framed, &bytes);
+            let framed = one_message(&bytes);
             for parse in BINARY {
                 parse(&bytes);
                 parse(&framed);

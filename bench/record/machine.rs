@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use rxlab::host::{Host, RecordedHost};
-use rxlab::parse::push_message;
+use rxlab::parse::one_message;
 use rxlab::snapshot::Snapshot;
 
 /// CPUs and queues of the machine.
@@ -219,7 +219,7 @@ impl Machine {
     fn queue_values(&self) -> Vec<u8> {
         let mut answer = words(&[0x1d, (CPUS * 4) as u32]);
         answer.extend(self.queues.iter().flatten().flat_map(|value| value.to_ne_bytes()));
-        message(&answer)
+        one_message(&answer)
     }
 }
 
@@ -233,17 +233,11 @@ fn queue_names() -> Vec<u8> {
             answer.extend(name);
         }
     }
-    message(&answer)
+    one_message(&answer)
 }
 
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-}
-
-fn message(bytes: &[u8]) -> Vec<u8> {
-    let mut answer = Vec::new();
-    push_message(&mut answer, bytes);
-    answer
 }
 
 /// `/proc/PID/stat` with these ticks in user and kernel mode.

@@ -129,7 +129,7 @@ mod tests {
     use crate::knob::testbed::{channels_answer, model};
     use crate::model::DeviceAddress;
     use crate::parse::ethtool::{Channels, Count};
-    use crate::parse::{push_attribute, push_message};
+    use crate::parse::{one_message, push_attribute};
     use crate::plan::{Plan, PlannedSetting};
 
     fn plan(settings: &[&str]) -> Plan {
@@ -207,8 +207,7 @@ mod tests {
         let channels = Channels { combined: Some(Count { now: 2, max: 4 }), ..Channels::default() };
         let mut host = RecordedHost::new();
         for (get, message) in [(EthtoolGet::Rss, table), (EthtoolGet::RxRings, rings)] {
-            let mut answer = Vec::new();
-            push_message(&mut answer, &message);
+            let answer = one_message(&message);
             host = host.with(&Question::Ethtool(get, "eth0".parse().expect("a name")).path(), answer);
         }
         let question = Question::Ethtool(EthtoolGet::Channels, "eth0".parse().expect("a name"));

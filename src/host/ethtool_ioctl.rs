@@ -17,7 +17,7 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 
 use crate::parse::ethtool::queue_coalesce::{COALESCE, MOST_QUEUES, QUEUE_COALESCE, QUEUE_MASK};
 use crate::parse::ethtool::rss::HASHED;
-use crate::parse::push_message;
+use crate::parse::{one_message, push_message};
 use crate::units::NicName;
 
 pub(super) use change::{
@@ -72,7 +72,7 @@ const GUARD: usize = 64 << 10;
 pub(super) fn driver(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut info = Fixed::<DRVINFO>::new(GDRVINFO);
     info.fill(socket, nic)?;
-    Ok(message(&info.0))
+    Ok(one_message(&info.0))
 }
 
 /// Names of the statistics.
@@ -156,7 +156,7 @@ pub(super) fn rules(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> 
 pub(super) fn rx_rings(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut rings = Fixed::<RXNFC>::new(GRXRINGS);
     rings.fill(&socket, nic)?;
-    Ok(message(&rings.0))
+    Ok(one_message(&rings.0))
 }
 
 /// The hashed header fields, one message for each kind of flow that the driver reports.
@@ -199,12 +199,6 @@ fn queue_moderation(socket: impl AsFd, nic: &NicName, queue: u32) -> Result<Fixe
     place.copy_from_slice(&(1u32 << (queue % u32::BITS)).to_ne_bytes());
     found.fill(socket, nic)?;
     Ok(found)
-}
-
-fn message(bytes: &[u8]) -> Vec<u8> {
-    let mut answer = Vec::new();
-    push_message(&mut answer, bytes);
-    answer
 }
 
 fn number(bytes: &[u8], at: usize) -> u32 {
@@ -300,7 +294,7 @@ impl Region {
 
     /// The first `length` bytes as an answer; the kernel may report more than there was room for.
     fn message(&self, length: usize) -> Result<Vec<u8>, Errno> {
-        self.bytes().get(..length).map(message).ok_or(Errno::BADMSG)
+        self.bytes().get(..length).map(one_message).ok_or(Errno::BADMSG)
     }
 }
 

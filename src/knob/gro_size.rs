@@ -123,16 +123,14 @@ mod tests {
     use crate::host::RecordedHost;
     use crate::knob::Knob;
     use crate::knob::testbed::{model, target, write};
-    use crate::parse::{GroSize, push_attribute, push_message};
+    use crate::parse::{GroSize, one_message, push_attribute};
 
     /// `eth0` as a kernel reports it that has only the first of the two.
     fn host() -> RecordedHost {
         let mut link = vec![0; 16];
         push_attribute(&mut link, 3, b"eth0\0");
         link.extend(GroSize::All.attribute(65_536));
-        let mut links = Vec::new();
-        push_message(&mut links, &link);
-        RecordedHost::new().with("netlink/route/link-get", links)
+        RecordedHost::new().with("netlink/route/link-get", one_message(&link))
     }
 
     #[test]

@@ -76,8 +76,7 @@ impl NtupleRule {
     /// The bytes of the rule, and the rule as the kernel will read them.
     fn encode(&self, location: u32, value: &str) -> Result<(Vec<u8>, FlowRule)> {
         let bytes = flow_bytes(location, value).map_err(|why| self.bad(value, why))?;
-        let mut answer = Vec::new();
-        crate::parse::push_message(&mut answer, &bytes);
+        let answer = crate::parse::one_message(&bytes);
         let understood = rules(&answer).ok().and_then(|mut rules| rules.pop());
         let rule = understood.ok_or_else(|| self.bad(value, "not a valid rule".to_owned()))?;
         Ok((bytes, rule))
@@ -162,12 +161,11 @@ mod tests {
     use crate::host::{Cause, Host, RecordedHost};
     use crate::knob::testbed::{armed, list, model, path, refusing, target, write};
     use crate::parse::ethtool::flow_bytes;
-    use crate::parse::push_message;
+    use crate::parse::{one_message, push_message};
 
     /// Synthetic: no available machine has flow rules. One in slot 7, and one of an unknown kind in 9.
     fn host() -> RecordedHost {
-        let mut answer = Vec::new();
-        push_message(&mut answer, &flow_bytes(7, "udp4 dst-port 53 action 1").expect("a rule"));
+        let mut answer = one_message(&flow_bytes(7, "udp4 dst-port 53 action 1").expect("a rule"));
         let mut unknown = flow_bytes(9, "udp4 action 1").expect("a rule");
         unknown[16..20].copy_from_slice(&0x33u32.to_ne_bytes());
         push_message(&mut answer, &unknown);

@@ -153,7 +153,7 @@ mod tests {
     use crate::knob::Knob;
     use crate::knob::testbed::{self, model, path, target};
     use crate::parse::ethtool::flow_bytes;
-    use crate::parse::push_message;
+    use crate::parse::one_message;
 
     /// Supported features and those that are on; `rx-lro` is fixed.
     fn host() -> RecordedHost {
@@ -223,8 +223,7 @@ mod tests {
 
     #[test]
     fn flow_rules_are_not_lost_with_their_switch() {
-        let mut rules = Vec::new();
-        push_message(&mut rules, &flow_bytes(7, "tcp4 dst-port 80 action 1").expect("a rule"));
+        let rules = one_message(&flow_bytes(7, "tcp4 dst-port 80 action 1").expect("a rule"));
         let with = host().with(&path(EthtoolGet::Rules), rules);
         let error = NTUPLE.check(&with, &model(), &target("eth0"), "off").expect_err("a rule");
         assert!(

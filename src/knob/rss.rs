@@ -193,7 +193,7 @@ mod tests {
     use super::{EthtoolGet, Knob, RssTable};
     use crate::host::{Host, RecordedHost};
     use crate::knob::testbed::{self, answer, model, path, target};
-    use crate::parse::push_message;
+    use crate::parse::{one_message, push_message};
 
     fn bytes(numbers: &[u32]) -> Vec<u8> {
         numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
@@ -272,9 +272,7 @@ mod tests {
     fn the_default_is_that_of_the_driver() {
         let mut rings = vec![0; 192];
         rings[8] = 1;
-        let mut answer = Vec::new();
-        push_message(&mut answer, &rings);
-        let host = netlink(&[0, 0, 0, 0]).with(&path(EthtoolGet::RxRings), answer);
+        let host = netlink(&[0, 0, 0, 0]).with(&path(EthtoolGet::RxRings), one_message(&rings));
         assert_eq!(RssTable.read(&host, &model(), &target("eth0")).as_deref(), Ok("default"));
         assert!(host.read(&path(EthtoolGet::RssIoctl)).is_err(), "netlink is enough");
     }

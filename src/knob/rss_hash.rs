@@ -266,7 +266,7 @@ mod tests {
     use crate::host::{Cause, EthtoolGet, RecordedHost};
     use crate::knob::Knob;
     use crate::knob::testbed::{answer, model, path, refusing, target, write};
-    use crate::parse::push_message;
+    use crate::parse::one_message;
 
     /// A table of two entries, a key of four bytes, and UDP over IPv4 hashed by addresses.
     fn host(get: EthtoolGet) -> RecordedHost {
@@ -275,16 +275,12 @@ mod tests {
             EthtoolGet::Rss => answer(&[(3, &1u32.to_ne_bytes()), (4, &table), (5, &key)]),
             _ => {
                 let header = [0x46u32, 0, 2, 4, 1, 0].map(u32::to_ne_bytes).concat();
-                let mut answer = Vec::new();
-                push_message(&mut answer, &[header, table, key.to_vec()].concat());
-                answer
+                one_message(&[header, table, key.to_vec()].concat())
             }
         };
         let mut fields = vec![0; 192];
         (fields[4], fields[8]) = (2, 0x30);
-        let mut all = Vec::new();
-        push_message(&mut all, &fields);
-        RecordedHost::new().with(&path(get), rss).with(&path(EthtoolGet::HashFields), all)
+        RecordedHost::new().with(&path(get), rss).with(&path(EthtoolGet::HashFields), one_message(&fields))
     }
 
     #[test]

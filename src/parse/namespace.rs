@@ -35,14 +35,12 @@ mod tests {
     use proptest::prelude::{prop_assert_eq, proptest};
 
     use super::{namespace_id, namespace_inode};
-    use crate::parse::{push_attribute, push_message};
+    use crate::parse::{one_message, push_attribute};
 
     fn answer(id: i32) -> Vec<u8> {
         let mut message = vec![0; 4];
         push_attribute(&mut message, 1, &id.to_ne_bytes());
-        let mut answer = Vec::new();
-        push_message(&mut answer, &message);
-        answer
+        one_message(&message)
     }
 
     #[test]

@@ -80,7 +80,7 @@ mod tests {
         TCP_ESTABLISHED, TCP_LISTEN, connected_sockets, listening_sockets,
     };
     use crate::parse::wire::testing::answer;
-    use crate::parse::{NetSocket, push_attribute, push_message};
+    use crate::parse::{NetSocket, one_message, push_attribute};
 
     // From Linux 6.18: sshd's socket, and two listeners on loopback.
     #[cfg(target_endian = "little")]
@@ -127,35 +127,29 @@ mod tests {
         bytes
     }
 
-    fn framed(message: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        push_message(&mut bytes, message);
-        bytes
-    }
-
     /// Before 4.7 the memory of a socket has no drops.
     #[test]
     fn drops_may_not_be_told() {
         let mut bytes = message(&NetSocket { dropped: 7, ..socket("10.0.0.7", 80, 11) });
-        assert_eq!(listening_sockets(&framed(&bytes)).expect("one")[0].dropped, 7);
+        assert_eq!(listening_sockets(&one_message(&bytes)).expect("one")[0].dropped, 7);
         bytes.truncate(bytes.len() - 4 - 9 * 4);
         push_attribute(&mut bytes, INET_DIAG_SKMEMINFO, &[0; 8 * 4]);
-        assert_eq!(listening_sockets(&framed(&bytes)).expect("one")[0].dropped, 0);
+        assert_eq!(listening_sockets(&one_message(&bytes)).expect("one")[0].dropped, 0);
     }
 
     #[test]
     fn connections_are_no_listeners() {
         let waiting = NetSocket { queued: 900, ..socket("10.0.0.7", 80, 11) };
         let mut bytes = message(&waiting);
-        assert!(connected_sockets(&framed(&bytes)).is_err());
+        assert!(connected_sockets(&one_message(&bytes)).is_err());
         bytes[1] = TCP_ESTABLISHED;
-        assert_eq!(connected_sockets(&framed(&bytes)), Ok(vec![waiting]));
+        assert_eq!(connected_sockets(&one_message(&bytes)), Ok(vec![waiting]));
     }
 
     #[test]
     fn what_was_not_asked_for_is_an_error() {
         let good = message(&socket("10.0.0.7", 80, 11));
-        assert!(listening_sockets(&framed(&good)).is_ok());
+        assert!(listening_sockets(&one_message(&good)).is_ok());
         let with = |at: usize, value: u8| {
             let mut bad = good.clone();
             bad[at] = value;
@@ -164,7 +158,7 @@ mod tests {
         let cut = |end: usize| good[..end].to_vec();
         // Another family, an established connection, no whole fixed part, half an attribute.
         for bad in [with(0, 1), with(1, 1), cut(INET_DIAG_MSG - 1), cut(INET_DIAG_MSG + 3)] {
-            assert!(listening_sockets(&framed(&bad)).is_err(), "{bad:?}");
+            assert!(listening_sockets(&one_message(&bad)).is_err(), "{bad:?}");
         }
     }
 
@@ -177,7 +171,7 @@ mod tests {
         ) {
             let (queued, dropped) = (queued.into(), dropped.into());
             let socket = NetSocket { address, port, inode: inode.into(), queued, dropped };
-            prop_assert_eq!(listening_sockets(&framed(&message(&socket))), Ok(vec![socket]));
+            prop_assert_eq!(listening_sockets(&one_message(&message(&socket))), Ok(vec![socket]));
         }
     }
 }

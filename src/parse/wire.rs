@@ -27,6 +27,13 @@ pub fn push_message(answer: &mut Vec<u8>, message: &[u8]) {
     answer.extend_from_slice(message);
 }
 
+/// An answer of one message.
+pub fn one_message(message: &[u8]) -> Vec<u8> {
+    let mut answer = Vec::new();
+    push_message(&mut answer, message);
+    answer
+}
+
 /// The messages of an answer.
 pub fn messages(mut answer: &[u8]) -> Result<Vec<&[u8]>, WireError> {
     let mut messages = Vec::new();
@@ -123,9 +130,7 @@ pub fn with_attributes(answer: &[u8], attributes: &[u8]) -> Result<Vec<u8>, Wire
     let [message] = messages[..] else {
         return Err(WireError::new(format!("{} messages, expected one", messages.len())));
     };
-    let mut answer = Vec::new();
-    push_message(&mut answer, &attributes_replaced(message, attributes)?);
-    Ok(answer)
+    Ok(one_message(&attributes_replaced(message, attributes)?))
 }
 
 /// The attributes of a message with some of them replaced by those of the same kind, or added if missing.
@@ -166,7 +171,7 @@ pub(super) mod testing {
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::{Attributes, messages, push_attribute, push_message, with_attributes};
+    use super::{Attributes, messages, one_message, push_attribute, push_message, with_attributes};
 
     #[test]
     fn an_attribute_of_each_shape() {
@@ -192,20 +197,16 @@ mod tests {
             all.iter().for_each(|(kind, value)| push_attribute(&mut bytes, *kind, value));
             bytes
         };
-        let mut answer = Vec::new();
-        push_message(&mut answer, &attributes(&[(1, b"aa"), (2, b"b")]));
+        let answer = one_message(&attributes(&[(1, b"aa"), (2, b"b")]));
         let after = with_attributes(&answer, &attributes(&[(2, b"longer"), (3, b"c")])).expect("one message");
-        let mut expected = Vec::new();
-        push_message(&mut expected, &attributes(&[(1, b"aa"), (2, b"longer"), (3, b"c")]));
-        assert_eq!(after, expected);
+        assert_eq!(after, one_message(&attributes(&[(1, b"aa"), (2, b"longer"), (3, b"c")])));
         let two = [answer.clone(), answer].concat();
         assert!(with_attributes(&two, &[]).is_err());
     }
 
     #[test]
     fn a_cut_answer_is_an_error() {
-        let mut answer = Vec::new();
-        push_message(&mut answer, b"abcd");
+        let mut answer = one_message(b"abcd");
         push_message(&mut answer, b"");
         assert_eq!(messages(&answer).expect("valid"), [b"abcd".as_slice(), b""]);
         assert!(messages(&answer[..6]).is_err());

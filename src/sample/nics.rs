@@ -327,7 +327,7 @@ fn queues(
 mod tests {
     use super::pci_function;
     use crate::host::{FlakyHost, Fuse, RecordedHost};
-    use crate::parse::{push_attribute, push_message};
+    use crate::parse::{one_message, push_attribute};
     use crate::sample::Inventory;
 
     /// Synthetic: no kernel has so many queues, but a recorded tree may.
@@ -374,9 +374,7 @@ mod tests {
         for (kind, count) in [(5, 32_u32), (9, 8)] {
             push_attribute(&mut message, kind, &count.to_ne_bytes());
         }
-        let mut answer = Vec::new();
-        push_message(&mut answer, &message);
-        let host = edit(host.with("netlink/ethtool/channels-get/eth0", answer));
+        let host = edit(host.with("netlink/ethtool/channels-get/eth0", one_message(&message)));
         let inventory = Inventory::take(&host, crate::sample::Scope::Path);
         let nic = &inventory.nics.known().expect("listed")[0];
         assert!(nic.hardware.channels.known().is_some(), "{:?}", nic.hardware.channels);

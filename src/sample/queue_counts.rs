@@ -45,7 +45,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use crate::host::RecordedHost;
-    use crate::parse::{QueueCounters, push_attribute, push_message};
+    use crate::parse::{QueueCounters, one_message, push_attribute};
     use crate::sample::Sample;
 
     /// One interface whose driver counts by queue, with its statistics.
@@ -60,17 +60,12 @@ mod tests {
         let count = u32::try_from(values.len()).expect("few");
         let mut stats = numbers(&[0x1d, count]);
         stats.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
-        let pushed = |bytes: &[u8]| {
-            let mut answer = Vec::new();
-            push_message(&mut answer, bytes);
-            answer
-        };
         let mut host = RecordedHost::new()
             .with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0")
             .with("sys/class/net/eth0/ifindex", "4\n")
             .with("sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n")
-            .with("ioctl/ethtool/gstrings/eth0", pushed(&names))
-            .with("ioctl/ethtool/gstats/eth0", pushed(&stats));
+            .with("ioctl/ethtool/gstrings/eth0", one_message(&names))
+            .with("ioctl/ethtool/gstats/eth0", one_message(&stats));
         for file in ["rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_dropped", "rx_missed_errors"] {
             host = host.with(&format!("sys/class/net/eth0/statistics/{file}"), "9\n");
         }
@@ -79,7 +74,7 @@ mod tests {
             for (kind, value) in [(1, 4), (2, 0), (3, 0), (8, 77)] {
                 push_attribute(&mut message, kind, &u32::to_ne_bytes(value));
             }
-            host = host.with("netlink/netdev/qstats-get", pushed(&message));
+            host = host.with("netlink/netdev/qstats-get", one_message(&message));
         }
         let mut sample = Sample::take(&host);
         sample.counters.nics.remove(&"eth0".parse().expect("a name")).expect("counted").rx_queues

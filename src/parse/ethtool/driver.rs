@@ -25,7 +25,7 @@ pub fn driver(answer: &[u8]) -> Result<DriverInfo, WireError> {
 mod tests {
     use super::driver;
     use crate::parse::ethtool::DriverInfo;
-    use crate::parse::push_message;
+    use crate::parse::one_message;
 
     #[test]
     fn a_driver_and_a_cut_one() {
@@ -34,20 +34,15 @@ mod tests {
         info[4..14].copy_from_slice(b"virtio_net");
         info[36..41].copy_from_slice(b"1.0.0");
         info[100..112].copy_from_slice(b"0000:00:03.0");
-        let pushed = |info: &[u8]| {
-            let mut answer = Vec::new();
-            push_message(&mut answer, info);
-            answer
-        };
         let expected = DriverInfo {
             driver: "virtio_net".to_owned(),
             version: "1.0.0".to_owned(),
             firmware: String::new(),
             bus: "0000:00:03.0".to_owned(),
         };
-        assert_eq!(driver(&pushed(&info)), Ok(expected));
-        assert!(driver(&pushed(&info[..131])).is_err());
+        assert_eq!(driver(&one_message(&info)), Ok(expected));
+        assert!(driver(&one_message(&info[..131])).is_err());
         info[68..72].copy_from_slice(b"1.\xff2");
-        assert_eq!(driver(&pushed(&info)).expect("valid").firmware, "1.\u{fffd}2");
+        assert_eq!(driver(&one_message(&info)).expect("valid").firmware, "1.\u{fffd}2");
     }
 }

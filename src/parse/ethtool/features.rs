@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Feature, only};
-use crate::parse::{Attributes, NESTED, WireError, push_attribute, push_message};
+use crate::parse::{Attributes, NESTED, WireError, one_message, push_attribute};
 
 const A_HW: u16 = 2;
 const A_WANTED: u16 = 3;
@@ -75,9 +75,7 @@ pub(crate) fn with_wanted(answer: &[u8], attributes: &[u8]) -> Result<Vec<u8>, W
             push_attribute(&mut message, kind, value);
         }
     }
-    let mut changed = Vec::new();
-    push_message(&mut changed, &message);
-    Ok(changed)
+    Ok(one_message(&message))
 }
 
 /// The bits that a bitset lists, with their values.
@@ -102,7 +100,7 @@ mod tests {
 
     use super::{features, wanted, with_wanted};
     use crate::parse::ethtool::Feature;
-    use crate::parse::push_message;
+    use crate::parse::one_message;
     use crate::parse::wire::testing::answer;
 
     /// Shortened to six of the 64 offloads.
@@ -155,8 +153,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..128)) {
-            let mut answer = Vec::new();
-            push_message(&mut answer, &bytes);
+            let answer = one_message(&bytes);
             let _ = (features(&bytes), features(&answer));
             let _ = (with_wanted(&answer, &wanted("rx-gro", true)), with_wanted(&answer, &bytes));
         }

@@ -32,12 +32,10 @@ pub fn flow_matches(rule: &FlowRule, packet: Option<&str>) -> Option<bool> {
 mod tests {
     use super::flow_matches;
     use crate::parse::ethtool::{FlowRule, flow_bytes, rules};
-    use crate::parse::push_message;
+    use crate::parse::one_message;
 
     fn rule(text: &str) -> FlowRule {
-        let mut answer = Vec::new();
-        push_message(&mut answer, &flow_bytes(0, text).expect("a rule"));
-        rules(&answer).expect("valid").remove(0)
+        rules(&one_message(&flow_bytes(0, text).expect("a rule"))).expect("valid").remove(0)
     }
 
     #[test]

@@ -118,7 +118,7 @@ mod tests {
     use super::{
         COALESCE, QUEUE_COALESCE, QUEUE_MASK, QueueCoalesce, QueueDelay, queue_coalesce, with_queue_delay,
     };
-    use crate::parse::push_message;
+    use crate::parse::{one_message, push_message};
 
     /// Composed by include/uapi/linux/ethtool.h: no available machine has such a driver.
     fn answer(queues: &[u32]) -> Vec<u8> {
@@ -148,19 +148,15 @@ mod tests {
 
     #[test]
     fn what_is_no_queue_is_an_error() {
-        let mut none = Vec::new();
-        push_message(&mut none, &[0; QUEUE_COALESCE]);
-        assert!(queue_coalesce(&none).is_err(), "no queue");
-        let mut short = Vec::new();
-        push_message(&mut short, &[0; COALESCE]);
+        assert!(queue_coalesce(&one_message(&[0; QUEUE_COALESCE])).is_err(), "no queue");
+        let short = one_message(&[0; COALESCE]);
         assert!(queue_coalesce(&short).is_err(), "cut short");
     }
 
     proptest! {
         #[test]
         fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..1300)) {
-            let mut framed = Vec::new();
-            push_message(&mut framed, &bytes);
+            let framed = one_message(&bytes);
             let _ = (queue_coalesce(&framed), queue_coalesce(&bytes));
             let _ = with_queue_delay(&framed, 0, QueueDelay::RxUsecs, 1);
         }

@@ -4,7 +4,9 @@
 use std::fmt::Write;
 
 use super::{HashFields, Rss, field, field32, only};
-use crate::parse::{Attributes, WireError, messages, push_attribute, push_message, with_attributes};
+use crate::parse::{
+    Attributes, WireError, messages, one_message, push_attribute, push_message, with_attributes,
+};
 
 const A_CONTEXT: u16 = 2;
 const A_HFUNC: u16 = 3;
@@ -167,9 +169,7 @@ pub(crate) fn with_key(answer: &[u8], key: &[u8], by_ioctl: bool) -> Result<Vec<
     let place = message.get_mut(start..).filter(|place| place.len() >= key.len());
     let place = place.ok_or_else(|| WireError::new(format!("no room for a key of {} bytes", key.len())))?;
     place[..key.len()].copy_from_slice(key);
-    let mut after = Vec::new();
-    push_message(&mut after, &message);
-    Ok(after)
+    Ok(one_message(&message))
 }
 
 /// The answer of netlink or of the ioctl (`by_ioctl`) with another transformation of the hash's input.
@@ -182,9 +182,7 @@ pub(crate) fn with_transform(answer: &[u8], bits: u8, by_ioctl: bool) -> Result<
     rss_ioctl(answer)?;
     let mut message = only(answer)?.to_vec();
     message[INPUT_XFRM] = bits;
-    let mut after = Vec::new();
-    push_message(&mut after, &message);
-    Ok(after)
+    Ok(one_message(&message))
 }
 
 /// The answer of netlink with another table.
@@ -207,9 +205,7 @@ pub(crate) fn ioctl_with_table(answer: &[u8], queues: &[u32]) -> Result<Vec<u8>,
     let mut message = only(answer)?.to_vec();
     // That many entries were read from there.
     message[TABLE..TABLE + 4 * queues.len()].copy_from_slice(&entries(queues));
-    let mut after = Vec::new();
-    push_message(&mut after, &message);
-    Ok(after)
+    Ok(one_message(&message))
 }
 
 /// The answer to a dump with this table for a context, added if missing; `None` removes the
@@ -218,8 +214,7 @@ pub(crate) fn with_context(answer: &[u8], id: u32, queues: Option<&[u32]>) -> Re
     let mut after = Vec::new();
     let mut set = queues;
     for message in messages(answer)? {
-        let mut context = Vec::new();
-        push_message(&mut context, message);
+        let context = one_message(message);
         if one(message)?.context != id {
             after.extend(context);
         } else if let Some(queues) = set.take() {
@@ -288,7 +283,7 @@ mod tests {
     };
     use crate::parse::ethtool::{HashFields, Rss};
     use crate::parse::wire::testing::answer;
-    use crate::parse::{push_attribute, push_message};
+    use crate::parse::{one_message, push_attribute, push_message};
 
     fn table(queues: &[u32]) -> Vec<u8> {
         queues.iter().flat_map(|queue| queue.to_ne_bytes()).collect()
@@ -335,11 +330,7 @@ mod tests {
         let mut rxfh = table(&[0x46, 0, 4, 2, 1, 0]);
         rxfh.extend(table(&[0, 1, 0, 1]));
         rxfh.extend([0xab, 0xcd]);
-        let parsed = |rxfh: &[u8]| {
-            let mut answer = Vec::new();
-            push_message(&mut answer, rxfh);
-            rss_ioctl(&answer)
-        };
+        let parsed = |rxfh: &[u8]| rss_ioctl(&one_message(rxfh));
         let expected = Rss {
             context: 0,
             table: vec![0, 1, 0, 1],
@@ -360,14 +351,12 @@ mod tests {
         let mut message = Vec::new();
         push_attribute(&mut message, A_HFUNC, &1u32.to_ne_bytes());
         push_attribute(&mut message, A_INDIR, &table(&[0, 1, 0, 1]));
-        let mut netlink = Vec::new();
-        push_message(&mut netlink, &message);
+        let netlink = one_message(&message);
         let before = rss(&netlink).expect("valid");
         let after = rss(&with_table(&netlink, &[2, 2, 3, 3]).expect("valid")).expect("valid");
         assert_eq!(after, Rss { table: vec![2, 2, 3, 3], ..before });
 
-        let mut ioctl = Vec::new();
-        push_message(&mut ioctl, &[table(&[0x46, 0, 2, 0, 1, 0]), table(&[0, 1])].concat());
+        let ioctl = one_message(&[table(&[0x46, 0, 2, 0, 1, 0]), table(&[0, 1])].concat());
         let after = ioctl_with_table(&ioctl, &[5, 6]).expect("as long");
         assert_eq!(rss_ioctl(&after).expect("valid").table, [5, 6]);
         assert!(ioctl_with_table(&ioctl, &[5]).is_err());
@@ -390,8 +379,7 @@ mod tests {
     fn rings_to_spread_over() {
         let mut rxnfc = vec![0; 192];
         rxnfc[8] = 12;
-        let mut answer = Vec::new();
-        push_message(&mut answer, &rxnfc);
+        let mut answer = one_message(&rxnfc);
         assert_eq!(rx_rings(&answer), Ok(12));
         rxnfc[15] = 1;
         answer.clear();
@@ -405,9 +393,7 @@ mod tests {
             let mut rxnfc = vec![0; 192];
             rxnfc[4..8].copy_from_slice(&flow.to_ne_bytes());
             rxnfc[8..16].copy_from_slice(&bits.to_ne_bytes());
-            let mut answer = Vec::new();
-            push_message(&mut answer, &rxnfc);
-            answer
+            one_message(&rxnfc)
         };
         let of = |kind: &str, fields: &[&str]| HashFields {
             kind: kind.to_owned(),
@@ -422,8 +408,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..96)) {
-            let mut answer = Vec::new();
-            push_message(&mut answer, &bytes);
+            let answer = one_message(&bytes);
             let _ = (with_table(&answer, &[1]), ioctl_with_table(&answer, &[1]), with_context(&answer, 1, None));
             let _ = (rx_rings(&answer), with_context(&bytes, 1, Some(&[1])));
             let _ = (hash_fields(&answer), hash_fields(&bytes), with_fields(&answer, "tcp4", 0x30));

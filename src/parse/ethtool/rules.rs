@@ -71,7 +71,7 @@ mod tests {
 
     use super::{CONTEXT, COOKIE, FLOW_RSS, LOCATION, SPEC, rules};
     use crate::parse::ethtool::{FlowAction, FlowRule};
-    use crate::parse::push_message;
+    use crate::parse::one_message;
 
     /// Composed: no available machine has a device with flow rules.
     fn parsed(kind: u32, cookie: u64) -> Result<Vec<FlowRule>, crate::parse::WireError> {
@@ -83,9 +83,7 @@ mod tests {
         rxnfc[COOKIE..COOKIE + 8].copy_from_slice(&cookie.to_ne_bytes());
         rxnfc[LOCATION..LOCATION + 4].copy_from_slice(&1023u32.to_ne_bytes());
         rxnfc[CONTEXT..CONTEXT + 4].copy_from_slice(&3u32.to_ne_bytes());
-        let mut answer = Vec::new();
-        push_message(&mut answer, &rxnfc);
-        rules(&answer)
+        rules(&one_message(&rxnfc))
     }
 
     #[test]
@@ -114,9 +112,7 @@ mod tests {
             if let Some(first) = rxnfc.get_mut(SPEC..SPEC + 4) {
                 first.copy_from_slice(&u32::from(kind).to_ne_bytes());
             }
-            let mut answer = Vec::new();
-            push_message(&mut answer, &rxnfc);
-            let _ = (rules(&bytes), rules(&answer));
+            let _ = (rules(&bytes), rules(&one_message(&rxnfc)));
         }
     }
 }

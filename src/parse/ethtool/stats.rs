@@ -39,12 +39,10 @@ fn places(
 #[cfg(test)]
 mod tests {
     use super::{stat_names, stats};
-    use crate::parse::push_message;
+    use crate::parse::one_message;
 
     fn pushed(parts: &[&[u8]]) -> Vec<u8> {
-        let mut answer = Vec::new();
-        push_message(&mut answer, &parts.concat());
-        answer
+        one_message(&parts.concat())
     }
 
     #[test]

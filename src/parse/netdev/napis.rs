@@ -123,7 +123,7 @@ fn one(message: &[u8]) -> Result<NetdevNapi, WireError> {
 mod tests {
     use super::{A_IRQ, A_PID, NapiSetting, NetdevNapi, netdev_napis, with_napi_settings};
     use crate::parse::wire::testing::{answer, hex};
-    use crate::parse::{push_attribute, push_message};
+    use crate::parse::{one_message, push_attribute, push_message};
     use crate::units::IrqId;
 
     /// Linux 6.18, virtio_net, which does not report its interrupt.
@@ -147,8 +147,7 @@ mod tests {
         let mut message = hex(ETH0);
         push_attribute(&mut message, A_IRQ, &41u32.to_ne_bytes());
         push_attribute(&mut message, A_PID, &733u32.to_ne_bytes());
-        let mut told = Vec::new();
-        push_message(&mut told, &message);
+        let told = one_message(&message);
         let told = netdev_napis(&told).expect("valid");
         assert_eq!(told, [NetdevNapi { irq: Some(IrqId(41)), pid: Some(733), ..napi }]);
 

@@ -62,7 +62,7 @@ fn one(message: &[u8]) -> Result<Option<QueueStats>, WireError> {
 mod tests {
     use super::{A_IFINDEX, A_QUEUE_ID, A_QUEUE_TYPE, A_RX_PACKETS, QueueStats, queue_stats};
     use crate::parse::wire::testing;
-    use crate::parse::{QueueCounters, push_attribute, push_message};
+    use crate::parse::{QueueCounters, one_message, push_attribute};
     use crate::units::QueueId;
 
     fn answer(counted: bool) -> Vec<u8> {
@@ -73,9 +73,7 @@ mod tests {
         if counted {
             push_attribute(&mut message, A_RX_PACKETS, &(1u64 << 40).to_ne_bytes());
         }
-        let mut answer = Vec::new();
-        push_message(&mut answer, &message);
-        answer
+        one_message(&message)
     }
 
     #[test]

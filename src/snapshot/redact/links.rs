@@ -43,15 +43,14 @@ pub(super) fn redacted(answer: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::{IFINFOMSG, IFLA_IFNAME, redacted};
-    use crate::parse::{Attributes, messages, push_attribute, push_message};
+    use crate::parse::{Attributes, messages, one_message, push_attribute};
 
     #[test]
     fn names_stay_and_addresses_go() {
         let mut message = vec![7; IFINFOMSG];
         push_attribute(&mut message, 1, &[2, 0, 0, 1, 2, 3]); // IFLA_ADDRESS
         push_attribute(&mut message, IFLA_IFNAME, b"eth0\0");
-        let mut answer = Vec::new();
-        push_message(&mut answer, &message);
+        let answer = one_message(&message);
         let clean = redacted(&answer).expect("an answer");
         let parts = messages(&clean).expect("an answer");
         let attributes = Attributes::parse(&parts[0][IFINFOMSG..]).expect("attributes");

@@ -32,13 +32,7 @@ pub(super) fn ioctl_without_key(answer: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::{ioctl_without_key, without_key};
-    use crate::parse::{ethtool, push_attribute, push_message};
-
-    fn answer(message: &[u8]) -> Vec<u8> {
-        let mut answer = Vec::new();
-        push_message(&mut answer, message);
-        answer
-    }
+    use crate::parse::{ethtool, one_message, push_attribute};
 
     #[test]
     fn the_key_goes_and_the_table_stays() {
@@ -46,7 +40,7 @@ mod tests {
         push_attribute(&mut message, 3, &1u32.to_ne_bytes());
         push_attribute(&mut message, 4, &7u32.to_ne_bytes());
         push_attribute(&mut message, 5, &[9; 40]);
-        let whole = answer(&message);
+        let whole = one_message(&message);
         assert!(ethtool::rss(&whole).expect("valid").key.is_some());
         let clean = ethtool::rss(&without_key(&whole).expect("understood")).expect("valid");
         assert_eq!((clean.table, clean.key, clean.function), (vec![7], None, Some("toeplitz".into())));
@@ -58,10 +52,10 @@ mod tests {
         rxfh[8..12].copy_from_slice(&2u32.to_ne_bytes());
         rxfh[12..16].copy_from_slice(&3u32.to_ne_bytes());
         rxfh.extend([1, 0, 0, 0, 5, 0, 0, 0, 0xAA, 0xBB, 0xCC]);
-        let whole = answer(&rxfh);
+        let whole = one_message(&rxfh);
         assert_eq!(ethtool::rss_ioctl(&whole).expect("valid").key.as_deref(), Some("aabbcc"));
         let clean = ethtool::rss_ioctl(&ioctl_without_key(&whole).expect("understood")).expect("valid");
         assert_eq!((clean.table.len(), clean.key), (2, None));
-        assert_eq!(ioctl_without_key(&answer(&rxfh[..26])), None);
+        assert_eq!(ioctl_without_key(&one_message(&rxfh[..26])), None);
     }
 }

@@ -45,7 +45,7 @@ fn put(rule: &mut [u8], at: usize, stand_in: &[u8]) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::{MASK, SPEC, redacted};
-    use crate::parse::{ethtool, push_message};
+    use crate::parse::{ethtool, one_message};
     use crate::snapshot::redact::standin::StandIns;
 
     /// The values of the kind's own fields.
@@ -56,9 +56,7 @@ mod tests {
         rule[SPEC..FIELDS].copy_from_slice(&kind.to_ne_bytes());
         rule[FIELDS..FIELDS + fields.len()].copy_from_slice(fields);
         rule[FIELDS + MASK..FIELDS + MASK + mask.len()].copy_from_slice(mask);
-        let mut answer = Vec::new();
-        push_message(&mut answer, &rule);
-        answer
+        one_message(&rule)
     }
 
     fn fields(answer: &[u8]) -> Vec<String> {

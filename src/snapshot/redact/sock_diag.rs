@@ -38,7 +38,7 @@ pub(super) fn redacted(answer: &[u8], stand_ins: &mut StandIns) -> Option<Vec<u8
 #[cfg(test)]
 mod tests {
     use super::{ADDRESS_AT, INET_DIAG_MSG, redacted};
-    use crate::parse::{listening_sockets, push_attribute, push_message};
+    use crate::parse::{listening_sockets, one_message, push_attribute};
     use crate::snapshot::redact::standin::StandIns;
 
     /// A listening socket of port 80 with nonzero bytes everywhere else.
@@ -47,9 +47,7 @@ mod tests {
         message[..8].copy_from_slice(&[family, 10, 0, 0, 0, 80, 0, 0]);
         message[ADDRESS_AT..ADDRESS_AT + address.len()].copy_from_slice(address);
         push_attribute(&mut message, 21, &[0xAA; 8]); // INET_DIAG_CGROUP_ID
-        let mut answer = Vec::new();
-        push_message(&mut answer, &message);
-        answer
+        one_message(&message)
     }
 
     fn shown(answer: &[u8]) -> Vec<(String, u16, u64)> {
@@ -85,8 +83,7 @@ mod tests {
         message[ADDRESS_AT..ADDRESS_AT + 4].copy_from_slice(&[10, 0, 0, 7]);
         message[super::PEER_AT..super::PEER_AT + 4].copy_from_slice(&[10, 0, 0, 9]);
         push_attribute(&mut message, super::INET_DIAG_SKMEMINFO, &[3; 36]);
-        let mut answer = Vec::new();
-        push_message(&mut answer, &message);
+        let answer = one_message(&message);
         let clean = redacted(&answer, &mut StandIns::default()).expect("an answer");
         let sockets = crate::parse::connected_sockets(&clean).expect("a connection");
         assert_eq!((sockets[0].port, sockets[0].dropped), (80, 0x0303_0303));
