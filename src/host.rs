@@ -113,6 +113,48 @@ pub trait Host: Send + Sync {
     }
 }
 
+/// Operations of a [`Host`] that the implementation leaves to another one: `pass_on!([inner] read, list);` leaves them to
+/// `self.inner`.
+#[macro_export]
+macro_rules! pass_on {
+    ($to:tt $($operation:ident),+) => { $($crate::pass_on!(@ $operation $to);)+ };
+    (@ read [$($to:tt)+]) => {
+        fn read(&self, path: &str) -> Result<Vec<u8>, $crate::host::HostError> { self.$($to)+.read(path) }
+    };
+    (@ write [$($to:tt)+]) => {
+        fn write(&self, path: &str, value: &[u8]) -> Result<(), $crate::host::HostError> {
+            self.$($to)+.write(path, value)
+        }
+    };
+    (@ list [$($to:tt)+]) => {
+        fn list(&self, path: &str) -> Result<Vec<String>, $crate::host::HostError> { self.$($to)+.list(path) }
+    };
+    (@ link [$($to:tt)+]) => {
+        fn link(&self, path: &str) -> Result<String, $crate::host::HostError> { self.$($to)+.link(path) }
+    };
+    (@ ask [$($to:tt)+]) => {
+        fn ask(&self, question: &$crate::host::Question) -> Result<Vec<u8>, $crate::host::HostError> {
+            self.$($to)+.ask(question)
+        }
+    };
+    (@ act [$($to:tt)+]) => {
+        fn act(&self, action: &$crate::host::Action) -> Result<(), $crate::host::HostError> {
+            self.$($to)+.act(action)
+        }
+    };
+    (@ now_ns [$($to:tt)+]) => { fn now_ns(&self) -> u64 { self.$($to)+.now_ns() } };
+    (@ inode [$($to:tt)+]) => {
+        fn inode(&self, path: &str) -> Result<u64, $crate::host::HostError> { self.$($to)+.inode(path) }
+    };
+    (@ namespaces [$($to:tt)+]) => {
+        fn namespace(&self) -> Option<&$crate::host::Namespace> { self.$($to)+.namespace() }
+
+        fn namespaces(&self) -> Result<Vec<$crate::host::Namespace>, $crate::host::Hidden> {
+            self.$($to)+.namespaces()
+        }
+    };
+}
+
 /// Kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Action, Cause, Hidden, Host, HostError, Namespace, Operation, Question};
+use super::{Action, Cause, Host, HostError, Operation, Question};
 
 /// Misbehaviour of a write or another change.
 #[derive(Debug, Clone)]
@@ -120,20 +120,10 @@ impl<H: Host> Host for FlakyHost<H> {
         }
     }
 
-    fn now_ns(&self) -> u64 {
-        self.inner.now_ns()
-    }
-
     fn inode(&self, path: &str) -> Result<u64, HostError> {
         self.fuse.step();
         self.inner.inode(path)
     }
 
-    fn namespace(&self) -> Option<&Namespace> {
-        self.inner.namespace()
-    }
-
-    fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
-        self.inner.namespaces()
-    }
+    crate::pass_on!([inner] now_ns, namespaces);
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use super::{Action, Hidden, Host, HostError, Namespace, OpenError, Operation, Question};
+use super::{Action, Host, HostError, Namespace, OpenError, Operation, Question};
 
 /// Files and answers that differ between network namespaces.
 const OF_NAMESPACE: [&str; 6] =
@@ -75,14 +75,6 @@ impl Host for OverlayHost<'_> {
         Ok(())
     }
 
-    fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
-        self.below().list(path)
-    }
-
-    fn link(&self, path: &str) -> Result<String, HostError> {
-        self.below().link(path)
-    }
-
     fn links(&self, path: &str) -> Result<Vec<(String, String)>, HostError> {
         self.below().links(path)
     }
@@ -101,21 +93,7 @@ impl Host for OverlayHost<'_> {
         Ok(())
     }
 
-    fn now_ns(&self) -> u64 {
-        self.below().now_ns()
-    }
-
-    fn inode(&self, path: &str) -> Result<u64, HostError> {
-        self.below().inode(path)
-    }
-
-    fn namespace(&self) -> Option<&Namespace> {
-        self.below().namespace()
-    }
-
-    fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
-        self.below().namespaces()
-    }
+    crate::pass_on!([below()] list, link, now_ns, inode, namespaces);
 
     fn seen_from(&self, namespace: &Namespace, home: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {
         let below = Below::Owned(self.below().seen_from(namespace, home)?);
@@ -128,7 +106,7 @@ impl Host for OverlayHost<'_> {
 mod tests {
     use super::OverlayHost;
     use crate::host::{Action, Cause, EthtoolGet, Host, Question, RecordedHost};
-    use crate::parse::{push_attribute, push_message};
+    use crate::parse::{one_message, push_attribute};
     use crate::units::NicName;
 
     #[test]
@@ -147,11 +125,7 @@ mod tests {
             push_attribute(&mut bytes, 9, value);
             bytes
         };
-        let answer = |value: &[u8]| {
-            let mut bytes = Vec::new();
-            push_message(&mut bytes, &attribute(value));
-            bytes
-        };
+        let answer = |value: &[u8]| one_message(&attribute(value));
         let nic: NicName = "eth0".parse().expect("a name");
         let question = Question::Ethtool(EthtoolGet::Channels, nic.clone());
         let action = Action::Ethtool { get: EthtoolGet::Channels, nic, attributes: attribute(b"new!") };

@@ -146,21 +146,6 @@ fn irqs(queue: u32) -> Vec<(u32, String)> {
 }
 
 impl<H: Host> Host for Driver<H> {
-    fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        self.inner.read(path)
-    }
-    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
-        self.inner.write(path, value)
-    }
-    fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
-        self.inner.list(path)
-    }
-    fn link(&self, path: &str) -> Result<String, HostError> {
-        self.inner.link(path)
-    }
-    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
-        self.inner.ask(question)
-    }
     fn act(&self, action: &Action) -> Result<(), HostError> {
         let refused = || Err(HostError::new(Operation::Act, &action.path(), Errno::INVAL));
         let (followed, before) = (self.follows_rules(), std::fs::read(self.path(EthtoolGet::Channels)));
@@ -191,11 +176,6 @@ impl<H: Host> Host for Driver<H> {
         }
         Ok(())
     }
-    fn now_ns(&self) -> u64 {
-        self.inner.now_ns()
-    }
 
-    fn inode(&self, path: &str) -> Result<u64, HostError> {
-        self.inner.inode(path)
-    }
+    rxlab::pass_on!([inner] read, write, list, link, ask, now_ns, inode);
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{IrqAffinity, Knob};
-use crate::host::{Action, Cause, Host, HostError, Operation, Question, RecordedHost};
+use crate::host::{Cause, Host, HostError, Operation, RecordedHost};
 use crate::knob::KnobError;
 use crate::knob::testbed::{armed, model, target};
 use crate::model::Irq;
@@ -25,24 +25,8 @@ impl Host for Moving {
             self.inner.read(path)
         }
     }
-    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
-        self.inner.write(path, value)
-    }
-    fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
-        self.inner.list(path)
-    }
-    fn link(&self, path: &str) -> Result<String, HostError> {
-        self.inner.link(path)
-    }
-    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
-        self.inner.ask(question)
-    }
-    fn act(&self, action: &Action) -> Result<(), HostError> {
-        self.inner.act(action)
-    }
-    fn now_ns(&self) -> u64 {
-        self.inner.now_ns()
-    }
+
+    crate::pass_on!([inner] write, list, link, ask, act, now_ns);
 }
 
 /// A guest once showed an empty affinity in the middle of a move, and a whole plan was rolled back for it.
