@@ -58,7 +58,7 @@ mod tests {
     use super::undo_abandoned;
     use crate::apply::{BeginInfo, Transaction};
     use crate::host::{Host, ProcessId, RecordedHost};
-    use crate::journal::{Disk, Lapse, Store};
+    use crate::journal::{Lapse, Store};
     use crate::knob::testbed::model;
 
     const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
@@ -73,8 +73,7 @@ mod tests {
     impl Scene {
         /// Sets `rps eth0/rx-0 = 4` with a deadline 10 s after boot; the process may have set everything.
         fn new(is_complete: bool) -> Self {
-            let state = tempfile::tempdir().expect("a temporary directory");
-            let store = Store::new(Disk::new(state.path()));
+            let (state, store) = Store::scratch();
             let host = RecordedHost::new().with(RPS, "3\n");
             let identity = model().identity;
             let (applier, what) = (Some(APPLIER), "trial 0001-rps".to_owned());

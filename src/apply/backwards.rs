@@ -246,22 +246,18 @@ fn throws_away(writer: &Touched, value: &Touched) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
 
     use super::{Backwards, Undo, UndoError, Waiting, Which, rehearse_undo, undo};
     use crate::apply::{BeginInfo, Transaction, UndoOptions};
     use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
-    use crate::journal::{Disk, Store};
+    use crate::journal::Store;
     use crate::knob::testbed::model;
 
     const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
     const OTHER: &str = "sys/class/net/veth0/queues/rx-0/rps_cpus";
 
     fn set(store: &Store, host: &dyn Host, setting: &str) -> String {
-        let identity = model().identity;
-        let root = Path::new("/");
-        let info = BeginInfo { root, ..BeginInfo::new(&identity) };
-        let mut transaction = Transaction::begin(store, info).expect("begun");
+        let mut transaction = Transaction::begin(store, BeginInfo::new(&model().identity)).expect("begun");
         transaction.set(host, &mut model(), &setting.parse().expect("a setting")).expect("set");
         let id = transaction.id().to_owned();
         transaction.keep().expect("kept");
@@ -275,8 +271,7 @@ mod tests {
 
     #[test]
     fn a_rehearsal_says_what_undo_would_do_and_writes_nothing() {
-        let state = tempfile::tempdir().expect("a temporary directory");
-        let store = Store::new(Disk::new(state.path()));
+        let (_state, store) = Store::scratch();
         let host = RecordedHost::new().with(RPS, "3\n");
         let host = host.with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0");
         set(&store, &host, "rps eth0/rx-0 = 4");
@@ -294,8 +289,7 @@ mod tests {
     /// value for a foreign one and was closed: the very first value was lost.
     #[test]
     fn an_older_transaction_waits_for_a_newer_one_that_is_stuck() {
-        let state = tempfile::tempdir().expect("a temporary directory");
-        let store = Store::new(Disk::new(state.path()));
+        let (_state, store) = Store::scratch();
         let machine = |mask: &str| {
             let host = RecordedHost::new().with(RPS, mask).with(OTHER, "0\n");
             host.with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0")

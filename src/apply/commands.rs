@@ -70,7 +70,6 @@ fn shell(host: &dyn Host, command: &str, back: &BackCommand, interruptible: bool
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::time::Duration;
 
     use super::CommandUndo;
@@ -98,10 +97,7 @@ mod tests {
         }
 
         fn begin(&self, store: &Store) -> Transaction {
-            let identity = model().identity;
-            let root = Path::new("/");
-            let info = BeginInfo { root, ..BeginInfo::new(&identity) };
-            Transaction::begin(store, info).expect("begun")
+            Transaction::begin(store, BeginInfo::new(&model().identity)).expect("begun")
         }
 
         /// Uses the working directory of the scene.

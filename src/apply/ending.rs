@@ -43,26 +43,22 @@ pub fn ending(history: &History, boot_id: &str) -> Ending {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::time::Duration;
 
     use super::{Ending, ending};
     use crate::apply::{BeginInfo, Transaction, UndoOptions};
     use crate::host::{Host, RecordedHost};
-    use crate::journal::{Disk, Store};
+    use crate::journal::Store;
     use crate::knob::testbed::model;
 
     const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
 
     /// End state of a transaction that sets `settings` and is undone after `meddle`.
     fn ended(settings: &[&str], confirm: Option<Duration>, meddle: impl FnOnce(&RecordedHost)) -> Ending {
-        let state = tempfile::tempdir().expect("a temporary directory");
-        let store = Store::new(Disk::new(state.path()));
+        let (_state, store) = Store::scratch();
         let host = RecordedHost::new().with(RPS, "3\n");
         let identity = model().identity;
-        let what = String::new();
-        let root = Path::new("/");
-        let info = BeginInfo { root, what, confirm, ..BeginInfo::new(&identity) };
+        let info = BeginInfo { confirm, ..BeginInfo::new(&identity) };
         let transaction = Transaction::begin(&store, info).expect("begun");
         let id = transaction.id().to_owned();
         let settings: Vec<_> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
@@ -89,12 +85,11 @@ mod tests {
 
     #[test]
     fn an_open_one_in_the_archive_was_given_up_or_ended_with_its_boot() {
-        let state = tempfile::tempdir().expect("a temporary directory");
-        let store = Store::new(Disk::new(state.path()));
+        let (_state, store) = Store::scratch();
         let identity = model().identity;
-        let (root, what) = (Path::new("/"), String::new());
-        let info = BeginInfo { root, what, ..BeginInfo::new(&identity) };
-        let id = Transaction::begin(&store, info).expect("begun").id().to_owned();
+        let transaction = Transaction::begin(&store, BeginInfo::new(&identity)).expect("begun");
+        let id = transaction.id().to_owned();
+        drop(transaction);
         store.forget(&store.lock(Duration::ZERO).expect("free"), &id).expect("archived");
         let history = store.all().expect("listed").remove(0).history.expect("readable");
         assert_eq!(ending(&history, &identity.boot_id), Ending::GivenUp);

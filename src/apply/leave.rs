@@ -49,7 +49,7 @@ impl Transaction {
 mod tests {
     use crate::apply::{BeginInfo, Transaction};
     use crate::host::{Host, RecordedHost};
-    use crate::journal::{Disk, Store};
+    use crate::journal::Store;
     use crate::knob::testbed::model;
     use crate::plan::Setting;
 
@@ -59,12 +59,9 @@ mod tests {
     /// `4` on both queues, then `5`, then back to the original on the first.
     #[test]
     fn what_is_left_is_not_put_back_even_where_it_is_one_of_our_values() {
-        let state = tempfile::tempdir().expect("a temporary directory");
-        let store = Store::new(Disk::new(state.path()));
+        let (_state, store) = Store::scratch();
         let host = RecordedHost::new().with(RPS[0], "3\n").with(RPS[1], "3\n");
-        let identity = model().identity;
-        let info = BeginInfo::new(&identity);
-        let mut transaction = Transaction::begin(&store, info).expect("begun");
+        let mut transaction = Transaction::begin(&store, BeginInfo::new(&model().identity)).expect("begun");
         let target = "eth0/rx-0".parse().expect("a target");
         let leave = |transaction: &mut Transaction| {
             transaction.leave(&host, &model(), "rps", &target, "4").expect("noted");

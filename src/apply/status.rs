@@ -259,12 +259,11 @@ fn live(touched: &Touched, host: &dyn Host, model: &Model, target: &Target) -> L
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
 
     use super::{Live, State, TransactionStatus, status};
     use crate::apply::{BeginInfo, Culprit, Transaction};
     use crate::host::{Host, RecordedHost};
-    use crate::journal::{Disk, Store};
+    use crate::journal::Store;
     use crate::knob::testbed::model;
 
     const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
@@ -272,13 +271,9 @@ mod tests {
 
     /// Status of `rps eth0/rx-0 = 4` after `meddle`.
     fn after(complete: bool, meddle: impl FnOnce(&RecordedHost)) -> TransactionStatus {
-        let state = tempfile::tempdir().expect("a temporary directory");
-        let store = Store::new(Disk::new(state.path()));
+        let (_state, store) = Store::scratch();
         let host = RecordedHost::new().with(RPS, "3\n").with(IFINDEX, "4\n");
-        let identity = model().identity;
-        let root = Path::new("/");
-        let info = BeginInfo { root, ..BeginInfo::new(&identity) };
-        let mut transaction = Transaction::begin(&store, info).expect("begun");
+        let mut transaction = Transaction::begin(&store, BeginInfo::new(&model().identity)).expect("begun");
         let setting = "rps eth0/rx-0 = 4".parse().expect("a setting");
         if complete {
             transaction.apply(&host, &model(), &[setting], &false.into()).expect("set");

@@ -370,6 +370,16 @@ impl Store {
 }
 
 #[cfg(test)]
+impl Store {
+    /// A journal in a temporary directory, which goes with the first value.
+    pub(crate) fn scratch() -> (tempfile::TempDir, Self) {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let store = Self::new(super::Disk::new(state.path()));
+        (state, store)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use std::time::Duration;
 
@@ -380,8 +390,7 @@ mod tests {
     /// moved away by hand.
     #[test]
     fn damage_of_another_boot_blocks_nothing() {
-        let state = tempfile::tempdir().expect("a temporary directory");
-        let store = Store::new(Disk::new(state.path()));
+        let (state, store) = Store::scratch();
         let id = begin(&store, "a");
         let disk = Disk::new(state.path());
         disk.append(&id, b"what is this\nand this\n").expect("appended");
@@ -406,8 +415,7 @@ mod tests {
     /// An unreadable boot id once assigned every open transaction to another boot, never to be undone.
     #[test]
     fn only_a_known_other_boot_is_archived() {
-        let state = tempfile::tempdir().expect("a temporary directory");
-        let store = Store::new(Disk::new(state.path()));
+        let (_state, store) = Store::scratch();
         let (named, nameless) = (begin(&store, "a"), begin(&store, ""));
         let sweep = |boot_id: &str| {
             let lock = store.lock(Duration::ZERO).expect("free");

@@ -3,13 +3,13 @@
 use super::{Knob, Result};
 use crate::diagnose::sketch::Sketch;
 use crate::host::{Cause, EthtoolGet, FlakyHost, Fuse, Host, Mishap, Question, RecordedHost, Rule};
-use crate::journal::{Armed, Begin, Disk, Intent, Store};
+use crate::journal::{Armed, Begin, Intent, Store};
 use crate::model::{
     DeviceAddress, Fact, Irq, Irqbalance, Listener, Model, Napi, NapiSettings, Process, Settings, Transport,
     TxQueue,
 };
 use crate::parse::ethtool::{Channels, FlowAction, FlowRule, FlowSpec, Rss, flow_bytes};
-use crate::parse::{push_attribute, push_message};
+use crate::parse::{one_message, push_attribute, push_message};
 use crate::plan::Target;
 use crate::units::{CpuId, CpuMask, IrqId};
 
@@ -143,9 +143,7 @@ pub(crate) fn channels_answer(channels: &Channels) -> Vec<u8> {
         push_attribute(&mut message, max, &count.max.to_ne_bytes());
         push_attribute(&mut message, now, &count.now.to_ne_bytes());
     }
-    let mut answer = Vec::new();
-    push_message(&mut answer, &message);
-    answer
+    one_message(&message)
 }
 
 /// The answer of ethtool for these offloads: all known ones, those that are on, and the fixed ones.
@@ -163,9 +161,7 @@ pub(crate) fn features_answer(known: &[&str], on: &[&str], fixed: &[&str]) -> Ve
         push_attribute(&mut bits, 3, &list);
         push_attribute(&mut message, kind, &bits);
     }
-    let mut answer = Vec::new();
-    push_message(&mut answer, &message);
-    answer
+    one_message(&message)
 }
 
 /// A machine with `rx-ntuple-filter` on or off, and flow rules in these slots.
@@ -183,8 +179,7 @@ pub(crate) fn with_rules(on: bool, places: &[u32]) -> RecordedHost {
 
 /// The proof that a write may happen, from a throwaway journal.
 pub(crate) fn armed() -> Armed {
-    let state = tempfile::tempdir().expect("a temporary directory");
-    let store = Store::new(Disk::new(state.path()));
+    let (_state, store) = Store::scratch();
     let lock = store.lock(std::time::Duration::ZERO).expect("the lock is free");
     let mut journal = store.begin(lock, Begin::sample()).expect("begun");
     journal.arm(Intent::sample("test", "host", "", "")).expect("armed")

@@ -241,7 +241,6 @@ fn set_back(
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
 
     use super::{Arms, Factor};
     use crate::apply::{BeginInfo, Transaction};
@@ -260,14 +259,13 @@ mod tests {
     impl Pair {
         fn new(a: &str, b: &str) -> Self {
             let folder = tempfile::tempdir().expect("a temporary directory");
-            let identity = Identity::default();
             let store = Store::new(Disk::new(folder.path().join("state")));
-            let root = Path::new("/");
-            let info = BeginInfo { root, ..BeginInfo::new(&identity) };
             let directory = folder.path().to_str().map(str::to_owned);
             let arms = Arms::Commands { a: BackCommand { back: a.to_owned(), directory }, b: b.to_owned() };
             let host = LiveHost::open(folder.path()).expect("opened");
-            let factor = Factor::new(Transaction::begin(&store, info).expect("begun"), arms, &host);
+            let transaction =
+                Transaction::begin(&store, BeginInfo::new(&Identity::default())).expect("begun");
+            let factor = Factor::new(transaction, arms, &host);
             Self { _folder: folder, host, factor }
         }
 

@@ -1,12 +1,11 @@
 //! Foreign values in place of ours, set again and then undone.
 
-use std::path::Path;
 use std::time::Duration;
 
 use super::{Reapplied, Reapply, preview_reapply};
 use crate::apply::{BeginInfo, Live, Transaction, Undo, status};
 use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
-use crate::journal::{Disk, History, Outcome, Store};
+use crate::journal::{History, Outcome, Store};
 use crate::knob::testbed::{model, with_rules};
 use crate::plan::Setting;
 
@@ -26,15 +25,13 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let state = tempfile::tempdir().expect("a temporary directory");
-        let store = Store::new(Disk::new(state.path()));
+        let (state, store) = Store::scratch();
         Self { _state: state, store, host: host() }
     }
 
     fn begin(&self, confirm: Option<Duration>) -> Transaction {
         let identity = model().identity;
-        let root = Path::new("/");
-        let info = BeginInfo { root, confirm, ..BeginInfo::new(&identity) };
+        let info = BeginInfo { confirm, ..BeginInfo::new(&identity) };
         Transaction::begin(&self.store, info).expect("begun")
     }
 

@@ -1,12 +1,10 @@
 //! Devices that are found again or gone, altered or refused values, and which transaction covers which.
 
-use std::path::Path;
-
 use super::super::{ApplyError, BeginInfo, Transaction};
 use super::{Outcome, Undo};
 use crate::apply::covered_by;
 use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
-use crate::journal::{Disk, Store};
+use crate::journal::Store;
 use crate::knob::testbed::{model, with_rules};
 use crate::model::{Irq, Model};
 use crate::units::IrqId;
@@ -23,23 +21,18 @@ fn flaky(suffix: &str, mishap: Mishap, inner: RecordedHost) -> FlakyHost<Recorde
 }
 
 struct Bench {
-    state: tempfile::TempDir,
+    _state: tempfile::TempDir,
+    store: Store,
 }
 
 impl Bench {
     fn new() -> Self {
-        Self { state: tempfile::tempdir().expect("a temporary directory") }
-    }
-
-    fn store(&self) -> Store {
-        Store::new(Disk::new(self.state.path()))
+        let (state, store) = Store::scratch();
+        Self { _state: state, store }
     }
 
     fn begin(&self) -> Transaction {
-        let identity = model().identity;
-        let root = Path::new("/");
-        let info = BeginInfo { root, ..BeginInfo::new(&identity) };
-        Transaction::begin(&self.store(), info).expect("begun")
+        Transaction::begin(&self.store, BeginInfo::new(&model().identity)).expect("begun")
     }
 
     fn set(&self, host: &dyn Host, settings: &[&str]) -> String {
@@ -53,7 +46,7 @@ impl Bench {
     }
 
     fn undo(&self, id: &str, host: &dyn Host, model: &Model) -> Undo {
-        let resumed = Transaction::resume(&self.store(), id, std::time::Duration::ZERO).expect("resumed");
+        let resumed = Transaction::resume(&self.store, id, std::time::Duration::ZERO).expect("resumed");
         resumed.undo(host, model)
     }
 }
@@ -148,7 +141,7 @@ fn a_newer_transaction_on_the_same_target_covers_an_older_one() {
     bench.set(&host, &["rps eth0/rx-0 = 4"]);
     let irq = bench.set(&host, &["irq_affinity eth0/rx-0 = 5"]);
     let rps = bench.set(&host, &["rps eth0/rx-0 = 5"]);
-    let open = bench.store().open_of("/", "boot-1").expect("listed");
+    let open = bench.store.open_of("/", "boot-1").expect("listed");
     assert_eq!(covered_by(&open[0].1, &open[1..]), Some(rps.as_str()));
     assert_eq!(covered_by(&open[1].1, &open[2..]), None, "{irq}");
 }
@@ -162,9 +155,8 @@ fn virtual_interfaces_of_two_namespaces_do_not_cover_each_other() {
         let netns =
             inode.map(|inode| crate::host::Namespace { path: "/run/netns/x".into(), inode, cookie: None });
         let identity = model().identity;
-        let root = Path::new("/");
-        let info = BeginInfo { root, netns, ..BeginInfo::new(&identity) };
-        let mut transaction = Transaction::begin(&bench.store(), info).expect("begun");
+        let info = BeginInfo { netns, ..BeginInfo::new(&identity) };
+        let mut transaction = Transaction::begin(&bench.store, info).expect("begun");
         transaction.set(&host, &mut model(), &setting.parse().expect("a setting")).expect("set");
         transaction.keep().expect("kept");
     };
@@ -172,7 +164,7 @@ fn virtual_interfaces_of_two_namespaces_do_not_cover_each_other() {
     set(Some(2), "rps veth0/rx-0 = 5");
     set(Some(1), "rps eth0/rx-0 = 4");
     set(None, "rps eth0/rx-0 = 5");
-    let open = bench.store().open_of("/", "boot-1").expect("listed");
+    let open = bench.store.open_of("/", "boot-1").expect("listed");
     assert_eq!(covered_by(&open[0].1, &open[1..]), None);
     assert_eq!(covered_by(&open[2].1, &open[3..]), Some(open[3].0.as_str()), "hardware is one");
 }
@@ -223,7 +215,7 @@ fn foreign_rules_are_not_thrown_away() {
     let knob = crate::knob::find("ntuple").expect("a knob");
     let target = "eth0".parse().expect("a target");
     assert_eq!(knob.read(&host, &model(), &target).as_deref(), Ok("on"));
-    let mut again = Transaction::resume(&bench.store(), &id, std::time::Duration::ZERO).expect("resumed");
+    let mut again = Transaction::resume(&bench.store, &id, std::time::Duration::ZERO).expect("resumed");
     let error = again.set_back(&host, &mut model(), "ntuple", &target).expect_err("nor by a trial");
     assert_eq!(error.to_string(), why);
     drop(again);
