@@ -15,4 +15,4 @@ pub use duration::{DurationError, duration_text, format_duration, parse_duration
 pub use fact::{Fact, Need};
 pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId, find_by_name};
 pub use number::{SizeError, grouped, parse_size};
-pub(crate) use text::serde_as_text;
+pub(crate) use text::{display_as, serde_as_text};

@@ -8,8 +8,6 @@
 mod scene;
 mod suspects;
 
-use std::fmt;
-
 use serde::Serialize;
 use suspects::SUSPECTS;
 
@@ -18,6 +16,7 @@ use crate::journal::{DeviceThen, Surroundings, Touched};
 use crate::knob::Knob;
 use crate::model::{Model, Nic};
 use crate::plan::Target;
+use crate::units::display_as;
 
 /// Possible causes of a change we did not make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -37,17 +36,13 @@ pub enum Culprit {
     AnotherRxlab,
 }
 
-impl fmt::Display for Culprit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Culprit::DeviceGone => "the device is gone",
-            Culprit::NewQueues => "new queues created by the driver",
-            Culprit::LinkReset => "a link reset",
-            Culprit::CpuHotplug => "CPU hotplug",
-            Culprit::Irqbalance => "irqbalance",
-            Culprit::AnotherRxlab => "another rxlab process",
-        })
-    }
+display_as! { Culprit:
+    DeviceGone => "the device is gone",
+    NewQueues => "new queues created by the driver",
+    LinkReset => "a link reset",
+    CpuHotplug => "CPU hotplug",
+    Irqbalance => "irqbalance",
+    AnotherRxlab => "another rxlab process",
 }
 
 /// Strength of the evidence.

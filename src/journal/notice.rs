@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::units::display_as;
+
 /// Reason for an undo of an unconfirmed change without a user's command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,14 +31,10 @@ pub struct Notice {
     pub is_closed: bool,
 }
 
-impl fmt::Display for Lapse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Lapse::NotConfirmed => "was not confirmed in time",
-            Lapse::Killed => "was left behind by a killed process",
-            Lapse::Unguarded => "lost its guard",
-        })
-    }
+display_as! { Lapse:
+    NotConfirmed => "was not confirmed in time",
+    Killed => "was left behind by a killed process",
+    Unguarded => "lost its guard",
 }
 
 impl fmt::Display for Notice {

@@ -1,8 +1,8 @@
 //! Classes of failed requests.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+
+use crate::units::display_as;
 
 /// Class of a failed request. Every request sent ends as completed, as exactly one of these, or is
 /// still in flight.
@@ -85,32 +85,28 @@ impl ErrorClass {
     ];
 }
 
-impl fmt::Display for ErrorClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            ErrorClass::Connect => "connection failed",
-            ErrorClass::Tls => "TLS failed",
-            ErrorClass::Timeout => "timed out",
-            ErrorClass::Reset => "connection reset",
-            ErrorClass::Truncated => "response cut off",
-            ErrorClass::Closed => "closed without a response",
-            ErrorClass::Discarded => "discarded after an announced close",
-            ErrorClass::Garbage => "invalid response",
-            ErrorClass::Unexpected => "unsolicited response",
-            ErrorClass::Status2xx => "status 2xx",
-            ErrorClass::Status3xx => "status 3xx",
-            ErrorClass::Status4xx => "status 4xx",
-            ErrorClass::Status5xx => "status 5xx",
-            ErrorClass::TrackerError => "tracker error",
-            ErrorClass::Servfail => "SERVFAIL",
-            ErrorClass::Nxdomain => "NXDOMAIN",
-            ErrorClass::Refused => "REFUSED",
-            ErrorClass::OtherRcode => "other name server error",
-            ErrorClass::Body => "unexpected body",
-            ErrorClass::Send => "send failed",
-            ErrorClass::Unsent => "due but never sent",
-        })
-    }
+display_as! { ErrorClass:
+    Connect => "connection failed",
+    Tls => "TLS failed",
+    Timeout => "timed out",
+    Reset => "connection reset",
+    Truncated => "response cut off",
+    Closed => "closed without a response",
+    Discarded => "discarded after an announced close",
+    Garbage => "invalid response",
+    Unexpected => "unsolicited response",
+    Status2xx => "status 2xx",
+    Status3xx => "status 3xx",
+    Status4xx => "status 4xx",
+    Status5xx => "status 5xx",
+    TrackerError => "tracker error",
+    Servfail => "SERVFAIL",
+    Nxdomain => "NXDOMAIN",
+    Refused => "REFUSED",
+    OtherRcode => "other name server error",
+    Body => "unexpected body",
+    Send => "send failed",
+    Unsent => "due but never sent",
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Ways to wait for the next request in the open loop: precise or cheap.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::clock::{MICROSECOND, Nanos};
+use crate::units::display_as;
 
 /// Way to wait for the next scheduled request. The result shows its cost: the client's CPU time, and how
 /// late requests were sent.
@@ -34,14 +34,10 @@ impl Pacing {
     }
 }
 
-impl fmt::Display for Pacing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Pacing::Precise => "precise",
-            Pacing::Timer => "timer",
-            Pacing::Coarse => "coarse",
-        })
-    }
+display_as! { Pacing:
+    Precise => "precise",
+    Timer => "timer",
+    Coarse => "coarse",
 }
 
 /// Unknown pacing.

@@ -1,7 +1,6 @@
 //! Result of a load as a value: JSON and the text report are made from it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,7 @@ use super::saturation::Saturation;
 use super::series::Second;
 use super::server::ServerCpu;
 use super::spec::Spec;
+use crate::units::display_as;
 
 /// A value of a [`LatencyReport`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,16 +54,12 @@ impl Percentile {
     }
 }
 
-impl fmt::Display for Percentile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::P50 => "p50",
-            Self::P90 => "p90",
-            Self::P99 => "p99",
-            Self::P999 => "p99.9",
-            Self::Max => "max",
-        })
-    }
+display_as! { Percentile:
+    P50 => "p50",
+    P90 => "p90",
+    P99 => "p99",
+    P999 => "p99.9",
+    Max => "max",
 }
 
 /// Latency in microseconds. A quantile is absent with fewer than `100 / (1 - q)` requests.

@@ -3,13 +3,11 @@
 //! Each message is a `struct ifinfomsg` and attributes; numbers are those of
 //! include/uapi/linux/if_link.h.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::wire::attributes_replaced;
 use super::{Attributes, WireError, messages, push_attribute, push_message};
-use crate::units::NicName;
+use crate::units::{NicName, display_as};
 
 /// One interface. Indices are numbers of interfaces in one network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,15 +58,11 @@ pub enum XdpMode {
     Several,
 }
 
-impl fmt::Display for XdpMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            XdpMode::Driver => "driver",
-            XdpMode::Generic => "generic",
-            XdpMode::Offload => "offload",
-            XdpMode::Several => "several",
-        })
-    }
+display_as! { XdpMode:
+    Driver => "driver",
+    Generic => "generic",
+    Offload => "offload",
+    Several => "several",
 }
 
 impl Link {
@@ -214,7 +208,7 @@ mod tests {
         IFLA_LINK, IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER, IFLA_XDP, IFLA_XDP_ATTACHED,
         IFLA_XDP_PROG_ID, INDEX_AT, Link, Xdp, XdpMode, links, with_link_attributes,
     };
-    use crate::parse::{push_attribute, push_message};
+    use crate::parse::{one_message, push_attribute, push_message};
 
     fn message(link: &Link) -> Vec<u8> {
         let mut bytes = vec![0; IFINFOMSG];
@@ -297,9 +291,7 @@ mod tests {
     fn what_is_no_link_is_an_error() {
         let good = message(&plain(1, "lo"));
         for bad in [&good[..12], &good[..IFINFOMSG], &good[..good.len() - 6]] {
-            let mut bytes = Vec::new();
-            push_message(&mut bytes, bad);
-            assert!(links(&bytes).is_err(), "{bad:?}");
+            assert!(links(&one_message(bad)).is_err(), "{bad:?}");
         }
     }
 

@@ -2,13 +2,11 @@
 //!
 //! `knob` has a driver and the documentation for each row; plans, exports and rehearsals read the rows.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::Target;
 use super::paper::{self, Simulation};
-use crate::units::Direction;
+use crate::units::{Direction, display_as};
 
 /// Effect of a write on traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -36,24 +34,16 @@ pub enum Upkeep {
     High,
 }
 
-impl fmt::Display for Risk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Risk::Safe => "safe",
-            Risk::BriefStall => "brief stall",
-            Risk::LinkReset => "link reset",
-        })
-    }
+display_as! { Risk:
+    Safe => "safe",
+    BriefStall => "brief stall",
+    LinkReset => "link reset",
 }
 
-impl fmt::Display for Upkeep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Upkeep::Low => "low",
-            Upkeep::Medium => "medium",
-            Upkeep::High => "high",
-        })
-    }
+display_as! { Upkeep:
+    Low => "low",
+    Medium => "medium",
+    High => "high",
 }
 
 use Direction::{Rx, Tx};

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::text::display_as;
+
 /// A value, or the reason for its absence. The four absences mean different things and are never
 /// folded into a zero.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -42,15 +44,11 @@ pub enum Need {
     AllProcesses,
 }
 
-impl fmt::Display for Need {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Need::Root => "root",
-            Need::NetAdmin => "CAP_NET_ADMIN",
-            Need::SysPtrace => "CAP_SYS_PTRACE",
-            Need::AllProcesses => "visibility of all processes",
-        })
-    }
+display_as! { Need:
+    Root => "root",
+    NetAdmin => "CAP_NET_ADMIN",
+    SysPtrace => "CAP_SYS_PTRACE",
+    AllProcesses => "visibility of all processes",
 }
 
 impl<T> Fact<T> {

@@ -1,4 +1,4 @@
-//! Types whose serialized form is their text.
+//! Text forms of types: the words of an enum, and text as the serialized form.
 
 /// Serializes types as what `Display` writes, and reads them with `FromStr`, whose error it passes on.
 macro_rules! serde_as_text {
@@ -18,4 +18,15 @@ macro_rules! serde_as_text {
     )+};
 }
 
-pub(crate) use serde_as_text;
+/// Writes each variant of an enum in these words.
+macro_rules! display_as {
+    ($name:ident: $($variant:ident => $words:literal,)+) => {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(match self { $(Self::$variant => $words),+ })
+            }
+        }
+    };
+}
+
+pub(crate) use {display_as, serde_as_text};

@@ -1,12 +1,10 @@
 //! `queue-get` (since 6.8): the NAPI that polls a queue.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::queue_id;
 use crate::parse::{Attributes, WireError, messages};
-use crate::units::{Direction, QueueId};
+use crate::units::{Direction, QueueId, display_as};
 
 /// One queue of one interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,15 +41,11 @@ impl Holder {
     }
 }
 
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Holder::AfXdp => "AF_XDP",
-            Holder::Lease => "leased",
-            Holder::IoUring => "io_uring",
-            Holder::DeviceMemory => "device memory",
-        })
-    }
+display_as! { Holder:
+    AfXdp => "AF_XDP",
+    Lease => "leased",
+    IoUring => "io_uring",
+    DeviceMemory => "device memory",
 }
 
 const A_ID: u16 = 1;

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::units::{format_duration, parse_duration};
+use crate::units::{format_duration, parse_duration, serde_as_text};
 
 /// The limited figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,10 +26,9 @@ pub struct Limit {
 }
 
 /// Limits, all of which must hold: `p99<5ms`, or several separated by commas.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(with = "String"))]
-#[serde(try_from = "String", into = "String")]
 pub struct Slo {
     limits: Vec<Limit>,
 }
@@ -131,19 +129,7 @@ impl fmt::Display for Slo {
     }
 }
 
-impl TryFrom<String> for Slo {
-    type Error = SloError;
-
-    fn try_from(text: String) -> Result<Self, SloError> {
-        text.parse()
-    }
-}
-
-impl From<Slo> for String {
-    fn from(slo: Slo) -> String {
-        slo.to_string()
-    }
-}
+serde_as_text!(Slo);
 
 #[cfg(test)]
 mod tests {
