@@ -70,12 +70,21 @@ struct Shape {
     verdict: Verdict,
 }
 
+/// RPS on a machine of two CPUs, without calibration and void slots; each sample has its own `pairs` and `seed`.
+const RPS: Shape = Shape {
+    name: "rps",
+    change: &["rps veth0/rx-0 = 1"],
+    cpus: 2,
+    calibration: 0,
+    pairs: 0,
+    seed: 0,
+    void: &[],
+    verdict: Verdict::Helps,
+};
+
 /// RPS on a one-queue veth: work moves, capacity is unchanged.
 pub(crate) fn rps() -> TrialRecord {
     let shape = Shape {
-        name: "rps",
-        change: &["rps veth0/rx-0 = 1"],
-        cpus: 2,
         calibration: 6,
         pairs: 23,
         seed: 7,
@@ -86,6 +95,7 @@ pub(crate) fn rps() -> TrialRecord {
             headroom_interval: (2.04, 2.13),
             capacity: Capacity::Same,
         },
+        ..RPS
     };
     build(&shape, &truths([0.49, 1.003, 0.992, 0.95, 1.004, 1.002]))
 }
@@ -95,28 +105,17 @@ pub(crate) fn rfs() -> TrialRecord {
     let shape = Shape {
         name: "rfs",
         change: &["rfs_entries host = 32768", "rfs_flows veth0/rx-0 = 32768"],
-        cpus: 2,
-        calibration: 0,
         pairs: 12,
         seed: 11,
-        void: &[],
         verdict: Verdict::NoMeasurableEffect { negligible: false },
+        ..RPS
     };
     build(&shape, &truths([1.0; 6]))
 }
 
 /// The same before and after the change.
 pub(crate) fn before_after() -> TrialRecord {
-    let shape = Shape {
-        name: "rps",
-        change: &["rps veth0/rx-0 = 1"],
-        cpus: 2,
-        calibration: 0,
-        pairs: 10,
-        seed: 5,
-        void: &[],
-        verdict: Verdict::Unproven { apparent: Call::Helps },
-    };
+    let shape = Shape { pairs: 10, seed: 5, verdict: Verdict::Unproven { apparent: Call::Helps }, ..RPS };
     let mut record = build(&shape, &truths([0.5, 1.09, 1.0, 1.0, 1.0, 1.0])[1..2]);
     record.design = Kind::BeforeAfter;
     for result in record.analysis.iter_mut().flat_map(|analysis| &mut analysis.metrics) {
@@ -129,16 +128,7 @@ pub(crate) fn before_after() -> TrialRecord {
 /// A paced HTTP load, with the names of metrics as a trial has them: latency falls, throughput is pinned.
 pub(crate) fn paced() -> TrialRecord {
     use Better::{Higher, Lower};
-    let shape = Shape {
-        name: "rps",
-        change: &["rps eth0/rx-0 = 2-7"],
-        cpus: 8,
-        calibration: 0,
-        pairs: 16,
-        seed: 21,
-        void: &[],
-        verdict: Verdict::Helps,
-    };
+    let shape = Shape { change: &["rps eth0/rx-0 = 2-7"], cpus: 8, pairs: 16, seed: 21, ..RPS };
     let truth =
         |(name, title, unit, better, a, ratio, noise)| Truth { name, title, unit, better, a, ratio, noise };
     let truths = [
@@ -169,14 +159,13 @@ pub(crate) fn full() -> TrialRecord {
 /// 128 CPUs and 200 slots.
 pub(crate) fn wide() -> TrialRecord {
     let shape = Shape {
-        name: "rps",
         change: &["rps enp95s0/rx-0 = 1-7"],
         cpus: 128,
         calibration: 20,
         pairs: 80,
         seed: 128,
         void: &[33],
-        verdict: Verdict::Helps,
+        ..RPS
     };
     build(&shape, &truths([0.3, 1.09, 0.93, 0.8, 1.0, 1.0]))
 }
@@ -207,16 +196,7 @@ pub(crate) fn every_verdict() -> Vec<TrialRecord> {
         (1.0, Verdict::Interrupted),
     ];
     let with = |(ratio, verdict)| {
-        let shape = Shape {
-            name: "rps",
-            change: &["rps veth0/rx-0 = 1"],
-            cpus: 2,
-            calibration: 0,
-            pairs: 21,
-            seed: 3,
-            void: &[],
-            verdict,
-        };
+        let shape = Shape { pairs: 21, seed: 3, verdict, ..RPS };
         // Only p99 is noisy enough to remain undecided after 21 pairs.
         let primary = if matches!(shape.verdict, Verdict::Inconclusive { .. }) { 3..4 } else { 1..2 };
         build(&shape, &truths([0.5, ratio, 1.0, ratio, 1.0, 1.0])[primary])
