@@ -16,6 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use program::children_time;
+use tree::{COUNTERS, Tree};
 
 const COMMANDS: [&[&str]; 5] = [
     &["show"],
@@ -31,7 +32,7 @@ fn main() {
     for interfaces in if asked.is_empty() { vec![100, 1_000, 10_000] } else { asked } {
         let directory = tempfile::tempdir().expect("a temporary directory");
         tree::make(directory.path(), 64, 8);
-        tree::veths(directory.path(), interfaces);
+        veths(directory.path(), interfaces);
         println!("{interfaces} interfaces");
         for arguments in COMMANDS {
             let ([user, system], peak) = run(&program, directory.path(), arguments);
@@ -41,6 +42,35 @@ fn main() {
                 arguments.join(" "),
                 user + system
             );
+        }
+    }
+}
+
+/// Adds pairs of veths, both ends in the sampled namespace.
+fn veths(root: &Path, count: u32) {
+    let mut tree = Tree { root, files: 0 };
+    for number in 0..count {
+        let name = format!("veth{number:05}");
+        let base = format!("sys/devices/virtual/net/{name}");
+        tree.link(&format!("sys/class/net/{name}"), &format!("../../devices/virtual/net/{name}"));
+        let (own, other) = (number + 10, (number ^ 1) + 10);
+        for (file, content) in [
+            ("ifindex", format!("{own}\n")),
+            ("iflink", format!("{other}\n")),
+            ("operstate", "up\n".to_owned()),
+            ("dev_port", "0\n".to_owned()),
+            ("threaded", "0\n".to_owned()),
+            ("napi_defer_hard_irqs", "0\n".to_owned()),
+            ("gro_flush_timeout", "0\n".to_owned()),
+            ("uevent", format!("INTERFACE={name}\nIFINDEX={own}\n")),
+            ("queues/rx-0/rps_cpus", "00000000,00000000\n".to_owned()),
+            ("queues/rx-0/rps_flow_cnt", "0\n".to_owned()),
+            ("queues/tx-0/xps_cpus", "00000000,00000000\n".to_owned()),
+        ] {
+            tree.file(&format!("{base}/{file}"), content);
+        }
+        for counter in COUNTERS {
+            tree.file(&format!("{base}/statistics/{counter}"), "123456789\n");
         }
     }
 }

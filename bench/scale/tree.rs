@@ -11,27 +11,27 @@ const NODE: u32 = 128;
 const CACHE: u32 = 16;
 /// ksoftirqd, migration, cpuhp and two kworkers.
 const THREADS_OF_CPU: [&str; 5] = ["ksoftirqd", "migration", "cpuhp", "kworker/0", "kworker/1"];
-const COUNTERS: [&str; 6] =
+pub(crate) const COUNTERS: [&str; 6] =
     ["rx_packets", "rx_bytes", "rx_dropped", "rx_missed_errors", "tx_packets", "tx_bytes"];
 const SERVICES: u32 = 300;
 const DESCRIPTORS: u32 = 8;
 const NAMESPACE: &str = "net:[4026531840]";
 const DEVICE: &str = "sys/devices/pci0000:00/0000:00:03.0";
 
-struct Tree<'a> {
-    root: &'a Path,
-    files: usize,
+pub(crate) struct Tree<'a> {
+    pub(crate) root: &'a Path,
+    pub(crate) files: usize,
 }
 
 impl Tree<'_> {
-    fn file(&mut self, path: &str, content: impl AsRef<[u8]>) {
+    pub(crate) fn file(&mut self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.root.join(path);
         fs::create_dir_all(path.parent().expect("below the root")).expect("a directory");
         fs::write(path, content).expect("written");
         self.files += 1;
     }
 
-    fn link(&mut self, path: &str, target: &str) {
+    pub(crate) fn link(&mut self, path: &str, target: &str) {
         let path = self.root.join(path);
         fs::create_dir_all(path.parent().expect("below the root")).expect("a directory");
         symlink(target, path).expect("linked");
@@ -147,36 +147,6 @@ fn nic(tree: &mut Tree<'_>, cpus: u32, queues: u32) {
         tree.file(&format!("{base}/queues/rx-{queue}/rps_cpus"), format!("{none}\n"));
         tree.file(&format!("{base}/queues/rx-{queue}/rps_flow_cnt"), "0\n");
         tree.file(&format!("{base}/queues/tx-{queue}/xps_cpus"), format!("{none}\n"));
-    }
-}
-
-/// Adds pairs of veths, both ends in the sampled namespace.
-#[allow(dead_code)] // Not every bench has them.
-pub(crate) fn veths(root: &Path, count: u32) {
-    let mut tree = Tree { root, files: 0 };
-    for number in 0..count {
-        let name = format!("veth{number:05}");
-        let base = format!("sys/devices/virtual/net/{name}");
-        tree.link(&format!("sys/class/net/{name}"), &format!("../../devices/virtual/net/{name}"));
-        let (own, other) = (number + 10, (number ^ 1) + 10);
-        for (file, content) in [
-            ("ifindex", format!("{own}\n")),
-            ("iflink", format!("{other}\n")),
-            ("operstate", "up\n".to_owned()),
-            ("dev_port", "0\n".to_owned()),
-            ("threaded", "0\n".to_owned()),
-            ("napi_defer_hard_irqs", "0\n".to_owned()),
-            ("gro_flush_timeout", "0\n".to_owned()),
-            ("uevent", format!("INTERFACE={name}\nIFINDEX={own}\n")),
-            ("queues/rx-0/rps_cpus", "00000000,00000000\n".to_owned()),
-            ("queues/rx-0/rps_flow_cnt", "0\n".to_owned()),
-            ("queues/tx-0/xps_cpus", "00000000,00000000\n".to_owned()),
-        ] {
-            tree.file(&format!("{base}/{file}"), content);
-        }
-        for counter in COUNTERS {
-            tree.file(&format!("{base}/statistics/{counter}"), "123456789\n");
-        }
     }
 }
 
