@@ -9,7 +9,6 @@
 #[path = "scale/tree.rs"]
 mod tree;
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -22,13 +21,10 @@ use rxlab::report::live::Applied;
 use rxlab::report::metrics::{Exposition, Format, Judged, encode};
 use rxlab::sample::{Counters, Inventory, Scope};
 
-fn main() -> ExitCode {
-    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().ok());
-    let mut next = |default| numbers.next().unwrap_or(Some(default));
-    let (Some(cpus), Some(queues), Some(runs)) = (next(128), next(64), next(101)) else {
-        eprintln!("exporter: CPUS, QUEUES and RUNS must be numbers");
-        return ExitCode::from(2);
-    };
+fn main() {
+    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().expect("a number"));
+    let defaults: [u32; 3] = [128, 64, 101];
+    let [cpus, queues, runs] = defaults.map(|default| numbers.next().unwrap_or(default));
     let directory = tempfile::tempdir().expect("a temporary directory");
     tree::make(directory.path(), cpus, queues);
     let host = LiveHost::open(directory.path()).expect("a root");
@@ -77,7 +73,6 @@ fn main() -> ExitCode {
         ms(sample[0]),
         ms(sample[sample.len() - 1]),
     );
-    ExitCode::SUCCESS
 }
 
 /// CPU time of this process, with the threads that read files.

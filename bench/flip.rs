@@ -4,7 +4,6 @@
 //! The knob is `rps` of a veth pair in namespaces that this program creates, on the running kernel; the
 //! journal is in the directory for temporary files. Needs root.
 
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use rxlab::apply::{BeginInfo, Transaction};
@@ -15,31 +14,15 @@ use rxlab::model::Model;
 use rxlab::plan::Setting;
 use rxlab::sample::{Inventory, Scope};
 
-fn main() -> ExitCode {
-    let flips = match std::env::args().nth(1).map(|text| text.parse::<usize>()) {
-        None => 200,
-        Some(Ok(flips)) if flips > 0 => flips,
-        Some(_) => {
-            eprintln!("flip: FLIPS must be a number");
-            return ExitCode::from(2);
-        }
-    };
-    let range = match Range::build(&RangeSpec::default()) {
-        Ok(range) => range,
-        Err(error) => {
-            eprintln!("flip: {error}");
-            return ExitCode::from(3);
-        }
-    };
-    let root = std::path::Path::new("/");
-    let host = LiveHost::open_in_namespace(root, &range.server.path()).expect("the namespace was just made");
+fn main() {
+    let flips: usize = std::env::args().nth(1).map_or(200, |text| text.parse().expect("a number"));
+    let range = Range::build(&RangeSpec::default()).expect("root");
+    let host = LiveHost::open_in_namespace("/".as_ref(), &range.server.path()).expect("it was just made");
     let state = tempfile::tempdir().expect("a temporary directory");
     let store = Store::new(Disk::new(state.path()));
     let look = || Model::new(&Inventory::take(&host, Scope::Path));
     let identity = look().identity;
-    let what = "measuring a flip".to_owned();
-    let info = BeginInfo { root, what, ..BeginInfo::new(&identity) };
-    let mut transaction = Transaction::begin(&store, info).expect("no other user of this journal");
+    let mut transaction = Transaction::begin(&store, BeginInfo::new(&identity)).expect("its own journal");
     let setting: Setting = format!("rps {}/rx-0 = 0", Range::server_nic()).parse().expect("a setting");
     let (mut there, mut back) = (Vec::new(), Vec::new());
     for _ in 0..flips {
@@ -56,7 +39,6 @@ fn main() -> ExitCode {
     println!("{setting}, {flips} flips there and back, wall time in ms");
     report("there", there);
     report("back", back);
-    ExitCode::SUCCESS
 }
 
 fn report(name: &str, mut times: Vec<Duration>) {

@@ -7,7 +7,6 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -18,24 +17,10 @@ use rxlab::probe::{Class, CpuInterference, Inference, Interference, Method, Samp
 use rxlab::target::{Spec, Target};
 use rxlab::units::CpuId;
 
-fn main() -> ExitCode {
-    let numbers: Result<Vec<u64>, _> = std::env::args().skip(1).map(|text| text.parse::<u64>()).collect();
-    let (runs, seconds) = match numbers.as_deref() {
-        Ok([]) => (10, 3),
-        Ok([runs]) if *runs > 0 => (*runs, 3),
-        Ok([runs, seconds]) if *runs > 0 && *seconds > 0 => (*runs, *seconds),
-        _ => {
-            eprintln!("interference: RUNS and SECONDS must be numbers above 0");
-            return ExitCode::from(2);
-        }
-    };
-    let range = match Range::build(&RangeSpec::default()) {
-        Ok(range) => range,
-        Err(error) => {
-            eprintln!("interference: {error}");
-            return ExitCode::from(3);
-        }
-    };
+fn main() {
+    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u64>().expect("a number"));
+    let [runs, seconds] = [10, 3].map(|default| numbers.next().unwrap_or(default));
+    let range = Range::build(&RangeSpec::default()).expect("root");
     let inside = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("just made");
     let sink = SocketAddr::from((Range::SERVER, 9000));
     let target = Target::start(&Spec {
@@ -67,7 +52,6 @@ fn main() -> ExitCode {
     }
     session.stop();
     target.stop();
-    ExitCode::SUCCESS
 }
 
 /// Unexplained time of one run, in points of a CPU.

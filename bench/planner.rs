@@ -5,7 +5,6 @@
 //! queue. All its interrupts are on CPU 0, so every step has something to change.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use rxlab::model::{
@@ -17,13 +16,10 @@ use rxlab::units::{CpuId, CpuMask, IrqId};
 
 const NODES: u32 = 8;
 
-fn main() -> ExitCode {
-    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().ok());
-    let mut next = |default| numbers.next().unwrap_or(Some(default));
-    let (Some(cpus), Some(queues), Some(runs)) = (next(1024), next(64), next(21)) else {
-        eprintln!("planner: CPUS, QUEUES and RUNS must be numbers");
-        return ExitCode::from(2);
-    };
+fn main() {
+    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().expect("a number"));
+    let defaults: [u32; 3] = [1024, 64, 21];
+    let [cpus, queues, runs] = defaults.map(|default| numbers.next().unwrap_or(default));
     let (cpus, queues, runs) = (cpus.max(NODES), queues.max(1), runs.max(1));
     let (model, rates) = (model(cpus, queues), rates(cpus));
     println!("{cpus} CPUs, {queues} queues; wall time of {runs} runs in ms");
@@ -45,7 +41,6 @@ fn main() -> ExitCode {
             ms(times[times.len() - 1])
         );
     }
-    ExitCode::SUCCESS
 }
 
 fn model(cpus: u32, queues: u32) -> Model {

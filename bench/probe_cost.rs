@@ -15,7 +15,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rxlab::host::LiveHost;
@@ -117,22 +117,10 @@ fn trimmed_mean(mut values: Vec<f64>) -> f64 {
     kept.iter().sum::<f64>() / kept.len() as f64
 }
 
-fn main() -> ExitCode {
-    let blocks = match std::env::args().nth(1).map(|text| text.parse::<usize>()) {
-        None => 24,
-        Some(Ok(blocks)) if blocks > 1 => blocks,
-        Some(_) => {
-            eprintln!("probe_cost: the number of blocks must be at least 2");
-            return ExitCode::from(2);
-        }
-    };
-    let range = match Range::build(&RangeSpec::default()) {
-        Ok(range) => range,
-        Err(error) => {
-            eprintln!("probe_cost: {error}");
-            return ExitCode::from(3);
-        }
-    };
+fn main() {
+    let blocks: usize = std::env::args().nth(1).map_or(24, |text| text.parse().expect("a number"));
+    assert!(blocks > 1, "an interval takes two blocks");
+    let range = Range::build(&RangeSpec::default()).expect("root");
     let (echo, http) = (SocketAddr::from((Range::SERVER, 9001)), SocketAddr::from((Range::SERVER, 8001)));
     let serve = |udp_echo, http, cpus: &str| {
         let netns = Some(range.server.path());
@@ -170,7 +158,6 @@ fn main() -> ExitCode {
         report(name, &rates);
     }
     drop(targets);
-    ExitCode::SUCCESS
 }
 
 fn report(load: &str, rates: &[Vec<f64>]) {

@@ -12,7 +12,7 @@ mod program;
 mod tree;
 
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use program::children_time;
@@ -20,13 +20,10 @@ use rustix::time::{ClockId, clock_gettime};
 use rxlab::host::LiveHost;
 use rxlab::sample::{Counters, Inventory, Scope};
 
-fn main() -> ExitCode {
-    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().ok());
-    let mut next = |default| numbers.next().unwrap_or(Some(default));
-    let (Some(cpus), Some(queues), Some(runs)) = (next(1024), next(64), next(21)) else {
-        eprintln!("scale: CPUS, QUEUES and RUNS must be numbers");
-        return ExitCode::from(2);
-    };
+fn main() {
+    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().expect("a number"));
+    let defaults: [u32; 3] = [1024, 64, 21];
+    let [cpus, queues, runs] = defaults.map(|default| numbers.next().unwrap_or(default));
     let directory = tempfile::tempdir().expect("a temporary directory");
     let files = tree::make(directory.path(), cpus, queues);
     println!("{cpus} CPUs, {queues} queues, {files} files; CPU time of {runs} runs in ms");
@@ -48,7 +45,6 @@ fn main() -> ExitCode {
     }
     let programs = Counters::take(&host, &inventory).processes.known().map(|programs| programs.len());
     assert!(programs > Some(100), "programs are read: {programs:?}");
-    ExitCode::SUCCESS
 }
 
 /// CPU time of one run. The kernel reports that of children in ticks of 10 ms, so it is the mean of many.

@@ -11,15 +11,7 @@ use rxlab::trial::simulate::table::{RUNS, false_positives, operating};
 use rxlab::trial::simulate::whole::whole;
 
 fn main() -> ExitCode {
-    let runs = match std::env::args().nth(1).map(|text| text.parse()) {
-        None => RUNS,
-        Some(Ok(runs)) if runs > 0 => runs,
-        Some(_) => {
-            eprintln!("statistics: RUNS must be a number, such as {RUNS}");
-            return ExitCode::from(2);
-        }
-    };
-    match print(runs) {
+    match print(std::env::args().nth(1).map_or(RUNS, |text| text.parse().expect("a number"))) {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,

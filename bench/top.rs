@@ -12,18 +12,15 @@ mod program;
 #[path = "scale/tree.rs"]
 mod tree;
 
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use program::children_time;
 
-fn main() -> ExitCode {
-    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().ok());
-    let mut next = |default| numbers.next().unwrap_or(Some(default));
-    let (Some(cpus), Some(queues), Some(seconds)) = (next(128), next(64), next(60)) else {
-        eprintln!("top: CPUS, QUEUES and SECONDS must be numbers");
-        return ExitCode::from(2);
-    };
+fn main() {
+    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().expect("a number"));
+    let defaults: [u32; 3] = [128, 64, 60];
+    let [cpus, queues, seconds] = defaults.map(|default| numbers.next().unwrap_or(default));
     let program = program::rxlab();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let state = tempfile::tempdir().expect("a temporary directory");
@@ -53,5 +50,4 @@ fn main() -> ExitCode {
     assert!(wall >= Duration::from_secs(seconds.into()), "it ended early, after {wall:?}");
     let part = 100.0 * used.as_secs_f64() / wall.as_secs_f64();
     println!("{cpus} CPUs, {queues} queues: {used:?} of CPU time in {wall:.1?}, {part:.2} % of one CPU");
-    ExitCode::SUCCESS
 }
