@@ -2,16 +2,16 @@
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::process::wait_for;
+use crate::process::{Running, wait_for};
 use crate::require;
 
 /// One page of a browser. Everything that the page requests, and every message of its console, is kept.
 pub(crate) struct Browser {
-    child: Child,
+    _running: Running,
     pipes: RefCell<Pipes>,
     session: String,
     _profile: tempfile::TempDir,
@@ -34,18 +34,13 @@ impl Browser {
         // It reads commands from descriptor 3 and writes answers to descriptor 4.
         let script = "exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
             --remote-debugging-pipe --user-data-dir=\"$0\" --window-size=$1 about:blank 3<&0 4>&1 </dev/null >/dev/null 2>&1";
-        let mut child = Command::new("sh")
-            .args(["-c", script])
-            .arg(profile.path())
-            .arg(format!("{width},{height}"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("sh starts");
-        let (to, from) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(profile.path()).arg(format!("{width},{height}"));
+        let mut running = Running::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
+        let (to, from) = (running.child().stdin.take().expect("a pipe"), running.stdout());
         let pipes = Pipes { to, from: BufReader::new(from), last: 0, events: Vec::new() };
         let mut browser =
-            Self { child, pipes: RefCell::new(pipes), session: String::new(), _profile: profile };
+            Self { _running: running, pipes: RefCell::new(pipes), session: String::new(), _profile: profile };
         let target = browser.call("Target.createTarget", &json!({ "url": "about:blank" }));
         let attached = browser
             .call("Target.attachToTarget", &json!({ "targetId": target["targetId"], "flatten": true }));
@@ -145,12 +140,5 @@ impl Browser {
     pub(crate) fn picture(&self) -> String {
         let picture = self.call("Page.captureScreenshot", &json!({ "format": "png" }));
         picture["data"].as_str().expect("a picture").to_owned()
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -77,7 +77,16 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
-        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+    }
+
+    /// Starts it without input and output.
+    pub(crate) fn silent(command: &mut Command) -> Self {
+        Self::spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
+    }
+
+    /// Starts it with the streams of `command`.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
         Self { child: Some(command.spawn().expect("the program starts")) }
     }
 
@@ -104,10 +113,13 @@ impl Running {
         holds
     }
 
+    pub(crate) fn child(&mut self) -> &mut Child {
+        self.child.as_mut().expect("not waited for yet")
+    }
+
     /// Its standard output, for reading while it runs.
     pub(crate) fn stdout(&mut self) -> std::process::ChildStdout {
-        let child = self.child.as_mut().expect("not waited for yet");
-        child.stdout.take().expect("not taken yet")
+        self.child().stdout.take().expect("not taken yet")
     }
 
     /// Waits for its end.

@@ -2,16 +2,16 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use rxlab::load::Promql;
 
-use crate::process::{PATIENCE, wait_for};
+use crate::process::{PATIENCE, Running, wait_for};
 use crate::require;
 
 /// Prometheus on 127.0.0.1 with its own files, stopped when dropped.
 pub(crate) struct Prometheus {
-    child: Child,
+    _running: Running,
     pub(crate) url: String,
     _directory: tempfile::TempDir,
 }
@@ -36,16 +36,11 @@ impl Prometheus {
             text += &format!("  - job_name: {job}\n    static_configs: [{{ targets: ['{target}'] }}]\n");
         }
         std::fs::write(&config, text).expect("written");
-        let child = Command::new("prometheus")
-            .arg(format!("--config.file={}", config.display()))
-            .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
-            .arg(format!("--web.listen-address={own}"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("started");
-        let prometheus = Self { child, url: format!("http://{own}"), _directory: directory };
+        let mut command = Command::new("prometheus");
+        command.arg(format!("--config.file={}", config.display()));
+        command.arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()));
+        let running = Running::silent(command.arg(format!("--web.listen-address={own}")));
+        let prometheus = Self { _running: running, url: format!("http://{own}"), _directory: directory };
         wait_for("its first scrape", || prometheus.current("up{job='self'}") == Ok(1.0));
         Some(prometheus)
     }
@@ -53,12 +48,5 @@ impl Prometheus {
     /// The only value of a query, or why there is none.
     pub(crate) fn current(&self, query: &str) -> Result<f64, String> {
         Promql::current(&self.url.parse().expect("a URL"), query, PATIENCE)
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

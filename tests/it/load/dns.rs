@@ -2,11 +2,12 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use rxlab::load::ErrorClass;
 
+use crate::process::Running;
 use crate::require;
 use crate::trial::checks::{fails, passes};
 
@@ -14,7 +15,7 @@ use super::{millis, run, spec, steady};
 
 /// dnsmasq on 127.0.0.1 with one name, stopped when dropped.
 struct Dnsmasq {
-    child: Child,
+    running: Running,
     log: BufReader<std::process::ChildStderr>,
     port: u16,
 }
@@ -27,17 +28,20 @@ impl Dnsmasq {
         }
         let port = UdpSocket::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
         let user = if rustix::process::geteuid().is_root() { "--user=root" } else { "--no-hosts" };
-        let mut child = Command::new("dnsmasq")
-            .args(["--no-daemon", "--conf-file=/dev/null", "--pid-file", "--no-hosts", "--no-resolv", user])
-            .args(["--listen-address=127.0.0.1", "--bind-interfaces", &format!("--port={port}")])
-            .args(["--local=/example/", "--host-record=a.example,192.0.2.1", "--log-facility=-"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("started");
-        let log = BufReader::new(child.stderr.take().expect("piped"));
-        let mut dnsmasq = Self { child, log, port };
+        let mut command = Command::new("dnsmasq");
+        command.args([
+            "--no-daemon",
+            "--conf-file=/dev/null",
+            "--pid-file",
+            "--no-hosts",
+            "--no-resolv",
+            user,
+        ]);
+        command.args(["--listen-address=127.0.0.1", "--bind-interfaces", &format!("--port={port}")]);
+        command.args(["--local=/example/", "--host-record=a.example,192.0.2.1", "--log-facility=-"]);
+        let mut running = Running::start(command.stdin(Stdio::null()));
+        let log = BufReader::new(running.child().stderr.take().expect("piped"));
+        let mut dnsmasq = Self { running, log, port };
         dnsmasq.wait_for("started");
         // It ignores signals until its first response.
         let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
@@ -62,17 +66,10 @@ impl Dnsmasq {
 
     /// Queries that it has answered itself.
     fn answered(&mut self) -> u64 {
-        kill_process(Pid::from_child(&self.child), Signal::USR1).expect("signalled");
+        self.running.signal(Signal::USR1);
         let line = self.wait_for("answered locally");
         let number = line.trim_end().rsplit(' ').next().expect("a word");
         number.parse().expect("a number")
-    }
-}
-
-impl Drop for Dnsmasq {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

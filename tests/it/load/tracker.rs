@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use rxlab::load::{ErrorClass, LoadError, Session};
 use rxlab::target::bep15::Request;
 use rxlab::target::{Spec, Target};
 
+use crate::process::Running;
 use crate::require;
 
 use super::{millis, run, spec, steady};
@@ -148,15 +149,6 @@ fn a_tracker_without_connection_ids_is_unreachable() {
     }
 }
 
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_third_party_tracker_counts_the_same() {
     require::needs!(opentracker);
@@ -185,14 +177,9 @@ fn a_third_party_tracker_counts_the_same() {
     std::fs::write(folder.path().join("list"), list).expect("written");
     // It drops its privileges before it reads the list.
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("allowed");
-    let tracker = Command::new("opentracker")
-        .args(["-i", HOST, "-P", &number, "-p", &number, "-w", "list", "-d"])
-        .arg(folder.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let _tracker = Ended(tracker.expect("started"));
+    let mut command = Command::new("opentracker");
+    command.args(["-i", HOST, "-P", &number, "-p", &number, "-w", "list", "-d"]).arg(folder.path());
+    let _tracker = Running::silent(&mut command);
     crate::process::wait_for("opentracker", || std::net::TcpStream::connect((HOST, port)).is_ok());
     let announce = format!("announce?torrents={TORRENTS}");
     // It accepts requests before it has read its list.
