@@ -30,16 +30,9 @@ fn exported(folder: &Path, netns: Option<&Path>, form: &str, settings: &[&str]) 
 #[test]
 fn settings_that_cannot_be_exported_are_reported() {
     let tree = Tree::new();
-    let plan = tree.path().join("plan.toml");
-    std::fs::write(
-        &plan,
-        "[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n[[setting]]\nset = \"rfs_entries host = 4096\"\n",
-    )
-    .expect("written");
-    let export = |form: &str, more: &[&str]| {
-        let plan = plan.to_str().expect("text");
-        tree.rxlab(&[&["export", "--to", form, plan], more].concat())
-    };
+    let plan = tree.plan(&["rps eth0/rx-0 = 1", "rfs_entries host = 4096"]);
+    let export =
+        |form: &str, more: &[&str]| tree.rxlab(&[&["export", "--to", form, plan.as_str()], more].concat());
     let out = export("sysctl", &[]);
     let (text, said_too) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert!(out.status.success() && text.contains("\nnet.core.rps_sock_flow_entries = 4096\n"), "{text}");
@@ -56,6 +49,6 @@ fn settings_that_cannot_be_exported_are_reported() {
     export("sh", &["-o", "/dev/null"]).says(5, "cannot write /dev/null: it is not a regular file");
     // Without a plan: what is applied and confirmed.
     tree.rxlab(&["export", "--to", "sh"]).says(4, "nothing is applied and confirmed");
-    tree.rxlab(&["apply", plan.to_str().expect("text")]).exits(0);
+    tree.rxlab(&["apply", &plan]).exits(0);
     tree.rxlab(&["export", "--to", "sh"]).says(0, "\nfile /sys/class/net/eth0/queues/rx-0/rps_cpus 2 2\n");
 }

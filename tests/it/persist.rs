@@ -50,8 +50,7 @@ fn settings_survive_a_boot_until_unpersisted() {
     let before = etc(&tree);
     tree.rxlab(&["persist"]).says(4, "nothing is applied and confirmed");
     tree.rxlab(&SET).exits(0);
-    let (code, text) = said(&tree.rxlab(&["persist"]));
-    assert!(code == 0 && text.contains("wrote ") && text.contains("rps eth0/rx-0 = 2-3"), "{text}");
+    tree.rxlab(&["persist"]).says_all(0, &["wrote ", "rps eth0/rx-0 = 2-3"]);
     let installed = etc(&tree);
     let names: Vec<_> = installed
         .keys()
@@ -78,11 +77,7 @@ fn settings_survive_a_boot_until_unpersisted() {
         ("c", "4096".into())
     );
     assert_eq!(said(&tree.rxlab(&["restore"])), (0, "everything is set already\n".into()));
-    let (code, text) = said(&tree.rxlab(&["unpersist"]));
-    assert!(
-        code == 0 && text.contains("removed ") && text.contains("current values are unchanged"),
-        "{text}"
-    );
+    tree.rxlab(&["unpersist"]).says_all(0, &["removed ", "current values are unchanged"]);
     assert_eq!(etc(&tree), before);
     assert_eq!(tree.rps("eth0", 0), "c");
     let (code, text) = said(&tree.rxlab(&["undo"]));
@@ -99,8 +94,7 @@ fn edited_files_are_kept() {
     tree.write("etc/systemd/system/rxlab.service", &format!("{service}\nNice=5\n"));
     let edited = etc(&tree);
     for verb in ["persist", "unpersist"] {
-        let text = tree.rxlab(&[verb]).exits(4);
-        assert!(text.contains("/rxlab.service was edited or is not from rxlab: nothing was "), "{text}");
+        tree.rxlab(&[verb]).says(4, "/rxlab.service was edited or is not from rxlab: nothing was ");
         assert_eq!(etc(&tree), edited);
     }
     std::fs::remove_file(tree.root().join("etc/systemd/system/rxlab.service")).expect("removed");
@@ -152,13 +146,8 @@ fn a_boot_with_rxlab_off_restores_nothing() {
 #[test]
 fn restore_waits_for_queues_and_finds_the_device_again() {
     let tree = tree();
-    let plan = tree.path().join("plan.toml");
-    std::fs::write(
-        &plan,
-        "[[setting]]\nset = \"rps eth0/rx-1 = 4\"\n[[setting]]\nset = \"rps veth0/rx-0 = 1\"\n",
-    )
-    .expect("written");
-    tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")]).exits(0);
+    let plan = tree.plan(&["rps eth0/rx-1 = 4", "rps veth0/rx-0 = 1"]);
+    tree.rxlab(&["persist", "--plan", &plan]).exits(0);
     boot(&tree);
     let device = tree.root().join("sys/devices/pci0000:00/0000:00:03.0/net");
     std::fs::rename(device.join("eth0"), device.join("lan0")).expect("renamed");
@@ -180,11 +169,8 @@ fn restore_waits_for_queues_and_finds_the_device_again() {
 #[test]
 fn restore_waits_for_the_interrupt_of_an_interface() {
     let tree = tree();
-    let plan = tree.path().join("plan.toml");
     let settings = ["irq_affinity eth0/irq-eth0 = 5", "rps eth0/rx-0 = 2"];
-    let text: String = settings.iter().map(|set| format!("[[setting]]\nset = \"{set}\"\n")).collect();
-    std::fs::write(&plan, text).expect("written");
-    tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")]).exits(0);
+    tree.rxlab(&["persist", "--plan", &tree.plan(&settings)]).exits(0);
     boot(&tree);
     let up = std::fs::read_to_string(tree.root().join("proc/interrupts")).expect("readable");
     let down: String = up.split_inclusive('\n').filter(|line| !line.contains("eth0")).collect();
@@ -207,17 +193,14 @@ fn restore_waits_for_processes_and_sets_the_rest() {
     tree.write(&format!("{WEB}/cpuset.cpus"), "\n");
     // If the kernel's first thread is visible, all processes are.
     tree.process(2, "kthreadd", 0, 1);
-    let plan = tree.path().join("plan.toml");
-    let settings = [
+    let plan = tree.plan(&[
         "irqbalance eth0 = banned",
         "irq_affinity eth0/rx-0 = 3",
         "affinity unit:web = 4-5",
         "napi_priority eth0/rx-0 = rr:3",
         "netdev_budget host = 600",
-    ];
-    let text: String = settings.iter().map(|set| format!("[[setting]]\nset = \"{set}\"\n")).collect();
-    std::fs::write(&plan, text).expect("written");
-    tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")]).exits(0);
+    ]);
+    tree.rxlab(&["persist", "--plan", &plan]).exits(0);
     boot(&tree);
     let processes = ["proc/70", WEB, "proc/500"].map(|path| {
         let away = tree.path().join(path.replace('/', "-"));
@@ -524,9 +507,8 @@ fn units_of_another_root_have_its_paths() {
         said(&command.output().expect("it runs"))
     };
     tree.install_program();
-    let plan = tree.path().join("plan.toml");
-    std::fs::write(&plan, "[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n").expect("written");
-    let plan = ["--plan", plan.to_str().expect("text")];
+    let plan = tree.plan(&["rps eth0/rx-0 = 1"]);
+    let plan = ["--plan", &plan];
     persist(&tree.root().join("var/lib/rxlab"), &plan).exits(0);
     let unit = tree.read("etc/systemd/system/rxlab.service");
     let start = format!("\nExecStart={} restore --wait 60s\n", program().display());

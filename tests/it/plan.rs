@@ -12,8 +12,8 @@ fn a_plan_of_own_values_is_checked_and_bound_to_the_machine() {
     let file = tree.path().join("plan.toml");
     let path = file.to_str().expect("text");
     let own = ["--setting", "rps eth0/rx-0 = 3,2", "--setting", "channels eth0 = 3", "-o", path];
-    let (code, text) = said(&tree.rxlab(&[&["plan"], &own[..]].concat()));
-    assert!(code == 0 && text.contains("rps eth0/rx-0 = 2-3") && text.contains("link reset"), "{text}");
+    let text =
+        tree.rxlab(&[&["plan"], &own[..]].concat()).says_all(0, &["rps eth0/rx-0 = 2-3", "link reset"]);
     assert!(text.ends_with(&format!("plan: {path}\n")), "no next command in a pipe: {text}");
     let plan = Plan::from_toml(&std::fs::read_to_string(&file).expect("written")).expect("a plan");
     assert_eq!(plan.host.as_deref(), Some("treehost"));
@@ -114,11 +114,7 @@ fn plans_of_a_snapshot_by_name_or_by_choice() {
     let rps = Plan::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     assert_eq!((code, rps.settings.len(), &rps.settings), (0, 1, &chosen.settings));
     assert!(!rps.settings[0].why.is_empty());
-    let (code, text) = plan(&["xps"]);
-    assert!(
-        code == 2 && text.contains("there is no plan `xps`") && text.contains("rps, rfs, rps+rfs"),
-        "{text}"
-    );
+    plan(&["xps"]).says_all(2, &["there is no plan `xps`", "rps, rfs, rps+rfs"]);
     let (code, text) = plan(&["--nic", "lo"]);
     assert!(code == 0 && text.starts_with("nothing to plan\n  lo receives inside"), "{text}");
 }
@@ -135,11 +131,8 @@ fn a_failed_plan_leaves_no_outdated_file() {
         assert!(text.contains("rps: nothing to change") && !file.exists(), "{text}");
     }
     std::fs::write(&file, "of yesterday").expect("written");
-    let (code, text) = planned("virtio-32cpu-2node", &["minimal", "-o", path]);
-    assert!(
-        code == 2 && text.contains("plan.toml is from an earlier run and was left unchanged"),
-        "{code}: {text}"
-    );
+    planned("virtio-32cpu-2node", &["minimal", "-o", path])
+        .says(2, "plan.toml is from an earlier run and was left unchanged");
     assert_eq!(std::fs::read_to_string(&file).expect("there"), "of yesterday");
 }
 

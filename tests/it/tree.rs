@@ -210,6 +210,14 @@ impl Tree {
         command
     }
 
+    /// Writes a plan of these settings, and returns its path.
+    pub(crate) fn plan(&self, settings: &[&str]) -> String {
+        let file = self.path().join("plan.toml");
+        let text: String = settings.iter().map(|set| format!("[[setting]]\nset = \"{set}\"\n")).collect();
+        std::fs::write(&file, text).expect("written");
+        file.into_os_string().into_string().expect("text")
+    }
+
     /// Creates a file at the path of the program, below the root: the units run it on the machine that boots from
     /// there.
     pub(crate) fn install_program(&self) {
@@ -284,6 +292,14 @@ pub(crate) fn said(output: &Output) -> (i32, String) {
 pub(crate) trait Ended {
     /// It ended with this exit code, and `part` is in its text.
     fn says(&self, code: i32, part: &str) -> String;
+
+    /// It ended with this exit code, and all `parts` are in its text.
+    #[track_caller]
+    fn says_all(&self, code: i32, parts: &[&str]) -> String {
+        let text = self.exits(code);
+        parts.iter().for_each(|part| assert!(text.contains(part), "expected {part:?}, but: {text}"));
+        text
+    }
 
     /// It ended with this exit code.
     #[track_caller]

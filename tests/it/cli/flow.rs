@@ -1,7 +1,7 @@
 //! `rxlab flow` on a machine made of plain files: from the driver's answers to the queue.
 
 use rxlab::host::{EthtoolGet, Question};
-use rxlab::parse::{push_attribute, push_message};
+use rxlab::parse::{one_message, push_attribute};
 use serde_json::{Value, json};
 
 use super::show::complaint;
@@ -15,12 +15,6 @@ const KEY: [u8; 40] = [
     0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
-fn answer(message: &[u8]) -> Vec<u8> {
-    let mut answer = Vec::new();
-    push_message(&mut answer, message);
-    answer
-}
-
 fn path(get: EthtoolGet) -> String {
     Question::Ethtool(get, "eth0".parse().expect("a name")).path()
 }
@@ -33,7 +27,7 @@ fn tree() -> Tree {
     push_attribute(&mut rss, 3, &1u32.to_ne_bytes());
     push_attribute(&mut rss, 4, &table);
     push_attribute(&mut rss, 5, &KEY);
-    tree.write_bytes(&path(EthtoolGet::Rss), &answer(&rss));
+    tree.write_bytes(&path(EthtoolGet::Rss), &one_message(&rss));
     std::fs::remove_file(tree.root().join(path(EthtoolGet::HashFields))).expect("it was there");
     tree
 }
@@ -56,7 +50,7 @@ fn the_queue_follows_from_the_driver_s_answers() {
     let mut rxnfc = vec![0; 192];
     rxnfc[4] = 1;
     rxnfc[8] = 0x30;
-    tree.write_bytes(&path(EthtoolGet::HashFields), &answer(&rxnfc));
+    tree.write_bytes(&path(EthtoolGet::HashFields), &one_message(&rxnfc));
     let path = flow(&tree, &[FLOW, "--nic", "eth0"]);
     assert_eq!(
         (&path["hash"]["among"], &path["hash"]["certainty"]),
@@ -64,11 +58,8 @@ fn the_queue_follows_from_the_driver_s_answers() {
     );
     assert_eq!((&path["entry"]["among"], &path["queue"]["among"]), (&json!([2]), &json!([0])));
     assert_eq!(path["irq"]["among"], json!([24]));
-    let text = tree.rxlab(&["flow", FLOW, "--nic", "eth0"]).exits(0);
-    assert!(
-        text.contains("\nhash         0x323e8fc2  computed   Toeplitz, key of 40 bytes, addresses\n"),
-        "{text}"
-    );
+    tree.rxlab(&["flow", FLOW, "--nic", "eth0"])
+        .says(0, "\nhash         0x323e8fc2  computed   Toeplitz, key of 40 bytes, addresses\n");
 
     // The words of a flow need no quotes.
     let words: Vec<&str> = FLOW.split(' ').chain(["--nic", "eth0"]).collect();

@@ -57,8 +57,7 @@ impl Place {
 #[test]
 fn receive_time_is_counted_if_it_may_not_be_measured() {
     let Some(place) = Place::new() else { return };
-    let text = place.rxlab(&["interference", "--for", "100ms"]).exits(0);
-    assert!(text.contains("no eBPF: eBPF needs CAP_BPF and CAP_PERFMON"), "{text}");
+    place.rxlab(&["interference", "--for", "100ms"]).says(0, "no eBPF: eBPF needs CAP_BPF and CAP_PERFMON");
     place.refused(&["interference", "--for", "100ms", "--tier", "ebpf"], "CAP_BPF and CAP_PERFMON");
     let compare = ["interference", "--compare", "cmd: true", "cmd: false"];
     place.refused(
@@ -165,8 +164,9 @@ fn denied_changes_are_named_and_not_made() {
 #[test]
 fn namespaces_and_the_demo_need_root() {
     let Some(place) = Place::new() else { return };
-    let text = place.rxlab(&["demo", "--html", "/no/such/directory/report.html"]).exits(3);
-    assert!(text.contains("hint: the practice range needs root"), "{text}");
+    place
+        .rxlab(&["demo", "--html", "/no/such/directory/report.html"])
+        .says(3, "hint: the practice range needs root");
     let own = format!("/proc/{}/ns/net", std::process::id());
     for args in [&["--netns", &own, "show"][..], &["--netns", &own, "doctor", "--for", "150ms"]] {
         place.refused(args, "cannot enter the network namespace");

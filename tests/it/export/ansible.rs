@@ -3,7 +3,7 @@
 use super::exported;
 use super::netns::Lab;
 use crate::require;
-use crate::tree::{Ended, said};
+use crate::tree::Ended;
 
 /// With its own /etc/sysctl.d and home directory.
 const PRELUDE: &str = r#"
@@ -27,8 +27,7 @@ fn ansible_checks_and_runs_the_playbook() {
     require::needs!(netns, program("ansible", "ansible-playbook", "--version"));
     let lab = Lab::new();
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let out = exported(folder.path(), Some(&lab.netns()), "ansible", &["rps srv0/rx-1 = 0-1"]);
-    assert_eq!(said(&out).0, 0, "{}", said(&out).1);
+    exported(folder.path(), Some(&lab.netns()), "ansible", &["rps srv0/rx-1 = 0-1"]).exits(0);
     let playbook = folder.path().join("out");
     let text = lab.sh(&[PRELUDE, RUN].concat(), &[playbook.to_str().expect("text")]).exits(0);
     let parts: Vec<&str> = text.split("\n== ").collect();
@@ -46,8 +45,7 @@ fn ansible_keeps_sysctls_for_the_next_boot() {
     require::needs!(root, program("ansible", "ansible-playbook", "--version"));
     let folder = tempfile::tempdir().expect("a temporary directory");
     let now = std::fs::read_to_string("/proc/sys/net/core/busy_read").expect("readable");
-    let out = exported(folder.path(), None, "ansible", &[&format!("busy_read host = {}", now.trim())]);
-    assert_eq!(said(&out).0, 0, "{}", said(&out).1);
+    exported(folder.path(), None, "ansible", &[&format!("busy_read host = {}", now.trim())]).exits(0);
     let mut command = std::process::Command::new("unshare");
     let script = "play --check \"$1\"; ls /etc/sysctl.d; play \"$1\"; cat /etc/sysctl.d/90-rxlab.conf";
     command.args(["--mount", "sh", "-euc", &[PRELUDE, script].concat(), "sh"]).arg(folder.path().join("out"));

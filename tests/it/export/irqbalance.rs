@@ -8,7 +8,7 @@ use rxlab::sample::{Inventory, Scope};
 
 use super::exported;
 use crate::require;
-use crate::tree::said;
+use crate::tree::{Ended, said};
 
 #[test]
 fn irqbalance_leaves_the_interrupts_of_the_plan_alone() {
@@ -28,8 +28,7 @@ fn irqbalance_leaves_the_interrupts_of_the_plan_alone() {
         ));
     };
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let out = exported(folder.path(), None, "irqbalance-policy", &[&format!("irq_affinity {target} = 0")]);
-    assert_eq!(said(&out).0, 0, "{}", said(&out).1);
+    exported(folder.path(), None, "irqbalance-policy", &[&format!("irq_affinity {target} = 0")]).exits(0);
     // All others are banned as well, so the machine is unchanged.
     let all = inventory.irqs.known().expect("known").iter().map(|irq| irq.number);
     let others = all.filter(|other| *other != irq).map(|other| format!("--banirq={other}"));

@@ -3,7 +3,7 @@
 use super::exported;
 use super::netns::Lab;
 use crate::require;
-use crate::tree::{Ended, said};
+use crate::tree::Ended;
 
 /// TuneD has fixed directories for profiles and logs, so they are mounted over.
 const SCRIPT: &str = r#"
@@ -36,11 +36,9 @@ fn tuned_applies_and_verifies_the_profile() {
     let lab = Lab::new();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let settings = ["rps srv0/rx-1 = 0-1", "gro srv0 = on"];
-    let out = exported(folder.path(), Some(&lab.netns()), "tuned", &settings);
-    assert_eq!(said(&out).0, 0, "{}", said(&out).1);
+    exported(folder.path(), Some(&lab.netns()), "tuned", &settings).exits(0);
     let profile = folder.path().join("out");
-    let text = lab.sh(SCRIPT, &[profile.to_str().expect("text")]).exits(0);
-    assert!(text.contains("\n3\ngeneric-receive-offload: on\n"), "{text}");
+    lab.sh(SCRIPT, &[profile.to_str().expect("text")]).says(0, "\n3\ngeneric-receive-offload: on\n");
 }
 
 /// The plugins know all their options: their own tables are read with their own parser.
@@ -48,8 +46,7 @@ fn tuned_applies_and_verifies_the_profile() {
 fn tuned_knows_every_option() {
     require::needs!(netns, program("tuned", "tuned-adm", "--version"));
     let tree = crate::tree::Tree::new();
-    let plan = tree.path().join("plan.toml");
-    let settings = [
+    let plan = tree.plan(&[
         "ring_rx eth0 = 512",
         "channels eth0 = combined 2 rx 2",
         "adaptive_rx eth0 = off",
@@ -61,19 +58,9 @@ fn tuned_knows_every_option() {
         "ntuple eth0 = off",
         "rx_checksum eth0 = on",
         "busy_poll host = 50",
-    ];
-    let text: String = settings.iter().map(|setting| format!("[[setting]]\nset = \"{setting}\"\n")).collect();
-    std::fs::write(&plan, text).expect("written");
-    let profile = tree.path().join("rxlab");
-    let out = tree.rxlab(&[
-        "export",
-        "--to",
-        "tuned",
-        plan.to_str().expect("text"),
-        "-o",
-        profile.to_str().expect("text"),
     ]);
-    assert_eq!(said(&out).0, 0, "{}", said(&out).1);
+    let profile = tree.path().join("rxlab");
+    tree.rxlab(&["export", "--to", "tuned", &plan, "-o", profile.to_str().expect("text")]).exits(0);
     // Debian's TuneD needs Debian's Python.
     let python = r#"
 import sys
@@ -101,7 +88,12 @@ for name, value in net.options.items():
 print(dict(units["sysctl"].options))
 "#;
     let mut command = std::process::Command::new("/usr/bin/python3");
-    let text = command.args(["-c", python]).arg(tree.path()).output().expect("python3 runs").exits(0);
-    assert!(text.contains("ring {'rx': '512'}") && text.contains("{'net.core.busy_poll': '50'}"), "{text}");
-    assert!(text.contains("features {'ntuple': 'off', 'gro': 'on', 'lro': 'off', 'rx': 'on'}"), "{text}");
+    command.args(["-c", python]).arg(tree.path()).output().expect("python3 runs").says_all(
+        0,
+        &[
+            "ring {'rx': '512'}",
+            "{'net.core.busy_poll': '50'}",
+            "features {'ntuple': 'off', 'gro': 'on', 'lro': 'off', 'rx': 'on'}",
+        ],
+    );
 }

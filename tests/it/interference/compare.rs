@@ -95,9 +95,9 @@ fn ctrl_c_restores_the_machine() {
     let running = Running::start(&mut compare(&flood, SPARES, COSTS, &["--for", "200ms", "--pairs", "200"]));
     wait_for("the setup that interferes", || rps(&host) == "1");
     running.signal(Signal::INT);
-    let text = running.output().exits(130);
-    assert!(text.contains("verdict on B against A: interrupted"), "{text}");
-    assert!(text.contains("the machine is as it was before"), "{text}");
+    running
+        .output()
+        .says_all(130, &["verdict on B against A: interrupted", "the machine is as it was before"]);
     is_restored(&flood);
 }
 
@@ -128,6 +128,8 @@ fn setups_can_be_commands() {
     let words = std::fs::read_to_string(&path).expect("said");
     let words: Vec<&str> = words.lines().collect();
     assert!(words.contains(&"b") && words.last() == Some(&"a"), "{words:?}");
-    let text = compare(&flood, &say("a"), SPARES, &[]).output().expect("rxlab runs").exits(2);
-    assert!(text.contains("a command on one side needs one on the other"), "{text}");
+    compare(&flood, &say("a"), SPARES, &[])
+        .output()
+        .expect("rxlab runs")
+        .says(2, "a command on one side needs one on the other");
 }

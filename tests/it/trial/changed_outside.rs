@@ -119,8 +119,8 @@ fn keep_does_not_apply_to_a_value_changed_meanwhile() {
 #[test]
 fn a_failing_workload_keeps_the_foreign_value_as_well() {
     let tree = Tree::new();
-    let text = trial(&tree, "echo c > rx-0/rps_cpus; exit 1", ":", &[]).exits(5);
-    assert!(text.contains("the workload command") && text.contains("rps eth0/rx-0: left alone"), "{text}");
+    let text = trial(&tree, "echo c > rx-0/rps_cpus; exit 1", ":", &[])
+        .says_all(5, &["the workload command", "rps eth0/rx-0: left alone"]);
     assert!(!text.contains("as it was before the trial") && !text.contains("try again"), "{text}");
     assert_eq!(queues(&tree), ["c", "0"]);
 }

@@ -77,8 +77,7 @@ fn every_cell_has_its_values_and_an_interaction_replaces_the_main_effects() {
     };
     assert!(factorial.main.is_empty() && factorial.simple.len() == 4, "{factorial:?}");
 
-    let (code, text) = said(&tree.rxlab(&["trial", "list"]));
-    assert!(code == 0 && text.contains(ID) && text.contains("factors interact"), "{text}");
+    tree.rxlab(&["trial", "list"]).says_all(0, &[ID, "factors interact"]);
     assert_eq!(said(&tree.rxlab(&["history"])).0, 0);
     tree.rxlab(&["trial", "show", ID]).says(0, "as it was");
     let (code, json) = said(&tree.rxlab(&["--json", "trial", "show", ID]));
@@ -167,8 +166,8 @@ fn a_search_makes_its_candidates_from_the_topology() {
     assert!(text.contains("  design: a search\n"), "{text}");
     assert!(text.contains("  node sets: rps eth0/rx-0 = 0-5; rps eth0/rx-1 = 0-5\n"), "{text}");
     assert!(!text.contains("off sets"), "it is off: {text}");
-    let (code, text) = said(&tree.rxlab(&["trial", "run", "--search", "queues", "--nic", "veth0", "--live"]));
-    assert!(code == 2 && text.contains("veth0 does not report its numbers of queues"), "{text}");
+    tree.rxlab(&["trial", "run", "--search", "queues", "--nic", "veth0", "--live"])
+        .says(2, "veth0 does not report its numbers of queues");
     let tables = "[candidates]\nof = \"rps\"\nnic = \"eth0\"\n";
     let (code, text) = said(&tree.rxlab(&["trial", "run", &specification(&tree, "0", tables, "search")]));
     assert_eq!(code, 0, "{text}");

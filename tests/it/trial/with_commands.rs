@@ -121,8 +121,10 @@ fn a_trial_with_a_failed_restore_reports_that_arm_b_is_set() {
     // Arm A can be set only until arm B was.
     let a = "test \"$(cat arm)\" != b || { echo stuck >&2; exit 3; }; echo a > arm";
     std::fs::write(tree.path().join("arm"), "a\n").expect("written");
-    let text = trial(&tree, a, B, &["--pairs", "6"]).output().expect("rxlab runs").exits(5);
-    assert!(text.contains("arm B is still set: `test ") && text.contains("exit status: 3: stuck"), "{text}");
+    let text = trial(&tree, a, B, &["--pairs", "6"])
+        .output()
+        .expect("rxlab runs")
+        .says_all(5, &["arm B is still set: `test ", "exit status: 3: stuck"]);
     assert!(text.contains("try again with `rxlab undo 000001-") && !text.contains("left in arm A"), "{text}");
     std::fs::write(tree.path().join("arm"), "mended\n").expect("written");
     assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
