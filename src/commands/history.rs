@@ -12,7 +12,7 @@ use crate::error::CommandError;
 use crate::host::Host;
 use crate::journal::Entry;
 use crate::report::status;
-use crate::report::text::{Cell, Column, Table};
+use crate::report::text::{Cell, Table, left, wrapping};
 
 /// List past and present transactions and trials, oldest first
 #[derive(Debug, clap::Args)]
@@ -86,13 +86,8 @@ fn row(entry: Entry, now_ns: u64, boot_id: &str) -> Row {
 }
 
 fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new([
-        Column::left("ID"),
-        Column::left("STARTED"),
-        Column::left("STATE").wrapping(),
-        Column::left("WHAT").wrapping(),
-    ])
-    .indented(2);
+    let mut table =
+        Table::new([left("ID"), left("STARTED"), wrapping("STATE"), wrapping("WHAT")]).indented(2);
     for row in rows {
         table.row([
             Cell::from(row.id.clone()),

@@ -13,7 +13,7 @@ use crate::model::{Model, Rates};
 use crate::plan::export::shell;
 use crate::plan::{Options, Plan, Policy, Setting, Spread, Variable, spread};
 use crate::report::forecast::{self, Forecast};
-use crate::report::text::{Cell, Column, Table, command_lines, paragraph};
+use crate::report::text::{Cell, Table, command_lines, left, paragraph, wrapping};
 use crate::units::{CpuMask, NicName, parse_duration};
 
 /// Make a plan: settings with reasons, as a file to review, try and apply
@@ -124,12 +124,8 @@ fn written(global: &Global, path: &Path, plan: &Plan) -> Result<(), CommandError
     if global.json {
         return Ok(writeln!(out, "{}", super::json(plan)?)?);
     }
-    let mut table = Table::new([
-        Column::left("SETTING").wrapping(),
-        Column::left("RISK"),
-        Column::left("UPKEEP"),
-        Column::left("WHY").wrapping(),
-    ]);
+    let mut out = output::text_stdout();
+    let mut table = Table::new([wrapping("SETTING"), left("RISK"), left("UPKEEP"), wrapping("WHY")]);
     for planned in &plan.settings {
         let [risk, upkeep] =
             [planned.risk.map(|risk| risk.to_string()), planned.upkeep.map(|upkeep| upkeep.to_string())];

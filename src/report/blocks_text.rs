@@ -1,7 +1,7 @@
 //! Trials in blocks on a terminal: the verdict in one sentence, the cells, the effects.
 
 use super::number;
-use super::text::{Cell, Column, Table, paragraph};
+use super::text::{Cell, Table, left, paragraph, right, wrapping};
 use super::words;
 use crate::plan::{Setting, set_flags};
 use crate::trial::blocks::{BlocksRecord, Effects, End, Search};
@@ -129,7 +129,7 @@ fn winner(record: &BlocksRecord, search: &Search) -> String {
 }
 
 fn stages(record: &BlocksRecord, search: &Search) -> Table {
-    let mut table = Table::new([Column::left("STAGE"), Column::left("LEFT, BEST FIRST").wrapping()]);
+    let mut table = Table::new([left("STAGE"), wrapping("LEFT, BEST FIRST")]);
     for (stage, left) in search.left.iter().enumerate() {
         table.row([Cell::from((stage + 1).to_string()), Cell::from(names(record, left, ", "))]);
     }
@@ -151,13 +151,9 @@ fn curve(record: &BlocksRecord, sweep: &Sweep) -> String {
 }
 
 fn levels(record: &BlocksRecord, sweep: &Sweep) -> Table {
-    let mut table = Table::new([
-        Column::left("LEVEL").wrapping(),
-        Column::right(&heading(record)),
-        Column::right("CHANGE"),
-        Column::right("STEP"),
-        Column::left("THE STEP").wrapping(),
-    ]);
+    let numbers = [heading(record).as_str(), "CHANGE", "STEP"].map(right);
+    let columns = [wrapping("LEVEL")].into_iter().chain(numbers).chain([wrapping("THE STEP")]);
+    let mut table = Table::new(columns);
     table.row(["as it was".into(), number::value(sweep.cells[0]).into(), "-".into(), "-".into(), "-".into()]);
     for (level, estimate) in sweep.levels.iter().enumerate() {
         // The step to the first level is its change from the baseline.
@@ -235,7 +231,7 @@ fn heading(record: &BlocksRecord) -> String {
 }
 
 fn cells(record: &BlocksRecord, factorial: &Factorial) -> Table {
-    let mut table = Table::new([Column::left("CELL").wrapping(), Column::right(&heading(record))]);
+    let mut table = Table::new([wrapping("CELL"), right(&heading(record))]);
     for (cell, mean) in factorial.cells.iter().enumerate() {
         let set: Vec<usize> = (0..record.settings.len()).filter(|bit| cell & (1 << bit) != 0).collect();
         let name = if set.is_empty() { "as it was".to_owned() } else { names(record, &set, " + ") };
@@ -245,8 +241,7 @@ fn cells(record: &BlocksRecord, factorial: &Factorial) -> Table {
 }
 
 fn effects(record: &BlocksRecord, factorial: &Factorial) -> Table {
-    let mut table =
-        Table::new([Column::left("EFFECT").wrapping(), Column::right("CHANGE"), Column::left("CALL")]);
+    let mut table = Table::new([wrapping("EFFECT"), right("CHANGE"), left("CALL")]);
     for estimate in factorial.main.iter().chain(&factorial.simple) {
         let change = number::effect(&estimate.effect);
         let call = words::call(estimate.call).to_owned();

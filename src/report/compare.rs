@@ -1,6 +1,8 @@
 //! Comparison of two setups as text: the one that disturbs less, by how much, and the data behind it.
 
-use super::text::{BAD, CAUTION, Cell, Column, FAINT, GOOD, STRONG, Table, clean, paragraph, styled, width};
+use super::text::{
+    BAD, CAUTION, Cell, FAINT, GOOD, STRONG, Table, clean, left, paragraph, styled, width, wrapping,
+};
 use super::{number, probe_words, words};
 use crate::trial::compare::{Answer, Comparison, Difference, Measure};
 use crate::trial::record::{Arm, Better, Call};
@@ -70,10 +72,10 @@ fn table(measures: &[Measure]) -> String {
     let widest = |side: fn(&(String, String)) -> &String| means.iter().map(|pair| width(side(pair))).max();
     let (room_a, room_b) = (widest(|pair| &pair.0).unwrap_or(1), widest(|pair| &pair.1).unwrap_or(1));
     let mut table = Table::new([
-        Column::left("measure").wrapping(),
-        Column::left(&format!("{:>room_a$} -> {:>room_b$}", "A", "B")),
-        Column::left("B - A [interval]"),
-        Column::left("B is").wrapping(),
+        wrapping("measure"),
+        left(&format!("{:>room_a$} -> {:>room_b$}", "A", "B")),
+        left("B - A [interval]"),
+        wrapping("B is"),
     ])
     .indented(2);
     for (measure, (a, b)) in measures.iter().zip(&means) {

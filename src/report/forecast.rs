@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::number::grouped;
-use super::text::{Column, STRONG, Table, paragraph, styled};
+use super::text::{STRONG, Table, paragraph, right, styled};
 use crate::diagnose::figures::percent;
 use crate::model::{Costs, Identity, Model, Rates};
 use crate::plan::{CpuLoad, Plan, Prediction, basis, forecast};
@@ -100,10 +100,10 @@ pub fn text(forecast: &Forecast) -> String {
 
 fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
     let columns = [
-        Column::right("CPU"),
-        Column::right("receives now"),
-        Column::right("then"),
-        Column::right(if prediction.range.is_some() { "range" } else { "" }),
+        right("CPU"),
+        right("receives now"),
+        right("then"),
+        right(if prediction.range.is_some() { "range" } else { "" }),
     ];
     let mut table = Table::new(columns).indented(2);
     let mut cpus: Vec<&CpuLoad> = prediction.cpus.iter().collect();

@@ -3,7 +3,7 @@
 use super::container::container;
 use super::measured::{ROWS, cost, polls, section};
 use super::number::{grouped, share};
-use super::text::{CAUTION, Cell, Column, FAINT, STRONG, Table, clean, paragraph, styled};
+use super::text::{CAUTION, Cell, FAINT, STRONG, Table, clean, left, paragraph, right, styled, wrapping};
 use crate::probe::{Class, CpuInterference, Inference, Interference, Method, Tier, Victim};
 use crate::units::{CpuMask, Fact};
 
@@ -19,15 +19,8 @@ pub fn text(sample: &Interference) -> String {
     }
     out += &threads(sample);
     if let Fact::Known(irqs) = &sample.irqs {
-        let mut table = Table::new([
-            Column::right("IRQ"),
-            Column::left("name").wrapping(),
-            Column::right("CPU"),
-            Column::right("count"),
-            Column::right("handlers"),
-            Column::right("NET_RX caused"),
-        ])
-        .indented(2);
+        let numbers = ["CPU", "count", "handlers", "NET_RX caused"].map(right);
+        let mut table = Table::new([right("IRQ"), wrapping("name")].into_iter().chain(numbers)).indented(2);
         for irq in irqs.iter().filter(|irq| irq.net_rx_ns > 0).take(ROWS) {
             let name =
                 irq.queue.iter().cloned().chain([irq.actions.join(", ")]).collect::<Vec<_>>().join(" ");
@@ -97,7 +90,7 @@ const COLUMNS: [(&str, &[Class]); 7] = [
 
 fn cpus(sample: &Interference) -> String {
     let titles = ["CPU", "NET_RX", "IRQs"].into_iter().chain(COLUMNS.map(|(title, _)| title));
-    let mut table = Table::new(titles.map(Column::right)).indented(2);
+    let mut table = Table::new(titles.map(right)).indented(2);
     // On large machines most CPUs receive nothing.
     let (shown, quiet): (Vec<&CpuInterference>, Vec<&CpuInterference>) =
         sample.cpus.iter().partition(|cpu| sample.cpus.len() <= ROWS || is_busy(sample, cpu));
@@ -130,15 +123,9 @@ fn sum(cpu: &CpuInterference, classes: &[Class]) -> Fact<u64> {
 }
 
 fn victims_table(sample: &Interference, victims: &[Victim]) -> String {
-    let mut table = Table::new([
-        Column::left("process").wrapping(),
-        Column::right("believed"),
-        Column::right("really"),
-        Column::right("lost"),
-        Column::left("by").wrapping(),
-        Column::right("own"),
-    ])
-    .indented(2);
+    let numbers = ["believed", "really", "lost"].map(right);
+    let columns = [wrapping("process")].into_iter().chain(numbers).chain([wrapping("by"), right("own")]);
+    let mut table = Table::new(columns).indented(2);
     let shown: Vec<&Victim> =
         victims.iter().filter(|victim| sample.share(victim.lost_ns() + victim.own_ns()) >= LEAST).collect();
     for victim in shown.iter().take(ROWS) {
@@ -201,7 +188,7 @@ fn inferred(inference: &Inference) -> String {
         Method::Spin => "integer work",
         Method::Openssl => "openssl speed",
     };
-    let mut table = Table::new([Column::left(""), Column::right("")]).indented(2).without_titles();
+    let mut table = Table::new([left(""), right("")]).indented(2).without_titles();
     let mut row = |label: &str, value: &Fact<f64>| {
         let cell = match value {
             Fact::Known(part) => share(*part).into(),

@@ -1,7 +1,7 @@
 //! Common parts of the measurement reports: polls by NAPI, and the cost of the measuring programs.
 
 use super::number::{grouped, share};
-use super::text::{Column, STRONG, Table, clean, paragraph, styled};
+use super::text::{STRONG, Table, clean, paragraph, right, styled, wrapping};
 use crate::probe::{Cost, NapiPolls, napi_name};
 use crate::units::Fact;
 
@@ -18,15 +18,8 @@ pub(super) fn polls(napis: &[NapiPolls]) -> String {
     if napis.is_empty() {
         return String::new();
     }
-    let mut table = Table::new([
-        Column::left("NAPI").wrapping(),
-        Column::right("CPU"),
-        Column::right("polls"),
-        Column::right("packets"),
-        Column::right("a poll"),
-        Column::right("budget used up"),
-    ])
-    .indented(2);
+    let numbers = ["CPU", "polls", "packets", "a poll", "budget used up"].map(right);
+    let mut table = Table::new([wrapping("NAPI")].into_iter().chain(numbers)).indented(2);
     for napi in napis.iter().take(ROWS) {
         table.row([
             clean(&napi_name(napi.napi, &napi.device, &napi.queues)).into(),

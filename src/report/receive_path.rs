@@ -26,7 +26,7 @@ use queues::{Run, runs};
 pub use tree::tree;
 
 use crate::model::{Fact, Irq, Model, Nic, NicKind};
-use crate::report::text::{CAUTION, Cell, Column, FAINT, Table, paragraph};
+use crate::report::text::{CAUTION, Cell, FAINT, Table, left, paragraph, right, wrapping};
 use crate::units::{CpuMask, NicName};
 
 /// Contradictions between sources about an interface, one paragraph each.
@@ -61,14 +61,14 @@ pub fn overview(model: &Model) -> String {
     let shown = || model.nics.iter().filter(|nic| !folded.contains(&nic.name));
     let marks = Marks::new(shown());
     let mut table = Table::new([
-        Column::left("NIC"),
-        Column::left("driver"),
-        Column::left("queue"),
-        Column::right("IRQ"),
-        Column::left("CPU").wrapping(),
-        Column::left("RPS CPUs").wrapping(),
-        Column::left("RFS"),
-        Column::left("XPS").wrapping(),
+        left("NIC"),
+        left("driver"),
+        left("queue"),
+        right("IRQ"),
+        wrapping("CPU"),
+        wrapping("RPS CPUs"),
+        left("RFS"),
+        wrapping("XPS"),
     ]);
     let mut has_runs = false;
     for nic in shown() {

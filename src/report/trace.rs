@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::measured::{ROWS, cost, more, polls, section};
 use super::number::{grouped, share};
-use super::text::{CAUTION, Cell, Column, FAINT, STRONG, Table, clean, paragraph, styled};
+use super::text::{CAUTION, Cell, FAINT, STRONG, Table, clean, paragraph, right, styled, wrapping};
 use super::timeline::cause_name;
 use crate::probe::Class;
 use crate::probe::trace::{CpuTrace, IrqTrace, LongRun, Trace};
@@ -96,7 +96,7 @@ fn cpus(trace: &Trace) -> String {
         return "  no CPU received anything\n".to_owned();
     }
     let titles = ["CPU", "NET_RX", "runs", "median", "99 %", "longest", "polls", "full", "squeezed", "lost"];
-    let mut table = Table::new(titles.map(Column::right)).indented(2);
+    let mut table = Table::new(titles.map(right)).indented(2);
     let mut shown: Vec<&CpuTrace> = trace.cpus.iter().collect();
     if shown.len() > ROWS {
         shown.sort_by_key(|cpu| std::cmp::Reverse((cpu.net_rx_ns, cpu.polls)));
@@ -127,15 +127,9 @@ fn longest(trace: &Trace) -> String {
     if trace.longest.is_empty() {
         return String::new();
     }
-    let mut table = Table::new([
-        Column::right("at"),
-        Column::right("CPU"),
-        Column::right("length"),
-        Column::left("why").wrapping(),
-        Column::right("polls"),
-        Column::right("packets"),
-    ])
-    .indented(2);
+    let columns =
+        [right("at"), right("CPU"), right("length"), wrapping("why"), right("polls"), right("packets")];
+    let mut table = Table::new(columns).indented(2);
     for run in trace.longest.iter().take(LONGEST) {
         table.row([
             at(run.at_ns).into(),
@@ -196,14 +190,8 @@ fn bursts(trace: &Trace) -> String {
         })
         .take(ROWS)
         .collect();
-    let mut table = Table::new([
-        Column::right("at"),
-        Column::right("CPU"),
-        Column::right("length"),
-        Column::right("runs"),
-        Column::right("packets"),
-    ])
-    .indented(2);
+    let mut table =
+        Table::new([right("at"), right("CPU"), right("length"), right("runs"), right("packets")]).indented(2);
     for burst in trace.bursts.iter().take(LONGEST) {
         table.row([
             at(burst.at_ns).into(),
@@ -222,17 +210,8 @@ fn interrupts(trace: &Trace) -> String {
     if trace.irqs.is_empty() {
         return String::new();
     }
-    let mut table = Table::new([
-        Column::right("IRQ"),
-        Column::left("name").wrapping(),
-        Column::right("CPU"),
-        Column::right("count"),
-        Column::right("gap median"),
-        Column::right("99 %"),
-        Column::right("longest"),
-        Column::right("per packet"),
-    ])
-    .indented(2);
+    let numbers = ["CPU", "count", "gap median", "99 %", "longest", "per packet"].map(right);
+    let mut table = Table::new([right("IRQ"), wrapping("name")].into_iter().chain(numbers)).indented(2);
     for irq in trace.irqs.iter().take(ROWS) {
         let gaps = irq.gaps;
         table.row([
@@ -259,16 +238,8 @@ fn threads(trace: &Trace) -> String {
     if trace.threads.is_empty() {
         return String::new();
     }
-    let mut table = Table::new([
-        Column::left("thread").wrapping(),
-        Column::right("wakeups"),
-        Column::right("wait median"),
-        Column::right("99 %"),
-        Column::right("longest"),
-        Column::right("runs"),
-        Column::right("time"),
-    ])
-    .indented(2);
+    let numbers = ["wakeups", "wait median", "99 %", "longest", "runs", "time"].map(right);
+    let mut table = Table::new([wrapping("thread")].into_iter().chain(numbers)).indented(2);
     for thread in trace.threads.iter().take(ROWS) {
         let delays = thread.delays;
         table.row([

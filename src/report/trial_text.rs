@@ -6,7 +6,7 @@ use super::number;
 use super::predicted;
 use super::probe_words;
 use super::recommendation::Recommendation;
-use super::text::{BAD, CAUTION, Cell, Column, FAINT, GOOD, STRONG, Table, paragraph, styled, width};
+use super::text::{BAD, CAUTION, Cell, FAINT, GOOD, STRONG, Table, left, paragraph, styled, width, wrapping};
 use super::words::{self, Tone};
 use crate::trial::arms::arms;
 use crate::trial::record::{MetricResult, TrialRecord};
@@ -89,10 +89,10 @@ fn metrics(results: &[MetricResult]) -> String {
     let widest = |side: fn(&(String, String)) -> &String| means.iter().map(|pair| width(side(pair))).max();
     let (room_a, room_b) = (widest(|pair| &pair.0).unwrap_or(1), widest(|pair| &pair.1).unwrap_or(1));
     let mut table = Table::new([
-        Column::left("metric").wrapping(),
-        Column::left(&format!("{:>room_a$} -> {:>room_b$}", "A", "B")),
-        Column::left("change [interval]"),
-        Column::left("effect").wrapping(),
+        wrapping("metric"),
+        left(&format!("{:>room_a$} -> {:>room_b$}", "A", "B")),
+        left("change [interval]"),
+        wrapping("effect"),
     ])
     .indented(2);
     for (result, (a, b)) in results.iter().zip(&means) {

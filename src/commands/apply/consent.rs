@@ -7,7 +7,7 @@ use crate::commands::output;
 use crate::error::{CommandError, Kind};
 use crate::model::Model;
 use crate::plan::{Plan, PlannedSetting, Risk};
-use crate::report::text::{Cell, Column, Table};
+use crate::report::text::{Cell, Table, left, wrapping};
 
 /// Prints the values to be written with their risk and upkeep, and asks before anything riskier than safe unless
 /// `is_agreed`. An error if the answer is not yes.
@@ -57,12 +57,7 @@ fn planned(change: &Change, plan: &Plan, model: &Model) -> PlannedSetting {
 }
 
 fn table(planned: &[(&Change, PlannedSetting)]) -> Table {
-    let mut table = Table::new([
-        Column::left("SETTING").wrapping(),
-        Column::left("NOW").wrapping(),
-        Column::left("RISK"),
-        Column::left("UPKEEP"),
-    ]);
+    let mut table = Table::new([wrapping("SETTING"), wrapping("NOW"), left("RISK"), left("UPKEEP")]);
     for (change, planned) in planned {
         let now = change.before.clone().unwrap_or_else(|| "not there yet".to_owned());
         let [risk, upkeep] =

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::conduct::store_error;
 use crate::commands::{Global, output};
 use crate::error::CommandError;
-use crate::report::text::{Cell, Column, Table};
+use crate::report::text::{Cell, Table, left, right, wrapping};
 use crate::report::{blocks_text, words};
 use crate::trial::blocks::BlocksRecord;
 use crate::trial::record::TrialRecord;
@@ -72,12 +72,7 @@ pub(in crate::commands) fn as_json(records: &[Record]) -> Vec<Value> {
 
 /// One row for each trial.
 pub(in crate::commands) fn table(records: &[Record]) -> Table {
-    let mut table = Table::new([
-        Column::left("ID"),
-        Column::left("STARTED"),
-        Column::right("SLOTS"),
-        Column::left("VERDICT").wrapping(),
-    ]);
+    let mut table = Table::new([left("ID"), left("STARTED"), right("SLOTS"), wrapping("VERDICT")]);
     for record in records {
         let (id, started, slots, headline) = match record {
             Record::Pairs(of) => (&of.id, &of.started, of.slots.len(), words::headline(of)),

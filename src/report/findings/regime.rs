@@ -2,7 +2,7 @@
 
 use crate::diagnose::figures::{count, percent, precise_percent};
 use crate::diagnose::regime::{CpuRegime, Regime, Worth};
-use crate::report::text::{Cell, Column, FAINT, STRONG, Table, paragraph};
+use crate::report::text::{Cell, FAINT, STRONG, Table, left, paragraph, right, wrapping};
 
 /// CPUs in the table; JSON has all.
 const CPUS: usize = 16;
@@ -27,17 +27,8 @@ pub(super) fn compact(regime: &Regime) -> String {
 
 /// The summary, all CPUs and all settings.
 pub(super) fn whole(regime: &Regime) -> String {
-    let mut table = Table::new([
-        Column::right("CPU"),
-        Column::left("IRQ"),
-        Column::right("packets/s"),
-        Column::right("IRQs/s"),
-        Column::right("ns a packet"),
-        Column::right("receives"),
-        Column::right("busy"),
-        Column::right("its other work"),
-    ])
-    .indented(2);
+    let numbers = ["packets/s", "IRQs/s", "ns a packet", "receives", "busy", "its other work"].map(right);
+    let mut table = Table::new([right("CPU"), left("IRQ")].into_iter().chain(numbers)).indented(2);
     for cpu in regime.cpus.iter().take(CPUS) {
         table.row(row(cpu).map(Into::into));
     }
@@ -68,9 +59,7 @@ fn row(cpu: &CpuRegime) -> [String; 8] {
 }
 
 fn knobs(knobs: &[&Worth]) -> String {
-    let mut table =
-        Table::new([Column::left("setting"), Column::left("trial"), Column::left("because").wrapping()])
-            .indented(8);
+    let mut table = Table::new([left("setting"), left("trial"), wrapping("because")]).indented(8);
     let mut above = None;
     for worth in knobs {
         let (style, word) = if worth.trial { (STRONG, "yes") } else { (FAINT, "no") };

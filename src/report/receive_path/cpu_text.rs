@@ -4,7 +4,7 @@ use super::cells::{Footnotes, list};
 use super::cpu::{CpuProcess, CpuReport, CpuView, NicQueue};
 use super::processes::names;
 use crate::model::Fact;
-use crate::report::text::{Cell, Column, FAINT, STRONG, Table, styled};
+use crate::report::text::{Cell, FAINT, STRONG, Table, left, styled, wrapping};
 
 /// A section for each CPU; facts that could not be read are listed at the end.
 pub fn cpus(report: &CpuReport) -> String {
@@ -31,7 +31,7 @@ pub fn cpus(report: &CpuReport) -> String {
 }
 
 fn rows() -> Table {
-    Table::new([Column::left(""), Column::left("").wrapping()]).indented(2).without_titles()
+    Table::new([left(""), wrapping("")]).indented(2).without_titles()
 }
 
 fn section(view: &CpuView, interrupts_known: bool, notes: &mut Footnotes) -> String {

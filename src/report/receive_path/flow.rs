@@ -2,7 +2,7 @@
 
 use super::cells::ranges;
 use crate::model::{Certainty, FlowPath, Step, Transport};
-use crate::report::text::{CAUTION, Cell, Column, FAINT, Table, paragraph};
+use crate::report::text::{CAUTION, Cell, FAINT, Table, left, paragraph, wrapping};
 
 /// The flow and its steps.
 pub fn flow(path: &FlowPath) -> String {
@@ -16,12 +16,7 @@ pub fn flow(path: &FlowPath) -> String {
         Transport::Udp => "UDP",
     };
     let head = format!("{transport} packets from {} to {}, received by {nic}", flow.remote, flow.local);
-    let mut table = Table::new([
-        Column::left("step"),
-        Column::left("where").wrapping(),
-        Column::left("how sure"),
-        Column::left("why").wrapping(),
-    ]);
+    let mut table = Table::new([left("step"), wrapping("where"), left("how sure"), wrapping("why")]);
     let hash = path.hash.only().map_or_else(|| "-".to_owned(), |hash| format!("0x{hash:08x}"));
     row(&mut table, "hash", hash, &path.hash);
     if let Some(entry) = &path.entry {

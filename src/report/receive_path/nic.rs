@@ -6,7 +6,7 @@ use super::cells::{Footnotes, Marks, not_applicable, ranges};
 use super::queues::{Queue, idle_runs, queues};
 use super::{contradictions, kind, placed, unknown_interrupt};
 use crate::model::{Irq, Model, Nic, RxQueue};
-use crate::report::text::{BAD, Cell, Column, STRONG, Table, paragraph, styled};
+use crate::report::text::{BAD, Cell, STRONG, Table, left, paragraph, right, styled, wrapping};
 
 /// The interface, its device and driver, its position in the stack, and each queue.
 pub fn nic(model: &Model, nic: &Nic) -> String {
@@ -32,22 +32,13 @@ fn steering(model: &Model, nic: &Nic, notes: &mut Footnotes) -> String {
         |queue: &RxQueue| !queue.irqs.is_empty() || queue.napi.is_some() || queue.channel_cpu.is_some();
     let interrupts = unknown.is_some() || nic.rx.iter().any(has_place);
     let marks = Marks::new([nic]);
-    let mut columns = vec![Column::left("queue")];
+    let mut columns = vec![left("queue")];
     if interrupts {
-        columns.extend([
-            Column::right("NAPI"),
-            Column::right("IRQ"),
-            Column::left("CPU").wrapping(),
-            Column::left("may go to").wrapping(),
-        ]);
+        columns.extend([right("NAPI"), right("IRQ"), wrapping("CPU"), wrapping("may go to")]);
     }
-    columns.extend([
-        Column::left("RPS CPUs").wrapping(),
-        Column::left("RFS"),
-        Column::left("XPS").wrapping(),
-    ]);
+    columns.extend([wrapping("RPS CPUs"), left("RFS"), wrapping("XPS")]);
     if interrupts {
-        columns.push(Column::left("action").wrapping());
+        columns.push(wrapping("action"));
     }
     let mut table = Table::new(columns);
     for run in &idle_runs(nic) {

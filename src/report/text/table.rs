@@ -25,22 +25,19 @@ pub struct Column {
     wraps: bool,
 }
 
-impl Column {
-    /// A column of words that keeps its width while others can shrink.
-    pub fn left(title: &str) -> Self {
-        Self { title: title.to_owned(), align: Align::Left, wraps: false }
-    }
+/// A column of words that keeps its width while others can shrink.
+pub fn left(title: &str) -> Column {
+    Column { title: title.to_owned(), align: Align::Left, wraps: false }
+}
 
-    /// A column of numbers.
-    pub fn right(title: &str) -> Self {
-        Self { title: title.to_owned(), align: Align::Right, wraps: false }
-    }
+/// A column of words that wraps when the table is too wide.
+pub fn wrapping(title: &str) -> Column {
+    Column { wraps: true, ..left(title) }
+}
 
-    /// Lets the column wrap when the table is too wide.
-    pub fn wrapping(mut self) -> Self {
-        self.wraps = true;
-        self
-    }
+/// A column of numbers.
+pub fn right(title: &str) -> Column {
+    Column { align: Align::Right, ..left(title) }
 }
 
 /// One cell: text, and a style for it.
@@ -182,14 +179,13 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cell, Column, Table};
+    use super::{Cell, Table, left, right, wrapping};
     use crate::report::text::{BAD, WIDTH};
     use proptest::prelude::{Strategy, any, prop_assert, proptest};
 
     #[test]
     fn columns_line_up_and_long_lists_continue() {
-        let mut table =
-            Table::new([Column::left("NIC"), Column::right("IRQ"), Column::left("CPUs").wrapping()]);
+        let mut table = Table::new([left("NIC"), right("IRQ"), wrapping("CPUs")]);
         let list: Vec<String> = (0..40).map(|cpu| (2 * cpu).to_string()).collect();
         table.row(["eth0".into(), "24".into(), list.join(",").into()]);
         table.row(["enp95s0".into(), "143".into(), "0-127".into()]);
@@ -205,7 +201,7 @@ mod tests {
     /// Regression: words in narrow columns were broken while other columns had room.
     #[test]
     fn a_word_is_whole_while_another_column_can_give() {
-        let mut table = Table::new([Column::left("metric").wrapping(), Column::left("change").wrapping()]);
+        let mut table = Table::new([wrapping("metric"), wrapping("change")]);
         let changes = "a b c d e f g h i j k l m n o p q r s t u v w x y z ".repeat(3);
         table.row(["throughput".into(), changes.into()]);
         assert!(anstream::adapter::strip_str(&table.render()).to_string().contains("throughput  a b c"));
@@ -220,11 +216,11 @@ mod tests {
         #[test]
         fn no_table_is_wider_than_the_terminal(rows in proptest::collection::vec(proptest::collection::vec(cell(), 5), 0..8)) {
             let mut table = Table::new([
-                Column::left("one").wrapping(),
-                Column::right("two"),
-                Column::right("a long heading of a column"),
-                Column::left("four"),
-                Column::left("five").wrapping(),
+                wrapping("one"),
+                right("two"),
+                right("a long heading of a column"),
+                left("four"),
+                wrapping("five"),
             ]).indented(2);
             rows.into_iter().for_each(|row| table.row(row));
             for line in anstream::adapter::strip_str(&table.render()).to_string().lines() {

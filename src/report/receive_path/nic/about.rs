@@ -4,7 +4,7 @@ use super::irq_place;
 use crate::model::{Fact, Model, Nic, NicKind};
 use crate::report::receive_path::cells::{Footnotes, words};
 use crate::report::receive_path::{device, place};
-use crate::report::text::{Cell, Column, FAINT, Table};
+use crate::report::text::{Cell, FAINT, Table, left, wrapping};
 use crate::units::CpuMask;
 
 /// Labels and values; facts that are unsupported share one row, facts that were not asked another.
@@ -40,7 +40,7 @@ impl About {
 
 /// One row per known property of an interface.
 pub(super) fn table(model: &Model, nic: &Nic, notes: &mut Footnotes) -> Table {
-    let table = Table::new([Column::left(""), Column::left("").wrapping()]).indented(2).without_titles();
+    let table = Table::new([left(""), wrapping("")]).indented(2).without_titles();
     let mut about = About { table, unsupported: Vec::new(), not_asked: Vec::new() };
     let hardware = &nic.hardware;
     about.row("address", nic.address.to_string());
