@@ -1,7 +1,5 @@
 //! `rxlab completions`: scripts that complete commands and options in a shell.
 
-use std::io::Write;
-
 use clap_complete::{Shell, generate};
 use serde_json::json;
 
@@ -20,16 +18,8 @@ pub struct Args {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let script = script(args.shell);
-    let mut out = output::stdout(global);
-    match global.json {
-        true => writeln!(
-            out,
-            "{:#}",
-            json!({ "schema": "rxlab.completions/1", "shell": args.shell.to_string(), "script": script })
-        )?,
-        false => write!(out, "{script}")?,
-    }
-    Ok(())
+    let value = json!({ "schema": "rxlab.completions/1", "shell": args.shell.to_string(), "script": script });
+    output::print(global, &value, || script)
 }
 
 fn script(shell: Shell) -> String {

@@ -62,13 +62,12 @@ fn put(format: Format, path: &Path, files: &[ExportFile]) -> Result<(), CommandE
 }
 
 fn print(global: &Global, files: &[ExportFile]) -> Result<(), CommandError> {
-    let mut out = output::stdout(global);
     if global.json {
         let file = |file: &ExportFile| serde_json::json!({ "name": file.name, "text": file.text, "executable": file.executable });
         let files: Vec<_> = files.iter().map(file).collect();
-        writeln!(out, "{:#}", serde_json::json!({ "schema": "rxlab.export/1", "files": files }))?;
-        return Ok(());
+        return output::json(&serde_json::json!({ "schema": "rxlab.export/1", "files": files }));
     }
+    let mut out = output::text_stdout();
     files.iter().try_for_each(|file| output::check_passes(&file.name, &file.text))?;
     for file in files {
         if files.len() > 1 {

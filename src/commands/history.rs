@@ -45,14 +45,11 @@ pub(super) fn run(global: &Global, _: &Args) -> Result<(), CommandError> {
     let rows: Vec<Row> =
         entries.into_iter().map(|entry| row(entry, own.now_ns(), &identity.boot_id)).collect();
     let trials = list::records(global)?;
-    let mut out = output::stdout(global);
     if global.json {
-        let value = json!({
-            "schema": "rxlab.history/1", "transactions": rows, "trials": list::as_json(&trials),
-        });
-        writeln!(out, "{value:#}")?;
-        return Ok(());
+        let trials = list::as_json(&trials);
+        return output::json(&json!({ "schema": "rxlab.history/1", "transactions": rows, "trials": trials }));
     }
+    let mut out = output::text_stdout();
     if rows.is_empty() && trials.is_empty() {
         writeln!(out, "nothing was changed or tried here yet")?;
     }

@@ -1,6 +1,5 @@
 //! `rxlab man`: manual pages, made from the command tree.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Command;
@@ -21,14 +20,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     for (name, text) in &pages {
         files::write(&args.dir.join(name), text)?;
     }
-    let mut out = output::stdout(global);
-    if global.json {
-        let names: Vec<&String> = pages.iter().map(|(name, _)| name).collect();
-        writeln!(out, "{:#}", serde_json::json!({ "schema": "rxlab.man/1", "pages": names }))?;
-    } else {
-        writeln!(out, "wrote {} pages into {}", pages.len(), args.dir.display())?;
-    }
-    Ok(())
+    let names: Vec<&String> = pages.iter().map(|(name, _)| name).collect();
+    output::print(global, &serde_json::json!({ "schema": "rxlab.man/1", "pages": names }), || {
+        format!("wrote {} pages into {}\n", pages.len(), args.dir.display())
+    })
 }
 
 /// Manual pages by file name.

@@ -36,12 +36,18 @@ pub(crate) fn print(
     value: &impl Serialize,
     text: impl FnOnce() -> String,
 ) -> Result<(), CommandError> {
-    let mut out = stdout(global);
     if global.json {
-        writeln!(out, "{}", super::json(value)?)?;
-    } else {
-        out.write_all(text().as_bytes())?;
+        return json(value);
     }
+    let mut out = text_stdout();
+    out.write_all(text().as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Prints a value as JSON.
+pub(crate) fn json(value: &impl Serialize) -> Result<(), CommandError> {
+    let mut out = Output::new(io::stdout(), Form::Json);
+    writeln!(out, "{}", super::json(value)?)?;
     Ok(out.flush()?)
 }
 

@@ -106,23 +106,18 @@ fn write(global: &Global, args: &Args, plan: &Plan) -> Result<(), CommandError> 
     if let Some(path) = &args.output {
         return written(global, path, plan);
     }
-    let mut out = output::stdout(global);
-    if global.json {
-        writeln!(out, "{}", super::json(plan)?)?
-    } else {
-        let text = plan.to_toml();
+    let text = plan.to_toml();
+    if !global.json {
         output::check_passes("the plan", &text)?;
-        write!(out, "{text}")?
     }
-    Ok(())
+    output::print(global, plan, || text)
 }
 
 /// Writes the plan to a file, and prints it and the path.
 fn written(global: &Global, path: &Path, plan: &Plan) -> Result<(), CommandError> {
     files::write(path, plan.to_toml().as_bytes())?;
-    let mut out = output::stdout(global);
     if global.json {
-        return Ok(writeln!(out, "{}", super::json(plan)?)?);
+        return output::json(plan);
     }
     let mut out = output::text_stdout();
     let mut table = Table::new([wrapping("SETTING"), left("RISK"), left("UPKEEP"), wrapping("WHY")]);
@@ -230,14 +225,10 @@ fn no_file(path: &Path, reasons: &[String]) -> CommandError {
 }
 
 fn nothing(global: &Global, reasons: &[String]) -> Result<(), CommandError> {
-    let mut out = output::stdout(global);
-    if global.json {
-        writeln!(out, "{}", super::json(&serde_json::json!({ "schema": null, "reasons": reasons }))?)?;
-        return Ok(());
-    }
-    writeln!(out, "nothing to plan")?;
-    reasons.iter().try_for_each(|reason| writeln!(out, "  {reason}"))?;
-    Ok(())
+    output::print(global, &serde_json::json!({ "schema": null, "reasons": reasons }), || {
+        let lines = reasons.iter().map(|reason| format!("  {reason}\n"));
+        format!("nothing to plan\n{}", lines.collect::<String>())
+    })
 }
 
 /// Plan of the user's settings, in the order of applying and with their devices.

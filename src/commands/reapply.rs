@@ -104,12 +104,10 @@ fn of_one(
 }
 
 fn report(global: &Global, done: &[Done]) -> Result<(), CommandError> {
-    let mut out = output::stdout(global);
     if global.json {
-        let value = json!({ "schema": "rxlab.reapply/1", "transactions": done });
-        writeln!(out, "{value:#}")?;
-        return Ok(());
+        return output::json(&json!({ "schema": "rxlab.reapply/1", "transactions": done }));
     }
+    let mut out = output::text_stdout();
     if done.is_empty() {
         writeln!(out, "nothing is applied")?;
     }

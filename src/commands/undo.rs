@@ -104,13 +104,9 @@ fn forget(global: &Global, store: &Store, id: &str) -> Result<(), CommandError> 
         return Err(of_another_root(id));
     }
     store.forget(&lock, id).map_err(place::journal_error)?;
-    let mut out = output::stdout(global);
-    if global.json {
-        writeln!(out, "{:#}", json!({ "schema": "rxlab.undo/1", "forgotten": id }))?;
-    } else {
-        writeln!(out, "transaction {id} is given up: its values stay as they are, and undo skips them")?;
-    }
-    Ok(())
+    output::print(global, &json!({ "schema": "rxlab.undo/1", "forgotten": id }), || {
+        format!("transaction {id} is given up: its values stay as they are, and undo skips them\n")
+    })
 }
 
 /// An [`UndoError`] with a hint.

@@ -57,12 +57,12 @@ pub(in crate::commands) fn changes(
     owners: &[OtherOwner],
     diff: bool,
 ) -> Result<(), CommandError> {
-    let mut out = output::stdout(global);
     if global.json {
-        let value = json!({ "schema": "rxlab.apply/1", "transaction": null, "changes": changes, "other_owners": owners });
-        writeln!(out, "{value:#}")?;
-        return Ok(());
+        return output::json(&json!({
+            "schema": "rxlab.apply/1", "transaction": null, "changes": changes, "other_owners": owners,
+        }));
     }
+    let mut out = output::text_stdout();
     for Change { setting, before, needed } in changes {
         let note = match before {
             _ if diff => {
@@ -94,16 +94,14 @@ pub(in crate::commands) fn kept(global: &Global, done: &Done<'_>, diff: bool) ->
 
 fn print_kept(global: &Global, done: &Done<'_>, diff: bool) -> Result<(), CommandError> {
     let Done { id, kept, archived, owners, confirm } = done;
-    let mut out = output::stdout(global);
     if global.json {
         let seconds = confirm.map(|wait| wait.as_secs_f64());
-        let value = json!({
+        return output::json(&json!({
             "schema": "rxlab.apply/1", "transaction": id, "settings": kept,
             "confirm_within_s": seconds, "archived": archived, "other_owners": owners,
-        });
-        writeln!(out, "{value:#}")?;
-        return Ok(());
+        }));
     }
+    let mut out = output::text_stdout();
     archived.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     for one in *kept {
         match (diff, one.changed) {

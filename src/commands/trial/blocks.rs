@@ -64,11 +64,7 @@ pub(super) fn finish(global: &Global, trial: Conduct<'_, BlocksRecord>) -> Resul
 
 /// Prints the trial, as text or JSON.
 pub(super) fn print(global: &Global, record: &BlocksRecord) -> Result<(), CommandError> {
-    let mut out = output::stdout(global);
-    if global.json {
-        return Ok(writeln!(out, "{}", crate::commands::json(record)?)?);
-    }
-    Ok(write!(out, "{}", blocks_text::render(record))?)
+    output::print(global, record, || blocks_text::render(record))
 }
 
 /// Exit code by end, as for other trials.

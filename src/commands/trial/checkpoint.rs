@@ -1,6 +1,5 @@
 //! `rxlab trial checkpoint`: later, are the settings of a trial still set, and does its effect hold?
 
-use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -106,16 +105,12 @@ pub(super) fn print(
     record: &TrialRecord,
     checkpoint: &Checkpoint,
 ) -> Result<(), CommandError> {
-    let mut out = output::stdout(global);
-    let printed = match global.json {
-        true => writeln!(out, "{}", crate::commands::json(checkpoint)?),
-        false => write!(out, "{}", words::checkpoint(record, checkpoint)),
-    };
+    let printed = output::print(global, checkpoint, || words::checkpoint(record, checkpoint));
     let ended = match checkpoint.state {
         State::Holds | State::StillNone | State::Unclear => Ok(()),
         State::Gone | State::NotSet => Err(CommandError::silent(Kind::Findings)),
     };
-    CommandError::after_output(ended, printed.map_err(CommandError::from))
+    CommandError::after_output(ended, printed)
 }
 
 /// Settings of the change that are not set, as found; none if it is a shell command, which nothing can check.

@@ -70,12 +70,10 @@ fn print(
     report: Option<&Path>,
 ) -> Result<(), CommandError> {
     let Outcome { record, undo, kept } = outcome;
-    let mut out = output::stdout(global);
     if global.json {
-        let report = TrialReport::new(record.clone(), &global.program());
-        writeln!(out, "{}", crate::commands::json(&report)?)?;
-        return Ok(());
+        return output::json(&TrialReport::new(record.clone(), &global.program()));
     }
+    let mut out = output::text_stdout();
     write!(out, "{}", report::trial_text::render(std::slice::from_ref(record)))?;
     match kept {
         Some(id) if commands => writeln!(out, "kept: `rxlab undo {id}` runs the command of arm A")?,

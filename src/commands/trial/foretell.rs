@@ -143,9 +143,5 @@ pub(super) fn print(
         return Err(CommandError::silent(Kind::Interrupted));
     }
     let plan = TrialPlan::new(spec, foretold.why, foretold.ceiling, planned);
-    let mut out = output::stdout(global);
-    if global.json {
-        return Ok(writeln!(out, "{}", crate::commands::json(&plan)?)?);
-    }
-    Ok(write!(out, "{}", trial_plan::render(&plan))?)
+    output::print(global, &plan, || trial_plan::render(&plan))
 }

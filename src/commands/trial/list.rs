@@ -1,7 +1,5 @@
 //! `rxlab trial list`: the trials on this machine.
 
-use std::io::Write;
-
 use serde_json::{Value, json};
 
 use super::conduct::store_error;
@@ -19,15 +17,11 @@ pub(super) struct Args {}
 
 pub(super) fn run(global: &Global, _: &Args) -> Result<(), CommandError> {
     let records = records(global)?;
-    let mut out = output::stdout(global);
-    if global.json {
-        writeln!(out, "{:#}", json!({ "schema": "rxlab.trials/1", "trials": as_json(&records) }))?;
-    } else if records.is_empty() {
-        writeln!(out, "no trial was run yet")?;
-    } else {
-        write!(out, "{}", table(&records).render())?;
-    }
-    Ok(())
+    let value = json!({ "schema": "rxlab.trials/1", "trials": as_json(&records) });
+    output::print(global, &value, || match records.is_empty() {
+        true => "no trial was run yet\n".to_owned(),
+        false => table(&records).render(),
+    })
 }
 
 /// The record of a trial of either design.

@@ -44,12 +44,11 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if let Some(path) = &args.html {
         write_html(global, path, &record, &checkpoints)?;
     }
-    let mut out = output::stdout(global);
     if global.json {
         let report = TrialReport { checkpoints, scheduled, ..TrialReport::new(record, &global.program()) };
-        writeln!(out, "{}", super::super::json(&report)?)?;
-        return Ok(());
+        return output::json(&report);
     }
+    let mut out = output::text_stdout();
     write!(out, "{}", report::trial_text::render(std::slice::from_ref(&record)))?;
     for checkpoint in &checkpoints {
         write!(out, "{}", report::words::checkpoint(&record, checkpoint))?;
