@@ -187,14 +187,11 @@ impl Knob for RssHashKnob {
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {
-        value::nic_targets(model, |nic| match (&nic.hardware.hash_fields, &nic.hardware.rss) {
-            (Fact::Known(all), _) if matches!(self.part, Part::Fields(_)) => {
-                let Part::Fields(kind) = self.part else { return false };
-                all.iter().any(|fields| fields.kind == kind)
-            }
-            (fields, _) if matches!(self.part, Part::Fields(_)) => *fields != Fact::Unsupported,
-            (_, Fact::Known(rss)) => !rss.table.is_empty(),
-            (_, rss) => *rss != Fact::Unsupported,
+        value::nic_targets(model, |nic| match (self.part, &nic.hardware.hash_fields, &nic.hardware.rss) {
+            (Part::Fields(kind), Fact::Known(all), _) => all.iter().any(|fields| fields.kind == kind),
+            (Part::Fields(_), fields, _) => *fields != Fact::Unsupported,
+            (_, _, Fact::Known(rss)) => !rss.table.is_empty(),
+            (_, _, rss) => *rss != Fact::Unsupported,
         })
     }
 

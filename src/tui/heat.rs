@@ -13,24 +13,21 @@ use crate::report::live::LiveFrame;
 /// Receive time of a CPU; `None` while it was offline.
 type Value = Option<f64>;
 
+/// Columns and lines.
+type Size = (usize, usize);
+
 /// Columns of the labels of time.
 const TIME: usize = 7;
 
-/// The heatmap in at most `height` lines of `width` columns. `frames` are the oldest first; the last one has the CPUs.
-pub(super) fn lines(
-    frames: &[&LiveFrame],
-    (width, height): (usize, usize),
-    look: Look,
-) -> Vec<Line<'static>> {
+/// The heatmap in at most this size. `frames` are the oldest first; the last one has the CPUs.
+pub(super) fn lines(frames: &[&LiveFrame], size: Size, look: Look) -> Vec<Line<'static>> {
     let Some(last) = frames.last() else { return Vec::new() };
-    let cpus = last.cpus.len();
+    let (cpus, height) = (last.cpus.len(), size.1);
     if cpus == 0 || height == 0 {
         return Vec::new();
     }
-    match cpus <= 2 * height {
-        true => across(frames, cpus, (width, height), look),
-        false => down(frames, cpus, (width, height), look),
-    }
+    let drawn = if cpus <= 2 * height { across } else { down };
+    drawn(frames, cpus, size, look)
 }
 
 /// True if two CPUs share a row of the heatmap with time to the right.
@@ -47,12 +44,7 @@ fn value(frame: &LiveFrame, last: &LiveFrame, index: usize) -> Value {
 }
 
 /// Time to the right, the newest interval last.
-fn across(
-    frames: &[&LiveFrame],
-    cpus: usize,
-    (width, height): (usize, usize),
-    look: Look,
-) -> Vec<Line<'static>> {
+fn across(frames: &[&LiveFrame], cpus: usize, (width, height): Size, look: Look) -> Vec<Line<'static>> {
     let last = frames[frames.len() - 1];
     let each = 1 + usize::from(in_pairs(cpus, height));
     let label = |index: usize| -> String {
@@ -83,12 +75,7 @@ fn across(
 }
 
 /// CPUs to the right, the newest interval on top, below a line of CPU numbers.
-fn down(
-    frames: &[&LiveFrame],
-    cpus: usize,
-    (width, height): (usize, usize),
-    look: Look,
-) -> Vec<Line<'static>> {
+fn down(frames: &[&LiveFrame], cpus: usize, (width, height): Size, look: Look) -> Vec<Line<'static>> {
     let last = frames[frames.len() - 1];
     let columns = width.saturating_sub(TIME).max(1);
     // CPUs of half a column, of which the busiest is shown.
