@@ -29,7 +29,7 @@ say "openssl speed, $rps"
 "$rxlab" apply --netns "$server" --set "$rps" >&2
 openssl on
 foreground "$rxlab" trace --netns "$server" --cpu 0 --for 200ms --out "$out/trace.json.gz" --json >"$out/trace.json"
-foreground "$rxlab" trace --netns "$server" --cpu 0 --for 50ms --out "$out/trace.svg" >&2
+foreground "$rxlab" trace --netns "$server" --for 10ms --out "$out/trace.svg" >&2
 "$rxlab" undo --netns "$server" >&2
 
 say "the two setups compared, $pairs pairs"
