@@ -29,6 +29,7 @@ seed() {
     case $1 in
     parse/interrupts | parse/softirqs | parse/stat) cat "/proc/${1#parse/}" ;;
     parse/softnet) cat /proc/net/softnet_stat ;;
+    parse/net_dev) cat /proc/net/dev ;;
     *) return 0 ;;
     esac >"corpus/$1/this-machine"
 }

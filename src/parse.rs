@@ -13,6 +13,7 @@ mod load_tools;
 mod locks;
 mod mounts;
 mod namespace;
+mod net_dev;
 mod netdev;
 mod openssl;
 mod process;
@@ -41,6 +42,7 @@ pub use load_tools::{LoadToolReport, load_tool_report};
 pub use locks::holds_lock;
 pub use mounts::{Mount, mounts};
 pub use namespace::{namespace_id, namespace_inode};
+pub use net_dev::{NetDevRow, net_dev};
 pub use netdev::{
     Holder, NapiSetting, NetdevNapi, NetdevQueue, QueueCounters, QueueStats, netdev_napis, netdev_queues,
     queue_stats,
@@ -151,6 +153,7 @@ mod tests {
             path in "(/(kubepods|pod|[-a-f0-9_:.]{0,40}|lxc\\.payload\\.|\u{e9}|.{0,9})){0,5}",
             irqbalance in "(SLEEP|IRQ|LOAD|DIFF|CLASS|BANNED|-?[0-9]{1,12}| ){0,20}|.{0,60}",
             mountinfo in "([0-9/ ]{0,12}\\\\?[0-9\u{e9}]{0,3} (- )?[a-z, ]{0,9}\n){0,3}|.{0,60}",
+            net_dev_text in "a\nb\n( ?[a-z/ ]{0,16}:?( [0-9x]{0,22}){0,17}\n){0,3}|.{0,60}",
             openssl in "(Doing | for |s on | in |[0-9.]{1,4}|s|\n|-|inf){0,12}|.{0,60}",
             process in "([0-9]{1,22}|\\)|-| |\n|Cpus_allowed_list:){0,60}|.{0,60}",
             sockets in " local_address\n( [0-9]{1,2}: [0-9A-F:\u{e9}]{0,40} [0-9A-F:]{0,9} 0A( [0-9:]{1,22}){0,8}\n){0,3}|.{0,60}",
@@ -163,7 +166,7 @@ mod tests {
             let _ = (irqbalance_setup(irqbalance.as_bytes()), openssl_speed(&openssl), is_runnable(&process));
             let _ = (last_cpu(&process), allowed_cpus(&process), children(&process), process_stat(&process));
             let _ = (tcp_listeners(&sockets), udp_listeners(&sockets), unix_sockets(&format!("Inode\n{sockets}")));
-            let _ = (softirqs(&softirqs_text), softnet(&softnet_text), stat(&stat_text));
+            let _ = (softirqs(&softirqs_text), softnet(&softnet_text), stat(&stat_text), net_dev(&net_dev_text));
         }
     }
 

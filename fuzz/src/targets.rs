@@ -100,6 +100,7 @@ pub const TARGETS: &[(&str, Target)] = &[
             }
         }
     }),
+    ("parse/net_dev", |bytes| with(bytes, parse::net_dev)),
     ("parse/netdev/napis", |bytes| on(bytes, parse::netdev_napis)),
     ("parse/netdev/qstats", |bytes| on(bytes, parse::queue_stats)),
     ("parse/netdev/queues", |bytes| on(bytes, parse::netdev_queues)),

@@ -127,8 +127,10 @@ impl Counters {
         let interrupts = read::interrupts(host, parse::interrupts);
         let after = host.now_ns();
         let queues = queue_counts::by_kernel(host);
+        let virtuals = VirtualNics::take(host);
         let raw = inventory.nics.known().into_iter().flatten();
-        let nics = raw.filter_map(|raw| Some((raw.name.clone(), nic(host, raw, &queues)?))).collect();
+        let nics =
+            raw.filter_map(|raw| Some((raw.name.clone(), nic(host, raw, &virtuals, &queues)?))).collect();
         let (cpus, softnet) = per_cpu(softirqs, softnet);
         let taken_ns = before + (after - before) / 2;
         let processes = busiest::times(host, inventory);
@@ -181,7 +183,42 @@ fn per_cpu(
     (Fact::Known(cpus), softnet)
 }
 
-fn nic(host: &dyn Host, raw: &RawNic, queues: &queue_counts::ByKernel) -> Option<NicCounters> {
+/// Counters of virtual interfaces from one file: there may be thousands, with six files each. Devices have counters of
+/// their rings as well, which only files of their own have.
+pub(super) struct VirtualNics(Fact<BTreeMap<NicName, parse::NetDevRow>>);
+
+impl VirtualNics {
+    pub(super) fn take(host: &dyn Host) -> Self {
+        Self(read::parsed(host, "proc/net/dev", parse::net_dev))
+    }
+
+    /// The counters of a virtual interface; `None` for a device, or if the file lacks it.
+    pub(super) fn get(&self, raw: &RawNic) -> Option<&parse::NetDevRow> {
+        self.0.known().filter(|_| raw.is_virtual())?.get(&raw.name)
+    }
+}
+
+fn nic(
+    host: &dyn Host,
+    raw: &RawNic,
+    virtuals: &VirtualNics,
+    queues: &queue_counts::ByKernel,
+) -> Option<NicCounters> {
+    let rx_queues = queue_counts::receive_queues(host, raw, queues);
+    if let Some(row) = virtuals.get(raw) {
+        let parse::NetDevRow { rx_bytes, rx_packets, rx_dropped, tx_bytes, tx_packets } = *row;
+        let (rx_missed, rx_fifo) = (0, 0);
+        return Some(NicCounters {
+            rx_packets,
+            rx_bytes,
+            tx_packets,
+            tx_bytes,
+            rx_dropped,
+            rx_missed,
+            rx_fifo,
+            rx_queues,
+        });
+    }
     let count = |file: &str| -> Option<u64> {
         read::number(host, &format!("sys/class/net/{}/statistics/{file}", raw.name)).known().copied()
     };
@@ -196,7 +233,7 @@ fn nic(host: &dyn Host, raw: &RawNic, queues: &queue_counts::ByKernel) -> Option
         rx_missed,
         // Recordings made before this was read do not have it.
         rx_fifo: driver.and_then(|_| count("rx_fifo_errors")).unwrap_or_default(),
-        rx_queues: queue_counts::receive_queues(host, raw, queues),
+        rx_queues,
     })
 }
 
@@ -259,6 +296,26 @@ mod tests {
         assert_eq!(counted("igb", true), (43, 3, 70));
         assert_eq!(counted("ena", true), (43, 3, 70));
         assert_eq!(counted("igb", false), (43, 3, 0), "an old recording");
+    }
+
+    /// `/proc/net/dev` counts virtual interfaces; one that it lacks, and devices, have files.
+    #[test]
+    fn virtual_interfaces_are_counted_by_one_file() {
+        let files = ["rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_missed_errors", "rx_dropped"];
+        let row = |name: &str| format!("{name}: 20 2 0 5 0 0 0 0 40 4 0 0 0 0 0 0\n");
+        let mut host = RecordedHost::new()
+            .with("proc/net/dev", ["Inter-\n face\n".to_owned(), row("veth0"), row("eth0")].concat());
+        for (name, place) in [("eth0", "pci0000:00/0000:00:03.0"), ("veth0", "virtual"), ("veth1", "virtual")]
+        {
+            host = host
+                .with_link(&format!("sys/class/net/{name}"), &format!("../../devices/{place}/net/{name}"));
+            for file in files {
+                host = host.with(&format!("sys/class/net/{name}/statistics/{file}"), "7\n");
+            }
+        }
+        let counters = Counters::take(&host, &Inventory::take(&host, Scope::Counters));
+        let counted = counters.nics.values().map(|nic| (nic.rx_packets, nic.rx_dropped, nic.tx_bytes));
+        assert_eq!(counted.collect::<Vec<_>>(), [(7, 14, 7), (2, 5, 40), (7, 14, 7)]);
     }
 
     #[test]

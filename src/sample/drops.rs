@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::counters::VirtualNics;
 use super::{Inventory, read};
 use crate::host::Host;
 use crate::parse;
@@ -24,7 +25,11 @@ impl Drops {
         let count = |nic: &NicName, file: &str| -> Option<u64> {
             read::number(host, &format!("sys/class/net/{nic}/statistics/{file}")).known().copied()
         };
+        let virtuals = VirtualNics::take(host);
         let nics = inventory.nics.known().into_iter().flatten().filter_map(|raw| {
+            if let Some(row) = virtuals.get(raw) {
+                return Some((raw.name.clone(), row.rx_dropped));
+            }
             let dropped = count(&raw.name, "rx_dropped")?;
             Some((raw.name.clone(), dropped.saturating_add(count(&raw.name, "rx_missed_errors")?)))
         });

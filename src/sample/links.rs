@@ -20,9 +20,6 @@ pub(super) fn take(host: &dyn Host, nics: &[RawNic]) -> Fact<Vec<Link>> {
 fn from_sysfs(host: &dyn Host, nics: &[RawNic]) -> Vec<Link> {
     let indices: BTreeMap<&str, u32> =
         nics.iter().filter_map(|nic| Some((nic.name.as_str(), *nic.ifindex.known()?))).collect();
-    let mut links: Vec<Link> = nics.iter().filter_map(|nic| one(host, &indices, nic)).collect();
-    // Two that name each other are the ends of one pair. Of the kernel's kinds that come in pairs, only veth
-    // does not report its kind.
     let ties: BTreeMap<u32, u32> = nics
         .iter()
         .filter_map(|nic| {
@@ -31,38 +28,64 @@ fn from_sysfs(host: &dyn Host, nics: &[RawNic]) -> Vec<Link> {
         })
         .filter(|(index, tie)| index != tie)
         .collect();
-    for link in links.iter_mut().filter(|link| link.kind.is_none()) {
-        let other = ties.get(&link.index).copied();
-        if let Some(other) = other.filter(|other| ties.get(other) == Some(&link.index)) {
-            (link.kind, link.link) = (Some("veth".to_owned()), Some(other));
-        }
-    }
-    links
+    let sysfs = Sysfs { host, indices };
+    let link = |nic: &RawNic| {
+        let index = *nic.ifindex.known()?;
+        let kind = sysfs.kind(nic);
+        let other = ties.get(&index).filter(|other| ties.get(other) == Some(&index));
+        Some(match other.filter(|_| kind.is_none()) {
+            // Two that name each other are the ends of one pair. Of the kernel's kinds that come in pairs, only veth
+            // does not report its kind. There may be thousands, so their directories are not listed.
+            Some(other) => Link {
+                kind: Some("veth".to_owned()),
+                link: Some(*other),
+                master: sysfs.master(&nic.name),
+                ..Link::new(index, nic.name.clone())
+            },
+            None => Link { kind, ..sysfs.stacked(nic, index) },
+        })
+    };
+    nics.iter().filter_map(link).collect()
 }
 
-/// `indices` are those of all interfaces, by name.
-fn one(host: &dyn Host, indices: &BTreeMap<&str, u32>, nic: &RawNic) -> Option<Link> {
-    let base = format!("sys/class/net/{}", nic.name);
-    let by_name = |name: &str| indices.get(name).copied();
-    let master = |name: &NicName| {
-        let target = host.link(&format!("sys/class/net/{name}/master")).ok()?;
-        by_name(target.rsplit('/').next().unwrap_or_default())
-    };
-    let index = *nic.ifindex.known()?;
-    let entries = host.list(&base).unwrap_or_default();
-    let lower = entries.iter().filter_map(|entry| entry.strip_prefix("lower_")?.parse::<NicName>().ok());
-    // Members report it themselves; a lower interface that is not a member is a parent.
-    let parent = lower.into_iter().find(|lower| master(lower) != Some(index));
-    // For devices this is a kind of driver (`wlan`), not a kind of link.
-    let is_virtual = nic.device_path.known().is_none_or(|path| path.contains("/virtual/"));
-    let uevent = read::text(host, &format!("{base}/uevent"));
-    let kind = uevent.known().and_then(|text| text.lines().find_map(|line| line.strip_prefix("DEVTYPE=")));
-    Some(Link {
-        kind: kind.filter(|_| is_virtual).map(str::to_owned),
-        link: parent.and_then(|parent| by_name(parent.as_str())),
-        master: if entries.iter().any(|entry| entry == "master") { master(&nic.name) } else { None },
-        ..Link::new(index, nic.name.clone())
-    })
+/// Interfaces in sysfs, and their indices by name.
+struct Sysfs<'a> {
+    host: &'a dyn Host,
+    indices: BTreeMap<&'a str, u32>,
+}
+
+impl Sysfs<'_> {
+    /// The kind of a virtual interface: for devices it is a kind of driver (`wlan`).
+    fn kind(&self, nic: &RawNic) -> Option<String> {
+        let is_virtual = nic.device_path.known().is_none() || nic.is_virtual();
+        let uevent = read::text(self.host, &format!("sys/class/net/{}/uevent", nic.name));
+        let text = uevent.known().filter(|_| is_virtual)?;
+        text.lines().find_map(|line| line.strip_prefix("DEVTYPE=")).map(str::to_owned)
+    }
+
+    fn master(&self, name: &NicName) -> Option<u32> {
+        let target = self.host.link(&format!("sys/class/net/{name}/master")).ok()?;
+        self.index(target.rsplit('/').next().unwrap_or_default())
+    }
+
+    fn index(&self, name: &str) -> Option<u32> {
+        self.indices.get(name).copied()
+    }
+
+    /// Parent and master of an interface, without its kind.
+    fn stacked(&self, nic: &RawNic, index: u32) -> Link {
+        let entries = self.host.list(&format!("sys/class/net/{}", nic.name)).unwrap_or_default();
+        let mut lower =
+            entries.iter().filter_map(|entry| entry.strip_prefix("lower_")?.parse::<NicName>().ok());
+        // Members report it themselves; a lower interface that is not a member is a parent.
+        let parent = lower.find(|lower| self.master(lower) != Some(index));
+        let is_member = entries.iter().any(|entry| entry == "master");
+        Link {
+            link: parent.and_then(|parent| self.index(parent.as_str())),
+            master: if is_member { self.master(&nic.name) } else { None },
+            ..Link::new(index, nic.name.clone())
+        }
+    }
 }
 
 #[cfg(test)]

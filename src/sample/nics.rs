@@ -34,7 +34,7 @@ pub struct RawNic {
     /// Transmit queues, by index.
     pub tx: Vec<TxQueue>,
     /// `threaded`, `napi_defer_hard_irqs` and `gro_flush_timeout`; not asked of virtual interfaces without
-    /// NAPI, unless in full.
+    /// NAPI, unless in full. Of those that may have NAPI for all that the kernel reports, only `threaded` is asked.
     pub napi: NapiSettings,
     /// Facts from driver and bus.
     pub hardware: Hardware,
@@ -42,8 +42,19 @@ pub struct RawNic {
     pub queue_statistics: Fact<QueueStatistics>,
 }
 
+impl RawNic {
+    /// True for an interface without a device.
+    pub(super) fn is_virtual(&self) -> bool {
+        is_virtual(&self.device_path)
+    }
+}
+
+fn is_virtual(device_path: &Fact<String>) -> bool {
+    device_path.known().is_some_and(|path| path.contains("/virtual/"))
+}
+
 /// Settings of an interface's NAPI instances. `NotAsked` for virtual interfaces that have none, unless
-/// everything about one was asked.
+/// everything about one was asked. Before kernel 6.8, which reports NAPIs, only `threaded` is asked of virtual interfaces.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NapiSettings {
@@ -120,27 +131,26 @@ pub(super) fn take(
         Err(error) => read::absence(&error),
         // Files such as bonding_masters are next to the interfaces; only interfaces are links or directories with
         // a name the kernel allows.
-        Ok(names) => Fact::Known(
-            names
-                .iter()
-                .filter_map(|name| {
-                    let name: NicName = name.parse().ok()?;
-                    let path = format!("sys/class/net/{name}");
-                    let link = host.link(&path).map_err(|error| read::absence(&error));
-                    if link.is_err() {
-                        host.list(&path).ok()?;
-                    }
-                    let in_full = in_full(&name);
-                    Some(one(
-                        host,
-                        name,
-                        link.map_or_else(|absent| absent, Fact::Known),
-                        polled.as_ref(),
-                        in_full,
-                    ))
-                })
-                .collect(),
-        ),
+        Ok(names) => {
+            let links: BTreeMap<String, String> =
+                host.links("sys/class/net").unwrap_or_default().into_iter().collect();
+            let device_path = |path: &str, name: &NicName| match links.get(name.as_str()) {
+                Some(target) => Ok(target.clone()),
+                None => host.link(path),
+            };
+            let nic = |name: &String| {
+                let name: NicName = name.parse().ok()?;
+                let path = format!("sys/class/net/{name}");
+                let device_path =
+                    device_path(&path, &name).map_or_else(|error| read::absence(&error), Fact::Known);
+                if device_path.known().is_none() {
+                    host.list(&path).ok()?;
+                }
+                let in_full = in_full(&name);
+                Some(one(host, name, device_path, polled.as_ref(), in_full))
+            };
+            Fact::Known(names.iter().filter_map(nic).collect())
+        }
     }
 }
 
@@ -165,7 +175,7 @@ fn one(
 ) -> RawNic {
     let base = format!("sys/class/net/{name}");
     // Virtual interfaces have no device: files that belong to one are not looked for, as there may be thousands.
-    let is_virtual = device_path.known().is_some_and(|path| path.contains("/virtual/"));
+    let is_virtual = is_virtual(&device_path);
     let device = device_path.known().filter(|path| !path.contains("/virtual/"));
     let function = device.and_then(|path| pci_function(path));
     let pci = |file: &str| function.map(|f| format!("sys/bus/pci/devices/{f}/{file}"));
@@ -177,9 +187,11 @@ fn one(
             .map_or_else(|error| read::absence(&error), Fact::Known)
             .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()),
     };
-    let has_napi = match (polled, ifindex.known()) {
-        (Some(polled), Some(ifindex)) => in_full || device.is_some() || polled.contains_key(ifindex),
-        _ => true,
+    let napi = match (polled, ifindex.known()) {
+        _ if in_full || !is_virtual => napi_settings(host, &base),
+        (Some(polled), Some(ifindex)) if polled.contains_key(ifindex) => napi_settings(host, &base),
+        (Some(_), Some(_)) => NapiSettings::default(),
+        _ => NapiSettings { threaded: threaded(host, &base), ..NapiSettings::default() },
     };
     let channel_cpus = match driver.known().map(String::as_str) {
         Some("hv_netvsc") => vmbus::channel_cpus(host, &format!("{base}/device")),
@@ -207,7 +219,7 @@ fn one(
         },
         operstate: read::text(host, &format!("{base}/operstate")).map(|text| text.trim().to_owned()),
         msi_irqs: pci("msi_irqs").map_or(Fact::Unsupported, |path| msi_irqs(host, &path)),
-        napi: if has_napi { napi_settings(host, &base) } else { NapiSettings::default() },
+        napi,
         queue_statistics: hardware::queue_statistics(host, &name, &hardware, rx_queues),
         hardware,
         driver,
@@ -221,10 +233,14 @@ fn one(
 
 fn napi_settings(host: &dyn Host, base: &str) -> NapiSettings {
     NapiSettings {
-        threaded: read::number(host, &format!("{base}/threaded")).map(|mode: u32| mode != 0),
+        threaded: threaded(host, base),
         defer_hard_irqs: read::number(host, &format!("{base}/napi_defer_hard_irqs")),
         gro_flush_timeout_ns: read::number(host, &format!("{base}/gro_flush_timeout")),
     }
+}
+
+fn threaded(host: &dyn Host, base: &str) -> Fact<bool> {
+    read::number(host, &format!("{base}/threaded")).map(|mode: u32| mode != 0)
 }
 
 fn msi_irqs(host: &dyn Host, path: &str) -> Fact<Vec<IrqId>> {

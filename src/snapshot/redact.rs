@@ -147,7 +147,7 @@ fn class(path: &str) -> Class {
         ["proc", "sys", "kernel", "random", "boot_id"] => Class::BootId,
         ["proc", .., "net", "tcp" | "tcp6" | "udp" | "udp6"] => Class::Sockets,
         ["proc", .., "net", "unix"] => Class::UnixSockets,
-        ["proc", .., "net", "softnet_stat"] => Class::Harmless,
+        ["proc", .., "net", "softnet_stat" | "dev"] => Class::Harmless,
         ["proc", "sys" | "irq" | "pressure", ..] => Class::Harmless,
         ["proc", "stat" | "softirqs" | "interrupts"] => Class::Harmless,
         ["proc", _, "comm" | "schedstat" | "cgroup" | "status" | "stat"] => Class::Harmless,
