@@ -139,8 +139,9 @@ fn by_packets<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     // nothing spreads them.
     let runs = share_of(rates, cpu, |cpu| cpu.net_rx);
     let lopsided = [share, runs].iter().all(|share| *share >= MOST && lopsided(rates, *share, ODDS));
-    // After an interrupt, receive work runs long enough for ticks to hit it.
-    let rings = carrier(model, rates, hottest).is_some_and(|(nic, _)| nic.kind == NicKind::Device);
+    // After an interrupt, of this network namespace or another, receive work runs long enough for ticks to hit it.
+    let rings = carrier(model, rates, hottest).is_some_and(|(nic, _)| nic.kind == NicKind::Device)
+        || foreign(model, rates, hottest).is_some();
     let own = !rings && !may_be_lo(model, rates, hottest);
     let others = of_receivers(rates, cpu, &model.online());
     (cpu.packets >= PACKETS && busy(cpu) >= FULL && lopsided && own).then_some(Hot { cpu, share, others })

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use super::draft::{Draft, Reason};
 use super::{Plan, PlannedSetting, apply_order, forecast, step};
 use crate::model::{Function, Model, Rates};
-use crate::units::{CpuMask, NicName};
+use crate::units::{CpuId, CpuMask, NicName};
 
 /// Purpose of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,6 +161,35 @@ fn latency(draft: &mut Draft<'_>) {
         draft
             .notes
             .push("more interrupts take more CPU time: use it for services that wait for packets".to_owned());
+        note_idle_states(draft);
+    }
+}
+
+/// Exit latency in microseconds that a request notices: a round trip in a data centre takes 20 to 100.
+const NOTICED: u32 = 20;
+
+/// Names the idle state that the CPUs of interrupts may have to leave for each packet. It is not set: that takes power
+/// from every CPU.
+fn note_idle_states(draft: &mut Draft<'_>) {
+    let states = draft.model.settings.idle_states.known().into_iter().flatten();
+    let deepest = states.filter(|state| !state.disabled).max_by_key(|state| state.exit_us);
+    let Some(deepest) = deepest.filter(|state| state.exit_us >= NOTICED) else { return };
+    // No CPU enters a state for less time than leaving it takes.
+    let is_long_idle = |cpu: &CpuId| {
+        draft
+            .rates
+            .cpu(*cpu)
+            .is_some_and(|cpu| cpu.net_rx >= 1.0 && cpu.idle * 1e6 >= cpu.net_rx * f64::from(deepest.exit_us))
+    };
+    let homes = draft.planned().flat_map(|nic| &nic.rx).filter_map(|queue| draft.home(queue));
+    let cpus: CpuMask = homes.filter(is_long_idle).collect();
+    if !cpus.is_empty() {
+        let note = format!(
+            "a packet that finds CPU {cpus} idle may wait {} us until it leaves {}, unless a program holds \
+             /dev/cpu_dma_latency open: `cpupower idle-set -D {NOTICED}` disables such states, for more power",
+            deepest.exit_us, deepest.name
+        );
+        draft.notes.push(note);
     }
 }
 

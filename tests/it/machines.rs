@@ -19,8 +19,9 @@ const SEEDS: u64 = 5_000;
 const OPEN: [(Property, usize, &str); 4] = [
     (
         Property::Findings,
-        2,
-        "a hotspot is named on machines whose receive time is sampled by ticks; the cause is not known",
+        1,
+        "a hotspot is named on a machine whose receive time is sampled by ticks: a program fills the CPU, and its packets are \
+         taken for work between the ticks",
     ),
     (
         Property::Values,

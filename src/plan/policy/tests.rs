@@ -4,7 +4,7 @@ mod machines;
 
 use super::{Options, Policed, Policy, Variable};
 use crate::diagnose::sketch::{Sketch, cpus};
-use crate::model::{Clocksource, Fact, Function, Irqbalance, Model, Rates, TxQueue};
+use crate::model::{Clocksource, Fact, Function, IdleState, Irqbalance, Model, Rates, TxQueue};
 use crate::parse::ethtool::{Channels, Coalesce, Count, Rss};
 use crate::plan::{Plan, Risk, Upkeep, paper};
 use crate::units::{CpuId, CpuMask, IrqId};
@@ -371,6 +371,25 @@ fn only_latency_takes_delays_away() {
             _ => assert_eq!((delays, clock), (0, 0), "{policy}"),
         }
     }
+}
+
+#[test]
+fn latency_names_the_idle_state_that_packets_wake_a_cpu_from() {
+    let note = |exit_us: u32, runs: f64| {
+        let sketch = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 2e3);
+        let (mut model, rates) = sketch.receives(1, 0.02, 2e3).net_rx(1, runs).build();
+        let state = |name: &str, exit_us| IdleState { name: name.to_owned(), exit_us, disabled: false };
+        model.settings.idle_states = Fact::Known(vec![state("C1", 2), state("C6", exit_us)]);
+        let plan = planned(Policy::Latency, &(model, rates), &Options::default()).plan;
+        plan.notes.into_iter().find(|note| note.contains("C6"))
+    };
+    let found = note(133, 2e3).expect("idle for 490 us");
+    assert!(
+        found.starts_with("a packet that finds CPU 1 idle may wait 133 us until it leaves C6"),
+        "{found}"
+    );
+    assert_eq!(note(133, 2e4), None, "idle for 49 us");
+    assert_eq!(note(10, 2e3), None, "no request notices");
 }
 
 #[test]
