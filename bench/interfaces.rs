@@ -49,8 +49,10 @@ fn main() {
 /// Adds pairs of veths, both ends in the sampled namespace.
 fn veths(root: &Path, count: u32) {
     let mut tree = Tree { root, files: 0 };
+    let mut counted = "Inter-|   Receive  |  Transmit\n face |bytes packets |bytes packets\n".to_owned();
     for number in 0..count {
         let name = format!("veth{number:05}");
+        counted += &format!("{name}: 123456789 654321 0 0 0 0 0 0 123456789 654321 0 0 0 0 0 0\n");
         let base = format!("sys/devices/virtual/net/{name}");
         tree.link(&format!("sys/class/net/{name}"), &format!("../../devices/virtual/net/{name}"));
         let (own, other) = (number + 10, (number ^ 1) + 10);
@@ -73,6 +75,7 @@ fn veths(root: &Path, count: u32) {
             tree.file(&format!("{base}/statistics/{counter}"), "123456789\n");
         }
     }
+    tree.file("proc/net/dev", counted);
 }
 
 /// CPU time of user and system, and the most memory of one run in MB.

@@ -226,18 +226,20 @@ function drawTrials(trials) {
 
 // The intervals of a trial's metrics, with the margin as a band.
 function strips(trial) {
-  const width = 640, left = 240, line = 28;
+  const labels = trial.metrics.map((one) => `${one.title} ${one.text}`);
+  // The plot begins after the longest label: 7 px are a wide character of the font.
+  const left = 16 + 7 * Math.max(...labels.map((label) => label.length)), width = left + 400, line = 28;
   const ends = trial.metrics.flatMap((one) => [one.low, one.mid, one.high]).filter((one) => one !== null);
   const reach = Math.min(1, Math.max(3 * trial.margin, ...ends.map(Math.abs)) * 1.1);
   const x = (value) => left + (width - left - 10) * (Math.max(-reach, Math.min(reach, value)) + reach) / (2 * reach);
   const height = trial.metrics.length * line + 8;
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
-    "aria-label": trial.metrics.map((one) => `${one.title} ${one.text}`).join("; ") },
+    "aria-label": labels.join("; ") },
     drawn("rect", { class: "band", x: x(-trial.margin), y: 0, width: x(trial.margin) - x(-trial.margin), height }),
     drawn("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: height }));
   trial.metrics.forEach((one, row) => {
     const y = row * line + 16;
-    svg.append(drawn("text", { x: 0, y: y + 4 }, `${one.title} ${one.text}`));
+    svg.append(drawn("text", { x: 0, y: y + 4 }, labels[row]));
     if (one.mid === null) return;
     svg.append(drawn("line", { class: "interval", x1: x(one.low === null ? -reach : one.low), x2: x(one.high === null ? reach : one.high), y1: y, y2: y }),
       drawn("circle", { class: "mean", cx: x(one.mid), cy: y, r: 4 }));
