@@ -128,7 +128,7 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
         Verdict::Helps => (Keep, gained("")),
         Verdict::Hurts => (DoNotKeep, gained("")),
         Verdict::NoMeasurableEffect { .. } => {
-            (DoNotKeep, gained(&format!("It changes nothing by more than the margin of {margin}")))
+            (DoNotKeep, gained(&format!("The primary metric stays within the margin of {margin}")))
         }
         Verdict::Inconclusive { .. }
             if metrics.first().is_some_and(|primary| primary.call == Call::Unmeasured) =>
