@@ -6,6 +6,8 @@
 
 #![allow(clippy::disallowed_methods)] // Creates files.
 
+#[path = "scale/advance.rs"]
+mod advance;
 #[path = "scale/tree.rs"]
 mod tree;
 
@@ -31,7 +33,7 @@ fn main() {
     let inventory = Inventory::take(&host, Scope::Path);
     let model = Model::new(&inventory);
     let before = Counters::take(&host, &inventory);
-    tree::advance(directory.path(), cpus, 1);
+    advance::advance(directory.path(), cpus, 1);
     let rates = Rates::between(&before, &Counters::take(&host, &inventory)).expect("an interval");
     let judged = Judged {
         ended: 0.0,

@@ -6,6 +6,8 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Creates files and starts the program.
 
+#[path = "scale/advance.rs"]
+mod advance;
 #[path = "scale/program.rs"]
 mod program;
 #[path = "scale/tree.rs"]
@@ -90,7 +92,7 @@ fn run(program: &Path, root: &Path, arguments: &[&str]) -> ([Duration; 2], f64) 
     while child.try_wait().expect("a child").is_none() {
         peak = peak_mb(&child).unwrap_or(peak);
         moment += 1;
-        tree::advance(root, 64, moment);
+        advance::advance(root, 64, moment);
         std::thread::sleep(Duration::from_millis(5));
     }
     let status = child.wait().expect("a child");

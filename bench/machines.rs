@@ -7,6 +7,8 @@
 #[path = "machines/mod.rs"]
 mod machines;
 mod random;
+#[path = "machines/shrink.rs"]
+mod shrink;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -52,7 +54,7 @@ fn main() -> ExitCode {
         let seeds = violations.entry(violation.property).or_default();
         seeds.push(seed);
         match options.show {
-            Some(_) => println!("{}", machines::explain(seed, violation)),
+            Some(_) => println!("{}", shrink::explain(seed, violation)),
             None if seeds.len() <= SHOWN => println!("seed {seed}: {violation}"),
             None => {}
         }

@@ -1,7 +1,5 @@
 //! Random numbers from a seed (SplitMix64): the seed determines all that follows.
 
-#![allow(dead_code)] // Not every user needs every kind of number.
-
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -22,20 +20,11 @@ impl Random {
         u32::try_from(self.next() % u64::from(n)).unwrap_or(0)
     }
 
-    pub(crate) fn byte(&mut self, n: u32) -> u8 {
-        u8::try_from(self.below(n)).unwrap_or(0)
-    }
-
     pub(crate) fn percent(&mut self, share: u32) -> bool {
         self.below(100) < share
     }
 
     pub(crate) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(u32::try_from(all.len()).unwrap_or(1)) as usize]
-    }
-
-    /// From 0 to 1.
-    pub(crate) fn part(&mut self) -> f64 {
-        f64::from(self.below(1 << 20)) / f64::from(1 << 20)
     }
 }

@@ -7,6 +7,8 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Creates files and starts the program.
 
+#[path = "scale/advance.rs"]
+mod advance;
 #[path = "scale/program.rs"]
 mod program;
 #[path = "scale/tree.rs"]
@@ -43,7 +45,7 @@ fn main() {
     let mut moment = 0;
     while child.try_wait().expect("a child").is_none() {
         moment += 1;
-        tree::advance(directory.path(), cpus, moment);
+        advance::advance(directory.path(), cpus, moment);
         std::thread::sleep(Duration::from_millis(100));
     }
     let (wall, used) = (start.elapsed(), children_time().iter().sum::<Duration>() - before);

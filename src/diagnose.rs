@@ -167,7 +167,7 @@ impl Rule {
     }
 
     /// A finding of this rule that is still empty: no interface, CPU, text or plan.
-    fn finding(&self) -> Finding {
+    pub(crate) fn finding(&self) -> Finding {
         Finding {
             id: self.id.to_owned(),
             severity: Severity::Note,

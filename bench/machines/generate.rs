@@ -6,6 +6,13 @@ use super::drivers::{Bus, DRIVERS, Driver, Named, driver};
 use super::truth::{Counted, Cpu, Damage, Foreign, Irq, Irqbalance, Kernel, Nic, Rx, Truth, Tx, Upper};
 use crate::random::Random;
 
+impl Random {
+    /// From 0 to 1.
+    fn part(&mut self) -> f64 {
+        f64::from(self.below(1 << 20)) / f64::from(1 << 20)
+    }
+}
+
 /// Receive time that the hottest CPU of a machine gets, as a fraction of wall time.
 const HEAT: [f64; 8] = [0.002, 0.03, 0.12, 0.3, 0.45, 0.7, 0.9, 0.97];
 /// Costs of a packet in microseconds.

@@ -8,15 +8,13 @@
 pub(crate) mod drivers;
 mod findings;
 mod follow;
-mod generate;
+pub(crate) mod generate;
 mod look;
 mod map;
 mod plans;
 mod render;
-mod request;
-#[allow(dead_code)] // As `explain`.
-mod shrink;
-mod truth;
+pub(crate) mod request;
+pub(crate) mod truth;
 
 use std::fmt;
 
@@ -63,16 +61,8 @@ pub(crate) fn run(seed: u64) -> Result<(), Violation> {
     check(&truth, &request::request(seed, &truth))
 }
 
-/// The smallest machine found on which the same property does not hold, with the reason, as text.
-#[allow(dead_code)] // The tests name seeds; the program shrinks them, which takes minutes.
-pub(crate) fn explain(seed: u64, violation: Violation) -> String {
-    let truth = generate::generate(seed);
-    let request = request::request(seed, &truth);
-    let (truth, request, violation) = shrink::shrink(&truth, &request, violation);
-    format!("{truth:#?}\n{request:?}\n{violation}")
-}
-
-fn check(truth: &Truth, request: &Request) -> Result<(), Violation> {
+/// Checks every property on a machine.
+pub(crate) fn check(truth: &Truth, request: &Request) -> Result<(), Violation> {
     let of = |property: Property| move |why: String| Violation { property, why };
     let seen = look::look(truth).map_err(of(Property::Map))?;
     map::check(truth, &seen).map_err(of(Property::Map))?;

@@ -1,11 +1,20 @@
 //! Smaller machines on which the same is wrong.
 
-use super::request::Request;
-use super::truth::{Damage, Truth};
-use super::{Violation, check};
+use crate::machines::generate::generate;
+use crate::machines::request::{Request, request};
+use crate::machines::truth::{Damage, Truth};
+use crate::machines::{Violation, check};
+
+/// The smallest machine found on which the same property does not hold, with the reason, as text.
+pub(crate) fn explain(seed: u64, violation: Violation) -> String {
+    let truth = generate(seed);
+    let request = request(seed, &truth);
+    let (truth, request, violation) = shrink(&truth, &request, violation);
+    format!("{truth:#?}\n{request:?}\n{violation}")
+}
 
 /// Removes parts while the same property stays violated.
-pub(crate) fn shrink(truth: &Truth, request: &Request, violation: Violation) -> (Truth, Request, Violation) {
+fn shrink(truth: &Truth, request: &Request, violation: Violation) -> (Truth, Request, Violation) {
     let mut best = (truth.clone(), request.clone(), violation);
     'smaller: loop {
         for (smaller, request) in smaller(&best.0, &best.1) {

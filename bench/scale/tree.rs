@@ -16,7 +16,7 @@ pub(crate) const COUNTERS: [&str; 6] =
 const SERVICES: u32 = 300;
 const DESCRIPTORS: u32 = 8;
 const NAMESPACE: &str = "net:[4026531840]";
-const DEVICE: &str = "sys/devices/pci0000:00/0000:00:03.0";
+pub(crate) const DEVICE: &str = "sys/devices/pci0000:00/0000:00:03.0";
 
 pub(crate) struct Tree<'a> {
     pub(crate) root: &'a Path,
@@ -147,24 +147,6 @@ fn nic(tree: &mut Tree<'_>, cpus: u32, queues: u32) {
         tree.file(&format!("{base}/queues/rx-{queue}/rps_cpus"), format!("{none}\n"));
         tree.file(&format!("{base}/queues/rx-{queue}/rps_flow_cnt"), "0\n");
         tree.file(&format!("{base}/queues/tx-{queue}/xps_cpus"), format!("{none}\n"));
-    }
-}
-
-/// Lets time pass: at each further `moment` the CPUs have been busy, and packets have come in over eth0.
-/// A reader sees the files of one moment or the next.
-#[allow(dead_code)] // Not every bench samples.
-pub(crate) fn advance(root: &Path, cpus: u32, moment: u64) {
-    let mut stat = "cpu  1 2 3 4 5 6 7 8 0 0\n".to_owned();
-    for cpu in 0..cpus {
-        let (idle, softirq) = (622_625_063 + moment, 22 + moment);
-        writeln!(stat, "cpu{cpu} 2255314 34 2290113 {idle} 11 22 {softirq} 44 0 0").expect("text");
-    }
-    let packets = format!("{}\n", 123_456_789 + moment * 1_000);
-    let eth0 = format!("{DEVICE}/virtio0/net/eth0/statistics/rx_packets");
-    for (path, content) in [("proc/stat".to_owned(), stat), (eth0, packets)] {
-        let (next, path) = (root.join("next"), root.join(path));
-        fs::write(&next, content).expect("written");
-        fs::rename(next, path).expect("renamed");
     }
 }
 

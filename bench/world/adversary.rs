@@ -7,6 +7,12 @@ use crate::random::Random;
 const DEVICES: u32 = 4;
 const NAMESPACES: u32 = 3;
 
+impl Random {
+    fn byte(&mut self, n: u32) -> u8 {
+        u8::try_from(self.below(n)).unwrap_or(0)
+    }
+}
+
 /// The schedule of a seed.
 pub(crate) fn generate(seed: u64) -> Schedule {
     let random = &mut Random::new(seed);

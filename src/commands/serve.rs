@@ -23,8 +23,9 @@ use crate::web::{self, Access, Hub};
 /// Show the live views and the trials in a browser
 ///
 /// The page has the views of `rxlab top`, with the last ten minutes to go back to, what `rxlab record` has recorded, and
-/// the trials while they run. It changes nothing. On an address that other machines can reach it asks for a token, which is in the printed address;
-/// RXLAB_TOKEN sets it. The connection is not encrypted: use an SSH tunnel where others can listen.
+/// the trials while they run. It changes nothing. On an address that other machines can reach it asks for a token, which
+/// is in the printed address; RXLAB_TOKEN sets it. The connection is not encrypted: use an SSH tunnel where others can
+/// listen.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Address and port; port 0 lets the kernel choose

@@ -185,15 +185,9 @@ fn a_large_machine_has_fewer_than_1500_series() {
     let (model, rates) = Sketch::new(128).device("eth0", &landing).traffic("eth0", 6.4e5).build();
     let mut scene = Scene::new(model, &rates);
     let finding = |number: usize| Finding {
-        id: RULES[number % RULES.len()].id.to_owned(),
         severity: Severity::Warning,
         nic: Some(format!("eth{number}").parse().expect("a name")),
-        cpu: None,
-        title: String::new(),
-        evidence: Vec::new(),
-        why: String::new(),
-        remedy: String::new(),
-        plans: Vec::new(),
+        ..RULES[number % RULES.len()].finding()
     };
     scene.judged.findings = (0..2 * FINDINGS).map(finding).collect();
     let values = &mut scene.applied.transactions[0].values;
