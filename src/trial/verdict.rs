@@ -160,11 +160,11 @@ fn idle(around: &Circumstances) -> Option<Verdict> {
     Some(Verdict::ServerIdle { busiest })
 }
 
-/// The hottest CPU is proven cooler; neither lower softirq time per packet nor higher throughput is proven.
+/// The hottest CPU is proven cooler, by more than cheaper packets can explain; higher throughput is not proven.
 fn spread(margin: f64, around: &Circumstances) -> Option<Verdict> {
-    let cooler = around.hottest?.call == Call::Helps;
-    let total = around.softirq_per_packet.filter(|result| result.call != Call::Unmeasured)?;
-    let cheaper = total.effect.is_some_and(|effect| effect.high < 0.0);
+    let hottest = around.hottest.filter(|hottest| hottest.call == Call::Helps)?;
+    let (change, per_packet) = (hottest.effect?, around.softirq_per_packet?.effect?);
+    let moved = change.high < per_packet.low;
     let gains = around.throughput.is_some_and(|throughput| throughput.call == Call::Helps);
     let bounded = |result: &MetricResult| result.effect.is_some_and(|effect| effect.high < margin);
     let capacity = match around.throughput.is_some_and(bounded) {
@@ -174,14 +174,13 @@ fn spread(margin: f64, around: &Circumstances) -> Option<Verdict> {
     };
     let headroom = |busy: Option<f64>| busy.filter(|busy| *busy > 0.0).map(|busy| 1.0 / busy);
     let (before, after) = (headroom(around.hottest_before)?, headroom(around.hottest_after)?);
-    let change = around.hottest?.effect?;
     let verdict = Verdict::SpreadsOnly {
         headroom_before: before,
         headroom_after: after,
         headroom_interval: (before / (1.0 + change.high), before / (1.0 + change.low)),
         capacity,
     };
-    (cooler && !cheaper && !gains).then_some(verdict)
+    (moved && !gains).then_some(verdict)
 }
 
 /// Verdict of the primary metric when nothing outranks it.

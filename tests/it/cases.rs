@@ -137,6 +137,11 @@ mod d {
     fn a_client_without_its_cpu_is_called_the_limit_and_no_other() {
         super::holds("d");
     }
+
+    #[test]
+    fn neighbours_that_sleep_and_a_process_without_work_limit_nothing() {
+        super::rests_on_its_factor("d", &["client-limited, shared", "the curve bends at"]);
+    }
 }
 
 /// Receive interference.

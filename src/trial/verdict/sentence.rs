@@ -20,7 +20,7 @@ pub(super) fn aside(claim: &Verdict, margin: f64) -> String {
         }
         Verdict::SpreadsOnly { headroom_before, headroom_after, .. } => format!(
             "Work moved off the hottest CPU, whose receive work fits {headroom_after:.1} times \
-             ({headroom_before:.1} before); softirq time per packet is not proven lower."
+             ({headroom_before:.1} before)."
         ),
         Verdict::NotApplied { reason } => {
             format!("The change did not take hold in the last slots: {reason}.")

@@ -176,7 +176,7 @@ fn a_guard_still_shows_what_was_measured() {
 }
 
 #[test]
-fn spreading_needs_a_cooler_cpu_and_the_same_cost() {
+fn spreading_needs_a_cpu_cooler_than_cheaper_packets_make_it() {
     let quiet = primary(Call::NoEffect);
     let ranked = |hottest: &MetricResult, per_packet: &MetricResult, after: Option<f64>| {
         let around = Circumstances {
@@ -195,7 +195,8 @@ fn spreading_needs_a_cooler_cpu_and_the_same_cost() {
     };
     assert!((headroom_before - 1.0 / 0.98).abs() < 1e-12 && (headroom_after - 1.0 / 0.49).abs() < 1e-12);
     assert_eq!(name(&ranked(&hottest(Call::Inconclusive), &same, Some(0.49))), "no effect");
-    assert_eq!(name(&ranked(&cooler, &per_packet(-0.2, -0.1), Some(0.49))), "no effect");
+    assert_eq!(name(&ranked(&cooler, &per_packet(-0.2, -0.1), Some(0.49))), "spreads");
+    assert_eq!(name(&ranked(&cooler, &per_packet(-0.55, -0.45), Some(0.49))), "no effect");
     assert_eq!(name(&ranked(&cooler, &same, None)), "no effect");
     assert_eq!(name(&ranked(&cooler, &same, Some(0.0))), "no effect");
 }
