@@ -21,18 +21,18 @@ if [ -n "$no_op" ]; then
 fi
 answers http://10.98.0.1:8080/simple
 
-# load NAME PATH OPTION...: a load from CPU 1; its result is NAME.json.
+# load NAME OPTION...: a load from CPU 1; its result is NAME.json.
 load() {
-    name=$1 path=$2
-    shift 2
-    foreground nsenter --target "$server" --net "$rxlab" load "http://10.98.0.1:8080/$path" --connections 64 --cpus 1 \
+    name=$1
+    shift
+    foreground nsenter --target "$server" --net "$rxlab" load http://10.98.0.1:8080/compute --connections 64 --cpus 1 \
         --for "${seconds}s" --warm-up 200ms --json "$@" >"$out/$name.json"
 }
 
-# rates CLIENT PATH: offers 1 to 10 times of what the server can do, in an open loop.
+# rates CLIENT: offers 1 to 10 times of what the server can do, in an open loop.
 rates() {
     for times in 1 2 5 10; do
-        load "$1-$times" "$2" --rate "$(jq "$times * .achieved | round" "$out/$2.json")"
+        load "$1-$times" --rate "$(jq "$times * .achieved | round" "$out/closed.json")"
     done
 }
 
@@ -47,18 +47,17 @@ results() {
 }
 
 say "what the server can do on one CPU"
-load compute compute
-load simple simple
+load closed
 say "a client with a CPU of its own, 1 to 10 times of that"
-rates own compute
+rates own
 results own
-say "a client that shares its CPU with ten busy programs"
+say "a client that shares its CPU with 40 busy programs"
 neighbours=''
-for _ in 1 2 3 4 5 6 7 8 9 10; do
+for _ in $(seq 40); do
     background taskset -c 1 sh -c "$neighbour"
     neighbours="$neighbours $!"
 done
-rates shared simple
+rates shared
 results shared
 # shellcheck disable=SC2086  # a list of process ids
 kill $neighbours

@@ -45,9 +45,10 @@ conclude "time lost, RPS to CPU 0" yes "$(lost on exact.known)"
 conclude "the same, inferred, RPS" yes "$(lost on inferred)"
 conclude "disturbs less" "RPS off" \
     "$(jq -r '{A: "RPS to CPU 0", B: "RPS off"}[.per_second.less // ""] // "neither"' "$out/compare.json")"
-# traced: why the longest runs on CPU 0 began; "nothing" if there were fewer than a hundred.
+# traced: why most of the longest runs on CPU 0 began; "nothing" if there were fewer than a hundred runs.
 traced() {
-    jq -r 'if .cpus[0].runs.count < 100 then "nothing" else [.longest[].cause.class] | unique | join(" ") end' \
+    jq -r 'if .cpus[0].runs.count < 100 then "nothing" else 
+        .longest | group_by(.cause.class) | max_by(length)[0].cause.class end' \
         "$out/trace.json"
 }
 conclude "cause of the runs, traced" rps_ipi "$(traced)"

@@ -69,7 +69,18 @@ pub fn headline(record: &BlocksRecord) -> &'static str {
         (End::Complete, Some(Effects::Sweep(sweep))) if sweep.levels.iter().any(Estimate::is_shown) => {
             "effects found"
         }
+        (End::Complete, Some(effects)) if all_inside(effects) => "no measurable effect",
         (End::Complete | End::Incomplete, _) => "inconclusive",
+    }
+}
+
+/// True if every effect is shown to lie inside the margin.
+fn all_inside(effects: &Effects) -> bool {
+    let inside = |estimate: &Estimate| estimate.call == Call::NoEffect;
+    match effects {
+        Effects::Factorial(factorial) => factorial.main.iter().chain(&factorial.interactions).all(inside),
+        Effects::Sweep(sweep) => sweep.levels.iter().all(inside),
+        Effects::Search(_) => false,
     }
 }
 
@@ -265,4 +276,25 @@ fn effects(record: &BlocksRecord, factorial: &Factorial) -> Table {
         table.row([Cell::from("all in one step"), Cell::from(change), Cell::from(call)]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::all_inside;
+    use crate::trial::blocks::Effects;
+    use crate::trial::factorial::analyse;
+    use crate::trial::record::Better;
+
+    #[test]
+    fn effects_are_excluded_only_if_all_of_them_are() {
+        // Four cells, the last one `last` times as large, each a little off in turn.
+        let found = |last: f64| {
+            let cell = |block: usize, cell: usize| 100.0 + ((block + cell) % 3) as f64 * 0.2;
+            let block = |block| vec![cell(block, 0), cell(block, 1), cell(block, 2), last * cell(block, 3)];
+            let blocks: Vec<Vec<f64>> = (0..12).map(block).collect();
+            Effects::Factorial(analyse(&blocks, 0.03, Better::Higher))
+        };
+        assert!(all_inside(&found(1.0)));
+        assert!(!all_inside(&found(1.2)));
+    }
 }
