@@ -1,17 +1,20 @@
 //! The CPU where the kernel processes the packets of a flow, compared with those that `rxlab flow` names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::net::sockopt::socket_incoming_cpu;
 use rxlab::host::{Host, LiveHost, enter_netns, pin_thread};
 use rxlab::lab::{Range, RangeSpec};
-use rxlab::model::{Certainty, FlowPath};
+use rxlab::model::{Certainty, Flow, FlowPath, Model};
+use rxlab::sample::{Inventory, Scope};
 use rxlab::units::CpuId;
 
-use crate::process::{PATIENCE, rxlab};
-use crate::require;
+use crate::packets::{Sender, random_flows};
+use crate::process::{PATIENCE, rxlab, wait_for};
+use crate::{quiet, require};
 
 /// So many flows miss one of two CPUs by chance once in 2^63 runs.
 const FLOWS: u16 = 64;
@@ -80,4 +83,101 @@ fn packets_land_on_the_cpus_that_are_named() {
             "mask {mask}: {step:?}"
         );
     }
+}
+
+const RANDOM_FLOWS: usize = 10_000;
+
+/// Fewer packets than the backlog of a CPU has room for.
+const BATCH: usize = 500;
+
+/// Counts the packets of flows by the CPU that takes them up the stack.
+const COUNTERS: &str = "table inet flows {
+    counter cpu0 {}
+    counter cpu1 {}
+    chain taken {
+        type filter hook prerouting priority -400;
+        meta l4proto { tcp, udp } meta cpu 0 counter name cpu0
+        meta l4proto { tcp, udp } meta cpu 1 counter name cpu1
+    }
+}";
+
+/// Runs `nft` in the namespace of this thread.
+fn nft(arguments: &[&str]) -> String {
+    let out = Command::new("nft").args(arguments).output().expect("nft runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).expect("text")
+}
+
+/// Packets by CPU since the last call, once all of them have been counted.
+fn taken(packets: usize) -> BTreeMap<CpuId, usize> {
+    let mut taken = BTreeMap::new();
+    wait_for("every packet is counted", || {
+        let text = nft(&["reset", "counters"]);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        for (cpu, name) in [(CpuId(0), "cpu0"), (CpuId(1), "cpu1")] {
+            let at = words.iter().position(|word| *word == name).expect("listed");
+            // `counter cpu0 { packets 5 bytes 300 }`
+            *taken.entry(cpu).or_default() += words[at + 3].parse::<usize>().expect("a number");
+        }
+        taken.values().sum::<usize>() >= packets
+    });
+    taken.retain(|_, count| *count > 0);
+    taken
+}
+
+/// A veth does not hash: RPS takes the kernel's own hash, whose key is random, and only the set of CPUs is computed. With
+/// a mask of one CPU, that is one CPU for each flow.
+#[test]
+fn random_flows_land_on_the_cpus_that_are_named() {
+    require::needs!(netns, nft);
+    let _noise = quiet::noisy();
+    let range = Range::build(&RangeSpec::default()).expect("built");
+    let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
+    let mac = host.read_text("sys/class/net/srv0/address").expect("readable");
+    range.client.ip("-6 address add fd98::1/128 dev lo").expect("added");
+    for via in [Range::SERVER.to_string(), "fe80::2".to_owned()] {
+        let neighbour = format!("neigh add {via} lladdr {} dev cli0 nud permanent", mac.trim());
+        range.client.ip(&neighbour).expect("added");
+        range.client.ip(&format!("route add default via {via} dev cli0")).expect("added");
+    }
+    let flows = random_flows(RANDOM_FLOWS);
+    for (mask, cpus) in [("1", 1), ("2", 1), ("3", 2)] {
+        host.write("sys/class/net/srv0/queues/rx-0/rps_cpus", mask.as_bytes()).expect("written");
+        let model = Model::new(&Inventory::take(&host, Scope::Path));
+        let nic = model.nic(&Range::server_nic()).expect("there");
+        let named = |flow: &Flow| FlowPath::new(&model, nic, flow, false).rps_cpu.among;
+        let among: BTreeSet<Vec<CpuId>> = flows.iter().map(named).collect();
+        let among = among.into_iter().next().filter(|cpus| !cpus.is_empty()).expect("the same for all");
+        assert_eq!(among.len(), cpus, "mask {mask}");
+        let counted = sent(&range, &flows);
+        println!("mask {mask}: {among:?}, taken by CPU: {counted:?}");
+        assert_eq!(counted.values().sum::<usize>(), RANDOM_FLOWS, "{counted:?}");
+        assert_eq!(counted.into_keys().collect::<Vec<_>>(), among);
+    }
+}
+
+/// Sends the packets of all flows from CPU 0, and returns how many each CPU of the server took.
+fn sent(range: &Range, flows: &[Flow]) -> BTreeMap<CpuId, usize> {
+    let (client, server) = (range.client.path(), range.server.path());
+    let (ask, asked) = std::sync::mpsc::channel::<&[Flow]>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            enter_netns(&client).expect("entered");
+            pin_thread(CpuId(0)).expect("CPU 0 is there");
+            let sender = Sender::new();
+            asked.into_iter().flatten().for_each(|flow| sender.send(flow));
+        });
+        let count = scope.spawn(move || {
+            enter_netns(&server).expect("entered");
+            nft(&[COUNTERS]);
+            let mut all = BTreeMap::new();
+            for batch in flows.chunks(BATCH) {
+                ask.send(batch).expect("the sender is there");
+                taken(batch.len()).into_iter().for_each(|(cpu, count)| *all.entry(cpu).or_default() += count);
+            }
+            nft(&["flush", "ruleset"]);
+            all
+        });
+        count.join().expect("counted")
+    })
 }

@@ -34,6 +34,7 @@ mod load;
 mod machines;
 mod nginx;
 mod observed;
+mod packets;
 mod persist;
 mod plan;
 mod planted;

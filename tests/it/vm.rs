@@ -16,5 +16,6 @@ mod killed;
 mod knobs;
 mod moved;
 mod persist;
+mod random_flows;
 mod there_and_back;
 mod two_nodes;
