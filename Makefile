@@ -47,8 +47,8 @@ machine = $(shell rustc -vV | sed -n 's/^host: //p')
 
 static: ## Make one file that needs no shared library: target/static/rxlab, its debug lines in rxlab.debug
 	scripts/setup.sh run
-	RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --release --locked --target $(machine) --bin rxlab
-	scripts/static target/$(machine)/release/rxlab target/static
+	RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --profile small --locked --target $(machine) --bin rxlab
+	scripts/static target/$(machine)/small/rxlab target/static
 
 test-deb: build ## Install, upgrade, remove and purge the package in a Debian of its own, as root; takes some minutes
 	scripts/setup.sh test
