@@ -7,7 +7,7 @@ use rustix::io::Errno as Os;
 use rxlab::host::{
     Action, Cause, EthtoolGet, Hidden, Host, HostError, Namespace, OpenError, Operation, Question,
 };
-use rxlab::parse::{push_attribute, push_message};
+use rxlab::parse::{attribute, one_message};
 use rxlab::units::CpuMask;
 
 use super::kernel::{CPUS, Device, MAX_QUEUES, Machine, list};
@@ -222,13 +222,8 @@ fn link_of(at: usize, device: &Device) -> String {
 }
 
 fn channels(device: &Device) -> Vec<u8> {
-    let mut message = Vec::new();
-    for (kind, count) in [(5, u32::from(MAX_QUEUES)), (9, u32::try_from(device.count.now).unwrap_or(0))] {
-        push_attribute(&mut message, kind, &count.to_ne_bytes());
-    }
-    let mut answer = Vec::new();
-    push_message(&mut answer, &message);
-    answer
+    let counts = [(5, u32::from(MAX_QUEUES)), (9, u32::try_from(device.count.now).unwrap_or(0))];
+    one_message(&counts.map(|(kind, count)| attribute(kind, count.to_ne_bytes())).concat())
 }
 
 impl Host for SimHost {

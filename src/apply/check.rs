@@ -129,7 +129,7 @@ mod tests {
     use crate::knob::testbed::{channels_answer, model};
     use crate::model::DeviceAddress;
     use crate::parse::ethtool::{Channels, Count};
-    use crate::parse::{one_message, push_attribute};
+    use crate::parse::{attribute, one_message};
     use crate::plan::{Plan, PlannedSetting};
 
     fn plan(settings: &[&str]) -> Plan {
@@ -201,8 +201,8 @@ mod tests {
     /// once applied as the default.
     #[test]
     fn a_table_for_other_queues_keeps_its_words() {
-        let (mut table, mut rings) = (Vec::new(), vec![0; 192]);
-        push_attribute(&mut table, 4, &[0u32, 1, 0, 1].map(u32::to_ne_bytes).concat());
+        let table = attribute(4, [0u32, 1, 0, 1].map(u32::to_ne_bytes).concat());
+        let mut rings = vec![0; 192];
         rings[8] = 2;
         let channels = Channels { combined: Some(Count { now: 2, max: 4 }), ..Channels::default() };
         let mut host = RecordedHost::new();

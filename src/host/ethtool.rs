@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use super::ethtool_ioctl as ioctl;
 use super::netlink::{Extent, Netlink};
 use super::{EthtoolChange, EthtoolGet};
-use crate::parse::{NESTED, push_attribute};
+use crate::parse::{NESTED, attribute};
 use crate::units::NicName;
 
 // Messages and attributes of include/uapi/linux/ethtool_netlink.h and ethtool_netlink_generated.h.
@@ -32,9 +32,8 @@ pub(super) fn ask(netlink: &Netlink, get: EthtoolGet, nic: &NicName) -> Result<V
         EthtoolGet::Features => one(FEATURES_GET),
         EthtoolGet::Rss => one(RSS_GET),
         EthtoolGet::RssContexts => {
-            let mut request = header(nic);
             // Context 0 is the answer to RSS_GET.
-            push_attribute(&mut request, A_RSS_START_CONTEXT, &1u32.to_ne_bytes());
+            let request = [header(nic), attribute(A_RSS_START_CONTEXT, 1u32.to_ne_bytes())].concat();
             netlink.generic("ethtool", RSS_GET, &request, Extent::Dump)
         }
         EthtoolGet::RssIoctl => ioctl::rss(&*netlink.socket(), nic),
@@ -88,9 +87,5 @@ pub(super) fn change(netlink: &Netlink, nic: &NicName, change: &EthtoolChange) -
 }
 
 fn header(nic: &NicName) -> Vec<u8> {
-    let mut name = Vec::new();
-    push_attribute(&mut name, A_HEADER_DEV_NAME, format!("{nic}\0").as_bytes());
-    let mut request = Vec::new();
-    push_attribute(&mut request, A_HEADER | NESTED, &name);
-    request
+    attribute(A_HEADER | NESTED, attribute(A_HEADER_DEV_NAME, format!("{nic}\0")))
 }

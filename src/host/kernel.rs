@@ -9,7 +9,7 @@ use super::ethtool;
 use super::netlink::{Extent, Netlink};
 use super::{Action, Question, enter_netns, irqbalance, scheduler};
 use crate::parse::sock_diag::INET_DIAG_SKMEMINFO;
-use crate::parse::{link_request, napi_request, push_attribute};
+use crate::parse::{attribute, link_request, napi_request};
 
 // Commands and attributes of include/uapi/linux/netdev.h.
 const NETDEV_CMD_QUEUE_GET: u8 = 10;
@@ -60,19 +60,16 @@ impl Kernel {
             Question::Queues => self.netdev(NETDEV_CMD_QUEUE_GET, &[]),
             Question::Napis => self.netdev(NETDEV_CMD_NAPI_GET, &[]),
             Question::QueueStats => {
-                let mut scope = Vec::new();
-                let queue = NETDEV_QSTATS_SCOPE_QUEUE.to_ne_bytes();
-                push_attribute(&mut scope, NETDEV_A_QSTATS_SCOPE, &queue);
+                let scope = attribute(NETDEV_A_QSTATS_SCOPE, NETDEV_QSTATS_SCOPE_QUEUE.to_ne_bytes());
                 self.netdev(NETDEV_CMD_QSTATS_GET, &scope)
             }
             Question::Links => {
-                let mut request = vec![0; IFINFOMSG];
-                push_attribute(&mut request, IFLA_EXT_MASK, &RTEXT_FILTER_SKIP_STATS.to_ne_bytes());
+                let mask = attribute(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS.to_ne_bytes());
+                let request = [vec![0; IFINFOMSG], mask].concat();
                 self.netlink()?.route(RTM_GETLINK, &request, Extent::Dump)
             }
             Question::NamespaceId { pid } => {
-                let mut request = vec![0; RTGENMSG];
-                push_attribute(&mut request, NETNSA_PID, &pid.to_ne_bytes());
+                let request = [vec![0; RTGENMSG], attribute(NETNSA_PID, pid.to_ne_bytes())].concat();
                 self.netlink()?.route(RTM_GETNSID, &request, Extent::One)
             }
             // Some drivers answer EINVAL to an unknown question; a question for a value

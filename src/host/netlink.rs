@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE, NETLINK_SOCK_DIAG};
 use rustix::io::Errno;
 
-use crate::parse::{Attributes, push_attribute};
+use crate::parse::{Attributes, attribute};
 use channel::Channel;
 pub(super) use channel::Extent;
 
@@ -79,9 +79,8 @@ impl Netlink {
         if let Some(id) = families.get(name) {
             return Ok(*id);
         }
-        let mut attributes = Vec::new();
-        push_attribute(&mut attributes, CTRL_ATTR_FAMILY_NAME, format!("{name}\0").as_bytes());
-        let payload = generic_payload(CTRL_CMD_GETFAMILY, &attributes);
+        let payload =
+            generic_payload(CTRL_CMD_GETFAMILY, &attribute(CTRL_ATTR_FAMILY_NAME, format!("{name}\0")));
         let mut channel = self.generic.lock().expect("no asker panicked");
         let answer = channel.exchange(CONTROLLER, &payload, Extent::One, GENERIC_HEADER)?;
         let messages = crate::parse::messages(&answer).map_err(|_| Errno::BADMSG)?;

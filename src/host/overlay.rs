@@ -106,7 +106,7 @@ impl Host for OverlayHost<'_> {
 mod tests {
     use super::OverlayHost;
     use crate::host::{Action, Cause, EthtoolGet, Host, Question, RecordedHost};
-    use crate::parse::{one_message, push_attribute};
+    use crate::parse::{attribute, one_message};
     use crate::units::NicName;
 
     #[test]
@@ -120,15 +120,10 @@ mod tests {
 
     #[test]
     fn an_answer_changes_like_a_file() {
-        let attribute = |value: &[u8]| {
-            let mut bytes = Vec::new();
-            push_attribute(&mut bytes, 9, value);
-            bytes
-        };
-        let answer = |value: &[u8]| one_message(&attribute(value));
+        let answer = |value: &[u8]| one_message(&attribute(9, value));
         let nic: NicName = "eth0".parse().expect("a name");
         let question = Question::Ethtool(EthtoolGet::Channels, nic.clone());
-        let action = Action::Ethtool { get: EthtoolGet::Channels, nic, attributes: attribute(b"new!") };
+        let action = Action::Ethtool { get: EthtoolGet::Channels, nic, attributes: attribute(9, b"new!") };
         let below = RecordedHost::new().with(&action.path(), answer(b"old!"));
         let host = OverlayHost::new(&below);
         host.act(&action).expect("done");

@@ -123,13 +123,11 @@ mod tests {
     use crate::host::RecordedHost;
     use crate::knob::Knob;
     use crate::knob::testbed::{model, target, write};
-    use crate::parse::{GroSize, one_message, push_attribute};
+    use crate::parse::{GroSize, attribute, one_message};
 
     /// `eth0` as a kernel reports it that has only the first of the two.
     fn host() -> RecordedHost {
-        let mut link = vec![0; 16];
-        push_attribute(&mut link, 3, b"eth0\0");
-        link.extend(GroSize::All.attribute(65_536));
+        let link = [vec![0; 16], attribute(3, b"eth0\0"), GroSize::All.attribute(65_536)].concat();
         RecordedHost::new().with("netlink/route/link-get", one_message(&link))
     }
 

@@ -219,20 +219,17 @@ mod tests {
     use crate::host::RecordedHost;
     use crate::knob::testbed::{model, target, write};
     use crate::knob::{Knob, KnobError};
-    use crate::parse::{NapiSetting, push_attribute, push_message};
+    use crate::parse::{NapiSetting, attribute, one_message};
 
     const PATH: &str = "netlink/netdev/napi-get";
 
     /// Both NAPIs of `eth0`, with these attributes.
     fn host(attributes: &[u8]) -> RecordedHost {
-        let mut napis = Vec::new();
-        for id in [8194u32, 8193] {
-            let mut napi = Vec::new();
-            push_attribute(&mut napi, 1, &4u32.to_ne_bytes());
-            push_attribute(&mut napi, 2, &id.to_ne_bytes());
-            push_message(&mut napis, &[napi, attributes.to_vec()].concat());
-        }
-        RecordedHost::new().with(PATH, napis)
+        let napi = |id: u32| {
+            let ids = [attribute(1, 4u32.to_ne_bytes()), attribute(2, id.to_ne_bytes())].concat();
+            one_message(&[&ids[..], attributes].concat())
+        };
+        RecordedHost::new().with(PATH, [8194, 8193].map(napi).concat())
     }
 
     #[test]

@@ -8,8 +8,8 @@ use crate::model::{
     DeviceAddress, Fact, Irq, Irqbalance, Listener, Model, Napi, NapiSettings, Process, Settings, Transport,
     TxQueue,
 };
-use crate::parse::ethtool::{Channels, FlowAction, FlowRule, FlowSpec, Rss, flow_bytes};
-use crate::parse::{one_message, push_attribute, push_message};
+use crate::parse::ethtool::{Channels, Count, FlowAction, FlowRule, FlowSpec, Rss, flow_bytes};
+use crate::parse::{attribute, one_message};
 use crate::plan::Target;
 use crate::units::{CpuId, CpuMask, IrqId};
 
@@ -117,10 +117,7 @@ pub(super) fn path(get: EthtoolGet) -> String {
 
 /// An answer of one message with these attributes.
 pub(super) fn answer(attributes: &[(u16, &[u8])]) -> Vec<u8> {
-    let (mut message, mut answer) = (Vec::new(), Vec::new());
-    attributes.iter().for_each(|(kind, bytes)| push_attribute(&mut message, *kind, bytes));
-    push_message(&mut answer, &message);
-    answer
+    one_message(&attributes.iter().flat_map(|(kind, bytes)| attribute(*kind, bytes)).collect::<Vec<u8>>())
 }
 
 /// A host that refuses what ends in `suffix`.
@@ -136,41 +133,26 @@ pub(super) fn list(values: &[&str]) -> Vec<String> {
 
 /// The answer of ethtool for these channels.
 pub(crate) fn channels_answer(channels: &Channels) -> Vec<u8> {
-    let mut message = Vec::new();
     let kinds = [(2, 6, channels.rx), (3, 7, channels.tx), (4, 8, channels.other), (5, 9, channels.combined)];
-    for (max, now, count) in kinds {
-        let Some(count) = count else { continue };
-        push_attribute(&mut message, max, &count.max.to_ne_bytes());
-        push_attribute(&mut message, now, &count.now.to_ne_bytes());
-    }
-    one_message(&message)
+    let attributes = kinds.into_iter().filter_map(|(max, now, count)| {
+        let Count { now: count, max: most } = count?;
+        Some([attribute(max, most.to_ne_bytes()), attribute(now, count.to_ne_bytes())].concat())
+    });
+    one_message(&attributes.flatten().collect::<Vec<u8>>())
 }
 
 /// The answer of ethtool for these offloads: all known ones, those that are on, and the fixed ones.
 pub(crate) fn features_answer(known: &[&str], on: &[&str], fixed: &[&str]) -> Vec<u8> {
-    let mut message = Vec::new();
-    for (kind, names) in [(2, known), (4, on), (5, fixed)] {
-        let mut list = Vec::new();
-        for name in names {
-            let mut bit = Vec::new();
-            push_attribute(&mut bit, 2, format!("{name}\0").as_bytes());
-            push_attribute(&mut bit, 3, &[]);
-            push_attribute(&mut list, 1, &bit);
-        }
-        let mut bits = Vec::new();
-        push_attribute(&mut bits, 3, &list);
-        push_attribute(&mut message, kind, &bits);
-    }
-    one_message(&message)
+    let bit = |name: &&str| attribute(1, [attribute(2, format!("{name}\0")), attribute(3, [])].concat());
+    let bits = |names: &[&str]| attribute(3, names.iter().flat_map(bit).collect::<Vec<u8>>());
+    let lists = [(2, known), (4, on), (5, fixed)];
+    one_message(&lists.map(|(kind, names)| attribute(kind, bits(names))).concat())
 }
 
 /// A machine with `rx-ntuple-filter` on or off, and flow rules in these slots.
 pub(crate) fn with_rules(on: bool, places: &[u32]) -> RecordedHost {
-    let mut rules = Vec::new();
-    for place in places {
-        let rule = flow_bytes(*place, "udp4 dst-port 53 action 1").expect("a rule");
-        push_message(&mut rules, &rule);
-    }
+    let rule = |place: &u32| flow_bytes(*place, "udp4 dst-port 53 action 1").expect("a rule");
+    let rules: Vec<u8> = places.iter().flat_map(|place| one_message(&rule(place))).collect();
     let feature = ["rx-ntuple-filter"];
     let features = features_answer(&feature, if on { &feature } else { &[] }, &[]);
     let host = RecordedHost::new().with("sys/class/net/eth0/operstate", "up\n");

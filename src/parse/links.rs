@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::wire::attributes_replaced;
-use super::{Attributes, WireError, messages, push_attribute, push_message};
+use super::{Attributes, WireError, attribute, messages, push_message};
 use crate::units::{NicName, display_as};
 
 /// One interface. Indices are numbers of interfaces in one network namespace.
@@ -122,17 +122,13 @@ impl GroSize {
             GroSize::All => IFLA_GRO_MAX_SIZE,
             GroSize::Ipv4 => IFLA_GRO_IPV4_MAX_SIZE,
         };
-        let mut attribute = Vec::new();
-        push_attribute(&mut attribute, kind, &bytes.to_ne_bytes());
-        attribute
+        attribute(kind, bytes.to_ne_bytes())
     }
 }
 
 /// The request of `RTM_NEWLINK` that sets attributes of an interface, found by its name.
 pub(crate) fn link_request(name: &NicName, attributes: &[u8]) -> Vec<u8> {
-    let mut request = vec![0; IFINFOMSG];
-    push_attribute(&mut request, IFLA_IFNAME, format!("{name}\0").as_bytes());
-    [request, attributes.to_vec()].concat()
+    [vec![0; IFINFOMSG], attribute(IFLA_IFNAME, format!("{name}\0")), attributes.to_vec()].concat()
 }
 
 /// The answer to `RTM_GETLINK` after these attributes of one interface were set.
@@ -208,7 +204,7 @@ mod tests {
         IFLA_LINK, IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER, IFLA_XDP, IFLA_XDP_ATTACHED,
         IFLA_XDP_PROG_ID, INDEX_AT, Link, Xdp, XdpMode, links, with_link_attributes,
     };
-    use crate::parse::{one_message, push_attribute, push_message};
+    use crate::parse::{attribute, one_message, push_attribute};
 
     fn message(link: &Link) -> Vec<u8> {
         let mut bytes = vec![0; IFINFOMSG];
@@ -225,25 +221,18 @@ mod tests {
         number(IFLA_GRO_MAX_SIZE, link.gro_max_size);
         number(IFLA_GRO_IPV4_MAX_SIZE, link.gro_ipv4_max_size);
         if let Some(xdp) = &link.xdp {
-            let mut nested = Vec::new();
-            push_attribute(&mut nested, IFLA_XDP_ATTACHED, &[xdp.mode as u8 + 1]);
-            if let Some(program) = xdp.program {
-                push_attribute(&mut nested, IFLA_XDP_PROG_ID, &program.to_ne_bytes());
-            }
-            push_attribute(&mut bytes, IFLA_XDP, &nested);
+            let program = xdp.program.map(|program| attribute(IFLA_XDP_PROG_ID, program.to_ne_bytes()));
+            let mode = attribute(IFLA_XDP_ATTACHED, [xdp.mode as u8 + 1]);
+            push_attribute(&mut bytes, IFLA_XDP, &[mode, program.unwrap_or_default()].concat());
         }
         if let Some(kind) = &link.kind {
-            let mut info = Vec::new();
-            push_attribute(&mut info, IFLA_INFO_KIND, kind.as_bytes());
-            push_attribute(&mut bytes, IFLA_LINKINFO, &info);
+            push_attribute(&mut bytes, IFLA_LINKINFO, &attribute(IFLA_INFO_KIND, kind));
         }
         bytes
     }
 
     fn answer(all: &[Link]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        all.iter().for_each(|link| push_message(&mut bytes, &message(link)));
-        bytes
+        all.iter().flat_map(|link| one_message(&message(link))).collect()
     }
 
     fn plain(index: u32, name: &str) -> Link {

@@ -35,12 +35,10 @@ mod tests {
     use proptest::prelude::{prop_assert_eq, proptest};
 
     use super::{namespace_id, namespace_inode};
-    use crate::parse::{one_message, push_attribute};
+    use crate::parse::{attribute, one_message};
 
     fn answer(id: i32) -> Vec<u8> {
-        let mut message = vec![0; 4];
-        push_attribute(&mut message, 1, &id.to_ne_bytes());
-        one_message(&message)
+        one_message(&[vec![0; 4], attribute(1, id.to_ne_bytes())].concat())
     }
 
     #[test]

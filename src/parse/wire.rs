@@ -27,7 +27,7 @@ pub fn push_message(answer: &mut Vec<u8>, message: &[u8]) {
     answer.extend_from_slice(message);
 }
 
-/// An answer of one message.
+/// An answer of one message. Answers one after another are an answer of all their messages.
 pub fn one_message(message: &[u8]) -> Vec<u8> {
     let mut answer = Vec::new();
     push_message(&mut answer, message);
@@ -123,6 +123,13 @@ pub fn push_attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
+/// One attribute. Several are one after another: `concat`.
+pub fn attribute(kind: u16, value: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    push_attribute(&mut bytes, kind, value.as_ref());
+    bytes
+}
+
 /// An answer of one message with some of its attributes replaced by those of the same kind, or
 /// added if missing.
 pub fn with_attributes(answer: &[u8], attributes: &[u8]) -> Result<Vec<u8>, WireError> {
@@ -148,7 +155,7 @@ pub(super) fn attributes_replaced(message: &[u8], attributes: &[u8]) -> Result<V
 
 #[cfg(test)]
 pub(super) mod testing {
-    use super::push_message;
+    use super::one_message;
 
     /// Bytes from hexadecimal digits.
     pub(in crate::parse) fn hex(digits: &str) -> Vec<u8> {
@@ -159,11 +166,7 @@ pub(super) mod testing {
 
     /// An answer of these messages, given in hexadecimal digits.
     pub(in crate::parse) fn answer(messages: &[&str]) -> Vec<u8> {
-        let mut answer = Vec::new();
-        for message in messages {
-            push_message(&mut answer, &hex(message));
-        }
-        answer
+        messages.iter().flat_map(|message| one_message(&hex(message))).collect()
     }
 }
 
@@ -171,16 +174,12 @@ pub(super) mod testing {
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::{Attributes, messages, one_message, push_attribute, push_message, with_attributes};
+    use super::{Attributes, attribute, messages, one_message, with_attributes};
 
     #[test]
     fn an_attribute_of_each_shape() {
-        let mut inner = Vec::new();
-        push_attribute(&mut inner, 1, b"eth0\0");
-        let mut bytes = Vec::new();
-        push_attribute(&mut bytes, 7 | 0x8000, &inner);
-        push_attribute(&mut bytes, 2, &(1u64 << 40).to_ne_bytes());
-        push_attribute(&mut bytes, 3, &[1, 2, 3]);
+        let nested = attribute(7 | 0x8000, attribute(1, b"eth0\0"));
+        let bytes = [nested, attribute(2, (1u64 << 40).to_ne_bytes()), attribute(3, [1, 2, 3])].concat();
         let attributes = Attributes::parse(&bytes).expect("valid");
         let nested = attributes.nested(7).expect("valid");
         assert_eq!(nested.text(1).expect("text"), Some("eth0"));
@@ -192,22 +191,18 @@ mod tests {
 
     #[test]
     fn attributes_take_the_place_of_their_kind() {
-        let attributes = |all: &[(u16, &[u8])]| {
-            let mut bytes = Vec::new();
-            all.iter().for_each(|(kind, value)| push_attribute(&mut bytes, *kind, value));
-            bytes
-        };
-        let answer = one_message(&attributes(&[(1, b"aa"), (2, b"b")]));
-        let after = with_attributes(&answer, &attributes(&[(2, b"longer"), (3, b"c")])).expect("one message");
-        assert_eq!(after, one_message(&attributes(&[(1, b"aa"), (2, b"longer"), (3, b"c")])));
+        let (first, third) = (attribute(1, b"aa"), attribute(3, b"c"));
+        let (short, long) = (attribute(2, b"b"), attribute(2, b"longer"));
+        let answer = one_message(&[first.clone(), short].concat());
+        let after = with_attributes(&answer, &[long.clone(), third.clone()].concat()).expect("one message");
+        assert_eq!(after, one_message(&[first, long, third].concat()));
         let two = [answer.clone(), answer].concat();
         assert!(with_attributes(&two, &[]).is_err());
     }
 
     #[test]
     fn a_cut_answer_is_an_error() {
-        let mut answer = one_message(b"abcd");
-        push_message(&mut answer, b"");
+        let answer = [one_message(b"abcd"), one_message(b"")].concat();
         assert_eq!(messages(&answer).expect("valid"), [b"abcd".as_slice(), b""]);
         assert!(messages(&answer[..6]).is_err());
         assert!(messages(&answer[..10]).is_err());

@@ -4,7 +4,7 @@
 
 use rxlab::host::{EthtoolGet, Question};
 use rxlab::parse::ethtool::flow_bytes;
-use rxlab::parse::{push_attribute, push_message};
+use rxlab::parse::{attribute, one_message};
 
 /// Each response and its path.
 pub(crate) fn answers() -> Vec<(String, Vec<u8>)> {
@@ -69,15 +69,11 @@ pub(crate) fn rings(count: u32) -> Vec<u8> {
 }
 
 fn message(attributes: &[(u16, &[u8])]) -> Vec<u8> {
-    let mut message = Vec::new();
-    attributes.iter().for_each(|(kind, value)| push_attribute(&mut message, *kind, value));
-    message
+    attributes.iter().flat_map(|(kind, value)| attribute(*kind, value)).collect()
 }
 
 fn answer(messages: &[Vec<u8>]) -> Vec<u8> {
-    let mut answer = Vec::new();
-    messages.iter().for_each(|message| push_message(&mut answer, message));
-    answer
+    messages.iter().flat_map(|message| one_message(message)).collect()
 }
 
 fn numbers(numbers: &[u32]) -> Vec<u8> {
@@ -85,8 +81,6 @@ fn numbers(numbers: &[u32]) -> Vec<u8> {
 }
 
 fn bits(names: &[&str]) -> Vec<u8> {
-    let bit = |name: &&str| message(&[(2, format!("{name}\0").as_bytes()), (3, &[])]);
-    let bits: Vec<Vec<u8>> = names.iter().map(bit).collect();
-    let bits: Vec<(u16, &[u8])> = bits.iter().map(|bit| (1, &bit[..])).collect();
-    message(&[(3, &message(&bits))])
+    let bit = |name: &&str| attribute(1, [attribute(2, format!("{name}\0")), attribute(3, [])].concat());
+    attribute(3, names.iter().flat_map(bit).collect::<Vec<u8>>())
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::Signal;
-use rxlab::parse::{push_attribute, push_message};
+use rxlab::parse::{attribute, one_message};
 use serde_json::Value;
 
 use crate::process::{Running, rxlab, wait_for};
@@ -123,18 +123,12 @@ impl Busy {
                 format!("{count}\n").as_bytes(),
             );
         }
-        let mut queues = Vec::new();
-        for queue in 0..2u32 {
-            let mut message = Vec::new();
-            for (kind, value) in [(1, 4), (2, 0), (3, queue)] {
-                push_attribute(&mut message, kind, &value.to_ne_bytes());
-            }
-            for (kind, value) in [(8, 30_000 * n), (13, n)] {
-                push_attribute(&mut message, kind, &value.to_ne_bytes());
-            }
-            push_message(&mut queues, &message);
-        }
-        replace("netlink/netdev/qstats-get", &queues);
+        let queue = |queue: u32| {
+            let ids = [(1, 4), (2, 0), (3, queue)].map(|(kind, id)| attribute(kind, id.to_ne_bytes()));
+            let counts = [(8, 30_000 * n), (13, n)].map(|(kind, count)| attribute(kind, count.to_ne_bytes()));
+            one_message(&[ids.concat(), counts.concat()].concat())
+        };
+        replace("netlink/netdev/qstats-get", &[queue(0), queue(1)].concat());
     }
 
     /// Advances ten times a second while `act` runs.

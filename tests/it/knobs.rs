@@ -10,11 +10,11 @@ use rxlab::apply::{BeginInfo, Transaction};
 use rxlab::host::{Cause, FlakyHost, Fuse, Host, Mishap, Rule};
 use rxlab::journal::{Outcome, Store};
 use rxlab::model::Model;
-use rxlab::parse::{push_attribute, push_message};
+use rxlab::parse::one_message;
 use rxlab::plan::Setting;
 use rxlab::sample::{Inventory, Scope};
 
-use crate::tree::{Ended, Tree, said, values_in};
+use crate::tree::{Ended, Tree, numbers, said, values_in};
 
 /// A value for each knob that differs from the current one, and the file that the write changes.
 const SETTINGS: [(&str, &str); 28] = [
@@ -162,18 +162,9 @@ fn values_of_an_ended_process_need_no_undo() {
 #[test]
 fn a_future_thread_is_expected_only_with_threaded() {
     let tree = Tree::new();
-    let mut napis = Vec::new();
-    for id in [8193u32, 8194] {
-        let mut napi = Vec::new();
-        push_attribute(&mut napi, 1, &4u32.to_ne_bytes());
-        push_attribute(&mut napi, 2, &id.to_ne_bytes());
-        // Its settings, but no thread.
-        for setting in 5..=8 {
-            push_attribute(&mut napi, setting, &0u32.to_ne_bytes());
-        }
-        push_message(&mut napis, &napi);
-    }
-    tree.write_bytes("netlink/netdev/napi-get", &napis);
+    // Their settings, but no threads.
+    let napi = |id| one_message(&numbers(&[(1, 4), (2, id), (5, 0), (6, 0), (7, 0), (8, 0)]));
+    tree.write_bytes("netlink/netdev/napi-get", &[napi(8193), napi(8194)].concat());
     let original = tree.values();
     let (threaded, priority) = ("threaded eth0 = on", "napi_priority eth0/rx-0 = rr:1");
     let both = ["apply", "--setting", priority, "--setting", threaded];

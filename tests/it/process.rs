@@ -31,6 +31,11 @@ pub(crate) fn rxlab(state: &Path, args: &[&str]) -> Command {
     command
 }
 
+/// The JSON on standard output of a program that ended.
+pub(crate) fn json<T: serde::de::DeserializeOwned>(output: &Output) -> T {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
 /// The same command with a higher CPU weight than other processes: in a separate session, because weights apply
 /// within a session and among sessions.
 pub(crate) fn weighty(command: &Command) -> Command {

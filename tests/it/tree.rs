@@ -11,7 +11,7 @@ use rxlab::host::{Host, LiveHost};
 use rxlab::journal::{Disk, Store};
 use rxlab::knob::{KNOBS, KnobError};
 use rxlab::model::Model;
-use rxlab::parse::{push_attribute, push_message};
+use rxlab::parse::{attribute, one_message};
 use rxlab::sample::{Inventory, Scope};
 
 use crate::answers::answers;
@@ -113,11 +113,9 @@ impl Tree {
         let (mut queues, mut napis) = (Vec::new(), Vec::new());
         for queue in 0..2u32 {
             let (napi, thread) = (8193 + queue, 500 + queue);
-            push_message(&mut queues, &numbers(&[(1, queue), (2, 4), (3, 0), (4, napi)]));
-            push_message(
-                &mut napis,
-                &numbers(&[(1, 4), (2, napi), (4, thread), (5, 0), (6, 0), (7, 0), (8, 0)]),
-            );
+            let polled = [(1, 4), (2, napi), (4, thread), (5, 0), (6, 0), (7, 0), (8, 0)];
+            queues.extend(one_message(&numbers(&[(1, queue), (2, 4), (3, 0), (4, napi)])));
+            napis.extend(one_message(&numbers(&polled)));
             self.process(thread, &format!("napi/eth0-{napi}"), 2, 950);
         }
         self.write_bytes("netlink/netdev/queue-get", &queues);
@@ -248,10 +246,8 @@ pub(crate) fn program() -> PathBuf {
 }
 
 /// Attributes of 32 bits.
-fn numbers(all: &[(u16, u32)]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    all.iter().for_each(|(kind, value)| push_attribute(&mut bytes, *kind, &value.to_ne_bytes()));
-    bytes
+pub(crate) fn numbers(all: &[(u16, u32)]) -> Vec<u8> {
+    all.iter().flat_map(|(kind, value)| attribute(*kind, value.to_ne_bytes())).collect()
 }
 
 /// The value of every target of every knob.

@@ -2,7 +2,7 @@ use super::{KSOFTIRQD_PRIORITY, Knob, NAPI_PRIORITY};
 use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
 use crate::knob::KnobError;
 use crate::knob::testbed::{model, target, write};
-use crate::parse::{push_attribute, push_message};
+use crate::parse::{attribute, one_message};
 
 fn stat(pid: u32, name: &str, parent: u32, (policy, priority, nice): (u32, u32, i32)) -> String {
     let zeros = "0 ".repeat(17);
@@ -13,16 +13,11 @@ fn stat(pid: u32, name: &str, parent: u32, (policy, priority, nice): (u32, u32, 
 
 /// A process that takes the name of the kernel's thread, and the thread.
 fn host() -> RecordedHost {
-    let mut napis = Vec::new();
-    for (id, pid) in [(8193u32, Some(500u32)), (8194, None)] {
-        let mut napi = Vec::new();
-        push_attribute(&mut napi, 1, &4u32.to_ne_bytes());
-        push_attribute(&mut napi, 2, &id.to_ne_bytes());
-        if let Some(pid) = pid {
-            push_attribute(&mut napi, 4, &pid.to_ne_bytes());
-        }
-        push_message(&mut napis, &napi);
-    }
+    let napi = |numbers: &[(u16, u32)]| {
+        let napi = numbers.iter().flat_map(|(kind, number)| attribute(*kind, number.to_ne_bytes()));
+        one_message(&napi.collect::<Vec<u8>>())
+    };
+    let napis = [napi(&[(1, 4), (2, 8193), (4, 500)]), napi(&[(1, 4), (2, 8194)])].concat();
     RecordedHost::new()
         .with("proc/7/comm", "ksoftirqd/2\n")
         .with("proc/7/stat", stat(7, "ksoftirqd/2", 1, (0, 0, 0)))

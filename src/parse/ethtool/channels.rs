@@ -1,7 +1,7 @@
 //! `ETHTOOL_MSG_CHANNELS_GET`: numbers of queues.
 
 use super::{ChannelKind, Channels, count, only};
-use crate::parse::{Attributes, WireError, push_attribute};
+use crate::parse::{Attributes, WireError, attribute};
 
 const A_RX_MAX: u16 = 2;
 const A_TX_MAX: u16 = 3;
@@ -31,9 +31,7 @@ impl ChannelKind {
             ChannelKind::Tx => A_TX_COUNT,
             ChannelKind::Combined => A_COMBINED_COUNT,
         };
-        let mut attribute = Vec::new();
-        push_attribute(&mut attribute, kind, &count.to_ne_bytes());
-        attribute
+        attribute(kind, count.to_ne_bytes())
     }
 }
 

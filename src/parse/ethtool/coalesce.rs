@@ -1,7 +1,7 @@
 //! `ETHTOOL_MSG_COALESCE_GET` and `ETHTOOL_MSG_COALESCE_SET`: interrupt moderation.
 
 use super::{Coalesce, only};
-use crate::parse::{Attributes, WireError, push_attribute};
+use crate::parse::{Attributes, WireError, attribute};
 
 const A_RX_USECS: u16 = 2;
 const A_RX_MAX_FRAMES: u16 = 3;
@@ -55,9 +55,7 @@ impl Holdback {
             Holdback::TxUsecs => A_TX_USECS,
             Holdback::TxFrames => A_TX_MAX_FRAMES,
         };
-        let mut attribute = Vec::new();
-        push_attribute(&mut attribute, kind, &value.to_ne_bytes());
-        attribute
+        attribute(kind, value.to_ne_bytes())
     }
 }
 
@@ -68,9 +66,7 @@ impl Adaptive {
             Adaptive::Rx => A_USE_ADAPTIVE_RX,
             Adaptive::Tx => A_USE_ADAPTIVE_TX,
         };
-        let mut attribute = Vec::new();
-        push_attribute(&mut attribute, kind, &[u8::from(on)]);
-        attribute
+        attribute(kind, [u8::from(on)])
     }
 }
 

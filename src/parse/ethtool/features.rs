@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Feature, only};
-use crate::parse::{Attributes, NESTED, WireError, one_message, push_attribute};
+use crate::parse::{Attributes, NESTED, WireError, attribute, one_message};
 
 const A_HW: u16 = 2;
 const A_WANTED: u16 = 3;
@@ -32,25 +32,18 @@ pub fn features(answer: &[u8]) -> Result<Vec<Feature>, WireError> {
 
 /// The attribute of `ETHTOOL_MSG_FEATURES_SET` that requests one offload to be on or off.
 pub fn wanted(name: &str, on: bool) -> Vec<u8> {
-    let mut attribute = Vec::new();
-    push_bits(&mut attribute, A_WANTED, [(name, on)]);
-    attribute
+    bitset(A_WANTED, [(name, on)])
 }
 
 /// A bitset that lists these bits, each set or not.
-fn push_bits<'a>(bytes: &mut Vec<u8>, kind: u16, listed: impl IntoIterator<Item = (&'a str, bool)>) {
-    let mut list = Vec::new();
-    for (name, set) in listed {
-        let mut bit = Vec::new();
-        push_attribute(&mut bit, A_BIT_NAME, format!("{name}\0").as_bytes());
-        if set {
-            push_attribute(&mut bit, A_BIT_VALUE, &[]);
-        }
-        push_attribute(&mut list, A_BITS_BIT | NESTED, &bit);
-    }
-    let mut set = Vec::new();
-    push_attribute(&mut set, A_BITSET_BITS | NESTED, &list);
-    push_attribute(bytes, kind | NESTED, &set);
+fn bitset<'a>(kind: u16, listed: impl IntoIterator<Item = (&'a str, bool)>) -> Vec<u8> {
+    let bit = |(name, set): (&str, bool)| {
+        let value = set.then(|| attribute(A_BIT_VALUE, []));
+        let name = attribute(A_BIT_NAME, format!("{name}\0"));
+        attribute(A_BITS_BIT | NESTED, [name, value.unwrap_or_default()].concat())
+    };
+    let list: Vec<u8> = listed.into_iter().flat_map(bit).collect();
+    attribute(kind | NESTED, attribute(A_BITSET_BITS | NESTED, list))
 }
 
 /// The answer after setting `attributes`, made by [`wanted`]. As in the kernel, unchangeable offloads
@@ -70,9 +63,9 @@ pub(crate) fn with_wanted(answer: &[u8], attributes: &[u8]) -> Result<Vec<u8>, W
         if kind == A_ACTIVE {
             let active = after.iter().filter(|feature| feature.on);
             // Without values: the list contains only set bits.
-            push_bits(&mut message, kind, active.map(|feature| (feature.name.as_str(), false)));
+            message.extend(bitset(kind, active.map(|feature| (feature.name.as_str(), false))));
         } else {
-            push_attribute(&mut message, kind, value);
+            message.extend(attribute(kind, value));
         }
     }
     Ok(one_message(&message))

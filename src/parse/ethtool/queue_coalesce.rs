@@ -118,18 +118,17 @@ mod tests {
     use super::{
         COALESCE, QUEUE_COALESCE, QUEUE_MASK, QueueCoalesce, QueueDelay, queue_coalesce, with_queue_delay,
     };
-    use crate::parse::{one_message, push_message};
+    use crate::parse::one_message;
 
     /// Composed by include/uapi/linux/ethtool.h: no available machine has such a driver.
     fn answer(queues: &[u32]) -> Vec<u8> {
-        let mut answer = Vec::new();
-        for queue in queues {
+        let message = |queue: &u32| {
             let mut message = vec![0; QUEUE_COALESCE];
             message[QUEUE_MASK + *queue as usize / 8] = 1 << (queue % 8);
             (message[COALESCE + 4], message[COALESCE + 8], message[COALESCE + 40]) = (50, 32, 1);
-            push_message(&mut answer, &message);
-        }
-        answer
+            one_message(&message)
+        };
+        queues.iter().flat_map(message).collect()
     }
 
     #[test]

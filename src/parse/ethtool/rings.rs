@@ -1,7 +1,7 @@
 //! `ETHTOOL_MSG_RINGS_GET` and `ETHTOOL_MSG_RINGS_SET`: ring sizes.
 
 use super::{Count, Rings, count, only};
-use crate::parse::{Attributes, WireError, push_attribute};
+use crate::parse::{Attributes, WireError, attribute};
 
 const A_RX_MAX: u16 = 2;
 const A_RX_MINI_MAX: u16 = 3;
@@ -39,9 +39,7 @@ impl RingKind {
             RingKind::Rx => A_RX,
             RingKind::Tx => A_TX,
         };
-        let mut attribute = Vec::new();
-        push_attribute(&mut attribute, kind, &size.to_ne_bytes());
-        attribute
+        attribute(kind, size.to_ne_bytes())
     }
 }
 

@@ -4,9 +4,7 @@
 use std::fmt::Write;
 
 use super::{HashFields, Rss, field, field32, only};
-use crate::parse::{
-    Attributes, WireError, messages, one_message, push_attribute, push_message, with_attributes,
-};
+use crate::parse::{Attributes, WireError, attribute, messages, one_message, push_message, with_attributes};
 
 const A_CONTEXT: u16 = 2;
 const A_HFUNC: u16 = 3;
@@ -160,9 +158,7 @@ pub(crate) fn with_fields(answer: &[u8], kind: &str, fields: u64) -> Result<Vec<
 /// The answer of netlink or of the ioctl (`by_ioctl`) with another key of the same length.
 pub(crate) fn with_key(answer: &[u8], key: &[u8], by_ioctl: bool) -> Result<Vec<u8>, WireError> {
     if !by_ioctl {
-        let mut attributes = Vec::new();
-        push_attribute(&mut attributes, A_HKEY, key);
-        return with_attributes(answer, &attributes);
+        return with_attributes(answer, &attribute(A_HKEY, key));
     }
     let start = TABLE + 4 * rss_ioctl(answer)?.table.len();
     let mut message = only(answer)?.to_vec();
@@ -175,9 +171,7 @@ pub(crate) fn with_key(answer: &[u8], key: &[u8], by_ioctl: bool) -> Result<Vec<
 /// The answer of netlink or of the ioctl (`by_ioctl`) with another transformation of the hash's input.
 pub(crate) fn with_transform(answer: &[u8], bits: u8, by_ioctl: bool) -> Result<Vec<u8>, WireError> {
     if !by_ioctl {
-        let mut attributes = Vec::new();
-        push_attribute(&mut attributes, A_INPUT_XFRM, &u32::from(bits).to_ne_bytes());
-        return with_attributes(answer, &attributes);
+        return with_attributes(answer, &attribute(A_INPUT_XFRM, u32::from(bits).to_ne_bytes()));
     }
     rss_ioctl(answer)?;
     let mut message = only(answer)?.to_vec();
@@ -187,9 +181,7 @@ pub(crate) fn with_transform(answer: &[u8], bits: u8, by_ioctl: bool) -> Result<
 
 /// The answer of netlink with another table.
 pub(crate) fn with_table(answer: &[u8], queues: &[u32]) -> Result<Vec<u8>, WireError> {
-    let mut attributes = Vec::new();
-    push_attribute(&mut attributes, A_INDIR, &entries(queues));
-    with_attributes(answer, &attributes)
+    with_attributes(answer, &attribute(A_INDIR, entries(queues)))
 }
 
 /// The answer of the ioctl with another table of the same length.
@@ -222,10 +214,8 @@ pub(crate) fn with_context(answer: &[u8], id: u32, queues: Option<&[u32]>) -> Re
         }
     }
     if let Some(queues) = set {
-        let mut message = Vec::new();
-        push_attribute(&mut message, A_CONTEXT, &id.to_ne_bytes());
-        push_attribute(&mut message, A_INDIR, &entries(queues));
-        push_message(&mut after, &message);
+        let context = attribute(A_CONTEXT, id.to_ne_bytes());
+        after.extend(one_message(&[context, attribute(A_INDIR, entries(queues))].concat()));
     }
     Ok(after)
 }
@@ -283,7 +273,7 @@ mod tests {
     };
     use crate::parse::ethtool::{HashFields, Rss};
     use crate::parse::wire::testing::answer;
-    use crate::parse::{one_message, push_attribute, push_message};
+    use crate::parse::{attribute, one_message, push_message};
 
     fn table(queues: &[u32]) -> Vec<u8> {
         queues.iter().flat_map(|queue| queue.to_ne_bytes()).collect()
@@ -301,16 +291,17 @@ mod tests {
     /// Composed: no available machine has RSS contexts.
     #[test]
     fn further_contexts() {
-        let mut answer = Vec::new();
-        for (context, queues) in [(1u32, [4, 5]), (7, [6, 6])] {
-            let mut message = Vec::new();
-            push_attribute(&mut message, A_CONTEXT, &context.to_ne_bytes());
-            push_attribute(&mut message, A_HFUNC, &2u32.to_ne_bytes());
-            push_attribute(&mut message, A_INDIR, &table(&queues));
-            push_attribute(&mut message, A_HKEY, &[0x6d, 0x5a, 0x01]);
-            push_attribute(&mut message, A_INPUT_XFRM, &1u32.to_ne_bytes());
-            push_message(&mut answer, &message);
-        }
+        let message = |(context, queues): (u32, [u32; 2])| {
+            let attributes = [
+                attribute(A_CONTEXT, context.to_ne_bytes()),
+                attribute(A_HFUNC, 2u32.to_ne_bytes()),
+                attribute(A_INDIR, table(&queues)),
+                attribute(A_HKEY, [0x6d, 0x5a, 0x01]),
+                attribute(A_INPUT_XFRM, 1u32.to_ne_bytes()),
+            ];
+            one_message(&attributes.concat())
+        };
+        let answer = [(1, [4, 5]), (7, [6, 6])].map(message).concat();
         let contexts = rss_contexts(&answer).expect("valid");
         assert_eq!(contexts.iter().map(|rss| rss.context).collect::<Vec<_>>(), [1, 7]);
         assert_eq!(
@@ -348,10 +339,8 @@ mod tests {
     /// Composed, like the two above.
     #[test]
     fn what_is_set_is_read() {
-        let mut message = Vec::new();
-        push_attribute(&mut message, A_HFUNC, &1u32.to_ne_bytes());
-        push_attribute(&mut message, A_INDIR, &table(&[0, 1, 0, 1]));
-        let netlink = one_message(&message);
+        let function = attribute(A_HFUNC, 1u32.to_ne_bytes());
+        let netlink = one_message(&[function, attribute(A_INDIR, table(&[0, 1, 0, 1]))].concat());
         let before = rss(&netlink).expect("valid");
         let after = rss(&with_table(&netlink, &[2, 2, 3, 3]).expect("valid")).expect("valid");
         assert_eq!(after, Rss { table: vec![2, 2, 3, 3], ..before });

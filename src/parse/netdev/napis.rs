@@ -1,7 +1,7 @@
 //! `napi-get` (since 6.8) and `napi-set` (since 6.13): the interrupt, the thread and the settings of a NAPI.
 
 use crate::parse::wire::attributes_replaced;
-use crate::parse::{Attributes, WireError, messages, push_attribute, push_message};
+use crate::parse::{Attributes, WireError, attribute, messages, push_message};
 use crate::units::IrqId;
 
 /// One NAPI instance.
@@ -67,20 +67,16 @@ impl NapiSetting {
             NapiSetting::IrqSuspendTimeout => A_IRQ_SUSPEND_TIMEOUT,
             NapiSetting::Threaded => A_THREADED,
         };
-        let mut attribute = Vec::new();
         match u32::try_from(value) {
-            Ok(value) => push_attribute(&mut attribute, kind, &value.to_ne_bytes()),
-            Err(_) => push_attribute(&mut attribute, kind, &value.to_ne_bytes()),
+            Ok(value) => attribute(kind, value.to_ne_bytes()),
+            Err(_) => attribute(kind, value.to_ne_bytes()),
         }
-        attribute
     }
 }
 
 /// The request of `napi-set` for one NAPI.
 pub(crate) fn napi_request(id: u32, settings: &[u8]) -> Vec<u8> {
-    let mut request = Vec::new();
-    push_attribute(&mut request, A_ID, &id.to_ne_bytes());
-    [request, settings.to_vec()].concat()
+    [attribute(A_ID, id.to_ne_bytes()), settings.to_vec()].concat()
 }
 
 /// The answer of `napi-get` after these attributes of one NAPI were set.
@@ -123,7 +119,7 @@ fn one(message: &[u8]) -> Result<NetdevNapi, WireError> {
 mod tests {
     use super::{A_IRQ, A_PID, NapiSetting, NetdevNapi, netdev_napis, with_napi_settings};
     use crate::parse::wire::testing::{answer, hex};
-    use crate::parse::{one_message, push_attribute, push_message};
+    use crate::parse::{attribute, one_message};
     use crate::units::IrqId;
 
     /// Linux 6.18, virtio_net, which does not report its interrupt.
@@ -144,10 +140,8 @@ mod tests {
         assert_eq!(netdev_napis(&answer(&[ETH0])), Ok(vec![napi]));
 
         // Composed: no available machine has a driver that reports it.
-        let mut message = hex(ETH0);
-        push_attribute(&mut message, A_IRQ, &41u32.to_ne_bytes());
-        push_attribute(&mut message, A_PID, &733u32.to_ne_bytes());
-        let told = one_message(&message);
+        let (irq, pid) = (attribute(A_IRQ, 41u32.to_ne_bytes()), attribute(A_PID, 733u32.to_ne_bytes()));
+        let told = one_message(&[hex(ETH0), irq, pid].concat());
         let told = netdev_napis(&told).expect("valid");
         assert_eq!(told, [NetdevNapi { irq: Some(IrqId(41)), pid: Some(733), ..napi }]);
 
@@ -158,8 +152,7 @@ mod tests {
     fn settings_of_one_napi() {
         let mut other = hex(ETH0);
         other[4..8].copy_from_slice(&258u32.to_ne_bytes());
-        let mut both = answer(&[ETH0]);
-        push_message(&mut both, &other);
+        let both = [answer(&[ETH0]), one_message(&other)].concat();
         let all = [
             (NapiSetting::DeferHardIrqs, 2),
             (NapiSetting::GroFlushTimeout, 20_000),

@@ -62,18 +62,14 @@ fn one(message: &[u8]) -> Result<Option<QueueStats>, WireError> {
 mod tests {
     use super::{A_IFINDEX, A_QUEUE_ID, A_QUEUE_TYPE, A_RX_PACKETS, QueueStats, queue_stats};
     use crate::parse::wire::testing;
-    use crate::parse::{QueueCounters, one_message, push_attribute};
+    use crate::parse::{QueueCounters, attribute, one_message};
     use crate::units::QueueId;
 
     fn answer(counted: bool) -> Vec<u8> {
-        let mut message = Vec::new();
-        push_attribute(&mut message, A_IFINDEX, &3u32.to_ne_bytes());
-        push_attribute(&mut message, A_QUEUE_TYPE, &0u32.to_ne_bytes());
-        push_attribute(&mut message, A_QUEUE_ID, &7u32.to_ne_bytes());
-        if counted {
-            push_attribute(&mut message, A_RX_PACKETS, &(1u64 << 40).to_ne_bytes());
-        }
-        one_message(&message)
+        let queue = [(A_IFINDEX, 3u32), (A_QUEUE_TYPE, 0), (A_QUEUE_ID, 7)];
+        let queue = queue.map(|(kind, number)| attribute(kind, number.to_ne_bytes())).concat();
+        let count = counted.then(|| attribute(A_RX_PACKETS, (1u64 << 40).to_ne_bytes()));
+        one_message(&[queue, count.unwrap_or_default()].concat())
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::parse::links::{
     IFINFOMSG, IFLA_GRO_IPV4_MAX_SIZE, IFLA_GRO_MAX_SIZE, IFLA_IFNAME, IFLA_INFO_KIND, IFLA_LINK,
     IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER, IFLA_XDP,
 };
-use crate::parse::{Attributes, messages, push_attribute, push_message};
+use crate::parse::{Attributes, attribute, messages, push_message};
 
 /// Attributes that are kept whole: names and numbers.
 const KEPT: [u16; 7] = [
@@ -24,18 +24,10 @@ pub(super) fn redacted(answer: &[u8]) -> Option<Vec<u8>> {
     for message in messages(answer).ok()? {
         let (header, attributes) = message.split_at_checked(IFINFOMSG)?;
         let attributes = Attributes::parse(attributes).ok()?;
-        let mut kept = header.to_vec();
-        for kind in KEPT {
-            if let Some(value) = attributes.get(kind) {
-                push_attribute(&mut kept, kind, value);
-            }
-        }
-        if let Some(kind) = attributes.nested(IFLA_LINKINFO).ok()?.get(IFLA_INFO_KIND) {
-            let mut info = Vec::new();
-            push_attribute(&mut info, IFLA_INFO_KIND, kind);
-            push_attribute(&mut kept, IFLA_LINKINFO, &info);
-        }
-        push_message(&mut out, &kept);
+        let kept = KEPT.into_iter().filter_map(|kind| Some(attribute(kind, attributes.get(kind)?)));
+        let kind = attributes.nested(IFLA_LINKINFO).ok()?.get(IFLA_INFO_KIND);
+        let info = kind.map(|kind| attribute(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, kind)));
+        push_message(&mut out, &[header, &kept.chain(info).flatten().collect::<Vec<u8>>()].concat());
     }
     Some(out)
 }
@@ -43,14 +35,12 @@ pub(super) fn redacted(answer: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::{IFINFOMSG, IFLA_IFNAME, redacted};
-    use crate::parse::{Attributes, messages, one_message, push_attribute};
+    use crate::parse::{Attributes, attribute, messages, one_message};
 
     #[test]
     fn names_stay_and_addresses_go() {
-        let mut message = vec![7; IFINFOMSG];
-        push_attribute(&mut message, 1, &[2, 0, 0, 1, 2, 3]); // IFLA_ADDRESS
-        push_attribute(&mut message, IFLA_IFNAME, b"eth0\0");
-        let answer = one_message(&message);
+        let address = attribute(1, [2, 0, 0, 1, 2, 3]); // IFLA_ADDRESS
+        let answer = one_message(&[vec![7; IFINFOMSG], address, attribute(IFLA_IFNAME, b"eth0\0")].concat());
         let clean = redacted(&answer).expect("an answer");
         let parts = messages(&clean).expect("an answer");
         let attributes = Attributes::parse(&parts[0][IFINFOMSG..]).expect("attributes");

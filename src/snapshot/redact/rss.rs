@@ -1,17 +1,15 @@
 //! RSS without the hash key, which would allow aiming all flows at one queue.
 
 use crate::parse::ethtool::rss::{A_HKEY, KEY_SIZE, TABLE, TABLE_SIZE};
-use crate::parse::{Attributes, messages, push_attribute, push_message};
+use crate::parse::{Attributes, attribute, messages, push_message};
 
 /// An answer of netlink without the key; `None` if it does not match the format.
 pub(super) fn without_key(answer: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for message in messages(answer).ok()? {
         let attributes = Attributes::parse(message).ok()?;
-        let mut kept = Vec::new();
-        for (kind, value) in attributes.iter().filter(|(kind, _)| *kind != A_HKEY) {
-            push_attribute(&mut kept, kind, value);
-        }
+        let kept = attributes.iter().filter(|(kind, _)| *kind != A_HKEY);
+        let kept: Vec<u8> = kept.flat_map(|(kind, value)| attribute(kind, value)).collect();
         push_message(&mut out, &kept);
     }
     Some(out)
@@ -32,15 +30,12 @@ pub(super) fn ioctl_without_key(answer: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::{ioctl_without_key, without_key};
-    use crate::parse::{ethtool, one_message, push_attribute};
+    use crate::parse::{attribute, ethtool, one_message};
 
     #[test]
     fn the_key_goes_and_the_table_stays() {
-        let mut message = Vec::new();
-        push_attribute(&mut message, 3, &1u32.to_ne_bytes());
-        push_attribute(&mut message, 4, &7u32.to_ne_bytes());
-        push_attribute(&mut message, 5, &[9; 40]);
-        let whole = one_message(&message);
+        let table = [attribute(3, 1u32.to_ne_bytes()), attribute(4, 7u32.to_ne_bytes())].concat();
+        let whole = one_message(&[table, attribute(5, [9; 40])].concat());
         assert!(ethtool::rss(&whole).expect("valid").key.is_some());
         let clean = ethtool::rss(&without_key(&whole).expect("understood")).expect("valid");
         assert_eq!((clean.table, clean.key, clean.function), (vec![7], None, Some("toeplitz".into())));

@@ -1,10 +1,11 @@
 //! `rxlab flow` on a machine made of plain files: from the driver's answers to the queue.
 
 use rxlab::host::{EthtoolGet, Question};
-use rxlab::parse::{one_message, push_attribute};
+use rxlab::parse::{attribute, one_message};
 use serde_json::{Value, json};
 
 use super::show::complaint;
+use crate::process;
 use crate::tree::{Ended, Tree};
 
 /// The first of the published values of the hash: 0x51ccc178 with this key, 0x323e8fc2 without ports.
@@ -23,10 +24,7 @@ fn path(get: EthtoolGet) -> String {
 fn tree() -> Tree {
     let tree = Tree::new();
     let table: Vec<u8> = [1u32, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect();
-    let mut rss = Vec::new();
-    push_attribute(&mut rss, 3, &1u32.to_ne_bytes());
-    push_attribute(&mut rss, 4, &table);
-    push_attribute(&mut rss, 5, &KEY);
+    let rss = [attribute(3, 1u32.to_ne_bytes()), attribute(4, table), attribute(5, KEY)].concat();
     tree.write_bytes(&path(EthtoolGet::Rss), &one_message(&rss));
     std::fs::remove_file(tree.root().join(path(EthtoolGet::HashFields))).expect("it was there");
     tree
@@ -34,7 +32,7 @@ fn tree() -> Tree {
 
 fn flow(tree: &Tree, args: &[&str]) -> Value {
     let out = tree.rxlab(&[&["flow", "--json"], args].concat());
-    let value = serde_json::from_slice(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"));
+    let value = process::json(&out);
     assert_eq!(complaint("flow.json", &value), None);
     value
 }
@@ -79,9 +77,8 @@ fn a_redacted_snapshot_has_no_key() {
         tree.rxlab(&[&["snapshot", "--for", "0s", "-o", file], more].concat()).exits(0);
         let nowhere = tempfile::tempdir().expect("a temporary directory");
         let args = ["flow", "--json", FLOW, "--nic", "eth0", "--snapshot", file];
-        let out = crate::process::rxlab(nowhere.path(), &args).output().expect("started");
-        let path: Value =
-            serde_json::from_slice(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"));
+        let out = process::rxlab(nowhere.path(), &args).output().expect("started");
+        let path: Value = process::json(&out);
         assert_eq!((&path["hash"]["among"], &path["hash"]["why"][0]), (&hash, &json!(why)));
     }
 }
