@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::storage::{Folder, Lock, LockError, Storage};
 use crate::host::Fuse;
@@ -33,12 +34,18 @@ pub struct FlakyStorage<S> {
     inner: S,
     fuse: Arc<Fuse>,
     trouble: Option<Trouble>,
+    synced: Arc<AtomicBool>,
 }
 
 impl<S: Storage> FlakyStorage<S> {
     /// `inner`, counted by `fuse`, with `trouble`.
     pub fn new(inner: S, fuse: Arc<Fuse>, trouble: Option<Trouble>) -> Self {
-        Self { inner, fuse, trouble }
+        Self { inner, fuse, trouble, synced: Arc::default() }
+    }
+
+    /// True while everything appended is synced.
+    pub fn synced(&self) -> Arc<AtomicBool> {
+        self.synced.clone()
     }
 
     /// Fails without space for `bytes` more, counting blocks of the file `id` if it exists.
@@ -87,6 +94,7 @@ impl<S: Storage> Storage for FlakyStorage<S> {
 
     fn append(&self, id: &str, bytes: &[u8]) -> io::Result<()> {
         let (first, rest) = bytes.split_at(bytes.len() / 2);
+        self.synced.store(false, Ordering::SeqCst);
         self.fuse.step();
         self.inner.append(id, first)?;
         self.room(id, rest.len() as u64)?;
@@ -95,7 +103,9 @@ impl<S: Storage> Storage for FlakyStorage<S> {
 
     fn sync(&self, id: &str) -> io::Result<()> {
         self.room(id, 0)?;
-        self.inner.sync(id)
+        self.inner.sync(id)?;
+        self.synced.store(true, Ordering::SeqCst);
+        Ok(())
     }
 
     fn truncate(&self, id: &str, length: u64) -> io::Result<()> {

@@ -4,9 +4,8 @@
 //! The work for one group of knobs is quadratic in its settings: each operation is reached by all that precede it.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +14,7 @@ use std::time::Duration;
 use rustix::process::{Signal, getpid, kill_process};
 use rxlab::apply::{BeginInfo, Failure, Kept, Transaction};
 use rxlab::host::{Cause, FlakyHost, Fuse, Host, LiveHost, Mishap, Rule};
-use rxlab::journal::{Disk, FlakyStorage, Folder, Lock, LockError, Storage, Store, Trouble};
+use rxlab::journal::{Disk, FlakyStorage, Folder, Storage, Store, Trouble};
 use rxlab::model::Model;
 use rxlab::plan::Setting;
 use rxlab::sample::{Inventory, Scope};
@@ -306,8 +305,8 @@ fn refusing_any_file_restores_the_others() {
 #[test]
 fn the_old_value_is_synced_before_the_write() {
     let tree = Tree::new();
-    let synced = Arc::new(AtomicBool::new(false));
-    let storage = Watched { inner: Disk::new(tree.state()), synced: synced.clone() };
+    let storage = FlakyStorage::new(Disk::new(tree.state()), Fuse::new(None, || ()), None);
+    let synced = storage.synced();
     let journal = Disk::new(tree.state());
     let before = |path: &str| {
         assert!(synced.load(Ordering::SeqCst), "{path} is written before the journal is synced");
@@ -319,48 +318,6 @@ fn the_old_value_is_synced_before_the_write() {
     let host = Driver::new(Observed { inner: tree.host(), before }, &tree.root());
     let kept = apply(&everything(), &Store::new(storage), &host, &tree.root()).expect("applied");
     assert!(kept.iter().all(|kept| kept.changed));
-}
-
-/// Knows if everything appended was synced.
-struct Watched {
-    inner: Disk,
-    synced: Arc<AtomicBool>,
-}
-
-impl Storage for Watched {
-    fn set_aside(&self, id: &str, bytes: u64) -> io::Result<()> {
-        self.inner.set_aside(id, bytes)
-    }
-    fn append(&self, id: &str, bytes: &[u8]) -> io::Result<()> {
-        self.synced.store(false, Ordering::SeqCst);
-        self.inner.append(id, bytes)
-    }
-    fn sync(&self, id: &str) -> io::Result<()> {
-        self.inner.sync(id)?;
-        self.synced.store(true, Ordering::SeqCst);
-        Ok(())
-    }
-    fn list(&self, folder: Folder) -> io::Result<Vec<String>> {
-        self.inner.list(folder)
-    }
-    fn read(&self, folder: Folder, id: &str) -> io::Result<Vec<u8>> {
-        self.inner.read(folder, id)
-    }
-    fn create(&self, id: &str) -> io::Result<()> {
-        self.inner.create(id)
-    }
-    fn truncate(&self, id: &str, length: u64) -> io::Result<()> {
-        self.inner.truncate(id, length)
-    }
-    fn archive(&self, id: &str) -> io::Result<()> {
-        self.inner.archive(id)
-    }
-    fn lock(&self) -> Result<Lock, LockError> {
-        self.inner.lock()
-    }
-    fn path(&self, folder: Folder, id: &str) -> PathBuf {
-        self.inner.path(folder, id)
-    }
 }
 
 /// As in a trial: one value flipped many times within one transaction, then restored.
