@@ -55,30 +55,6 @@ pub(crate) fn bpf() -> bool {
     have("bpf", MISSING.clone())
 }
 
-/// A third-party web server.
-pub(crate) fn nginx() -> bool {
-    let found = std::process::Command::new("nginx").arg("-v").output();
-    have("nginx", found.err().map(|error| format!("cannot run nginx: {error}")))
-}
-
-/// A third-party name server.
-pub(crate) fn dnsmasq() -> bool {
-    let found = std::process::Command::new("dnsmasq").arg("--version").output();
-    have("dnsmasq", found.err().map(|error| format!("cannot run dnsmasq: {error}")))
-}
-
-/// A third-party BitTorrent tracker.
-pub(crate) fn opentracker() -> bool {
-    let found = std::process::Command::new("opentracker").arg("-h").output();
-    have("opentracker", found.err().map(|error| format!("cannot run opentracker: {error}")))
-}
-
-/// A Prometheus.
-pub(crate) fn prometheus() -> bool {
-    let found = std::process::Command::new("prometheus").arg("--version").output();
-    have("prometheus", found.err().map(|error| format!("cannot run prometheus: {error}")))
-}
-
 /// Held by every test that runs irqbalance, from before [`irqbalance`] is called.
 pub(crate) fn alone_with_irqbalance() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
@@ -105,6 +81,34 @@ pub(crate) fn irqbalance() -> bool {
 pub(crate) fn program(capability: &str, name: &str, version: &str) -> bool {
     let found = std::process::Command::new(name).arg(version).output();
     have(capability, found.err().map(|error| format!("cannot run {name}: {error}")))
+}
+
+/// Programs that are capabilities by their own name, with the argument that makes them exit at once.
+macro_rules! programs {
+    ($($(#[$doc:meta])* $name:ident $argument:literal,)+) => {
+        $($(#[$doc])* pub(crate) fn $name() -> bool {
+            program(stringify!($name), stringify!($name), $argument)
+        })+
+    };
+}
+
+programs! {
+    /// A third-party web server.
+    nginx "-v",
+    /// A third-party name server.
+    dnsmasq "--version",
+    /// A third-party BitTorrent tracker.
+    opentracker "-h",
+    /// A Prometheus.
+    prometheus "--version",
+    /// Required to set offloads.
+    ethtool "--version",
+    /// Required to load a firewall.
+    nft "--version",
+    /// A browser that a test can drive.
+    chromium "--version",
+    /// A terminal that a test can read and type into.
+    tmux "-V",
 }
 
 /// udev's own tool; `RXLAB_UDEVADM` gives the path of one that is not installed, for a machine without udev.
@@ -137,17 +141,6 @@ pub(crate) fn fiber() -> bool {
     have("fiber", missing)
 }
 
-/// Required to set offloads.
-pub(crate) fn ethtool() -> bool {
-    let found = std::process::Command::new("ethtool").arg("--version").output();
-    have("ethtool", found.err().map(|error| format!("cannot run ethtool: {error}")))
-}
-
-/// A browser that a test can drive.
-pub(crate) fn chromium() -> bool {
-    program("chromium", "chromium", "--version")
-}
-
 /// The source of axe-core, which finds barriers for readers with disabilities; `scripts/setup.sh test` installs it.
 pub(crate) fn axe() -> Option<String> {
     let cache = std::env::var("RXLAB_LAB_CACHE").unwrap_or_else(|_| "/var/tmp/rxlab-lab".to_owned());
@@ -155,17 +148,6 @@ pub(crate) fn axe() -> Option<String> {
     let found = std::fs::read_to_string(&path);
     let missing = found.as_ref().err().map(|error| format!("cannot read {path}: {error}"));
     if have("axe", missing) { found.ok() } else { None }
-}
-
-/// A terminal that a test can read and type into.
-pub(crate) fn tmux() -> bool {
-    program("tmux", "tmux", "-V")
-}
-
-/// Required to load a firewall.
-pub(crate) fn nft() -> bool {
-    let found = std::process::Command::new("nft").arg("--version").output();
-    have("nft", found.err().map(|error| format!("cannot run nft: {error}")))
 }
 
 /// Held by tests that change machine-wide settings, and by tests that rely on them not to change.
