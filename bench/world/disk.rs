@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use rxlab::host::ProcessId;
@@ -78,27 +78,28 @@ impl SimDisk {
         Self { world: Arc::clone(world) }
     }
 
-    /// Runs `act` unless a fault prevents it.
-    fn with<T>(
-        &self,
-        writes: bool,
-        act: impl FnOnce(&mut State, Option<io::Error>) -> io::Result<T>,
-    ) -> io::Result<T> {
+    /// The state at the next operation, and the fault that prevents it.
+    fn meet(&self, writes: bool) -> (MutexGuard<'_, State>, Option<io::Error>) {
         self.world.step(Counted::Journal, Link::Other);
         let mut state = self.world.state();
         if state.fault(|area| area == Area::DiskGone).is_some() {
-            return act(&mut state, Some(io::ErrorKind::NotFound.into()));
+            return (state, Some(io::ErrorKind::NotFound.into()));
         }
         let area = if writes { Area::DiskWrites } else { Area::DiskReads };
         let errno = state.fault(|hit| hit == area);
-        act(&mut state, errno.map(io::Error::from_raw_os_error))
+        (state, errno.map(io::Error::from_raw_os_error))
+    }
+
+    /// Runs `act` unless a fault prevents it.
+    fn with<T>(&self, writes: bool, act: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        match self.meet(writes) {
+            (_, Some(error)) => Err(error),
+            (mut state, None) => act(&mut state),
+        }
     }
 
     fn change(&self, id: &str, change: impl FnOnce(&mut File)) -> io::Result<()> {
-        self.with(true, |state, fault| {
-            if let Some(error) = fault {
-                return Err(error);
-            }
+        self.with(true, |state| {
             change(state.disk.open.get_mut(id).ok_or(io::ErrorKind::NotFound)?);
             Ok(())
         })
@@ -107,36 +108,26 @@ impl SimDisk {
 
 impl Storage for SimDisk {
     fn list(&self, folder: Folder) -> io::Result<Vec<String>> {
-        self.with(false, |state, fault| match fault {
+        match self.with(false, |state| Ok(files(state, folder).keys().cloned().collect())) {
             // A missing directory has no files.
-            Some(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Some(error) => Err(error),
-            None => Ok(files(state, folder).keys().cloned().collect()),
-        })
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            listed => listed,
+        }
     }
 
     fn read(&self, folder: Folder, id: &str) -> io::Result<Vec<u8>> {
-        self.with(false, |state, fault| match fault {
-            Some(error) => Err(error),
-            None if state.fails_with_the_damaged() => Err(io::Error::from_raw_os_error(5)),
-            None => {
-                let file = files(state, folder).get(id).ok_or(io::ErrorKind::NotFound)?;
-                Ok(file.bytes.clone())
-            }
+        self.with(false, |state| match state.fails_with_the_damaged() {
+            true => Err(io::Error::from_raw_os_error(5)),
+            false => Ok(files(state, folder).get(id).ok_or(io::ErrorKind::NotFound)?.bytes.clone()),
         })
     }
 
     fn create(&self, id: &str) -> io::Result<()> {
-        self.with(true, |state, fault| {
-            if let Some(error) = fault {
-                return Err(error);
-            }
-            match state.disk.open.contains_key(id) {
-                true => Err(io::ErrorKind::AlreadyExists.into()),
-                false => {
-                    state.disk.open.insert(id.to_owned(), File::default());
-                    Ok(())
-                }
+        self.with(true, |state| match state.disk.open.contains_key(id) {
+            true => Err(io::ErrorKind::AlreadyExists.into()),
+            false => {
+                state.disk.open.insert(id.to_owned(), File::default());
+                Ok(())
             }
         })
     }
@@ -146,24 +137,19 @@ impl Storage for SimDisk {
     }
 
     fn append(&self, id: &str, bytes: &[u8]) -> io::Result<()> {
-        self.with(true, |state, fault| {
-            let gone = fault.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
-            let file = state.disk.open.get_mut(id).filter(|_| !gone).ok_or(io::ErrorKind::NotFound)?;
-            match fault {
-                // A full disk keeps only half of it.
-                Some(error) => {
-                    if error.raw_os_error() == Some(28) {
-                        file.bytes.extend_from_slice(&bytes[..bytes.len() / 2]);
-                    }
-                    Err(error)
-                }
-                None => {
-                    file.bytes.extend_from_slice(bytes);
-                    state.log(|| format!("  {id}: {}", String::from_utf8_lossy(bytes).trim_end()));
-                    Ok(())
-                }
+        let (mut state, fault) = self.meet(true);
+        let gone = fault.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let file = state.disk.open.get_mut(id).filter(|_| !gone).ok_or(io::ErrorKind::NotFound)?;
+        if let Some(error) = fault {
+            // A full disk keeps only half of it.
+            if error.raw_os_error() == Some(28) {
+                file.bytes.extend_from_slice(&bytes[..bytes.len() / 2]);
             }
-        })
+            return Err(error);
+        }
+        file.bytes.extend_from_slice(bytes);
+        state.log(|| format!("  {id}: {}", String::from_utf8_lossy(bytes).trim_end()));
+        Ok(())
     }
 
     fn sync(&self, id: &str) -> io::Result<()> {
@@ -187,10 +173,7 @@ impl Storage for SimDisk {
     }
 
     fn archive(&self, id: &str) -> io::Result<()> {
-        self.with(true, |state, fault| {
-            if let Some(error) = fault {
-                return Err(error);
-            }
+        self.with(true, |state| {
             let file = state.disk.open.remove(id).ok_or(io::ErrorKind::NotFound)?;
             state.disk.archive.insert(id.to_owned(), file);
             Ok(())
@@ -199,24 +182,18 @@ impl Storage for SimDisk {
 
     fn lock(&self) -> Result<Lock, LockError> {
         let path = PathBuf::from("/run/rxlab/lock");
-        let taken = self.with(false, |state, fault| match fault {
-            Some(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
-            // It is in memory, not on the disk.
-            _ => {
-                if state.disk.holder.is_none() {
-                    state.disk.holder = state.running();
-                    return Ok(Ok(state.running()));
-                }
-                Ok(Err(state.disk.holder))
-            }
-        });
-        match taken.map_err(|error| LockError::Io { path: path.clone(), error })? {
-            Ok(by) => Ok(Lock::held_by(Held { world: Arc::clone(&self.world), by: by.unwrap_or(0) })),
-            Err(holder) => {
-                let start = u64::from(self.world.state().machine.boot);
-                Err(LockError::Held { path, holder: holder.map(|pid| ProcessId { pid, start }) })
-            }
+        let (mut state, fault) = self.meet(false);
+        // It is in memory, not on the disk.
+        if let Some(error) = fault.filter(|error| error.kind() == io::ErrorKind::NotFound) {
+            return Err(LockError::Io { path, error });
         }
+        if let Some(pid) = state.disk.holder {
+            let start = u64::from(state.machine.boot);
+            return Err(LockError::Held { path, holder: Some(ProcessId { pid, start }) });
+        }
+        state.disk.holder = state.running();
+        let by = state.running().unwrap_or(0);
+        Ok(Lock::held_by(Held { world: Arc::clone(&self.world), by }))
     }
 
     fn pause(&self, time: Duration) {

@@ -2,6 +2,8 @@
 //!
 //! Numbers stand for values: a CPU mask, a table size, a count. Every value records its last writer.
 
+use rxlab::units::{CpuId, CpuMask};
+
 use super::schedule::{Foreign, Slot};
 
 /// CPUs of the machine.
@@ -478,24 +480,7 @@ pub(crate) fn text(slot: Slot, value: u64) -> String {
 
 /// CPUs as a list: `0-2,5`.
 pub(crate) fn list(mask: u64) -> String {
-    let mut text = String::new();
-    let mut cpu = 0;
-    while cpu < 64 {
-        if mask >> cpu & 1 == 0 {
-            cpu += 1;
-            continue;
-        }
-        let first = cpu;
-        while cpu < 63 && mask >> (cpu + 1) & 1 == 1 {
-            cpu += 1;
-        }
-        if !text.is_empty() {
-            text.push(',');
-        }
-        text += &if first == cpu { first.to_string() } else { format!("{first}-{cpu}") };
-        cpu += 1;
-    }
-    text
+    (0..64).filter(|cpu| mask >> cpu & 1 == 1).map(CpuId).collect::<CpuMask>().to_string()
 }
 
 /// The name of the knob of a slot.
