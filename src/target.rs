@@ -46,37 +46,25 @@ pub use udp::{SINK_TOTALS_LEN, SinkTotals, sink_query};
 
 /// The servers to run, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Spec {
     /// Address of the HTTP server; port 0 lets the kernel choose.
-    #[serde(default)]
     pub http: Option<SocketAddr>,
     /// Address of the UDP echo server.
-    #[serde(default)]
     pub udp_echo: Option<SocketAddr>,
     /// Address of the UDP sink.
-    #[serde(default)]
     pub udp_sink: Option<SocketAddr>,
     /// Address of the UDP tracker, which gives every peer the same response.
-    #[serde(default)]
     pub udp_tracker: Option<SocketAddr>,
     /// UDP: receive each datagram by itself, as most servers do, instead of a train of one flow at a time
     /// (UDP_GRO), which saves much of the receive work.
-    #[serde(default)]
     pub plain_udp: bool,
     /// Number of threads, each with its own sockets.
-    #[serde(default = "one")]
     pub threads: usize,
     /// CPUs to pin the threads to, round robin; empty leaves it to the scheduler.
-    #[serde(default)]
     pub cpus: CpuMask,
     /// Network namespace file in which the sockets are opened.
-    #[serde(default)]
     pub netns: Option<PathBuf>,
-}
-
-fn one() -> usize {
-    1
 }
 
 impl Default for Spec {
