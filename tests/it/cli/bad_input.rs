@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::tree::{Tree, said};
+use crate::tree::{Ended, Tree, said};
 
 /// The first line states the error; further lines are hints.
 fn refused(tree: &Tree, args: &[&str], code: i32, message: &str) {
@@ -69,6 +69,29 @@ fn a_mask_with_an_offline_cpu_is_refused() {
     refused(&tree, &["trial", "run", "--plan", &plan, "--live"], 2, why);
 }
 
+/// Nothing is written before everything is checked.
+#[test]
+fn a_wrong_setting_after_a_valid_one_is_refused() {
+    let tree = Tree::new();
+    for (setting, message) in [
+        ("rps eth7/rx-0 = 2", "there is no interface eth7 (there are: eth0, veth0)"),
+        ("rps eth0/rx-5 = 2", "eth0 has no queue rx-5 (it has rx-0, rx-1)"),
+        ("rps eth0/rx-0 = 2,7", "rps eth0/rx-0: CPU 7 is offline (online: 0-6)"),
+        ("rps eth0/rx-0 = 6", "CPU 6 is isolated"),
+        ("rps eth0/rx-0 = 99", "CPU 99 does not exist"),
+        ("rfs_entries host = 536870913", "the largest table has 536870912 entries"),
+        ("irq_affinity veth0/rx-0 = 1", "veth0/rx-0 has no interrupt"),
+        ("rpz eth0/rx-0 = 1", "unknown knob `rpz`"),
+        ("rps eth0 = 1", "rps acts on a receive queue (NIC/rx-N), not on eth0"),
+        ("rps eth0/x = 1", "is not a target"),
+    ] {
+        let settings = ["apply", "--setting", "rps veth0/rx-0 = 1", "--setting", setting];
+        tree.rxlab(&settings).says(2, message);
+        assert_eq!(tree.values(), Tree::new().values(), "{setting}");
+        assert!(!tree.state().exists(), "{setting}: not even a state directory");
+    }
+}
+
 #[test]
 fn a_malformed_specification_is_refused_with_line_and_column() {
     let tree = Tree::new();
@@ -102,6 +125,7 @@ fn trial_checks_a_plan_like_apply() {
         refused(&tree, &["apply", &plan], code, message);
         refused(&tree, &["trial", "run", "--plan", &plan, "--live"], code, message);
     }
+    refused(&tree, &["apply", "/no/such/plan"], 2, "cannot read the plan /no/such/plan");
 }
 
 #[test]
