@@ -17,8 +17,8 @@ use rxlab::target::Target;
 use rxlab::units::CpuId;
 use serde_json::Value;
 
-use crate::process::{Running, rxlab, wait_for};
-use crate::{quiet, require};
+use crate::process::{Running, json, rxlab, wait_for};
+use crate::{flood, quiet, require};
 
 /// NET_RX runs of each CPU since boot.
 fn net_rx() -> Vec<u64> {
@@ -32,8 +32,7 @@ pub(crate) fn look(range: &Range) -> (i32, Value) {
     let state = tempfile::tempdir().expect("a temporary directory");
     let mut command = rxlab(state.path(), &["doctor", "--json", "--for", "1s", "--netns"]);
     let out = command.arg(range.server.path()).output().expect("rxlab runs");
-    let report = serde_json::from_slice(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"));
-    (out.status.code().expect("not killed"), report)
+    (out.status.code().expect("not killed"), json(&out))
 }
 
 #[test]
@@ -42,17 +41,8 @@ fn the_hotspot_matches_the_counters() {
     let _alone = quiet::alone();
     let range = Range::build(&RangeSpec::default()).expect("built");
     for (sender, receiver) in [("0", "1"), ("1", "0")] {
-        let address = SocketAddr::from((Range::SERVER, 9000));
-        let target = Target::start(&rxlab::target::Spec {
-            udp_sink: Some(address),
-            cpus: receiver.parse().expect("a list"),
-            netns: Some(range.server.path()),
-            ..rxlab::target::Spec::default()
-        });
-        let _target = target.expect("started");
-        let mut load = rxlab::load::Spec::new(format!("udp-sink://{address}").parse().expect("a URL"));
-        (load.cpus, load.netns) = (sender.parse().expect("a list"), Some(range.client.path()));
-        let _session = Session::start(&load).expect("started");
+        let _target = flood::sink(&range, receiver);
+        let _session = flood::sender(&range, sender);
         // Another program of this machine can hide it for a while.
         let found = (0..3).any(|attempt| {
             let before = net_rx();
@@ -138,8 +128,7 @@ fn values_reset_by_another_program_are_noted() {
         assert!(out.status.success(), "{out:?}");
     };
     let noted = |nic: &str| {
-        let out = run(ours.path(), &["doctor", "--json", "--for", "200ms", "--nic", nic]);
-        let report: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {out:?}"));
+        let report: Value = json(&run(ours.path(), &["doctor", "--json", "--for", "200ms", "--nic", nic]));
         report["notes"].to_string().contains("1 of 1 value set by rxlab is no longer in effect")
     };
     set(ours.path(), "0");
@@ -160,11 +149,7 @@ fn the_effect_of_a_plan_is_compared_with_the_sample_before() {
         let mut command = rxlab(state.path(), args);
         command.arg("--netns").arg(range.server.path()).output().expect("rxlab runs")
     };
-    let since = || {
-        let out = run(&["doctor", "--json", "--for", "300ms"]);
-        let report: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {out:?}"));
-        report["since"].clone()
-    };
+    let since = || json::<Value>(&run(&["doctor", "--json", "--for", "300ms"]))["since"].clone();
     let path = plan.to_str().expect("text");
     let out = run(&["plan", "rps", "--nic", "srv0", "--for", "500ms", "-o", path]);
     assert!(out.status.success(), "{out:?}");
@@ -274,17 +259,8 @@ fn a_watch_prints_new_and_cleared_findings() {
             lines.iter().map(|line| serde_json::from_str::<Alert>(line).expect("one JSON value a line"));
         alerts.filter(|alert| alert.change == change && alert.finding.id == "one-core-hotspot").count() > 0
     };
-    let address = SocketAddr::from((Range::SERVER, 9000));
-    let mut load = rxlab::load::Spec::new(format!("udp-sink://{address}").parse().expect("a URL"));
-    (load.cpus, load.netns) = ("0".parse().expect("a list"), Some(range.client.path()));
-    let target = Target::start(&rxlab::target::Spec {
-        udp_sink: Some(address),
-        cpus: "1".parse().expect("a list"),
-        netns: Some(range.server.path()),
-        ..rxlab::target::Spec::default()
-    });
-    let target = target.expect("started");
-    let session = Session::start(&load).expect("started");
+    let target = flood::sink(&range, "1");
+    let session = flood::sender(&range, "0");
     wait_for("the hotspot", || said(Change::Appeared));
     drop((session, target));
     wait_for("its end", || said(Change::Cleared));

@@ -6,10 +6,30 @@ use std::process::Command;
 
 use rxlab::host::{Host, LiveHost};
 use rxlab::lab::{Range, RangeSpec};
+use rxlab::load::Session;
 use rxlab::target::{Spec, Target};
 
 use crate::process::{Running, rxlab, wait_for, weighty};
 use crate::{quiet, require};
+
+/// A sink of datagrams on these CPUs of the server.
+pub(crate) fn sink(range: &Range, cpus: &str) -> Target {
+    let target = Target::start(&Spec {
+        udp_sink: Some(SocketAddr::from((Range::SERVER, 9000))),
+        cpus: cpus.parse().expect("a list"),
+        netns: Some(range.server.path()),
+        ..Spec::default()
+    });
+    target.expect("started")
+}
+
+/// A sender on these CPUs, flat out to the sink.
+pub(crate) fn sender(range: &Range, cpus: &str) -> Session {
+    let url = format!("udp-sink://{}:9000", Range::SERVER).parse().expect("a URL");
+    let mut load = rxlab::load::Spec::new(url);
+    (load.cpus, load.netns) = (cpus.parse().expect("a list"), Some(range.client.path()));
+    Session::start(&load).expect("started")
+}
 
 /// A flood from CPU 1 to a sink on CPU 1, for the lifetime of the value.
 pub(crate) struct Flood {
@@ -35,12 +55,7 @@ impl Flood {
         let range = Range::build(&RangeSpec { rules, ..RangeSpec::default() }).expect("built");
         let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
         host.write("sys/class/net/srv0/queues/rx-0/rps_cpus", rps.as_bytes()).expect("written");
-        let target = Target::start(&Spec {
-            udp_sink: Some(SocketAddr::from((Range::SERVER, 9000))),
-            cpus: "1".parse().expect("a list"),
-            netns: Some(range.server.path()),
-            ..Spec::default()
-        });
+        let target = sink(&range, "1");
         let directory = tempfile::tempdir().expect("a temporary directory");
         let url = format!("udp-sink://{}:9000", Range::SERVER);
         let mut command = rxlab(directory.path(), &["load", &url, "--cpus", "1", "--connections", "1"]);
@@ -55,7 +70,7 @@ impl Flood {
         if load.has_ended() {
             panic!("the load has ended: {:?}", load.output());
         }
-        Some(Self { directory, _load: load, _target: target.expect("started"), range, _alone: alone })
+        Some(Self { directory, _load: load, _target: target, range, _alone: alone })
     }
 
     /// A veth has a NAPI only with GRO, and UDP goes through it only with this kind of GRO. `false` if skipped.

@@ -5,12 +5,11 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::flood::Flood;
-use crate::process::{Running, rxlab, weighty};
+use crate::process::{Running, json, rxlab, weighty};
 
 /// The finding of a rule in a report.
 fn finding(out: std::process::Output, id: &str) -> Option<Value> {
-    let report: Value =
-        serde_json::from_slice(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"));
+    let report: Value = json(&out);
     let findings = report["findings"].as_array().expect("a list");
     println!("{findings:?}");
     findings.iter().find(|finding| finding["id"] == id).cloned()

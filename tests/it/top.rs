@@ -1,6 +1,5 @@
 //! The screen of `rxlab top` in a terminal, driven by keys and ended by signals.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,12 +7,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rxlab::lab::{Range, RangeSpec};
-use rxlab::load::Session;
-use rxlab::target::Target;
 use serde_json::Value;
 
-use crate::process::{end_guards, mentioning, rxlab, wait_for};
-use crate::{quiet, require};
+use crate::process::{end_guards, json, mentioning, rxlab, wait_for};
+use crate::{flood, quiet, require};
 
 /// A shell in a terminal of its own.
 struct Terminal {
@@ -180,17 +177,8 @@ fn a_plan_is_applied_from_the_screen() {
     let range = Range::build(&RangeSpec::default()).expect("built");
     let state = tempfile::tempdir().expect("a temporary directory");
     let netns = range.server.path().to_str().expect("text").to_owned();
-    let address = SocketAddr::from((Range::SERVER, 9000));
-    let target = Target::start(&rxlab::target::Spec {
-        udp_sink: Some(address),
-        cpus: "1".parse().expect("a list"),
-        netns: Some(range.server.path()),
-        ..rxlab::target::Spec::default()
-    });
-    let _target = target.expect("started");
-    let mut load = rxlab::load::Spec::new(format!("udp-sink://{address}").parse().expect("a URL"));
-    (load.cpus, load.netns) = ("0".parse().expect("a list"), Some(range.client.path()));
-    let _session = Session::start(&load).expect("started");
+    let _target = flood::sink(&range, "1");
+    let _session = flood::sender(&range, "0");
     let terminal = Terminal::start(80, 24);
     terminal.enter(&format!("{}; echo ended=$?", line(state.path(), &["top", "--netns", &netns])));
     terminal.wait_for(" live");
@@ -215,9 +203,9 @@ fn a_plan_is_applied_from_the_screen() {
     terminal.press(&["q"]);
     terminal.wait_for("ended=0");
     terminal.wait_for_restored();
-    let run = |args: &[&str]| {
-        let out = rxlab(state.path(), args).args(["--netns", &netns, "--json"]).output().expect("rxlab runs");
-        serde_json::from_slice::<Value>(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"))
+    let run = |args: &[&str]| -> Value {
+        let out = rxlab(state.path(), args).args(["--netns", &netns, "--json"]).output();
+        json(&out.expect("rxlab runs"))
     };
     let status = run(&["status"]);
     let transaction = &status["transactions"][0];

@@ -208,6 +208,13 @@ impl Tree {
         command
     }
 
+    /// A trial of this specification.
+    pub(crate) fn trial(&self, text: &str) -> Command {
+        let spec = self.path().join("spec.toml");
+        std::fs::write(&spec, text).expect("written");
+        self.command(&["trial", "run", spec.to_str().expect("text")])
+    }
+
     /// Writes a plan of these settings, and returns its path.
     pub(crate) fn plan(&self, settings: &[&str]) -> String {
         let file = self.path().join("plan.toml");

@@ -6,15 +6,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::process::{Running, rxlab};
+use crate::process::{Running, json, rxlab};
 use crate::tree::{Ended, Tree, said};
 
 const APPLY: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
 
 fn schema(tree: &Tree, args: &[&str]) -> String {
     let out = tree.rxlab(&[&["--json"], args].concat());
-    let value: Value =
-        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {out:?}"));
+    let value: Value = json(&out);
     assert!(out.stderr.is_empty(), "{args:?}: {out:?}");
     value["schema"].as_str().unwrap_or_else(|| panic!("{args:?}: no schema")).to_owned()
 }
@@ -44,7 +43,7 @@ fn all_json_output_has_a_schema() {
     }
     // A recording cannot be diagnosed: this samples the real machine. Load and target have their own test.
     let out = rxlab(&tree.state(), &["doctor", "--for", "100ms", "--json"]).output().expect("rxlab runs");
-    let value: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let value: Value = json(&out);
     assert_eq!(value["schema"], "rxlab.findings/2");
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::rxlab;
+use crate::process;
 use crate::tree::{Ended, Tree};
 
 fn shown(tree: &Tree, args: &[&str]) -> String {
@@ -12,8 +12,7 @@ fn shown(tree: &Tree, args: &[&str]) -> String {
 }
 
 fn json(tree: &Tree, args: &[&str]) -> Value {
-    let out = tree.rxlab(&[&["show", "--json"], args].concat());
-    serde_json::from_slice(&out.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {out:?}"))
+    process::json(&tree.rxlab(&[&["show", "--json"], args].concat()))
 }
 
 #[test]
@@ -78,9 +77,8 @@ pub(super) fn complaint(file: &str, value: &Value) -> Option<String> {
 #[test]
 fn json_conforms_to_the_published_schemas() {
     let tree = Tree::new();
-    let live = |args: &[&str]| {
-        let out = rxlab(&tree.state(), args).output().expect("rxlab runs");
-        serde_json::from_slice::<Value>(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"))
+    let live = |args: &[&str]| -> Value {
+        process::json(&process::rxlab(&tree.state(), args).output().expect("rxlab runs"))
     };
     let mut models = vec![json(&tree, &[]), json(&tree, &["--nic", "eth0"]), live(&["show", "--json"])];
     for host in

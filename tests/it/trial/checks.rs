@@ -9,7 +9,7 @@ use super::guards_inside::{is_set, rolls_back};
 use super::on_the_range::{HTTP, Stage, b_first};
 use super::record;
 use crate::nginx::Nginx;
-use crate::process::{Running, mentioning, rxlab, wait_for};
+use crate::process::{Running, mentioning, wait_for};
 use crate::tree::{Ended, Tree};
 
 /// Runs a check for some requests: it passes at the beginning, and none fails.
@@ -53,13 +53,11 @@ fn nginx_is_checked_by_status_body_and_certificate() {
 fn a_check_that_fails_before_the_trial_changes_nothing() {
     let tree = Tree::new();
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
-    let spec = tree.path().join("spec.toml");
     let text = format!(
         "name = \"front\"\n[change]\nset = [\"rps eth0/rx-0 = 2-3\"]\n[workload]\ncommand = \"echo 5\"\n\
          [[check]]\nname = \"front\"\nurl = \"http://127.0.0.1:{port}/\"\n"
     );
-    std::fs::write(&spec, text).expect("written");
-    let text = tree.rxlab(&["trial", "run", spec.to_str().expect("text")]).exits(5);
+    let text = tree.trial(&text).output().expect("rxlab runs").exits(5);
     let line = format!("rxlab: check front: cannot reach the target http://127.0.0.1:{port}/");
     assert!(text.starts_with(&line) && text.contains("nothing was changed"), "{text}");
     assert_eq!((tree.rps("eth0", 0).as_str(), tree.state().join("trials").exists()), ("00", false));
@@ -69,7 +67,6 @@ fn a_check_that_fails_before_the_trial_changes_nothing() {
 #[test]
 fn failures_end_a_command_of_a_minute() {
     let Some(mut stage) = Stage::new("1") else { return };
-    let spec = stage.directory.path().join("spec.toml");
     let text = format!(
         "name = \"front\"\n[change]\nset = [\"rps srv0/rx-0 = 1\"]\n\
          [workload]\ncommand = \"sleep 60; : '{}'\"\n[design]\n{}\npairs = 4\nmin_pairs = 4\ncalibration = 0\n\
@@ -78,9 +75,7 @@ fn failures_end_a_command_of_a_minute() {
         b_first(),
         stage.range.client.path().display(),
     );
-    std::fs::write(&spec, text).expect("written");
-    let mut command = rxlab(&stage.state(), &["trial", "run", spec.to_str().expect("text")]);
-    let trial = Running::start(command.arg("--netns").arg(stage.range.server.path()));
+    let trial = Running::start(&mut stage.run(&text));
     // Past the washout, the command has begun.
     wait_for("the command", || {
         is_set(&stage.host) && mentioning(stage.directory.path()).iter().any(|pid| is_shell(*pid))

@@ -7,12 +7,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::guards_inside::is_set;
 use super::on_the_range::{HTTP, Stage, b_first};
 use super::record;
-use crate::process::{Running, rxlab, wait_for};
+use crate::process::{Running, wait_for};
 use crate::tree::{program, said};
 
 /// A trial with two clients of 500 requests/s each in the client's namespace.
 fn trial(stage: &Stage, design: &str) -> Command {
-    let spec = stage.directory.path().join("spec.toml");
     let run = format!(
         "echo $$ >> '{}'; exec nsenter --net={} {} client",
         stage.directory.path().join("clients").display(),
@@ -25,10 +24,7 @@ fn trial(stage: &Stage, design: &str) -> Command {
          [workload.load]\nurl = \"{HTTP}\"\nconnections = 8\nrate = 500\n{client}{client}\
          [design]\nwashout = \"50ms\"\n{design}\n"
     );
-    std::fs::write(&spec, text).expect("written");
-    let mut command = rxlab(&stage.state(), &["trial", "run", spec.to_str().expect("text")]);
-    command.arg("--netns").arg(stage.range.server.path());
-    command
+    stage.run(&text)
 }
 
 #[test]

@@ -98,15 +98,13 @@ fn drops_end_a_command_of_a_minute() {
     );
     let path = tree.path().join("work.sh");
     std::fs::write(&path, script).expect("written");
-    let spec = tree.path().join("spec.toml");
     let text = format!(
         "name = \"drops\"\n[change]\nset = [\"rps eth0/rx-0 = 2-3\"]\n[workload]\ncommand = \"sh '{}'\"\n\
          [design]\nseed = 11\npairs = 6\nmin_pairs = 6\ncalibration = 0\nwashout = \"0s\"\n\
          [guards]\ndrops = 1000\n",
         path.display()
     );
-    std::fs::write(&spec, text).expect("written");
-    let trial = Running::start(&mut tree.command(&["trial", "run", spec.to_str().expect("text")]));
+    let trial = Running::start(&mut tree.trial(&text));
     wait_for("the drops", || tree.path().join("exceeded").exists());
     rolls_back(Instant::now(), || tree.rps("eth0", 0) == "0");
     trial.output().exits(1);

@@ -57,15 +57,13 @@ fn both_arms_may_have_settings() {
     let (queues, seen) = (tree.root().join("sys/class/net/eth0/queues"), tree.path().join("seen"));
     let look = format!("echo $(cat '{0}/rx-0/rps_cpus'),$(cat '{0}/rx-1/rps_cpus')", queues.display());
     let command = format!("{works} && {look} >> '{}'", seen.display());
-    let spec = tree.path().join("spec.toml");
     let text = format!(
         "name = \"arms\"\n[change]\nagainst = [\"rps eth0/rx-0 = 2\", \"rps eth0/rx-1 = 2\"]\n\
          set = [\"rps eth0/rx-0 = 3\"]\n[workload]\ncommand = \"\"\"{command}\"\"\"\n\
          [design]\nseed = 11\npairs = 6\nmin_pairs = 6\ncalibration = 1\nwashout = \"0s\"\n"
     );
-    std::fs::write(&spec, text).expect("written");
-    tree.rxlab(&["trial", "run", spec.to_str().expect("text")])
-        .says_all(0, &["arm A: rps eth0/rx-1 = 2\n", "arm B: rps eth0/rx-0 = 3\n"]);
+    let ended = tree.trial(&text).output().expect("rxlab runs");
+    ended.says_all(0, &["arm A: rps eth0/rx-1 = 2\n", "arm B: rps eth0/rx-0 = 3\n"]);
     let seen = std::fs::read_to_string(&seen).expect("looked");
     let record = record(&tree.state(), "0001-arms").expect("kept");
     let wanted: Vec<&str> =
@@ -222,17 +220,14 @@ fn ctrl_c_is_code_130_and_the_trial_can_be_resumed() {
 fn a_comparison_before_and_after_proves_nothing() {
     let tree = Tree::new();
     let command = workload(&tree, "0", 100, 120);
-    let spec = tree.path().join("spec.toml");
     let text = format!(
         "name = \"rings\"\n[change]\nset = [\"rps eth0/rx-0 = 2-3\"]\n[workload]\ncommand = \"\"\"{command}\"\"\"\n\
          [design]\nkind = \"before-after\"\npairs = 6\nwashout = \"0s\"\n"
     );
-    std::fs::write(&spec, text).expect("written");
-    let (spec, html) = (spec.to_str().expect("text"), tree.path().join("report.html"));
-    tree.rxlab(&["trial", "run", spec, "--keep"])
-        .says(2, "--keep: a before-after comparison proves no change");
-    let (code, text) = said(&tree.rxlab(&["trial", "run", spec, "--html", html.to_str().expect("text")]));
-    assert_eq!(code, 0, "{text}");
+    let kept = tree.trial(&text).arg("--keep").output().expect("rxlab runs");
+    kept.says(2, "--keep: a before-after comparison proves no change");
+    let html = tree.path().join("report.html");
+    let text = tree.trial(&text).arg("--html").arg(&html).output().expect("rxlab runs").exits(0);
     assert!(text.starts_with("trial rings: better after the change, not proven\n"), "{text}");
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("Nothing was randomised, so rings is not proven: throughput +20"), "{text}");

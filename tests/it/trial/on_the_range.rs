@@ -74,7 +74,6 @@ impl Stage {
     }
 
     fn trial_of(&self, change: &str, url: &str, design: &str, guards: &str) -> Command {
-        let spec = self.directory.path().join("spec.toml");
         let netns = self.range.client.path();
         // At full rate the sink of an unoptimized build is overloaded and cannot report arrivals.
         let rate = if url == SINK { ", rate = 20000" } else { "" };
@@ -90,10 +89,15 @@ impl Stage {
              [design]\n{times}{design}\n[guards]\n{guards}\n",
             netns.display()
         );
+        self.run(&text)
+    }
+
+    /// A trial of this specification.
+    pub(super) fn run(&self, text: &str) -> Command {
+        let spec = self.directory.path().join("spec.toml");
         std::fs::write(&spec, text).expect("written");
-        let server = self.range.server.path();
         let mut command = rxlab(&self.state(), &["trial", "run", spec.to_str().expect("text")]);
-        command.arg("--netns").arg(server);
+        command.arg("--netns").arg(self.range.server.path());
         command
     }
 
@@ -151,7 +155,6 @@ fn a_change_that_takes_effect_is_measured_in_every_slot() {
 fn load_tools_are_read_as_they_are() {
     require::needs!(program("wrk", "wrk", "-v"), program("h2load", "h2load", "--version"));
     let Some(stage) = Stage::new("1") else { return };
-    let spec = stage.directory.path().join("spec.toml");
     let netns = stage.range.client.path();
     let tools = ["wrk -t1 -c2 -d1 --latency", "h2load --h1 -c2 -D1"];
     for (at, tool) in tools.iter().enumerate() {
@@ -161,11 +164,7 @@ fn load_tools_are_read_as_they_are() {
              [design]\nwashout = \"50ms\"\npairs = 2\nmin_pairs = 2\n",
             netns.display()
         );
-        std::fs::write(&spec, text).expect("written");
-        let mut command = rxlab(&stage.state(), &["trial", "run", spec.to_str().expect("text")]);
-        let (code, text) =
-            said(&command.arg("--netns").arg(stage.range.server.path()).output().expect("rxlab runs"));
-        assert_eq!(code, 0, "{text}");
+        let text = stage.run(&text).output().expect("rxlab runs").exits(0);
         let record = record(&stage.state(), &format!("000{}-rps", at + 1)).expect("on disk");
         assert_eq!(record.slots.len(), 4, "{text}");
         for slot in &record.slots {
@@ -179,19 +178,13 @@ fn load_tools_are_read_as_they_are() {
 #[test]
 fn a_plan_is_made_from_a_sample_and_changes_nothing() {
     let Some(stage) = Stage::new("1") else { return };
-    let spec = stage.directory.path().join("spec.toml");
     let netns = stage.range.client.path();
     let text = format!(
         "name = \"rps\"\n[change]\nset = [\"rps srv0/rx-0 = 1\"]\n[workload]\nnic = \"srv0\"\n\
          load = {{ url = \"{HTTP}\", connections = 8, cpus = \"0\", netns = \"{}\" }}\n",
         netns.display()
     );
-    std::fs::write(&spec, text).expect("written");
-    let run = ["--json", "trial", "run", "--plan-only", spec.to_str().expect("text")];
-    let mut command = rxlab(&stage.state(), &run);
-    let (code, text) =
-        said(&command.arg("--netns").arg(stage.range.server.path()).output().expect("rxlab runs"));
-    assert_eq!(code, 0, "{text}");
+    let text = stage.run(&text).args(["--plan-only", "--json"]).output().expect("rxlab runs").exits(0);
     let plan: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(
         (plan["schema"].as_str(), plan["primary"]["name"].as_str()),

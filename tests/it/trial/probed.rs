@@ -7,13 +7,11 @@ use rxlab::trial::record::{Arm, Phase, ProbeSlots, Slot, TrialRecord};
 
 use super::on_the_range::Stage;
 use super::record;
-use crate::process::rxlab;
 use crate::require;
 use crate::tree::Ended;
 
 /// A trial that spreads many flows over both CPUs, with this design and probe.
 fn trial(stage: &Stage, design: &str, probe: &str) -> Command {
-    let spec = stage.directory.path().join("spec.toml");
     let text = format!(
         "name = \"rps\"\n[change]\nset = [\"rps srv0/rx-0 = 0-1\"]\n\
          [workload]\nnic = \"srv0\"\n\
@@ -23,10 +21,7 @@ fn trial(stage: &Stage, design: &str, probe: &str) -> Command {
          [guards]\n[probe]\n{probe}\n",
         stage.range.client.path().display()
     );
-    std::fs::write(&spec, text).expect("written");
-    let mut command = rxlab(&stage.state(), &["trial", "run", spec.to_str().expect("text")]);
-    command.arg("--netns").arg(stage.range.server.path());
-    command
+    stage.run(&text)
 }
 
 fn compared(record: &TrialRecord) -> impl Iterator<Item = &Slot> {

@@ -14,7 +14,6 @@ use crate::tree::{Ended, Tree};
 
 /// A trial on `tree` with this command and query.
 fn trial(prometheus: &Prometheus, tree: &Tree, command: &str, design: &str, query: &str) -> Command {
-    let spec = tree.path().join("spec.toml");
     let text = format!(
         "name = \"q\"\n[change]\nset = [\"rps eth0/rx-0 = 2-3\"]\n\
          [workload]\ncommand = \"\"\"{command}\"\"\"\n\
@@ -23,8 +22,7 @@ fn trial(prometheus: &Prometheus, tree: &Tree, command: &str, design: &str, quer
         b_first(),
         prometheus.url
     );
-    std::fs::write(&spec, text).expect("written");
-    tree.command(&["trial", "run", spec.to_str().expect("text")])
+    tree.trial(&text)
 }
 
 fn work(tree: &Tree) -> String {
