@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::host::{Host, RecordedHost, RecordingHost};
 use crate::model::{IntervalError, Model, Rates};
 use crate::sample::{Counters, Inventory, Scope, busiest};
+use crate::units::rfc3339;
 
 pub use archive::ArchiveError;
 
@@ -70,7 +71,7 @@ impl Snapshot {
         let manifest = Manifest {
             schema: Self::SCHEMA.to_owned(),
             rxlab: env!("CARGO_PKG_VERSION").to_owned(),
-            taken: taken.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            taken: rfc3339(taken),
             redacted: false,
             endian: ENDIAN.to_owned(),
             virtual_in_full: true,

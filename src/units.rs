@@ -11,7 +11,7 @@ mod number;
 mod text;
 
 pub use cpu_mask::{CpuMask, MaskError};
-pub use duration::{DurationError, duration_text, format_duration, parse_duration};
+pub use duration::{DurationError, duration_text, format_duration, parse_duration, rfc3339};
 pub use fact::{Fact, Need};
 pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId, find_by_name};
 pub use number::{SizeError, grouped, parse_size};

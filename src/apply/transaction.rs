@@ -19,6 +19,7 @@ use crate::journal::{
 use crate::knob::Knob;
 use crate::model::{Identity, Model};
 use crate::plan::{Setting, Target};
+use crate::units::rfc3339;
 
 /// Contents of the first line of the journal.
 pub struct BeginInfo<'a> {
@@ -126,7 +127,7 @@ impl Transaction {
             netns: info.netns,
             home: info.home,
             applier: info.applier,
-            started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            started: rfc3339(jiff::Timestamp::now()),
             what: info.what,
             seen: info.seen,
             deadline: info.confirm.map(|wait| now_ns.saturating_add(nanoseconds(wait))),

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::diagnose::figures::{count, plural};
 use crate::recorder::{Gap, Span};
+use crate::units::rfc3339;
 
 /// Gaps that are listed in text: the newest.
 const LISTED: usize = 10;
@@ -106,8 +107,7 @@ fn seconds(from_ms: i64, to_ms: i64) -> f64 {
 
 /// A time as `--at` reads it.
 fn time(ms: i64) -> String {
-    let time = Timestamp::from_millisecond(ms).unwrap_or_default();
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    rfc3339(Timestamp::from_millisecond(ms).unwrap_or_default())
 }
 
 /// A size in the largest unit that leaves at least 1: `64 MiB`, `1.5 KiB`.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::record::{Arm, Call, Effect, Phase, TrialRecord};
 use super::stats::interval::{Interval, t_quantile};
 use super::stats::{mean, sd};
+use crate::units::rfc3339;
 
 /// Error of an interval.
 const ERROR: f64 = 0.05;
@@ -72,7 +73,7 @@ impl Checkpoint {
         Self {
             schema: Self::SCHEMA.to_owned(),
             trial: record.id.clone(),
-            taken: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            taken: rfc3339(jiff::Timestamp::now()),
             drifted,
             values,
             from_a: from_a.map(Interval::effect),

@@ -1,4 +1,4 @@
-//! Durations as text: `5s`, `500ms`, `1m`, `1.5s`.
+//! Durations and times as text: `5s`, `500ms`, `1m`, `1.5s`, `2026-01-31T14:05:00Z`.
 
 use std::time::Duration;
 
@@ -27,6 +27,11 @@ const UNITS: [(&str, u64); 7] = [
 ];
 
 const LIMIT_NS: u64 = 1000 * 3_600_000_000_000;
+
+/// A time as records have it: RFC 3339 in UTC, in whole seconds.
+pub fn rfc3339(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
 
 /// Reads a number and a unit, such as `5s`, `1.5s` or `250 us`. The unit is required. Digits below
 /// a nanosecond are cut off.
