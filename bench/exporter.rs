@@ -11,15 +11,14 @@ mod advance;
 #[path = "scale/tree.rs"]
 mod tree;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use rxlab::diagnose::diagnose;
 use rxlab::diagnose::evidence::{headroom, receive_time};
 use rxlab::host::LiveHost;
-use rxlab::model::{Model, Rates, Totals};
-use rxlab::probe::LostTotals;
-use rxlab::report::live::Applied;
+use rxlab::model::{Model, Rates};
 use rxlab::report::metrics::{Exposition, Format, Judged, encode};
 use rxlab::sample::{Counters, Inventory, Scope};
 
@@ -43,23 +42,13 @@ fn main() {
         findings: diagnose(&model, &rates),
         gaps: rates.gaps.len(),
     };
-    let mut lost = LostTotals::default();
-    lost.cpus.extend(model.cpus.iter().map(|cpu| (cpu.id, 1.0)));
-    let (mut totals, mut text) = (Totals::default(), String::new());
+    let mut exposition = Exposition { model: Arc::new(model), judged: Some(judged), ..Exposition::default() };
+    exposition.lost.cpus.extend(exposition.model.cpus.iter().map(|cpu| (cpu.id, 1.0)));
+    let mut text = String::new();
     let mut sample: Vec<Duration> = (0..runs)
         .map(|_| {
             let begun = cpu_time();
-            totals.advance(Counters::take(&host, &inventory));
-            let exposition = Exposition {
-                model: &model,
-                totals: &totals,
-                lost: &lost,
-                judged: Some(&judged),
-                failures: 0,
-                applied: &Applied::default(),
-                trials: &[],
-                checkpoints: &[],
-            };
+            exposition.totals.advance(Counters::take(&host, &inventory));
             text = encode(&exposition, Format::OpenMetrics);
             cpu_time() - begun
         })

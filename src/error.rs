@@ -59,6 +59,9 @@ impl From<&io::Error> for Kind {
     }
 }
 
+/// Result of a command, and of what only commands call.
+pub type Result<T = (), E = CommandError> = std::result::Result<T, E>;
+
 /// One line that says what failed and where, hints that say what to do, and a kind that selects the exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandError {
@@ -93,7 +96,7 @@ impl CommandError {
 
     /// Result of a command that acted and then printed the outcome. The exit code is that of the action, even if
     /// printing failed; both errors are reported.
-    pub fn after_output(done: Result<(), Self>, printed: Result<(), Self>) -> Result<(), Self> {
+    pub fn after_output(done: Result, printed: Result) -> Result {
         let (mut done, printed) = match (done, printed) {
             (Err(done), Err(printed)) => (done, printed),
             (done, printed) => return done.and(printed),
@@ -105,6 +108,11 @@ impl CommandError {
         }
         done.hints.extend(printed.hints);
         Err(done)
+    }
+
+    /// Adds lines of advice.
+    pub fn hint_all(self, hints: impl IntoIterator<Item = impl fmt::Display>) -> Self {
+        hints.into_iter().fold(self, Self::hint)
     }
 
     /// Adds one line of advice.

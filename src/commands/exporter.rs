@@ -14,7 +14,7 @@ use serde::Serialize;
 use self::board::Board;
 use super::target::say;
 use super::{Global, look, lost_time, machine, place};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::report::metrics::Format;
 use crate::units::parse_duration;
 use crate::web::{Access, Request, Response, serve};
@@ -49,7 +49,7 @@ const INDEX: &str =
     "<!doctype html><title>rxlab exporter</title><p><a href=\"/metrics\">metrics</a> of rxlab\n";
 
 /// Runs the command.
-pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub fn run(global: &Global, args: &Args) -> Result {
     look::long_enough(args.every)?;
     let stop = place::stop_flag()?;
     // Each thread has its own: nothing waits for another.
@@ -68,7 +68,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         if global.root == Path::new("/") {
             scope.spawn(|| {
                 lost_time::measure(&measured, args.cost.budget, &stop, &|| true, &|sample| {
-                    board.add_lost(&sample)
+                    board.update(|shown| shown.lost.add(&sample))
                 });
             });
         }

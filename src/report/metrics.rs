@@ -7,6 +7,7 @@
 mod families;
 
 use std::fmt;
+use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, prometheus_text, text};
@@ -33,24 +34,24 @@ pub const FINDINGS: usize = 64;
 pub const SETTINGS: usize = 64;
 
 /// Everything that is exported.
-#[derive(Debug)]
-pub struct Exposition<'a> {
+#[derive(Debug, Default)]
+pub struct Exposition {
     /// The receive path.
-    pub model: &'a Model,
+    pub model: Arc<Model>,
     /// Counters at this moment.
-    pub totals: &'a Totals,
+    pub totals: Totals,
     /// Time lost to receive work, as far as it was measured.
-    pub lost: &'a LostTotals,
+    pub lost: LostTotals,
     /// The latest sample; `None` before the first.
-    pub judged: Option<&'a Judged>,
+    pub judged: Option<Judged>,
     /// Samples that failed.
     pub failures: u64,
     /// What rxlab has applied, compared with the machine.
-    pub applied: &'a Applied,
+    pub applied: Applied,
     /// The trials of this machine, by number.
-    pub trials: &'a [Summary],
+    pub trials: Vec<Summary>,
     /// Checkpoints of trials that wait, were missed or failed, by state.
-    pub checkpoints: &'a [(&'static str, u64)],
+    pub checkpoints: Vec<(&'static str, u64)>,
 }
 
 /// Results of a sample of two moments.
@@ -92,7 +93,7 @@ pub struct Family {
     /// Meaning and source, in one or two sentences.
     pub help: &'static str,
     /// Its values at this moment, with a value for each label.
-    read: fn(&Exposition<'_>) -> Vec<Row>,
+    read: fn(&Exposition) -> Vec<Row>,
 }
 
 impl fmt::Debug for Family {
@@ -135,7 +136,7 @@ impl Format {
 }
 
 /// The metrics as text. A family without values is left out.
-pub fn encode(exposition: &Exposition<'_>, format: Format) -> String {
+pub fn encode(exposition: &Exposition, format: Format) -> String {
     let read = FAMILIES.iter().map(|family| (family, (family.read)(exposition)));
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Families(read.filter(|(_, rows)| !rows.is_empty()).collect())));

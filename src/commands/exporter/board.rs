@@ -3,14 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::commands::machine;
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::host::LiveHost;
-use crate::model::{Model, Totals};
-use crate::probe::{Interference, LostTotals};
-use crate::report::live::Applied;
-use crate::report::metrics::{Exposition, Format, Judged, encode};
+use crate::model::Model;
+use crate::report::metrics::{Exposition, Format, encode};
 use crate::sample::{Counters, Inventory, Scope};
-use crate::trial::summary::Summary;
 use crate::units::Fact;
 
 /// The machine, and everything known about it.
@@ -22,40 +19,15 @@ pub(super) struct Board<'a> {
 struct Known {
     /// Without threads and programs: their counters are not exported.
     inventory: Arc<Inventory>,
-    model: Arc<Model>,
-    totals: Totals,
-    lost: LostTotals,
-    judged: Option<Judged>,
-    failures: u64,
-    state: Standing,
-}
-
-/// What the state directory says.
-#[derive(Default)]
-pub(super) struct Standing {
-    /// What is applied, compared with the machine.
-    pub(super) applied: Applied,
-    /// The trials, by number.
-    pub(super) trials: Vec<Summary>,
-    /// Scheduled checkpoints by state.
-    pub(super) checkpoints: Vec<(&'static str, u64)>,
+    shown: Exposition,
 }
 
 impl<'a> Board<'a> {
     /// A board with the receive path only.
-    pub(super) fn new(host: &'a LiveHost) -> Result<Self, CommandError> {
+    pub(super) fn new(host: &'a LiveHost) -> Result<Self> {
         let inventory = Inventory::take(host, Scope::Path);
-        let model = Arc::new(machine::describe(&inventory)?);
-        let known = Known {
-            inventory: Arc::new(inventory),
-            model,
-            totals: Totals::default(),
-            lost: LostTotals::default(),
-            judged: None,
-            failures: 0,
-            state: Standing::default(),
-        };
-        Ok(Self { host, known: Mutex::new(known) })
+        let shown = Exposition { model: Arc::new(machine::describe(&inventory)?), ..Exposition::default() };
+        Ok(Self { host, known: Mutex::new(Known { inventory: Arc::new(inventory), shown }) })
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -67,19 +39,8 @@ impl<'a> Board<'a> {
         let inventory = Arc::clone(&self.known().inventory);
         let counters = Counters::take(self.host, &inventory);
         let mut known = self.known();
-        known.totals.advance(counters);
-        let Known { model, totals, lost, judged, failures, state, .. } = &*known;
-        let exposition = Exposition {
-            model,
-            totals,
-            lost,
-            judged: judged.as_ref(),
-            failures: *failures,
-            applied: &state.applied,
-            trials: &state.trials,
-            checkpoints: &state.checkpoints,
-        };
-        encode(&exposition, format)
+        known.shown.totals.advance(counters);
+        encode(&known.shown, format)
     }
 
     /// Adds the end of a sample: counters, and the receive path as it is now.
@@ -91,27 +52,13 @@ impl<'a> Board<'a> {
             ..inventory.clone()
         };
         let mut known = self.known();
-        known.totals.advance(counters.clone());
+        known.shown.totals.advance(counters.clone());
         known.inventory = Arc::new(inventory);
-        known.model = Arc::new(model.clone());
+        known.shown.model = Arc::new(model.clone());
     }
 
-    /// Replaces the results of the latest sample; `None` = it failed.
-    pub(super) fn judge(&self, judged: Option<Judged>) {
-        let mut known = self.known();
-        match judged {
-            Some(judged) => known.judged = Some(judged),
-            None => known.failures += 1,
-        }
-    }
-
-    /// Replaces what the state directory says.
-    pub(super) fn stand(&self, state: Standing) {
-        self.known().state = state;
-    }
-
-    /// Adds a measurement of lost time.
-    pub(super) fn add_lost(&self, sample: &Interference) {
-        self.known().lost.add(sample);
+    /// Changes what is shown. Scrapes wait meanwhile.
+    pub(super) fn update(&self, change: impl FnOnce(&mut Exposition)) {
+        change(&mut self.known().shown);
     }
 }

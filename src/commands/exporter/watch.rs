@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 
-use super::board::{Board, Standing};
+use super::board::Board;
 use crate::commands::look::Intervals;
 use crate::commands::trial::schedule;
 use crate::commands::{Global, output, place, status, top};
@@ -19,6 +19,7 @@ use crate::probe::Budget;
 use crate::report::metrics::Judged;
 use crate::trial::schedule::Standing as Scheduled;
 use crate::trial::summary::Summaries;
+use crate::units::rfc3339;
 
 /// Length of the first sample: findings are there soon.
 const FIRST: Duration = Duration::from_secs(3);
@@ -32,7 +33,7 @@ pub(super) fn watch(
     stop: &AtomicBool,
 ) {
     let (mut alerts, mut trials, mut reported) = (Alerts::default(), Summaries::default(), None);
-    board.stand(standing(global, &mut trials));
+    stand(global, board, &mut trials);
     let mut intervals = Intervals::begin(host, budget, Duration::ZERO);
     board.add_sample(intervals.inventory(), &intervals.model, intervals.counters());
     let mut length = FIRST.min(every);
@@ -43,14 +44,15 @@ pub(super) fn watch(
             return;
         }
         board.add_sample(intervals.inventory(), &intervals.model, intervals.counters());
-        board.stand(standing(global, &mut trials));
+        stand(global, board, &mut trials);
         match rates {
             Ok(rates) => {
-                board.judge(Some(judged(global, &intervals.model, &rates, &mut alerts)));
+                let judged = judged(global, &intervals.model, &rates, &mut alerts);
+                board.update(|shown| shown.judged = Some(judged));
                 reported = None;
             }
             Err(error) => {
-                board.judge(None);
+                board.update(|shown| shown.failures += 1);
                 report(&error, &mut reported);
             }
         }
@@ -59,7 +61,7 @@ pub(super) fn watch(
 
 fn judged(global: &Global, model: &Model, rates: &Rates, alerts: &mut Alerts) -> Judged {
     let report = doctor(model, rates, &global.program());
-    alerts.update(&report.findings, &top::now());
+    alerts.update(&report.findings, &rfc3339(Timestamp::now()));
     Judged {
         ended: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64()),
         seconds: rates.seconds,
@@ -79,19 +81,19 @@ fn report(error: &CommandError, reported: &mut Option<String>) {
     }
 }
 
-fn standing(global: &Global, trials: &mut Summaries) -> Standing {
+/// Shows what the state directory says.
+fn stand(global: &Global, board: &Board<'_>, trials: &mut Summaries) {
     let checkpoints = schedule::open(global).unwrap_or_default();
     let now = Timestamp::now();
     let in_state = |is: fn(&Scheduled<'_>) -> bool| {
         checkpoints.iter().filter(|(_, scheduled)| is(&scheduled.standing(now))).count() as u64
     };
-    Standing {
-        applied: top::applied(status::of_machine(global)),
-        trials: trials.refresh(&global.state_dir).unwrap_or_default(),
-        checkpoints: vec![
-            ("waiting", in_state(|standing| matches!(standing, Scheduled::Waiting))),
-            ("missed", in_state(|standing| matches!(standing, Scheduled::Missed))),
-            ("failed", in_state(|standing| matches!(standing, Scheduled::Failed(_)))),
-        ],
-    }
+    let applied = top::applied(status::of_machine(global));
+    let trials = trials.refresh(&global.state_dir).unwrap_or_default();
+    let checkpoints = vec![
+        ("waiting", in_state(|standing| matches!(standing, Scheduled::Waiting))),
+        ("missed", in_state(|standing| matches!(standing, Scheduled::Missed))),
+        ("failed", in_state(|standing| matches!(standing, Scheduled::Failed(_)))),
+    ];
+    board.update(|shown| (shown.applied, shown.trials, shown.checkpoints) = (applied, trials, checkpoints));
 }

@@ -73,7 +73,7 @@ pub const FAMILIES: &[Family] = &[
         help: "Multiple of the load in the latest sample that fits until the CPU with the most receive work is full \
                (hottest_cpu), or all CPUs are (machine); at most 1000.",
         read: |all| {
-            let headroom = all.judged.map(|judged| judged.headroom);
+            let headroom = all.judged.as_ref().map(|judged| judged.headroom);
             let limits = headroom.map(|room| [("hottest_cpu", room.hottest), ("machine", room.machine)]);
             limits
                 .into_iter()
@@ -171,14 +171,18 @@ pub const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         labels: &[],
         help: "End of the latest sample, in seconds since 1970.",
-        read: |all| all.judged.map(|judged| (Vec::new(), Value::Real(judged.ended))).into_iter().collect(),
+        read: |all| {
+            all.judged.as_ref().map(|judged| (Vec::new(), Value::Real(judged.ended))).into_iter().collect()
+        },
     },
     Family {
         name: "rxlab_sample_length_seconds",
         kind: Kind::Gauge,
         labels: &[],
         help: "Length of the latest sample.",
-        read: |all| all.judged.map(|judged| (Vec::new(), Value::Real(judged.seconds))).into_iter().collect(),
+        read: |all| {
+            all.judged.as_ref().map(|judged| (Vec::new(), Value::Real(judged.seconds))).into_iter().collect()
+        },
     },
     Family {
         name: "rxlab_sample_failures_total",
@@ -192,7 +196,7 @@ pub const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         labels: &[],
         help: "Sources that the latest sample lacked; rxlab doctor names them.",
-        read: |all| all.judged.map(|judged| (Vec::new(), count(judged.gaps))).into_iter().collect(),
+        read: |all| all.judged.as_ref().map(|judged| (Vec::new(), count(judged.gaps))).into_iter().collect(),
     },
     Family {
         name: "rxlab_transactions",
@@ -307,20 +311,20 @@ fn label(name: &str) -> String {
     name.to_lowercase().replace([' ', '-'], "_")
 }
 
-fn of_cpus(all: &Exposition<'_>, value: fn(&CpuTotals) -> Option<u64>) -> Vec<Row> {
+fn of_cpus(all: &Exposition, value: fn(&CpuTotals) -> Option<u64>) -> Vec<Row> {
     let cpus = all.totals.cpus().iter();
     cpus.filter_map(|(cpu, totals)| Some((vec![cpu.to_string()], Value::Whole(value(totals)?)))).collect()
 }
 
 /// Queues of devices, then of virtual interfaces that have received: a container host has thousands that did not.
-fn queues<'a>(all: &'a Exposition<'_>) -> impl Iterator<Item = (&'a Nic, &'a RxQueue)> {
+fn queues(all: &Exposition) -> impl Iterator<Item = (&Nic, &RxQueue)> {
     let of_kind = |kind: NicKind| all.model.nics.iter().filter(move |nic| nic.kind == kind);
     let virtuals = of_kind(NicKind::Virtual).filter(|nic| all.totals.has_received(nic));
     let nics = of_kind(NicKind::Device).chain(virtuals);
     nics.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)))
 }
 
-fn of_queues(all: &Exposition<'_>, value: impl Fn(&Nic, &RxQueue) -> Option<u64>) -> Vec<Row> {
+fn of_queues(all: &Exposition, value: impl Fn(&Nic, &RxQueue) -> Option<u64>) -> Vec<Row> {
     let row = |(nic, queue): (&Nic, &RxQueue)| {
         let labels = vec![nic.name.to_string(), QueueId::rx(queue.index).to_string()];
         Some((labels, Value::Whole(value(nic, queue)?)))
@@ -328,8 +332,8 @@ fn of_queues(all: &Exposition<'_>, value: impl Fn(&Nic, &RxQueue) -> Option<u64>
     queues(all).take(QUEUES).filter_map(row).collect()
 }
 
-fn findings(all: &Exposition<'_>) -> Vec<Row> {
-    let Some(judged) = all.judged else { return Vec::new() };
+fn findings(all: &Exposition) -> Vec<Row> {
+    let Some(judged) = &all.judged else { return Vec::new() };
     let mut standing: Vec<_> = judged.findings.iter().collect();
     standing.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     // By labels: two findings of a rule on one interface are one.
@@ -355,7 +359,7 @@ fn by_state<'a>(states: &[&str], all: impl Iterator<Item = &'a str> + Clone) -> 
     states.iter().map(row).collect()
 }
 
-fn transactions(all: &Exposition<'_>) -> Vec<Row> {
+fn transactions(all: &Exposition) -> Vec<Row> {
     let states = all.applied.transactions.iter().map(|one| match one.state {
         State::Applied => "applied",
         State::Unconfirmed { .. } => "unconfirmed",
@@ -364,11 +368,11 @@ fn transactions(all: &Exposition<'_>) -> Vec<Row> {
     by_state(&["applied", "unconfirmed", "unfinished"], states)
 }
 
-fn values<'a>(all: &'a Exposition<'_>) -> impl Iterator<Item = &'a ValueStatus> + Clone {
+fn values(all: &Exposition) -> impl Iterator<Item = &ValueStatus> + Clone {
     all.applied.transactions.iter().flat_map(|one| &one.values)
 }
 
-fn settings(all: &Exposition<'_>) -> Vec<Row> {
+fn settings(all: &Exposition) -> Vec<Row> {
     let states = values(all).map(|value| match value.live {
         Live::Kept => "kept",
         Live::Covered { .. } => "covered",
@@ -380,7 +384,7 @@ fn settings(all: &Exposition<'_>) -> Vec<Row> {
     by_state(&["kept", "covered", "original", "drifted", "gone", "unreadable"], states)
 }
 
-fn setting_holds(all: &Exposition<'_>) -> Vec<Row> {
+fn setting_holds(all: &Exposition) -> Vec<Row> {
     // A covered value is decided by the newer transaction, which has its own row.
     let decided = values(all).filter(|value| !matches!(value.live, Live::Covered { .. }));
     let mut rows: BTreeMap<Vec<String>, bool> = BTreeMap::new();

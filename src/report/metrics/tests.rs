@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)] // Compares a generated page.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{Exposition, FAMILIES, FINDINGS, Format, Judged, Kind, SETTINGS, encode};
 use crate::apply::{Live, State, TransactionStatus, ValueStatus};
@@ -17,79 +18,56 @@ use crate::sample::{Counters, CpuCounters, NicCounters};
 use crate::trial::summary::Summary;
 use crate::units::{CpuId, Fact};
 
-/// Everything of a machine that an exposition borrows.
-struct Scene {
-    model: Model,
-    totals: Totals,
-    lost: LostTotals,
-    judged: Judged,
-    applied: Applied,
-    trials: Vec<Summary>,
-}
-
-impl Scene {
-    fn new(model: Model, rates: &Rates) -> Self {
-        let mut totals = Totals::default();
-        totals.advance(counters(&model));
-        let judged = Judged {
-            ended: 1_790_000_000.5,
-            seconds: rates.seconds,
-            receive_time: rates.cpus.iter().map(|cpu| (cpu.cpu, receive_time(cpu))).collect(),
-            headroom: headroom(rates),
-            findings: diagnose(&model, rates),
-            gaps: 1,
-        };
-        let mut lost = LostTotals::default();
-        lost.cpus.extend(model.cpus.iter().map(|cpu| (cpu.id, 0.5)));
-        lost.classes.extend([(Class::NicIrq, 0.5), (Class::SelfInflicted, 1.5)]);
-        (lost.measured, lost.hard_irq) = (2.0, 0.25);
-        let value = |target: &str, live: Live| ValueStatus {
-            knob: "rps".to_owned(),
-            target: target.parse().expect("a target"),
-            original: "off".to_owned(),
-            wanted: "2-3".to_owned(),
-            live,
-            suspects: Vec::new(),
-        };
-        let transaction = TransactionStatus {
-            id: "0001".to_owned(),
-            started: "2026-11-25T10:00:00Z".to_owned(),
-            what: "apply rps".to_owned(),
-            netns: None,
-            state: State::Unconfirmed { seconds_left: 12.5 },
-            seen: None,
-            values: vec![
-                value("eth0/rx-0", Live::Kept),
-                value("eth0/rx-1", Live::Drifted { value: "0".to_owned() }),
-                value("eth0/rx-2", Live::Covered { by: "0002".to_owned() }),
-            ],
-            reapplied: 3,
-            command: None,
-        };
-        let applied = Applied { transactions: vec![transaction], unknown: vec!["unreadable".to_owned()] };
-        let trial = |id: &str, verdict: Option<&str>| Summary {
-            id: id.to_owned(),
-            verdict: verdict.map(str::to_owned),
-            slots: 7,
-            updated: 1_790_000_000.0,
-        };
-        let trials = vec![trial("0001-rps", Some("helps")), trial("0002-rps", None)];
-        Self { model, totals, lost, judged, applied, trials }
-    }
-
-    fn text(&self, format: Format) -> String {
-        let exposition = Exposition {
-            model: &self.model,
-            totals: &self.totals,
-            lost: &self.lost,
-            judged: Some(&self.judged),
-            failures: 0,
-            applied: &self.applied,
-            trials: &self.trials,
-            checkpoints: &[("waiting", 1), ("missed", 0), ("failed", 0)],
-        };
-        encode(&exposition, format)
-    }
+/// Everything that is exported of a machine.
+fn exposition(model: Model, rates: &Rates) -> Exposition {
+    let mut totals = Totals::default();
+    totals.advance(counters(&model));
+    let judged = Judged {
+        ended: 1_790_000_000.5,
+        seconds: rates.seconds,
+        receive_time: rates.cpus.iter().map(|cpu| (cpu.cpu, receive_time(cpu))).collect(),
+        headroom: headroom(rates),
+        findings: diagnose(&model, rates),
+        gaps: 1,
+    };
+    let mut lost = LostTotals::default();
+    lost.cpus.extend(model.cpus.iter().map(|cpu| (cpu.id, 0.5)));
+    lost.classes.extend([(Class::NicIrq, 0.5), (Class::SelfInflicted, 1.5)]);
+    (lost.measured, lost.hard_irq) = (2.0, 0.25);
+    let value = |target: &str, live: Live| ValueStatus {
+        knob: "rps".to_owned(),
+        target: target.parse().expect("a target"),
+        original: "off".to_owned(),
+        wanted: "2-3".to_owned(),
+        live,
+        suspects: Vec::new(),
+    };
+    let transaction = TransactionStatus {
+        id: "0001".to_owned(),
+        started: "2026-11-25T10:00:00Z".to_owned(),
+        what: "apply rps".to_owned(),
+        netns: None,
+        state: State::Unconfirmed { seconds_left: 12.5 },
+        seen: None,
+        values: vec![
+            value("eth0/rx-0", Live::Kept),
+            value("eth0/rx-1", Live::Drifted { value: "0".to_owned() }),
+            value("eth0/rx-2", Live::Covered { by: "0002".to_owned() }),
+        ],
+        reapplied: 3,
+        command: None,
+    };
+    let applied = Applied { transactions: vec![transaction], unknown: vec!["unreadable".to_owned()] };
+    let trial = |id: &str, verdict: Option<&str>| Summary {
+        id: id.to_owned(),
+        verdict: verdict.map(str::to_owned),
+        slots: 7,
+        updated: 1_790_000_000.0,
+    };
+    let trials = vec![trial("0001-rps", Some("helps")), trial("0002-rps", None)];
+    let checkpoints = vec![("waiting", 1), ("missed", 0), ("failed", 0)];
+    let (model, judged) = (Arc::new(model), Some(judged));
+    Exposition { model, totals, lost, judged, failures: 0, applied, trials, checkpoints }
 }
 
 /// Counters in which each CPU, interrupt and queue has counted.
@@ -128,7 +106,7 @@ fn series(text: &str) -> Vec<&str> {
 #[test]
 fn a_machine_with_a_hot_cpu() {
     let (model, rates) = Sketch::case_a().build();
-    let text = Scene::new(model, &rates).text(Format::OpenMetrics);
+    let text = encode(&exposition(model, &rates), Format::OpenMetrics);
     // One line for each rule without a finding: not those that are added later.
     let lines = text.lines().filter(|line| !line.contains("subject=\"\"") || line.contains("backlog-drops"));
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
@@ -137,8 +115,8 @@ fn a_machine_with_a_hot_cpu() {
 #[test]
 fn both_formats_have_the_same_series() {
     let (model, rates) = Sketch::case_a().build();
-    let scene = Scene::new(model, &rates);
-    let (open, classic) = (scene.text(Format::OpenMetrics), scene.text(Format::Classic));
+    let scene = exposition(model, &rates);
+    let (open, classic) = (encode(&scene, Format::OpenMetrics), encode(&scene, Format::Classic));
     assert_eq!(series(&open), series(&classic));
     assert!(open.ends_with("# EOF\n") && !classic.contains("# EOF"));
     assert!(open.contains("# TYPE rxlab_cpu_packets counter\n"));
@@ -157,7 +135,7 @@ fn both_formats_have_the_same_series() {
 #[test]
 fn the_table_is_what_is_exported() {
     let (model, rates) = Sketch::case_a().build();
-    let text = Scene::new(model, &rates).text(Format::Classic);
+    let text = encode(&exposition(model, &rates), Format::Classic);
     let mut exported: BTreeMap<&str, BTreeSet<Vec<&str>>> = BTreeMap::new();
     for series in series(&text) {
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
@@ -183,13 +161,13 @@ fn the_table_is_what_is_exported() {
 fn a_large_machine_has_fewer_than_1500_series() {
     let landing: Vec<u32> = (0..64).map(|queue| queue * 2).collect();
     let (model, rates) = Sketch::new(128).device("eth0", &landing).traffic("eth0", 6.4e5).build();
-    let mut scene = Scene::new(model, &rates);
+    let mut scene = exposition(model, &rates);
     let finding = |number: usize| Finding {
         severity: Severity::Warning,
         nic: Some(format!("eth{number}").parse().expect("a name")),
         ..RULES[number % RULES.len()].finding()
     };
-    scene.judged.findings = (0..2 * FINDINGS).map(finding).collect();
+    scene.judged.as_mut().expect("judged").findings = (0..2 * FINDINGS).map(finding).collect();
     let values = &mut scene.applied.transactions[0].values;
     let first = values[0].clone();
     *values = (0..2 * SETTINGS)
@@ -199,7 +177,7 @@ fn a_large_machine_has_fewer_than_1500_series() {
         })
         .collect();
     scene.lost.classes = Class::OF_RUNS.into_iter().map(|class| (class, 1.0)).collect();
-    let text = scene.text(Format::OpenMetrics);
+    let text = encode(&scene, Format::OpenMetrics);
     let all = series(&text);
     let count = |name: &str| all.iter().filter(|series| series.starts_with(name)).count();
     assert_eq!((count("rxlab_cpu_packets_total"), count("rxlab_queue_packets_total")), (128, 64));
@@ -212,9 +190,9 @@ fn a_large_machine_has_fewer_than_1500_series() {
 #[test]
 fn labels_are_escaped() {
     let (model, rates) = Sketch::case_a().build();
-    let mut scene = Scene::new(model, &rates);
+    let mut scene = exposition(model, &rates);
     scene.trials[1].id = "0002-a\"b\\c\nd".to_owned();
-    let text = scene.text(Format::Classic);
+    let text = encode(&scene, Format::Classic);
     assert!(text.contains(r#"rxlab_trial_latest_info{trial="0002-a\"b\\c\nd",verdict="none"} 1"#), "{text}");
 }
 
@@ -222,17 +200,8 @@ fn labels_are_escaped() {
 #[test]
 fn nothing_is_judged_before_the_first_sample() {
     let (model, rates) = Sketch::case_a().build();
-    let scene = Scene::new(model, &rates);
-    let exposition = Exposition {
-        model: &scene.model,
-        totals: &scene.totals,
-        lost: &LostTotals::default(),
-        judged: None,
-        failures: 2,
-        applied: &Applied::default(),
-        trials: &[],
-        checkpoints: &[],
-    };
+    let Exposition { model, totals, .. } = exposition(model, &rates);
+    let exposition = Exposition { model, totals, failures: 2, ..Exposition::default() };
     let text = encode(&exposition, Format::Classic);
     assert!(text.contains("rxlab_cpu_packets_total{cpu=\"2\"} 90\n"), "{text}");
     assert!(text.contains("rxlab_sample_failures_total 2\n"));
