@@ -23,7 +23,7 @@ use crate::units::{self, CpuId, CpuMask, NicName};
 pub use validate::SpecError;
 
 /// A trial's specification.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// One word for the factor, such as `rps`.

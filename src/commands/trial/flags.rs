@@ -8,140 +8,118 @@ use clap::ValueEnum;
 use super::finish::After;
 use crate::commands::apply;
 use crate::commands::look::Cost;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::host::netns_path;
 use crate::load::Url;
 use crate::plan::Setting;
 use crate::plan::candidates::Searched;
 use crate::trial::spec::{
-    Candidates, Change, Design, Guards, Kind, MAX_NAME, Probe, Seconds, Spec, SpecError, Workload,
-    is_name_char,
+    Candidates, Change, Design, Kind, MAX_NAME, Probe, Seconds, Spec, SpecError, Workload, is_name_char,
 };
 use crate::trial::stats::looks;
 use crate::units::{CpuId, CpuMask, NicName, parse_duration};
-
-/// The flags that replace a specification; with one they would be ignored.
-const BY_FLAGS: [&str; 25] = [
-    "search",
-    "set",
-    "plan",
-    "a",
-    "b",
-    "load",
-    "connections",
-    "rate",
-    "cpus",
-    "load_netns",
-    "command",
-    "live",
-    "nic",
-    "name",
-    "pairs",
-    "min_pairs",
-    "calibration",
-    "washout",
-    "measure",
-    "margin",
-    "seed",
-    "primary",
-    "metric",
-    "spin",
-    "budget",
-];
 
 /// Run a trial from a specification file, or from flags in the simple case
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The specification (TOML); docs/trials.md describes it
-    #[arg(value_name = "SPEC", conflicts_with_all = BY_FLAGS)]
+    #[arg(value_name = "SPEC", conflicts_with_all = ["flags", "pairs", "budget"])]
     pub(super) spec: Option<PathBuf>,
     /// Repeat the trial of this id, as `rxlab trial list` shows it, with a new seed, and with more pairs by --pairs
-    #[arg(long, value_name = "ID", conflicts_with_all = BY_FLAGS.iter().filter(|flag| **flag != "pairs").copied().chain(["spec"]))]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["flags", "budget", "spec"])]
     pub(super) again: Option<String>,
     /// Only print what the trial would take, by a sample of 20 s; nothing is changed
     #[arg(long)]
     pub(super) plan_only: bool,
-    /// Arm B: a value, such as 'rps eth0/rx-0 = 2-7'; may be given several times
-    #[arg(long, value_name = "SETTING")]
-    pub(super) set: Vec<Setting>,
-    /// Arm B: a plan file
-    #[arg(long, value_name = "PLAN")]
-    pub(super) plan: Option<String>,
-    /// Shell command that makes arm A
-    #[arg(long, value_name = "COMMAND", requires = "b")]
-    pub(super) a: Option<String>,
-    /// Shell command that makes arm B
-    #[arg(long, value_name = "COMMAND", requires = "a")]
-    pub(super) b: Option<String>,
-    /// Find the best of the values that the machine's topology suggests for --nic
-    #[arg(long, value_name = "WHAT", value_enum, requires = "nic", conflicts_with_all = ["set", "plan", "a", "b", "metric"])]
-    pub(super) search: Option<Search>,
-    /// Run the built-in load against this URL; for its other settings use a specification
-    #[arg(long, value_name = "URL")]
-    pub(super) load: Option<Url>,
-    /// Connections or flows of the load
-    #[arg(long, value_name = "N", default_value_t = 64, requires = "load")]
-    pub(super) connections: usize,
-    /// Requests per second of the load; closed loop without it
-    #[arg(long, value_name = "R", requires = "load")]
-    pub(super) rate: Option<f64>,
-    /// CPUs of the load
-    #[arg(long, value_name = "LIST", requires = "load")]
-    pub(super) cpus: Option<CpuMask>,
-    /// Namespace of the load's sockets, in the form of --netns
-    #[arg(long, value_name = "NS", requires = "load")]
-    pub(super) load_netns: Option<String>,
-    /// Run this shell command in each slot; it prints a number, or a JSON object of metrics
-    #[arg(long, value_name = "COMMAND")]
-    pub(super) command: Option<String>,
-    /// Generate no load: judge the machine's own traffic
-    #[arg(long)]
-    pub(super) live: bool,
-    /// Interface whose packets count, for --live; the one that --search is about
-    #[arg(long, value_name = "NIC")]
-    pub(super) nic: Option<NicName>,
-    /// Name of the trial, one word [default: that of its plan, or `trial`]
-    #[arg(long, value_name = "WORD")]
-    pub(super) name: Option<String>,
     /// Pairs after which the trial ends undecided [default: 40, up to 100 if shorter slots are chosen]
     #[arg(long, value_name = "N")]
     pub(super) pairs: Option<usize>,
-    /// Pairs before the trial may stop early
-    #[arg(long, value_name = "N", default_value_t = looks::FIRST)]
-    pub(super) min_pairs: usize,
-    /// Pairs with nothing flipped before the others, to check the method on this machine
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) calibration: usize,
-    /// Settling time before each slot
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
-    pub(super) washout: Duration,
-    /// Length of a slot [default: chosen from a sample of 20 s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub(super) measure: Option<Duration>,
-    /// Differences below this fraction do not matter
-    #[arg(long, value_name = "FRACTION", default_value_t = 0.03)]
-    pub(super) margin: f64,
-    /// Seed of the random order
-    #[arg(long, value_name = "N")]
-    pub(super) seed: Option<u64>,
-    /// Name of the primary metric
-    #[arg(long, value_name = "METRIC")]
-    pub(super) primary: Option<String>,
-    /// A metric of the probe in addition to the usual ones, such as net_rx.ns_per_packet; may be given several times
-    #[arg(long, value_name = "METRIC")]
-    pub(super) metric: Vec<String>,
-    /// CPU of the probe thread that interference.inferred needs
-    #[arg(long, value_name = "CPU")]
-    pub(super) spin: Option<u32>,
+    #[command(flatten)]
+    flags: Flags,
     #[command(flatten)]
     pub(super) cost: Cost,
     #[command(flatten)]
     pub(super) after: After,
 }
 
+/// A specification in flags; a file or an earlier trial replaces them.
+#[derive(Debug, clap::Args)]
+#[group(id = "flags")]
+struct Flags {
+    /// Arm B: a value, such as 'rps eth0/rx-0 = 2-7'; may be given several times
+    #[arg(long, value_name = "SETTING")]
+    set: Vec<Setting>,
+    /// Arm B: a plan file
+    #[arg(long, value_name = "PLAN")]
+    plan: Option<String>,
+    /// Shell command that makes arm A
+    #[arg(long, value_name = "COMMAND", requires = "b")]
+    a: Option<String>,
+    /// Shell command that makes arm B
+    #[arg(long, value_name = "COMMAND", requires = "a")]
+    b: Option<String>,
+    /// Find the best of the values that the machine's topology suggests for --nic
+    #[arg(long, value_name = "WHAT", value_enum, requires = "nic", conflicts_with_all = ["set", "plan", "a", "b", "metric"])]
+    search: Option<Search>,
+    /// Run the built-in load against this URL; for its other settings use a specification
+    #[arg(long, value_name = "URL")]
+    load: Option<Url>,
+    /// Connections or flows of the load
+    #[arg(long, value_name = "N", default_value_t = 64, requires = "load")]
+    connections: usize,
+    /// Requests per second of the load; closed loop without it
+    #[arg(long, value_name = "R", requires = "load")]
+    rate: Option<f64>,
+    /// CPUs of the load
+    #[arg(long, value_name = "LIST", requires = "load")]
+    cpus: Option<CpuMask>,
+    /// Namespace of the load's sockets, in the form of --netns
+    #[arg(long, value_name = "NS", requires = "load")]
+    load_netns: Option<String>,
+    /// Run this shell command in each slot; it prints a number, or a JSON object of metrics
+    #[arg(long, value_name = "COMMAND")]
+    command: Option<String>,
+    /// Generate no load: judge the machine's own traffic
+    #[arg(long)]
+    live: bool,
+    /// Interface whose packets count, for --live; the one that --search is about
+    #[arg(long, value_name = "NIC")]
+    nic: Option<NicName>,
+    /// Name of the trial, one word [default: that of its plan, or `trial`]
+    #[arg(long, value_name = "WORD")]
+    name: Option<String>,
+    /// Pairs before the trial may stop early
+    #[arg(long, value_name = "N", default_value_t = looks::FIRST)]
+    min_pairs: usize,
+    /// Pairs with nothing flipped before the others, to check the method on this machine
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    calibration: usize,
+    /// Settling time before each slot
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
+    washout: Duration,
+    /// Length of a slot [default: chosen from a sample of 20 s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    measure: Option<Duration>,
+    /// Differences below this fraction do not matter
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.03)]
+    margin: f64,
+    /// Seed of the random order
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Name of the primary metric
+    #[arg(long, value_name = "METRIC")]
+    primary: Option<String>,
+    /// A metric of the probe in addition to the usual ones, such as net_rx.ns_per_packet; may be given several times
+    #[arg(long, value_name = "METRIC")]
+    metric: Vec<String>,
+    /// CPU of the probe thread that interference.inferred needs
+    #[arg(long, value_name = "CPU")]
+    spin: Option<u32>,
+}
+
 /// Kinds of settings to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Search {
+enum Search {
     /// RPS masks
     Rps,
     /// Interrupt moderation
@@ -161,11 +139,11 @@ impl From<Search> for Searched {
 }
 
 /// Name of the trial.
-fn name(args: &Args) -> Result<String, CommandError> {
-    let of_plan = match (&args.name, &args.plan) {
+fn name(flags: &Flags) -> Result<String> {
+    let of_plan = match (&flags.name, &flags.plan) {
         (Some(name), _) => return Ok(name.clone()),
         (None, Some(path)) => word(&apply::read_plan(path.as_ref())?.name),
-        (None, None) => args
+        (None, None) => flags
             .search
             .and_then(|search| search.to_possible_value())
             .map_or_else(String::new, |value| value.get_name().to_owned()),
@@ -174,8 +152,8 @@ fn name(args: &Args) -> Result<String, CommandError> {
 }
 
 /// What --search tries.
-fn candidates(args: &Args) -> Option<Candidates> {
-    Some(Candidates { of: args.search?.into(), nic: args.nic.clone()? })
+fn candidates(flags: &Flags) -> Option<Candidates> {
+    Some(Candidates { of: flags.search?.into(), nic: flags.nic.clone()? })
 }
 
 /// `name` with invalid characters replaced by dashes, cut to the length limit of a trial's name.
@@ -185,46 +163,42 @@ fn word(name: &str) -> String {
 }
 
 /// Returns the specification that the flags describe.
-pub(super) fn from_flags(args: &Args) -> Result<Spec, CommandError> {
-    let load = args.load.clone().map(|url| {
+pub(super) fn from_flags(args: &Args) -> Result<Spec> {
+    let flags = &args.flags;
+    let load = flags.load.clone().map(|url| {
         let mut spec = crate::load::Spec::new(url);
-        spec.connections = args.connections;
-        spec.rate = args.rate.map(crate::load::Rate::steady);
-        spec.cpus = args.cpus.clone().unwrap_or_default();
-        spec.netns = args.load_netns.as_deref().map(netns_path);
+        spec.connections = flags.connections;
+        spec.rate = flags.rate.map(crate::load::Rate::steady);
+        spec.cpus = flags.cpus.clone().unwrap_or_default();
+        spec.netns = flags.load_netns.as_deref().map(netns_path);
         spec
     });
     let spec = Spec {
-        name: name(args)?,
+        name: name(flags)?,
         change: Change {
-            set: args.set.clone(),
+            set: flags.set.clone(),
             against: Vec::new(),
-            plan: args.plan.clone(),
-            a: args.a.clone(),
-            b: args.b.clone(),
+            plan: flags.plan.clone(),
+            a: flags.a.clone(),
+            b: flags.b.clone(),
         },
-        factor: Vec::new(),
-        arm: Vec::new(),
-        candidates: candidates(args),
-        workload: Workload { load, command: args.command.clone(), live: args.live, nic: args.nic.clone() },
+        candidates: candidates(flags),
+        workload: Workload { load, command: flags.command.clone(), live: flags.live, nic: flags.nic.clone() },
         design: Design {
-            kind: if args.search.is_some() { Kind::Search } else { Kind::Pairs },
-            seed: args.seed,
+            kind: if flags.search.is_some() { Kind::Search } else { Kind::Pairs },
+            seed: flags.seed,
             pairs: args.pairs,
-            min_pairs: args.min_pairs.min(args.pairs.unwrap_or(looks::PAIRS)),
-            calibration: args.calibration,
-            margin: args.margin,
-            washout: Seconds(args.washout),
-            measure: args.measure.map(Seconds),
-            primary: args.primary.clone(),
-            metrics: args.metric.clone(),
+            min_pairs: flags.min_pairs.min(args.pairs.unwrap_or(looks::PAIRS)),
+            calibration: flags.calibration,
+            margin: flags.margin,
+            washout: Seconds(flags.washout),
+            measure: flags.measure.map(Seconds),
+            primary: flags.primary.clone(),
+            metrics: flags.metric.clone(),
             ..Design::default()
         },
-        guards: Guards::default(),
-        probe: Probe { spin: args.spin.map(CpuId), budget: args.cost.budget, ..Probe::default() },
-        clients: Vec::new(),
-        checks: Vec::new(),
-        queries: Vec::new(),
+        probe: Probe { spin: flags.spin.map(CpuId), budget: args.cost.budget, ..Probe::default() },
+        ..Spec::default()
     };
     spec.check().map_err(|error| match error {
         SpecError::Change | SpecError::Workload => CommandError::usage(error)
