@@ -54,7 +54,7 @@ use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
 
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::plan::export::shell;
 
 /// Find the CPU that is drowning in network receive work, try a fix on the live machine, keep it only if
@@ -204,7 +204,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn ended(result: Result<(), CommandError>) -> ExitCode {
+fn ended(result: Result) -> ExitCode {
     result.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS)
 }
 
@@ -229,7 +229,7 @@ fn answered(answer: &clap::Error) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run(mut global: Global, command: Command) -> Result<(), CommandError> {
+fn run(mut global: Global, command: Command) -> Result {
     // Another spelling of `/` is the same machine. A path that cannot be resolved is an error where it is opened.
     if let Ok(root) = global.root.canonicalize() {
         global.root = root;
@@ -276,7 +276,7 @@ fn run(mut global: Global, command: Command) -> Result<(), CommandError> {
 }
 
 /// An artefact as pretty JSON. Its shape is the type's `Serialize`, with its own `schema` field; nothing is added here.
-fn json(value: &impl Serialize) -> Result<String, CommandError> {
+fn json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string_pretty(value)
         .map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))
 }

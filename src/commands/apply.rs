@@ -11,7 +11,7 @@ use self::report::Done;
 use super::machine::Machine;
 use super::{Global, files, leftovers, machine, output, place};
 use crate::apply::{self, BeginInfo, Change, Transaction, launch_guard};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::host::{Host, ProcessId};
 use crate::journal::Seen;
 use crate::model::Model;
@@ -45,7 +45,7 @@ pub struct Args {
     diff: bool,
 }
 
-pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: Args) -> Result {
     if args.confirm.is_some_and(|wait| wait.is_zero()) {
         return Err(CommandError::usage("--confirm needs a time above 0"));
     }
@@ -71,7 +71,7 @@ pub(super) struct How {
 }
 
 /// Applies a plan.
-pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result<(), CommandError> {
+pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
     if !how.dry_run {
         leftovers::clear(global)?;
     }
@@ -102,13 +102,13 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result<(), Comma
     // Registered before the first write: an interrupt stops the apply between two values and puts
     // those already set back.
     let stop = place::stop_flag()?;
-    let transaction = Transaction::begin(&store, info).map_err(place::apply_error)?;
+    let transaction = Transaction::begin(&store, info)?;
     let id = transaction.id().to_owned();
     let archived = place::archived_lines(transaction.archived());
     if how.confirm.is_some()
         && let Err(error) = launch_guard(&place::guard_arguments(global, &root, &id)?)
     {
-        transaction.keep().map_err(place::journal_error)?;
+        transaction.keep()?;
         return Err(CommandError::failed(format!("nothing was changed: the guard did not start: {error}")));
     }
     let (transaction, machine, settings) = look_again(global, transaction, plan)?;
@@ -127,13 +127,9 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result<(), Comma
 }
 
 /// The checked settings of a plan, and the changes that they would make, tried on a copy of the machine in memory.
-pub(super) fn rehearsed(
-    host: &dyn Host,
-    model: &Model,
-    plan: &Plan,
-) -> Result<(Vec<Setting>, Vec<Change>), CommandError> {
-    let settings = apply::check(host, model, plan).map_err(place::apply_error)?;
-    let changes = apply::rehearse(host, model, &settings).map_err(place::apply_error)?;
+pub(super) fn rehearsed(host: &dyn Host, model: &Model, plan: &Plan) -> Result<(Vec<Setting>, Vec<Change>)> {
+    let settings = apply::check(host, model, plan)?;
+    let changes = apply::rehearse(host, model, &settings)?;
     Ok((settings, changes))
 }
 
@@ -143,15 +139,15 @@ pub(super) fn look_again(
     global: &Global,
     transaction: Transaction,
     plan: &Plan,
-) -> Result<(Transaction, Machine, Vec<Setting>), CommandError> {
+) -> Result<(Transaction, Machine, Vec<Setting>)> {
     let looked = machine::open(global).and_then(|machine| {
-        let settings = apply::check(&machine.host, &machine.model, plan).map_err(place::apply_error)?;
+        let settings = apply::check(&machine.host, &machine.model, plan)?;
         Ok((machine, settings))
     });
     match looked {
         Ok((machine, settings)) => Ok((transaction, machine, settings)),
         Err(error) => {
-            transaction.keep().map_err(place::journal_error)?;
+            transaction.keep()?;
             Err(error)
         }
     }
@@ -167,7 +163,7 @@ fn seen(prediction: &Prediction) -> Seen {
 }
 
 /// Reads a plan from a file.
-pub(super) fn read_plan(path: &Path) -> Result<Plan, CommandError> {
+pub(super) fn read_plan(path: &Path) -> Result<Plan> {
     Plan::from_toml(&files::read("plan", path)?)
         .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{Global, output};
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::load::serve;
 
 /// Offer load on the orders of a trial on another machine.
@@ -14,6 +14,6 @@ use crate::load::serve;
 pub struct Args {}
 
 /// Runs the command.
-pub fn run(global: &Global, _: &Args) -> Result<(), CommandError> {
+pub fn run(global: &Global, _: &Args) -> Result {
     Ok(serve(io::stdin().lock(), output::stdout(global))?)
 }

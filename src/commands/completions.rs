@@ -4,7 +4,7 @@ use clap_complete::{Shell, generate};
 use serde_json::json;
 
 use super::{Global, output, tree};
-use crate::error::CommandError;
+use crate::error::Result;
 
 /// Print the completion script of a shell
 ///
@@ -16,7 +16,7 @@ pub struct Args {
     shell: Shell,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     let script = script(args.shell);
     let value = json!({ "schema": "rxlab.completions/1", "shell": args.shell.to_string(), "script": script });
     output::print(global, &value, || script)

@@ -8,7 +8,7 @@ use rustix::process::geteuid;
 use toml::{Table, Value};
 
 use super::files;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::persist::{Walked, walk};
 
 /// Names another file; empty = none.
@@ -18,7 +18,7 @@ const VARIABLE: &str = "RXLAB_CONFIG";
 const FILE: &str = "/etc/rxlab/config.toml";
 
 /// The command tree with the defaults of the configuration file.
-pub(super) fn with_defaults(command: Command) -> Result<Command, CommandError> {
+pub(super) fn with_defaults(command: Command) -> Result<Command> {
     let path = match std::env::var_os(VARIABLE) {
         Some(named) if named.is_empty() => return Ok(command),
         Some(named) => PathBuf::from(named),
@@ -38,7 +38,7 @@ pub(super) fn with_defaults(command: Command) -> Result<Command, CommandError> {
 }
 
 /// Refuses options for root from a file that other users can change.
-fn check_owner(path: &Path) -> Result<(), CommandError> {
+fn check_owner(path: &Path) -> Result {
     let walked = std::path::absolute(path).and_then(|path| walk(Path::new("/"), &path));
     match walked {
         Ok(Walked::Exposed(exposed)) if geteuid().is_root() => {
@@ -46,7 +46,7 @@ fn check_owner(path: &Path) -> Result<(), CommandError> {
                 "root would take options from {}, but {exposed}",
                 path.display()
             ));
-            Err(exposed.remedy().into_iter().fold(error, CommandError::hint))
+            Err(error.hint_all(exposed.remedy()))
         }
         // A file that is missing or unreadable is an error of its own.
         _ => Ok(()),

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Global, machine, output, place};
 use crate::apply::{self, ConfirmError};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 
 /// Keep a change that was applied with --confirm
 #[derive(Debug, clap::Args)]
@@ -14,12 +14,12 @@ pub struct Args {
     id: Option<String>,
 }
 
-pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: Args) -> Result {
     confirm(global, args.id.as_deref())
 }
 
 /// Confirms the transaction whose id starts with `id`, or the one that waits, and prints it.
-pub(super) fn confirm(global: &Global, id: Option<&str>) -> Result<(), CommandError> {
+pub(super) fn confirm(global: &Global, id: Option<&str>) -> Result {
     let identity = machine::open(global)?.model.identity;
     let root = place::root(global)?;
     let machine = (&*root.to_string_lossy(), &identity);
@@ -32,7 +32,7 @@ pub(super) fn confirm(global: &Global, id: Option<&str>) -> Result<(), CommandEr
 fn explain(error: ConfirmError) -> CommandError {
     let changed = |error: &ConfirmError| CommandError::new(Kind::Changed, error);
     match error {
-        ConfirmError::Journal(error) => place::journal_error(error),
+        ConfirmError::Journal(error) => error.into(),
         ConfirmError::NothingWaits => {
             changed(&error).hint("a change whose deadline has passed was put back; see `rxlab status`")
         }

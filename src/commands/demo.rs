@@ -10,12 +10,12 @@ use std::time::Duration;
 use serde_json::json;
 
 use self::scene::Scene;
-use super::trial::{self, Conduct, Ready, conduct, foretell, store_error};
+use super::trial::{self, Conduct, conduct, foretell};
 use super::{files, leftovers, look, output, place};
 use crate::apply;
 use crate::commands::Global;
 use crate::doctor::{DoctorReport, doctor};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::model::{Model, Rates};
 use crate::plan::{Proposal, spread};
 use crate::probe::Budget;
@@ -25,10 +25,10 @@ use crate::report::recommendation::{Recommendation, TrialReport};
 use crate::report::text::paragraph;
 use crate::report::{html, trial_text, words};
 use crate::trial::check::Checks;
-use crate::trial::perform::Outcome;
+use crate::trial::perform::{Outcome, Ready};
 use crate::trial::query::Queries;
 use crate::trial::record::TrialRecord;
-use crate::trial::spec::{Change, Design, Guards, Probe, Seconds, Spec};
+use crate::trial::spec::{Change, Design, Guards, Seconds, Spec};
 use crate::trial::store::TrialDir;
 use crate::units::parse_duration;
 
@@ -67,7 +67,7 @@ struct Played {
     records: Vec<TrialRecord>,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     // The range is on this kernel, whatever machine the global options select.
     let global = &Global { root: "/".into(), netns: None, ..global.clone() };
     leftovers::clear(global)?;
@@ -83,7 +83,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 }
 
 /// Runs one scene, from building its range to its last trial.
-fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> Result<Played, CommandError> {
+fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> Result<Played> {
     let mut out = output::stdout(global);
     let mut scene = Scene::set(kind, stop)?;
     files::check(&args.html)?;
@@ -136,17 +136,13 @@ fn try_out(
     kind: scene::Kind,
     proposal: &Proposal,
     stop: &AtomicBool,
-) -> Result<Outcome, CommandError> {
+) -> Result<Outcome> {
     let plan = &proposal.plan;
-    let settings =
-        apply::check(&scene.machine.host, &scene.machine.model, plan).map_err(place::apply_error)?;
+    let settings = apply::check(&scene.machine.host, &scene.machine.model, plan)?;
     let (workload, mut driver) = scene.workload()?;
     let mut spec = Spec {
         name: format!("{}-{}", plan.name, kind.name()),
         change: Change { set: settings.clone(), ..Change::default() },
-        factor: Vec::new(),
-        arm: Vec::new(),
-        candidates: None,
         workload,
         design: Design {
             seed: Some(args.seed),
@@ -158,13 +154,10 @@ fn try_out(
             ..Design::default()
         },
         guards: Guards { error_rate: None, ..Guards::default() },
-        probe: Probe::default(),
-        clients: Vec::new(),
-        checks: Vec::new(),
-        queries: Vec::new(),
+        ..Spec::default()
     };
     foretell(&scene.machine, &mut spec, &mut driver, stop)?;
-    let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
+    let dir = TrialDir::create(&global.state_dir, &spec.name)?;
     let machine = &scene.machine;
     let prediction = plan.prediction.clone();
     let ready = Ready {
@@ -180,7 +173,7 @@ fn try_out(
     conduct(global, trial)
 }
 
-fn finish(global: &Global, args: &Args, played: &[Played]) -> Result<(), CommandError> {
+fn finish(global: &Global, args: &Args, played: &[Played]) -> Result {
     let records: Vec<TrialRecord> = played.iter().flat_map(|played| played.records.clone()).collect();
     let findings = played.iter().map(|played| Part::Doctor(Box::new(played.report.clone())));
     let trials = records.iter().map(|record| Part::Trial(Box::new(Trial::new(record.clone()))));

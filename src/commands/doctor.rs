@@ -12,14 +12,14 @@ use crate::diagnose::evidence::receiving;
 use crate::diagnose::figures::plural;
 use crate::diagnose::{Finding, diagnose};
 use crate::doctor::{self, Alerts, DoctorReport, Since};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::host::LiveHost;
 use crate::model::Rates;
 use crate::probe::Budget;
 use crate::report::findings::{self, Detail};
 use crate::report::text::clean;
 use crate::sample::{Inventory, Scope};
-use crate::units::{NicName, parse_duration};
+use crate::units::{NicName, parse_duration, rfc3339};
 
 /// Find out what is wrong with the receive path, why, and what to try
 ///
@@ -55,7 +55,7 @@ fn plan_out(text: &str) -> Result<(String, std::path::PathBuf), String> {
     Ok((name.to_owned(), file.into()))
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     let source = Source::open(global, &args.from, args.length)?;
     if let Some(name) = &args.nic {
         machine::nic(&machine::describe(&Inventory::take(source.host(), Scope::Path))?, name)?;
@@ -139,7 +139,7 @@ fn since(transactions: &[TransactionStatus], rates: &Rates) -> Option<Since> {
     })
 }
 
-fn write_plan(report: &DoctorReport, name: &str, file: &std::path::Path) -> Result<(), CommandError> {
+fn write_plan(report: &DoctorReport, name: &str, file: &std::path::Path) -> Result {
     let Some(proposal) = report.plans.iter().find(|proposal| proposal.plan.name == name) else {
         let names: Vec<&str> = report.plans.iter().map(|proposal| proposal.plan.name.as_str()).collect();
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -156,7 +156,7 @@ fn watch(
     host: &LiveHost,
     (length, budget): (Duration, Budget),
     nic: Option<&NicName>,
-) -> Result<(), CommandError> {
+) -> Result {
     look::long_enough(length)?;
     let stop = place::stop_flag()?;
     let mut alerts = Alerts::default();
@@ -174,7 +174,7 @@ fn watch(
                 |name: &NicName| std::iter::once(&nic).chain(&carriers).any(|one| one.name == *name);
             findings.retain(|finding| finding.nic.as_ref().is_none_or(concerns));
         }
-        let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let time = rfc3339(jiff::Timestamp::now());
         let mut out = output::stdout(global);
         for alert in alerts.update(&findings, &time) {
             if global.json {
@@ -192,6 +192,6 @@ fn watch(
     }
 }
 
-fn verdict(alerts: &Alerts) -> Result<(), CommandError> {
+fn verdict(alerts: &Alerts) -> Result {
     if alerts.calls() { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) }
 }

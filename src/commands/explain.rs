@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Global, output};
 use crate::diagnose::{RULES, Rule};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::report::text::{STRONG, paragraph, styled};
 
 /// Explain a finding of the doctor: when it is made, its cause, what helps, where that is published
@@ -17,14 +17,14 @@ pub struct Args {
     id: Option<String>,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     let one = args.id.as_deref().map(find).transpose()?;
     let rules = one.map_or_else(|| RULES.iter().map(entry).collect(), |rule| vec![entry(rule)]);
     let entries = Entries { schema: "rxlab.rules/1", rules };
     output::print(global, &entries, || one.map_or_else(list, text))
 }
 
-fn find(id: &str) -> Result<&'static Rule, CommandError> {
+fn find(id: &str) -> Result<&'static Rule> {
     RULES.iter().find(|rule| rule.id == id).ok_or_else(|| {
         CommandError::usage(format!("there is no finding `{id}`"))
             .hint(format!("nearest: {}", nearest(id).join(", ")))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Global, apply, files, machine, output, persist};
 use crate::atomic;
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::journal::make_directory;
 use crate::plan::export::{ExportFile, Format, export};
 
@@ -26,7 +26,7 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
-pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Args) -> Result {
     let machine = machine::open(global)?;
     let plan = match &args.plan {
         Some(path) => apply::read_plan(path)?,
@@ -47,7 +47,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     }
 }
 
-fn put(format: Format, path: &Path, files: &[ExportFile]) -> Result<(), CommandError> {
+fn put(format: Format, path: &Path, files: &[ExportFile]) -> Result {
     let directory = format.is_directory() || files.len() > 1 || path.is_dir();
     let mut out = output::text_stdout();
     for file in files {
@@ -61,7 +61,7 @@ fn put(format: Format, path: &Path, files: &[ExportFile]) -> Result<(), CommandE
     Ok(())
 }
 
-fn print(global: &Global, files: &[ExportFile]) -> Result<(), CommandError> {
+fn print(global: &Global, files: &[ExportFile]) -> Result {
     if global.json {
         let file = |file: &ExportFile| serde_json::json!({ "name": file.name, "text": file.text, "executable": file.executable });
         let files: Vec<_> = files.iter().map(file).collect();

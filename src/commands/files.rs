@@ -8,10 +8,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::atomic;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 
 /// Reads a text file; `what` names it in the error.
-pub(super) fn read(what: &str, path: &Path) -> Result<String, CommandError> {
+pub(super) fn read(what: &str, path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| match error.kind() {
         // Not text.
         io::ErrorKind::InvalidData => {
@@ -22,12 +22,12 @@ pub(super) fn read(what: &str, path: &Path) -> Result<String, CommandError> {
 }
 
 /// Reads a file as bytes.
-pub(super) fn read_bytes(what: &str, path: &Path) -> Result<Vec<u8>, CommandError> {
+pub(super) fn read_bytes(what: &str, path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| cannot_read(what, path, &error))
 }
 
 /// Paths in a directory, by name.
-pub(super) fn list(path: &Path) -> Result<Vec<PathBuf>, CommandError> {
+pub(super) fn list(path: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(path).and_then(|entries| {
         entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<PathBuf>>>()
     });
@@ -42,7 +42,7 @@ pub(super) fn cannot_read(what: &str, path: &Path, error: &io::Error) -> Command
 }
 
 /// Writes a file atomically. A link at its name is an error.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result {
     let done = match is_stream(path) {
         true => stream(path).and_then(|mut stream| stream.write_all(bytes)),
         false => atomic::replace(path, bytes, None),
@@ -56,7 +56,7 @@ pub(super) fn begin(path: &Path) -> io::Result<File> {
 }
 
 /// Returns the error of a later [`write`], as far as it is known beforehand: before long work.
-pub(super) fn check(path: &Path) -> Result<(), CommandError> {
+pub(super) fn check(path: &Path) -> Result {
     match is_stream(path) {
         true => Ok(()),
         false => atomic::check(path).map_err(|error| cannot_write(path, &error)),

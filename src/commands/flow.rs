@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::machine::{From, Source};
 use super::{Global, machine, output};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::model::{Flow, FlowPath, Model, Nic, NicKind};
 use crate::report::receive_path;
 use crate::units::NicName;
@@ -26,7 +26,7 @@ pub struct Args {
     from: From,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     let flow: Flow = args.flow.join(" ").parse().map_err(CommandError::usage)?;
     let source = Source::open(global, &args.from, Duration::ZERO)?;
     let model = source.model(args.nic.as_ref())?;
@@ -37,11 +37,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 
 /// Returns the device that takes the packets of flows to `local`: that of the interface `nic`, or of the only one that
 /// receives them.
-pub(super) fn receiving<'a>(
-    model: &'a Model,
-    nic: Option<&NicName>,
-    local: &SocketAddr,
-) -> Result<&'a Nic, CommandError> {
+pub(super) fn receiving<'a>(model: &'a Model, nic: Option<&NicName>, local: &SocketAddr) -> Result<&'a Nic> {
     let nic = match nic {
         Some(name) => machine::nic(model, name)?,
         None => receiver(model, local)?,
@@ -50,7 +46,7 @@ pub(super) fn receiving<'a>(
 }
 
 /// Returns the interface that receives flows to `local`, if there is only one.
-fn receiver<'a>(model: &'a Model, local: &SocketAddr) -> Result<&'a Nic, CommandError> {
+fn receiver<'a>(model: &'a Model, local: &SocketAddr) -> Result<&'a Nic> {
     let is_local = local.ip().is_loopback();
     let receives = |nic: &&Nic| nic.up && (nic.kind == NicKind::Loopback) == is_local;
     let nics: Vec<&Nic> = model.nics.iter().filter(receives).collect();
@@ -63,7 +59,7 @@ fn receiver<'a>(model: &'a Model, local: &SocketAddr) -> Result<&'a Nic, Command
 
 /// Returns the device that takes the packets of an interface: the member of a bond, the parent of a VLAN, or the
 /// interface itself.
-fn carrier<'a>(model: &'a Model, nic: &'a Nic) -> Result<&'a Nic, CommandError> {
+fn carrier<'a>(model: &'a Model, nic: &'a Nic) -> Result<&'a Nic> {
     if nic.kind == NicKind::Device {
         return Ok(nic);
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::{Global, output, place};
 use crate::apply::{LiveWatchpost, hold_deadline};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::journal::History;
 
 /// Put a transaction back at its deadline unless it is confirmed
@@ -18,7 +18,7 @@ pub struct Args {
     id: String,
 }
 
-pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: Args) -> Result {
     let stop = Arc::new(AtomicBool::new(false));
     let stood = stand(global, &args.id, &stop);
     // The applier waits for this line, and takes any other as the reason why there is no guard.
@@ -42,13 +42,13 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
 
 /// Detaches this process from the terminal and from the process that started it, and checks that the
 /// transaction can be found. Returns its history.
-fn stand(global: &Global, id: &str, stop: &Arc<AtomicBool>) -> Result<History, CommandError> {
+fn stand(global: &Global, id: &str, stop: &Arc<AtomicBool>) -> Result<History> {
     // Fails only for the leader of a process group, which is independent already.
     let _ = rustix::process::setsid();
     let ignored = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGHUP, ignored)?;
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(stop))?;
-    let history = place::store(global).load(id).map_err(place::journal_error)?;
+    let history = place::store(global).load(id)?;
     let history =
         history.ok_or_else(|| CommandError::usage(format!("there is no open transaction `{id}`")))?;
     let begin = history.begin().ok_or_else(|| CommandError::usage("the transaction never began"))?;

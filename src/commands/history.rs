@@ -8,7 +8,7 @@ use serde_json::json;
 use super::trial::list;
 use super::{Global, machine, output, place};
 use crate::apply::{self, Ending, State};
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::host::Host;
 use crate::journal::Entry;
 use crate::report::status;
@@ -39,9 +39,9 @@ enum Standing {
     Unreadable(String),
 }
 
-pub(super) fn run(global: &Global, _: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, _: &Args) -> Result {
     let (own, identity) = machine::own(global)?;
-    let entries = place::store(global).all().map_err(place::journal_error)?;
+    let entries = place::store(global).all()?;
     let rows: Vec<Row> =
         entries.into_iter().map(|entry| row(entry, own.now_ns(), &identity.boot_id)).collect();
     let trials = list::records(global)?;

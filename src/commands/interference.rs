@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::{Global, machine, output, place, progress};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::host::Host;
 use crate::probe::{LookError, Method, Missing, OpensslError, SampleOptions, Tier, look};
 use crate::report::interference;
@@ -53,7 +53,7 @@ enum TierName {
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(3600);
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     let comparing = args.pair.is_asked();
     let default = Duration::from_secs(if comparing { 1 } else { 3 });
     let length = args.length.unwrap_or(default);
@@ -111,6 +111,5 @@ fn explain(error: LookError) -> CommandError {
         }
         _ => None,
     };
-    let error = CommandError::new(kind, error);
-    hint.map_or_else(|| error.clone(), |hint| error.clone().hint(hint))
+    CommandError::new(kind, error).hint_all(hint)
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::{Global, machine, output, place, undo};
 use crate::apply::{self, Abandoned};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::host::ProcessId;
 use crate::journal::Notice;
 
@@ -21,17 +21,16 @@ pub(super) fn pass_on_notices(global: &Global) -> usize {
 
 /// Puts back and reports what killed processes have left behind; then returns an error if a change still waits for its
 /// confirmation. Commands that change the machine start with this.
-pub(super) fn clear(global: &Global) -> Result<(), CommandError> {
+pub(super) fn clear(global: &Global) -> Result {
     let store = place::store(global);
     // Without a journal there is nothing to lock, and no directory is created for a lock.
-    if store.open_ids().map_err(place::journal_error)?.is_empty() {
+    if store.open_ids()?.is_empty() {
         return Ok(());
     }
     let (own, identity) = machine::own(global)?;
     let root = place::root(global)?.to_string_lossy().into_owned();
     let machine = (&*root, &identity);
-    let abandoned =
-        apply::undo_abandoned(&store, &own, machine, ProcessId::is_alive).map_err(undo::explain)?;
+    let abandoned = apply::undo_abandoned(&store, &own, machine, ProcessId::is_alive)?;
     for Abandoned { what, lapse, undo } in abandoned {
         let id = &undo.id;
         if !undo.closed {
@@ -45,5 +44,5 @@ pub(super) fn clear(global: &Global) -> Result<(), CommandError> {
         // Done, whether or not standard error accepts this.
         let _ = writeln!(output::stderr(), "rxlab: {said}");
     }
-    place::nothing_waits(&store.open_of(&root, &identity.boot_id).map_err(place::journal_error)?)
+    place::nothing_waits(&store.open_of(&root, &identity.boot_id)?)
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use super::{Global, files, output, place};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::host::{Host, LiveHost, netns_path};
 use crate::load::{
     Body, Header, LoadError, Pacing, Promql, Protocol, Rate, Report, ServerWatch, Session, Spec, Statuses,
@@ -155,7 +155,7 @@ const DURATION: Duration = Duration::from_secs(5);
 const RUN: Duration = Duration::from_secs(1);
 
 /// Runs the command.
-pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub fn run(global: &Global, args: &Args) -> Result {
     let length = args.rate.as_ref().and_then(Rate::length);
     let default = if args.requests.is_some() { Duration::MAX } else { DURATION };
     let duration = args.duration.or(length).unwrap_or(default);
@@ -198,13 +198,11 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     };
     if let Some(slo) = &args.slo {
         // Each run has its own rate, with random arrivals if asked for.
-        Spec { rate: Some(Rate::steady(1.0)), ..spec.clone() }
-            .check()
-            .map_err(|error| explain(error.into()))?;
+        Spec { rate: Some(Rate::steady(1.0)), ..spec.clone() }.check().map_err(LoadError::from)?;
         let run = args.duration.unwrap_or(RUN);
         return find::run(global, &spec, slo, run, args.confirm, &*place::stop_flag()?);
     }
-    spec.check().map_err(|error| explain(error.into()))?;
+    spec.check().map_err(LoadError::from)?;
     let mut watch = Watch::new(&spec, duration, args.hdr_log.as_deref())?;
     let stop = place::stop_flag()?;
     let host = LiveHost::open("/".as_ref()).ok();
@@ -214,7 +212,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         Some(time) if !time.is_zero() => rate.held_for(time),
         _ => rate,
     });
-    let mut session = Session::start(&Spec { rate, ..spec.clone() }).map_err(explain)?;
+    let mut session = Session::start(&Spec { rate, ..spec.clone() })?;
     if let Some(time) = args.warm_up {
         watch::warm_up(&mut session, time, &stop);
     }
@@ -279,14 +277,14 @@ fn announce(args: &Args, path: &mut String) {
 }
 
 /// Body given on the command line: text, or @FILE.
-fn body(text: &str) -> Result<Body, CommandError> {
+fn body(text: &str) -> Result<Body> {
     match text.strip_prefix('@') {
         Some(path) => files::read_bytes("body", path.as_ref()).map(Body::from),
         None => Ok(text.into()),
     }
 }
 
-fn paths(args: &Args) -> Result<Vec<String>, CommandError> {
+fn paths(args: &Args) -> Result<Vec<String>> {
     let Some(file) = &args.urls else { return Ok(Vec::new()) };
     let mut paths = parse_paths(&files::read("list of URLs", file)?, &args.url)
         .map_err(|error| CommandError::usage(format!("{}: {error}", file.display())))?;
@@ -297,7 +295,6 @@ fn paths(args: &Args) -> Result<Vec<String>, CommandError> {
     Ok(paths)
 }
 
-/// The error of a load that cannot start, with a hint.
 /// Kind of an error of a load.
 pub(super) fn kind(error: &LoadError) -> Kind {
     match error {
@@ -311,23 +308,21 @@ pub(super) fn kind(error: &LoadError) -> Kind {
     }
 }
 
-pub(super) fn explain(error: LoadError) -> CommandError {
-    let kind = kind(&error);
-    let hint = match &error {
-        LoadError::Down { url, .. } if url.starts_with("https") => {
-            Some("check host, port and certificate; --ca FILE trusts another CA, --insecure any certificate")
-        }
-        LoadError::Down { .. } => Some("start one with `rxlab target`, or check host and port"),
-        LoadError::Files { .. } => Some("raise the limit with `ulimit -n`, or use fewer connections"),
-        LoadError::Tls(_) => {
-            Some("name root certificates with --ca, or accept any certificate with --insecure")
-        }
-        LoadError::Pin { .. } => Some("name CPUs that are online and allowed to this process"),
-        _ => None,
-    };
-    let error = CommandError::new(kind, error);
-    match hint {
-        Some(hint) => error.hint(hint),
-        None => error,
+impl From<LoadError> for CommandError {
+    fn from(error: LoadError) -> Self {
+        let kind = kind(&error);
+        let hint = match &error {
+            LoadError::Down { url, .. } if url.starts_with("https") => Some(
+                "check host, port and certificate; --ca FILE trusts another CA, --insecure any certificate",
+            ),
+            LoadError::Down { .. } => Some("start one with `rxlab target`, or check host and port"),
+            LoadError::Files { .. } => Some("raise the limit with `ulimit -n`, or use fewer connections"),
+            LoadError::Tls(_) => {
+                Some("name root certificates with --ca, or accept any certificate with --insecure")
+            }
+            LoadError::Pin { .. } => Some("name CPUs that are online and allowed to this process"),
+            _ => None,
+        };
+        CommandError::new(kind, error).hint_all(hint)
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::machine::Source;
 use super::progress;
 use crate::diagnose::evidence::{TRAFFIC, receive_time};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::host::{Host, allowed_cpus};
 use crate::model::{Costs, CpuRates, IntervalError, Model, Rates};
 use crate::probe::{Budget, SoftirqTime, hand_over, stack_work};
@@ -32,7 +32,7 @@ pub(super) fn look(
     length: Duration,
     budget: Budget,
     stop: &AtomicBool,
-) -> Result<(Model, Rates), CommandError> {
+) -> Result<(Model, Rates)> {
     long_enough(length)?;
     match source {
         Source::Live(host) => {
@@ -48,7 +48,7 @@ pub(super) fn look(
 }
 
 /// Returns an error if a sample of `length` is too short.
-pub(super) fn long_enough(length: Duration) -> Result<(), CommandError> {
+pub(super) fn long_enough(length: Duration) -> Result {
     match length < SHORTEST {
         true => Err(CommandError::usage("--for is too short to measure anything: give at least 100ms")),
         false => Ok(()),
@@ -56,7 +56,7 @@ pub(super) fn long_enough(length: Duration) -> Result<(), CommandError> {
 }
 
 /// Result of a command whose sample Ctrl-C may have cut short: its output is then of that shorter time.
-pub(super) fn ended(stop: &AtomicBool, ended: Result<(), CommandError>) -> Result<(), CommandError> {
+pub(super) fn ended(stop: &AtomicBool, ended: Result) -> Result {
     let is_cut = stop.load(Ordering::SeqCst);
     match ended {
         Err(error) if error.kind != Kind::Findings => Err(error),
@@ -71,7 +71,7 @@ pub(super) fn with_costs(
     length: Duration,
     budget: Budget,
     stop: &AtomicBool,
-) -> Result<(Model, Rates), CommandError> {
+) -> Result<(Model, Rates)> {
     let (model, rates) = for_a_while(host, length, budget, stop)?;
     let costs = if stop.load(Ordering::SeqCst) { None } else { costs(host, &rates) };
     Ok((model, Rates { costs, ..rates }))
@@ -83,7 +83,7 @@ pub(super) fn for_a_while(
     length: Duration,
     budget: Budget,
     stop: &AtomicBool,
-) -> Result<(Model, Rates), CommandError> {
+) -> Result<(Model, Rates)> {
     let mut intervals = Intervals::begin(host, budget, Duration::ZERO);
     let rates = intervals.next(|| progress::wait("sampling the counters", length, stop))?;
     Ok((intervals.model, rates))
@@ -124,7 +124,7 @@ impl<'a> Intervals<'a> {
     }
 
     /// Ends the interval when `wait` returns, and begins the next.
-    pub(super) fn next(&mut self, wait: impl FnOnce()) -> Result<Rates, CommandError> {
+    pub(super) fn next(&mut self, wait: impl FnOnce()) -> Result<Rates> {
         let windows = match &mut self.timer {
             // If it cannot be read, the kernel's own figures are used.
             Some(timer) => timer.during(wait).1.ok(),

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::record::recorded;
 use super::when::parse_when;
 use super::{Global, files};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::host::{Host, LiveHost, Namespace, netns_path};
 use crate::model::{Identity, Model, Nic};
 use crate::sample::{Inventory, Scope};
@@ -32,7 +32,7 @@ pub(crate) struct Machine {
 }
 
 /// Opens the machine and network namespace that the command line selects.
-pub(super) fn open(global: &Global) -> Result<Machine, CommandError> {
+pub(super) fn open(global: &Global) -> Result<Machine> {
     let (host, path) = host(global)?;
     let inventory = Inventory::take(&host, Scope::Counters);
     let model = describe(&inventory)?;
@@ -41,7 +41,7 @@ pub(super) fn open(global: &Global) -> Result<Machine, CommandError> {
 }
 
 /// Returns the machine's files, and the path of the network namespace if it is not ours.
-pub(super) fn host(global: &Global) -> Result<(LiveHost, Option<PathBuf>), CommandError> {
+pub(super) fn host(global: &Global) -> Result<(LiveHost, Option<PathBuf>)> {
     let path = global.netns.as_deref().map(netns_path);
     let opened = match &path {
         Some(path) => LiveHost::open_in_namespace(&global.root, path),
@@ -58,7 +58,7 @@ pub(super) fn host(global: &Global) -> Result<(LiveHost, Option<PathBuf>), Comma
 }
 
 /// Returns the machine as seen from our own network namespace, and its identity.
-pub(super) fn own(global: &Global) -> Result<(LiveHost, Identity), CommandError> {
+pub(super) fn own(global: &Global) -> Result<(LiveHost, Identity)> {
     let (own, _) = host(&Global { netns: None, ..global.clone() })?;
     let identity = describe(&Inventory::take(&own, Scope::Path))?.identity;
     Ok((own, identity))
@@ -73,7 +73,7 @@ pub(super) fn privilege(what: &str) -> String {
 }
 
 /// Returns the receive path of a machine, or an error if none is found.
-pub(super) fn describe(inventory: &Inventory) -> Result<Model, CommandError> {
+pub(super) fn describe(inventory: &Inventory) -> Result<Model> {
     if inventory.cpus.known().is_none() && inventory.nics.known().is_none() {
         return Err(CommandError::usage("no CPUs or interfaces found")
             .hint("a root needs proc/ and sys/, as on a running machine"));
@@ -82,7 +82,7 @@ pub(super) fn describe(inventory: &Inventory) -> Result<Model, CommandError> {
 }
 
 /// Returns the interface `name`, or an error that lists the existing ones.
-pub(super) fn nic<'a>(model: &'a Model, name: &NicName) -> Result<&'a Nic, CommandError> {
+pub(super) fn nic<'a>(model: &'a Model, name: &NicName) -> Result<&'a Nic> {
     model.nic(name).ok_or_else(|| {
         let names: Vec<&str> = model.nics.iter().map(|nic| nic.name.as_str()).collect();
         CommandError::usage(format!("there is no interface `{name}`"))
@@ -91,7 +91,7 @@ pub(super) fn nic<'a>(model: &'a Model, name: &NicName) -> Result<&'a Nic, Comma
 }
 
 /// Returns `cpus`, or an error that lists the existing ones.
-pub(super) fn cpus<'a>(model: &Model, cpus: &'a CpuMask) -> Result<&'a CpuMask, CommandError> {
+pub(super) fn cpus<'a>(model: &Model, cpus: &'a CpuMask) -> Result<&'a CpuMask> {
     let there: CpuMask = model.cpus.iter().map(|cpu| cpu.id).collect();
     let missing = cpus.difference(&there);
     if cpus.is_empty() {
@@ -144,7 +144,7 @@ impl std::convert::From<Snapshot> for Source {
 impl Source {
     /// Opens the machine, snapshot or recording that the command line selects; of a recording, the stretch of `length`
     /// that ends at the time.
-    pub(super) fn open(global: &Global, from: &From, length: Duration) -> Result<Self, CommandError> {
+    pub(super) fn open(global: &Global, from: &From, length: Duration) -> Result<Self> {
         match from.at {
             Some(at) => recorded(global, at, length).map(Self::from),
             None => Self::open_file(global, &from.file),
@@ -152,7 +152,7 @@ impl Source {
     }
 
     /// Opens the machine or snapshot that the command line selects.
-    pub(super) fn open_file(global: &Global, from: &SnapshotFile) -> Result<Self, CommandError> {
+    pub(super) fn open_file(global: &Global, from: &SnapshotFile) -> Result<Self> {
         let Some(path) = &from.snapshot else { return Ok(Self::Live(host(global)?.0)) };
         if global.netns.is_some() || global.root != Path::new("/") {
             return Err(CommandError::usage("--snapshot cannot be combined with --root or --netns")
@@ -186,7 +186,7 @@ impl Source {
     }
 
     /// Returns its receive path and surroundings, with all details of `nic`.
-    pub(super) fn model(&self, nic: Option<&NicName>) -> Result<Model, CommandError> {
+    pub(super) fn model(&self, nic: Option<&NicName>) -> Result<Model> {
         // Details that were not recorded in the snapshot would read as unsupported.
         let in_full = match self {
             Source::Live(_) => true,

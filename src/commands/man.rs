@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Command;
 
 use super::{Global, files, output, tree};
-use crate::error::CommandError;
+use crate::error::Result;
 
 /// Write manual pages into a directory: rxlab.1, and a page for each command
 #[derive(Debug, clap::Args)]
@@ -15,7 +15,7 @@ pub struct Args {
     dir: PathBuf,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     let pages = pages()?;
     for (name, text) in &pages {
         files::write(&args.dir.join(name), text)?;
@@ -29,7 +29,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 /// Manual pages by file name.
 type Pages = Vec<(String, Vec<u8>)>;
 
-fn pages() -> Result<Pages, CommandError> {
+fn pages() -> Result<Pages> {
     let mut command = tree::command();
     command.build();
     let mut pages = Vec::new();
@@ -38,7 +38,7 @@ fn pages() -> Result<Pages, CommandError> {
 }
 
 /// Adds the page of `command` and of the commands below it; `name` is its path, joined by hyphens.
-fn collect(command: &Command, name: &str, pages: &mut Pages) -> Result<(), CommandError> {
+fn collect(command: &Command, name: &str, pages: &mut Pages) -> Result {
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone().name(name.to_owned())).render(&mut page)?;
     pages.push((format!("{name}.1"), page));

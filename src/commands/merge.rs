@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Global, files, output};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::load::{MergeError, Report, merge, render};
 
 /// Add up results of `rxlab load --json` that ran at the same time.
@@ -18,7 +18,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub fn run(global: &Global, args: &Args) -> Result {
     let reports = args.files.iter().map(|path| {
         let text = files::read("result", path)?;
         Report::from_json(&text).map_err(|error| {

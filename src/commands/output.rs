@@ -11,7 +11,7 @@ use anstream::{AutoStream, ColorChoice};
 use serde::Serialize;
 
 use crate::commands::Global;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::report::text::{for_json, for_screen, is_control};
 
 /// Standard output: JSON with `--json`, else text.
@@ -31,11 +31,7 @@ pub(crate) fn stderr() -> Output {
 }
 
 /// Prints a value: as JSON with `--json`, else its text.
-pub(crate) fn print(
-    global: &Global,
-    value: &impl Serialize,
-    text: impl FnOnce() -> String,
-) -> Result<(), CommandError> {
+pub(crate) fn print(global: &Global, value: &impl Serialize, text: impl FnOnce() -> String) -> Result {
     if global.json {
         return json(value);
     }
@@ -45,7 +41,7 @@ pub(crate) fn print(
 }
 
 /// Prints a value as JSON.
-pub(crate) fn json(value: &impl Serialize) -> Result<(), CommandError> {
+pub(crate) fn json(value: &impl Serialize) -> Result {
     let mut out = Output::new(io::stdout(), Form::Json);
     writeln!(out, "{}", super::json(value)?)?;
     Ok(out.flush()?)
@@ -72,7 +68,7 @@ pub(crate) fn has_colours() -> bool {
 }
 
 /// Returns an error if standard output would change `text`, which a program is going to read.
-pub(crate) fn check_passes(what: &str, text: &str) -> Result<(), CommandError> {
+pub(crate) fn check_passes(what: &str, text: &str) -> Result {
     match text.contains(is_control) {
         true => Err(CommandError::usage(format!("{what} has control characters, and is not printed"))
             .hint("write it into a file with -o, or print it with --json")),

@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::machine::Source;
 use super::{Global, look, output, place, status};
 use crate::doctor::{busiest_paths, doctor};
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::report::findings;
 
 /// Length of the sample: a first answer has to come at once.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-pub(super) fn run(global: &Global) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global) -> Result {
     let source = Source::Live(super::machine::host(global)?.0);
     let stop = place::stop_flag()?;
     let (model, rates) = look::look(&source, SAMPLE, crate::probe::Budget::default(), &stop)?;

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{Global, apply as apply_command, machine, output, place};
 use crate::apply;
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::journal::kept as kept_plan;
 use crate::model::Model;
 use crate::persist::{Folder, OFF, PersistError, Restore, Written, files, lasting, permanent_mac};
@@ -51,13 +51,13 @@ pub(crate) struct Etc {
 
 impl Etc {
     /// Absolute path of the directory: units run in `/`.
-    pub(crate) fn path(&self, global: &Global) -> Result<PathBuf, CommandError> {
+    pub(crate) fn path(&self, global: &Global) -> Result<PathBuf> {
         let etc = self.etc.clone().unwrap_or_else(|| global.root.join("etc"));
         Ok(std::path::absolute(etc)?)
     }
 }
 
-pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Args) -> Result {
     if global.netns.is_some() {
         return Err(CommandError::usage("a network namespace does not survive a reboot"));
     }
@@ -66,7 +66,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         Some(path) => apply_command::read_plan(path)?,
         None => kept(global, &machine.model)?,
     };
-    let checked = apply::check(&machine.host, &machine.model, &plan).map_err(place::apply_error)?;
+    let checked = apply::check(&machine.host, &machine.model, &plan)?;
     if let Some(setting) = checked.iter().find(|setting| !survives_a_reboot(setting)) {
         return Err(CommandError::usage(format!("{setting}: a process does not survive a reboot")));
     }
@@ -76,7 +76,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let etc = args.etc.path(global)?;
     let restore = boot::restore(global, &etc)?;
     boot::ready(global, &etc, &restore, "at each boot")?;
-    let written = Folder::new(&etc).install(&files(&plan, &restore)).map_err(persist_error)?;
+    let written = Folder::new(&etc).install(&files(&plan, &restore))?;
     report(global, &plan, &restore, &written)
 }
 
@@ -85,10 +85,10 @@ fn survives_a_reboot(setting: &Setting) -> bool {
 }
 
 /// Returns the plan that the open transactions of this machine hold, or an error if it is empty.
-pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan, CommandError> {
+pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan> {
     let root = place::root(global)?;
     let open = place::store(global).open_of(&root.to_string_lossy(), &model.identity.boot_id);
-    let (plan, left_out) = kept_plan(&open.map_err(place::journal_error)?);
+    let (plan, left_out) = kept_plan(&open?);
     for id in left_out {
         // The plan is the same whether or not standard error accepts this.
         let _ = writeln!(
@@ -105,32 +105,38 @@ pub(super) fn kept(global: &Global, model: &Model) -> Result<Plan, CommandError>
 }
 
 /// A [`PersistError`] with a hint.
-pub(crate) fn persist_error(error: PersistError) -> CommandError {
-    let kind = error.kind();
-    match error {
-        PersistError::Foreign { ref path, .. } => {
-            let hint = format!("move {} away, or remove it yourself, and try again", path.display());
-            CommandError::new(kind, &error).hint(hint)
+impl From<PersistError> for CommandError {
+    fn from(error: PersistError) -> Self {
+        let kind = error.kind();
+        match error {
+            PersistError::Foreign { ref path, .. } => {
+                let hint = format!("move {} away, or remove it yourself, and try again", path.display());
+                CommandError::new(kind, &error).hint(hint)
+            }
+            error => CommandError::new(kind, error),
         }
-        error => CommandError::new(kind, error),
     }
 }
 
-fn report(global: &Global, plan: &Plan, restore: &Restore, written: &[Written]) -> Result<(), CommandError> {
-    let mut out = output::stdout(global);
-    if global.json {
-        let settings: Vec<_> = plan.settings.iter().map(|planned| &planned.set).collect();
-        let value = json!({ "schema": "rxlab.persist/1", "settings": settings, "files": written });
-        writeln!(out, "{value:#}")?;
-        return Ok(());
-    }
-    for planned in &plan.settings {
-        writeln!(out, "{}", planned.set)?;
-    }
+/// Prints a line for each file.
+pub(super) fn say_installed(out: &mut impl Write, written: &[Written]) -> Result {
     for one in written {
         let done = if one.changed { "wrote" } else { "unchanged:" };
         writeln!(out, "{done} {}", one.path.display())?;
     }
+    Ok(())
+}
+
+fn report(global: &Global, plan: &Plan, restore: &Restore, written: &[Written]) -> Result {
+    if global.json {
+        let settings: Vec<_> = plan.settings.iter().map(|planned| &planned.set).collect();
+        return output::json(&json!({ "schema": "rxlab.persist/1", "settings": settings, "files": written }));
+    }
+    let mut out = output::text_stdout();
+    for planned in &plan.settings {
+        writeln!(out, "{}", planned.set)?;
+    }
+    say_installed(&mut out, written)?;
     writeln!(out, "set again at each boot by {}; `rxlab unpersist` stops that", restore.program.display())?;
     writeln!(out, "a boot with `{OFF}` on the kernel command line skips it")?;
     if written.iter().any(|one| one.changed) {

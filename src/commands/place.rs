@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Global, machine, output};
 use crate::apply::{self, ApplyError};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::host::{Host, Namespace};
 use crate::journal::{Archived, Begin, Disk, History, JournalError, LockError, Store, Unreadable};
 use crate::model::Model;
@@ -33,7 +33,7 @@ pub(super) fn home(root: &Path) -> Option<Namespace> {
 }
 
 /// Root directory as the journal spells it.
-pub(super) fn root(global: &Global) -> Result<PathBuf, CommandError> {
+pub(super) fn root(global: &Global) -> Result<PathBuf> {
     let root = global.root.canonicalize();
     root.map_err(|error| {
         CommandError::new(
@@ -44,7 +44,7 @@ pub(super) fn root(global: &Global) -> Result<PathBuf, CommandError> {
 }
 
 /// Returns the machine of a transaction, and its current receive path.
-pub(super) fn of_transaction(global: &Global, begin: &Begin) -> Result<(Box<dyn Host>, Model), CommandError> {
+pub(super) fn of_transaction(global: &Global, begin: &Begin) -> Result<(Box<dyn Host>, Model)> {
     let (own, _) = machine::host(&Global { netns: None, ..global.clone() })?;
     let host = apply::reach(&own, begin)
         .map_err(|hidden| {
@@ -60,7 +60,7 @@ pub(super) fn of_transaction(global: &Global, begin: &Begin) -> Result<(Box<dyn 
 }
 
 /// Arguments of the guard. It runs in `/`: every path is absolute.
-pub(super) fn guard_arguments(global: &Global, root: &Path, id: &str) -> Result<Vec<OsString>, CommandError> {
+pub(super) fn guard_arguments(global: &Global, root: &Path, id: &str) -> Result<Vec<OsString>> {
     let state = std::path::absolute(&global.state_dir)?;
     let run = std::path::absolute(&global.run_dir)?;
     let places = [("--root", root.to_owned()), ("--state-dir", state), ("--run-dir", run)];
@@ -72,7 +72,7 @@ pub(super) fn guard_arguments(global: &Global, root: &Path, id: &str) -> Result<
 
 /// Returns a flag that SIGINT, SIGTERM and SIGHUP set, so that work stops between two steps and puts
 /// the machine back.
-pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, CommandError> {
+pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
@@ -104,53 +104,59 @@ pub(super) fn archived_lines(archived: &[Archived]) -> Vec<String> {
 }
 
 /// Returns an error if one of the open transactions waits for its confirmation.
-pub(super) fn nothing_waits(open: &[(String, History)]) -> Result<(), CommandError> {
+pub(super) fn nothing_waits(open: &[(String, History)]) -> Result {
     match open.iter().find(|(_, history)| history.pending_deadline().is_some()) {
-        Some((id, _)) => Err(apply_error(ApplyError::Pending { id: id.clone() })),
+        Some((id, _)) => Err(ApplyError::Pending { id: id.clone() }.into()),
         None => Ok(()),
     }
 }
 
 /// A journal error with a hint.
-pub(super) fn journal_error(error: JournalError) -> CommandError {
-    let kind = error.kind();
-    let hint = match &error {
-        JournalError::Lock(LockError::Held { .. }) => {
-            "one process changes the machine at a time; wait for it, or end it and run `rxlab undo`"
-        }
-        JournalError::Damaged { .. } => {
-            "put the values of its `before` fields back by hand, then run `rxlab undo --forget` with its id"
-        }
-        JournalError::LaterVersion { .. } => "install that version",
-        JournalError::Lock(LockError::Untrusted { .. }) => {
-            "let only root own it and write to it, or name another one with --state-dir"
-        }
-        JournalError::Unknown { .. } => "see `rxlab status`",
-        JournalError::Io { .. } | JournalError::Lock(LockError::Io { .. }) => {
-            "--state-dir DIR or RXLAB_STATE_DIR puts the journal elsewhere"
-        }
-    };
-    CommandError::new(kind, error).hint(hint)
+impl From<JournalError> for CommandError {
+    fn from(error: JournalError) -> Self {
+        let kind = error.kind();
+        let hint = match &error {
+            JournalError::Lock(LockError::Held { .. }) => {
+                "one process changes the machine at a time; wait for it, or end it and run `rxlab undo`"
+            }
+            JournalError::Damaged { .. } => {
+                "put the values of its `before` fields back by hand, then run `rxlab undo --forget` with its id"
+            }
+            JournalError::LaterVersion { .. } => "install that version",
+            JournalError::Lock(LockError::Untrusted { .. }) => {
+                "let only root own it and write to it, or name another one with --state-dir"
+            }
+            JournalError::Unknown { .. } => "see `rxlab status`",
+            JournalError::Io { .. } | JournalError::Lock(LockError::Io { .. }) => {
+                "--state-dir DIR or RXLAB_STATE_DIR puts the journal elsewhere"
+            }
+        };
+        CommandError::new(kind, error).hint(hint)
+    }
 }
 
 /// An [`ApplyError`] with a hint.
-pub(super) fn apply_error(error: ApplyError) -> CommandError {
-    match error {
-        ApplyError::Journal(error) => journal_error(error),
-        ApplyError::Pending { ref id } => {
-            let hint = format!("`rxlab confirm {id}` keeps it, `rxlab undo {id}` puts it back");
-            CommandError::new(error.kind(), &error).hint(hint)
+impl From<ApplyError> for CommandError {
+    fn from(error: ApplyError) -> Self {
+        match error {
+            ApplyError::Journal(error) => error.into(),
+            ApplyError::Pending { ref id } => {
+                let hint = format!("`rxlab confirm {id}` keeps it, `rxlab undo {id}` puts it back");
+                CommandError::new(error.kind(), &error).hint(hint)
+            }
+            ApplyError::OtherJournal { ref state, ref id } => {
+                let hint = format!(
+                    "run `rxlab --state-dir {} undo {id}` first, or use that journal",
+                    state.display()
+                );
+                CommandError::new(error.kind(), &error).hint(hint)
+            }
+            ApplyError::Unreadable { ref id, .. } => {
+                let hint = format!("put it back by hand, then run `rxlab undo --forget {id}`");
+                CommandError::new(error.kind(), &error).hint(hint)
+            }
+            error => CommandError::new(error.kind(), error),
         }
-        ApplyError::OtherJournal { ref state, ref id } => {
-            let hint =
-                format!("run `rxlab --state-dir {} undo {id}` first, or use that journal", state.display());
-            CommandError::new(error.kind(), &error).hint(hint)
-        }
-        ApplyError::Unreadable { ref id, .. } => {
-            let hint = format!("put it back by hand, then run `rxlab undo --forget {id}`");
-            CommandError::new(error.kind(), &error).hint(hint)
-        }
-        error => CommandError::new(error.kind(), error),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::machine::{From, Source};
 use super::{Global, files, look, machine, output, place};
 use crate::apply;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::model::{Model, Rates};
 use crate::plan::export::shell;
 use crate::plan::{Options, Plan, Policy, Setting, Spread, Variable, spread};
@@ -80,7 +80,7 @@ enum Wanted {
     Policy(Policy, Option<Vec<Variable>>),
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     let source = Source::open(global, &args.from, args.length)?;
     let stop = place::stop_flag()?;
     if args.predict {
@@ -102,7 +102,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     look::ended(&stop, write(global, args, &plan))
 }
 
-fn write(global: &Global, args: &Args, plan: &Plan) -> Result<(), CommandError> {
+fn write(global: &Global, args: &Args, plan: &Plan) -> Result {
     if let Some(path) = &args.output {
         return written(global, path, plan);
     }
@@ -114,7 +114,7 @@ fn write(global: &Global, args: &Args, plan: &Plan) -> Result<(), CommandError> 
 }
 
 /// Writes the plan to a file, and prints it and the path.
-fn written(global: &Global, path: &Path, plan: &Plan) -> Result<(), CommandError> {
+fn written(global: &Global, path: &Path, plan: &Plan) -> Result {
     files::write(path, plan.to_toml().as_bytes())?;
     if global.json {
         return output::json(plan);
@@ -140,11 +140,11 @@ fn written(global: &Global, path: &Path, plan: &Plan) -> Result<(), CommandError
     Ok(())
 }
 
-fn wanted(args: &Args) -> Result<Wanted, CommandError> {
+fn wanted(args: &Args) -> Result<Wanted> {
     let Some(name) = &args.name else {
         return Ok(Wanted::Policy(args.policy.unwrap_or(Policy::Spread), None));
     };
-    let variables = |names: &str| -> Result<Vec<Variable>, CommandError> {
+    let variables = |names: &str| -> Result<Vec<Variable>> {
         names.split('+').map(|name| name.parse().map_err(CommandError::usage)).collect()
     };
     if let Some(policy) = args.policy {
@@ -174,12 +174,7 @@ fn is_plain(args: &Args) -> bool {
 }
 
 /// Returns the plan, or the reasons why there is nothing to plan.
-fn made(
-    wanted: &Wanted,
-    args: &Args,
-    model: &Model,
-    rates: &Rates,
-) -> Result<Result<Plan, Vec<String>>, CommandError> {
+fn made(wanted: &Wanted, args: &Args, model: &Model, rates: &Rates) -> Result<Result<Plan, Vec<String>>> {
     for nic in &args.nic {
         machine::nic(model, nic)?;
     }
@@ -200,7 +195,7 @@ fn made(
 }
 
 /// Returns the plan of that name, or an error that lists the existing ones.
-fn proposed(spread: Spread, name: &str) -> Result<Result<Plan, Vec<String>>, CommandError> {
+fn proposed(spread: Spread, name: &str) -> Result<Result<Plan, Vec<String>>> {
     let mut plans: Vec<Plan> = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
     let names: Vec<String> = plans.iter().map(|plan| plan.name.clone()).collect();
     if let Some(at) = names.iter().position(|known| known == name) {
@@ -210,21 +205,20 @@ fn proposed(spread: Spread, name: &str) -> Result<Result<Plan, Vec<String>>, Com
     let policies = Policy::ALL.map(|(name, _)| name).join(", ");
     let error = CommandError::usage(format!("there is no plan `{name}` for this machine"))
         .hint(format!("plans: {there}; policies: {policies}"));
-    Err(spread.reasons.into_iter().fold(error, CommandError::hint))
+    Err(error.hint_all(spread.reasons))
 }
 
 /// Error if there is nothing to write. It mentions an existing file of that name: an earlier plan, which may be applied
 /// by mistake.
 fn no_file(path: &Path, reasons: &[String]) -> CommandError {
-    let error = CommandError::usage("there is no plan to write");
-    let error = reasons.iter().fold(error, |error, reason| error.hint(reason));
+    let error = CommandError::usage("there is no plan to write").hint_all(reasons);
     match files::is_there(path) {
         true => error.hint(format!("{} is from an earlier run and was left unchanged", path.display())),
         false => error,
     }
 }
 
-fn nothing(global: &Global, reasons: &[String]) -> Result<(), CommandError> {
+fn nothing(global: &Global, reasons: &[String]) -> Result {
     output::print(global, &serde_json::json!({ "schema": null, "reasons": reasons }), || {
         let lines = reasons.iter().map(|reason| format!("  {reason}\n"));
         format!("nothing to plan\n{}", lines.collect::<String>())
@@ -232,9 +226,9 @@ fn nothing(global: &Global, reasons: &[String]) -> Result<(), CommandError> {
 }
 
 /// Plan of the user's settings, in the order of applying and with their devices.
-fn own(source: &Source, model: &Model, settings: &[Setting]) -> Result<Plan, CommandError> {
+fn own(source: &Source, model: &Model, settings: &[Setting]) -> Result<Plan> {
     let mut plan = Plan::new("plan", settings);
-    let checked = apply::check(source.host(), model, &plan).map_err(place::apply_error)?;
+    let checked = apply::check(source.host(), model, &plan)?;
     plan = Plan::new("plan", &checked);
     plan.host = Some(model.identity.hostname.clone());
     for planned in &mut plan.settings {
@@ -246,7 +240,7 @@ fn own(source: &Source, model: &Model, settings: &[Setting]) -> Result<Plan, Com
 }
 
 /// Prints the predicted effect of each plan on the CPUs of this host, by costs measured here.
-fn predict(global: &Global, args: &Args, source: &Source, stop: &AtomicBool) -> Result<(), CommandError> {
+fn predict(global: &Global, args: &Args, source: &Source, stop: &AtomicBool) -> Result {
     let (model, rates) = look::look(source, args.length, args.cost.budget, stop)?;
     for nic in &args.nic {
         machine::nic(&model, nic)?;
@@ -261,12 +255,7 @@ fn predict(global: &Global, args: &Args, source: &Source, stop: &AtomicBool) -> 
 }
 
 /// Returns the requested plans, the widest last, and the reasons why others are missing.
-fn plans(
-    args: &Args,
-    source: &Source,
-    model: &Model,
-    rates: &Rates,
-) -> Result<(Vec<Plan>, Vec<String>), CommandError> {
+fn plans(args: &Args, source: &Source, model: &Model, rates: &Rates) -> Result<(Vec<Plan>, Vec<String>)> {
     if !args.setting.is_empty() {
         return Ok((vec![own(source, &source.model(None)?, &args.setting)?], Vec::new()));
     }

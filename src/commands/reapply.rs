@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Global, leftovers, machine, output, place, undo};
 use crate::apply::{Reapplied, Reapply, Transaction, in_words, preview_reapply};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::host::Host;
 use crate::journal::{History, Store};
 use crate::model::Model;
@@ -35,7 +35,7 @@ struct Done {
     values: Option<Vec<Reapplied>>,
 }
 
-pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Args) -> Result {
     if !args.dry_run {
         leftovers::clear(global)?;
     }
@@ -43,19 +43,18 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     let mut done = Vec::new();
     let mut ended = Ok(());
     // Without a journal there is nothing to check.
-    if !store.open_ids().map_err(place::journal_error)?.is_empty() {
+    if !store.open_ids()?.is_empty() {
         let root = place::root(global)?.to_string_lossy().into_owned();
         let boot_id = machine::open(global)?.model.identity.boot_id;
         let open = || {
-            let open = store.open(&root, &boot_id).map_err(place::journal_error)?;
+            let open = store.open(&root, &boot_id)?;
             place::warn(&open.unreadable);
             place::nothing_waits(&open.transactions).map(|()| open.transactions)
         };
         let open_now = open()?;
         let preview = |id: &str| of_one(global, id, &open_now, preview_reapply);
         let set = |id: &str| {
-            let mut transaction =
-                Transaction::resume(&store, id, Duration::ZERO).map_err(place::journal_error)?;
+            let mut transaction = Transaction::resume(&store, id, Duration::ZERO)?;
             // Under the lock no process starts a transaction: the open ones stay the same.
             of_one(global, id, &open()?, |_, newer, host, model| transaction.reapply(newer, host, model))
         };
@@ -70,16 +69,16 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             }
         }
     } else if let Some(id) = &args.id {
-        store.find(id).map_err(place::journal_error)?;
+        store.find(id)?;
     }
     let printed = if ended.is_ok() || !done.is_empty() { report(global, &done) } else { Ok(()) };
     CommandError::after_output(ended.and_then(|()| exit(&done)), printed)
 }
 
 /// Returns the transactions to check, oldest first: later ones may depend on earlier ones.
-fn chosen(store: &Store, args: &Args, open: &[(String, History)]) -> Result<Vec<String>, CommandError> {
+fn chosen(store: &Store, args: &Args, open: &[(String, History)]) -> Result<Vec<String>> {
     let Some(text) = &args.id else { return Ok(open.iter().map(|(id, _)| id.clone()).collect()) };
-    let id = store.find(text).map_err(place::journal_error)?;
+    let id = store.find(text)?;
     if open.iter().any(|(open, _)| *open == id) {
         return Ok(vec![id]);
     }
@@ -92,7 +91,7 @@ fn of_one(
     id: &str,
     open: &[(String, History)],
     act: impl FnOnce(&History, &[(String, History)], &dyn Host, &Model) -> Option<Vec<Reapplied>>,
-) -> Result<Option<Vec<Reapplied>>, CommandError> {
+) -> Result<Option<Vec<Reapplied>>> {
     let at = open.iter().position(|(open, _)| open == id);
     let at = at.ok_or_else(|| {
         CommandError::new(Kind::Changed, format!("transaction {id} was put back in the meantime"))
@@ -103,7 +102,7 @@ fn of_one(
     Ok(act(history, &open[at + 1..], &*host, &model))
 }
 
-fn report(global: &Global, done: &[Done]) -> Result<(), CommandError> {
+fn report(global: &Global, done: &[Done]) -> Result {
     if global.json {
         return output::json(&json!({ "schema": "rxlab.reapply/1", "transactions": done }));
     }
@@ -142,7 +141,7 @@ fn in_text(value: &Reapplied) -> String {
     }
 }
 
-fn exit(done: &[Done]) -> Result<(), CommandError> {
+fn exit(done: &[Done]) -> Result {
     let outcomes = || done.iter().flat_map(|done| done.values.iter().flatten()).map(|value| &value.outcome);
     let unfinished = done.iter().any(|done| done.values.is_none());
     if outcomes().any(|outcome| matches!(outcome, Reapply::Failed { .. })) {

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::persist::Etc;
 use super::{Global, machine, output, place};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::recorder::{Begun, Disk, Limits, Locked, Recorder, Ring, WindowError};
 use crate::report::recording::size as size_text;
 use crate::snapshot::Snapshot;
@@ -68,7 +68,7 @@ struct RemoveArgs {
 struct StatusArgs {}
 
 impl RingArgs {
-    fn limits(&self) -> Result<Limits, CommandError> {
+    fn limits(&self) -> Result<Limits> {
         let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(10));
         if !(shortest..=longest).contains(&self.every) {
             return Err(CommandError::usage("--every must be between 100ms and 10s"));
@@ -80,7 +80,7 @@ impl RingArgs {
     }
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     match &args.command {
         None => record(global, args),
         Some(Command::Install(args)) => install::run(global, args),
@@ -91,7 +91,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 }
 
 /// Records until a signal, or for `--for`.
-fn record(global: &Global, args: &Args) -> Result<(), CommandError> {
+fn record(global: &Global, args: &Args) -> Result {
     let limits = args.ring.limits()?;
     let (host, _) = machine::host(global)?;
     let stop = place::stop_flag()?;
@@ -161,12 +161,12 @@ fn locked(error: Locked) -> CommandError {
 }
 
 /// Opens the ring for reading.
-pub(super) fn ring(global: &Global) -> Result<Ring<Disk>, CommandError> {
+pub(super) fn ring(global: &Global) -> Result<Ring<Disk>> {
     Ring::open(Disk::for_reading(&global.state_dir)).map_err(|error| unreadable(global, error.into()))
 }
 
 /// Returns the recorded machine in the time of `length` that ends at `at`.
-pub(super) fn recorded(global: &Global, at: Timestamp, length: Duration) -> Result<Snapshot, CommandError> {
+pub(super) fn recorded(global: &Global, at: Timestamp, length: Duration) -> Result<Snapshot> {
     let length_ms = i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
     ring(global)?.window(at.as_millisecond(), length_ms).map_err(|error| unreadable(global, error))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::trial::list::Record;
 use super::{Global, files, output, trial};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::report::document::{Document, Part, Trial};
 use crate::report::text::command_lines;
 use crate::report::{html, markdown};
@@ -34,7 +34,7 @@ const PAGE: &str = "rxlab-report.html";
 /// Ends of the names of files that a directory is searched for.
 const ENDS: [&str; 2] = ["json", "html"];
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     let mut document = Document::default();
     for path in &args.paths {
         add(global, path, &mut document)?;
@@ -75,7 +75,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 }
 
 /// Adds what an argument names: the trial with that id, or what a file or a directory holds.
-fn add(global: &Global, name: &str, document: &mut Document) -> Result<(), CommandError> {
+fn add(global: &Global, name: &str, document: &mut Document) -> Result {
     if !name.contains('/') && TrialDir::open(&global.state_dir, name).is_ok() {
         return add_trial(&global.state_dir, name, document);
     }
@@ -125,25 +125,24 @@ fn with_slash(path: &Path) -> String {
     format!("{}/", path.display())
 }
 
-fn add_trial(state: &Path, id: &str, document: &mut Document) -> Result<(), CommandError> {
-    let dir = TrialDir::open(state, id).map_err(|error| trial::store_error(&error))?;
+fn add_trial(state: &Path, id: &str, document: &mut Document) -> Result {
+    let dir = TrialDir::open(state, id)?;
     document.join(Document::new(vec![stored(&dir)?]));
     Ok(())
 }
 
 /// The record of a trial with its checkpoints.
-pub(super) fn stored(dir: &TrialDir) -> Result<Part, CommandError> {
-    let explain = |error| trial::store_error(&error);
-    Ok(match Record::load(dir).map_err(explain)? {
+pub(super) fn stored(dir: &TrialDir) -> Result<Part> {
+    Ok(match Record::load(dir)? {
         Record::Blocks(record) => Part::Blocks(record),
         Record::Pairs(record) => {
-            let checkpoints = dir.checkpoints().map_err(explain)?;
+            let checkpoints = dir.checkpoints()?;
             Part::Trial(Box::new(Trial { record: *record, checkpoints }))
         }
     })
 }
 
-fn add_file(path: &Path, document: &mut Document) -> Result<(), CommandError> {
+fn add_file(path: &Path, document: &mut Document) -> Result {
     let text = files::read("record", path)?;
     let read = Document::read(&text).map_err(|error| {
         CommandError::usage(format!("cannot read the record {}: {error}", path.display()))

@@ -11,7 +11,7 @@ use super::apply::report::{self, Done};
 use super::machine::Machine;
 use super::persist::{Etc, boot};
 use super::{Global, apply as apply_command, machine, output, place};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::host::Host;
 use crate::parse::has_kernel_argument;
 use crate::persist::{Made, OFF, PLAN, Refusal, Restorer};
@@ -36,7 +36,7 @@ pub struct Args {
     etc: Etc,
 }
 
-pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Args) -> Result {
     if is_off(&machine::host(global)?.0) {
         writeln!(output::stdout(global), "nothing is restored: the kernel was booted with `{OFF}`")?;
         return Ok(());
@@ -78,11 +78,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
             return ended(said, refused);
         }
         if stop.load(Ordering::Relaxed) || end.is_none_or(|end| Instant::now() >= end) {
-            let mut error = CommandError::new(Kind::Changed, "not all persisted values could be set");
-            for why in round.waiting {
-                error = error.hint(why);
-            }
-            refused.push(error);
+            let error = CommandError::new(Kind::Changed, "not all persisted values could be set");
+            refused.push(error.hint_all(round.waiting));
             return ended(said, refused);
         }
         std::thread::sleep(LOOK);
@@ -95,7 +92,7 @@ fn is_off(host: &dyn Host) -> bool {
     host.read_text("proc/cmdline").is_ok_and(|text| has_kernel_argument(&text, OFF))
 }
 
-fn print_made(global: &Global, made: &Made) -> Result<(), CommandError> {
+fn print_made(global: &Global, made: &Made) -> Result {
     let archived = place::archived_lines(&made.archived);
     report::kept(
         global,
@@ -107,13 +104,13 @@ fn print_made(global: &Global, made: &Made) -> Result<(), CommandError> {
 fn refusal(refusal: Refusal) -> CommandError {
     match refusal {
         Refusal::Again(error) => error,
-        Refusal::Apply(error) => place::apply_error(error),
+        Refusal::Apply(error) => error.into(),
         Refusal::RolledBack(failure) => report::rolled_back(*failure),
     }
 }
 
 /// Returns the first reason why a value is not set, with the others as its hints.
-fn ended(said: bool, refused: Vec<CommandError>) -> Result<(), CommandError> {
+fn ended(said: bool, refused: Vec<CommandError>) -> Result {
     let mut refused = refused.into_iter();
     let Some(mut first) = refused.next() else {
         if !said {
@@ -122,7 +119,7 @@ fn ended(said: bool, refused: Vec<CommandError>) -> Result<(), CommandError> {
         return Ok(());
     };
     for other in refused {
-        first = other.hints.into_iter().fold(first.hint(other.message), CommandError::hint);
+        first = first.hint(other.message).hint_all(other.hints);
     }
     Err(first)
 }

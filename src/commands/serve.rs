@@ -15,7 +15,7 @@ use self::trials::Trials;
 use super::target::say;
 use super::top::sampler::Sampler;
 use super::{Global, look, machine, place};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::report::live::LiveFrame;
 use crate::units::parse_duration;
 use crate::web::{self, Access, Hub};
@@ -60,7 +60,7 @@ struct Shown<'a> {
     frame: &'a LiveFrame,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     look::long_enough(args.every)?;
     let token = token(args)?;
     let stop = place::stop_flag()?;
@@ -93,7 +93,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 }
 
 /// The token that requests need; `None` on an address that only this machine reaches, unless one was given.
-fn token(args: &Args) -> Result<Option<String>, CommandError> {
+fn token(args: &Args) -> Result<Option<String>> {
     let is_valid = |token: &str| token.len() >= 8 && token.bytes().all(|byte| byte.is_ascii_alphanumeric());
     match &args.token {
         Some(token) if is_valid(token) => Ok(Some(token.clone())),
@@ -124,7 +124,7 @@ fn sample(
     host: &crate::host::LiveHost,
     hub: &Hub,
     stop: &AtomicBool,
-) -> Result<(), CommandError> {
+) -> Result {
     let mut sampler = Sampler::begin(global, host, args.cost.budget);
     loop {
         let frame = sampler.next(|| place::sleep(args.every, stop));
@@ -151,6 +151,6 @@ fn watch_trials(global: &Global, hub: &Hub, stop: &AtomicBool) {
 }
 
 /// JSON in one line.
-fn line(value: &impl Serialize) -> Result<String, CommandError> {
+fn line(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))
 }

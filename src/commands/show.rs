@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::machine::{From, Source};
 use super::{Global, machine, output};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::report::receive_path::{self, CpuReport};
 use crate::units::{CpuMask, NicName};
 
@@ -27,7 +27,7 @@ pub struct Args {
     from: From,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     if global.json && args.tree {
         return Err(CommandError::usage("--tree is a drawing: it cannot be combined with --json")
             .hint("leave --tree out: --json prints the model that the tree is drawn from"));

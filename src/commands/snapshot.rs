@@ -10,7 +10,7 @@ use serde_json::json;
 use super::machine::{self, Machine};
 use super::{Global, files, look, output, place, progress};
 use crate::apply::status;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::host::{Host, Namespace};
 use crate::journal::{Disk, Folder, History, Storage};
 use crate::snapshot::Snapshot;
@@ -45,7 +45,7 @@ pub(super) struct SnapshotFile {
     force: bool,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     args.file.check()?;
     let machine = machine::open(global)?;
     let open = open_transactions(global, &machine)?;
@@ -66,13 +66,13 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 
 impl SnapshotFile {
     /// Returns an error if the file cannot be written: known before the sample, which takes a while.
-    pub(super) fn check(&self) -> Result<(), CommandError> {
+    pub(super) fn check(&self) -> Result {
         redacted_name(&self.output)?;
         check_output(&self.output, self.force)
     }
 
     /// Writes a snapshot, redacted unless that is not wanted, and says so.
-    pub(super) fn write(&self, global: &Global, mut snapshot: Snapshot) -> Result<(), CommandError> {
+    pub(super) fn write(&self, global: &Global, mut snapshot: Snapshot) -> Result {
         if !self.unredacted {
             snapshot = snapshot.redacted(&redacted_name(&self.output)?);
         }
@@ -91,7 +91,7 @@ impl SnapshotFile {
 }
 
 /// Returns an error if `path` exists and is not to be replaced, or cannot be written.
-pub(super) fn check_output(path: &Path, force: bool) -> Result<(), CommandError> {
+pub(super) fn check_output(path: &Path, force: bool) -> Result {
     if files::is_there(path) && !force {
         return Err(CommandError::usage(format!("{} already exists", path.display()))
             .hint("give another name with -o, or --force"));
@@ -101,10 +101,7 @@ pub(super) fn check_output(path: &Path, force: bool) -> Result<(), CommandError>
 
 /// Returns the open transactions of the selected network namespace, raw and parsed. An unreadable journal
 /// is left out with a notice: the rest is still useful.
-fn open_transactions(
-    global: &Global,
-    machine: &Machine,
-) -> Result<BTreeMap<String, (Vec<u8>, History)>, CommandError> {
+fn open_transactions(global: &Global, machine: &Machine) -> Result<BTreeMap<String, (Vec<u8>, History)>> {
     let root = place::root(global)?.to_string_lossy().into_owned();
     let boot_id = &machine.model.identity.boot_id;
     let open = match place::store(global).open_of(&root, boot_id) {
@@ -126,7 +123,7 @@ fn open_transactions(
 }
 
 /// Name of a redacted machine: the file's name up to its first dot.
-pub(super) fn redacted_name(path: &Path) -> Result<String, CommandError> {
+pub(super) fn redacted_name(path: &Path) -> Result<String> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let stem = name.split('.').next().unwrap_or_default();
     if stem.is_empty() {

@@ -11,7 +11,7 @@ use super::machine::{SnapshotFile, Source};
 use super::trial::schedule;
 use super::{Global, machine, output, place};
 use crate::apply::{TransactionStatus, status};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::journal::{History, Open, Unreadable};
 use crate::model::Model;
 use crate::report::status::text;
@@ -39,7 +39,7 @@ pub struct Args {
     length: Option<Duration>,
 }
 
-pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Args) -> Result {
     if args.watch {
         return watch::run(global, args.every, args.length);
     }
@@ -59,8 +59,7 @@ fn report(
     all: &[TransactionStatus],
     unreadable: &[Unreadable],
     checkpoints: &[(String, Scheduled)],
-) -> Result<(), CommandError> {
-    let mut out = output::stdout(global);
+) -> Result {
     if global.json {
         let unreadable: Vec<_> =
             unreadable.iter().map(|u| json!({ "id": u.id, "file": u.path, "why": u.why })).collect();
@@ -68,21 +67,20 @@ fn report(
             .iter()
             .map(|(trial, scheduled)| json!({ "trial": trial, "scheduled": scheduled }))
             .collect();
-        let value = json!({ "schema": "rxlab.status/1", "transactions": all, "unreadable": unreadable,
-            "checkpoints": checkpoints });
-        writeln!(out, "{value:#}")?;
-    } else if all.is_empty() && unreadable.is_empty() {
+        return output::json(
+            &json!({ "schema": "rxlab.status/1", "transactions": all, "unreadable": unreadable,
+            "checkpoints": checkpoints }),
+        );
+    }
+    let mut out = output::text_stdout();
+    if all.is_empty() && unreadable.is_empty() {
         writeln!(out, "nothing is applied")?;
     } else {
         all.iter().try_for_each(|transaction| write!(out, "{}", text(transaction)))?;
     }
-    if !global.json {
-        schedule::print_open(&mut out, checkpoints)?;
-    }
+    schedule::print_open(&mut out, checkpoints)?;
     drop(out);
-    if !global.json {
-        place::warn(unreadable);
-    }
+    place::warn(unreadable);
     Ok(())
 }
 
@@ -90,7 +88,7 @@ fn report(
 pub(super) type Standing = (Vec<TransactionStatus>, Vec<Unreadable>);
 
 /// Returns the transactions that are applied to `source`.
-pub(super) fn transactions(global: &Global, source: &Source) -> Result<Standing, CommandError> {
+pub(super) fn transactions(global: &Global, source: &Source) -> Result<Standing> {
     match source {
         Source::Live(_) => of_machine(global),
         Source::Snapshot(snapshot) => Ok((of_snapshot(snapshot)?, Vec::new())),
@@ -98,7 +96,7 @@ pub(super) fn transactions(global: &Global, source: &Source) -> Result<Standing,
 }
 
 /// Returns the exit code for `all`, which have been printed.
-fn verdict(all: &[TransactionStatus], unreadable: &[Unreadable]) -> Result<(), CommandError> {
+fn verdict(all: &[TransactionStatus], unreadable: &[Unreadable]) -> Result {
     if unreadable.is_empty() && all.iter().all(TransactionStatus::is_fine) {
         Ok(())
     } else {
@@ -107,15 +105,14 @@ fn verdict(all: &[TransactionStatus], unreadable: &[Unreadable]) -> Result<(), C
 }
 
 /// Returns the transactions of the journal, each compared with its own namespace.
-pub(super) fn of_machine(global: &Global) -> Result<Standing, CommandError> {
+pub(super) fn of_machine(global: &Global) -> Result<Standing> {
     let root = place::root(global)?.to_string_lossy().into_owned();
     // The journal needs no more of the machine, which may have thousands of interfaces.
     let boot_id = match Identity::take(&machine::host(global)?.0).boot_id {
         empty if empty.is_empty() => machine::open(global)?.model.identity.boot_id,
         boot_id => boot_id,
     };
-    let Open { transactions: open, mut unreadable } =
-        place::store(global).open(&root, &boot_id).map_err(place::journal_error)?;
+    let Open { transactions: open, mut unreadable } = place::store(global).open(&root, &boot_id)?;
     let mut all = Vec::new();
     for (index, (id, history)) in open.iter().enumerate() {
         let Some(begin) = history.begin() else { continue };
@@ -134,7 +131,7 @@ pub(super) fn of_machine(global: &Global) -> Result<Standing, CommandError> {
 }
 
 /// Returns the transactions that were open when the snapshot was taken, compared with the machine at that time.
-fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<TransactionStatus>, CommandError> {
+fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<TransactionStatus>> {
     let model = Model::new(&Inventory::take(snapshot.last(), Scope::Path));
     let mut open = Vec::new();
     for (id, bytes) in &snapshot.journal {

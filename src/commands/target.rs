@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::{Global, output, place};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::host::netns_path;
 use crate::target::{Addresses, Counters, Served, Spec, Target, TargetError};
 use crate::units::{CpuMask, parse_duration};
@@ -68,7 +68,7 @@ struct Ended {
 const SCHEMA: &str = "rxlab.target/1";
 
 /// Runs the command.
-pub fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub fn run(global: &Global, args: &Args) -> Result {
     let stop = place::stop_flag()?;
     let spec = Spec {
         http: args.http,
@@ -119,11 +119,7 @@ fn in_words(counters: &Counters) -> String {
 }
 
 /// Prints one JSON line, or text, and flushes: a script may be waiting for the addresses.
-pub(super) fn say(
-    global: &Global,
-    value: &impl Serialize,
-    text: impl FnOnce() -> String,
-) -> Result<(), CommandError> {
+pub(super) fn say(global: &Global, value: &impl Serialize, text: impl FnOnce() -> String) -> Result {
     let mut out = output::stdout(global);
     if global.json {
         let json = serde_json::to_string(value).map_err(std::io::Error::from)?;

@@ -12,11 +12,11 @@ use self::sampler::Sampler;
 use super::machine::{From, Source};
 use super::{Global, look, machine, output, place, status};
 use crate::doctor::{Alerts, doctor};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::report::live::{Applied, LiveFrame};
 use crate::report::text::clean;
 use crate::sample::{Inventory, Scope};
-use crate::units::{NicName, parse_duration};
+use crate::units::{NicName, parse_duration, rfc3339};
 
 /// Watch receive work live: CPUs over time, queues, who loses time to it, findings as they come and go
 ///
@@ -42,7 +42,7 @@ pub struct Args {
     cost: look::Cost,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     look::long_enough(args.every)?;
     if args.replay {
         return replay::run(global, args);
@@ -61,7 +61,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 }
 
 /// Prints intervals until interrupted, or for `--for`.
-fn stream(global: &Global, args: &Args) -> Result<(), CommandError> {
+fn stream(global: &Global, args: &Args) -> Result {
     let stop = place::stop_flag()?;
     let host = machine::host(global)?.0;
     let mut sampler = Sampler::begin(global, &host, args.cost.budget);
@@ -80,7 +80,7 @@ fn stream(global: &Global, args: &Args) -> Result<(), CommandError> {
 }
 
 /// Prints one interval. True once the pipe is closed.
-fn print(global: &Global, frame: &LiveFrame) -> Result<bool, CommandError> {
+fn print(global: &Global, frame: &LiveFrame) -> Result<bool> {
     let mut out = output::stdout(global);
     if global.json {
         let text = serde_json::to_string(frame)
@@ -94,11 +94,11 @@ fn print(global: &Global, frame: &LiveFrame) -> Result<bool, CommandError> {
 }
 
 /// The one interval of a snapshot.
-fn of_snapshot(global: &Global, args: &Args, source: &Source) -> Result<LiveFrame, CommandError> {
+fn of_snapshot(global: &Global, args: &Args, source: &Source) -> Result<LiveFrame> {
     let (model, rates) = look::look(source, args.every, args.cost.budget, &false.into())?;
     let time = match source {
         Source::Snapshot(snapshot) => snapshot.manifest.taken.clone(),
-        Source::Live(_) => now(),
+        Source::Live(_) => rfc3339(jiff::Timestamp::now()),
     };
     let report = doctor(&model, &rates, &global.program());
     let mut alerts = Alerts::default();
@@ -113,7 +113,7 @@ fn of_snapshot(global: &Global, args: &Args, source: &Source) -> Result<LiveFram
 }
 
 /// What is applied, as far as it can be read.
-pub(super) fn applied(standing: Result<status::Standing, CommandError>) -> Applied {
+pub(super) fn applied(standing: Result<status::Standing>) -> Applied {
     match standing {
         Ok((transactions, unreadable)) => {
             let unknown = unreadable.iter().map(|one| format!("transaction {}: {}", one.id, one.why));
@@ -123,8 +123,4 @@ pub(super) fn applied(standing: Result<status::Standing, CommandError>) -> Appli
             Applied { unknown: vec![format!("not known: {}", error.message)], ..Applied::default() }
         }
     }
-}
-
-pub(super) fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

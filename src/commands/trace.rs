@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::{Global, files, machine, output, place, progress};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::model::{Identity, Model};
 use crate::probe::trace::{Item, Sink, Slice, TraceError, TraceOptions, record};
 use crate::probe::{Missing, Moment, Names};
@@ -45,7 +45,7 @@ const PICTURE: Duration = Duration::from_millis(100);
 /// From one page to a size well within the kernel's own bound.
 const BUFFERS: std::ops::RangeInclusive<u32> = 4..=1 << 20;
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     if args.length < SHORTEST || args.length > LONGEST {
         return Err(CommandError::usage("--for must be 10ms to 10m"));
     }

@@ -14,9 +14,9 @@ pub(super) mod schedule;
 mod show;
 
 use crate::commands::Global;
-use crate::error::CommandError;
+use crate::error::Result;
 
-pub(super) use conduct::{Conduct, Ready, conduct, store_error};
+pub(super) use conduct::{Conduct, conduct};
 pub(super) use finish::{exit, put_back};
 pub(super) use foretell::foretell;
 pub(super) use ready::ready;
@@ -41,7 +41,7 @@ enum Command {
     Checkpoint(checkpoint::Args),
 }
 
-pub(super) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: Args) -> Result {
     match args.command {
         Command::Run(args) => run::run(global, &args),
         Command::Resume(args) => resume::run(global, &args),

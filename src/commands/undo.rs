@@ -10,7 +10,7 @@ use super::{Global, machine, output, place};
 use crate::apply::{
     self, Backwards, CommandUndo, Undo, UndoError, UndoOptions, UndoOutcome, Undone, Waiting, Which,
 };
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::journal::{BackCommand, History, JournalError, LockError, Outcome, Store};
 use crate::report::text::{clean, paragraph};
 
@@ -36,7 +36,7 @@ pub struct Args {
     dry_run: bool,
 }
 
-pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: Args) -> Result {
     let store = place::store(global);
     if let (true, Some(id)) = (args.forget, &args.id) {
         return forget(global, &store, id);
@@ -47,9 +47,9 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
         None => Which::All,
     };
     // Without a journal there is nothing to lock, and no directory is created for a lock.
-    if store.open_ids().map_err(place::journal_error)?.is_empty() {
+    if store.open_ids()?.is_empty() {
         if let Some(id) = &args.id {
-            store.find(id).map_err(place::journal_error)?;
+            store.find(id)?;
         }
         let done = Backwards { undone: Vec::new(), waiting: Vec::new(), error: None };
         let undone = Undone { archived: Vec::new(), unreadable: Vec::new(), done };
@@ -68,7 +68,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result<(), CommandError> {
             Err(error) => is_held(error),
         };
         if !is_held || begun.elapsed() >= PATIENCE {
-            break undone.map_err(explain)?;
+            break undone?;
         }
         std::thread::sleep(RETRY);
     };
@@ -86,40 +86,42 @@ fn is_held(error: &UndoError) -> bool {
 }
 
 /// Puts one transaction back and prints the result.
-pub(super) fn one(global: &Global, id: &str) -> Result<(), CommandError> {
+pub(super) fn one(global: &Global, id: &str) -> Result {
     run(global, Args { id: Some(id.to_owned()), last: false, force: false, forget: false, dry_run: false })
 }
 
 /// Gives a transaction up: its values stay as they are.
-fn forget(global: &Global, store: &Store, id: &str) -> Result<(), CommandError> {
-    let found = store.find(id).map_err(place::journal_error)?;
+fn forget(global: &Global, store: &Store, id: &str) -> Result {
+    let found = store.find(id)?;
     if found != id {
         return Err(CommandError::usage(format!("--forget needs the whole id, such as {found}")));
     }
-    let lock = store.lock(Duration::ZERO).map_err(place::journal_error)?;
+    let lock = store.lock(Duration::ZERO)?;
     let root = place::root(global)?;
     let is_of_other_root =
         |history: &History| history.begin().is_some_and(|begin| Path::new(&begin.root) != root);
     if store.load(id).is_ok_and(|history| history.as_ref().is_some_and(is_of_other_root)) {
         return Err(of_another_root(id));
     }
-    store.forget(&lock, id).map_err(place::journal_error)?;
+    store.forget(&lock, id)?;
     output::print(global, &json!({ "schema": "rxlab.undo/1", "forgotten": id }), || {
         format!("transaction {id} is given up: its values stay as they are, and undo skips them\n")
     })
 }
 
 /// An [`UndoError`] with a hint.
-pub(super) fn explain(error: UndoError) -> CommandError {
-    match error {
-        UndoError::Journal(error) => place::journal_error(error),
-        UndoError::OtherRoot(_) => CommandError::new(Kind::Changed, error),
-        UndoError::Lost { ref id, .. } => {
-            let hint = format!("`rxlab undo --forget {id}` gives its values up");
-            CommandError::new(Kind::Changed, &error).hint(hint)
-        }
-        UndoError::Covered { ref newer, .. } => {
-            CommandError::new(Kind::Changed, &error).hint(format!("run `rxlab undo {newer}` first"))
+impl From<UndoError> for CommandError {
+    fn from(error: UndoError) -> Self {
+        match error {
+            UndoError::Journal(error) => error.into(),
+            UndoError::OtherRoot(_) => CommandError::new(Kind::Changed, error),
+            UndoError::Lost { ref id, .. } => {
+                let hint = format!("`rxlab undo --forget {id}` gives its values up");
+                CommandError::new(Kind::Changed, &error).hint(hint)
+            }
+            UndoError::Covered { ref newer, .. } => {
+                CommandError::new(Kind::Changed, &error).hint(format!("run `rxlab undo {newer}` first"))
+            }
         }
     }
 }
@@ -129,10 +131,9 @@ pub(super) fn of_another_root(id: &str) -> CommandError {
     CommandError::new(Kind::Changed, format!("transaction {id} belongs to another root"))
 }
 
-fn report(global: &Global, all: &Undone, is_rehearsal: bool) -> Result<(), CommandError> {
+fn report(global: &Global, all: &Undone, is_rehearsal: bool) -> Result {
     let Backwards { undone, waiting, error } = &all.done;
     let archived = place::archived_lines(&all.archived);
-    let mut out = output::stdout(global);
     if global.json {
         let one = |undo: &Undo| {
             let mut value = json!({ "id": undo.id, "closed": undo.closed, "outcomes": undo.outcomes });
@@ -142,13 +143,12 @@ fn report(global: &Global, all: &Undone, is_rehearsal: bool) -> Result<(), Comma
             value
         };
         let all: Vec<_> = undone.iter().map(one).collect();
-        let value = json!({
+        return output::json(&json!({
             "schema": "rxlab.undo/1", "transactions": all, "waiting": waiting, "archived": archived,
             "dry_run": is_rehearsal,
-        });
-        writeln!(out, "{value:#}")?;
-        return Ok(());
+        }));
     }
+    let mut out = output::text_stdout();
     if !is_rehearsal {
         archived.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
@@ -238,10 +238,10 @@ fn ran(command: &BackCommand, outcome: &Outcome, is_rehearsal: bool) -> String {
 }
 
 /// Returns the error for `all`. Without `by_id`, skipped files count: not everything is back.
-fn exit(all: Undone, by_id: bool, is_rehearsal: bool) -> Result<(), CommandError> {
+fn exit(all: Undone, by_id: bool, is_rehearsal: bool) -> Result {
     let Backwards { undone, waiting, error } = all.done;
     if let Some(error) = error {
-        return Err(explain(error));
+        return Err(error.into());
     }
     if undone.iter().any(Undo::has_failed) {
         return Err(match is_rehearsal {

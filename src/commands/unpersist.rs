@@ -4,9 +4,9 @@ use std::io::Write;
 
 use serde_json::json;
 
-use super::persist::{Etc, boot, persist_error};
+use super::persist::{Etc, boot};
 use super::{Global, output};
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::persist::{Folder, Restore, files};
 use crate::plan::Plan;
 
@@ -19,16 +19,15 @@ pub struct Args {
     etc: Etc,
 }
 
-pub(crate) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(crate) fn run(global: &Global, args: &Args) -> Result {
     let etc = args.etc.path(global)?;
     boot::check_links(global, &etc)?;
     let files = files(&Plan::new("", &[]), &Restore::only_paths(&etc));
-    let removed = Folder::new(etc).remove(&files).map_err(persist_error)?;
-    let mut out = output::stdout(global);
+    let removed = Folder::new(etc).remove(&files)?;
     if global.json {
-        writeln!(out, "{:#}", json!({ "schema": "rxlab.unpersist/1", "removed": removed }))?;
-        return Ok(());
+        return output::json(&json!({ "schema": "rxlab.unpersist/1", "removed": removed }));
     }
+    let mut out = output::text_stdout();
     for path in &removed {
         writeln!(out, "removed {}", path.display())?;
     }

@@ -33,11 +33,30 @@ use crate::model::Model;
 use crate::plan::{Prediction, Setting};
 use crate::probe::SoftirqTime;
 use crate::sample::Inventory;
-use crate::units::{Fact, NicName};
+use crate::units::{Fact, NicName, rfc3339};
 
 /// Remark for kernels without CONFIG_IRQ_TIME_ACCOUNTING, or where that is unknown.
 const TICKS: &str =
     "This kernel samples softirq time at timer ticks: short slots can be far off. NET_RX shares are counted.";
+
+/// Everything that must be ready before a trial starts.
+pub struct Ready {
+    /// Settings of each arm, checked and in order, the baseline first; if all are empty, the factor is a pair of
+    /// commands.
+    pub arms: Vec<Vec<Setting>>,
+    /// Predicted effect of arm B's plan.
+    pub prediction: Option<Prediction>,
+    /// The plan from a sample, if one was made.
+    pub planned: Option<Planned>,
+    /// The probe, if metrics need it.
+    pub meter: Option<Meter>,
+    /// Checks from outside, running.
+    pub checks: Checks,
+    /// Queries to a Prometheus.
+    pub queries: Queries,
+    /// The workload, running.
+    pub driver: Driver,
+}
 
 /// Inputs of a trial in addition to its specification.
 pub struct Setup<'a, Record> {
@@ -49,26 +68,14 @@ pub struct Setup<'a, Record> {
     pub root: &'a Path,
     /// Network namespace of the machine, for the journal.
     pub netns: Option<Namespace>,
-    /// Settings of each arm, the baseline first; all empty if the arms are commands.
-    pub arms: Vec<Vec<Setting>>,
-    /// Prediction for arm B.
-    pub prediction: Option<Prediction>,
-    /// The plan from a sample before the trial, if one was made.
-    pub planned: Option<Planned>,
-    /// Measures the requested metrics of the probe, if any.
-    pub meter: Option<Meter>,
+    /// Settings, probe and workload.
+    pub ready: Ready,
     /// The journal.
     pub store: &'a Store,
     /// Directory of the record.
     pub dir: &'a TrialDir,
     /// Seed of the coins.
     pub seed: u64,
-    /// Checks from outside, running.
-    pub checks: Checks,
-    /// Queries to a Prometheus.
-    pub queries: Queries,
-    /// The workload, running.
-    pub driver: Driver,
     /// Starts the process that undoes the transaction with the given id at its deadline, in case this
     /// one is killed. After an error nothing may be changed.
     pub guard: &'a dyn Fn(&str) -> io::Result<Guard>,
@@ -210,25 +217,25 @@ fn begin<'a, Record: Serialize>(
         wait_for(guard, Some(&factor.undo(setup.host)));
         return Err(error.into());
     }
-    let expected = setup.arms.iter().map(|arm| placement::expectations(arm, model)).collect();
+    let expected = setup.ready.arms.iter().map(|arm| placement::expectations(arm, model)).collect();
     let live = Live {
         host: setup.host,
         inventory: setup.inventory,
         factor,
-        driver: setup.driver,
+        driver: setup.ready.driver,
         washout: spec.design.washout.0,
         measure: spec.design.measure(),
         watch: Watch::new(
             setup.host,
             setup.inventory,
             spec.guards.clone(),
-            setup.checks,
-            setup.queries,
+            setup.ready.checks,
+            setup.ready.queries,
             setup.stop,
         ),
         nic: spec.workload.nic.clone(),
         expected,
-        meter: setup.meter,
+        meter: setup.ready.meter,
         softirq_time,
         dir: setup.dir,
         stop: setup.stop,
@@ -272,7 +279,7 @@ fn factor<Record>(
         (Some(a), Some(b)) => {
             Arms::Commands { a: BackCommand { back: a.clone(), directory: directory() }, b: b.clone() }
         }
-        _ => Arms::Settings(setup.arms.clone()),
+        _ => Arms::Settings(setup.ready.arms.clone()),
     };
     let info = BeginInfo {
         identity: &model.identity,
@@ -317,7 +324,7 @@ fn longest(spec: &Spec) -> Duration {
 /// two of them would disturb each other.
 fn softirq_time<Record>(spec: &Spec, setup: &Setup<'_, Record>) -> Option<SoftirqTime> {
     let is_exact = setup.inventory.settings.exact_softirq_time == Fact::Known(true);
-    let is_needed = !is_exact && setup.meter.is_none() && setup.host.namespace().is_some();
+    let is_needed = !is_exact && setup.ready.meter.is_none() && setup.host.namespace().is_some();
     if is_needed { SoftirqTime::load(setup.host, spec.probe.budget).ok() } else { None }
 }
 
@@ -338,7 +345,7 @@ fn fresh_blocks(
         workload: spec.workload_in_words(),
         host: model.identity.clone(),
         cpus: model.online().len(),
-        started: started(),
+        started: rfc3339(jiff::Timestamp::now()),
         seed: setup.seed,
         margin: spec.design.margin,
         blocks: spec.design.blocks,
@@ -351,18 +358,13 @@ fn fresh_blocks(
     }
 }
 
-/// The current time, RFC 3339 in UTC.
-fn started() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
 fn lines(settings: &[Setting]) -> Vec<String> {
     settings.iter().map(ToString::to_string).collect()
 }
 
 /// Receive queues of the interfaces that the change or the traffic is of.
 fn paths(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model) -> Vec<NicQueues> {
-    let changed = setup.arms.iter().flatten().filter_map(|setting| setting.target.nic());
+    let changed = setup.ready.arms.iter().flatten().filter_map(|setting| setting.target.nic());
     let names: BTreeSet<&NicName> = changed.chain(&spec.workload.nic).collect();
     names.into_iter().filter_map(|name| model.nic(name).map(NicQueues::new)).collect()
 }
@@ -370,7 +372,7 @@ fn paths(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model) -> Vec<NicQ
 fn fresh(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model, softirq_timed: bool) -> TrialRecord {
     let (against, change) = match (&spec.change.a, &spec.change.b) {
         (Some(a), Some(b)) => (vec![a.clone()], vec![b.clone()]),
-        _ => (lines(&setup.arms[Arm::A.index()]), lines(&setup.arms[Arm::B.index()])),
+        _ => (lines(&setup.ready.arms[Arm::A.index()]), lines(&setup.ready.arms[Arm::B.index()])),
     };
     TrialRecord {
         schema: TrialRecord::SCHEMA.to_owned(),
@@ -381,17 +383,17 @@ fn fresh(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model, softirq_tim
         against,
         change,
         plan: spec.change.plan.clone(),
-        probe: setup.meter.as_ref().map(Meter::in_use),
+        probe: setup.ready.meter.as_ref().map(Meter::in_use),
         softirq_timed,
-        prediction: setup.prediction.clone(),
-        planned: setup.planned.clone(),
+        prediction: setup.ready.prediction.clone(),
+        planned: setup.ready.planned.clone(),
         paths: paths(spec, setup, model),
         checks: spec.checks.clone(),
         queries: spec.queries.clone(),
         workload: spec.workload_in_words(),
         host: model.identity.clone(),
         cpus: model.online().len(),
-        started: started(),
+        started: rfc3339(jiff::Timestamp::now()),
         seed: setup.seed,
         margin: spec.design.margin,
         min_pairs: match spec.design.kind {

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::State;
+use crate::units::rfc3339;
 
 /// Time after which a checkpoint that was due counts as missed: schedulers may be late, and slots take time.
 const GRACE: SignedDuration = SignedDuration::from_mins(15);
@@ -61,7 +62,7 @@ impl Scheduled {
     /// A time that no calendar has.
     pub fn new(now: Timestamp, after: Duration, slots: u32) -> Result<Self, jiff::Error> {
         let due = now.checked_add(SignedDuration::try_from(after)?)?;
-        Ok(Self { due: text(due), slots, outcome: None })
+        Ok(Self { due: rfc3339(due), slots, outcome: None })
     }
 
     /// True if it is due at `now` and was not tried. A time that cannot be read is due.
@@ -95,11 +96,6 @@ impl Standing<'_> {
     pub fn is_lost(self) -> bool {
         matches!(self, Standing::Missed | Standing::Failed(_))
     }
-}
-
-/// RFC 3339 in UTC, in whole seconds.
-pub fn text(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 #[cfg(test)]

@@ -4,19 +4,14 @@ use std::io::{self, BufRead, Write};
 
 use crate::apply::Change;
 use crate::commands::output;
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::model::Model;
 use crate::plan::{Plan, PlannedSetting, Risk};
 use crate::report::text::{Cell, Table, left, wrapping};
 
 /// Prints the values to be written with their risk and upkeep, and asks before anything riskier than safe unless
 /// `is_agreed`. An error if the answer is not yes.
-pub(super) fn obtain(
-    changes: &[Change],
-    plan: &Plan,
-    model: &Model,
-    is_agreed: bool,
-) -> Result<(), CommandError> {
+pub(super) fn obtain(changes: &[Change], plan: &Plan, model: &Model, is_agreed: bool) -> Result {
     let planned: Vec<(&Change, PlannedSetting)> = changes
         .iter()
         .filter(|change| change.needed)

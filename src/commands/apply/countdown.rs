@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::apply::boottime;
 use crate::commands::{Global, confirm, leftovers, place, progress, undo};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::journal::Store;
 
 /// Interval between updates of the bar and reads of the journal.
@@ -32,7 +32,7 @@ enum Event {
 
 /// Counts down to the deadline of transaction `id`, which is `wait` away. Enter confirms it, Ctrl-C puts it back at
 /// once, and its guard puts it back at the deadline.
-pub(super) fn run(global: &Global, id: &str, wait: Duration, stop: &AtomicBool) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, id: &str, wait: Duration, stop: &AtomicBool) -> Result {
     let store = place::store(global);
     let bar = progress::clock("Enter keeps it, Ctrl-C puts it back", wait);
     let mut is_listening = true;
@@ -59,18 +59,18 @@ pub(super) fn run(global: &Global, id: &str, wait: Duration, stop: &AtomicBool) 
 }
 
 /// Time until the deadline; `None` once it has passed or no longer holds.
-fn left(store: &Store, id: &str) -> Result<Option<Duration>, CommandError> {
-    let history = store.load(id).map_err(place::journal_error)?;
+fn left(store: &Store, id: &str) -> Result<Option<Duration>> {
+    let history = store.load(id)?;
     let deadline = history.and_then(|history| history.pending_deadline());
     let left = deadline.map(|deadline| Duration::from_nanos(deadline.saturating_sub(boottime())));
     Ok(left.filter(|left| !left.is_zero()))
 }
 
 /// Waits until the guard has put the change back, or reports that another command has confirmed it or put it back.
-fn ended(global: &Global, store: &Store, id: &str) -> Result<(), CommandError> {
+fn ended(global: &Global, store: &Store, id: &str) -> Result {
     let tries = PATIENCE.as_millis() / TICK.as_millis();
     for _ in 0..tries {
-        match store.load(id).map_err(place::journal_error)? {
+        match store.load(id)? {
             Some(history) if history.pending_deadline().is_some() => std::thread::sleep(TICK),
             Some(_) => return Err(changed(format!("transaction {id} was confirmed by another command"))),
             None => {

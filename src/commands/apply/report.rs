@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::apply::{Change, Failure, Kept, OtherOwner};
-use crate::commands::{Global, output, place, undo};
-use crate::error::CommandError;
+use crate::commands::{Global, output, undo};
+use crate::error::{CommandError, Result};
 use crate::plan::Setting;
 
 /// A change that was made.
@@ -22,7 +22,7 @@ pub(in crate::commands) struct Done<'a> {
 }
 
 pub(in crate::commands) fn rolled_back(failure: Failure) -> CommandError {
-    let error = place::apply_error(failure.error);
+    let error = CommandError::from(failure.error);
     if failure.undo.is_clean() {
         return error.hint("nothing is changed: the values set before the failure were put back");
     }
@@ -35,7 +35,7 @@ pub(in crate::commands) fn rolled_back(failure: Failure) -> CommandError {
 }
 
 /// Names the configuration that sets the same values, before any is written; JSON has it with the result.
-pub(in crate::commands) fn owners(global: &Global, owners: &[OtherOwner]) -> Result<(), CommandError> {
+pub(in crate::commands) fn owners(global: &Global, owners: &[OtherOwner]) -> Result {
     if global.json || owners.is_empty() {
         return Ok(());
     }
@@ -56,7 +56,7 @@ pub(in crate::commands) fn changes(
     changes: &[Change],
     owners: &[OtherOwner],
     diff: bool,
-) -> Result<(), CommandError> {
+) -> Result {
     if global.json {
         return output::json(&json!({
             "schema": "rxlab.apply/1", "transaction": null, "changes": changes, "other_owners": owners,
@@ -87,12 +87,12 @@ pub(in crate::commands) fn diff(setting: &Setting, before: Option<&str>) -> Stri
     format!("{}+ {setting}\n", before.unwrap_or_default())
 }
 
-pub(in crate::commands) fn kept(global: &Global, done: &Done<'_>, diff: bool) -> Result<(), CommandError> {
+pub(in crate::commands) fn kept(global: &Global, done: &Done<'_>, diff: bool) -> Result {
     let is_set = format!("the values are set; `rxlab undo {}` puts them back", done.id);
     print_kept(global, done, diff).map_err(|error| error.hint(is_set))
 }
 
-fn print_kept(global: &Global, done: &Done<'_>, diff: bool) -> Result<(), CommandError> {
+fn print_kept(global: &Global, done: &Done<'_>, diff: bool) -> Result {
     let Done { id, kept, archived, owners, confirm } = done;
     if global.json {
         let seconds = confirm.map(|wait| wait.as_secs_f64());

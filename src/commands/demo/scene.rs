@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::commands::machine::{Machine, privilege};
-use crate::commands::{self, progress};
-use crate::error::{self, CommandError};
+use crate::commands::progress;
+use crate::error::{self, CommandError, Result};
 use crate::host::{LiveHost, Namespace, allowed_cpus};
 use crate::lab::{Flood, LabError, Range, RangeSpec};
 use crate::load::{Rate, Session, Spec};
@@ -74,15 +74,14 @@ enum Traffic {
 
 impl Scene {
     /// Builds the range and starts the traffic.
-    pub(super) fn set(kind: Kind, stop: &AtomicBool) -> Result<Self, CommandError> {
+    pub(super) fn set(kind: Kind, stop: &AtomicBool) -> Result<Self> {
         let cpus: Vec<CpuId> = allowed_cpus().iter().collect();
         let &[sender, receiver, ..] = cpus.as_slice() else {
-            return Err(explain(LabError::Cpus(cpus.len())));
+            return Err(LabError::Cpus(cpus.len()).into());
         };
-        let range =
-            Range::build(&RangeSpec { rules: kind.rules(), ..RangeSpec::default() }).map_err(explain)?;
+        let range = Range::build(&RangeSpec { rules: kind.rules(), ..RangeSpec::default() })?;
         let traffic = match kind {
-            Kind::Costly => Traffic::Flood { _flood: Flood::start(&range, sender, FLOWS).map_err(explain)? },
+            Kind::Costly => Traffic::Flood { _flood: Flood::start(&range, sender, FLOWS)? },
             Kind::Cheap => load(&range, sender, receiver, stop)?,
         };
         Ok(Self { traffic, machine: machine(&range)?, sender, receiver, _range: range })
@@ -114,7 +113,7 @@ impl Scene {
     }
 
     /// Workload and driver of a trial: the load if there is one, else the packets that get up the stack.
-    pub(super) fn workload(&mut self) -> Result<(Workload, Driver), CommandError> {
+    pub(super) fn workload(&mut self) -> Result<(Workload, Driver)> {
         let nic = Some(Range::server_nic());
         match &mut self.traffic {
             Traffic::Flood { .. } => Ok((
@@ -124,7 +123,7 @@ impl Scene {
             Traffic::Load { session, load, .. } => {
                 let session = match session.take() {
                     Some(session) => *session,
-                    None => Session::start(load).map_err(commands::load::explain)?,
+                    None => Session::start(load)?,
                 };
                 let workload = Workload { load: Some((**load).clone()), nic, ..Workload::default() };
                 Ok((workload, Driver::Load(session)))
@@ -134,7 +133,7 @@ impl Scene {
 }
 
 /// Starts a sink on one CPU and a pinned sender on another, at a rate that fits this machine.
-fn load(range: &Range, sender: CpuId, receiver: CpuId, stop: &AtomicBool) -> Result<Traffic, CommandError> {
+fn load(range: &Range, sender: CpuId, receiver: CpuId, stop: &AtomicBool) -> Result<Traffic> {
     let address = SocketAddr::from((Range::SERVER, 9000));
     let target = Target::start(&target::Spec {
         udp_sink: Some(address),
@@ -151,13 +150,13 @@ fn load(range: &Range, sender: CpuId, receiver: CpuId, stop: &AtomicBool) -> Res
         ..Spec::new(url)
     };
     load.rate = Some(calibrated(&load, stop)?);
-    let session = Session::start(&load).map_err(commands::load::explain)?;
+    let session = Session::start(&load)?;
     Ok(Traffic::Load { session: Some(Box::new(session)), load: Box::new(load), _target: target })
 }
 
 /// Sends at full rate for a moment, and returns a fraction of the arrival rate.
-fn calibrated(load: &Spec, stop: &AtomicBool) -> Result<Rate, CommandError> {
-    let mut session = Session::start(load).map_err(commands::load::explain)?;
+fn calibrated(load: &Spec, stop: &AtomicBool) -> Result<Rate> {
+    let mut session = Session::start(load)?;
     session.mark();
     progress::wait("calibrating the load", Duration::from_millis(1500), stop);
     let arrived = session.mark().arrival_rate().ok_or_else(|| {
@@ -167,7 +166,7 @@ fn calibrated(load: &Spec, stop: &AtomicBool) -> Result<Rate, CommandError> {
     Ok(Rate::steady((CHEAP * arrived / 1000.0).round().max(1.0) * 1000.0))
 }
 
-fn machine(range: &Range) -> Result<Machine, CommandError> {
+fn machine(range: &Range) -> Result<Machine> {
     let namespace = range.server.path();
     let host = LiveHost::open_in_namespace(Path::new("/"), &namespace)
         .map_err(|error| CommandError::new(error::Kind::Denied, error))?;
@@ -177,12 +176,14 @@ fn machine(range: &Range) -> Result<Machine, CommandError> {
     Ok(Machine { host, inventory, model, netns: Some(netns) })
 }
 
-fn explain(error: LabError) -> CommandError {
-    let kind = if error.is_denied() { error::Kind::Denied } else { error::Kind::Failed };
-    let told = CommandError::new(kind, &error);
-    match error {
-        _ if kind == error::Kind::Denied => told.hint(privilege("the practice range")),
-        LabError::Start(_) => told.hint("install iproute2"),
-        _ => told,
+impl From<LabError> for CommandError {
+    fn from(error: LabError) -> Self {
+        let kind = if error.is_denied() { error::Kind::Denied } else { error::Kind::Failed };
+        let told = CommandError::new(kind, &error);
+        match error {
+            _ if kind == error::Kind::Denied => told.hint(privilege("the practice range")),
+            LabError::Start(_) => told.hint("install iproute2"),
+            _ => told,
+        }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::commands::trial::{Conduct, conduct, exit, put_back, ready, store_error};
+use crate::commands::trial::{Conduct, conduct, exit, put_back, ready};
 use crate::commands::{Global, leftovers, machine, output, place};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::report::compare;
 use crate::trial::compare::{Comparison, MEASURES};
 use crate::trial::probed;
 use crate::trial::setup::{Setup, change};
-use crate::trial::spec::{Change, Design, Guards, Probe, Seconds, Spec, Workload};
+use crate::trial::spec::{Change, Design, Probe, Seconds, Spec, Workload};
 use crate::trial::store::TrialDir;
 use crate::units::{CpuId, parse_duration};
 
@@ -39,13 +39,7 @@ impl Pair {
     }
 }
 
-pub(super) fn run(
-    global: &Global,
-    args: &Pair,
-    length: Duration,
-    cpu: Option<CpuId>,
-    probe: bool,
-) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Pair, length: Duration, cpu: Option<CpuId>, probe: bool) -> Result {
     let [a, b] = args.compare.as_slice() else {
         return Err(CommandError::usage("--compare takes two setups"));
     };
@@ -55,7 +49,7 @@ pub(super) fn run(
     let machine = machine::open(global)?;
     let stop = place::stop_flag()?;
     let ready = ready(global, &machine, &spec)?;
-    let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
+    let dir = TrialDir::create(&global.state_dir, &spec.name)?;
     let (spec, machine) = (&spec, &machine);
     let trial = Conduct { spec, machine, ready, dir, resumed: None, keep: false, stop: &stop };
     let outcome = conduct(global, trial)?;
@@ -81,9 +75,6 @@ fn spec(args: &Pair, change: Change, length: Duration, cpu: Option<CpuId>, probe
     Spec {
         name: "compare".to_owned(),
         change,
-        factor: Vec::new(),
-        arm: Vec::new(),
-        candidates: None,
         workload: Workload { live: true, ..Workload::default() },
         design: Design {
             seed: args.seed,
@@ -97,15 +88,12 @@ fn spec(args: &Pair, change: Change, length: Duration, cpu: Option<CpuId>, probe
             metrics: metrics.collect(),
             ..Design::default()
         },
-        guards: Guards::default(),
         probe: Probe { spin, cpus: cpu.into_iter().collect(), ..Probe::default() },
-        clients: Vec::new(),
-        checks: Vec::new(),
-        queries: Vec::new(),
+        ..Spec::default()
     }
 }
 
-fn print(global: &Global, comparison: &Comparison, left: Option<&str>) -> Result<(), CommandError> {
+fn print(global: &Global, comparison: &Comparison, left: Option<&str>) -> Result {
     let left = left.map(|left| format!("{left}\n")).unwrap_or_default();
     output::print(global, comparison, || compare::text(comparison) + &left)
 }

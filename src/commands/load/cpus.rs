@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use crate::commands::{Global, machine};
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::host::allowed_cpus;
 use crate::load::quiet_cpus;
 use crate::units::{CpuMask, MaskError};
@@ -32,7 +32,7 @@ impl Cpus {
         global: &Global,
         threads: Option<usize>,
         connections: usize,
-    ) -> Result<(CpuMask, usize), CommandError> {
+    ) -> Result<(CpuMask, usize)> {
         match self {
             Self::List(cpus) => Ok((cpus.clone(), threads.unwrap_or(1))),
             Self::Auto => {

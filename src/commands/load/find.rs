@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::explain;
 use super::watch::joined;
 use crate::commands::progress::Bar;
-use crate::commands::{Global, output};
-use crate::error::{CommandError, Kind};
+use crate::commands::{Global, output, place};
+use crate::error::{CommandError, Kind, Result};
 use crate::host::LiveHost;
 use crate::load::{Interval, LoadError, Protocol, Rate, ServerCpu, ServerWatch, Session, Spec};
 use crate::trial::search::found::{Found, Request, Step, render};
@@ -15,7 +14,7 @@ use crate::trial::search::margins::{good, length, settling};
 use crate::trial::search::slo::Slo;
 use crate::trial::search::{Purpose, ROUNDS, Search};
 
-/// Interval between checks for Ctrl-C.
+/// Interval between checks for a first response.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Searches, and prints the result. Runs last `least` or longer; those that confirm the answer are spread over `confirm`.
@@ -26,7 +25,7 @@ pub(super) fn run(
     least: Duration,
     confirm: Duration,
     stop: &AtomicBool,
-) -> Result<(), CommandError> {
+) -> Result {
     let one_way = spec.url.protocol == Protocol::UdpSink;
     if one_way && slo.needs_latency() {
         return Err(CommandError::usage("a one-way load has no latency: give errors<PERCENT"));
@@ -41,7 +40,7 @@ pub(super) fn run(
     let mut runs = Runs::new(spec, stop);
     let settle = |length, usual| settling(slo, length, usual, spec.timeout);
     // For a whole timeout there may be no response, and then many at once.
-    let first = runs.measure(&closed, settle(least, Duration::ZERO), least, spec.timeout).map_err(explain)?;
+    let first = runs.measure(&closed, settle(least, Duration::ZERO), least, spec.timeout)?;
     if stop.load(Ordering::Relaxed) {
         return Err(CommandError::silent(Kind::Interrupted));
     }
@@ -69,7 +68,7 @@ pub(super) fn run(
             if due.attempt != attempt.0 {
                 attempt = (due.attempt, Instant::now());
             }
-            pause(confirm.mul_f64(due.after).saturating_sub(attempt.1.elapsed()), stop);
+            place::sleep(confirm.mul_f64(due.after).saturating_sub(attempt.1.elapsed()), stop);
         }
         let request = Request { rate, start_s: begun.elapsed().as_secs_f64(), purpose: search.purpose() };
         // Different random arrivals in each run: repeated ones are no evidence.
@@ -82,7 +81,7 @@ pub(super) fn run(
             Ok(run) => Step::of(slo, request, &run.interval, run.server.as_ref()),
             // It accepted connections in the closed loop: this rate is too high for it.
             Err(LoadError::Down { .. }) => Step::refused(slo, request),
-            Err(error) => return Err(explain(error)),
+            Err(error) => return Err(error.into()),
         };
         if stop.load(Ordering::Relaxed) {
             break;
@@ -136,28 +135,21 @@ impl<'a> Runs<'a> {
     ) -> Result<Run, LoadError> {
         let mut session = Session::start(spec)?;
         session.reset_at_end();
-        pause(settling, self.stop);
+        place::sleep(settling, self.stop);
         session.forget();
         let begun = Instant::now();
         self.host.iter().zip(&mut self.server).for_each(|(host, server)| server.begin(host));
-        pause(time, self.stop);
+        place::sleep(time, self.stop);
         let mut measured = None;
         let is_silent = |measured: &Option<Interval>| measured.as_ref().is_none_or(|all| all.requests == 0);
         while is_silent(&measured) && begun.elapsed() < time + patience && !self.stop.load(Ordering::Relaxed)
         {
             measured = Some(joined(measured, session.cut()));
-            pause(PATIENCE, self.stop);
+            place::sleep(PATIENCE, self.stop);
         }
         let server = self.host.as_ref().zip(self.server.as_ref()).and_then(|(host, server)| server.end(host));
         let told = session.arrivals_are_told();
         let (last, arrivals) = session.finish();
         Ok(Run { interval: joined(measured, last).with_arrivals(arrivals), server, told })
-    }
-}
-
-fn pause(time: Duration, stop: &AtomicBool) {
-    let start = Instant::now();
-    while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(PATIENCE.min(time.saturating_sub(start.elapsed())));
     }
 }

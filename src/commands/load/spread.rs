@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::Args;
 use crate::commands::{files, flow};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::load::Protocol;
 use crate::model::{Flow, Landing, Model, Transport, source_ends};
 use crate::units::NicName;
@@ -27,7 +27,7 @@ pub(super) struct Spread {
 
 impl Spread {
     /// Source addresses, and a port for each connection if they are chosen.
-    pub(super) fn sources(&self, args: &Args) -> Result<(Vec<IpAddr>, Vec<u16>), CommandError> {
+    pub(super) fn sources(&self, args: &Args) -> Result<(Vec<IpAddr>, Vec<u16>)> {
         let (Some(landing), Some(file)) = (self.spread_queues, &self.receiver) else {
             return Ok((args.source.clone(), Vec::new()));
         };
@@ -51,16 +51,13 @@ impl Spread {
             });
             let hint =
                 flow.map(|flow| format!("see each step there with: rxlab flow '{flow}' --nic {}", nic.name));
-            match hint {
-                Some(hint) => CommandError::usage(error).hint(hint),
-                None => CommandError::usage(error),
-            }
+            CommandError::usage(error).hint_all(hint)
         })?;
         Ok(ends.into_iter().map(|end| (end.ip(), end.port())).unzip())
     }
 
     /// The target's address, of the family of the sources.
-    fn local(&self, args: &Args) -> Result<SocketAddr, CommandError> {
+    fn local(&self, args: &Args) -> Result<SocketAddr> {
         let host = (args.url.host.as_str(), args.url.port);
         let mut found = host
             .to_socket_addrs()

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hdrhistogram::Histogram;
 
-use crate::commands::files;
 use crate::commands::progress::Bar;
+use crate::commands::{files, place};
 use crate::diagnose::figures::plural;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::load::{Interval, Second, Session, Spec, hdr_log_head, hdr_log_line};
 
 /// Interval between updates of the progress line.
@@ -22,10 +22,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Runs the load for `time` and discards its measurements.
 pub(super) fn warm_up(session: &mut Session, time: Duration, stop: &AtomicBool) {
-    let start = Instant::now();
-    while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(PATIENCE.min(time.saturating_sub(start.elapsed())));
-    }
+    place::sleep(time, stop);
     session.forget();
 }
 
@@ -40,7 +37,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// A watch for `duration`, with a latency log if there is a path for one.
-    pub(super) fn new(spec: &Spec, duration: Duration, log: Option<&Path>) -> Result<Self, CommandError> {
+    pub(super) fn new(spec: &Spec, duration: Duration, log: Option<&Path>) -> Result<Self> {
         let log = log.map(|path| match files::begin(path) {
             Ok(file) => Ok((path.to_owned(), file)),
             Err(error) => {
@@ -58,7 +55,7 @@ impl Watch {
         mut session: Session,
         stop: &AtomicBool,
         at_end: impl FnOnce(),
-    ) -> Result<Interval, CommandError> {
+    ) -> Result<Interval> {
         let start = Instant::now();
         self.write(|| hdr_log_head(SystemTime::now()))?;
         let bar = Bar::on_terminal(self.requests.unwrap_or(self.duration.as_millis() as u64));
@@ -103,12 +100,12 @@ impl Watch {
     }
 
     /// Adds the second that started `at` seconds after the load, and its `latencies` to the log.
-    fn keep(&mut self, at: f64, second: &Interval, latencies: &Histogram<u64>) -> Result<(), CommandError> {
+    fn keep(&mut self, at: f64, second: &Interval, latencies: &Histogram<u64>) -> Result {
         self.series.push(Second::new(at, second));
         self.write(|| hdr_log_line(at, second.seconds, latencies))
     }
 
-    fn write(&mut self, text: impl FnOnce() -> String) -> Result<(), CommandError> {
+    fn write(&mut self, text: impl FnOnce() -> String) -> Result {
         let Some((path, file)) = &mut self.log else { return Ok(()) };
         file.write_all(text().as_bytes()).map_err(|error| files::cannot_write(path, &error))
     }

@@ -9,12 +9,12 @@ use rustix::fs::Mode;
 use rustix::process::{geteuid, umask};
 
 use crate::commands::{Global, output, place};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::persist::{PLAN, Restore, Walked, walk};
 
 /// Returns the command line of the units and the paths on it, as seen from the machine whose root is `--root`: that
 /// directory is its `/`, and this program has the same path there.
-pub(crate) fn restore(global: &Global, etc: &Path) -> Result<Restore, CommandError> {
+pub(crate) fn restore(global: &Global, etc: &Path) -> Result<Restore> {
     let program = std::env::current_exe()
         .map_err(|error| CommandError::failed(format!("cannot tell where this program is: {error}")))?;
     let state = std::path::absolute(&global.state_dir)?;
@@ -41,7 +41,7 @@ pub(crate) fn restore(global: &Global, etc: &Path) -> Result<Restore, CommandErr
 
 /// Refuses units that would run `when`, as in "at each boot", what users other than root can change, or that cannot be
 /// installed below another root. Directories created from here on are writable for their owner only.
-pub(crate) fn ready(global: &Global, etc: &Path, restore: &Restore, when: &str) -> Result<(), CommandError> {
+pub(crate) fn ready(global: &Global, etc: &Path, restore: &Restore, when: &str) -> Result {
     check_links(global, etc)?;
     check_program(global, restore, when)?;
     check_files(global, restore)?;
@@ -50,7 +50,7 @@ pub(crate) fn ready(global: &Global, etc: &Path, restore: &Restore, when: &str) 
 }
 
 /// Refuses units that would run, `when` as in "at each boot", a program which users other than root can change.
-fn check_program(global: &Global, restore: &Restore, when: &str) -> Result<(), CommandError> {
+fn check_program(global: &Global, restore: &Restore, when: &str) -> Result {
     let program = &restore.program;
     let install = match global.root == Path::new("/") {
         true => "`make install` puts the program where only root can change it: run that one".to_owned(),
@@ -69,14 +69,14 @@ fn check_program(global: &Global, restore: &Restore, when: &str) -> Result<(), C
         Walked::Exposed(exposed) => {
             let error = refusal(&format!("run {} {when}", program.display()), &exposed).hint(install);
             let remedy = exposed.remedy().map(|remedy| format!("or: {remedy}"));
-            refuse(remedy.into_iter().fold(error, CommandError::hint))
+            refuse(error.hint_all(remedy))
         }
     }
 }
 
 /// Refuses a plan, or a directory of the journal, that users other than root can change. A missing path is fine if only
 /// root can create it.
-pub(crate) fn check_files(global: &Global, restore: &Restore) -> Result<(), CommandError> {
+pub(crate) fn check_files(global: &Global, restore: &Restore) -> Result {
     let plan = restore.etc.join(PLAN);
     let uses = [
         (plan.clone(), format!("apply {}", plan.display()), "name another directory with --etc"),
@@ -97,7 +97,7 @@ pub(crate) fn check_files(global: &Global, restore: &Restore) -> Result<(), Comm
 
 /// Refuses another root whose configuration directories lead out of it: on the machine that boots from it such a link
 /// stays below the root, but files written here would end up on this machine.
-pub(crate) fn check_links(global: &Global, etc: &Path) -> Result<(), CommandError> {
+pub(crate) fn check_links(global: &Global, etc: &Path) -> Result {
     let root = place::root(global)?;
     let wants = ["systemd/system/multi-user.target.wants", "systemd/system/timers.target.wants"];
     for directory in ["rxlab", "udev/rules.d"].into_iter().chain(wants) {
@@ -121,7 +121,7 @@ fn restrict_umask() {
     umask(mask | Mode::WGRP | Mode::WOTH);
 }
 
-fn walked(global: &Global, path: &Path) -> Result<Walked, CommandError> {
+fn walked(global: &Global, path: &Path) -> Result<Walked> {
     walk(&global.root, path).map_err(|error| {
         let path: PathBuf =
             path.strip_prefix("/").map_or_else(|_| path.to_owned(), |rest| global.root.join(rest));
@@ -136,7 +136,7 @@ fn refusal(purpose: &str, exposed: &dyn Display) -> CommandError {
 
 /// An error for root. An ordinary user writes to their own directory, from which no machine boots yet: a warning is
 /// enough.
-fn refuse(error: CommandError) -> Result<(), CommandError> {
+fn refuse(error: CommandError) -> Result {
     if geteuid().is_root() {
         return Err(error);
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::commands::Global;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 
 /// True if systemd runs the machine below the root (sd_booted(3)).
 pub(crate) fn is_running(global: &Global) -> bool {
@@ -19,7 +19,7 @@ pub(crate) fn is_ours(global: &Global) -> bool {
 }
 
 /// Runs `systemctl` on this machine.
-pub(crate) fn ctl(arguments: &[&str]) -> Result<(), CommandError> {
+pub(crate) fn ctl(arguments: &[&str]) -> Result {
     let failed = |why: String| {
         CommandError::failed(format!("`systemctl {}` {why}", arguments.join(" ")))
             .hint("the files are in place: run it by hand")

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::{Global, recorded};
 use crate::commands::snapshot::SnapshotFile;
 use crate::commands::when::parse_when;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 
 /// Write a stretch of the recording as a snapshot file, for a bug report
 ///
@@ -20,7 +20,7 @@ pub(super) struct Args {
     file: SnapshotFile,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     args.file.check()?;
     let [from, to] = args.between[..] else { return Err(CommandError::usage("--between takes two times")) };
     let Ok(length) = to.duration_since(from).try_into() else {

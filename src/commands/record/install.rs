@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::{Etc, Global, RingArgs};
 use crate::commands::output;
-use crate::commands::persist::{boot, persist_error, system};
-use crate::error::CommandError;
+use crate::commands::persist::{boot, say_installed, system};
+use crate::error::{CommandError, Result};
 use crate::persist::{Folder, RECORD_UNIT, Restore, record_files};
 use crate::units::format_duration;
 
@@ -20,7 +20,7 @@ pub(super) struct Args {
     etc: Etc,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     if global.netns.is_some() {
         return Err(CommandError::usage("a network namespace does not survive a reboot"));
     }
@@ -30,21 +30,19 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     boot::ready(global, &etc, &restore, "at each boot")?;
     let arguments =
         ["--every".to_owned(), format_duration(limits.every), "--size".to_owned(), limits.size.to_string()];
-    let written = Folder::new(&etc).install(&record_files(&arguments, &restore)).map_err(persist_error)?;
+    let written = Folder::new(&etc).install(&record_files(&arguments, &restore))?;
     let is_running = system::is_ours(global);
     if is_running {
         system::ctl(&["daemon-reload"])?;
         system::ctl(&["restart", RECORD_UNIT])?;
     }
-    let mut out = output::stdout(global);
     if global.json {
-        let value = json!({ "schema": "rxlab.record-unit/1", "unit": RECORD_UNIT, "started": is_running, "files": written });
-        return Ok(writeln!(out, "{value:#}")?);
+        return output::json(&json!({
+            "schema": "rxlab.record-unit/1", "unit": RECORD_UNIT, "started": is_running, "files": written,
+        }));
     }
-    for one in &written {
-        let done = if one.changed { "wrote" } else { "unchanged:" };
-        writeln!(out, "{done} {}", one.path.display())?;
-    }
+    let mut out = output::text_stdout();
+    say_installed(&mut out, &written)?;
     match is_running {
         true => writeln!(out, "{RECORD_UNIT} runs; `rxlab record remove` ends it")?,
         false => writeln!(out, "{RECORD_UNIT} starts at the next boot; `rxlab record remove` undoes this")?,
@@ -52,7 +50,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     Ok(())
 }
 
-pub(super) fn remove(global: &Global, etc: &Etc) -> Result<(), CommandError> {
+pub(super) fn remove(global: &Global, etc: &Etc) -> Result {
     let etc = etc.path(global)?;
     boot::check_links(global, &etc)?;
     let is_running = system::is_ours(global);
@@ -60,15 +58,14 @@ pub(super) fn remove(global: &Global, etc: &Etc) -> Result<(), CommandError> {
         // A unit that does not run has nothing to stop.
         let _ = system::ctl(&["stop", RECORD_UNIT]);
     }
-    let removed =
-        Folder::new(&etc).remove(&record_files(&[], &Restore::only_paths(&etc))).map_err(persist_error)?;
+    let removed = Folder::new(&etc).remove(&record_files(&[], &Restore::only_paths(&etc)))?;
     if is_running {
         system::ctl(&["daemon-reload"])?;
     }
-    let mut out = output::stdout(global);
     if global.json {
-        return Ok(writeln!(out, "{:#}", json!({ "schema": "rxlab.record-unit/1", "removed": removed }))?);
+        return output::json(&json!({ "schema": "rxlab.record-unit/1", "removed": removed }));
     }
+    let mut out = output::text_stdout();
     removed.iter().try_for_each(|path| writeln!(out, "removed {}", path.display()))?;
     match removed.is_empty() {
         true => writeln!(out, "no unit is installed")?,

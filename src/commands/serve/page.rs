@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::recording;
 use crate::commands::Global;
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::web::{Access, Denied, Event, Hub, Request, Response};
 
 /// Nothing from elsewhere, no script in the page, no frame around it.
@@ -54,7 +54,7 @@ pub(super) fn answer<'a>(
 }
 
 /// JSON, or the reason why there is none.
-fn json<'a>(text: Result<String, CommandError>) -> Response<'a> {
+fn json<'a>(text: Result<String>) -> Response<'a> {
     match text {
         Ok(text) => Response::ok("application/json", text),
         Err(error) => Response::text(503, &error.message),

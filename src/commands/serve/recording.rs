@@ -6,7 +6,7 @@ use super::{Shown, line};
 use crate::commands::Global;
 use crate::commands::record::{ring, unreadable};
 use crate::commands::top::replay::each;
-use crate::error::CommandError;
+use crate::error::Result;
 
 /// Length of a stretch on the page, in milliseconds: a second takes some milliseconds of CPU time to replay.
 const STRETCH_MS: i64 = 120_000;
@@ -19,13 +19,13 @@ struct Recorded {
 }
 
 /// The recorded time as JSON; `null` if nothing is recorded.
-pub(super) fn span(global: &Global) -> Result<String, CommandError> {
+pub(super) fn span(global: &Global) -> Result<String> {
     let span = ring(global)?.span().map_err(|error| unreadable(global, error))?;
     line(&span.map(|span| Recorded { first_ms: span.first_ms, last_ms: span.last_ms }))
 }
 
 /// The two minutes that end at `to_ms`, as a JSON array of what the page is sent live.
-pub(super) fn stretch(global: &Global, to_ms: i64) -> Result<String, CommandError> {
+pub(super) fn stretch(global: &Global, to_ms: i64) -> Result<String> {
     let mut shown = Vec::new();
     each(global, &ring(global)?, (to_ms.saturating_sub(STRETCH_MS), to_ms), &mut |frame| {
         shown.push(line(&Shown { summary: frame.in_one_line(), frame: &frame })?);

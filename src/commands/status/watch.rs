@@ -9,9 +9,10 @@ use serde::Serialize;
 use super::{of_machine, output, place, verdict};
 use crate::apply::{News, StatusDiff, in_words};
 use crate::commands::Global;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::report::status::{asks_who, now, standing};
 use crate::report::text::clean;
+use crate::units::rfc3339;
 
 /// One line of JSON output.
 #[derive(Serialize)]
@@ -23,7 +24,7 @@ struct Line<'a> {
 }
 
 /// Samples every `every` until interrupted, or for `length`; the exit code is that of the last sample.
-pub(super) fn run(global: &Global, every: Duration, length: Option<Duration>) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, every: Duration, length: Option<Duration>) -> Result {
     if every.is_zero() {
         return Err(CommandError::usage("--every needs a time above 0"));
     }
@@ -32,7 +33,7 @@ pub(super) fn run(global: &Global, every: Duration, length: Option<Duration>) ->
     let mut diff = StatusDiff::default();
     loop {
         let (all, unreadable) = of_machine(global)?;
-        let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let time = rfc3339(jiff::Timestamp::now());
         let mut out = output::stdout(global);
         for news in diff.update(&all) {
             if global.json {

@@ -11,17 +11,18 @@ use crate::commands::machine::{self, Source};
 use crate::commands::record::{recorded, ring, unreadable};
 use crate::commands::{Global, output};
 use crate::doctor::{Alerts, doctor};
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::recorder::{Disk, Intervals, Ring, WindowError};
 use crate::report::live::{Applied, LiveFrame};
 use crate::sample::{Inventory, Scope};
+use crate::units::rfc3339;
 
 /// Length of the stretch without `--for`.
 const LENGTH: Duration = Duration::from_secs(600);
 /// Before the stretch: settings and programs come from a full sample, and those are ten seconds apart.
 const LEAD_MS: i64 = 20_000;
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     let ring = ring(global)?;
     let span = ring.span().map_err(|error| unreadable(global, error))?;
     let span = span.ok_or_else(|| unreadable(global, WindowError::Empty))?;
@@ -55,8 +56,8 @@ pub(in crate::commands) fn each(
     global: &Global,
     ring: &Ring<Disk>,
     (from_ms, to_ms): (i64, i64),
-    show: &mut dyn FnMut(LiveFrame) -> Result<bool, CommandError>,
-) -> Result<(), CommandError> {
+    show: &mut dyn FnMut(LiveFrame) -> Result<bool>,
+) -> Result {
     let mut intervals = Intervals::new(ring.replay(from_ms.saturating_sub(LEAD_MS), to_ms));
     let mut alerts = Alerts::default();
     while let Some(interval) = intervals.next() {
@@ -66,8 +67,7 @@ pub(in crate::commands) fn each(
         }
         let model = &intervals.model;
         let report = doctor(model, &rates, &global.program());
-        let time = Timestamp::from_millisecond(at_ms).unwrap_or_default();
-        let time = time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let time = rfc3339(Timestamp::from_millisecond(at_ms).unwrap_or_default());
         let changes = alerts.update(&report.findings, &time);
         let applied =
             Applied { unknown: vec!["a recording does not have it".to_owned()], ..Applied::default() };

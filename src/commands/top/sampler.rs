@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{applied, now};
+use super::applied;
 use crate::commands::look::Intervals;
 use crate::commands::{Global, status};
 use crate::doctor::{Alert, Alerts, doctor};
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::host::LiveHost;
 use crate::probe::{Budget, Interference};
 use crate::report::live::{Applied, LiveFrame, Surroundings};
+use crate::units::rfc3339;
 
 /// Age at which settings and what is applied are read again: both change rarely, and reading them takes longer than
 /// reading all counters.
@@ -47,11 +48,11 @@ impl<'a> Sampler<'a> {
     }
 
     /// Ends the interval when `wait` returns, and begins the next.
-    pub(in crate::commands) fn next(&mut self, wait: impl FnOnce()) -> Result<LiveFrame, CommandError> {
+    pub(in crate::commands) fn next(&mut self, wait: impl FnOnce()) -> Result<LiveFrame> {
         let rates = self.intervals.next(wait)?;
         let model = &self.intervals.model;
         let report = doctor(model, &rates, &self.global.program());
-        let time = now();
+        let time = rfc3339(jiff::Timestamp::now());
         let changes = self.alerts.update(&report.findings, &time);
         if self.read.is_none_or(|read| read.elapsed() >= LASTS) {
             self.applied = Arc::new(applied(status::of_machine(self.global)));

@@ -19,7 +19,7 @@ use crate::apply::other_owners;
 use crate::commands::apply::{self, How, countdown};
 use crate::commands::machine::{self, Source};
 use crate::commands::{Global, lost_time, output};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::host::Host;
 use crate::model::Model;
 use crate::plan::Plan;
@@ -44,7 +44,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn listen() -> Result<Self, CommandError> {
+    fn listen() -> Result<Self> {
         let flag = |signals: &[i32]| {
             let flag = Arc::new(AtomicBool::new(false));
             for signal in signals {
@@ -69,7 +69,7 @@ impl Signals {
 struct Screen(DefaultTerminal);
 
 impl Screen {
-    fn open() -> Result<Self, CommandError> {
+    fn open() -> Result<Self> {
         ratatui::try_init()
             .map(Self)
             .map_err(|error| CommandError::failed(format!("cannot use the terminal: {error}")))
@@ -86,7 +86,7 @@ impl Drop for Screen {
 
 /// What the sampling thread and the loop share.
 struct Link {
-    frames: Receiver<Result<LiveFrame, CommandError>>,
+    frames: Receiver<Result<LiveFrame>>,
     shared: Arc<Shared>,
     /// Set after an apply.
     is_changed: Arc<AtomicBool>,
@@ -94,12 +94,7 @@ struct Link {
 
 /// Shows the screen until the user ends it, a signal arrives or `--for` is over. The intervals of a recording are all there
 /// from the start.
-pub(super) fn run(
-    global: &Global,
-    args: &Args,
-    source: &Source,
-    recorded: Option<Vec<LiveFrame>>,
-) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args, source: &Source, recorded: Option<Vec<LiveFrame>>) -> Result {
     let signals = Signals::listen()?;
     let origin = Origin {
         host: Identity::take(source.host()).hostname,
@@ -228,7 +223,7 @@ fn wait_for_input(time: Duration) -> io::Result<(bool, bool)> {
 }
 
 /// Adds the frames that have arrived. True if there were any.
-fn take(app: &mut App, frames: &Receiver<Result<LiveFrame, CommandError>>) -> Result<bool, CommandError> {
+fn take(app: &mut App, frames: &Receiver<Result<LiveFrame>>) -> Result<bool> {
     let mut is_new = false;
     loop {
         match frames.try_recv() {
@@ -241,7 +236,7 @@ fn take(app: &mut App, frames: &Receiver<Result<LiveFrame, CommandError>>) -> Re
 }
 
 /// Starts the threads that sample and measure. They end with the process.
-fn sample(global: &Global, args: &Args) -> Result<Link, CommandError> {
+fn sample(global: &Global, args: &Args) -> Result<Link> {
     let (send, frames) = channel();
     let link = Link { frames, shared: Arc::default(), is_changed: Arc::default() };
     let (own, budget, every) = (global.clone(), args.cost.budget, args.every);
@@ -274,13 +269,13 @@ fn sample(global: &Global, args: &Args) -> Result<Link, CommandError> {
 }
 
 /// False after an error, or once the screen is gone.
-fn pass_on(send: &Sender<Result<LiveFrame, CommandError>>, frame: Result<LiveFrame, CommandError>) -> bool {
+fn pass_on(send: &Sender<Result<LiveFrame>>, frame: Result<LiveFrame>) -> bool {
     let is_fine = frame.is_ok();
     send.send(frame).is_ok() && is_fine
 }
 
 /// The changes of a plan as lines of a diff, and notes about other owners of the values; empty if nothing changes.
-fn rehearse(host: &dyn Host, plan: &Plan) -> Result<Vec<String>, CommandError> {
+fn rehearse(host: &dyn Host, plan: &Plan) -> Result<Vec<String>> {
     let model = Model::new(&Inventory::take(host, Scope::Path));
     let (settings, changes) = apply::rehearsed(host, &model, plan)?;
     let needed = changes.iter().filter(|change| change.needed);
@@ -294,7 +289,7 @@ fn rehearse(host: &dyn Host, plan: &Plan) -> Result<Vec<String>, CommandError> {
 }
 
 /// Runs `rxlab apply` on the terminal, with its own questions and its countdown, and waits for the user to have read it.
-fn apply_plan(global: &Global, plan: &Plan, signals: &Signals) -> Result<(), CommandError> {
+fn apply_plan(global: &Global, plan: &Plan, signals: &Signals) -> Result {
     let how = How { confirm: Some(CONFIRM), diff: true, ..How::default() };
     if let Err(error) = apply::apply(global, plan, &how)
         && !error.message.is_empty()

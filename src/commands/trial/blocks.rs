@@ -7,7 +7,7 @@ use super::finish::put_back;
 use crate::apply::Undo;
 use crate::commands::Global;
 use crate::commands::output;
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Result};
 use crate::report::blocks_text;
 use crate::report::text::command_lines;
 use crate::trial::blocks::{BlocksRecord, End};
@@ -44,7 +44,7 @@ impl Conducted for BlocksRecord {
 }
 
 /// Runs the trial with a progress bar, prints it, and returns the exit code.
-pub(super) fn finish(global: &Global, trial: Conduct<'_, BlocksRecord>) -> Result<(), CommandError> {
+pub(super) fn finish(global: &Global, trial: Conduct<'_, BlocksRecord>) -> Result {
     let path = trial.dir.path().to_owned();
     let outcome = conduct(global, trial)?;
     let printed = print(global, &outcome.record).and_then(|()| {
@@ -63,12 +63,12 @@ pub(super) fn finish(global: &Global, trial: Conduct<'_, BlocksRecord>) -> Resul
 }
 
 /// Prints the trial, as text or JSON.
-pub(super) fn print(global: &Global, record: &BlocksRecord) -> Result<(), CommandError> {
+pub(super) fn print(global: &Global, record: &BlocksRecord) -> Result {
     output::print(global, record, || blocks_text::render(record))
 }
 
 /// Exit code by end, as for other trials.
-fn exit(record: &BlocksRecord) -> Result<(), CommandError> {
+fn exit(record: &BlocksRecord) -> Result {
     match record.conclusion.as_ref().map(|conclusion| &conclusion.end) {
         Some(End::GuardTripped { .. }) => Err(CommandError::silent(error::Kind::Findings)),
         Some(End::Interrupted) => Err(CommandError::silent(error::Kind::Interrupted)),

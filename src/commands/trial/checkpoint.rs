@@ -3,15 +3,14 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::conduct::store_error;
 use super::ready::driver;
 use super::schedule;
-use crate::apply;
 use crate::commands::Global;
+use crate::commands::apply::rehearsed;
 use crate::commands::machine::{self, Machine};
 use crate::commands::persist::Etc;
 use crate::commands::{look, output, place, progress};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::host::Host;
 use crate::plan::{Plan, Setting};
 use crate::report::words;
@@ -48,8 +47,8 @@ pub(super) struct Args {
     pub(super) etc: Etc,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
+pub(super) fn run(global: &Global, args: &Args) -> Result {
+    let dir = TrialDir::open(&global.state_dir, &args.id)?;
     if args.cancel {
         return schedule::cancel(global, args, &dir);
     }
@@ -65,17 +64,17 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 }
 
 /// Returns the specification and the record of a trial that can be measured again.
-fn measurable(dir: &TrialDir) -> Result<(Spec, TrialRecord), CommandError> {
-    if dir.blocks().map_err(|error| store_error(&error))?.is_some() {
+fn measurable(dir: &TrialDir) -> Result<(Spec, TrialRecord)> {
+    if dir.blocks()?.is_some() {
         let message = format!("trial {} has more than one change: none to check", dir.id());
         return Err(CommandError::usage(message));
     }
-    let record = dir.record().map_err(|error| store_error(&error))?;
+    let record = dir.record()?;
     if record.analysis.is_none() {
         return Err(CommandError::usage(format!("trial {} is not finished", record.id))
             .hint("`rxlab trial resume` continues it"));
     }
-    let spec = dir.spec().map_err(|error| store_error(&error))?;
+    let spec = dir.spec()?;
     let primary = record.metrics.first().map_or("", |primary| primary.name.as_str());
     if spec.workload.command.is_some() || spec.measures(primary) {
         let message = format!("trial {} was judged by {primary}, which only a trial can measure", record.id);
@@ -85,26 +84,18 @@ fn measurable(dir: &TrialDir) -> Result<(Spec, TrialRecord), CommandError> {
 }
 
 /// Takes a checkpoint of `slots` slots, and adds it to the trial.
-pub(super) fn take(
-    global: &Global,
-    dir: &TrialDir,
-    slots: u32,
-) -> Result<(TrialRecord, Checkpoint), CommandError> {
+pub(super) fn take(global: &Global, dir: &TrialDir, slots: u32) -> Result<(TrialRecord, Checkpoint)> {
     let (spec, record) = measurable(dir)?;
     let machine = machine::open(global)?;
     let drifted = drifted(&machine, &record)?;
     let values = measure(&machine, &spec, &record, slots as usize)?;
     let checkpoint = Checkpoint::of(&record, values, drifted);
-    dir.add_checkpoint(&checkpoint).map_err(|error| store_error(&error))?;
+    dir.add_checkpoint(&checkpoint)?;
     Ok((record, checkpoint))
 }
 
 /// Prints a checkpoint. An effect that is gone, or a change that is not set, is a finding.
-pub(super) fn print(
-    global: &Global,
-    record: &TrialRecord,
-    checkpoint: &Checkpoint,
-) -> Result<(), CommandError> {
+pub(super) fn print(global: &Global, record: &TrialRecord, checkpoint: &Checkpoint) -> Result {
     let printed = output::print(global, checkpoint, || words::checkpoint(record, checkpoint));
     let ended = match checkpoint.state {
         State::Holds | State::StillNone | State::Unclear => Ok(()),
@@ -114,12 +105,11 @@ pub(super) fn print(
 }
 
 /// Settings of the change that are not set, as found; none if it is a shell command, which nothing can check.
-fn drifted(machine: &Machine, record: &TrialRecord) -> Result<Vec<String>, CommandError> {
+fn drifted(machine: &Machine, record: &TrialRecord) -> Result<Vec<String>> {
     let settings: Option<Vec<Setting>> = record.change.iter().map(|line| line.parse().ok()).collect();
     let Some(settings) = settings else { return Ok(Vec::new()) };
     let plan = Plan::new(&record.name, &settings);
-    let settings = apply::check(&machine.host, &machine.model, &plan).map_err(place::apply_error)?;
-    let changes = apply::rehearse(&machine.host, &machine.model, &settings).map_err(place::apply_error)?;
+    let (_, changes) = rehearsed(&machine.host, &machine.model, &plan)?;
     let drifted = changes.into_iter().filter(|change| change.needed).map(|change| {
         let Setting { knob, target, .. } = &change.setting;
         format!("{knob} {target} = {}", change.before.as_deref().unwrap_or("missing"))
@@ -128,12 +118,7 @@ fn drifted(machine: &Machine, record: &TrialRecord) -> Result<Vec<String>, Comma
 }
 
 /// Values of the trial's primary metric.
-fn measure(
-    machine: &Machine,
-    spec: &Spec,
-    record: &TrialRecord,
-    slots: usize,
-) -> Result<Vec<f64>, CommandError> {
+fn measure(machine: &Machine, spec: &Spec, record: &TrialRecord, slots: usize) -> Result<Vec<f64>> {
     let primary = record.metrics.first().map_or("", |primary| primary.name.as_str());
     let stop = place::stop_flag()?;
     let mut driver = driver(machine, spec)?;

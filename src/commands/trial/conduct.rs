@@ -7,42 +7,17 @@ use crate::apply::{Undo, launch_guard};
 use crate::commands::Global;
 use crate::commands::machine::Machine;
 use crate::commands::{place, progress, undo};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::journal;
 
-use crate::plan::{Prediction, Setting};
 use crate::report::number;
 use crate::trial::analysis::analyse;
-use crate::trial::check::Checks;
 use crate::trial::factor::FactorError;
 use crate::trial::live::LiveError;
-use crate::trial::meter::Meter;
-use crate::trial::perform::{Outcome, PerformError, Setup, perform};
-use crate::trial::prior::Planned;
-use crate::trial::query::Queries;
+use crate::trial::perform::{Outcome, PerformError, Ready, Setup, perform};
 use crate::trial::record::{Phase, TrialRecord};
 use crate::trial::spec::{self, Spec};
 use crate::trial::store::{StoreError, TrialDir};
-use crate::trial::workload::Driver;
-
-/// Everything that must be ready before a trial starts.
-pub(crate) struct Ready {
-    /// Settings of each arm, checked and in order, the baseline first; if all are empty, the factor is a pair of
-    /// commands.
-    pub(crate) arms: Vec<Vec<Setting>>,
-    /// Predicted effect of arm B's plan.
-    pub(crate) prediction: Option<Prediction>,
-    /// The plan from a sample, if one was made.
-    pub(crate) planned: Option<Planned>,
-    /// The probe, if metrics need it.
-    pub(crate) meter: Option<Meter>,
-    /// Checks from outside, running.
-    pub(crate) checks: Checks,
-    /// Queries to a Prometheus.
-    pub(crate) queries: Queries,
-    /// The workload, running.
-    pub(crate) driver: Driver,
-}
 
 /// A trial that is ready to run.
 pub(crate) struct Conduct<'a, Record = TrialRecord> {
@@ -106,7 +81,7 @@ impl Conducted for TrialRecord {
 pub(crate) fn conduct<Record: Conducted>(
     global: &Global,
     trial: Conduct<'_, Record>,
-) -> Result<Outcome<Record>, CommandError> {
+) -> Result<Outcome<Record>> {
     let root = place::root(global)?;
     let store = place::store(global);
     let bar = progress::bar(&format!("trial {}", trial.spec.name), trial.spec.slots() as u64);
@@ -121,16 +96,10 @@ pub(crate) fn conduct<Record: Conducted>(
         inventory: &trial.machine.inventory,
         root: &root,
         netns: trial.machine.netns.clone(),
-        arms: trial.ready.arms,
-        prediction: trial.ready.prediction,
-        planned: trial.ready.planned,
-        meter: trial.ready.meter,
+        ready: trial.ready,
         store: &store,
         dir: &trial.dir,
         seed: seed.unwrap_or_else(fresh_seed),
-        checks: trial.ready.checks,
-        queries: trial.ready.queries,
-        driver: trial.ready.driver,
         guard: &|id| {
             let arguments = place::guard_arguments(global, &root, id).map_err(std::io::Error::other)?;
             launch_guard(&arguments)
@@ -162,14 +131,14 @@ fn fresh_seed() -> u64 {
 /// `commands`: the arms are shell commands.
 fn explain(error: PerformError, commands: bool) -> CommandError {
     match error {
-        PerformError::Begin(error) => place::apply_error(error),
+        PerformError::Begin(error) => error.into(),
         PerformError::Guard(_) => CommandError::failed(error),
-        PerformError::Store(error) => store_error(&error),
+        PerformError::Store(error) => error.into(),
         PerformError::Keep(error) => factor_error(error).hint("see `rxlab status`"),
         PerformError::Loop { error, undo } => {
             let error = match *error {
                 LiveError::Factor(error) => factor_error(error),
-                LiveError::Store(error) => store_error(&error),
+                LiveError::Store(error) => error.into(),
                 error => CommandError::failed(error),
             };
             undo_hints(error, &undo, commands)
@@ -179,20 +148,26 @@ fn explain(error: PerformError, commands: bool) -> CommandError {
 
 fn factor_error(error: FactorError) -> CommandError {
     match error {
-        FactorError::Apply(error) => place::apply_error(error),
+        FactorError::Apply(error) => error.into(),
         error => CommandError::failed(error),
     }
 }
 
 /// Error for a record that cannot be read or written.
-pub(crate) fn store_error(error: &StoreError) -> CommandError {
-    let kind = match error {
-        StoreError::Io { error, .. } => Kind::from(error),
-        StoreError::Json { .. } | StoreError::Schema { .. } => Kind::Failed,
-    };
-    let denied = kind == Kind::Denied;
-    let error = CommandError::new(kind, error);
-    if denied { error.hint("--state-dir DIR or RXLAB_STATE_DIR puts the records elsewhere") } else { error }
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        let kind = match &error {
+            StoreError::Io { error, .. } => Kind::from(error),
+            StoreError::Json { .. } | StoreError::Schema { .. } => Kind::Failed,
+        };
+        let denied = kind == Kind::Denied;
+        let error = CommandError::new(kind, error);
+        if denied {
+            error.hint("--state-dir DIR or RXLAB_STATE_DIR puts the records elsewhere")
+        } else {
+            error
+        }
+    }
 }
 
 /// State of the machine after a clean undo, in words. `commands`: the arms are shell commands.

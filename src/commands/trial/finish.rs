@@ -8,7 +8,7 @@ use super::{blocks, show};
 use crate::apply::{Undo, UndoOutcome};
 use crate::commands::Global;
 use crate::commands::{files, output, undo};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::journal;
 use crate::report::{self, recommendation::TrialReport};
 use crate::trial::perform::Outcome;
@@ -29,7 +29,7 @@ pub(super) struct After {
 impl After {
     /// Returns an error for options that a trial of this kind does not have, and for a report that cannot be written,
     /// before anything runs.
-    pub(super) fn check(&self, kind: spec::Kind) -> Result<(), CommandError> {
+    pub(super) fn check(&self, kind: spec::Kind) -> Result {
         if self.keep && kind == spec::Kind::BeforeAfter {
             return Err(CommandError::usage(format!("--keep: {} proves no change", kind.in_words()))
                 .hint("`rxlab apply` sets it; `rxlab trial checkpoint` measures again later"));
@@ -47,7 +47,7 @@ impl After {
 }
 
 /// Runs the trial, prints the outcome, and returns the exit code.
-pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Result<(), CommandError> {
+pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Result {
     let record = trial.dir.path().display().to_string();
     let commands = trial.spec.change.a.is_some();
     let outcome = conduct(global, trial)?;
@@ -62,13 +62,7 @@ pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Resu
 }
 
 /// `report` is the HTML file that was written.
-fn print(
-    global: &Global,
-    outcome: &Outcome,
-    commands: bool,
-    path: &str,
-    report: Option<&Path>,
-) -> Result<(), CommandError> {
+fn print(global: &Global, outcome: &Outcome, commands: bool, path: &str, report: Option<&Path>) -> Result {
     let Outcome { record, undo, kept } = outcome;
     if global.json {
         return output::json(&TrialReport::new(record.clone(), &global.program()));
@@ -90,7 +84,7 @@ fn print(
 }
 
 /// Returns an error unless everything that the trial flipped is as it was before, or was kept as requested.
-pub(crate) fn put_back<Record>(outcome: &Outcome<Record>) -> Result<(), CommandError> {
+pub(crate) fn put_back<Record>(outcome: &Outcome<Record>) -> Result {
     let Some(undo) = outcome.undo.as_ref().filter(|undo| !undo.is_clean()) else { return Ok(()) };
     let left = |undone: &UndoOutcome| match &undone.outcome {
         journal::Outcome::Drift { live, .. } => {
@@ -112,7 +106,7 @@ pub(crate) fn put_back<Record>(outcome: &Outcome<Record>) -> Result<(), CommandE
 }
 
 /// A change that is proven to hurt is a finding.
-fn hurts(record: &TrialRecord) -> Result<(), CommandError> {
+fn hurts(record: &TrialRecord) -> Result {
     match record.analysis.as_ref().map(|analysis| &analysis.verdict) {
         Some(Verdict::Hurts) => Err(CommandError::silent(Kind::Findings)),
         _ => Ok(()),
@@ -120,7 +114,7 @@ fn hurts(record: &TrialRecord) -> Result<(), CommandError> {
 }
 
 /// Exit code by verdict: a tripped guard is a finding, and scripts can recognise an interrupt.
-pub(crate) fn exit(record: &TrialRecord) -> Result<(), CommandError> {
+pub(crate) fn exit(record: &TrialRecord) -> Result {
     match record.analysis.as_ref().map(|analysis| &analysis.verdict) {
         Some(Verdict::GuardTripped { .. }) => Err(CommandError::silent(Kind::Findings)),
         Some(Verdict::Interrupted) => Err(CommandError::silent(Kind::Interrupted)),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::commands::Global;
 use crate::commands::machine::Machine;
 use crate::commands::{look, output, progress};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::host::Host;
 use crate::report::text::paragraph;
 use crate::report::{trial_plan, words};
@@ -37,7 +37,7 @@ pub(crate) fn foretell(
     spec: &mut Spec,
     driver: &mut Driver,
     stop: &AtomicBool,
-) -> Result<Foretold, CommandError> {
+) -> Result<Foretold> {
     let asked = spec.design.primary.as_deref();
     // The bound is on throughput, and only traffic that already runs can be sampled.
     if asked.is_some_and(|metric| metric != name::THROUGHPUT) || spec.workload.command.is_some() {
@@ -89,7 +89,7 @@ pub(super) fn plan(
     spec: &mut Spec,
     driver: &mut Driver,
     stop: &AtomicBool,
-) -> Result<Option<Planned>, CommandError> {
+) -> Result<Option<Planned>> {
     let primary = spec.design.primary.clone().unwrap_or_else(|| name::THROUGHPUT.to_owned());
     let is_pairs = spec.design.kind == spec::Kind::Pairs;
     if !is_pairs || spec.workload.command.is_some() || spec.measures(&primary) {
@@ -138,7 +138,7 @@ pub(super) fn print(
     foretold: Foretold,
     planned: Option<Planned>,
     stop: &AtomicBool,
-) -> Result<(), CommandError> {
+) -> Result {
     if stop.load(Ordering::SeqCst) {
         return Err(CommandError::silent(Kind::Interrupted));
     }

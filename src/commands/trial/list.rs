@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::conduct::store_error;
 use crate::commands::{Global, output};
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::report::text::{Cell, Table, left, right, wrapping};
 use crate::report::{blocks_text, words};
 use crate::trial::blocks::BlocksRecord;
@@ -15,7 +14,7 @@ use crate::trial::store::{StoreError, TrialDir};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {}
 
-pub(super) fn run(global: &Global, _: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, _: &Args) -> Result {
     let records = records(global)?;
     let value = json!({ "schema": "rxlab.trials/1", "trials": as_json(&records) });
     output::print(global, &value, || match records.is_empty() {
@@ -43,9 +42,9 @@ impl Record {
 }
 
 /// Returns the records of all trials, by number.
-pub(in crate::commands) fn records(global: &Global) -> Result<Vec<Record>, CommandError> {
-    let dirs = TrialDir::all(&global.state_dir).map_err(|error| store_error(&error))?;
-    dirs.iter().map(|dir| Record::load(dir).map_err(|error| store_error(&error))).collect()
+pub(in crate::commands) fn records(global: &Global) -> Result<Vec<Record>> {
+    let dirs = TrialDir::all(&global.state_dir)?;
+    Ok(dirs.iter().map(Record::load).collect::<Result<_, _>>()?)
 }
 
 /// One object for each trial.

@@ -4,12 +4,11 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::conduct::Ready;
-use crate::apply::{self, Change};
+use crate::apply::Change;
 use crate::commands::Global;
 use crate::commands::machine::{self, Machine};
-use crate::commands::{files, load, output, place};
-use crate::error::{CommandError, Kind};
+use crate::commands::{apply, files, load, output};
+use crate::error::{CommandError, Kind, Result};
 use crate::load::{Clients, Session};
 use crate::model::{Nic, NicKind};
 use crate::plan::{Plan, Setting, candidates};
@@ -17,13 +16,14 @@ use crate::probe::Missing;
 use crate::report::trial_plan;
 use crate::trial::check::{Checks, StartError};
 use crate::trial::meter::{Meter, MeterError};
+use crate::trial::perform::Ready;
 use crate::trial::query::Queries;
 use crate::trial::spec::{self, Spec};
 use crate::trial::workload::Driver;
 use crate::units::CpuMask;
 
 /// Returns everything that a trial needs, or why it cannot start. The workload comes last: it makes traffic.
-pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<Ready, CommandError> {
+pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<Ready> {
     if let Some(nic) = &spec.workload.nic {
         machine::nic(&machine.model, nic)?;
     }
@@ -53,11 +53,7 @@ pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<R
 }
 
 /// Makes the candidates of a search from the machine, if the specification only describes them.
-pub(super) fn make_candidates(
-    machine: &Machine,
-    spec: &mut Spec,
-    is_shown: bool,
-) -> Result<(), CommandError> {
+pub(super) fn make_candidates(machine: &Machine, spec: &mut Spec, is_shown: bool) -> Result {
     let Some(wanted) = spec.candidates.take() else { return Ok(()) };
     let nic = machine::nic(&machine.model, &wanted.nic)?;
     let made = candidates::candidates(&machine.model, nic, wanted.of)
@@ -90,7 +86,7 @@ fn explain(error: MeterError) -> CommandError {
 }
 
 /// Settings of arm B; empty if the factor is a pair of commands.
-fn arm_b(spec: &Spec) -> Result<Plan, CommandError> {
+fn arm_b(spec: &Spec) -> Result<Plan> {
     match &spec.change.plan {
         Some(path) => Plan::from_toml(&files::read("plan", path.as_ref())?)
             .map_err(|error| CommandError::usage(format!("{path}: {error}"))),
@@ -100,7 +96,7 @@ fn arm_b(spec: &Spec) -> Result<Plan, CommandError> {
 
 /// Returns the settings of both arms, checked against the machine and in the order of applying; none if the
 /// factor is a pair of commands.
-fn settings(machine: &Machine, spec: &Spec, b: &Plan) -> Result<Vec<Vec<Setting>>, CommandError> {
+fn settings(machine: &Machine, spec: &Spec, b: &Plan) -> Result<Vec<Vec<Setting>>> {
     let a = Plan::new(&spec.name, &spec.change.against);
     if a.settings.is_empty() && b.settings.is_empty() {
         return Ok(vec![Vec::new(), Vec::new()]);
@@ -113,7 +109,7 @@ fn settings(machine: &Machine, spec: &Spec, b: &Plan) -> Result<Vec<Vec<Setting>
 }
 
 /// Returns the settings of each cell of a trial in blocks, checked likewise. All named settings have to change something.
-fn cells(machine: &Machine, spec: &Spec) -> Result<Vec<Vec<Setting>>, CommandError> {
+fn cells(machine: &Machine, spec: &Spec) -> Result<Vec<Vec<Setting>>> {
     for named in spec.named() {
         if !differ(&[], &rehearsed(machine, &Plan::new(&named.name, &named.set))?) {
             let message = format!("the machine already has the values of {}", named.name);
@@ -127,9 +123,8 @@ fn cells(machine: &Machine, spec: &Spec) -> Result<Vec<Vec<Setting>>, CommandErr
     spec.cells().iter().map(cell).collect()
 }
 
-fn rehearsed(machine: &Machine, plan: &Plan) -> Result<Vec<Change>, CommandError> {
-    let settings = apply::check(&machine.host, &machine.model, plan).map_err(place::apply_error)?;
-    apply::rehearse(&machine.host, &machine.model, &settings).map_err(place::apply_error)
+fn rehearsed(machine: &Machine, plan: &Plan) -> Result<Vec<Change>> {
+    Ok(apply::rehearsed(&machine.host, &machine.model, plan)?.1)
 }
 
 fn settings_of(changes: Vec<Change>) -> Vec<Setting> {
@@ -159,11 +154,9 @@ fn same(as_is: bool) -> CommandError {
 }
 
 /// Returns the driver of the workload; a built-in load is already running.
-pub(super) fn driver(machine: &Machine, spec: &Spec) -> Result<Driver, CommandError> {
+pub(super) fn driver(machine: &Machine, spec: &Spec) -> Result<Driver> {
     Ok(match (&spec.workload.load, &spec.workload.command) {
-        (Some(load), _) if spec.clients.is_empty() => {
-            Driver::Load(Session::start(load).map_err(load::explain)?)
-        }
+        (Some(load), _) if spec.clients.is_empty() => Driver::Load(Session::start(load)?),
         (Some(load), _) => {
             let runs = spec.clients.iter().map(|client| client.run.as_str());
             Driver::Clients(Clients::start(runs, load).map_err(|error| {

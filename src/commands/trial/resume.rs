@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::blocks;
-use super::conduct::{Conduct, Ready, store_error};
+use super::conduct::Conduct;
 use super::finish::{After, finish};
 use super::ready::ready;
 use crate::commands::Global;
 use crate::commands::machine::{self, Machine};
 use crate::commands::{leftovers, place};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::model::Identity;
 use crate::trial::blocks::End;
+use crate::trial::perform::Ready;
 use crate::trial::record::Verdict;
 use crate::trial::spec::Spec;
 use crate::trial::store::TrialDir;
@@ -27,11 +28,11 @@ pub(super) struct Args {
     after: After,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
-    let spec = dir.spec().map_err(|error| store_error(&error))?;
+pub(super) fn run(global: &Global, args: &Args) -> Result {
+    let dir = TrialDir::open(&global.state_dir, &args.id)?;
+    let spec = dir.spec()?;
     args.after.check(spec.design.kind)?;
-    if let Some(record) = dir.blocks().map_err(|error| store_error(&error))? {
+    if let Some(record) = dir.blocks()? {
         let is_finished =
             record.conclusion.as_ref().is_some_and(|conclusion| conclusion.end != End::Interrupted);
         let (machine, stop, ready) = reopen(global, &spec, is_finished, &record.id, &record.host)?;
@@ -39,7 +40,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
         let trial = Conduct { spec, machine, ready, dir, resumed, keep: false, stop: &stop };
         return blocks::finish(global, trial);
     }
-    let record = dir.record().map_err(|error| store_error(&error))?;
+    let record = dir.record()?;
     let is_finished =
         record.analysis.as_ref().is_some_and(|analysis| analysis.verdict != Verdict::Interrupted);
     let (machine, stop, ready) = reopen(global, &spec, is_finished, &record.id, &record.host)?;
@@ -62,7 +63,7 @@ fn reopen(
     is_finished: bool,
     id: &str,
     host: &Identity,
-) -> Result<(Machine, Arc<AtomicBool>, Ready), CommandError> {
+) -> Result<(Machine, Arc<AtomicBool>, Ready)> {
     if is_finished {
         return Err(CommandError::usage(format!("trial {id} is finished"))
             .hint("`rxlab trial show` prints it; `rxlab trial run` starts another"));

@@ -1,18 +1,18 @@
 //! `rxlab trial run`.
 
 use super::blocks;
-use super::conduct::{Conduct, store_error};
+use super::conduct::Conduct;
 use super::finish::finish;
 use super::flags::{Args, from_flags};
 use super::foretell::{self, foretell};
 use super::ready::{make_candidates, ready};
 use crate::commands::Global;
 use crate::commands::{files, leftovers, machine, place};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::trial::spec::Spec;
 use crate::trial::store::TrialDir;
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
     let mut spec = match (&args.again, &args.spec) {
         (Some(id), _) => again(global, id, args.pairs)?,
         (None, Some(path)) => Spec::parse(&files::read("specification", path)?)
@@ -34,7 +34,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
     if args.plan_only {
         return foretell::print(global, &spec, foretold, ready.planned, &stop);
     }
-    let dir = TrialDir::create(&global.state_dir, &spec.name).map_err(|error| store_error(&error))?;
+    let dir = TrialDir::create(&global.state_dir, &spec.name)?;
     let (spec, machine, keep) = (&spec, &machine, args.after.keep);
     if is_in_blocks {
         let trial = Conduct { spec, machine, ready, dir, resumed: None, keep, stop: &stop };
@@ -45,9 +45,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 }
 
 /// Returns the specification of an earlier trial, with a new seed, and with `pairs` pairs if given.
-fn again(global: &Global, id: &str, pairs: Option<usize>) -> Result<Spec, CommandError> {
-    let dir = TrialDir::open(&global.state_dir, id).map_err(|error| store_error(&error))?;
-    let mut spec = dir.spec().map_err(|error| store_error(&error))?;
+fn again(global: &Global, id: &str, pairs: Option<usize>) -> Result<Spec> {
+    let dir = TrialDir::open(&global.state_dir, id)?;
+    let mut spec = dir.spec()?;
     spec.design.seed = None;
     if let Some(pairs) = pairs {
         spec.design.pairs = Some(pairs);

@@ -8,26 +8,21 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::checkpoint::{self, Args};
-use super::conduct::store_error;
-use crate::commands::persist::{boot, persist_error, system};
+use crate::commands::persist::{boot, system};
 use crate::commands::{Global, output};
-use crate::error::{CommandError, Kind};
+use crate::error::{CommandError, Kind, Result};
 use crate::persist::{Folder, Restore, timer_files, unit_name};
 use crate::plan::export::shell;
 use crate::report::text::paragraph;
 use crate::report::words;
-use crate::trial::schedule::{Outcome, Scheduled, Standing, text};
+use crate::trial::schedule::{Outcome, Scheduled, Standing};
 use crate::trial::store::TrialDir;
+use crate::units::rfc3339;
 
 /// Schedules checkpoints `after` each of these times from now, in addition to those that wait.
-pub(super) fn add(
-    global: &Global,
-    args: &Args,
-    dir: &TrialDir,
-    after: &[Duration],
-) -> Result<(), CommandError> {
+pub(super) fn add(global: &Global, args: &Args, dir: &TrialDir, after: &[Duration]) -> Result {
     let now = Timestamp::now();
-    let mut all = dir.schedule().map_err(|error| store_error(&error))?;
+    let mut all = dir.schedule()?;
     for after in after {
         let scheduled = Scheduled::new(now, *after, args.slots);
         all.push(scheduled.map_err(|error| CommandError::usage(format!("--at: {error}")))?);
@@ -40,21 +35,20 @@ pub(super) fn add(
     if has_systemd {
         boot::ready(global, &etc, &restore, "at these times")?;
         let files = timer_files(&dir.id(), &times(&all), &restore);
-        written = Folder::new(&etc).install(&files).map_err(persist_error)?;
+        written = Folder::new(&etc).install(&files)?;
     }
     // Recorded first: a timer that does not start then shows as missed.
-    dir.save_schedule(&all).map_err(|error| store_error(&error))?;
+    dir.save_schedule(&all)?;
     if system::is_ours(global) {
         system::ctl(&["daemon-reload"])?;
         system::ctl(&["restart", &format!("{}.timer", unit_name(&dir.id()))])?;
     }
     let line = (!has_systemd).then(|| line(&restore, &dir.id()));
-    let mut out = output::stdout(global);
     if global.json {
-        let value = json!({ "schema": "rxlab.schedule/1", "trial": dir.id(), "scheduled": all, "files": written,
-            "line": line });
-        return Ok(writeln!(out, "{value:#}")?);
+        return output::json(&json!({ "schema": "rxlab.schedule/1", "trial": dir.id(), "scheduled": all,
+            "files": written, "line": line }));
     }
+    let mut out = output::text_stdout();
     for scheduled in &all {
         write!(out, "{}", words::scheduled(scheduled, now))?;
     }
@@ -78,9 +72,9 @@ pub(super) fn add(
 }
 
 /// Takes the checkpoint of `dir` if one is due; several that are due at once are one. Removes the timer after the last.
-pub(super) fn due(global: &Global, args: &Args, dir: &TrialDir) -> Result<(), CommandError> {
+pub(super) fn due(global: &Global, args: &Args, dir: &TrialDir) -> Result {
     let now = Timestamp::now();
-    let mut all = dir.schedule().map_err(|error| store_error(&error))?;
+    let mut all = dir.schedule()?;
     let Some(slots) = all.iter().find(|scheduled| scheduled.is_due(now)).map(|scheduled| scheduled.slots)
     else {
         return Ok(());
@@ -88,26 +82,24 @@ pub(super) fn due(global: &Global, args: &Args, dir: &TrialDir) -> Result<(), Co
     let taken = checkpoint::take(global, dir, slots);
     let outcome = match &taken {
         Ok((_, checkpoint)) => Outcome::Taken { state: checkpoint.state },
-        Err(error) => Outcome::Failed { tried: text(now), why: error.message.clone() },
+        Err(error) => Outcome::Failed { tried: rfc3339(now), why: error.message.clone() },
     };
     all.iter_mut()
         .filter(|scheduled| scheduled.is_due(now))
         .for_each(|scheduled| scheduled.outcome = Some(outcome.clone()));
-    dir.save_schedule(&all).map_err(|error| store_error(&error))?;
+    dir.save_schedule(&all)?;
     if all.iter().all(|scheduled| scheduled.outcome.is_some()) {
         let etc = args.etc.path(global)?;
-        Folder::new(&etc)
-            .remove(&timer_files(&dir.id(), &[], &Restore::only_paths(&etc)))
-            .map_err(persist_error)?;
+        Folder::new(&etc).remove(&timer_files(&dir.id(), &[], &Restore::only_paths(&etc)))?;
     }
     let (record, checkpoint) = taken?;
     checkpoint::print(global, &record, &checkpoint)
 }
 
 /// Removes the timer, and forgets all checkpoints that were not taken.
-pub(super) fn cancel(global: &Global, args: &Args, dir: &TrialDir) -> Result<(), CommandError> {
+pub(super) fn cancel(global: &Global, args: &Args, dir: &TrialDir) -> Result {
     let now = Timestamp::now();
-    let all = dir.schedule().map_err(|error| store_error(&error))?;
+    let all = dir.schedule()?;
     let is_taken = |scheduled: &Scheduled| matches!(scheduled.standing(now), Standing::Taken(_));
     let (taken, cancelled): (Vec<Scheduled>, Vec<Scheduled>) = all.into_iter().partition(is_taken);
     let etc = args.etc.path(global)?;
@@ -117,14 +109,13 @@ pub(super) fn cancel(global: &Global, args: &Args, dir: &TrialDir) -> Result<(),
         // A timer that does not run has nothing to stop.
         let _ = system::ctl(&["stop", &format!("{}.timer", unit_name(&dir.id()))]);
     }
-    let removed = Folder::new(&etc).remove(&files).map_err(persist_error)?;
-    dir.save_schedule(&taken).map_err(|error| store_error(&error))?;
-    let mut out = output::stdout(global);
+    let removed = Folder::new(&etc).remove(&files)?;
+    dir.save_schedule(&taken)?;
     if global.json {
-        let value = json!({ "schema": "rxlab.schedule/1", "trial": dir.id(), "scheduled": taken, "files": removed,
-            "line": null });
-        return Ok(writeln!(out, "{value:#}")?);
+        return output::json(&json!({ "schema": "rxlab.schedule/1", "trial": dir.id(), "scheduled": taken,
+            "files": removed, "line": null }));
     }
+    let mut out = output::text_stdout();
     match cancelled.len() {
         0 => writeln!(out, "no checkpoint of {} waits", dir.id())?,
         count => writeln!(out, "cancelled {}", words::count(count, "checkpoint"))?,
@@ -133,11 +124,11 @@ pub(super) fn cancel(global: &Global, args: &Args, dir: &TrialDir) -> Result<(),
 }
 
 /// Checkpoints of all trials that wait, were missed or failed, with the trial's id.
-pub(in crate::commands) fn open(global: &Global) -> Result<Vec<(String, Scheduled)>, CommandError> {
+pub(in crate::commands) fn open(global: &Global) -> Result<Vec<(String, Scheduled)>> {
     let now = Timestamp::now();
     let mut open = Vec::new();
-    for dir in TrialDir::all(&global.state_dir).map_err(|error| store_error(&error))? {
-        let all = dir.schedule().map_err(|error| store_error(&error))?;
+    for dir in TrialDir::all(&global.state_dir)? {
+        let all = dir.schedule()?;
         let waits = |scheduled: &Scheduled| !matches!(scheduled.standing(now), Standing::Taken(_));
         open.extend(all.into_iter().filter(waits).map(|scheduled| (dir.id(), scheduled)));
     }
@@ -157,7 +148,7 @@ pub(in crate::commands) fn print_open(
 }
 
 /// An error if one of `open` was missed or failed.
-pub(in crate::commands) fn verdict(open: &[(String, Scheduled)]) -> Result<(), CommandError> {
+pub(in crate::commands) fn verdict(open: &[(String, Scheduled)]) -> Result {
     let now = Timestamp::now();
     match open.iter().any(|(_, scheduled)| scheduled.standing(now).is_lost()) {
         true => Err(CommandError::silent(Kind::Findings)),
@@ -166,7 +157,7 @@ pub(in crate::commands) fn verdict(open: &[(String, Scheduled)]) -> Result<(), C
 }
 
 /// Program, paths and options of the unit.
-fn restore(global: &Global, etc: &Path) -> Result<Restore, CommandError> {
+fn restore(global: &Global, etc: &Path) -> Result<Restore> {
     let mut restore = boot::restore(global, etc)?;
     restore.options.extend(global.netns.iter().flat_map(|netns| ["--netns".to_owned(), netns.clone()]));
     Ok(restore)

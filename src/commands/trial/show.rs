@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::blocks;
-use super::conduct::store_error;
 use crate::commands::Global;
 use crate::commands::{files, output};
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::report;
 use crate::report::document::{Document, Part, Trial};
 use crate::report::recommendation::{Recommendation, TrialReport};
@@ -30,17 +29,17 @@ pub(super) struct Args {
     html: Option<PathBuf>,
 }
 
-pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
-    let dir = TrialDir::open(&global.state_dir, &args.id).map_err(|error| store_error(&error))?;
-    if let Some(record) = dir.blocks().map_err(|error| store_error(&error))? {
+pub(super) fn run(global: &Global, args: &Args) -> Result {
+    let dir = TrialDir::open(&global.state_dir, &args.id)?;
+    if let Some(record) = dir.blocks()? {
         if args.html.is_some() {
             return Err(blocks::no_html(record.kind));
         }
         return blocks::print(global, &record);
     }
-    let record = dir.record().map_err(|error| store_error(&error))?;
-    let checkpoints = dir.checkpoints().map_err(|error| store_error(&error))?;
-    let scheduled = dir.schedule().map_err(|error| store_error(&error))?;
+    let record = dir.record()?;
+    let checkpoints = dir.checkpoints()?;
+    let scheduled = dir.schedule()?;
     if let Some(path) = &args.html {
         write_html(global, path, &record, &checkpoints)?;
     }
@@ -64,17 +63,13 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<(), CommandError> {
 }
 
 /// Prints the command that follows from the recommendation.
-pub(super) fn say_next(
-    global: &Global,
-    out: &mut impl Write,
-    record: &TrialRecord,
-) -> Result<(), CommandError> {
+pub(super) fn say_next(global: &Global, out: &mut impl Write, record: &TrialRecord) -> Result {
     let next = Recommendation::new(record, &global.program()).command;
     Ok(next.map_or(Ok(()), |command| write!(out, "{}", command_lines("next: ", &command)))?)
 }
 
 /// Prints the path of the written report, absolute.
-pub(in crate::commands) fn say_written(out: &mut impl Write, path: &Path) -> Result<(), CommandError> {
+pub(in crate::commands) fn say_written(out: &mut impl Write, path: &Path) -> Result {
     Ok(writeln!(out, "report: {}", std::path::absolute(path)?.display())?)
 }
 
@@ -84,7 +79,7 @@ pub(super) fn write_html(
     path: &Path,
     record: &TrialRecord,
     checkpoints: &[Checkpoint],
-) -> Result<(), CommandError> {
+) -> Result {
     let trial = Trial { record: record.clone(), checkpoints: checkpoints.to_vec() };
     let document = Document::new(vec![Part::Trial(Box::new(trial))]);
     let page = report::html::Page { document: &document, program: Some(&global.program()) };
