@@ -15,7 +15,7 @@ pub const FAMILIES: &[Family] = &[
         kind: Kind::Info,
         labels: &["version"],
         help: "Version of the exporter.",
-        read: |_| vec![(vec![env!("CARGO_PKG_VERSION").to_owned()], Value::Whole(1))],
+        read: |_| labelled([(env!("CARGO_PKG_VERSION"), Value::Whole(1))]),
     },
     Family {
         name: "rxlab_cpu_packets_total",
@@ -51,10 +51,7 @@ pub const FAMILIES: &[Family] = &[
         labels: &["cpu"],
         help: "Time in softirqs of all kinds as the kernel accounts it (/proc/stat); most kernels sample it by timer \
                ticks. rxlab_cpu_receive_time_ratio is more accurate.",
-        read: |all| {
-            let times = all.totals.softirq_seconds();
-            times.map(|(cpu, seconds)| (vec![cpu.to_string()], Value::Real(seconds))).collect()
-        },
+        read: |all| reals(all.totals.softirq_seconds()),
     },
     Family {
         name: "rxlab_cpu_receive_time_ratio",
@@ -63,7 +60,7 @@ pub const FAMILIES: &[Family] = &[
         help: "Receive time of this CPU in the latest sample, as a fraction of wall time, as rxlab doctor reports it.",
         read: |all| {
             let times = all.judged.iter().flat_map(|judged| &judged.receive_time);
-            times.map(|(cpu, time)| (vec![cpu.to_string()], Value::Real(*time))).collect()
+            reals(times.map(|(cpu, time)| (cpu, *time)))
         },
     },
     Family {
@@ -75,11 +72,7 @@ pub const FAMILIES: &[Family] = &[
         read: |all| {
             let headroom = all.judged.as_ref().map(|judged| judged.headroom);
             let limits = headroom.map(|room| [("hottest_cpu", room.hottest), ("machine", room.machine)]);
-            limits
-                .into_iter()
-                .flatten()
-                .map(|(limit, room)| (vec![limit.to_owned()], Value::Real(room)))
-                .collect()
+            reals(limits.into_iter().flatten())
         },
     },
     Family {
@@ -88,17 +81,14 @@ pub const FAMILIES: &[Family] = &[
         labels: &[],
         help: "Length of the measurements of lost time with eBPF; 0 without eBPF. Rates of the families below divided by \
                the rate of this one are mean shares.",
-        read: |all| vec![(Vec::new(), Value::Real(all.lost.measured))],
+        read: |all| alone(Value::Real(all.lost.measured)),
     },
     Family {
         name: "rxlab_cpu_interference_seconds_total",
         kind: Kind::Counter,
         labels: &["cpu"],
         help: "Time that receive work took from tasks that did not ask for it, interrupts included, in the measured time.",
-        read: |all| {
-            let cpus = all.lost.cpus.iter();
-            cpus.map(|(cpu, lost)| (vec![cpu.to_string()], Value::Real(*lost))).collect()
-        },
+        read: |all| reals(all.lost.cpus.iter().map(|(cpu, lost)| (cpu, *lost))),
     },
     Family {
         name: "rxlab_receive_seconds_total",
@@ -106,17 +96,14 @@ pub const FAMILIES: &[Family] = &[
         labels: &["class"],
         help: "Receive time of all CPUs by class (docs/interference.md), in the measured time. nic_irq, rps_ipi, other_irq, \
                other_softirq and unknown are interference.",
-        read: |all| {
-            let classes = all.lost.classes.iter();
-            classes.map(|(class, time)| (vec![label(class.name())], Value::Real(*time))).collect()
-        },
+        read: |all| reals(all.lost.classes.iter().map(|(class, time)| (label(class.name()), *time))),
     },
     Family {
         name: "rxlab_hard_irq_seconds_total",
         kind: Kind::Counter,
         labels: &[],
         help: "Time of all CPUs in interrupt handlers, in the measured time; interference, and in no class.",
-        read: |all| vec![(Vec::new(), Value::Real(all.lost.hard_irq))],
+        read: |all| alone(Value::Real(all.lost.hard_irq)),
     },
     Family {
         name: "rxlab_unit_interference_seconds_total",
@@ -127,7 +114,7 @@ pub const FAMILIES: &[Family] = &[
         read: |all| {
             let mut units: BTreeMap<&str, f64> = BTreeMap::from([("other", all.lost.other_units)]);
             all.lost.units().for_each(|(unit, lost)| *units.entry(unit).or_default() += lost);
-            units.into_iter().map(|(unit, lost)| (vec![unit.to_owned()], Value::Real(lost))).collect()
+            reals(units)
         },
     },
     Family {
@@ -156,7 +143,7 @@ pub const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         labels: &[],
         help: "Receive queues beyond the 512 that are exported.",
-        read: |all| vec![(Vec::new(), count(queues(all).count().saturating_sub(QUEUES)))],
+        read: |all| alone(count(queues(all).count().saturating_sub(QUEUES))),
     },
     Family {
         name: "rxlab_finding",
@@ -171,32 +158,28 @@ pub const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         labels: &[],
         help: "End of the latest sample, in seconds since 1970.",
-        read: |all| {
-            all.judged.as_ref().map(|judged| (Vec::new(), Value::Real(judged.ended))).into_iter().collect()
-        },
+        read: |all| alone(all.judged.as_ref().map(|judged| Value::Real(judged.ended))),
     },
     Family {
         name: "rxlab_sample_length_seconds",
         kind: Kind::Gauge,
         labels: &[],
         help: "Length of the latest sample.",
-        read: |all| {
-            all.judged.as_ref().map(|judged| (Vec::new(), Value::Real(judged.seconds))).into_iter().collect()
-        },
+        read: |all| alone(all.judged.as_ref().map(|judged| Value::Real(judged.seconds))),
     },
     Family {
         name: "rxlab_sample_failures_total",
         kind: Kind::Counter,
         labels: &[],
         help: "Samples that failed; their findings are those of the sample before.",
-        read: |all| vec![(Vec::new(), Value::Whole(all.failures))],
+        read: |all| alone(Value::Whole(all.failures)),
     },
     Family {
         name: "rxlab_sources_missing",
         kind: Kind::Gauge,
         labels: &[],
         help: "Sources that the latest sample lacked; rxlab doctor names them.",
-        read: |all| all.judged.as_ref().map(|judged| (Vec::new(), count(judged.gaps))).into_iter().collect(),
+        read: |all| alone(all.judged.as_ref().map(|judged| count(judged.gaps))),
     },
     Family {
         name: "rxlab_transactions",
@@ -215,7 +198,7 @@ pub const FAMILIES: &[Family] = &[
                 State::Unconfirmed { seconds_left } => Some(seconds_left),
                 State::Applied | State::Unfinished => None,
             });
-            left.reduce(f64::min).map(|left| (Vec::new(), Value::Real(left))).into_iter().collect()
+            alone(left.reduce(f64::min).map(Value::Real))
         },
     },
     Family {
@@ -238,17 +221,14 @@ pub const FAMILIES: &[Family] = &[
         kind: Kind::Counter,
         labels: &[],
         help: "Values of open transactions that rxlab reapply has set again; starts again when a transaction is put back.",
-        read: |all| {
-            let reapplied = all.applied.transactions.iter().map(|one| one.reapplied).sum();
-            vec![(Vec::new(), count(reapplied))]
-        },
+        read: |all| alone(count(all.applied.transactions.iter().map(|one| one.reapplied).sum())),
     },
     Family {
         name: "rxlab_journal_unreadable",
         kind: Kind::Gauge,
         labels: &[],
         help: "Transactions, or the whole journal, that cannot be read; rxlab status names them.",
-        read: |all| vec![(Vec::new(), count(all.applied.unknown.len()))],
+        read: |all| alone(count(all.applied.unknown.len())),
     },
     Family {
         name: "rxlab_trials",
@@ -258,7 +238,7 @@ pub const FAMILIES: &[Family] = &[
         read: |all| {
             let mut verdicts: BTreeMap<&str, usize> = BTreeMap::new();
             all.trials.iter().for_each(|trial| *verdicts.entry(trial.verdict()).or_default() += 1);
-            verdicts.into_iter().map(|(verdict, trials)| (vec![verdict.to_owned()], count(trials))).collect()
+            labelled(verdicts.into_iter().map(|(verdict, trials)| (verdict, count(trials))))
         },
     },
     Family {
@@ -278,29 +258,37 @@ pub const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         labels: &[],
         help: "Slots that the latest trial has measured.",
-        read: |all| all.trials.last().map(|trial| (Vec::new(), count(trial.slots))).into_iter().collect(),
+        read: |all| alone(all.trials.last().map(|trial| count(trial.slots))),
     },
     Family {
         name: "rxlab_trial_latest_update_timestamp_seconds",
         kind: Kind::Gauge,
         labels: &[],
         help: "When the record of the latest trial was written last, in seconds since 1970: after each slot while it runs.",
-        read: |all| {
-            let latest = all.trials.last();
-            latest.map(|trial| (Vec::new(), Value::Real(trial.updated))).into_iter().collect()
-        },
+        read: |all| alone(all.trials.last().map(|trial| Value::Real(trial.updated))),
     },
     Family {
         name: "rxlab_checkpoints",
         kind: Kind::Gauge,
         labels: &["state"],
         help: "Scheduled checkpoints of trials: waiting, missed or failed.",
-        read: |all| {
-            let states = all.checkpoints.iter();
-            states.map(|(state, count)| (vec![(*state).to_owned()], Value::Whole(*count))).collect()
-        },
+        read: |all| labelled(all.checkpoints.iter().map(|(state, count)| (state, Value::Whole(*count)))),
     },
 ];
+
+/// A value without labels, if there is one.
+fn alone(value: impl Into<Option<Value>>) -> Vec<Row> {
+    value.into().map(|value| (Vec::new(), value)).into_iter().collect()
+}
+
+/// Values with one label.
+fn labelled(values: impl IntoIterator<Item = (impl ToString, Value)>) -> Vec<Row> {
+    values.into_iter().map(|(label, value)| (vec![label.to_string()], value)).collect()
+}
+
+fn reals(values: impl IntoIterator<Item = (impl ToString, f64)>) -> Vec<Row> {
+    labelled(values.into_iter().map(|(label, value)| (label, Value::Real(value))))
+}
 
 fn count(number: usize) -> Value {
     Value::Whole(number as u64)
@@ -312,8 +300,7 @@ fn label(name: &str) -> String {
 }
 
 fn of_cpus(all: &Exposition, value: fn(&CpuTotals) -> Option<u64>) -> Vec<Row> {
-    let cpus = all.totals.cpus().iter();
-    cpus.filter_map(|(cpu, totals)| Some((vec![cpu.to_string()], Value::Whole(value(totals)?)))).collect()
+    labelled(all.totals.cpus().iter().filter_map(|(cpu, totals)| Some((cpu, Value::Whole(value(totals)?)))))
 }
 
 /// Queues of devices, then of virtual interfaces that have received: a container host has thousands that did not.
@@ -354,9 +341,7 @@ fn findings(all: &Exposition) -> Vec<Row> {
 
 /// The number of `all` in each of `states`.
 fn by_state<'a>(states: &[&str], all: impl Iterator<Item = &'a str> + Clone) -> Vec<Row> {
-    let row =
-        |state: &&str| (vec![(*state).to_owned()], count(all.clone().filter(|other| other == state).count()));
-    states.iter().map(row).collect()
+    labelled(states.iter().map(|state| (state, count(all.clone().filter(|other| other == state).count()))))
 }
 
 fn transactions(all: &Exposition) -> Vec<Row> {
