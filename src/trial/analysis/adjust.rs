@@ -15,7 +15,7 @@ use crate::trial::stats::{mean, sd};
 /// Share of the squares of d from which covariates are worth their noise.
 const EXPLAINS: f64 = 0.25;
 /// Steepest slope that traffic can have: the cost of a packet grows at most with its bytes and the load with the arrivals,
-/// near saturation somewhat faster. A steeper one is an effect on the metric beside a covariate that hardly varies.
+/// near saturation somewhat faster. A steeper one is an effect on the metric next to a covariate that hardly varies.
 const STEEPEST: f64 = 2.0;
 /// Two-sided error of the test that the change moves a covariate. It adds to the error of the trial in the worst case.
 const MOVED: f64 = 0.001;
