@@ -77,6 +77,10 @@ pub(super) fn with_costs(
     Ok((model, Rates { costs, ..rates }))
 }
 
+/// Age from which the inventory is taken again at the end of a sample. On a machine with thousands of interfaces it takes
+/// most of a sample's CPU time.
+const LASTS: Duration = Duration::from_secs(60);
+
 /// Takes two samples, `length` apart, or less if `stop` is set meanwhile.
 pub(super) fn for_a_while(
     host: &dyn Host,
@@ -84,7 +88,7 @@ pub(super) fn for_a_while(
     budget: Budget,
     stop: &AtomicBool,
 ) -> Result<(Model, Rates)> {
-    let mut intervals = Intervals::begin(host, budget, Duration::ZERO);
+    let mut intervals = Intervals::begin(host, budget, LASTS);
     let rates = intervals.next(|| progress::wait("sampling the counters", length, stop))?;
     Ok((intervals.model, rates))
 }
@@ -94,6 +98,8 @@ pub(super) struct Intervals<'a> {
     host: &'a dyn Host,
     inventory: Inventory,
     taken: Instant,
+    /// Names of interfaces when the inventory was taken.
+    names: Vec<String>,
     /// Age at which the inventory is taken again.
     lasts: Duration,
     /// The receive path, from the inventory.
@@ -103,14 +109,15 @@ pub(super) struct Intervals<'a> {
 }
 
 impl<'a> Intervals<'a> {
-    /// Begins the first interval. Settings may change meanwhile: the inventory is taken again when an interval ends
-    /// and it is older than `lasts`.
+    /// Begins the first interval. The inventory is taken again when an interval ends and it is older than `lasts`,
+    /// because settings may have changed, or interfaces have come or gone.
     pub(super) fn begin(host: &'a dyn Host, budget: Budget, lasts: Duration) -> Self {
         let taken = Instant::now();
+        let names = names(host);
         let inventory = Inventory::take(host, Scope::Load);
         let timer = softirq_time(host, &inventory, budget);
         let before = Counters::take(host, &inventory);
-        Self { host, model: Model::new(&inventory), inventory, taken, lasts, before, timer }
+        Self { host, model: Model::new(&inventory), inventory, taken, names, lasts, before, timer }
     }
 
     /// The inventory that the latest counters were read with.
@@ -133,8 +140,10 @@ impl<'a> Intervals<'a> {
                 None
             }
         };
-        if self.taken.elapsed() >= self.lasts {
+        let names = names(self.host);
+        if self.taken.elapsed() >= self.lasts || names != self.names {
             self.taken = Instant::now();
+            self.names = names;
             self.inventory = Inventory::take(self.host, Scope::Load);
             self.model = Model::new(&self.inventory);
         }
@@ -147,6 +156,11 @@ impl<'a> Intervals<'a> {
         }
         Ok(rates)
     }
+}
+
+/// Names below `/sys/class/net`; none if they cannot be listed.
+fn names(host: &dyn Host) -> Vec<String> {
+    host.list("sys/class/net").unwrap_or_default()
 }
 
 /// The meter of softirq time; `None` if the kernel measures it itself, on files, and without eBPF.
