@@ -1,6 +1,6 @@
-//! The live screen of `rxlab top`: its state, how keys change it, and how it is drawn.
+//! The live screen of `rxlab top`: its state, how keys and the mouse change it, and how it is drawn.
 //!
-//! Nothing here reads a machine or a terminal: [`App`] takes frames and keys, [`draw`] fills a buffer. `commands::top`
+//! Nothing here reads a machine or a terminal: [`App`] takes frames, keys and clicks, [`draw`] fills a buffer. `commands::top`
 //! runs the loop.
 
 mod app;
@@ -15,5 +15,5 @@ mod tests;
 
 pub use app::{App, Moment, Origin, Request, View};
 pub use draw::draw;
-pub use input::{Input, of_key};
+pub use input::{Input, of_key, of_mouse};
 pub use look::{Colours, Look};

@@ -1,6 +1,8 @@
-//! State of the screen, and how keys and intervals change it.
+//! State of the screen, and how keys, clicks and intervals change it.
 
 use std::collections::VecDeque;
+
+use ratatui::layout::{Position, Rect};
 
 use super::input::Input;
 use crate::diagnose::Finding;
@@ -90,6 +92,21 @@ impl Order {
     }
 }
 
+/// What a click does.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Spot {
+    /// Shows a view.
+    View(View),
+    /// Shows one interface only, then the next, then all.
+    Filter,
+    /// Shows this interface only, or all if it is the only one.
+    Nic(NicName),
+    /// Sorts the rows by this column.
+    Order(Order),
+    /// Opens the finding at this position of the list.
+    Finding(usize),
+}
+
 /// The machine on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
@@ -156,6 +173,9 @@ pub struct App {
     /// One line for the user, until the next key.
     pub(super) message: Option<String>,
     pub(super) shades: bool,
+    mouse: bool,
+    /// What a click does where, as drawn last.
+    pub(super) spots: Vec<(Rect, Spot)>,
     /// Rows of the table that was drawn last, for moving by screens.
     pub(super) rows: usize,
 }
@@ -177,6 +197,8 @@ impl App {
             overlays: Vec::new(),
             message: None,
             shades: false,
+            mouse: true,
+            spots: Vec::new(),
             rows: 1,
         }
     }
@@ -199,6 +221,11 @@ impl App {
     /// True if heatmaps are wanted in shades.
     pub fn wants_shades(&self) -> bool {
         self.shades
+    }
+
+    /// True if clicks and the wheel are wanted.
+    pub fn wants_mouse(&self) -> bool {
+        self.mouse
     }
 
     /// True if lost time is on the screen and should be measured.
@@ -264,7 +291,7 @@ impl App {
         Some((finding, plans(frame, finding)))
     }
 
-    /// Changes the state by a key.
+    /// Changes the state by a key or a click.
     pub fn handle(&mut self, input: Input) -> Option<Request> {
         self.message = None;
         if let Some(Overlay::Diff { plan, lines, is_asked }) = self.overlays.last_mut() {
@@ -315,14 +342,16 @@ impl App {
             }
             Input::Sort => {
                 let count = self.view.orders().len().max(1);
-                let order = &mut self.order[self.view as usize];
-                *order = (*order + 1) % count;
-                if let Some(order) = self.order() {
-                    self.tell(format!("sorted by {}", order.title()));
-                }
+                self.sort((self.order[self.view as usize] + 1) % count);
             }
             Input::Filter => self.next_filter(),
             Input::Shades => self.shades = !self.shades,
+            Input::Mouse => {
+                self.mouse = !self.mouse;
+                let text = if self.mouse { "mouse on" } else { "mouse off: the terminal selects text" };
+                self.tell(text.to_owned());
+            }
+            Input::Click(position) => self.click(position),
             Input::NextFinding => self.next_finding(),
             Input::Open => self.open(),
             Input::Diff | Input::Apply => return self.rehearse(),
@@ -358,6 +387,36 @@ impl App {
         let at = self.at.unwrap_or(newest).saturating_add_signed(by);
         self.at =
             if at > newest || (at == newest && self.at.is_none()) { None } else { Some(at.max(self.oldest)) };
+    }
+
+    /// Sorts the rows by one of the view's columns.
+    fn sort(&mut self, order: usize) {
+        self.order[self.view as usize] = order;
+        if let Some(order) = self.order() {
+            self.tell(format!("sorted by {}", order.title()));
+        }
+    }
+
+    fn click(&mut self, position: Position) {
+        let Some((_, spot)) = self.spots.iter().find(|(area, _)| area.contains(position)) else { return };
+        match spot.clone() {
+            Spot::View(view) => self.show(view),
+            Spot::Filter => self.next_filter(),
+            Spot::Nic(nic) => {
+                self.filter = if self.filter.as_ref() == Some(&nic) { None } else { Some(nic) };
+                self.selected = 0;
+            }
+            Spot::Order(order) => {
+                if let Some(at) = self.view.orders().iter().position(|other| *other == order) {
+                    self.sort(at);
+                }
+            }
+            Spot::Finding(at) => {
+                self.show(View::Findings);
+                self.selected = at;
+                self.open();
+            }
+        }
     }
 
     fn next_filter(&mut self) {

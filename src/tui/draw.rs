@@ -1,12 +1,14 @@
 //! From state to screen: two lines on top, a view, and a line of keys.
 
+use std::ops::Range;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Clear};
 
-use super::app::{App, Moment, Overlay, View};
+use super::app::{App, Moment, Overlay, Spot, View};
 use super::input::KEYS;
 use super::look::Look;
 use super::{findings, heat, tables};
@@ -26,8 +28,9 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, look: Look) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
+    app.spots.clear();
     frame.render_widget(self::head(app, head.width.into(), look), head);
-    frame.render_widget(self::tabs(app, head.width.into(), look), tabs);
+    self::tabs(frame, tabs, app, look);
     match app.shown().cloned() {
         None => frame.render_widget(Line::styled("measuring the first interval ...", look.faint()), body),
         Some(shown) => {
@@ -80,31 +83,38 @@ fn head(app: &App, width: usize, look: Look) -> Line<'static> {
 }
 
 /// The views, the shown one in brackets, and the interface; by number only where there is little room.
-fn tabs(app: &App, width: usize, look: Look) -> Line<'static> {
-    let filter = format!("NIC: {}", app.filter.as_ref().map_or("all", |nic| nic.as_str()));
+fn tabs(frame: &mut Frame<'_>, area: Rect, app: &mut App, look: Look) {
+    let (width, state) = (usize::from(area.width), &*app);
+    let filter = format!("NIC: {}", state.filter.as_ref().map_or("all", |nic| nic.as_str()));
     let titles = |is_short: bool| {
         View::ALL.into_iter().zip(1..).map(move |(view, number)| {
-            let figure = app.shown().map_or(String::new(), |frame| match view {
-                View::Findings if !frame.findings.is_empty() => format!(" ({})", app.findings(frame).len()),
+            let figure = state.shown().map_or(String::new(), |frame| match view {
+                View::Findings if !frame.findings.is_empty() => format!(" ({})", state.findings(frame).len()),
                 View::Applied if frame.unsettled() > 0 => " (!)".to_owned(),
                 _ => String::new(),
             });
-            let title = if is_short && view != app.view { "" } else { view.title() };
+            let title = if is_short && view != state.view { "" } else { view.title() };
             let space = if title.is_empty() { "" } else { " " };
             let text = format!("{number}{space}{title}{figure}");
-            if view == app.view {
-                (format!("[{text}]"), look.strong())
-            } else {
-                (format!(" {text} "), look.faint())
-            }
+            let span = match view == state.view {
+                true => Span::styled(format!("[{text}]"), look.strong()),
+                false => Span::styled(format!(" {text} "), look.faint()),
+            };
+            (Some(Spot::View(view)), span)
         })
     };
-    let length = |is_short| titles(is_short).map(|(text, _)| text.chars().count()).sum::<usize>();
+    let length = |is_short| titles(is_short).map(|(_, title)| title.width()).sum::<usize>();
     let is_short = length(false) + 2 + filter.chars().count() > width;
-    let mut spans: Vec<Span<'_>> = titles(is_short).map(|(text, style)| Span::styled(text, style)).collect();
     let gap = width.saturating_sub(length(is_short) + filter.chars().count());
-    spans.push(Span::raw(format!("{:gap$}{filter}", "")));
-    Line::from(spans)
+    let mut spans: Vec<(Option<Spot>, Span<'static>)> = titles(is_short).collect();
+    spans.extend([(None, Span::raw(" ".repeat(gap))), (Some(Spot::Filter), Span::raw(filter))]);
+    let mut rest = area;
+    for (spot, span) in spans {
+        let own = Rect { width: rest.width.min(span.width() as u16), ..rest };
+        rest = Rect { x: own.right(), width: rest.width - own.width, ..rest };
+        frame.render_widget(span, own);
+        app.spots.extend(spot.map(|spot| (own, spot)));
+    }
 }
 
 /// Something to tell, or the keys that do something here.
@@ -178,6 +188,7 @@ fn view(frame: &mut Frame<'_>, area: Rect, app: &mut App, shown: &LiveFrame, loo
                 lines[app.selected] = line.patch_style(look.selected());
             }
             frame.render_widget(Text::from(lines.split_off(first.min(lines.len()))), above);
+            clickable(app, above, first..count);
             changes(frame, below, app, look);
         }
         View::Applied => {
@@ -212,7 +223,7 @@ fn heat_height(shown: &LiveFrame, most: u16) -> u16 {
     fits.map_or(most, |rows| rows + 1)
 }
 
-fn overview(frame: &mut Frame<'_>, area: Rect, app: &App, shown: &LiveFrame, look: Look) {
+fn overview(frame: &mut Frame<'_>, area: Rect, app: &mut App, shown: &LiveFrame, look: Look) {
     let list = findings::list(app, shown, area.width.into(), look);
     let findings_height = (list.len() as u16 + 1).min(area.height / 3);
     let heat_height = heat_height(shown, area.height * 9 / 20);
@@ -239,6 +250,12 @@ fn overview(frame: &mut Frame<'_>, area: Rect, app: &App, shown: &LiveFrame, loo
     }
     frame.render_widget(title(vec![Span::styled(text, look.strong())], area.width, look), above);
     frame.render_widget(Text::from(list), below);
+    clickable(app, below, 0..count);
+}
+
+/// Makes each line of a list open its finding.
+fn clickable(app: &mut App, area: Rect, findings: Range<usize>) {
+    findings.zip(area.rows()).for_each(|(finding, row)| app.spots.push((row, Spot::Finding(finding))));
 }
 
 fn heatmap(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
@@ -342,6 +359,7 @@ fn overlay(frame: &mut Frame<'_>, area: Rect, app: &mut App, look: Look) {
             (format!(" plan {} ", plan.name), lines)
         }
     };
+    app.spots.retain(|(spot, _)| !spot.intersects(area));
     frame.render_widget(Clear, area);
     let block = Block::bordered().title(title);
     let place = block.inner(area);

@@ -1,10 +1,16 @@
-//! Keys and what they mean, the same in every view.
+//! Keys and the mouse, and what they mean, the same in every view.
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{
+    KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+use ratatui::layout::Position;
 
 use super::app::View;
 
-/// Meaning of a key.
+/// Lines that one step of the wheel moves by.
+const WHEEL: i16 = 3;
+
+/// Meaning of a key or of an event of the mouse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
     /// End the program.
@@ -47,12 +53,16 @@ pub enum Input {
     Yes,
     /// Heatmap in colours or in shades.
     Shades,
+    /// Take clicks and the wheel, or leave them to the terminal.
+    Mouse,
+    /// Do what is drawn at this position.
+    Click(Position),
     /// Show the keys.
     Help,
 }
 
 /// The help: keys, and what they do.
-pub(super) const KEYS: [(&str, &str); 15] = [
+pub(super) const KEYS: [(&str, &str); 17] = [
     ("1-6  Tab", "switch view"),
     ("up down  j k  PgUp PgDn", "select, or scroll"),
     ("Home End", "first and last row"),
@@ -66,6 +76,8 @@ pub(super) const KEYS: [(&str, &str); 15] = [
     ("d", "show the plan as a diff of this machine's settings"),
     ("a", "apply the plan: shows the diff, asks, and puts it back unless you confirm"),
     ("g", "heatmap in colours or in shades of one colour"),
+    ("click", "switch view, open a finding, sort by a column, show one interface only"),
+    ("m", "mouse off, so that the terminal selects text, and on again"),
     ("Esc", "close what is open"),
     ("q  Ctrl-C", "quit"),
 ];
@@ -106,10 +118,21 @@ pub fn of_key(key: KeyEvent) -> Option<Input> {
         KeyCode::Char('a') => Input::Apply,
         KeyCode::Char('y') => Input::Yes,
         KeyCode::Char('g') => Input::Shades,
+        KeyCode::Char('m') => Input::Mouse,
         KeyCode::Char('?') | KeyCode::F(1) => Input::Help,
         KeyCode::Char(digit) => {
             Input::View(View::ALL.get((digit as usize).wrapping_sub('1' as usize)).copied()?)
         }
         _ => return None,
     })
+}
+
+/// The meaning of an event of the mouse; `None` for releases and the other buttons.
+pub fn of_mouse(event: MouseEvent) -> Option<Input> {
+    match event.kind {
+        MouseEventKind::Down(MouseButton::Left) => Some(Input::Click(Position::new(event.column, event.row))),
+        MouseEventKind::ScrollUp => Some(Input::Lines(-WHEEL)),
+        MouseEventKind::ScrollDown => Some(Input::Lines(WHEEL)),
+        _ => None,
+    }
 }

@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Rect};
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Row, Table};
 
-use super::app::{App, Order};
+use super::app::{App, Order, Spot};
 use super::look::Look;
 use crate::diagnose::figures::{count, percent};
 use crate::model::Fact;
@@ -16,7 +16,7 @@ use crate::probe::Interference;
 use crate::report::interference::{LEAST, by, who};
 use crate::report::live::{CpuRow, LiveFrame, NicRow, ProgramRow, QueueRow};
 use crate::report::number::share;
-use crate::units::CpuMask;
+use crate::units::{CpuMask, NicName};
 
 /// Blanks between columns.
 const GAP: u16 = 2;
@@ -53,6 +53,8 @@ pub(super) struct Rows {
     /// Titles of columns that are left out where there is too little room, the first of them first.
     spare: &'static [&'static str],
     rows: Vec<Vec<String>>,
+    /// The interface of each row; empty for other rows.
+    nics: Vec<NicName>,
 }
 
 impl Rows {
@@ -62,7 +64,7 @@ impl Rows {
         frame: &mut Frame<'_>,
         area: Rect,
         first: usize,
-        app: &App,
+        app: &mut App,
         look: Look,
     ) -> usize {
         let room = usize::from(area.height.saturating_sub(1));
@@ -82,8 +84,20 @@ impl Rows {
                 cell(text.clone(), self.columns[*at].is_right).style(style)
             }))
         });
-        let widths = shown.iter().map(|at| self.columns[*at].width());
-        frame.render_widget(Table::new(rows, widths).header(Row::new(titles)).column_spacing(GAP), area);
+        let widths = || shown.iter().map(|at| self.columns[*at].width());
+        let table = Table::new(rows, widths()).header(Row::new(titles)).column_spacing(GAP);
+        frame.render_widget(table, area);
+        let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+        // As the table places its columns.
+        let places = Layout::horizontal(widths()).spacing(GAP).split(head);
+        for (at, place) in shown.iter().zip(places.iter()) {
+            if let Some(order) = self.columns[*at].order {
+                app.spots.push((*place, Spot::Order(order)));
+            }
+        }
+        for (nic, row) in self.nics.iter().skip(first).zip(body.rows()) {
+            app.spots.push((row, Spot::Nic(nic.clone())));
+        }
         first
     }
 
@@ -150,6 +164,7 @@ pub(super) fn queues(app: &App, frame: &LiveFrame) -> Rows {
             Column::left("RPS", 8, 1),
             Column::right("RFS", 5, None),
         ],
+        nics: rows.iter().map(|row| row.nic.clone()).collect(),
         rows: rows.into_iter().map(row).collect(),
     }
 }
@@ -178,6 +193,7 @@ pub(super) fn nics(app: &App, frame: &LiveFrame) -> Rows {
             Column::right("NO BUFFER/s", 11, None),
             Column::right("DROPS/s", 9, None),
         ],
+        nics: rows.iter().map(|row| row.nic.clone()).collect(),
         rows: rows.into_iter().map(row).collect(),
     }
 }
@@ -215,6 +231,7 @@ pub(super) fn cpus(app: &App, frame: &LiveFrame) -> Rows {
             Column::right("SQUEEZES/s", 10, None),
             Column::right("RPS IPIs/s", 10, None),
         ],
+        nics: Vec::new(),
         rows: rows.into_iter().map(row).collect(),
     }
 }
@@ -239,6 +256,7 @@ pub(super) fn losers(app: &App, sample: &Interference) -> Rows {
     });
     Rows {
         spare: &["OWN", "REALLY"],
+        nics: Vec::new(),
         rows: rows.collect(),
         columns: vec![
             Column::left("PROCESS", 16, 3),
@@ -268,6 +286,7 @@ pub(super) fn programs(app: &App, rows: &[ProgramRow]) -> Rows {
     };
     Rows {
         spare: &[],
+        nics: Vec::new(),
         rows: rows.into_iter().map(row).collect(),
         columns: vec![
             Column::left("PROGRAM", 12, 1),

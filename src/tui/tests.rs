@@ -5,10 +5,11 @@ use std::sync::Arc;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::style::Color;
 
-use super::{App, Colours, Input, Look, Moment, Origin, Request, View, draw, of_key};
+use super::input::KEYS;
+use super::{App, Colours, Input, Look, Moment, Origin, Request, View, draw, of_key, of_mouse};
 use crate::apply::{Live, State, TransactionStatus, ValueStatus};
 use crate::diagnose::sketch::Sketch;
 use crate::doctor::{Alerts, doctor};
@@ -125,6 +126,22 @@ fn press(app: &mut App, keys: &[char]) -> Option<Request> {
         request = app.handle(input);
     }
     request
+}
+
+/// Does something with the mouse at the first place of the screen that shows a text.
+fn point(app: &mut App, kind: MouseEventKind, shown: &str) {
+    let screen = text(app, (80, 24));
+    let (row, line) =
+        screen.lines().enumerate().find(|(_, line)| line.contains(shown)).expect("on the screen");
+    let (before, _) = line.split_once(shown).expect("in the line");
+    let (column, row) = (before.chars().count() as u16, row as u16);
+    let event = MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE };
+    assert_eq!(of_mouse(event).and_then(|input| app.handle(input)), None);
+}
+
+fn click(app: &mut App, shown: &str) {
+    point(app, MouseEventKind::Down(MouseButton::Left), shown);
+    point(app, MouseEventKind::Up(MouseButton::Left), "");
 }
 
 #[test]
@@ -295,6 +312,54 @@ fn rows_in_another_order() {
     assert_eq!(first(&mut app), "eth0/rx-2", "scrolled");
     app.handle(Input::Last);
     assert!(text(&mut app, (80, 24)).contains("eth0/rx-63"));
+}
+
+#[test]
+fn a_click_does_what_is_drawn_there() {
+    let mut app = hot(&mut Machine::default(), 90);
+    let shows = |app: &mut App, shown: &str| assert!(text(app, (80, 24)).contains(shown), "{shown}");
+    click(&mut app, "Queues");
+    assert_eq!(app.view, View::Queues);
+    click(&mut app, "IRQS/s");
+    shows(&mut app, "IRQS/s v");
+    for (at, then) in
+        [("eth0/rx-0", "NIC: eth0"), ("virtio", "NIC: all"), ("NIC: all", "NIC: eth0"), ("NIC: ", "NIC: all")]
+    {
+        click(&mut app, at);
+        shows(&mut app, then);
+    }
+    click(&mut app, "Overview");
+    click(&mut app, "!! eth0: CPU 2");
+    shows(&mut app, "Esc close");
+    assert_eq!((app.view, app.overlays.len()), (View::Findings, 1));
+    let open = text(&mut app, (80, 24));
+    click(&mut app, "why");
+    assert_eq!(text(&mut app, (80, 24)), open, "the list below it is not reached");
+    click(&mut app, "Findings");
+    assert_eq!(app.overlays.len(), 0);
+    click(&mut app, "!! eth0: CPU 2");
+    assert_eq!(app.overlays.len(), 1);
+    press(&mut app, &['m']);
+    shows(&mut app, "mouse off");
+    assert!(!app.wants_mouse());
+}
+
+#[test]
+fn the_wheel_scrolls() {
+    let mut app = large(2);
+    press(&mut app, &['2', 's', 's', 's']);
+    point(&mut app, MouseEventKind::ScrollDown, "eth0/rx-2");
+    assert_eq!(app.selected, 3);
+    point(&mut app, MouseEventKind::ScrollUp, "eth0/rx-9");
+    assert_eq!(app.selected, 0);
+}
+
+#[test]
+fn every_key_is_documented() {
+    let document = include_str!("../../docs/top.md");
+    for (keys, what) in KEYS {
+        assert!(document.contains(&format!("\n| `{keys}` | {what} |\n")), "{keys}: {what}");
+    }
 }
 
 /// Every cell has the colours of its CPUs, brighter ones for more.

@@ -66,9 +66,28 @@ impl Terminal {
         wait_for(&format!("`{text}` on the screen"), || self.screen().contains(text));
     }
 
-    /// Waits for the shell, and checks that the terminal is as it was: lines are edited and echoed.
+    /// Presses a button of the mouse on a text of the screen: the bytes that a terminal sends for it (SGR 1006).
+    fn point(&self, button: u32, text: &str) {
+        let screen = self.screen();
+        let found = screen.lines().enumerate().find_map(|(row, line)| Some((row, line.split_once(text)?.0)));
+        let (row, before) = found.unwrap_or_else(|| panic!("{text}: {screen}"));
+        let bytes = format!("\x1b[<{button};{};{}M", before.chars().count() + 1, row + 1);
+        let bytes: Vec<String> = bytes.bytes().map(|byte| format!("{byte:x}")).collect();
+        let bytes: Vec<&str> = bytes.iter().map(String::as_str).collect();
+        self.tmux(&[&["send-keys", "-H"], &bytes[..]].concat());
+    }
+
+    /// True if the program in the terminal gets the mouse.
+    fn reports_mouse(&self) -> bool {
+        let flags = self.tmux(&["display-message", "-p", "#{mouse_any_flag}#{mouse_sgr_flag}"]);
+        assert!(["00", "11"].contains(&flags.trim()), "{flags}");
+        flags.trim() == "11"
+    }
+
+    /// Waits for the shell, and checks that the terminal is as it was: lines are edited and echoed, and the mouse is its own.
     fn wait_for_restored(&self) {
         self.wait_for("ended=");
+        assert!(!self.reports_mouse());
         self.enter("clear; stty -a | tr ' ;' '\\n\\n' | grep -Ex -e '-?(icanon|echo|isig)' | tr '\\n' ' '");
         self.wait_for("icanon echo");
         assert!(self.screen().contains("isig") && !self.screen().contains("-i"), "{}", self.screen());
@@ -145,6 +164,39 @@ fn a_snapshot_is_walked_through_by_keys() {
 }
 
 #[test]
+fn a_snapshot_is_walked_through_with_the_mouse() {
+    require::needs!(tmux);
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let terminal = Terminal::start(80, 24);
+    terminal.enter(&format!("{}; echo ended=$?", line(state.path(), &["top", "--snapshot", &captured()])));
+    terminal.wait_for("receive time of each CPU");
+    let (left, wheel_down, wheel_up) = (0, 65, 64);
+    terminal.point(left, "3 CPUs");
+    terminal.wait_for("RECEIVE v");
+    terminal.point(left, "PACKETS/s");
+    terminal.wait_for("PACKETS/s v");
+    terminal.point(left, "1 Overview");
+    terminal.wait_for("!! eth0: CPU 2 does 98 %");
+    terminal.point(left, "!! eth0");
+    terminal.wait_for("headroom: 1.0x");
+    terminal.tmux(&["resize-window", "-x", "80", "-y", "12"]);
+    wait_for("the smaller screen", || terminal.screen().lines().count() == 12);
+    terminal.point(wheel_down, "seen");
+    wait_for("the end of the text", || !terminal.screen().contains("seen "));
+    terminal.point(wheel_up, "headroom");
+    terminal.wait_for("seen ");
+    // The terminal selects text again.
+    terminal.press(&["m"]);
+    terminal.wait_for("mouse off");
+    assert!(!terminal.reports_mouse());
+    terminal.press(&["m"]);
+    terminal.wait_for("mouse on");
+    assert!(terminal.reports_mouse());
+    terminal.press(&["q"]);
+    terminal.wait_for_restored();
+}
+
+#[test]
 fn every_signal_restores_the_terminal() {
     require::needs!(tmux);
     let state = tempfile::tempdir().expect("a temporary directory");
@@ -157,11 +209,14 @@ fn every_signal_restores_the_terminal() {
         let text = std::fs::read_to_string(&pid).expect("the shell wrote it");
         let number = Pid::from_raw(text.trim().parse().expect("a number")).expect("a process");
         if signal == Signal::TERM {
+            assert!(terminal.reports_mouse());
             terminal.press(&["C-z"]);
             terminal.wait_for("ready>");
+            assert!(!terminal.reports_mouse());
             // The shell went on to the echo when the program stopped.
             terminal.enter("fg; echo ended=$?");
             terminal.wait_for("receive time of each CPU");
+            assert!(terminal.reports_mouse());
         }
         kill_process(number, signal).expect("signalled");
         terminal.wait_for("ended=130");
@@ -194,6 +249,7 @@ fn a_plan_is_applied_from_the_screen() {
     terminal.wait_for("Set these values now?");
     terminal.press(&["y"]);
     terminal.wait_for("keeps it");
+    assert!(!terminal.reports_mouse());
     terminal.press(&["Enter"]);
     terminal.wait_for("Enter returns to rxlab top");
     terminal.press(&["Enter"]);

@@ -25,7 +25,7 @@ use crate::model::Model;
 use crate::plan::Plan;
 use crate::report::live::LiveFrame;
 use crate::sample::{Identity, Inventory, Scope};
-use crate::tui::{App, Colours, Look, Moment, Origin, Request, draw, of_key};
+use crate::tui::{App, Colours, Look, Moment, Origin, Request, draw, of_key, of_mouse};
 
 /// Longest time until a frame or a signal is noticed. Keys are noticed at once.
 const TICK: Duration = Duration::from_millis(100);
@@ -65,21 +65,41 @@ impl Signals {
     }
 }
 
+/// Reports of pressed and released buttons and of the wheel, as SGR 1006. Those of movements, which crossterm's own
+/// command asks for as well, would wake the program without need.
+const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
+const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
+
 /// The terminal while the screen is on it. Dropping it, a panic included, restores the terminal.
-struct Screen(DefaultTerminal);
+struct Screen {
+    terminal: DefaultTerminal,
+    /// True while the terminal reports the mouse.
+    mouse: bool,
+}
 
 impl Screen {
     fn open() -> Result<Self> {
         ratatui::try_init()
-            .map(Self)
+            .map(|terminal| Self { terminal, mouse: false })
             .map_err(|error| CommandError::failed(format!("cannot use the terminal: {error}")))
+    }
+
+    /// Draws what has changed, and takes the mouse or leaves it to the terminal.
+    fn draw(&mut self, app: &mut App) -> io::Result<()> {
+        if self.mouse != app.wants_mouse() {
+            self.mouse = app.wants_mouse();
+            self.terminal.backend_mut().write_all(if self.mouse { MOUSE_ON } else { MOUSE_OFF })?;
+        }
+        let look = Look { colours: colours(), shades: app.wants_shades() };
+        self.terminal.draw(|frame| draw(frame, app, look)).map(|_| ())
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
         // Nothing can be done about a terminal that is gone.
-        let _ = self.0.show_cursor();
+        let _ = self.terminal.backend_mut().write_all(MOUSE_OFF);
+        let _ = self.terminal.show_cursor();
         let _ = ratatui::try_restore();
     }
 }
@@ -134,8 +154,7 @@ pub(super) fn run(global: &Global, args: &Args, source: &Source, recorded: Optio
             return Ok(());
         }
         if std::mem::take(&mut is_stale) {
-            let look = Look { colours: colours(), shades: app.wants_shades() };
-            screen.0.draw(|frame| draw(frame, &mut app, look))?;
+            screen.draw(&mut app)?;
         }
         let mut request = None;
         if signals.suspends.swap(false, Ordering::SeqCst) {
@@ -146,11 +165,12 @@ pub(super) fn run(global: &Global, args: &Args, source: &Source, recorded: Optio
                 Heard::HangUp => return Err(CommandError::silent(Kind::Interrupted)),
                 Heard::Event => {
                     is_stale = true;
-                    if let Event::Key(key) = read()?
-                        && let Some(input) = of_key(key)
-                    {
-                        request = app.handle(input);
-                    }
+                    let input = match read()? {
+                        Event::Key(key) => of_key(key),
+                        Event::Mouse(event) => of_mouse(event),
+                        _ => None,
+                    };
+                    request = input.and_then(|input| app.handle(input));
                 }
             }
         }
