@@ -30,6 +30,7 @@ if [ "$goal" = test ]; then
   need dnsmasq dnsmasq-base
   need nginx nginx-light
   need jq jq
+  need npm npm
   need opentracker opentracker
   need prometheus prometheus
   need nft nftables
@@ -99,12 +100,10 @@ if [ "$goal" = test ] && ! "$(dirname "$0")/../lab/fiber" >/dev/null; then
   "$(dirname "$0")/../lab/fiber" --build >/dev/null
 fi
 
-# Checks pages for barriers. Without npm its test is skipped.
-axe=${RXLAB_LAB_CACHE:-/var/tmp/rxlab-lab}/npm
-if [ "$goal" = test ] && [ ! -e "$axe/node_modules/axe-core" ] && command -v npm >/dev/null 2>&1; then
-  mkdir -p "$axe"
-  npm install --silent --no-audit --no-fund --prefix "$axe" axe-core@4.14.1 >/dev/null ||
-    echo "setup: axe-core was not installed; its test is skipped" >&2
+# Checks pages for barriers; comes from npm's registry.
+if [ "$goal" = test ] && ! "$(dirname "$0")/../lab/axe" >/dev/null; then
+  echo "setup: fetching axe-core"
+  "$(dirname "$0")/../lab/axe" --fetch >/dev/null
 fi
 
 # The tracker of field case A is not a Debian package.

@@ -136,6 +136,22 @@ impl Browser {
         sent.filter_map(|event| event["params"]["request"]["url"].as_str().map(str::to_owned)).collect()
     }
 
+    /// Barriers for readers with disabilities that axe-core finds, in light and in dark colours.
+    pub(crate) fn barriers(&self, axe: &str) -> Vec<Value> {
+        self.value(&format!("{axe}; 1"));
+        let barriers = |dark: bool| {
+            self.look_as(1200, 900, dark);
+            self.value(
+                "axe.run().then(found => found.violations.map(one => one.id + ': ' + one.nodes[0].html))",
+            )
+        };
+        [false, true]
+            .map(barriers)
+            .iter()
+            .flat_map(|found| found.as_array().expect("a list").clone())
+            .collect()
+    }
+
     /// A picture of the page, as PNG in base64.
     pub(crate) fn picture(&self) -> String {
         let picture = self.call("Page.captureScreenshot", &json!({ "format": "png" }));

@@ -88,14 +88,21 @@ fn wrong_input_is_named() {
     tree.rxlab(&["report", text(&late)]).says(2, "a checkpoint is of trial 0007-rps, which is not given");
 }
 
-/// A page of findings and a trial, at the width of a phone and of a screen, in both colour schemes.
+/// A page of findings, a trial and a timeline, at the width of a phone and of a screen, in both colour schemes.
 #[test]
 fn a_page_fits_requests_nothing_and_has_no_barriers() {
     let tree = Tree::new();
     trial(&tree);
     let found = findings(&tree, "found.json");
+    let mut records = vec![text(&found), "0001-trial"];
+    let timeline = tree.path().join("timeline.json");
+    if require::bpf() {
+        let out = rxlab(&tree.state(), &["trace", "--json", "--for", "500ms"]).output().expect("rxlab runs");
+        std::fs::write(&timeline, out.stdout).expect("written");
+        records.push(text(&timeline));
+    }
     let page = tree.path().join("page.html");
-    tree.rxlab(&["report", text(&found), "0001-trial", "-o", text(&page)]).exits(0);
+    tree.rxlab(&[&["report", "-o", text(&page)], &records[..]].concat()).exits(0);
     let Some(browser) = Browser::start(1200, 900) else { return };
     let url = format!("file://{}", page.display());
     browser.open(&url);
@@ -111,13 +118,8 @@ fn a_page_fits_requests_nothing_and_has_no_barriers() {
     assert!(requested.iter().all(|address| *address == url || address == "about:blank"), "{requested:?}");
     assert_eq!(browser.errors(), Vec::<Value>::new());
     let Some(axe) = require::axe() else { return };
-    browser.value(&format!("{axe}; 1"));
-    let barriers = "axe.run().then(found => found.violations.map(one => one.id + ': ' + one.nodes[0].html))";
-    for dark in [false, true] {
-        browser.look_as(1200, 900, dark);
-        assert_eq!(browser.value(barriers), serde_json::json!([]), "dark: {dark}");
-    }
+    assert_eq!(browser.barriers(&axe), [""; 0]);
     let pale = "<p style='color: #ccc; background: #fff'>too pale to read</p>";
     browser.value(&format!("document.querySelector('main').insertAdjacentHTML('beforeend', \"{pale}\")"));
-    assert_ne!(browser.value(barriers), serde_json::json!([]), "it finds one that was planted");
+    assert_ne!(browser.barriers(&axe), [""; 0], "it finds one that was planted");
 }

@@ -141,13 +141,18 @@ pub(crate) fn fiber() -> bool {
     have("fiber", missing)
 }
 
-/// The source of axe-core, which finds barriers for readers with disabilities; `scripts/setup.sh test` installs it.
+/// The source of axe-core, which finds barriers for readers with disabilities; `scripts/setup.sh test` fetches it.
 pub(crate) fn axe() -> Option<String> {
-    let cache = std::env::var("RXLAB_LAB_CACHE").unwrap_or_else(|_| "/var/tmp/rxlab-lab".to_owned());
-    let path = format!("{cache}/npm/node_modules/axe-core/axe.min.js");
-    let found = std::fs::read_to_string(&path);
-    let missing = found.as_ref().err().map(|error| format!("cannot read {path}: {error}"));
-    if have("axe", missing) { found.ok() } else { None }
+    let lab = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/axe");
+    let (source, missing) = match std::process::Command::new(lab).output() {
+        Err(error) => (None, Some(format!("cannot run lab/axe: {error}"))),
+        Ok(out) if !out.status.success() => (None, Some("lab/axe --fetch has not fetched it".to_owned())),
+        Ok(out) => {
+            let path = String::from_utf8(out.stdout).expect("a path");
+            (Some(std::fs::read_to_string(path.trim_end()).expect("readable")), None)
+        }
+    };
+    have("axe", missing).then_some(source).flatten()
 }
 
 /// Held by tests that change machine-wide settings, and by tests that rely on them not to change.

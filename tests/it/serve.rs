@@ -10,6 +10,7 @@ use crate::browser::Browser;
 use crate::flood::Flood;
 use crate::process::{Running, rxlab, wait_for};
 use crate::record::record;
+use crate::require;
 
 /// A running server, with its address.
 struct Server {
@@ -125,6 +126,10 @@ fn a_browser_shows_what_the_machine_does() {
         let picture = base64::engine::general_purpose::STANDARD.decode(browser.picture()).expect("base64");
         std::fs::write(std::path::Path::new(&path).join("serve.png"), picture).expect("written");
     }
+    // Not while it changes.
+    browser.click("#pause");
+    let Some(axe) = require::axe() else { return };
+    assert_eq!(browser.barriers(&axe), [""; 0]);
 }
 
 /// What was recorded is chosen on the page, and its intervals are gone through with the slider.
@@ -145,4 +150,6 @@ fn a_browser_goes_through_a_recording() {
     browser.value("(() => { const time = document.getElementById('time'); time.value = 0; time.dispatchEvent(new Event('input')); })()");
     assert_eq!(browser.text("#clock"), "08:03:00");
     assert_eq!(browser.errors(), Vec::<Value>::new());
+    let Some(axe) = require::axe() else { return };
+    assert_eq!(browser.barriers(&axe), [""; 0]);
 }
