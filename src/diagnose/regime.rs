@@ -11,6 +11,8 @@ mod published;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{
@@ -20,7 +22,7 @@ use super::figures::{count, percent, precise_percent};
 use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
 use super::{Finding, one_core_hotspot};
-use crate::model::{CpuRates, Model, Nic, NicKind, Rates};
+use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
 
 /// Ceiling of the gain below which no setting is worth a trial. A trial detects 3 %, and about half of the
@@ -200,22 +202,34 @@ fn cpus(model: &Model, rates: &Rates, findings: &[Finding]) -> Vec<CpuRegime> {
     let is_hot = |cpu: &CpuRates| {
         findings.iter().any(|finding| finding.id == one_core_hotspot::RULE.id && finding.cpu == Some(cpu.cpu))
     };
-    let mut cpus: Vec<CpuRegime> =
-        rates.cpus.iter().filter_map(|cpu| of_cpu(model, rates, cpu, is_hot(cpu))).collect();
+    let landing = landing(model, rates);
+    let of_cpu = |cpu: &CpuRates| {
+        let queues = landing.get(&cpu.cpu).map_or(&[][..], Vec::as_slice);
+        of_cpu(rates, cpu, is_hot(cpu), queues)
+    };
+    let mut cpus: Vec<CpuRegime> = rates.cpus.iter().filter_map(of_cpu).collect();
     cpus.sort_by(|a, b| b.receive.total_cmp(&a.receive));
     cpus
 }
 
-fn of_cpu(model: &Model, rates: &Rates, cpu: &CpuRates, is_hot: bool) -> Option<CpuRegime> {
-    let queues = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
-    let queues = queues.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
-    let mut landing = Vec::new();
-    for (nic, queue) in queues {
-        let cpus = irq_cpus(queue, model, rates);
-        if cpus.contains(cpu.cpu) {
-            landing.push((queue, queue_packets(nic, queue, rates) / cpus.len() as f64));
+/// A queue, and a CPU's part of its packets.
+type Landing<'a> = (&'a RxQueue, f64);
+
+/// Queues of devices by the CPUs that handle their interrupts.
+fn landing<'a>(model: &'a Model, rates: &Rates) -> BTreeMap<CpuId, Vec<Landing<'a>>> {
+    let mut landing = BTreeMap::<CpuId, Vec<Landing<'a>>>::new();
+    for nic in model.nics.iter().filter(|nic| nic.kind == NicKind::Device) {
+        for queue in &nic.rx {
+            let cpus = irq_cpus(queue, model, rates);
+            let part = queue_packets(nic, queue, rates) / cpus.len() as f64;
+            cpus.iter().for_each(|cpu| landing.entry(cpu).or_default().push((queue, part)));
         }
     }
+    landing
+}
+
+/// `landing`: the queues whose interrupts the CPU handles.
+fn of_cpu(rates: &Rates, cpu: &CpuRates, is_hot: bool, landing: &[Landing<'_>]) -> Option<CpuRegime> {
     let taken: f64 = landing.iter().map(|(_, packets)| packets).sum();
     let takes_interrupts = taken >= 1.0;
     if !takes_interrupts && cpu.packets < TRAFFIC {
