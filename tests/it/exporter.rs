@@ -385,27 +385,3 @@ fn rules_and_dashboard_name_existing_metrics() {
         assert!(page.contains(&format!("\n| `{name}` |")), "{name} is not a metric");
     }
 }
-
-#[test]
-fn systemd_accepts_the_unit() {
-    if !require::program("systemd", "systemd-analyze", "--version") {
-        return;
-    }
-    let unit = std::fs::read_to_string(deployed("systemd/rxlab-exporter.service")).expect("read");
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let path = directory.path().join("rxlab-exporter.service");
-    let analyze = |args: &[&str], unit: &str| -> Output {
-        // It checks that the program exists: here it is the one under test.
-        std::fs::write(&path, unit.replace("/usr/bin/rxlab", env!("CARGO_BIN_EXE_rxlab"))).expect("written");
-        Command::new("systemd-analyze").args(args).arg(&path).output().expect("it runs")
-    };
-    // It also reads the machine's own units, and may complain about some.
-    let complains =
-        |unit: &str| String::from_utf8_lossy(&analyze(&["verify"], unit).stderr).contains("rxlab");
-    assert!(!complains(&unit));
-    assert!(complains(&unit.replace("NoNewPrivileges", "NoNewPrivilege")), "the check itself works");
-    let secure =
-        |unit: &str| analyze(&["security", "--offline=true", "--threshold=30"], unit).status.success();
-    assert!(secure(&unit), "exposed by less than 3 of 10");
-    assert!(!secure("[Service]\nExecStart=/usr/bin/rxlab exporter\n"), "the check itself works");
-}

@@ -54,6 +54,7 @@ mod settings;
 mod setup;
 mod snapshot;
 mod stack;
+mod systemd;
 mod threads;
 mod top;
 mod trace;

@@ -1,0 +1,77 @@
+//! systemd's own check of the units of the package, and of those that commands write; `persist.rs` has those of
+//! `rxlab persist`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rxlab::persist::{Folder, Restore, record_files, timer_files};
+
+use crate::require;
+
+/// Complaints of systemd about a unit; units that it refers to are next to it.
+fn complaints(unit: &Path) -> String {
+    let out = Command::new("systemd-analyze").arg("verify").arg(unit).output().expect("it runs");
+    // It also reads the machine's own units, and may complain about some.
+    let said = String::from_utf8(out.stderr).expect("text");
+    said.lines().filter(|line| line.contains("rxlab")).map(|line| format!("{line}\n")).collect()
+}
+
+/// Copies the units of the package to `folder`. Returns their paths there.
+fn packaged(folder: &Path) -> Vec<PathBuf> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd");
+    let copy = |source: PathBuf| {
+        let path = folder.join(source.file_name().expect("a name"));
+        // systemd checks that the program exists: here it is the one under test.
+        let text = std::fs::read_to_string(&source).expect("read");
+        std::fs::write(&path, text.replace("/usr/bin/rxlab", env!("CARGO_BIN_EXE_rxlab"))).expect("written");
+        path
+    };
+    std::fs::read_dir(sources).expect("listed").map(|entry| copy(entry.expect("listed").path())).collect()
+}
+
+/// Writes the units of `rxlab record install` and `rxlab trial checkpoint --at` below `etc`. Returns their paths.
+fn written(etc: &Path) -> Vec<PathBuf> {
+    let restore = Restore {
+        program: env!("CARGO_BIN_EXE_rxlab").into(),
+        options: Vec::new(),
+        etc: etc.to_owned(),
+        state: "/var/lib/rxlab".into(),
+    };
+    let mut files = record_files(&["--every".to_owned(), "1s".to_owned()], &restore);
+    files.extend(timer_files("0003-rps+rfs", &["2026-11-24 11:00:00 UTC".to_owned()], &restore));
+    let written = Folder::new(etc).install(&files).expect("written");
+    written.into_iter().map(|one| one.path).filter(|path| !path.is_symlink()).collect()
+}
+
+#[test]
+fn systemd_accepts_every_unit() {
+    require::needs!(program("systemd", "systemd-analyze", "--version"));
+    let etc = tempfile::tempdir().expect("a temporary directory");
+    let mut units = written(etc.path());
+    units.extend(packaged(&etc.path().join("systemd/system")));
+    assert!(units.len() >= 4, "{units:?}");
+    for unit in units {
+        assert_eq!(complaints(&unit), "", "{}", unit.display());
+        let good = std::fs::read_to_string(&unit).expect("read");
+        std::fs::write(&unit, good.replacen("Description=", "Descriptio=", 1)).expect("written");
+        assert!(complaints(&unit).contains("Descriptio"), "the check itself works");
+        std::fs::write(&unit, good).expect("written");
+    }
+}
+
+#[test]
+fn what_listens_is_confined() {
+    require::needs!(program("systemd", "systemd-analyze", "--version"));
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let is_confined = |unit: &Path| {
+        let mut command = Command::new("systemd-analyze");
+        command.args(["security", "--offline=true", "--threshold=30"]).arg(unit);
+        command.output().expect("it runs").status.success()
+    };
+    for unit in packaged(folder.path()) {
+        assert!(is_confined(&unit), "{}: exposed by less than 3 of 10", unit.display());
+    }
+    let bare = folder.path().join("bare.service");
+    std::fs::write(&bare, "[Service]\nExecStart=/usr/bin/rxlab exporter\n").expect("written");
+    assert!(!is_confined(&bare), "the check itself works");
+}
