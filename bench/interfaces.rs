@@ -8,6 +8,8 @@
 
 #[path = "scale/advance.rs"]
 mod advance;
+#[path = "scale/children.rs"]
+mod children;
 #[path = "scale/program.rs"]
 mod program;
 #[path = "scale/tree.rs"]
@@ -17,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use program::children_time;
+use children::children_time;
 use tree::{COUNTERS, Tree};
 
 const COMMANDS: [&[&str]; 5] = [

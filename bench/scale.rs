@@ -6,6 +6,8 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Creates files and starts the program.
 
+#[path = "scale/children.rs"]
+mod children;
 #[path = "scale/program.rs"]
 mod program;
 #[path = "scale/tree.rs"]
@@ -15,7 +17,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use program::children_time;
+use children::children_time;
 use rustix::time::{ClockId, clock_gettime};
 use rxlab::host::LiveHost;
 use rxlab::sample::{Counters, Inventory, Scope};

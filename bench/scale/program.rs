@@ -1,7 +1,6 @@
-//! The program under test, and the CPU time that it used.
+//! The program under test.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The program of the same build: examples are one folder below it.
 pub(crate) fn rxlab() -> PathBuf {
@@ -9,13 +8,4 @@ pub(crate) fn rxlab() -> PathBuf {
     let program = own.parent().and_then(Path::parent).expect("target/release/examples").join("rxlab");
     assert!(program.exists(), "build it first: cargo build --release");
     program
-}
-
-/// User and system time of ended children, a multiple of 10 ms: `cutime` and `cstime` of `/proc/self/stat`
-/// (proc_pid_stat(5)), after the name in parentheses.
-pub(crate) fn children_time() -> [Duration; 2] {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("every process has one");
-    let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
-    let mut ticks = fields.split_whitespace().skip(13).map(|field| field.parse().expect("ticks"));
-    [(); 2].map(|()| Duration::from_millis(10) * ticks.next().expect("two times"))
 }
