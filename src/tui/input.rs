@@ -76,8 +76,8 @@ pub(super) const KEYS: [(&str, &str); 17] = [
     ("d", "show the plan as a diff of this machine's settings"),
     ("a", "apply the plan: shows the diff, asks, and puts it back unless you confirm"),
     ("g", "heatmap in colours or in shades of one colour"),
-    ("click", "switch view, open a finding, sort by a column, show one interface only"),
-    ("m", "mouse off, so that the terminal selects text, and on again"),
+    ("click", "switch view, open finding, sort, show one interface"),
+    ("m", "mouse off, so that the terminal selects text, or on"),
     ("Esc", "close what is open"),
     ("q  Ctrl-C", "quit"),
 ];
