@@ -167,7 +167,7 @@ fn a_snapshot_is_walked_through_by_keys() {
 fn a_snapshot_is_walked_through_with_the_mouse() {
     require::needs!(tmux);
     let state = tempfile::tempdir().expect("a temporary directory");
-    let terminal = Terminal::start(80, 24);
+    let terminal = Terminal::start(80, 12);
     terminal.enter(&format!("{}; echo ended=$?", line(state.path(), &["top", "--snapshot", &captured()])));
     terminal.wait_for("receive time of each CPU");
     let (left, wheel_down, wheel_up) = (0, 65, 64);
@@ -179,8 +179,6 @@ fn a_snapshot_is_walked_through_with_the_mouse() {
     terminal.wait_for("!! eth0: CPU 2 does 98 %");
     terminal.point(left, "!! eth0");
     terminal.wait_for("headroom: 1.0x");
-    terminal.tmux(&["resize-window", "-x", "80", "-y", "12"]);
-    wait_for("the smaller screen", || terminal.screen().lines().count() == 12);
     terminal.point(wheel_down, "seen");
     wait_for("the end of the text", || !terminal.screen().contains("seen "));
     terminal.point(wheel_up, "headroom");
