@@ -251,6 +251,13 @@ const TOLD: &[(&Rule, &[&Rule])] = &[
 /// Runs every rule. Most severe first; rules of equal severity in the order of [`RULES`].
 pub fn diagnose(model: &Model, rates: &Rates) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule.findings(model, rates)).collect();
+    drop_told(&mut findings);
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+/// Drops the findings that others make superfluous.
+fn drop_told(findings: &mut Vec<Finding>) {
     for (first, told) in TOLD {
         let of_first = findings.iter().filter(|finding| finding.id == first.id && finding.nic.is_some());
         let said: Vec<(Option<NicName>, Option<CpuId>)> =
@@ -262,8 +269,6 @@ pub fn diagnose(model: &Model, rates: &Rates) -> Vec<Finding> {
                 }))
         });
     }
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    findings
 }
 
 /// Rules about where interrupts and masks are, and nothing else.
@@ -280,7 +285,12 @@ const PLACEMENT: &[Rule] = &[
 
 /// Findings that depend on where interrupts and masks are: a plan should bring none.
 pub(crate) fn about_placement(model: &Model, rates: &Rates) -> Vec<Finding> {
-    PLACEMENT.iter().flat_map(|rule| rule.findings(model, rates)).collect()
+    // Of masks that should not exist, that is said and nothing else.
+    let rules = PLACEMENT.iter().chain([&rps_redundant::RULE]);
+    let mut findings: Vec<Finding> = rules.flat_map(|rule| rule.findings(model, rates)).collect();
+    drop_told(&mut findings);
+    findings.retain(|finding| finding.id != rps_redundant::RULE.id);
+    findings
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use rxlab::units::{CpuId, CpuMask, Fact};
 
 use super::drivers::Bus;
 use super::look::Seen;
-use super::truth::{Counted, Damage, Kernel, Nic, Rx, Truth};
+use super::truth::{Damage, Kernel, Nic, Rx, Truth};
 
 /// Largest error of a part of a CPU's time: rounding to ticks.
 const ROUNDED: f64 = 0.001;
@@ -147,11 +147,7 @@ fn rates(truth: &Truth, rates: &Rates) -> Result<(), String> {
     for nic in &truth.nics {
         let shown = rates.nics.iter().find(|shown| shown.name.as_str() == nic.name);
         let shown = shown.ok_or_else(|| format!("{} has no rates", nic.name))?;
-        let is_counted = match nic.counted {
-            Counted::Nowhere => false,
-            Counted::ByKernel => true,
-            Counted::ByDriver => truth.damage != Damage::EthtoolDenied,
-        };
+        let is_counted = truth.counts_queues(nic);
         for (at, queue) in nic.rx.iter().enumerate() {
             let counted = shown.queues.get(&u32::try_from(at).expect("few")).copied();
             match (counted, is_counted) {

@@ -12,7 +12,7 @@ use rxlab::journal::{Memory, Store};
 use rxlab::model::RxQueue;
 use rxlab::parse::irqbalance_setup;
 use rxlab::plan::{Plan, PlannedSetting, Policy, Setting, Target, set_of};
-use rxlab::units::{CpuMask, Direction, NicName};
+use rxlab::units::{CpuId, CpuMask, Direction, NicName};
 
 use super::follow::{follow, irqs};
 use super::look::{Seen, look};
@@ -24,6 +24,8 @@ use super::{Property, Violation};
 /// Receive time that a policy may give the hottest CPU although it had less: half of a CPU leaves room for the
 /// other half. Policies keep to a node, or off RPS, for other reasons than the load.
 const ROOM: f64 = 0.5;
+/// Part of the time that receiving leaves from which a program fills a CPU.
+const FULL: f64 = 0.9;
 /// Error of times that are counted in ticks.
 const ROUNDED: f64 = 0.01;
 /// How much busier than today's busiest a CPU may get where RPS is switched off: a plan attributes the receive
@@ -50,8 +52,9 @@ pub(crate) fn check(
     if !applied(truth, seen, &plan).map_err(of(Property::Applies))? {
         return Ok(());
     }
-    let after = follow(truth, settings);
-    load(truth, &after, request).map_err(|why| of(Property::Load)(format!("{why} with\n{said}")))?;
+    let even = truth.evened();
+    let after = follow(&even, settings);
+    load(&even, &after, request).map_err(|why| of(Property::Load)(format!("{why} with\n{said}")))?;
     if plan.settings.is_empty() {
         return Ok(());
     }
@@ -151,6 +154,10 @@ fn leaves_node(
 ) -> Result<(), String> {
     let Some(node) = node.filter(|_| truth.damage != Damage::NoNodes) else { return Ok(()) };
     let local = truth.of_node(node).intersection(may);
+    // A CPU that a program fills has no room.
+    let is_full = |cpu: &CpuId| truth.cpus.iter().any(|one| one.id == *cpu && one.program >= FULL);
+    let with_time: CpuMask = local.iter().filter(|cpu| !is_full(cpu)).collect();
+    let local = if with_time.is_empty() { local } else { with_time };
     let Some(nic) = set.target.nic().and_then(|name| truth.nic(name.as_str())) else { return Ok(()) };
     let was = irqs(nic, &set.target).iter().map(|irq| nic.irqs[*irq].lands).collect::<CpuMask>();
     let goes = set_of(&set.value).unwrap_or_default();

@@ -259,6 +259,30 @@ impl Truth {
         self.nics.iter().find(|nic| nic.name == name)
     }
 
+    /// True if packets are counted for each queue of a device.
+    pub(crate) fn counts_queues(&self, nic: &Nic) -> bool {
+        match nic.counted {
+            Counted::Nowhere => false,
+            Counted::ByKernel => true,
+            Counted::ByDriver => self.damage != Damage::EthtoolDenied,
+        }
+    }
+
+    /// The machine with even packets on queues that no source tells apart: the device does not count them by queue, and they
+    /// come to one CPU and have one mask. No plan can know better.
+    pub(crate) fn evened(&self) -> Self {
+        let mut even = self.clone();
+        for (nic, then) in self.nics.iter().zip(&mut even.nics).filter(|(nic, _)| !self.counts_queues(nic)) {
+            for (queue, then) in nic.rx.iter().zip(&mut then.rx) {
+                let same =
+                    nic.rx.iter().filter(|one| nic.home(one) == nic.home(queue) && one.rps == queue.rps);
+                let packets: Vec<f64> = same.map(|one| one.packets).collect();
+                then.packets = packets.iter().sum::<f64>() / packets.len() as f64;
+            }
+        }
+        even
+    }
+
     /// Receive work of every online CPU.
     pub(crate) fn work(&self) -> BTreeMap<CpuId, Work> {
         let online = self.online();

@@ -223,13 +223,36 @@ fn is_steered(model: &Model, queue: &RxQueue, cpu: CpuId) -> bool {
 /// The interrupt that fires most on a CPU, with its rate there, if it fires often and belongs to no interface of
 /// the model: /proc/interrupts has those of every network namespace.
 pub fn foreign<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a IrqRates, f64)> {
-    let own = |nic: &Nic, irq: &IrqRates| {
-        let mut irqs = nic.rx.iter().flat_map(|queue| &queue.irqs).chain(&nic.other_irqs);
-        irqs.any(|own| own.number == irq.irq)
+    let own = |irq: &IrqRates| {
+        let mut others = model.nics.iter().flat_map(|nic| &nic.other_irqs);
+        is_of_a_queue(model, irq) || others.any(|own| own.number == irq.irq)
     };
-    let here = rates.irqs.iter().filter_map(|irq| Some((irq, *irq.per_cpu.get(&cpu)?)));
-    let often = here.filter(|(irq, rate)| *rate >= TRAFFIC && !model.nics.iter().any(|nic| own(nic, irq)));
+    let often = often(rates, cpu).filter(|(irq, _)| !own(irq));
     often.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// True if packets of an unknown queue may come to a CPU: an interrupt that is not known to be a queue's fires often there, or
+/// none is counted and it is not known where those of a device with traffic land.
+pub fn takes_unknown(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+    let mut queues = devices.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+    match rates.irqs.is_empty() {
+        true => queues.any(|(nic, queue)| {
+            queue_packets(nic, queue, rates) >= TRAFFIC && irq_cpus(queue, model, rates).is_empty()
+        }),
+        false => often(rates, cpu).any(|(irq, _)| !is_of_a_queue(model, irq)),
+    }
+}
+
+/// The interrupts that fire often on a CPU, with their rates there.
+fn often(rates: &Rates, cpu: CpuId) -> impl Iterator<Item = (&IrqRates, f64)> {
+    let here = rates.irqs.iter().filter_map(move |irq| Some((irq, *irq.per_cpu.get(&cpu)?)));
+    here.filter(|(_, rate)| *rate >= TRAFFIC)
+}
+
+fn is_of_a_queue(model: &Model, irq: &IrqRates) -> bool {
+    let queues = model.nics.iter().flat_map(|nic| &nic.rx);
+    queues.flat_map(|queue| &queue.irqs).any(|own| own.number == irq.irq)
 }
 
 /// Multiples of the current load that fit.

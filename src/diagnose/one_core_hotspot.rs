@@ -2,6 +2,7 @@
 
 use super::evidence::{
     TRAFFIC, busy, by_threads, carrier, foreign, irq_cpus, is_counted, may_be_lo, queue_packets, receiving,
+    takes_unknown,
 };
 use super::figures::{Evidence, Subject, count, percent, plural};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, says_few_flows, taker};
@@ -88,7 +89,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let Some(hot) = hot.or_else(|| by_packets(model, rates)) else { return Vec::new() };
     let carrier = carrier(model, rates, hot.cpu.cpu);
     let is_told = |(nic, queue): (&Nic, &RxQueue)| {
-        moved_to_the_other_of_two(model, rates, queue, hot.cpu.cpu)
+        moved_to_the_other_of_two(model, rates, (nic, queue), hot.cpu.cpu)
             || says_few_flows(model, rates, nic, queue)
     };
     if carrier.is_some_and(is_told) {
@@ -141,7 +142,7 @@ fn by_packets<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     let lopsided = [share, runs].iter().all(|share| *share >= MOST && lopsided(rates, *share, ODDS));
     // After an interrupt, of this network namespace or another, receive work runs long enough for ticks to hit it.
     let rings = carrier(model, rates, hottest).is_some_and(|(nic, _)| nic.kind == NicKind::Device)
-        || foreign(model, rates, hottest).is_some();
+        || takes_unknown(model, rates, hottest);
     let own = !rings && !may_be_lo(model, rates, hottest);
     let others = of_receivers(rates, cpu, &model.online());
     (cpu.packets >= PACKETS && busy(cpu) >= FULL && lopsided && own).then_some(Hot { cpu, share, others })
@@ -181,10 +182,16 @@ fn lopsided(rates: &Rates, share: f64, odds: f64) -> bool {
 }
 
 /// With two CPUs, RPS to the one without the interrupt is all that can be done.
-fn moved_to_the_other_of_two(model: &Model, rates: &Rates, queue: &RxQueue, cpu: CpuId) -> bool {
+fn moved_to_the_other_of_two(
+    model: &Model,
+    rates: &Rates,
+    (nic, queue): (&Nic, &RxQueue),
+    cpu: CpuId,
+) -> bool {
     let usable = model.usable();
+    let lands = irq_cpus(queue, model, rates).first().or(queue.channel_cpu);
     usable.len() <= 2
-        && !irq_cpus(queue, model, rates).contains(cpu)
+        && lands.map_or(nic.kind != NicKind::Device, |lands| lands != cpu)
         && queue.rps_cpus.known().is_some_and(|mask| mask.len() == 1 && mask.contains(cpu))
 }
 

@@ -7,17 +7,22 @@
 //!
 //! Planning by the current load of the new CPU would find it idle, and another one next time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::moves::Cost;
+use super::paper;
 use super::share::{Machine, receive_work};
 use super::topology::CpuTopology;
-use crate::diagnose::evidence::queue_packets;
-use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
-use crate::units::{CpuId, CpuMask};
+use crate::diagnose::evidence::{DEAREST, TRAFFIC, is_counted, queue_packets};
+use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
+use crate::units::{CpuId, CpuMask, IrqId};
 
-/// Corrections of the first estimate; each comes closer to the measured times.
-const CORRECTIONS: usize = 8;
+/// Corrections of the first estimate at most; each comes closer to what was measured.
+const CORRECTIONS: usize = 64;
+/// Part of a CPU's time, or of a device's packets, that needs no correction.
+const EXACT: f64 = 0.001;
+/// Part of the rate of a device's busiest interrupt from which another probably serves a queue too.
+const FIRES: f64 = 0.1;
 
 /// The CPUs that receive the packets of a queue.
 #[derive(Clone, PartialEq)]
@@ -81,6 +86,8 @@ pub(super) struct Work<'a> {
     model: &'a Model,
     rates: &'a Rates,
     sources: Vec<Source>,
+    /// By interface: interrupts of no known queue that fire.
+    firing: Vec<Vec<IrqId>>,
     /// The busiest CPU: packets come here if it is not known where.
     busiest: Option<CpuId>,
 }
@@ -90,36 +97,41 @@ impl<'a> Work<'a> {
     pub(super) fn new(model: &'a Model, rates: &'a Rates, topology: &CpuTopology) -> Self {
         let machine = Machine { model, rates, topology };
         let busiest = hottest(rates).map(|(cpu, _)| cpu);
+        let firing: Vec<Vec<IrqId>> = model.nics.iter().map(|nic| firing(nic, rates)).collect();
         let mut sources = Vec::new();
         for (at, nic) in devices(model) {
             for (queue, rx) in nic.rx.iter().enumerate() {
-                if let Some(path) = Path::new(&machine, rx, busiest) {
+                if let Some(path) = Path::new(&machine, rx, guessed(nic, rx, &firing[at]).or(busiest)) {
                     let packets = queue_packets(nic, rx, rates);
-                    sources.push(Source { nic: at, queue, path, packets, time: packets.max(1.0) });
+                    sources.push(Source { nic: at, queue, path, packets, time: 0.0 });
                 }
             }
         }
-        let measured: BTreeMap<CpuId, f64> =
-            rates.cpus.iter().map(|cpu| (cpu.cpu, cpu.softirq.max(cpu.ksoftirqd))).collect();
-        let parts: Vec<Vec<Part>> =
-            sources.iter().map(|source| source.path.parts(&topology.online)).collect();
+        let parts_of = |source: &Source| source.path.parts(&topology.online);
+        let mut parts: Vec<Vec<Part>> = sources.iter().map(parts_of).collect();
+        infer(model, rates, &mut sources, &parts);
+        let foreign = foreign(model, rates, &sources, &parts);
+        let own = sources.len();
+        parts.extend(foreign.iter().map(parts_of));
+        sources.extend(foreign);
+        sources.iter_mut().for_each(|source| source.time = source.packets * DEAREST);
+        let measured = by_cpu(rates, |cpu| cpu.softirq.max(cpu.ksoftirqd));
         for _ in 0..CORRECTIONS {
-            let mut explained: BTreeMap<CpuId, f64> = BTreeMap::new();
-            for (source, parts) in sources.iter().zip(&parts) {
-                for part in parts {
-                    *explained.entry(part.cpu).or_default() += source.time * part.time;
-                }
-            }
-            let off = |part: &Part| {
-                measured.get(&part.cpu).copied().unwrap_or_default()
-                    / explained[&part.cpu].max(f64::MIN_POSITIVE)
-            };
+            let explained = sums(&sources, &parts, &measured, |source, part| source.time * part.time);
+            let mut most = 0.0f64;
             for (source, parts) in sources.iter_mut().zip(&parts) {
                 let all: f64 = parts.iter().map(|part| part.time).sum();
-                source.time *= parts.iter().map(|part| part.time * off(part)).sum::<f64>() / all;
+                let off = off(parts, &measured, &explained, |part| part.time) / all;
+                let time = (source.time * off).min(source.packets * DEAREST);
+                most = most.max((time - source.time).abs());
+                source.time = time;
+            }
+            if most < EXACT {
+                break;
             }
         }
-        Self { model, rates, sources, busiest }
+        sources.truncate(own);
+        Self { model, rates, sources, firing, busiest }
     }
 
     /// The rates once queues, interrupts and masks are as in `after`. Programs use the same part of what receiving
@@ -138,7 +150,10 @@ impl<'a> Work<'a> {
             };
             let path = |queue: &RxQueue| {
                 let is_new = queue.index as usize >= was.rx.len();
-                let otherwise = if is_new { asked_for(queue, &topology.online) } else { self.busiest };
+                let otherwise = match is_new {
+                    true => asked_for(queue, &topology.online),
+                    false => guessed(nic, queue, &self.firing[source.nic]).or(self.busiest),
+                };
                 Path::new(&machine, queue, otherwise)
             };
             let paths: Vec<Path> = queues.iter().filter_map(path).collect();
@@ -213,6 +228,110 @@ impl Change {
     }
 }
 
+/// Shares out the packets of devices that count none by queue, so that they explain best how many go up the stack on each
+/// CPU. Queues whose CPUs are the same keep the same number. Not with RFS, which sends packets to other CPUs.
+///
+/// Only simulations use it: what it tells apart is lost once interrupts share a CPU, and the next plan would differ.
+fn infer(model: &Model, rates: &Rates, sources: &mut [Source], parts: &[Vec<Part>]) {
+    let is_uncounted = |nic: &Nic| {
+        let has_rfs = nic.rx.iter().any(|queue| queue.rps_flow_cnt.known().is_some_and(|flows| *flows > 0))
+            && model.rps_sock_flow_entries.known().is_some_and(|flows| *flows > 0);
+        !has_rfs && !nic.rx.iter().any(|queue| is_counted(nic, queue, rates))
+    };
+    let uncounted: BTreeSet<usize> =
+        devices(model).filter(|(_, nic)| is_uncounted(nic)).map(|(at, _)| at).collect();
+    let measured = by_cpu(rates, |cpu| cpu.packets);
+    for _ in 0..CORRECTIONS {
+        let explained = sums(sources, parts, &measured, |source, part| source.packets * part.packets);
+        let mut of_nics: BTreeMap<usize, f64> = BTreeMap::new();
+        let mut before = Vec::new();
+        let of_nic = |source: &Source| uncounted.contains(&source.nic);
+        for (source, parts) in sources.iter_mut().zip(parts).filter(|(source, _)| of_nic(source)) {
+            before.push(source.packets);
+            source.packets *= off(parts, &measured, &explained, |part| part.packets);
+            *of_nics.entry(source.nic).or_default() += source.packets;
+        }
+        let mut most = 0.0f64;
+        for (source, before) in sources.iter_mut().filter(|source| of_nic(source)).zip(before) {
+            let all = rates.nic(&model.nics[source.nic].name).map_or(0.0, |nic| nic.rx_packets);
+            let of_nic = of_nics[&source.nic];
+            source.packets = if of_nic > 0.0 { source.packets * all / of_nic } else { before };
+            most = most.max((source.packets - before).abs() / all.max(1.0));
+        }
+        if most < EXACT {
+            break;
+        }
+    }
+}
+
+/// A rate of each CPU, by its number.
+fn by_cpu(rates: &Rates, rate: impl Fn(&CpuRates) -> f64) -> Vec<f64> {
+    let width = rates.cpus.iter().map(|cpu| cpu.cpu.0 as usize + 1).max().unwrap_or_default();
+    let mut values = vec![0.0; width];
+    rates.cpus.iter().for_each(|cpu| values[cpu.cpu.0 as usize] = rate(cpu));
+    values
+}
+
+/// What the estimates of all sources add up to on each CPU that is measured.
+fn sums(
+    sources: &[Source],
+    parts: &[Vec<Part>],
+    measured: &[f64],
+    value: impl Fn(&Source, &Part) -> f64,
+) -> Vec<f64> {
+    let mut sums = vec![0.0; measured.len()];
+    for (source, part) in
+        sources.iter().zip(parts).flat_map(|(source, parts)| parts.iter().map(move |part| (source, part)))
+    {
+        if let Some(sum) = sums.get_mut(part.cpu.0 as usize) {
+            *sum += value(source, part);
+        }
+    }
+    sums
+}
+
+/// Measured values of the CPUs of a source relative to the estimates, by its parts there.
+fn off(parts: &[Part], measured: &[f64], sums: &[f64], value: impl Fn(&Part) -> f64) -> f64 {
+    let at = |values: &[f64], part: &Part| values.get(part.cpu.0 as usize).copied().unwrap_or_default();
+    parts.iter().map(|part| value(part) * at(measured, part) / at(sums, part).max(f64::MIN_POSITIVE)).sum()
+}
+
+/// Work that interrupts of other network namespaces bring, and that never moves: what else goes up the stack on their CPUs.
+fn foreign(model: &Model, rates: &Rates, sources: &[Source], parts: &[Vec<Part>]) -> Vec<Source> {
+    let own: BTreeSet<IrqId> = model.nics.iter().flat_map(paper::all_irqs).collect();
+    let others = rates.irqs.iter().filter(|irq| !own.contains(&irq.irq)).flat_map(|irq| &irq.per_cpu);
+    let cpus: CpuMask = others.filter(|(_, rate)| **rate >= TRAFFIC).map(|(cpu, _)| *cpu).collect();
+    let measured = by_cpu(rates, |cpu| cpu.packets);
+    let own = sums(sources, parts, &measured, |source, part| source.packets * part.packets);
+    let rest = |home: CpuId| {
+        let packets = (measured.get(home.0 as usize)? - own.get(home.0 as usize)?).max(0.0);
+        let path = Path { home, mask: CpuMask::new() };
+        Some(Source { nic: usize::MAX, queue: 0, path, packets, time: 0.0 })
+    };
+    cpus.iter().filter_map(rest).collect()
+}
+
+/// Interrupts of a device that fire, but are not known to be a queue's; none if its queues' are known.
+fn firing(nic: &Nic, rates: &Rates) -> Vec<IrqId> {
+    if nic.rx.iter().all(|queue| !queue.irqs.is_empty()) {
+        return Vec::new();
+    }
+    let rate = |irq: IrqId| {
+        let found = rates.irqs.iter().find(|rates| rates.irq == irq);
+        found.map_or(0.0, |irq| irq.per_cpu.values().sum::<f64>())
+    };
+    let rates: Vec<(IrqId, f64)> = nic.other_irqs.iter().map(|irq| (irq.number, rate(irq.number))).collect();
+    let most = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    rates.into_iter().filter(|(_, rate)| most > 0.0 && *rate >= most * FIRES).map(|(irq, _)| irq).collect()
+}
+
+/// The CPU that probably takes the packets of a queue whose interrupt is not known: those that fire serve the queues in
+/// turn.
+fn guessed(nic: &Nic, queue: &RxQueue, firing: &[IrqId]) -> Option<CpuId> {
+    let number = firing.get(queue.index as usize % firing.len().max(1))?;
+    nic.other_irqs.iter().find(|irq| irq.number == *number)?.effective.known()?.first()
+}
+
 /// The CPU that drivers ask for when they add a queue: one after the other, from the first.
 fn asked_for(queue: &RxQueue, online: &CpuMask) -> Option<CpuId> {
     online.iter().nth(queue.index as usize % online.len().max(1))
@@ -234,8 +353,9 @@ fn devices(model: &Model) -> impl Iterator<Item = (usize, &Nic)> {
 mod tests {
     use super::Work;
     use crate::diagnose::sketch::{Sketch, cpus};
-    use crate::model::{Fact, Model, Rates};
+    use crate::model::{Fact, IrqRates, Model, Rates};
     use crate::plan::topology::CpuTopology;
+    use crate::units::{CpuId, IrqId};
 
     fn times(rates: &Rates) -> Vec<u32> {
         rates.cpus.iter().map(|cpu| (cpu.softirq * 1e3).round() as u32).collect()
@@ -293,5 +413,46 @@ mod tests {
         let after = carried(&model, &rates, &masked);
         assert_eq!(times(&after), [384, 100, 221, 221], "0.48 stays, and 0.5408 goes");
         assert_eq!(times(&carried(&masked, &after, &model)), [805, 100, 2, 2], "nearly the same back");
+    }
+
+    /// What a device of another namespace brings once moved with an interrupt without packets.
+    #[test]
+    fn work_without_packets_stays() {
+        let sketch = Sketch::new(2).device("eth0", &[0]).queue_traffic("eth0", &[0.0]).receives(0, 0.9, 4e4);
+        let (model, mut rates) = sketch.build();
+        assert_eq!(times(&carried(&model, &rates, &send(&model, 0, "1"))), [900, 5]);
+        rates.nics[0].rx_packets = 2e4;
+        rates.nics[0].queues = [(0, 2e4)].into();
+        assert_eq!(times(&carried(&model, &rates, &send(&model, 0, "1"))), [0, 905]);
+        let per_cpu = [(CpuId(0), 1e4)].into();
+        rates.irqs.push(IrqRates { irq: IrqId(99), action: "eno1".to_owned(), per_cpu });
+        assert_eq!(times(&carried(&model, &rates, &send(&model, 0, "1"))), [450, 455], "half of the packets");
+    }
+
+    /// Queues that are not counted: the packets of the CPUs tell which brings how many, and masks may swap them.
+    #[test]
+    fn packets_of_cpus_tell_those_of_queues() {
+        let sketch = Sketch::new(2).device("eth0", &[0, 1]).traffic("eth0", 8e4);
+        let (mut model, rates) = sketch.receives(0, 0.5, 7e4).receives(1, 0.5, 1e4).build();
+        model.nics[0].rx[0].rps_cpus = Fact::Known(cpus("1"));
+        model.nics[0].rx[1].rps_cpus = Fact::Known(cpus("0"));
+        let mut after = model.clone();
+        after.nics[0].rx.iter_mut().for_each(|queue| queue.rps_cpus = Fact::Known(cpus("")));
+        let then = carried(&model, &rates, &after);
+        assert!(then.cpus[1].softirq > 4.0 * then.cpus[0].softirq, "{then:?}");
+    }
+
+    /// Interrupts that do not say which queue they serve take its work along.
+    #[test]
+    fn work_of_unknown_queues_is_where_their_device_interrupts() {
+        let sketch = Sketch::new(3).device("eth0", &[1]).queue_traffic("eth0", &[4e4]).receives(1, 0.4, 4e4);
+        let (mut model, mut rates) = sketch.receives(0, 0.6, 0.0).build();
+        let irq = model.nics[0].rx[0].irqs.remove(0);
+        let per_cpu = [(CpuId(1), 1e4)].into();
+        rates.irqs.push(IrqRates { irq: irq.number, action: "mlx4-1".to_owned(), per_cpu });
+        model.nics[0].other_irqs.push(irq);
+        let mut after = model.clone();
+        after.nics[0].other_irqs[0].effective = Fact::Known(cpus("2"));
+        assert_eq!(times(&carried(&model, &rates, &after)), [600, 0, 405]);
     }
 }

@@ -54,8 +54,8 @@ pub(super) struct ShareOptions {
     pub(super) width: usize,
     /// Leaves out the other threads of a busy core even if nothing else is left.
     pub(super) whole_cores: bool,
-    /// Replaces a mask that is a part of the new one if one of its CPUs is drowning.
-    pub(super) replaces_drowning: bool,
+    /// Masks in use count as chosen by hand: they stay until one of their CPUs is drowning.
+    pub(super) by_hand: bool,
     /// Gives no part to queues that are not busy. Without it they are left out only where CPUs are too few for all.
     pub(super) busy_only: bool,
 }
@@ -70,6 +70,15 @@ pub(super) struct Part {
     /// CPUs won in field case C), or the current masks of the group are as sound together as the new ones.
     pub(super) stays: bool,
     pub(super) why: String,
+}
+
+impl Part {
+    /// The mask that its queue has once the part is given: the current one if that stays.
+    pub(super) fn result<'a>(&'a self, nics: &[&'a Nic], stays: bool) -> &'a CpuMask {
+        let nic = nics.iter().find(|nic| stays && nic.name == self.nic);
+        let queue = nic.and_then(|nic| nic.rx.iter().find(|queue| queue.index == self.queue));
+        queue.and_then(|queue| queue.rps_cpus.known()).unwrap_or(&self.mask)
+    }
 }
 
 /// A queue before it gets its part.
@@ -168,7 +177,10 @@ impl Machine<'_> {
             }
         }
         if !alone.is_empty() {
-            given = parts.iter().fold(given, |all, part: &Part| all.union(&part.mask));
+            given = parts.iter().fold(given, |all, part: &Part| {
+                let stays = part.stays || options.by_hand && part.mask.is_empty();
+                all.union(part.result(nics, stays))
+            });
             parts.extend(Share { given: &given, ..share }.divide(self, alone));
         }
         parts.sort_by(|a, b| (&a.nic, a.queue).cmp(&(&b.nic, b.queue)));
@@ -345,7 +357,7 @@ impl Share<'_> {
         }
         let masks = self.masks(group, &homes, &free);
         let is_short = |unassigned: &Unassigned<'_>, mask: &CpuMask| {
-            self.options.replaces_drowning && unassigned.is_short_of(mask, machine)
+            self.options.by_hand && unassigned.is_short_of(mask, machine)
         };
         let some_short = group.iter().zip(&masks).any(|(unassigned, (mask, _))| is_short(unassigned, mask));
         // Masks that are only sound together may overlap a new mask for one of the queues.

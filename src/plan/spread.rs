@@ -11,7 +11,7 @@ use super::moves::Steering;
 use super::share::{Machine, Part, ShareOptions};
 use super::step::rfs;
 use super::topology::CpuTopology;
-use super::{Plan, PlannedSetting, Setting, Target, forecast};
+use super::{Plan, PlannedSetting, Setting, Target, forecast, set_text};
 use crate::diagnose::evidence::receive_time;
 use crate::diagnose::processing;
 use crate::model::{Model, Nic, NicKind, Rates};
@@ -153,8 +153,9 @@ fn packets(nic: &Nic, rates: &Rates) -> f64 {
 /// Masks that an interface should have but does not; none if all are sound.
 fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) -> Vec<PlannedSetting> {
     // The other thread of a busy core is better than nothing here: a trial can tell.
-    let options = ShareOptions { width, whole_cores: false, replaces_drowning: true, busy_only: false };
+    let options = ShareOptions { width, whole_cores: false, by_hand: true, busy_only: false };
     let (parts, homeless) = machine.share_out(nics, options);
+    let given = given(&parts, nics);
     let current = |index: u32| {
         let queue = nic.rx.iter().find(|queue| queue.index == index);
         queue.and_then(|queue| queue.rps_cpus.known())
@@ -166,19 +167,23 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
         |index: u32| current(index).filter(|mask| mask.difference(&machine.topology.usable).is_empty());
     let mask = |part: Part| match part.mask.is_empty() {
         true => {
-            Some((part.queue, (without_home(current_of(part.queue)?, home(part.queue)?)?, OWN.to_owned())))
+            let left = narrowed(current_of(part.queue)?, home(part.queue)?, &given)?;
+            Some((part.queue, (left, OWN.to_owned())))
         }
         false => Some((part.queue, (part.mask, part.why))),
     };
     let mut masks: BTreeMap<u32, (CpuMask, String)> = parts.filter_map(mask).collect();
     let usable = &machine.topology.usable;
-    let anywhere = match hottest(machine.rates) {
+    let anywhere: CpuMask = match hottest(machine.rates) {
         Some(cpu) => usable.difference(&[cpu].into_iter().collect()),
         None => usable.clone(),
     };
     let why = somewhere(nic, machine.rates, anywhere.len() > width);
-    let anywhere: CpuMask = anywhere.iter().take(width).collect();
-    for (_, queue) in homeless.into_iter().filter(|(name, _)| *name == nic.name && !anywhere.is_empty()) {
+    let anywhere: Vec<CpuId> = anywhere.iter().collect();
+    let homeless = homeless.into_iter().filter(|(name, _)| *name == nic.name && !anywhere.is_empty());
+    for (turn, (_, queue)) in homeless.enumerate() {
+        let part = width.min(anywhere.len());
+        let anywhere: CpuMask = anywhere.iter().cycle().skip(turn * part).take(part).copied().collect();
         // The receiving CPU depends on where the senders run and on the mask itself: a mask of all CPUs but one,
         // or of all, gains nothing from a change.
         let is_sound = |current: &CpuMask| {
@@ -192,19 +197,27 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
     let readable = masks.into_iter().filter(|(queue, _)| current(*queue).is_some());
     let settings = readable.map(|(queue, (mask, why))| {
         let target = Target::queue(&nic.name, QueueId::rx(queue));
-        let set = Setting { knob: "rps".to_owned(), target, value: mask.to_string() };
+        let set = Setting { knob: "rps".to_owned(), target, value: set_text(&mask) };
         PlannedSetting::new(set, why, Some(nic.address.clone()))
     });
     settings.collect()
 }
 
 /// Reason for a mask that stays without the CPU of its interrupt.
-pub(super) const OWN: &str = "the CPU of its interrupt leaves the mask in use";
+pub(super) const OWN: &str = "the mask in use loses the CPU of its interrupt and those of other queues";
 
-/// A mask without the CPU of its queue's interrupt; `None` if it does not have it, or no other.
-pub(super) fn without_home(mask: &CpuMask, home: CpuId) -> Option<CpuMask> {
-    let left = mask.difference(&[home].into_iter().collect());
-    (left != *mask && !left.is_empty()).then_some(left)
+/// A mask that stays in use, without the CPU of its queue's interrupt and, if that leaves any, without those that other
+/// queues get; `None` if it has none of them.
+pub(super) fn narrowed(mask: &CpuMask, home: CpuId, given: &CpuMask) -> Option<CpuMask> {
+    let own = mask.difference(&[home].into_iter().collect());
+    let left = Some(own.difference(given)).filter(|left| !left.is_empty()).unwrap_or(own);
+    (left != *mask).then_some(left)
+}
+
+/// The CPUs of the masks that queues of these interfaces get or keep as their parts.
+pub(super) fn given(parts: &[Part], nics: &[&Nic]) -> CpuMask {
+    let with_part = parts.iter().filter(|part| !part.mask.is_empty());
+    with_part.fold(CpuMask::new(), |all, part| all.union(part.result(nics, part.stays)))
 }
 
 /// Reason for handing the packets of a queue to these CPUs when the receiving CPU is not known.

@@ -35,6 +35,9 @@ const JOINED: usize = 3;
 /// Error of times that are counted in ticks.
 const ROUNDED: f64 = 0.005;
 
+/// Plans that check, one after the other, that a plan without restless variables leaves nothing to do.
+const TURNS: usize = 2;
+
 /// The first draft without objections, together with what the next plans would add to it. Variables that these would
 /// change again and again are left out.
 pub(super) fn settled(
@@ -43,50 +46,119 @@ pub(super) fn settled(
     options: &Options,
     only: Option<&[Variable]>,
 ) -> Drafted {
+    settled_in(TURNS, policy, seen, options, only)
+}
+
+/// The same, checked by so many plans that follow it.
+fn settled_in(
+    turns: usize,
+    policy: Policy,
+    seen: (&Model, &Rates),
+    options: &Options,
+    only: Option<&[Variable]>,
+) -> Drafted {
+    let busiest = hottest(seen.1).map_or(0.0, |(_, time)| time);
+    let slack = if policy == Policy::Spread { 1.0 } else { SLACK };
+    let judge = Judge { policy, options, only, most: (busiest * slack + ROUNDED).max(HIGH_LOAD) };
     let mut left_out: Vec<Variable> = Vec::new();
     loop {
-        let (mut drafted, restless) = joined(policy, seen, options, only, &left_out);
-        if !left_out.is_empty() {
-            let names: Vec<String> = left_out.iter().map(ToString::to_string).collect();
-            drafted.reasons.push(Reason::Other(format!(
-                "{}: left alone: the next plan would change it again",
-                names.join(", ")
-            )));
+        let (mut drafted, restless) = judge.joined(seen, &left_out);
+        let mut new: Vec<Variable> =
+            restless.into_iter().filter(|variable| !left_out.contains(variable)).collect();
+        // The next plan does not know what this one left out.
+        let is_checked = new.is_empty() && !left_out.is_empty() && !drafted.settings.is_empty();
+        if let Some(turns) = turns.checked_sub(1).filter(|_| is_checked) {
+            let (after, then) = simulated(seen, &drafted.settings);
+            if !settled_in(turns, policy, (&after, &then), options, only).settings.is_empty() {
+                new.extend(PLACING.iter().filter(|variable| !left_out.contains(variable)));
+            }
         }
-        let new = restless.into_iter().filter(|variable| !left_out.contains(variable));
-        let new: Vec<Variable> = new.collect();
         if new.is_empty() {
+            if !left_out.is_empty() {
+                let names: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+                drafted.reasons.push(Reason::Other(format!(
+                    "{}: left alone: the next plan would change it again",
+                    names.join(", ")
+                )));
+            }
             return drafted;
         }
         left_out.extend(new);
     }
 }
 
-/// A draft and those that follow it as one, and the variables that the last one would still change.
-fn joined(
+/// A request, and how hot it may make a CPU.
+struct Judge<'a> {
     policy: Policy,
-    seen: (&Model, &Rates),
-    options: &Options,
-    only: Option<&[Variable]>,
-    left_out: &[Variable],
-) -> (Drafted, Vec<Variable>) {
-    let mut drafted = unobjectionable(policy, seen, options, only, left_out);
-    for turn in 0..=JOINED {
-        // What new queues get has to wait until they are there.
-        if drafted.settings.is_empty() || drafted.variables.contains(&Variable::Channels) {
-            break;
+    options: &'a Options,
+    only: Option<&'a [Variable]>,
+    /// Receive time that the busiest CPU may have, after the first draft and after all that are joined.
+    most: f64,
+}
+
+impl Judge<'_> {
+    /// A draft and those that follow it as one, and the variables that the last one would still change.
+    fn joined(&self, seen: (&Model, &Rates), left_out: &[Variable]) -> (Drafted, Vec<Variable>) {
+        let mut drafted = self.unobjectionable(seen, left_out);
+        for turn in 0..=JOINED {
+            // What new queues get has to wait until they are there.
+            if drafted.settings.is_empty() || drafted.variables.contains(&Variable::Channels) {
+                break;
+            }
+            let (after, then) = simulated(seen, &drafted.settings);
+            let next = self.unobjectionable((&after, &then), left_out);
+            if next.settings.is_empty() {
+                break;
+            }
+            if turn == JOINED {
+                return (drafted, next.variables);
+            }
+            drafted.join(next);
         }
-        let (after, then) = simulated(seen, &drafted.settings);
-        let next = unobjectionable(policy, (&after, &then), options, only, left_out);
-        if next.settings.is_empty() {
-            break;
-        }
-        if turn == JOINED {
-            return (drafted, next.variables);
-        }
-        drafted.join(next);
+        (drafted, Vec::new())
     }
-    (drafted, Vec::new())
+
+    /// The draft with as much as the simulation has no objection to.
+    fn unobjectionable(&self, seen: (&Model, &Rates), left_out: &[Variable]) -> Drafted {
+        let draft = |left_out: &[Variable]| self.policy.draft(seen, self.options, self.only, left_out);
+        let mut drafted = draft(left_out);
+        let Some(objection) = self.objection(seen, &drafted) else { return drafted };
+        let names: Vec<String> = drafted.variables.iter().map(ToString::to_string).collect();
+        let planned = drafted.variables.clone();
+        for more in LEFT_OUT.iter().filter(|more| more.iter().any(|variable| planned.contains(variable))) {
+            drafted = draft(&[left_out, *more].concat());
+            if self.objection(seen, &drafted).is_none() {
+                break;
+            }
+        }
+        let kept: Vec<String> = drafted.variables.iter().map(ToString::to_string).collect();
+        let out: Vec<String> = names.into_iter().filter(|name| !kept.contains(name)).collect();
+        drafted.reasons.push(Reason::Other(format!("{}: left alone: {objection}", out.join(", "))));
+        drafted
+    }
+
+    /// Reason not to propose a draft: a CPU would receive for more than half of its time and longer than any does
+    /// now, or there would be more findings about the placement of an interface. CPUs that should be kept clean are
+    /// left at any cost.
+    fn objection(&self, (model, rates): (&Model, &Rates), drafted: &Drafted) -> Option<String> {
+        let is_placing = PLACING.iter().any(|variable| drafted.variables.contains(variable));
+        let is_asked = self.policy == Policy::Isolate || !self.options.keep_clean.is_empty();
+        if !is_placing || is_asked {
+            return None;
+        }
+        let (after, then) = simulated((model, rates), &drafted.settings);
+        let ((_, was), (cpu, is)) = (hottest(rates)?, hottest(&then)?);
+        if is > self.most.max(was) && !serves_reserved(model) {
+            return Some(format!(
+                "CPU {cpu} would receive for {} of its time, and none does for more than {} now",
+                percent(is),
+                percent(was)
+            ));
+        }
+        let [before, then] = [about(model, rates), about(&after, &then)];
+        let more = then.into_iter().find(|(nic, said)| said.len() > before.get(nic).map_or(0, Vec::len));
+        more.map(|(_, said)| format!("the next finding would be `{}`", said.join("`, `")))
+    }
 }
 
 impl Drafted {
@@ -112,30 +184,6 @@ impl Drafted {
     }
 }
 
-/// The draft with as much as the simulation has no objection to.
-fn unobjectionable(
-    policy: Policy,
-    seen: (&Model, &Rates),
-    options: &Options,
-    only: Option<&[Variable]>,
-    left_out: &[Variable],
-) -> Drafted {
-    let mut drafted = policy.draft(seen, options, only, left_out);
-    let Some(objection) = objection(policy, seen, options, &drafted) else { return drafted };
-    let names: Vec<String> = drafted.variables.iter().map(ToString::to_string).collect();
-    let planned = drafted.variables.clone();
-    for more in LEFT_OUT.iter().filter(|more| more.iter().any(|variable| planned.contains(variable))) {
-        drafted = policy.draft(seen, options, only, &[left_out, *more].concat());
-        if self::objection(policy, seen, options, &drafted).is_none() {
-            break;
-        }
-    }
-    let kept: Vec<String> = drafted.variables.iter().map(ToString::to_string).collect();
-    let out: Vec<String> = names.into_iter().filter(|name| !kept.contains(name)).collect();
-    drafted.reasons.push(Reason::Other(format!("{}: left alone: {objection}", out.join(", "))));
-    drafted
-}
-
 /// The machine and its rates once settings are applied.
 fn simulated((model, rates): (&Model, &Rates), settings: &[PlannedSetting]) -> (Model, Rates) {
     let mut after = model.clone();
@@ -143,34 +191,6 @@ fn simulated((model, rates): (&Model, &Rates), settings: &[PlannedSetting]) -> (
     let topology = CpuTopology::new(model);
     let then = Work::new(model, rates, &topology).rates(&after, &topology);
     (after, then)
-}
-
-/// Reason not to propose a draft: a CPU would receive for more than half of its time and longer than any does now,
-/// or there would be more findings about the placement of an interface. CPUs that should be kept clean are left at
-/// any cost.
-fn objection(
-    policy: Policy,
-    (model, rates): (&Model, &Rates),
-    options: &Options,
-    drafted: &Drafted,
-) -> Option<String> {
-    let is_placing = PLACING.iter().any(|variable| drafted.variables.contains(variable));
-    if !is_placing || policy == Policy::Isolate || !options.keep_clean.is_empty() || serves_reserved(model) {
-        return None;
-    }
-    let (after, then) = simulated((model, rates), &drafted.settings);
-    let ((_, was), (cpu, is)) = (hottest(rates)?, hottest(&then)?);
-    let slack = if policy == Policy::Spread { 1.0 } else { SLACK };
-    if is > (was * slack).max(HIGH_LOAD) + ROUNDED {
-        return Some(format!(
-            "CPU {cpu} would receive for {} of its time, and none does for more than {} now",
-            percent(is),
-            percent(was)
-        ));
-    }
-    let [before, then] = [about(model, rates), about(&after, &then)];
-    let more = then.into_iter().find(|(nic, said)| said.len() > before.get(nic).map_or(0, Vec::len));
-    more.map(|(_, said)| format!("the next finding would be `{}`", said.join("`, `")))
 }
 
 /// Findings about the placement of each interface.

@@ -49,6 +49,15 @@ fn field_case_a_gets_one_plan_a_variable_and_both() {
 }
 
 #[test]
+fn a_mask_in_use_leaves_its_interrupts_cpu_and_those_of_others() {
+    let narrowed = |mask: &str| super::narrowed(&cpus(mask), crate::units::CpuId(0), &cpus("2"));
+    assert_eq!(narrowed("0"), Some(cpus("")), "it moved nothing");
+    assert_eq!(narrowed("0-1"), Some(cpus("1")));
+    assert_eq!(narrowed("1-2"), Some(cpus("1")), "CPU 2 goes to another queue");
+    assert_eq!((narrowed("1"), narrowed("2")), (None, None), "they have no other");
+}
+
+#[test]
 fn field_case_c_stays_in_the_node_without_the_interrupt() {
     let one_queue = Sketch::new(32).nodes(2).device("eth0", &[16]).receives(16, 0.97, 1e5);
     assert_eq!(plan(&spread_by(one_queue), "rps"), ["rps eth0/rx-0 = 17-31"]);
@@ -119,7 +128,7 @@ fn a_mask_that_stays_loses_the_cpu_of_the_interrupt() {
     let host = |mask| Sketch::new(4).device("eth0", &[0, 1, 2]).traffic("eth0", 3e3).rps_of("eth0", 0, mask);
     assert_eq!(plan(&spread_by(host("0-1")), "rps"), ["rps eth0/rx-0 = 1"]);
     assert_eq!(plan(&spread_by(host("1")), "rps"), [""; 0]);
-    assert_eq!(plan(&spread_by(host("0")), "rps"), [""; 0], "nothing would be left");
+    assert_eq!(plan(&spread_by(host("0")), "rps"), ["rps eth0/rx-0 = off"], "it moves nothing");
 }
 
 /// Six interrupts' CPUs would hand their work to the two that are left.

@@ -9,7 +9,7 @@ use crate::units::{CpuId, CpuMask};
 
 /// How much busier than today's busiest a CPU may get: the attribution of a CPU's receive time is an
 /// estimate.
-pub(in crate::plan) const SLACK: f64 = 1.2;
+pub(in crate::plan) const SLACK: f64 = 1.1;
 
 pub(super) struct Back {
     /// For each CPU that takes interrupts: its receive time then, and the most that it or a CPU of a mask of

@@ -17,6 +17,8 @@ const SHARED: &str = "shared: more queues than CPUs";
 const ROOMY: f64 = 0.5;
 /// Receive time of a shared CPU from which interrupts are placed by their load, and not by their number.
 const EVEN_FROM: f64 = 0.25;
+/// Receive time of a shared CPU from which interrupts that are placed by their load stay: an estimate changes with them.
+const EVEN_WHILE: f64 = 0.2;
 /// How much more than necessary the busiest shared CPU may have before interrupts move.
 const UNEVEN: f64 = 1.1;
 
@@ -274,8 +276,8 @@ fn by_load(places: &[CpuId], vectors: &[&Vector]) -> Option<Vec<CpuId>> {
     let now: Option<Vec<CpuId>> =
         vectors.iter().map(|vector| vector.now.filter(|cpu| places.contains(cpu))).collect();
     let least = most(&even);
-    let is_even = |now: &Vec<CpuId>| most(now) <= least * UNEVEN;
-    (least > EVEN_FROM).then(|| now.filter(is_even).unwrap_or(even))
+    let is_even = |now: &Vec<CpuId>| least > EVEN_WHILE && most(now) <= least * UNEVEN;
+    now.filter(is_even).or_else(|| (least > EVEN_FROM).then_some(even))
 }
 
 /// For each usable CPU of the domain, the index of its core, or of itself, in `places`.

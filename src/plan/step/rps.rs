@@ -7,7 +7,7 @@ use crate::diagnose::evidence::queue_packets;
 use crate::model::Nic;
 use crate::plan::draft::Draft;
 use crate::plan::share::{FEW, HIGH_LOAD, HIGH_RATE, ShareOptions};
-use crate::plan::spread::{OWN, threaded, without_home};
+use crate::plan::spread::{OWN, given, narrowed, threaded};
 use crate::plan::{Target, set_text};
 use crate::units::{CpuMask, NicName, QueueId};
 
@@ -26,7 +26,7 @@ pub(in crate::plan) fn redundant(draft: &mut Draft<'_>) {
     let nics = polled_by_interrupts(draft);
     let (covered, _) = covered(draft, nics);
     let off = queues(draft, &covered, COVERED);
-    switch_off(draft, off);
+    switch_off(draft, off, &CpuMask::new());
 }
 
 /// Switches RPS off on queues with few packets, where the hand-over only costs time; [`near`] for all others.
@@ -64,8 +64,9 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>, 
     let (covered, sharing) = covered(draft, nics);
     off.extend(queues(draft, &covered, COVERED));
     let sharing: Vec<&Nic> = sharing.iter().filter_map(|name| draft.model.nic(name)).collect();
-    let options = ShareOptions { width: draft.width, whole_cores: true, replaces_drowning: false, busy_only };
+    let options = ShareOptions { width: draft.width, whole_cores: true, by_hand: false, busy_only };
     let (parts, homeless) = draft.machine().share_out(&sharing, options);
+    let given = given(&parts, &sharing);
     for (nic, queue) in homeless {
         draft.leave(format!("rps: cannot tell which CPU takes the interrupt of {nic}/rx-{queue}"));
     }
@@ -76,7 +77,7 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>, 
             false => give(draft, &part.nic, part.queue, &part.mask, part.why),
         }
     }
-    switch_off(draft, off);
+    switch_off(draft, off, &given);
 }
 
 /// The interfaces whose queues bring packets to every CPU, and the others.
@@ -92,8 +93,8 @@ fn queues(draft: &Draft<'_>, nics: &[NicName], why: &str) -> Vec<Without> {
 }
 
 /// Removes the masks of these queues, unless the CPU of the interrupt cannot take back the work. All of them
-/// are judged together, by the new masks of the others.
-fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>) {
+/// are judged together, by the new masks of the others, whose CPUs are `given`.
+fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>, given: &CpuMask) {
     let none = CpuMask::new();
     let is_on = |(nic, queue, _): &Without| mask_of(draft, nic, *queue) != Some(Some(CpuMask::new()));
     let on: Vec<Without> = queues.into_iter().filter(is_on).collect();
@@ -115,7 +116,7 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>) {
             continue;
         }
         *kept.entry(nic.clone()).or_default() += 1;
-        let left = found.and_then(|rx| without_home(rx.rps_cpus.known()?, draft.home(rx)?));
+        let left = found.and_then(|rx| narrowed(rx.rps_cpus.known()?, draft.home(rx)?, given));
         if let Some(left) = left {
             give(draft, &nic, queue, &left, OWN.to_owned());
         }
