@@ -59,7 +59,8 @@ fn settled_in(
 ) -> Drafted {
     let busiest = hottest(seen.1).map_or(0.0, |(_, time)| time);
     let slack = if policy == Policy::Spread { 1.0 } else { SLACK };
-    let judge = Judge { policy, options, only, most: (busiest * slack + ROUNDED).max(HIGH_LOAD) };
+    let most = (busiest * slack + ROUNDED).max(HIGH_LOAD);
+    let judge = Judge { policy, options, only, busiest, most };
     let mut left_out: Vec<Variable> = Vec::new();
     loop {
         let (mut drafted, restless) = judge.joined(seen, &left_out);
@@ -92,6 +93,8 @@ struct Judge<'a> {
     policy: Policy,
     options: &'a Options,
     only: Option<&'a [Variable]>,
+    /// Receive time of the busiest CPU before the first draft.
+    busiest: f64,
     /// Receive time that the busiest CPU may have, after the first draft and after all that are joined.
     most: f64,
 }
@@ -152,7 +155,7 @@ impl Judge<'_> {
             return Some(format!(
                 "CPU {cpu} would receive for {} of its time, and none does for more than {} now",
                 percent(is),
-                percent(was)
+                percent(self.busiest)
             ));
         }
         let [before, then] = [about(model, rates), about(&after, &then)];
