@@ -31,7 +31,7 @@ pub struct Comparison {
     pub a: Vec<String>,
     /// Settings or commands of arm B.
     pub b: Vec<String>,
-    /// The trial's verdict on B against A, by time lost per second.
+    /// The trial's verdict on B against A, by time lost per second; throughput that is proven lower outranks it.
     pub verdict: Verdict,
     /// The setup that disturbs less in the same time.
     pub per_second: Answer,

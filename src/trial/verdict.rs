@@ -86,7 +86,13 @@ pub fn rank(primary: &MetricResult, margin: f64, around: &Circumstances) -> Rank
     };
     let mut notes: Vec<String> = claims.into_iter().map(|claim| claim.note).collect();
     if winner.is_some() || loses {
-        notes.extend(sentence::measured(primary));
+        notes.extend(sentence::measured("Primary metric: ", primary));
+    }
+    if winner.is_none()
+        && loses
+        && let Some(throughput) = around.throughput
+    {
+        notes.extend(sentence::measured("Lower throughput outranks it: ", throughput));
     }
     Ranking { verdict, notes }
 }

@@ -37,17 +37,17 @@ pub(super) fn aside(claim: &Verdict, margin: f64) -> String {
     }
 }
 
-/// Result of the primary metric, for a reader with another verdict.
-pub(super) fn measured(primary: &MetricResult) -> Option<String> {
-    let effect = primary.effect.as_ref()?;
-    let what = match primary.call {
+/// A result, for a reader of a verdict that it alone does not explain. `role` opens the sentence.
+pub(super) fn measured(role: &str, result: &MetricResult) -> Option<String> {
+    let effect = result.effect.as_ref()?;
+    let what = match result.call {
         Call::Helps => "better",
         Call::Hurts => "worse",
         Call::NoEffect | Call::Negligible => "within the margin",
         Call::Inconclusive | Call::Unmeasured => "undecided",
     };
-    let pairs = plural(primary.pairs, "pair");
-    Some(format!("Primary metric: {} {} after {pairs}, {what}.", primary.metric.title, change(effect)))
+    let pairs = plural(result.pairs, "pair");
+    Some(format!("{role}{} {} after {pairs}, {what}.", result.metric.title, change(effect)))
 }
 
 /// `+12.3 % (+10.1 % to +14.6 %)`.

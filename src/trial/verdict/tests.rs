@@ -251,8 +251,9 @@ fn no_better_metric_outweighs_lost_throughput() {
     for primary in [&faster, &cooler, &result("p99", Better::Lower, Call::Inconclusive, (0.0, -0.1, 0.1))] {
         let ranking = rank(primary, MARGIN, &around);
         assert_eq!(ranking.verdict, Verdict::Hurts, "{}", primary.metric.name);
-        let last = ranking.notes.last().expect("notes");
-        assert!(last.starts_with(&format!("Primary metric: {}", primary.metric.name)), "{last}");
+        let [.., outranked, decisive] = &ranking.notes[..] else { panic!("{:?}", ranking.notes) };
+        assert!(outranked.starts_with(&format!("Primary metric: {}", primary.metric.name)), "{outranked}");
+        assert!(decisive.starts_with("Lower throughput outranks it: throughput"), "{decisive}");
     }
     let guarded = Circumstances { guard: Some("drops".into()), ..around };
     assert_eq!(name(&rank(&faster, MARGIN, &guarded).verdict), "guard");
