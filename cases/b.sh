@@ -81,11 +81,11 @@ trap - EXIT
 # In the guest the factor is the published one: the interrupts of 8 queues, one a CPU, go to CPUs 6 and 7, and the server to
 # CPUs 0 to 5. The load is that of a client on another machine, with fewer requests under way than above, because each
 # takes long there. One thread runs all CPUs of the guest, so a rate says nothing there; which CPUs take packets is counted. As a
-# no-op each interrupt is set to the CPU on which it is.
+# no-op each interrupt moves to the next CPU, so that they are spread as before.
 irqs='' queue=0
 while [ $queue -lt 8 ]; do
     to=$((6 + queue % 2))
-    [ -z "$no_op" ] || to=$queue
+    [ -z "$no_op" ] || to=$(((queue + 1) % 8))
     irqs="$irqs\"irq_affinity eth0/rx-$queue = $to\", "
     queue=$((queue + 1))
 done

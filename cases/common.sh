@@ -61,7 +61,8 @@ conclude() {
 # vm [--with PROGRAM]... SHAPE JOB [FILE]...: boots a machine of lab/shapes and runs JOB in it, as lab/vm does. JOB
 # writes a compressed tar archive to its standard output, which is unpacked in DIR.
 vm() {
-    "$tree/lab/vm" --rxlab "$rxlab" "$@" >"$out/guest.tar.gz" || fail "the guest failed: exit code $?"
+    "$tree/lab/vm" --rxlab "$rxlab" "$@" >"$out/guest.tar.gz" ||
+        fail "the guest failed: exit code $?; its messages are in the newest .console of ${RXLAB_LAB_CACHE:-/var/tmp/rxlab-lab}"
     tar -xzf "$out/guest.tar.gz" -C "$out"
     rm "$out/guest.tar.gz"
 }
