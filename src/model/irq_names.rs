@@ -149,14 +149,14 @@ fn shaped(shapes: &[Shape], name: &str, driver: Option<&str>) -> Option<Serves> 
 
 /// The number in a name that matches this pattern.
 fn number(name: &str, shape: &Shape) -> Option<u32> {
-    let (before, rest) = name.rsplit_once(shape.before)?;
+    let name = name.strip_suffix(shape.after)?;
+    let (before, digits) = name.split_at(name.trim_end_matches(|c: char| c.is_ascii_digit()).len());
+    let before = before.strip_suffix(shape.before)?;
     // The vectors of Flow Director and of control queues: i40e-0000:04:00.0:fdir-TxRx-0.
     if before.ends_with(":fdir") || before.ends_with(":ctrl") {
         return None;
     }
-    let digits = rest.strip_suffix(shape.after)?;
-    let all_digits = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    digits.parse().ok().filter(|_| all_digits)
+    digits.parse().ok()
 }
 
 /// Names that interrupts may contain.

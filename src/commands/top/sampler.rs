@@ -15,7 +15,7 @@ use crate::units::rfc3339;
 
 /// Age at which settings and what is applied are read again: both change rarely, and reading them takes longer than
 /// reading all counters.
-const LASTS: Duration = Duration::from_secs(5);
+const LASTS: Duration = Duration::from_secs(10);
 
 /// Takes one interval after another.
 pub(in crate::commands) struct Sampler<'a> {
