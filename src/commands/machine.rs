@@ -13,7 +13,7 @@ use super::record::recorded;
 use super::when::parse_when;
 use super::{Global, files};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::{Host, LiveHost, Namespace, netns_path};
+use crate::host::{Host, LiveHost, Namespace, OpenError, netns_path};
 use crate::model::{Identity, Model, Nic};
 use crate::sample::{Inventory, Scope};
 use crate::snapshot::{ArchiveError, Snapshot};
@@ -47,12 +47,11 @@ pub(super) fn host(global: &Global) -> Result<(LiveHost, Option<PathBuf>)> {
         Some(path) => LiveHost::open_in_namespace(&global.root, path),
         None => LiveHost::open(&global.root),
     };
-    let host = opened.map_err(|error| {
-        if error.is_denied() {
-            CommandError::new(Kind::Denied, error).hint(privilege("another network namespace"))
-        } else {
-            CommandError::usage(error)
-        }
+    let host = opened.map_err(|error| match error {
+        OpenError::Confinement { .. } => CommandError::new(Kind::Denied, error)
+            .hint("a seccomp filter forbids it: that of RestrictSUIDSGID= in a systemd unit, or of an old container engine"),
+        _ if error.is_denied() => CommandError::new(Kind::Denied, error).hint(privilege("another network namespace")),
+        _ => CommandError::usage(error),
     })?;
     Ok((host, path))
 }

@@ -58,6 +58,14 @@ pub enum OpenError {
         /// Cause.
         errno: Errno,
     },
+    /// The system call that keeps paths below the root: a seccomp filter forbids it, or the kernel is older than 5.6.
+    #[error("openat2(2), which keeps paths below {path}, fails: {errno}")]
+    Confinement {
+        /// The root, as given.
+        path: PathBuf,
+        /// Cause.
+        errno: Errno,
+    },
     /// The network namespace file.
     #[error("cannot enter the network namespace {path}: {errno}")]
     Namespace {
@@ -77,7 +85,9 @@ impl OpenError {
 
     /// True if a privilege is missing.
     pub fn is_denied(&self) -> bool {
-        let (OpenError::Root { errno, .. } | OpenError::Namespace { errno, .. }) = self;
+        let (OpenError::Root { errno, .. } | OpenError::Namespace { errno, .. }) = self else {
+            return false;
+        };
         matches!(*errno, Errno::PERM | Errno::ACCESS)
     }
 }
@@ -88,6 +98,9 @@ impl LiveHost {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|errno| OpenError::Root { path: path.to_owned(), errno })?;
+        if let Err(errno @ (Errno::NOSYS | Errno::PERM)) = open(&root, ".", flags) {
+            return Err(OpenError::Confinement { path: path.to_owned(), errno });
+        }
         let is_ours = path == Path::new("/");
         let kernel = is_ours.then(|| Kernel::new(None));
         let namespace = if is_ours { Namespace::own().ok().map(Box::new) } else { None };

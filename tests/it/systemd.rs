@@ -75,3 +75,17 @@ fn what_listens_is_confined() {
     std::fs::write(&bare, "[Service]\nExecStart=/usr/bin/rxlab exporter\n").expect("written");
     assert!(!is_confined(&bare), "the check itself works");
 }
+
+/// systemd implements these by a filter that forbids openat2(2), by which every file of the machine is read. No check of
+/// systemd says so.
+#[test]
+fn no_unit_forbids_what_rxlab_reads_with() {
+    let etc = tempfile::tempdir().expect("a temporary directory");
+    let mut units = written(etc.path());
+    units.extend(packaged(&etc.path().join("systemd/system")));
+    for unit in units {
+        let text = std::fs::read_to_string(&unit).expect("read");
+        let forbids = |line: &str| line.starts_with("RestrictSUIDSGID=") || line.starts_with("DynamicUser=");
+        assert!(!text.lines().any(forbids), "{}", unit.display());
+    }
+}
