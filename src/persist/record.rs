@@ -2,7 +2,7 @@
 
 use super::folder::Installed;
 use super::seal::{RECORD, sealed_with};
-use super::texts::{Restore, word};
+use super::texts::{Restore, specifiers, word};
 
 /// Name of the unit.
 pub const RECORD_UNIT: &str = "rxlab-record.service";
@@ -11,10 +11,13 @@ pub const RECORD_UNIT: &str = "rxlab-record.service";
 pub fn record_files(arguments: &[String], restore: &Restore) -> Vec<Installed> {
     let words = |words: &[String]| words.iter().map(|one| format!(" {}", word(one))).collect::<String>();
     let text = format!(
-        "[Unit]\nDescription=Recorder of the receive path (rxlab)\nRequiresMountsFor={}\n\n\
+        "[Unit]\nDescription=Recorder of the receive path (rxlab)\n\
+         # Without the program it would be tried again every ten seconds.\nConditionFileIsExecutable={}\n\
+         RequiresMountsFor={}\n\n\
          [Service]\nExecStart={}{} record{}\nRestart=on-failure\nRestartSec=10\n\
          # It must not take CPU time from what it records.\nNice=10\nIOSchedulingClass=idle\n\n\
          [Install]\nWantedBy=multi-user.target\n",
+        specifiers(&restore.program.to_string_lossy()),
         word(&restore.state.to_string_lossy()),
         word(&restore.program.to_string_lossy()),
         words(&restore.options),
