@@ -7,9 +7,11 @@ CASES := $(patsubst cases/%.sh,case-%,$(wildcard cases/[a-e].sh))
 .PHONY: run build test test-cases test-deb lint install deb static pictures cases $(CASES) bench-load simulate docs
 
 MINUTES ?= 10
+# Where cargo builds.
+target := $(or $(CARGO_TARGET_DIR),target)
 
 run: build ## Build, then run the demo: find the hot CPU, try the fix, prove it
-	target/release/rxlab demo
+	$(target)/release/rxlab demo
 
 build:
 	scripts/setup.sh run
@@ -31,16 +33,16 @@ lint: ## Run the checks that CI runs before the tests
 share = $(DESTDIR)/usr/local/share
 
 install: build ## Install the program on this machine, with manual pages and completions
-	install -D -m 755 target/release/rxlab $(DESTDIR)/usr/local/bin/rxlab
+	install -D -m 755 $(target)/release/rxlab $(DESTDIR)/usr/local/bin/rxlab
 	install -d $(share)/man/man1 $(share)/bash-completion/completions $(share)/zsh/site-functions \
 	  $(share)/fish/vendor_completions.d
-	target/release/rxlab man $(share)/man/man1
-	target/release/rxlab completions bash >$(share)/bash-completion/completions/rxlab
-	target/release/rxlab completions zsh >$(share)/zsh/site-functions/_rxlab
-	target/release/rxlab completions fish >$(share)/fish/vendor_completions.d/rxlab.fish
+	$(target)/release/rxlab man $(share)/man/man1
+	$(target)/release/rxlab completions bash >$(share)/bash-completion/completions/rxlab
+	$(target)/release/rxlab completions zsh >$(share)/zsh/site-functions/_rxlab
+	$(target)/release/rxlab completions fish >$(share)/fish/vendor_completions.d/rxlab.fish
 
 deb: build ## Make a Debian package: target/debian/rxlab_VERSION_ARCH.deb
-	scripts/deb target/release/rxlab target/debian
+	scripts/deb $(target)/release/rxlab $(target)/debian
 
 # Named as the target, so that the flags are not those of build scripts and macros, which need shared libraries.
 machine = $(shell rustc -vV | sed -n 's/^host: //p')
@@ -48,11 +50,11 @@ machine = $(shell rustc -vV | sed -n 's/^host: //p')
 static: ## Make one file that needs no shared library: target/static/rxlab, its debug lines in rxlab.debug
 	scripts/setup.sh run
 	RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --profile small --locked --target $(machine) --bin rxlab
-	scripts/static target/$(machine)/small/rxlab target/static
+	scripts/static $(target)/$(machine)/small/rxlab $(target)/static
 
-test-deb: build ## Install, upgrade, remove and purge the package in a Debian of its own, as root; takes some minutes
+test-deb: build ## Install, upgrade, remove and purge the package in a Debian with systemd of its own, as root
 	scripts/setup.sh test
-	scripts/test-deb target/release/rxlab
+	scripts/test-deb $(target)/release/rxlab
 
 cases: build ## Reproduce the five field cases and print their conclusions (docs/cases)
 	scripts/setup.sh test
@@ -70,7 +72,7 @@ simulate: ## Run an adversary on a simulated machine for MINUTES minutes
 
 pictures: build ## Renew the pictures and the demo's output in docs, as root, on a machine with nothing else to do
 	scripts/setup.sh pictures
-	scripts/pictures target/release/rxlab
+	scripts/pictures $(target)/release/rxlab
 
 docs: ## Regenerate the generated documents
 	RXLAB_UPDATE_DOCS=1 $(CARGO) test --locked --lib
