@@ -1,5 +1,6 @@
-//! Time until `rxlab top` shows its first screen, on this machine and of a snapshot, and its CPU time on a large machine:
-//! `cargo run --release --example top [CPUS [QUEUES [SECONDS]]]`, 128, 64 and 60 by default.
+//! Time until `rxlab top` shows its first screen, on this machine and of a snapshot; its CPU time on a large machine, and on
+//! this one next to that of htop, if it is installed: `cargo run --release --example top [CPUS [QUEUES [SECONDS]]]`, 128, 64
+//! and 60 by default.
 //!
 //! The large machine is a generated tree of plain files (`bench/scale/tree.rs`) whose CPU time and packets advance, so
 //! file system costs are those of the temporary directory and eBPF takes no part. The terminal is one of `script`, of 200
@@ -24,6 +25,10 @@ use std::time::{Duration, Instant};
 const STARTS: usize = 21;
 /// Time until the screen has figures and has been drawn some times.
 const SETTLED: Duration = Duration::from_secs(5);
+/// Rounds in which programs take turns on this machine.
+const ROUNDS: u32 = 3;
+/// The last words of the first screen of `rxlab top`.
+const COMPLETE: &str = "q quit";
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().expect("a number"));
@@ -41,27 +46,62 @@ fn main() {
         &format!("a snapshot of {cpus} CPUs, {queues} queues"),
         &format!("--snapshot {} --state-dir {}", file.display(), state.display()),
     );
-    let mut top = Top::start(&format!("--root {} --state-dir {}", root.display(), state.display()));
-    top.wait_for_screen();
-    clock.pass(SETTLED);
+    let arguments = format!("--root {} --state-dir {}", root.display(), state.display());
+    let part = percent_of_a_cpu(&rxlab(&arguments), COMPLETE, |time| clock.pass(time), seconds);
+    println!("{cpus} CPUs, {queues} queues, at 1 Hz: {part:.2} % of one CPU");
+    next_to_others(state, seconds);
+}
+
+/// Prints the CPU time of screens that are renewed once a second on this machine.
+fn next_to_others(state: &Path, seconds: u32) {
+    let own = rxlab(&format!("--state-dir {}", state.display()));
+    let mut programs = vec![("rxlab top", own, COMPLETE)];
+    match Command::new("htop").arg("--version").stdout(Stdio::null()).status() {
+        Ok(_) => programs.push(("htop", "htop --delay 10".to_owned(), "Quit")),
+        Err(error) => println!("htop: {error}"),
+    }
+    let pass = |time| {
+        let begun = Instant::now();
+        std::thread::sleep(time);
+        begun.elapsed()
+    };
+    for round in 1..=ROUNDS {
+        for (name, command, complete) in &programs {
+            let part = percent_of_a_cpu(command, complete, pass, seconds / ROUNDS);
+            println!("this machine, at 1 Hz, round {round}, {name}: {part:.2} % of one CPU");
+        }
+    }
+}
+
+/// CPU time of a screen for some seconds that `pass` lets go by, in percent of that time.
+fn percent_of_a_cpu(
+    command: &str,
+    complete: &str,
+    mut pass: impl FnMut(Duration) -> Duration,
+    seconds: u32,
+) -> f64 {
+    let mut top = Top::start(command);
+    top.wait_for_screen(complete);
+    pass(SETTLED);
     let start = top.cpu_time();
-    let wall = clock.pass(Duration::from_secs(seconds.into()));
+    let wall = pass(Duration::from_secs(seconds.into()));
     let used = top.cpu_time() - start;
     top.end();
-    let part = 100.0 * used.as_secs_f64() / wall.as_secs_f64();
-    println!(
-        "{cpus} CPUs, {queues} queues: {used:.0?} of CPU time in {wall:.1?}, {part:.2} % of one CPU, after {start:.0?} in the \
-         first {SETTLED:?}"
-    );
+    100.0 * used.as_secs_f64() / wall.as_secs_f64()
+}
+
+/// The command line of `rxlab top` with these arguments.
+fn rxlab(arguments: &str) -> String {
+    format!("{} top {arguments}", program::rxlab().display())
 }
 
 /// Prints the time to the first screen of `rxlab top` with these arguments.
 fn opens(what: &str, arguments: &str) {
     let mut times: Vec<Duration> = (0..STARTS)
         .map(|_| {
-            let mut top = Top::start(arguments);
+            let mut top = Top::start(&rxlab(arguments));
             let begun = Instant::now();
-            top.wait_for_screen();
+            top.wait_for_screen(COMPLETE);
             let time = begun.elapsed();
             top.end();
             time
@@ -110,7 +150,7 @@ fn snapshot(clock: &mut Clock<'_>, state: &Path, file: &Path) {
     assert!(status.success(), "no snapshot was taken");
 }
 
-/// A running `rxlab top`, in a terminal.
+/// A running screen, in a terminal.
 struct Top {
     script: Child,
     keys: ChildStdin,
@@ -121,10 +161,8 @@ struct Top {
 
 impl Top {
     /// Returns when the shell of the terminal is about to execute the program.
-    fn start(arguments: &str) -> Self {
-        let program = program::rxlab();
-        let line =
-            format!("stty rows 60 cols 200; echo pid $$ ready; exec {} top {arguments}", program.display());
+    fn start(command: &str) -> Self {
+        let line = format!("stty rows 60 cols 200; echo pid $$ ready; exec {command}");
         let mut script = Command::new("script")
             .args(["-q", "-c", &line, "/dev/null"])
             .env("TERM", "xterm-256color")
@@ -154,8 +192,8 @@ impl Top {
         }
     }
 
-    fn wait_for_screen(&mut self) {
-        self.read_until("q quit");
+    fn wait_for_screen(&mut self, complete: &str) {
+        self.read_until(complete);
         // What it draws from now on must not keep it.
         let mut screen = self.screen.take().expect("not drained yet");
         std::thread::spawn(move || std::io::copy(&mut screen, &mut std::io::sink()));
