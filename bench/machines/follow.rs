@@ -33,7 +33,19 @@ fn ban(truth: &mut Truth, nic: usize) {
     }
 }
 
-fn one(truth: &mut Truth, Setting { knob, target, value }: &Setting) {
+/// Sets a value of a queue without traffic of its own.
+fn without_packets(truth: &mut Truth, Setting { knob, target, value }: &Setting) {
+    let Target::Queue { nic, queue } = target else { return };
+    let key = (nic.to_string(), queue.index);
+    match knob.as_str() {
+        "rps" => drop(truth.masks.insert(key, cpus(value))),
+        "rfs" => drop(truth.flows.insert(key, number(value))),
+        _ => {}
+    }
+}
+
+fn one(truth: &mut Truth, setting: &Setting) {
+    let Setting { knob, target, value } = setting;
     let online = truth.online();
     if knob == "rfs_entries" {
         truth.sock_flows = number(value).next_power_of_two();
@@ -41,10 +53,7 @@ fn one(truth: &mut Truth, Setting { knob, target, value }: &Setting) {
     }
     let named = |nic: &Nic| target.nic().is_some_and(|name| *name.as_str() == nic.name);
     let Some(at) = truth.nics.iter().position(named) else {
-        if let (Some(name), "rps") = (target.nic(), knob.as_str()) {
-            truth.masks.insert(name.to_string(), cpus(value));
-        }
-        return;
+        return without_packets(truth, setting);
     };
     if knob == "irqbalance" {
         return ban(truth, at);
@@ -54,7 +63,7 @@ fn one(truth: &mut Truth, Setting { knob, target, value }: &Setting) {
     let is_real =
         |queues: usize| matches!(target, Target::Queue { queue, .. } if (queue.index as usize) < queues);
     match (knob.as_str(), target) {
-        ("rps" | "rfs", _) if !is_real(nic.rx.len()) => {}
+        ("rps" | "rfs", _) if !is_real(nic.rx.len()) => without_packets(truth, setting),
         ("xps_cpus", _) if !is_real(nic.tx.len()) => {}
         ("rps", Target::Queue { queue, .. }) => nic.rx[queue.index as usize].rps = cpus(value),
         ("rfs", Target::Queue { queue, .. }) => nic.rx[queue.index as usize].flows = number(value),

@@ -33,6 +33,7 @@ pub(crate) fn generate(seed: u64) -> Truth {
         uppers: Vec::new(),
         veths: Vec::new(),
         masks: Default::default(),
+        flows: Default::default(),
         foreign: Vec::new(),
         irqbalance: None,
         sock_flows: random.pick(&[0, 0, 32_768]),

@@ -207,8 +207,10 @@ pub(crate) struct Truth {
     pub(crate) uppers: Vec<Upper>,
     /// Ends of veth pairs whose other ends are in containers.
     pub(crate) veths: Vec<(String, u32)>,
-    /// RPS masks of virtual interfaces, by name; the others have none.
-    pub(crate) masks: BTreeMap<String, CpuMask>,
+    /// RPS masks of queues of virtual interfaces, and of second queues of devices; the others have none.
+    pub(crate) masks: BTreeMap<(String, u32), CpuMask>,
+    /// Entries of their flow tables.
+    pub(crate) flows: BTreeMap<(String, u32), u32>,
     pub(crate) foreign: Vec<Foreign>,
     pub(crate) irqbalance: Option<Irqbalance>,
     pub(crate) sock_flows: u32,

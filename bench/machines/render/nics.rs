@@ -95,12 +95,16 @@ fn interface(
         .with(&format!("{base}/napi_defer_hard_irqs"), "0\n")
         .with(&format!("{base}/gro_flush_timeout"), "0\n");
     for queue in 0..queues.0 {
+        let key = (name.to_owned(), u32::try_from(queue).expect("few"));
         host = host
             .with(
                 &format!("{base}/queues/rx-{queue}/rps_cpus"),
-                mask(truth, truth.masks.get(name).unwrap_or(&rxlab::units::CpuMask::new())),
+                mask(truth, &truth.masks.get(&key).cloned().unwrap_or_default()),
             )
-            .with(&format!("{base}/queues/rx-{queue}/rps_flow_cnt"), "0\n");
+            .with(
+                &format!("{base}/queues/rx-{queue}/rps_flow_cnt"),
+                format!("{}\n", truth.flows.get(&key).unwrap_or(&0)),
+            );
     }
     for queue in 0..queues.1 {
         host = host.with(&format!("{base}/queues/tx-{queue}/traffic_class"), "0\n");
