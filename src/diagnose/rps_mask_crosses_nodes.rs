@@ -26,7 +26,7 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "a node is not known, processes run mostly on the far CPUs (then the readers are there), the \
-             near CPUs are full of receive work, the interrupt is outside the device's node \
+             near CPUs all take interrupts of the interface or are full of receive work, the interrupt is outside the device's node \
              (irq-on-wrong-node), or the packets there may come from `lo`",
     evidence: "the queue's traffic, its interrupt and that CPU's time in interrupts and softirq, the mask \
                and its CPUs on other nodes",
@@ -40,7 +40,8 @@ pub(super) const RULE: Rule = Rule {
 /// One finding per interface, for its busiest such queue.
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let queues = loaded_of(model, rates, nic);
-    let caught = queues.iter().filter_map(|queue| Some((queue, far(model, rates, queue)?)));
+    let irqs: CpuMask = queues.iter().map(|queue| queue.cpu).collect();
+    let caught = queues.iter().filter_map(|queue| Some((queue, far(model, rates, queue, &irqs)?)));
     let caught: Vec<(&Loaded<'_>, CpuMask)> = caught.collect();
     let (queue, far) = worst(&caught)?;
     let (name, mask, home) = (queue.name(), queue.mask()?, node(model, queue.cpu)?);
@@ -65,13 +66,13 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     })
 }
 
-/// The CPUs of a queue's mask that are on another node without a reason.
-fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>) -> Option<CpuMask> {
+/// The CPUs of a queue's mask that are on another node without a reason. CPUs that take interrupts of the interface,
+/// `irqs`, are no place for the work of its other queues.
+fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>, irqs: &CpuMask) -> Option<CpuMask> {
     let mask = queue.mask().filter(|_| queue.load >= BUSY)?;
     let home = node(model, queue.cpu)?;
     let far: CpuMask = mask.iter().filter(|cpu| node(model, *cpu).is_some_and(|node| node != home)).collect();
-    let irq: CpuMask = [queue.cpu].into_iter().collect();
-    let near = of_node(model, home).intersection(&model.usable()).difference(&irq);
+    let near = of_node(model, home).intersection(&model.usable()).difference(irqs);
     let misplaced = queue.nic.node.is_some_and(|own| own != home);
     if far.is_empty() || near.is_empty() || misplaced {
         return None;
@@ -111,6 +112,9 @@ mod tests {
         host("0-7").all_work("0-7", 0.8).silent(&RULE, "the readers are there");
         host("0-15,17-31").all_receive("17-31", 0.9, 5e3).silent(&RULE, "the near ones are full");
         host("0-15,17-31").on_node("eth0", 0).silent(&RULE, "the interrupt is in the wrong place");
+        let others = Sketch::new(4).nodes(2).device("eth0", &[2, 3]).queue_traffic("eth0", &[9e4, 1e4]);
+        let others = others.receives(2, 0.6, 9e4).rps("eth0", "0-1").all_work("0-3", 0.3);
+        others.silent(&RULE, "the other CPU of the node takes an interrupt");
         let unknown = host("0-15,17-31").tune(|model| model.cpus.iter_mut().for_each(|cpu| cpu.node = None));
         unknown.silent(&RULE, "nodes are not known");
         let one = Sketch::new(32).device("eth0", &[16]).traffic("eth0", 9e4).receives(16, 0.6, 9e4);
