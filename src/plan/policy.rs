@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use super::draft::{Draft, Reason};
 use super::{Plan, PlannedSetting, apply_order, forecast, step};
-use crate::model::{Function, Model, Rates};
+use crate::model::{Function, Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask, NicName};
 
 /// Purpose of a plan.
@@ -91,7 +91,8 @@ impl Policy {
     /// The plan is simulated first: what would keep a CPU busier than any is now, or make `diagnose` object, is left
     /// out, and what planning again would set belongs to it.
     pub fn plan(self, model: &Model, rates: &Rates, options: &Options, only: Option<&[Variable]>) -> Policed {
-        finish(self, (model, rates), judge::settled(self, (model, rates), options, only), only)
+        let (own, of_own) = concerned(model, rates, &options.nics);
+        finish(self, (model, rates), judge::settled(self, (&own, &of_own), options, only), only)
     }
 
     /// The settings of all steps but some.
@@ -129,6 +130,41 @@ impl Policy {
         let Draft { settings, variables, reasons, notes, .. } = draft;
         Drafted { settings, variables, reasons, notes }
     }
+}
+
+/// What plans depend on: a container host has thousands of virtual interfaces that are not named and have neither packets
+/// nor masks, and every simulation copies the machine.
+fn concerned(model: &Model, rates: &Rates, named: &[NicName]) -> (Model, Rates) {
+    let has_mask =
+        |nic: &Nic| nic.rx.iter().any(|queue| queue.rps_cpus.known().is_some_and(|mask| !mask.is_empty()));
+    let has_packets = |nic: &Nic| rates.nic(&nic.name).is_some_and(|rates| rates.rx_packets > 0.0);
+    let is_concerned = |nic: &&Nic| {
+        nic.kind == NicKind::Device || named.contains(&nic.name) || has_mask(nic) || has_packets(nic)
+    };
+    let own = Model {
+        schema: model.schema.clone(),
+        identity: model.identity.clone(),
+        cpus: model.cpus.clone(),
+        nics: model.nics.iter().filter(is_concerned).cloned().collect(),
+        interrupts: model.interrupts.clone(),
+        rps_sock_flow_entries: model.rps_sock_flow_entries.clone(),
+        irqbalance: model.irqbalance.clone(),
+        settings: model.settings.clone(),
+        ..Model::default()
+    };
+    let of_own = Rates {
+        seconds: rates.seconds,
+        cpus: rates.cpus.clone(),
+        nics: rates.nics.iter().filter(|rates| own.nic(&rates.name).is_some()).cloned().collect(),
+        irqs: rates.irqs.clone(),
+        exact_softirq_time: rates.exact_softirq_time,
+        softirq_timed: rates.softirq_timed,
+        costs: rates.costs.clone(),
+        gaps: rates.gaps.clone(),
+        unseen: rates.unseen.clone(),
+        processes: rates.processes.clone(),
+    };
+    (own, of_own)
 }
 
 /// The outcome of the steps.
