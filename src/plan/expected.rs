@@ -27,7 +27,8 @@ const FIRES: f64 = 0.1;
 /// The CPUs that receive the packets of a queue.
 #[derive(Clone, PartialEq)]
 struct Path {
-    home: CpuId,
+    /// `None` if it is not known where they arrive: then only the work on the CPUs of the mask is known to move.
+    home: Option<CpuId>,
     mask: CpuMask,
 }
 
@@ -60,24 +61,25 @@ struct Change {
 
 impl Path {
     /// The path of a queue's packets, which come to `otherwise` if their CPU is not known.
-    fn new(machine: &Machine<'_>, queue: &RxQueue, otherwise: Option<CpuId>) -> Option<Self> {
+    fn new(machine: &Machine<'_>, queue: &RxQueue, otherwise: Option<CpuId>) -> Self {
         let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
-        Some(Self { home: machine.home(queue).or(otherwise)?, mask })
+        Self { home: machine.home(queue).or(otherwise), mask }
     }
 
     /// Parts of the work. The interrupt's CPU keeps what would go to CPUs of the mask that are offline
     /// (get_rps_cpu).
     fn parts(&self, online: &CpuMask) -> Vec<Part> {
+        let at_home = |time: f64, packets: f64| self.home.map(|cpu| Part { cpu, time, packets }).into_iter();
         if self.mask.is_empty() {
-            return vec![Part { cpu: self.home, time: 1.0, packets: 1.0 }];
+            return at_home(1.0, 1.0).collect();
         }
         let Cost { kept, handed } = Cost::fixed(NicKind::Device);
         let each = 1.0 / self.mask.len() as f64;
         let stays = self.mask.difference(online).len() as f64 * each;
-        let home = Part { cpu: self.home, time: kept + (1.0 - kept) * stays, packets: stays };
+        let home = at_home(kept + (1.0 - kept) * stays, stays);
         let there = self.mask.intersection(online);
         let others = there.iter().map(|cpu| Part { cpu, time: handed * each, packets: each });
-        std::iter::once(home).chain(others).collect()
+        home.chain(others).collect()
     }
 }
 
@@ -88,23 +90,19 @@ pub(super) struct Work<'a> {
     sources: Vec<Source>,
     /// By interface: interrupts of no known queue that fire.
     firing: Vec<Vec<IrqId>>,
-    /// The busiest CPU: packets come here if it is not known where.
-    busiest: Option<CpuId>,
 }
 
 impl<'a> Work<'a> {
     /// Estimates the work of every queue.
     pub(super) fn new(model: &'a Model, rates: &'a Rates, topology: &CpuTopology) -> Self {
         let machine = Machine { model, rates, topology };
-        let busiest = hottest(rates).map(|(cpu, _)| cpu);
         let firing: Vec<Vec<IrqId>> = model.nics.iter().map(|nic| firing(nic, rates)).collect();
         let mut sources = Vec::new();
         for (at, nic) in devices(model) {
             for (queue, rx) in nic.rx.iter().enumerate() {
-                if let Some(path) = Path::new(&machine, rx, guessed(nic, rx, &firing[at]).or(busiest)) {
-                    let packets = queue_packets(nic, rx, rates);
-                    sources.push(Source { nic: at, queue, path, packets, time: 0.0 });
-                }
+                let path = Path::new(&machine, rx, guessed(nic, rx, &firing[at]));
+                let packets = queue_packets(nic, rx, rates);
+                sources.push(Source { nic: at, queue, path, packets, time: 0.0 });
             }
         }
         let parts_of = |source: &Source| source.path.parts(&topology.online);
@@ -114,12 +112,19 @@ impl<'a> Work<'a> {
         let own = sources.len();
         parts.extend(foreign.iter().map(parts_of));
         sources.extend(foreign);
-        sources.iter_mut().for_each(|source| source.time = source.packets * DEAREST);
+        let all: f64 =
+            devices(model).filter_map(|(_, nic)| rates.nic(&nic.name)).map(|nic| nic.rx_packets).sum();
+        let usual = rates.cpus.iter().map(receive_work).sum::<f64>() / all.max(1.0);
+        for (source, parts) in sources.iter_mut().zip(&parts) {
+            // No CPU tells the work of packets that arrive somewhere.
+            let each = if parts.is_empty() { usual.min(DEAREST) } else { DEAREST };
+            source.time = source.packets * each;
+        }
         let measured = by_cpu(rates, |cpu| cpu.softirq.max(cpu.ksoftirqd));
         for _ in 0..CORRECTIONS {
             let explained = sums(&sources, &parts, &measured, |source, part| source.time * part.time);
             let mut most = 0.0f64;
-            for (source, parts) in sources.iter_mut().zip(&parts) {
+            for (source, parts) in sources.iter_mut().zip(&parts).filter(|(_, parts)| !parts.is_empty()) {
                 let all: f64 = parts.iter().map(|part| part.time).sum();
                 let off = off(parts, &measured, &explained, |part| part.time) / all;
                 let time = (source.time * off).min(source.packets * DEAREST);
@@ -131,7 +136,7 @@ impl<'a> Work<'a> {
             }
         }
         sources.truncate(own);
-        Self { model, rates, sources, firing, busiest }
+        Self { model, rates, sources, firing }
     }
 
     /// The rates once queues, interrupts and masks are as in `after`. Programs use the same part of what receiving
@@ -152,20 +157,19 @@ impl<'a> Work<'a> {
                 let is_new = queue.index as usize >= was.rx.len();
                 let otherwise = match is_new {
                     true => asked_for(queue, &topology.online),
-                    false => guessed(nic, queue, &self.firing[source.nic]).or(self.busiest),
+                    false => guessed(nic, queue, &self.firing[source.nic]),
                 };
                 Path::new(&machine, queue, otherwise)
             };
-            let paths: Vec<Path> = queues.iter().filter_map(path).collect();
+            let paths: Vec<Path> = queues.iter().map(path).collect();
             if matches!(&paths[..], [path] if *path == source.path) {
                 continue;
             }
-            let runs = self.rates.cpu(source.path.home).map_or(0.0, |cpu| cpu.net_rx);
-            let own = Change {
-                time: source.time,
-                packets: source.packets,
-                runs: runs * source.packets / homes[&source.path.home].max(1.0),
-            };
+            let runs = source
+                .path
+                .home
+                .and_then(|home| Some(self.rates.cpu(home)?.net_rx * source.packets / homes[&home].max(1.0)));
+            let own = Change { time: source.time, packets: source.packets, runs: runs.unwrap_or_default() };
             own.along(&source.path, &topology.online, -1.0, &mut changes);
             let each = 1.0 / paths.len().max(1) as f64;
             for path in paths {
@@ -188,7 +192,9 @@ impl<'a> Work<'a> {
     fn packets_of_homes(&self) -> BTreeMap<CpuId, f64> {
         let mut packets: BTreeMap<CpuId, f64> = BTreeMap::new();
         for source in &self.sources {
-            *packets.entry(source.path.home).or_default() += source.packets;
+            if let Some(home) = source.path.home {
+                *packets.entry(home).or_default() += source.packets;
+            }
         }
         packets
     }
@@ -224,7 +230,9 @@ impl Change {
             change.time += self.time * time * part;
             change.packets += self.packets * packets * part;
         }
-        changes.entry(path.home).or_default().runs += self.runs * part;
+        if let Some(home) = path.home {
+            changes.entry(home).or_default().runs += self.runs * part;
+        }
     }
 }
 
@@ -238,8 +246,11 @@ fn infer(model: &Model, rates: &Rates, sources: &mut [Source], parts: &[Vec<Part
             && model.rps_sock_flow_entries.known().is_some_and(|flows| *flows > 0);
         !has_rfs && !nic.rx.iter().any(|queue| is_counted(nic, queue, rates))
     };
-    let uncounted: BTreeSet<usize> =
+    let mut uncounted: BTreeSet<usize> =
         devices(model).filter(|(_, nic)| is_uncounted(nic)).map(|(at, _)| at).collect();
+    for (source, _) in sources.iter().zip(parts).filter(|(_, parts)| parts.is_empty()) {
+        uncounted.remove(&source.nic);
+    }
     let measured = by_cpu(rates, |cpu| cpu.packets);
     for _ in 0..CORRECTIONS {
         let explained = sums(sources, parts, &measured, |source, part| source.packets * part.packets);
@@ -305,7 +316,7 @@ fn foreign(model: &Model, rates: &Rates, sources: &[Source], parts: &[Vec<Part>]
     let own = sums(sources, parts, &measured, |source, part| source.packets * part.packets);
     let rest = |home: CpuId| {
         let packets = (measured.get(home.0 as usize)? - own.get(home.0 as usize)?).max(0.0);
-        let path = Path { home, mask: CpuMask::new() };
+        let path = Path { home: Some(home), mask: CpuMask::new() };
         Some(Source { nic: usize::MAX, queue: 0, path, packets, time: 0.0 })
     };
     cpus.iter().filter_map(rest).collect()
@@ -440,6 +451,19 @@ mod tests {
         after.nics[0].rx.iter_mut().for_each(|queue| queue.rps_cpus = Fact::Known(cpus("")));
         let then = carried(&model, &rates, &after);
         assert!(then.cpus[1].softirq > 4.0 * then.cpus[0].softirq, "{then:?}");
+    }
+
+    /// Packets once came to the busiest CPU if it was not known where, and took its work along.
+    #[test]
+    fn work_from_an_unknown_cpu_is_added_to_the_mask() {
+        let sketch = Sketch::new(3).device("eth0", &[0]).queue_traffic("eth0", &[4e4]).receives(0, 0.6, 3e4);
+        let (mut model, rates) = sketch.receives(1, 0.4, 1e4).build();
+        model.nics[0].rx[0].irqs.clear();
+        let mut after = model.clone();
+        after.nics[0].rx[0].rps_cpus = Fact::Known(cpus("1-2"));
+        let then = carried(&model, &rates, &after);
+        assert_eq!(times(&then), [600, 672, 277], "half of 0.5408 each, of all receive time");
+        assert_eq!(times(&carried(&after, &then, &model))[0], 600);
     }
 
     /// Interrupts that do not say which queue they serve take its work along.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::topology::{CpuTopology, Domain};
 use crate::diagnose::EVEN_QUEUES;
-use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receive_time};
+use crate::diagnose::evidence::{DEAREST, TRAFFIC, irq_cpus, queue_packets, receive_time};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask, Fact, NicName};
 
@@ -189,6 +189,7 @@ impl Machine<'_> {
 
     fn unassigned<'n>(&self, nics: &[&'n Nic]) -> (Vec<Unassigned<'n>>, Vec<(NicName, u32)>) {
         let (mut unassigned, mut homeless) = (Vec::new(), Vec::new());
+        let brought = self.brought(|_| true);
         for nic in nics {
             for queue in &nic.rx {
                 let home = self.home(queue);
@@ -197,7 +198,7 @@ impl Machine<'_> {
                     continue;
                 };
                 let packets = queue_packets(nic, queue, self.rates);
-                let is_busy = self.load(home) >= HIGH_LOAD || packets >= HIGH_RATE;
+                let is_busy = is_busy(brought.get(&home).copied(), packets);
                 let is_quiet = !is_busy && packets < QUIET;
                 unassigned.push(Unassigned { nic, queue, home, place, is_busy, is_quiet });
             }
@@ -236,7 +237,7 @@ impl Machine<'_> {
         let devices = || self.model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
         let packets: f64 =
             devices().filter_map(|nic| self.rates.nic(&nic.name)).map(|nic| nic.rx_packets).sum();
-        let each = self.rates.cpus.iter().map(receive_work).sum::<f64>() / packets.max(1.0);
+        let each = (self.rates.cpus.iter().map(receive_work).sum::<f64>() / packets.max(1.0)).min(DEAREST);
         let mut times: BTreeMap<CpuId, f64> = BTreeMap::new();
         for nic in devices().filter(|nic| is_of(nic)) {
             for queue in &nic.rx {
@@ -262,6 +263,12 @@ impl Machine<'_> {
         let others = devices.filter(|nic| nics.iter().all(|own| own.name != nic.name));
         others.flat_map(|nic| nic.rx.iter().filter_map(|queue| self.home(queue))).collect()
     }
+}
+
+/// True if a queue is busy: it has a high rate, or the interrupts of its CPU bring much receive time. The measured time
+/// of the CPU would change with the masks, and the next plan with it.
+pub(super) fn is_busy(brought: Option<f64>, packets: f64) -> bool {
+    packets >= HIGH_RATE || brought.is_some_and(|time| time >= HIGH_LOAD)
 }
 
 /// Receive time of a CPU. Above 1 in predicted rates that give it more work than it has time.

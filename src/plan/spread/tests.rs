@@ -84,7 +84,8 @@ fn field_case_d_sizes_and_disjoint_masks() {
 
 #[test]
 fn hyper_threads_are_left_out_at_high_rates_only() {
-    let host = |softirq| Sketch::new(8).smt().device("eth0", &[2]).receives(2, softirq, 1e4);
+    let host =
+        |softirq| Sketch::new(8).smt().device("eth0", &[2]).traffic("eth0", 1e4).receives(2, softirq, 1e4);
     assert_eq!(plan(&spread_by(host(0.1)), "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
     assert_eq!(plan(&spread_by(host(0.9)), "rps"), ["rps eth0/rx-0 = 0-1,3-5,7"]);
     let two = Sketch::new(2).smt().device("eth0", &[0]).receives(0, 0.9, 1e4);

@@ -6,7 +6,7 @@ use super::back::Back;
 use crate::diagnose::evidence::queue_packets;
 use crate::model::Nic;
 use crate::plan::draft::Draft;
-use crate::plan::share::{FEW, HIGH_LOAD, HIGH_RATE, ShareOptions};
+use crate::plan::share::{FEW, ShareOptions, is_busy};
 use crate::plan::spread::{OWN, given, narrowed, threaded};
 use crate::plan::{Target, set_text};
 use crate::units::{CpuMask, NicName, QueueId};
@@ -33,11 +33,12 @@ pub(in crate::plan) fn redundant(draft: &mut Draft<'_>) {
 pub(in crate::plan) fn where_needed(draft: &mut Draft<'_>) {
     let nics = polled_by_interrupts(draft);
     let machine = draft.machine();
+    let brought = machine.brought(|_| true);
     let (busy, calm): (Vec<NicName>, Vec<NicName>) = nics.into_iter().partition(|name| {
         draft.model.nic(name).is_some_and(|nic| {
             nic.rx.iter().any(|queue| {
-                queue_packets(nic, queue, &draft.rates) >= HIGH_RATE
-                    || machine.home(queue).is_some_and(|cpu| machine.load(cpu) >= HIGH_LOAD)
+                let of_home = machine.home(queue).and_then(|cpu| brought.get(&cpu).copied());
+                is_busy(of_home, queue_packets(nic, queue, &draft.rates))
             })
         })
     });
