@@ -4,7 +4,7 @@ CARGO ?= cargo
 # case-a and so on
 CASES := $(patsubst cases/%.sh,case-%,$(wildcard cases/[a-e].sh))
 
-.PHONY: run build test test-cases test-deb lint install deb static pictures cases $(CASES) bench-load simulate docs
+.PHONY: run build test test-cases test-deb lint install deb static static-arm64 pictures cases $(CASES) bench-load simulate docs
 
 MINUTES ?= 10
 # Where cargo builds.
@@ -51,6 +51,19 @@ static: ## Make one file that needs no shared library: target/static/rxlab, its 
 	scripts/setup.sh run
 	RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --profile small --locked --target $(machine) --bin rxlab
 	scripts/static $(target)/$(machine)/small/rxlab $(target)/static
+
+arm = aarch64-unknown-linux-gnu
+arm_libraries = $(abspath $(target))/arm64
+
+static-arm64: ## Make that file for 64-bit ARM and try it in an emulator: target/static-arm64/rxlab
+	scripts/setup.sh cross
+	rustup target add $(arm)
+	scripts/arm64 $(arm_libraries)
+	RUSTFLAGS='-C target-feature=+crt-static' CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	  LIBBPF_SYS_EXTRA_CFLAGS=-I$(arm_libraries)/usr/include \
+	  LIBBPF_SYS_LIBRARY_PATH=$(arm_libraries)/usr/lib/aarch64-linux-gnu \
+	  $(CARGO) build --profile small --locked --target $(arm) --bin rxlab
+	scripts/static $(target)/$(arm)/small/rxlab $(target)/static-arm64 aarch64-linux-gnu- qemu-aarch64-static
 
 test-deb: build ## Install, upgrade, remove and purge the package in a Debian with systemd of its own, as root
 	scripts/setup.sh test

@@ -29,15 +29,16 @@ fn compile(program: &str) {
     println!("cargo:rerun-if-changed={source}");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let object = PathBuf::from(variable("OUT_DIR")).join(format!("{program}.bpf.o"));
-    // Where Debian has <asm/types.h>: clang does not look there when it compiles for BPF.
-    let machine = format!("/usr/include/{}-linux-gnu", variable("CARGO_CFG_TARGET_ARCH"));
+    // Where Debian has <asm/types.h>, of this machine and for cross builds: clang does not look there when it compiles
+    // for BPF.
+    let machine = variable("CARGO_CFG_TARGET_ARCH");
+    let headers = [format!("/usr/include/{machine}-linux-gnu"), format!("/usr/{machine}-linux-gnu/include")];
     let status = Command::new(&clang)
         // -g makes the BTF that the programs are relocated by.
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror"])
         .arg("-I")
         .arg(Path::new(&variable("DEP_BPF_INCLUDE")))
-        .arg("-I")
-        .arg(machine)
+        .args(headers.iter().flat_map(|folder| ["-idirafter", folder]))
         .args(["-c", &source, "-o"])
         .arg(object)
         .status();

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installs the missing packages for a goal, on Debian, as root: setup.sh run|pictures|test
+# Installs the missing packages for a goal, on Debian, as root: setup.sh run|cross|pictures|test
 set -eu
 
-goal=${1:?"usage: setup.sh run|pictures|test"}
+goal=${1:?"usage: setup.sh run|cross|pictures|test"}
 missing=""
 need() { # need COMMAND PACKAGE
   command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
@@ -18,7 +18,12 @@ need make make
 need pkg-config pkg-config
 [ -e /usr/include/libelf.h ] || missing="$missing libelf-dev"
 [ -e /usr/include/zlib.h ] || missing="$missing zlib1g-dev"
-if [ "$goal" != run ]; then
+if [ "$goal" = cross ]; then
+  need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+  [ -e /usr/aarch64-linux-gnu/include/stdlib.h ] || missing="$missing libc6-dev-arm64-cross"
+  need qemu-aarch64-static qemu-user-static
+fi
+if [ "$goal" = pictures ] || [ "$goal" = test ]; then
   need chromium chromium
   need tmux tmux
 fi
