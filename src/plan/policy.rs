@@ -138,32 +138,12 @@ fn concerned(model: &Model, rates: &Rates, named: &[NicName]) -> (Model, Rates) 
     let has_mask =
         |nic: &Nic| nic.rx.iter().any(|queue| queue.rps_cpus.known().is_some_and(|mask| !mask.is_empty()));
     let has_packets = |nic: &Nic| rates.nic(&nic.name).is_some_and(|rates| rates.rx_packets > 0.0);
-    let is_concerned = |nic: &&Nic| {
+    let is_concerned = |nic: &Nic| {
         nic.kind == NicKind::Device || named.contains(&nic.name) || has_mask(nic) || has_packets(nic)
     };
-    let own = Model {
-        schema: model.schema.clone(),
-        identity: model.identity.clone(),
-        cpus: model.cpus.clone(),
-        nics: model.nics.iter().filter(is_concerned).cloned().collect(),
-        interrupts: model.interrupts.clone(),
-        rps_sock_flow_entries: model.rps_sock_flow_entries.clone(),
-        irqbalance: model.irqbalance.clone(),
-        settings: model.settings.clone(),
-        ..Model::default()
-    };
-    let of_own = Rates {
-        seconds: rates.seconds,
-        cpus: rates.cpus.clone(),
-        nics: rates.nics.iter().filter(|rates| own.nic(&rates.name).is_some()).cloned().collect(),
-        irqs: rates.irqs.clone(),
-        exact_softirq_time: rates.exact_softirq_time,
-        softirq_timed: rates.softirq_timed,
-        costs: rates.costs.clone(),
-        gaps: rates.gaps.clone(),
-        unseen: rates.unseen.clone(),
-        processes: rates.processes.clone(),
-    };
+    let (mut own, mut of_own) = (model.clone(), rates.clone());
+    own.nics.retain(is_concerned);
+    of_own.nics.retain(|rates| own.nic(&rates.name).is_some());
     (own, of_own)
 }
 

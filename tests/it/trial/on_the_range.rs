@@ -191,7 +191,9 @@ fn a_plan_is_made_from_a_sample_and_changes_nothing() {
         (Some("rxlab.trial-plan/1"), Some("throughput"))
     );
     let planned = &plan["planned"];
-    assert!(planned["noise"].as_f64() > Some(0.0) && planned["sampled_s"].as_f64() > Some(18.0), "{plan}");
+    // A quiet machine needs less than the longest sample.
+    let sampled_s = planned["sampled_s"].as_f64().expect("a sample");
+    assert!(planned["noise"].as_f64() > Some(0.0) && (5.9..20.0).contains(&sampled_s), "{plan}");
     assert!([0.5, 1.0, 2.0, 4.0].map(Some).contains(&plan["measure_s"].as_f64()), "{plan}");
     assert!(!stage.state().join("trials").exists(), "no record");
     stage.is_restored();
