@@ -207,7 +207,7 @@ impl Machine<'_> {
     }
 
     /// Receive time of a CPU.
-    pub(super) fn load(&self, cpu: CpuId) -> f64 {
+    fn load(&self, cpu: CpuId) -> f64 {
         self.rates.cpu(cpu).map_or(0.0, receive_time)
     }
 

@@ -88,12 +88,8 @@ pub fn rank(primary: &MetricResult, margin: f64, around: &Circumstances) -> Rank
     if winner.is_some() || loses {
         notes.extend(sentence::measured("Primary metric: ", primary));
     }
-    if winner.is_none()
-        && loses
-        && let Some(throughput) = around.throughput
-    {
-        notes.extend(sentence::measured("Lower throughput outranks it: ", throughput));
-    }
+    let decisive = around.throughput.filter(|_| winner.is_none() && loses);
+    notes.extend(decisive.and_then(|result| sentence::measured("Lower throughput outranks it: ", result)));
     Ranking { verdict, notes }
 }
 

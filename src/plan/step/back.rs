@@ -35,6 +35,7 @@ impl Back {
         let mut claims: BTreeMap<(&NicName, Option<u32>), Vec<f64>> = BTreeMap::new();
         let mut used: BTreeMap<(CpuId, &NicName, Option<u32>), CpuMask> = BTreeMap::new();
         for nic in machine.model.nics.iter().filter(|nic| nic.kind == NicKind::Device) {
+            let are_alike = have_one_mask(nic);
             for queue in &nic.rx {
                 let Some(home) = machine.home(queue) else { continue };
                 // Queues without packets have no work; 1 keeps the sums above 0.
@@ -44,7 +45,7 @@ impl Back {
                 let home_only: CpuMask = [home].into_iter().collect();
                 // As without the interrupt's CPU, which leaves a mask that stays.
                 let others = mask.difference(&home_only);
-                let is_told = have_one_mask(nic) || is_counted(nic, queue, machine.rates);
+                let is_told = are_alike || is_counted(nic, queue, machine.rates);
                 let index = is_told.then_some(queue.index);
                 let own = claims.entry((&nic.name, index)).or_insert_with(|| vec![0.0; width]);
                 let to = packets / others.len().max(1) as f64;
