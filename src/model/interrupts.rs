@@ -146,20 +146,30 @@ fn own<'a>(
     };
     // If other interrupts name their queue, one with the bare name is that of the link.
     let bare_is_link = count(|serves| *serves != Serves::Interface) > 0;
-    let blocks = count(|serves| matches!(serves, Serves::Block(_)));
+    let first = first_receiving(found.iter().filter_map(|(.., serves)| *serves), rx.len());
     let vectors = count(|serves| matches!(serves, Serves::Vector(_)));
     let queues = |serves| match serves {
         Some(Serves::Queue(index)) => vec![index],
         Some(Serves::Vector(index)) if vectors >= rx.len() => vec![index],
-        // The driver keeps an even number of blocks.
-        Some(Serves::Block(block)) => {
-            let first = u32::try_from(blocks / 2).unwrap_or(u32::MAX);
-            block.checked_sub(first).into_iter().collect()
-        }
+        Some(Serves::Block(block)) => first.and_then(|first| block.checked_sub(first)).into_iter().collect(),
         Some(Serves::Interface) if !bare_is_link => rx.iter().map(|queue| queue.index).collect(),
         Some(Serves::Interface | Serves::Vector(_)) | None => Vec::new(),
     };
     found.iter().map(|(raw, source, serves)| Own { raw, source: *source, queues: queues(*serves) }).collect()
+}
+
+/// The first block that receives: the driver keeps an even number of blocks, of which the second half receive. `None` if
+/// some are missing or there are fewer than the queues need: nothing says then where the second half begins.
+fn first_receiving(serves: impl Iterator<Item = Serves>, queues: usize) -> Option<u32> {
+    let blocks: BTreeSet<u32> = serves
+        .filter_map(|serves| match serves {
+            Serves::Block(block) => Some(block),
+            _ => None,
+        })
+        .collect();
+    let count = u32::try_from(blocks.len()).ok()?;
+    let is_whole = blocks.last().is_some_and(|last| last + 1 == count) && count.is_multiple_of(2);
+    (is_whole && blocks.len() / 2 >= queues).then_some(count / 2)
 }
 
 impl Nic {
@@ -328,6 +338,11 @@ mod tests {
         let (queues, others, _) = attached(&inventory(2, &interrupts));
         assert_eq!(queues, [[(34, Source::MsiName)], [(35, Source::MsiName)]]);
         assert_eq!(others, [30, 31, 32, 33, 36, 37, 38]);
+        // A table that ends early, or lacks a block in the middle.
+        for rest in [&interrupts[..2], &interrupts[..5], &[&interrupts[..3], &interrupts[4..]].concat()] {
+            let (queues, ..) = attached(&inventory(2, rest));
+            assert_eq!(queues, [vec![], vec![]], "{rest:?}");
+        }
     }
 
     /// The former eth0 has another name: its interrupts still carry the old one.

@@ -102,7 +102,7 @@ fn interrupts(host: RecordedHost, truth: &Truth, seconds: f64) -> RecordedHost {
     match truth.damage {
         Damage::InterruptsMasked => host.with(PATH, ""),
         Damage::InterruptsDenied => host.with_failure(PATH, Cause::Denied),
-        Damage::InterruptsCut => host.with(PATH, &text[..text.len() / 2]),
+        Damage::InterruptsCut => host.with(PATH, text[..text.len() / 2].trim_end()),
         _ => host.with(PATH, text),
     }
 }
