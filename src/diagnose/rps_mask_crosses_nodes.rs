@@ -1,7 +1,7 @@
 //! RPS hands packets to CPUs outside the interrupt's node, though the readers are not there.
 
 use super::figures::{Evidence, percent};
-use super::places::{Loaded, loaded_of, mean, node, of_node, same_on, worst};
+use super::places::{Loaded, loaded, loaded_of, mean, node, of_node, same_on, worst};
 use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
@@ -26,7 +26,7 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "a node is not known, processes run mostly on the far CPUs (then the readers are there), the \
-             near CPUs all take interrupts of the interface or are full of receive work, the interrupt is outside the device's node \
+             near CPUs all take interrupts of interfaces with traffic or are full of receive work, the interrupt is outside the device's node \
              (irq-on-wrong-node), or the packets there may come from `lo`",
     evidence: "the queue's traffic, its interrupt and that CPU's time in interrupts and softirq, the mask \
                and its CPUs on other nodes",
@@ -40,7 +40,7 @@ pub(super) const RULE: Rule = Rule {
 /// One finding per interface, for its busiest such queue.
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let queues = loaded_of(model, rates, nic);
-    let irqs: CpuMask = queues.iter().map(|queue| queue.cpu).collect();
+    let irqs: CpuMask = loaded(model, rates).iter().map(|queue| queue.cpu).collect();
     let caught = queues.iter().filter_map(|queue| Some((queue, far(model, rates, queue, &irqs)?)));
     let caught: Vec<(&Loaded<'_>, CpuMask)> = caught.collect();
     let (queue, far) = worst(&caught)?;
@@ -66,8 +66,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     })
 }
 
-/// The CPUs of a queue's mask that are on another node without a reason. CPUs that take interrupts of the interface,
-/// `irqs`, are no place for the work of its other queues.
+/// The CPUs of a queue's mask that are on another node without a reason. CPUs that take interrupts of interfaces with
+/// traffic, `irqs`, are no place for the work of other queues.
 fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>, irqs: &CpuMask) -> Option<CpuMask> {
     let mask = queue.mask().filter(|_| queue.load >= BUSY)?;
     let home = node(model, queue.cpu)?;
@@ -115,6 +115,13 @@ mod tests {
         let others = Sketch::new(4).nodes(2).device("eth0", &[2, 3]).queue_traffic("eth0", &[9e4, 1e4]);
         let others = others.receives(2, 0.6, 9e4).rps("eth0", "0-1").all_work("0-3", 0.3);
         others.silent(&RULE, "the other CPU of the node takes an interrupt");
+        let two = |packets: f64| {
+            let two = Sketch::new(4).nodes(2).device("eth0", &[2]).device("eth1", &[3]);
+            let two = two.traffic("eth0", 9e4).traffic("eth1", packets).receives(2, 0.6, 9e4);
+            two.rps("eth0", "0-1").all_work("0-3", 0.3)
+        };
+        two(9e4).silent(&RULE, "the other CPU of the node takes an interrupt of another interface");
+        assert_eq!(two(0.0).findings(&RULE).len(), 1, "that interface is idle");
         let unknown = host("0-15,17-31").tune(|model| model.cpus.iter_mut().for_each(|cpu| cpu.node = None));
         unknown.silent(&RULE, "nodes are not known");
         let one = Sketch::new(32).device("eth0", &[16]).traffic("eth0", 9e4).receives(16, 0.6, 9e4);
