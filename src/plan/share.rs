@@ -169,8 +169,10 @@ impl Machine<'_> {
             while let Some(next) = unassigned.next_if(|next| next.place.0 == at) {
                 group.push(next);
             }
-            // A domain without a second CPU does not count.
-            if domain.usable.len() < 2 {
+            // A domain without another CPU than that of the interrupt does not count.
+            let is_alone = domain.usable.len() < 2
+                && domain.usable.iter().all(|cpu| group.iter().any(|unassigned| unassigned.home == *cpu));
+            if is_alone {
                 alone.extend(group);
             } else if !group.is_empty() {
                 parts.extend(Share { around: Some(domain), ..share }.divide(self, group));

@@ -187,8 +187,7 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
         // The receiving CPU depends on where the senders run and on the mask itself: a mask of all CPUs but one,
         // or of all, gains nothing from a change.
         let is_sound = |current: &CpuMask| {
-            let is_wide = width == usize::MAX && current.len() >= anywhere.len();
-            current.difference(usable).is_empty() && (is_wide || current.len() == anywhere.len())
+            current.difference(usable).is_empty() && (part..=width).contains(&current.len())
         };
         if !current(queue).is_some_and(is_sound) {
             masks.insert(queue, (anywhere.clone(), why.clone()));
