@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use super::{Drafted, Options, Policy, Variable};
 use crate::diagnose::{about_placement, figures::percent};
-use crate::model::{Model, Rates};
+use crate::model::{Model, Rates, RxQueue};
 use crate::plan::draft::Reason;
 use crate::plan::expected::{Work, hottest};
-use crate::plan::share::HIGH_LOAD;
+use crate::plan::share::{HIGH_LOAD, Machine};
 use crate::plan::step::SLACK;
 use crate::plan::topology::CpuTopology;
-use crate::plan::{PlannedSetting, paper};
-use crate::units::{CpuMask, NicName};
+use crate::plan::{PlannedSetting, Target, paper};
+use crate::units::{CpuId, CpuMask, NicName};
 
 /// Variables that decide where receive work is done.
 const PLACING: &[Variable] =
@@ -38,6 +38,13 @@ const ROUNDED: f64 = 0.005;
 /// Plans that check, one after the other, that a plan without restless variables leaves nothing to do.
 const TURNS: usize = 2;
 
+/// Reasons to leave a variable out of a joined plan.
+const RESTLESS: &str = "the next plan would change it again";
+const SHARED: &str = "queues of different CPUs would hand packets to the same one";
+
+/// A variable to leave out, and the reason.
+type LeftOut = (Variable, &'static str);
+
 /// The first draft without objections, together with what the next plans would add to it. Variables that these would
 /// change again and again are left out.
 pub(super) fn settled(
@@ -61,26 +68,27 @@ fn settled_in(
     let slack = if policy == Policy::Spread { 1.0 } else { SLACK };
     let most = (busiest * slack + ROUNDED).max(HIGH_LOAD);
     let judge = Judge { policy, options, only, busiest, most };
-    let mut left_out: Vec<Variable> = Vec::new();
+    let mut left_out: Vec<LeftOut> = Vec::new();
     loop {
-        let (mut drafted, restless) = judge.joined(seen, &left_out);
-        let mut new: Vec<Variable> =
-            restless.into_iter().filter(|variable| !left_out.contains(variable)).collect();
+        let variables: Vec<Variable> = left_out.iter().map(|(variable, _)| *variable).collect();
+        let (mut drafted, mut new) = judge.joined(seen, &variables);
+        new.retain(|(variable, _)| !variables.contains(variable));
         // The next plan does not know what this one left out.
         let is_checked = new.is_empty() && !left_out.is_empty() && !drafted.settings.is_empty();
         if let Some(turns) = turns.checked_sub(1).filter(|_| is_checked) {
             let (after, then) = simulated(seen, &drafted.settings);
             if !settled_in(turns, policy, (&after, &then), options, only).settings.is_empty() {
-                new.extend(PLACING.iter().filter(|variable| !left_out.contains(variable)));
+                let placing = PLACING.iter().filter(|variable| !variables.contains(variable));
+                new.extend(placing.map(|variable| (*variable, RESTLESS)));
             }
         }
         if new.is_empty() {
-            if !left_out.is_empty() {
-                let names: Vec<String> = left_out.iter().map(ToString::to_string).collect();
-                drafted.reasons.push(Reason::Other(format!(
-                    "{}: left alone: the next plan would change it again",
-                    names.join(", ")
-                )));
+            for why in [RESTLESS, SHARED] {
+                let own = left_out.iter().filter(|(_, own)| *own == why);
+                let names: Vec<String> = own.map(|(variable, _)| variable.to_string()).collect();
+                if !names.is_empty() {
+                    drafted.reasons.push(Reason::Other(format!("{}: left alone: {why}", names.join(", "))));
+                }
             }
             return drafted;
         }
@@ -100,8 +108,9 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// A draft and those that follow it as one, and the variables that the last one would still change.
-    fn joined(&self, seen: (&Model, &Rates), left_out: &[Variable]) -> (Drafted, Vec<Variable>) {
+    /// A draft and those that follow it as one, and the variables that it should not have: those that the last one would
+    /// still change, and masks that are not sound together.
+    fn joined(&self, seen: (&Model, &Rates), left_out: &[Variable]) -> (Drafted, Vec<LeftOut>) {
         let mut drafted = self.unobjectionable(seen, left_out);
         for turn in 0..=JOINED {
             // What new queues get has to wait until they are there.
@@ -114,11 +123,17 @@ impl Judge<'_> {
                 break;
             }
             if turn == JOINED {
-                return (drafted, next.variables);
+                return (drafted, next.variables.into_iter().map(|variable| (variable, RESTLESS)).collect());
             }
             drafted.join(next);
         }
-        (drafted, Vec::new())
+        let is_unsound = !self.must_steer(seen.0) && shares_cpus(seen, &drafted.settings);
+        (drafted, is_unsound.then_some((Variable::Rps, SHARED)).into_iter().collect())
+    }
+
+    /// True if masks have CPUs that they should leave at any cost.
+    fn must_steer(&self, model: &Model) -> bool {
+        self.policy == Policy::Isolate || serves(model, &model.usable().difference(&self.options.keep_clean))
     }
 
     /// The draft with as much as the simulation has no objection to.
@@ -141,17 +156,15 @@ impl Judge<'_> {
     }
 
     /// Reason not to propose a draft: a CPU would receive for more than half of its time and longer than any does
-    /// now, or there would be more findings about the placement of an interface. CPUs that should be kept clean are
-    /// left at any cost.
+    /// now, or there would be more findings about the placement of an interface.
     fn objection(&self, (model, rates): (&Model, &Rates), drafted: &Drafted) -> Option<String> {
         let is_placing = PLACING.iter().any(|variable| drafted.variables.contains(variable));
-        let is_asked = self.policy == Policy::Isolate || !self.options.keep_clean.is_empty();
-        if !is_placing || is_asked {
+        if !is_placing || self.is_asked() {
             return None;
         }
         let (after, then) = simulated((model, rates), &drafted.settings);
         let ((_, was), (cpu, is)) = (hottest(rates)?, hottest(&then)?);
-        if is > self.most.max(was) && !serves_reserved(model) {
+        if is > self.most.max(was) && !serves(model, &model.usable()) {
             return Some(format!(
                 "CPU {cpu} would receive for {} of its time, and none does for more than {} now",
                 percent(is),
@@ -161,6 +174,11 @@ impl Judge<'_> {
         let [before, then] = [about(model, rates), about(&after, &then)];
         let more = then.into_iter().find(|(nic, said)| said.len() > before.get(nic).map_or(0, Vec::len));
         more.map(|(_, said)| format!("the next finding would be `{}`", said.join("`, `")))
+    }
+
+    /// True if CPUs should be kept clean: these are left at any cost.
+    fn is_asked(&self) -> bool {
+        self.policy == Policy::Isolate || !self.options.keep_clean.is_empty()
     }
 }
 
@@ -196,6 +214,37 @@ fn simulated((model, rates): (&Model, &Rates), settings: &[PlannedSetting]) -> (
     (after, then)
 }
 
+/// True if a mask of these settings has the CPU of its queue's interrupt, or one of another such mask whose queue has its
+/// interrupt elsewhere. Masks that only lose CPUs overlap no more than before.
+fn shares_cpus((before, rates): (&Model, &Rates), settings: &[PlannedSetting]) -> bool {
+    let (after, then) = simulated((before, rates), settings);
+    let topology = CpuTopology::new(before);
+    let machine = Machine { model: &after, rates: &then, topology: &topology };
+    let mut masks: Vec<(CpuId, &CpuMask, bool)> = Vec::new();
+    for set in settings.iter().map(|planned| &planned.set).filter(|set| set.knob == "rps") {
+        let (Some(was), Some(is)) = (rx_queue(before, &set.target), rx_queue(&after, &set.target)) else {
+            continue;
+        };
+        let (Some(home), Some(mask)) = (machine.home(is), is.rps_cpus.known()) else { continue };
+        let is_narrower = was.rps_cpus.known().is_some_and(|was| mask.difference(was).is_empty());
+        let overlaps = masks.iter().any(|(other_home, other, is_other_narrower)| {
+            *other_home != home
+                && !(is_narrower && *is_other_narrower)
+                && !other.intersection(mask).is_empty()
+        });
+        if overlaps || mask.contains(home) {
+            return true;
+        }
+        masks.push((home, mask, is_narrower));
+    }
+    false
+}
+
+fn rx_queue<'a>(model: &'a Model, target: &Target) -> Option<&'a RxQueue> {
+    let Target::Queue { nic, queue } = target else { return None };
+    model.nic(nic)?.rx.iter().find(|rx| rx.index == queue.index)
+}
+
 /// Findings about the placement of each interface.
 fn about(model: &Model, rates: &Rates) -> BTreeMap<NicName, Vec<String>> {
     let mut about: BTreeMap<NicName, Vec<String>> = BTreeMap::new();
@@ -207,9 +256,8 @@ fn about(model: &Model, rates: &Rates) -> BTreeMap<NicName, Vec<String>> {
     about
 }
 
-/// True if a mask has CPUs that may not receive: these are left at any cost.
-fn serves_reserved(model: &Model) -> bool {
-    let usable = model.usable();
+/// True if a mask has other CPUs than these.
+fn serves(model: &Model, cpus: &CpuMask) -> bool {
     let mut masks = model.nics.iter().flat_map(|nic| &nic.rx).filter_map(|queue| queue.rps_cpus.known());
-    masks.any(|mask: &CpuMask| !mask.difference(&usable).is_empty())
+    masks.any(|mask: &CpuMask| !mask.difference(cpus).is_empty())
 }
