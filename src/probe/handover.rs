@@ -18,6 +18,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::loaded::{self, Missing};
+use super::raw::{Record, record};
 use crate::host::{Host, LiveHost, loopback_up, new_netns, pin_thread};
 use crate::model::{HandOver, StackWork};
 use crate::units::{CpuId, CpuMask};
@@ -87,26 +88,26 @@ impl Attached {
     }
 
     fn read(&self) -> Option<BTreeMap<CpuId, Work>> {
-        let map = self.object.maps().find(|map| map.name() == "works").expect("the source has this map");
-        let cpus = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).ok()?;
-        Some((0..).map(CpuId).zip(cpus.iter().flatten().map(|bytes| work(bytes))).collect())
+        let works = loaded::map(&self.object, "works");
+        let cpus = works.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).ok()?;
+        Some((0..).map(CpuId).zip(cpus.iter().flatten().map(|bytes| record(bytes))).collect())
     }
 }
 
-/// Parses `struct work` of the source.
-fn work(bytes: &[u8]) -> Work {
-    let field = |at: usize| {
-        let field = bytes.chunks_exact(size_of::<u64>()).nth(at).and_then(|bytes| bytes.try_into().ok());
-        field.map_or(0, u64::from_ne_bytes)
-    };
-    Work {
-        run_ns: field(4),
-        runs: field(5),
-        stack_ns: field(6),
-        ways: field(7),
-        sent_ns: field(8),
-        sent_ways: field(9),
-        packets: field(10),
+/// `struct work` of the source.
+impl Record for Work {
+    const STATE: usize = 4 * size_of::<u64>();
+
+    fn counters(&mut self) -> Vec<&mut u64> {
+        vec![
+            &mut self.run_ns,
+            &mut self.runs,
+            &mut self.stack_ns,
+            &mut self.ways,
+            &mut self.sent_ns,
+            &mut self.sent_ways,
+            &mut self.packets,
+        ]
     }
 }
 
@@ -218,7 +219,7 @@ fn round(
         std::thread::sleep(2 * PAUSE);
         let after = attached.read()?;
         while receiver.recv(&mut [0; 64]).is_ok() {}
-        let spent = |cpu| Some(since(before.get(&cpu)?, after.get(&cpu)?));
+        let spent = |cpu| Some(after.get(&cpu)?.since(before.get(&cpu)?));
         Some((spent(from)?, spent(to)?, ns))
     };
     let (single, taken, _) = between(&|| {
@@ -250,26 +251,14 @@ fn cpu_ns() -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-fn since(before: &Work, after: &Work) -> Work {
-    Work {
-        run_ns: after.run_ns - before.run_ns,
-        runs: after.runs - before.runs,
-        stack_ns: after.stack_ns - before.stack_ns,
-        ways: after.ways - before.ways,
-        sent_ns: after.sent_ns - before.sent_ns,
-        sent_ways: after.sent_ways - before.sent_ways,
-        packets: after.packets - before.packets,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Work, part, work};
+    use super::{Record, Work, part};
 
     #[test]
     fn the_layout_of_the_source() {
         let bytes: Vec<u8> = (0u64..11).flat_map(u64::to_ne_bytes).collect();
-        let work = work(&bytes);
+        let work = Work::parse(&bytes).expect("long enough");
         assert_eq!((work.run_ns, work.runs, work.stack_ns), (4, 5, 6));
         assert_eq!((work.ways, work.sent_ns, work.sent_ways, work.packets), (7, 8, 9, 10));
     }

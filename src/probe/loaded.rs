@@ -131,9 +131,7 @@ impl Loaded {
                     continue;
                 }
                 if rare.names.contains(&name.as_str()) {
-                    let map =
-                        object.maps().find(|map| map.name() == rare.map).expect("the source has this map");
-                    let map = MapHandle::try_from(&map)?;
+                    let map = MapHandle::try_from(&map(&object, rare.map))?;
                     let program = program.as_fd().try_clone_to_owned().map_err(libbpf_rs::Error::from)?;
                     let is_needed = move || (rare.is_needed)(&name, &map);
                     rarely.push(Rare { program, is_needed: Box::new(is_needed) });
@@ -202,8 +200,13 @@ impl Loaded {
 
     /// A map from the programs' source.
     pub(super) fn map(&self, name: &str) -> Map<'_> {
-        self.object.maps().find(|map| map.name() == name).expect("the source has this map")
+        map(&self.object, name)
     }
+}
+
+/// A map of an object, from the programs' source.
+pub(super) fn map<'a>(object: &'a Object, name: &str) -> Map<'a> {
+    object.maps().find(|map| map.name() == name).expect("the source has this map")
 }
 
 /// An error if tasks interrupt softirqs. Else tells libbpf not to write to standard error.

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::interference::Cost;
 use super::loaded::{Loaded, Missing, RarePrograms, possible_cpus};
-use super::raw::{CpuRecord, Key, Reading, Record, SLOTS, irq_slot, victim_slot};
+use super::raw::{CpuRecord, Key, Reading, Record, SLOTS, irq_slot, record, victim_slot};
 use super::run_time::CostSoFar;
 use crate::host::Host;
 use crate::parse;
@@ -167,10 +167,6 @@ pub(super) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     // The clock counts from boot: neither part is negative.
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
-}
-
-fn record<R: Record>(bytes: &[u8]) -> R {
-    R::parse(bytes).expect("the kernel returns values of the map's own size")
 }
 
 #[cfg(test)]

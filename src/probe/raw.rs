@@ -9,7 +9,7 @@ const CLASSES: usize = 9;
 /// Buckets of the histogram.
 const BUCKETS: usize = 32;
 /// State of `struct cpu` before its counters: eleven 64-bit and twelve 32-bit fields.
-const STATE: usize = 11 * 8 + 12 * 4;
+const CPU_STATE: usize = 11 * 8 + 12 * 4;
 
 /// Set in the key of a NAPI without a number, combined with the index of its device.
 pub(super) const UNNUMBERED: u32 = 0x8000_0000;
@@ -155,14 +155,6 @@ impl Words<'_> {
         self.bytes().map(u32::from_ne_bytes)
     }
 
-    fn numbers<const N: usize>(&mut self) -> Option<[u64; N]> {
-        let mut all = [0; N];
-        for one in &mut all {
-            *one = self.number()?;
-        }
-        Some(all)
-    }
-
     /// A name of at most 16 bytes, ended by a zero if it is shorter.
     pub(super) fn name(&mut self) -> Option<String> {
         let bytes: [u8; 16] = self.bytes()?;
@@ -211,123 +203,99 @@ pub(super) fn victim_slot(_at: u32, bytes: &[u8]) -> Option<((CpuId, ProcessId),
     Some(((cpu, process), VictimRecord::parse(record)?))
 }
 
-/// A record in a map of the programs; `None` for too few bytes.
-pub(super) trait Record: Sized {
-    fn parse(bytes: &[u8]) -> Option<Self>;
+/// A record in a map of the programs: state of theirs, counters, and what the counters belong to.
+pub(super) trait Record: Clone + Default {
+    /// Bytes before the counters.
+    const STATE: usize = 0;
+
+    /// The counters, in the order of the source.
+    fn counters(&mut self) -> Vec<&mut u64>;
+
+    /// Takes the fields after the counters; `None` for too few bytes.
+    fn identify(&mut self, _words: &mut Words<'_>) -> Option<()> {
+        Some(())
+    }
+
+    /// `None` for too few bytes.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut words = Words(bytes.get(Self::STATE..)?);
+        let mut record = Self::default();
+        for counter in record.counters() {
+            *counter = words.number()?;
+        }
+        record.identify(&mut words)?;
+        Some(record)
+    }
 
     /// Counts since `earlier`.
-    fn since(self, earlier: &Self) -> Self;
+    fn since(mut self, earlier: &Self) -> Self {
+        let mut earlier = earlier.clone();
+        for (now, before) in self.counters().into_iter().zip(earlier.counters()) {
+            *now = now.saturating_sub(*before);
+        }
+        self
+    }
 }
 
-fn less<const N: usize>(now: [u64; N], before: [u64; N]) -> [u64; N] {
-    std::array::from_fn(|index| now[index].saturating_sub(before[index]))
+/// A record as the kernel returns it.
+pub(super) fn record<R: Record>(bytes: &[u8]) -> R {
+    R::parse(bytes).expect("the kernel returns values of the map's own size")
 }
 
 impl Record for CpuRecord {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut words = Words(bytes.get(STATE..)?);
-        Some(Self {
-            ns: words.numbers()?,
-            runs: words.numbers()?,
-            histogram: words.numbers()?,
-            irq_ns: words.number()?,
-            irqs: words.number()?,
-            ipi_ns: words.number()?,
-            ipis: words.number()?,
-            threaded_ns: words.number()?,
-            threaded_polls: words.number()?,
-            busy_polls: words.number()?,
-            busy_work: words.number()?,
-            busy_ns: words.number()?,
-            unlisted_ns: words.number()?,
-            unlisted: words.number()?,
-            other_ns: words.number()?,
-            others: words.number()?,
-            compared_runs: words.number()?,
-            compared_ns: words.number()?,
-            differing_runs: words.number()?,
-            differing_ns: words.number()?,
-            polled_runs: words.number()?,
-        })
-    }
+    const STATE: usize = CPU_STATE;
 
-    fn since(self, earlier: &Self) -> Self {
-        Self {
-            ns: less(self.ns, earlier.ns),
-            runs: less(self.runs, earlier.runs),
-            histogram: less(self.histogram, earlier.histogram),
-            irq_ns: self.irq_ns.saturating_sub(earlier.irq_ns),
-            irqs: self.irqs.saturating_sub(earlier.irqs),
-            ipi_ns: self.ipi_ns.saturating_sub(earlier.ipi_ns),
-            ipis: self.ipis.saturating_sub(earlier.ipis),
-            threaded_ns: self.threaded_ns.saturating_sub(earlier.threaded_ns),
-            threaded_polls: self.threaded_polls.saturating_sub(earlier.threaded_polls),
-            busy_polls: self.busy_polls.saturating_sub(earlier.busy_polls),
-            busy_work: self.busy_work.saturating_sub(earlier.busy_work),
-            busy_ns: self.busy_ns.saturating_sub(earlier.busy_ns),
-            unlisted_ns: self.unlisted_ns.saturating_sub(earlier.unlisted_ns),
-            unlisted: self.unlisted.saturating_sub(earlier.unlisted),
-            other_ns: self.other_ns.saturating_sub(earlier.other_ns),
-            others: self.others.saturating_sub(earlier.others),
-            compared_runs: self.compared_runs.saturating_sub(earlier.compared_runs),
-            compared_ns: self.compared_ns.saturating_sub(earlier.compared_ns),
-            differing_runs: self.differing_runs.saturating_sub(earlier.differing_runs),
-            differing_ns: self.differing_ns.saturating_sub(earlier.differing_ns),
-            polled_runs: self.polled_runs.saturating_sub(earlier.polled_runs),
-        }
+    fn counters(&mut self) -> Vec<&mut u64> {
+        let by_class = self.ns.iter_mut().chain(&mut self.runs).chain(&mut self.histogram);
+        let others = [
+            &mut self.irq_ns,
+            &mut self.irqs,
+            &mut self.ipi_ns,
+            &mut self.ipis,
+            &mut self.threaded_ns,
+            &mut self.threaded_polls,
+            &mut self.busy_polls,
+            &mut self.busy_work,
+            &mut self.busy_ns,
+            &mut self.unlisted_ns,
+            &mut self.unlisted,
+            &mut self.other_ns,
+            &mut self.others,
+            &mut self.compared_runs,
+            &mut self.compared_ns,
+            &mut self.differing_runs,
+            &mut self.differing_ns,
+            &mut self.polled_runs,
+        ];
+        by_class.chain(others).collect()
     }
 }
 
 impl Record for IrqRecord {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut words = Words(bytes);
-        Some(Self { ns: words.number()?, count: words.number()?, net_rx_ns: words.number()? })
-    }
-
-    fn since(self, earlier: &Self) -> Self {
-        Self {
-            ns: self.ns.saturating_sub(earlier.ns),
-            count: self.count.saturating_sub(earlier.count),
-            net_rx_ns: self.net_rx_ns.saturating_sub(earlier.net_rx_ns),
-        }
+    fn counters(&mut self) -> Vec<&mut u64> {
+        vec![&mut self.ns, &mut self.count, &mut self.net_rx_ns]
     }
 }
 
 impl Record for NapiRecord {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut words = Words(bytes);
-        Some(Self {
-            polls: words.number()?,
-            work: words.number()?,
-            full: words.number()?,
-            ifindex: words.number32()?,
-            device: words.name()?,
-        })
+    fn counters(&mut self) -> Vec<&mut u64> {
+        vec![&mut self.polls, &mut self.work, &mut self.full]
     }
 
-    fn since(self, earlier: &Self) -> Self {
-        Self {
-            polls: self.polls.saturating_sub(earlier.polls),
-            work: self.work.saturating_sub(earlier.work),
-            full: self.full.saturating_sub(earlier.full),
-            ..self
-        }
+    fn identify(&mut self, words: &mut Words<'_>) -> Option<()> {
+        (self.ifindex, self.device) = (words.number32()?, words.name()?);
+        Some(())
     }
 }
 
 impl Record for VictimRecord {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut words = Words(bytes);
-        Some(Self {
-            ns: words.numbers()?,
-            irq_ns: words.number()?,
-            cgroup: words.number()?,
-            command: words.name()?,
-        })
+    fn counters(&mut self) -> Vec<&mut u64> {
+        self.ns.iter_mut().chain([&mut self.irq_ns]).collect()
     }
 
-    fn since(self, earlier: &Self) -> Self {
-        Self { ns: less(self.ns, earlier.ns), irq_ns: self.irq_ns.saturating_sub(earlier.irq_ns), ..self }
+    fn identify(&mut self, words: &mut Words<'_>) -> Option<()> {
+        (self.cgroup, self.command) = (words.number()?, words.name()?);
+        Some(())
     }
 }
 
@@ -340,7 +308,7 @@ impl Reading {
 
     /// Counts between `earlier` and this; an entry that is new started at zero.
     pub fn since(self, earlier: &Self) -> Self {
-        fn all<K: Ord, R: Record + Default>(now: BTreeMap<K, R>, before: &BTreeMap<K, R>) -> BTreeMap<K, R> {
+        fn all<K: Ord, R: Record>(now: BTreeMap<K, R>, before: &BTreeMap<K, R>) -> BTreeMap<K, R> {
             let none = R::default();
             now.into_iter()
                 .map(|(key, record)| {
@@ -363,7 +331,7 @@ impl Reading {
 mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
-    use super::{CpuRecord, IrqRecord, Key, NapiRecord, ProcessId, Reading, Record, STATE, VictimRecord};
+    use super::{CPU_STATE, CpuRecord, IrqRecord, Key, NapiRecord, ProcessId, Reading, Record, VictimRecord};
     use crate::units::CpuId;
 
     fn numbers(from: u64, count: u64) -> Vec<u8> {
@@ -372,7 +340,7 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_programs_put_them() {
-        let cpu = CpuRecord::parse(&[vec![0xff; STATE], numbers(1, 68)].concat()).expect("long enough");
+        let cpu = CpuRecord::parse(&[vec![0xff; CPU_STATE], numbers(1, 68)].concat()).expect("long enough");
         assert_eq!((cpu.ns[0], cpu.ns[8], cpu.runs[0], cpu.histogram[31]), (1, 9, 10, 50));
         assert_eq!((cpu.irq_ns, cpu.ipis, cpu.threaded_ns, cpu.busy_ns, cpu.others), (51, 54, 55, 59, 63));
         assert_eq!((cpu.compared_runs, cpu.differing_ns, cpu.polled_runs), (64, 67, 68));

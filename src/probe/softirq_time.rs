@@ -14,6 +14,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::budget::{Budget, SHORTEST};
 use super::loaded::{self, Missing};
+use super::raw::Words;
 use crate::host::Host;
 use crate::model::{Rates, SoftirqTimed};
 use crate::units::CpuId;
@@ -116,8 +117,7 @@ impl SoftirqTime {
     }
 
     fn read(&self) -> Result<Vec<Vectors>, libbpf_rs::Error> {
-        let map = self.object.maps().find(|map| map.name() == MAP).expect("the source has this map");
-        let values = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)?;
+        let values = loaded::map(&self.object, MAP).lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)?;
         Ok(values.iter().flatten().map(|bytes| vectors(bytes)).collect())
     }
 }
@@ -139,11 +139,10 @@ const MAP: &str = "times";
 const FIELDS: usize = 5;
 
 fn vectors(bytes: &[u8]) -> Vectors {
-    let field = |at: usize| {
-        let field = bytes.chunks_exact(size_of::<u64>()).nth(at).and_then(|bytes| bytes.try_into().ok());
-        field.map_or(0, u64::from_ne_bytes)
-    };
-    [(field(1), field(3)), (field(2), field(4))]
+    let mut words = Words(bytes);
+    let fields: [u64; FIELDS] = std::array::from_fn(|_| words.number().unwrap_or_default());
+    let [_, net_rx_ns, other_ns, net_rx_runs, other_runs] = fields;
+    [(net_rx_ns, net_rx_runs), (other_ns, other_runs)]
 }
 
 impl Windows {
