@@ -18,7 +18,6 @@ mod netdev;
 mod openssl;
 mod process;
 mod schedstat;
-mod scheduling;
 pub(crate) mod sock_diag;
 mod sockets;
 mod softirqs;
@@ -49,14 +48,16 @@ pub use netdev::{
 };
 pub(crate) use netdev::{napi_request, with_napi_settings};
 pub use openssl::{OpensslSpeed, openssl_speed};
-pub use process::{ProcessStat, allowed_cpus, children, has_ended, is_runnable, last_cpu, process_stat};
-pub use schedstat::{on_cpu_ns, thread_name, waiting_ns};
-pub use scheduling::{Scheduling, parent, scheduling, with_allowed_cpus, with_scheduling};
+pub use process::{
+    ProcessStat, Scheduling, allowed_cpus, children, has_ended, is_runnable, last_cpu, parent, process_stat,
+    scheduling, with_allowed_cpus, with_scheduling,
+};
+pub use schedstat::{on_cpu_ns, ran_and_waited_ns, thread_name};
 pub use sock_diag::{connected_sockets, listening_sockets};
 pub use sockets::{NetSocket, tcp_listeners, udp_listeners, unix_sockets};
 pub use softirqs::{NET_RX, NET_TX, SOFTIRQS, SoftirqRuns, softirqs};
 pub use softnet::{SoftnetRow, softnet};
-pub use stat::{CpuTimes, Stat, stat};
+pub use stat::{CpuTimes, TICK_NS, TICKS_PER_SECOND, stat};
 pub(crate) use wire::NESTED;
 pub use wire::{
     Attributes, WireError, attribute, messages, one_message, push_attribute, push_message, with_attributes,

@@ -76,7 +76,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     }),
     ("parse/schedstat", |bytes| {
         with(bytes, parse::on_cpu_ns);
-        with(bytes, parse::waiting_ns);
+        with(bytes, parse::ran_and_waited_ns);
         with(bytes, |text| parse::thread_name(text).len());
     }),
     ("parse/sock_diag", |bytes| {

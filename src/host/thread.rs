@@ -32,10 +32,7 @@ pub fn allowed_cpus() -> CpuMask {
 /// From `/proc/self/task/TID/schedstat`, which a running thread updates at its timer tick: a busy
 /// thread can be a tick (1 to 10 ms) ahead of it.
 pub fn thread_cpu_seconds(thread: Pid) -> Option<f64> {
-    let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
-    let text = std::fs::read_to_string(path).ok()?;
-    let nanoseconds: u64 = text.split_whitespace().next()?.parse().ok()?;
-    Some(nanoseconds as f64 / 1e9)
+    thread_ran_and_waited_ns(thread).map(|(ran, _)| ran as f64 / 1e9)
 }
 
 /// Run time of a thread of this process, and time it waited while others ran on its CPU; `None` if
@@ -45,7 +42,7 @@ pub fn thread_cpu_seconds(thread: Pid) -> Option<f64> {
 pub fn thread_ran_and_waited_ns(thread: Pid) -> Option<(u64, u64)> {
     let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
     let text = std::fs::read_to_string(path).ok()?;
-    Some((crate::parse::on_cpu_ns(&text).ok()?, crate::parse::waiting_ns(&text).ok()?))
+    crate::parse::ran_and_waited_ns(&text).ok()
 }
 
 /// Time of a thread of this process in user and in kernel mode, in ticks of USER_HZ (1/100 s); `None` when

@@ -46,7 +46,7 @@ fn shares(before: &BTreeMap<CpuId, u64>, now: &BTreeMap<CpuId, u64>, seconds: f6
 
 fn ticks(host: &LiveHost) -> Option<BTreeMap<CpuId, u64>> {
     let stat = stat(&host.read_text("proc/stat").ok()?).ok()?;
-    Some(stat.cpus.into_iter().map(|(cpu, times)| (cpu, times.softirq)).collect())
+    Some(stat.into_iter().map(|(cpu, times)| (cpu, times.softirq)).collect())
 }
 
 #[cfg(test)]

@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::topology::Nic;
-use crate::parse::{Interrupts, NET_RX};
+use crate::parse::{Interrupts, NET_RX, TICKS_PER_SECOND};
 use crate::sample::{Counters, CpuCounters, RxQueue};
 use crate::units::{CpuId, Fact, IrqId};
-
-/// USER_HZ is 100 on every architecture that rxlab runs on.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Totals of successive samples of one boot. They begin with the kernel's own counts and go on where those wrap.
 #[derive(Debug, Clone, Default)]

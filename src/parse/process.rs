@@ -1,27 +1,68 @@
-//! CPUs, times and children of a process: `/proc/PID/status`, `/proc/PID/stat` and
-//! `/proc/PID/task/TID/children`.
+//! Processes and threads: `/proc/PID/status`, `/proc/PID/stat` and `/proc/PID/task/TID/children`; and the first two
+//! after a change. proc_pid_stat(5).
 
-use super::ParseError;
+use std::str::FromStr;
+
+use super::{ParseError, counter};
 use crate::units::{CpuId, CpuMask};
+
+// Fields of `stat`, counted from 1 as in the manual. The first one after the name is number 3.
+const BEHIND_NAME: usize = 3;
+const STATE: usize = 3;
+const PARENT: usize = 4;
+const FLAGS: usize = 9;
+const USER_TIME: usize = 14;
+const SYSTEM_TIME: usize = 15;
+const NICE: usize = 19;
+const THREADS: usize = 20;
+const START_TIME: usize = 22;
+const LAST_CPU: usize = 39;
+const RT_PRIORITY: usize = 40;
+const POLICY: usize = 41;
+
+const ALLOWED_LIST: &str = "Cpus_allowed_list:";
+
+/// `stat`, split at the last parenthesis.
+struct Stat<'a> {
+    /// The number and the name, which may contain anything.
+    head: &'a str,
+    fields: Vec<&'a str>,
+}
+
+impl<'a> Stat<'a> {
+    fn parse(text: &'a str) -> Result<Self, ParseError> {
+        let (head, rest) =
+            text.rsplit_once(')').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
+        Ok(Self { head, fields: rest.split_ascii_whitespace().collect() })
+    }
+
+    fn text(&self, number: usize) -> Result<&'a str, ParseError> {
+        let field = self.fields.get(number - BEHIND_NAME).copied();
+        field.ok_or_else(|| ParseError::at(1, format!("fewer than {number} fields")))
+    }
+
+    fn counter(&self, number: usize) -> Result<u64, ParseError> {
+        counter(1, self.text(number)?)
+    }
+
+    fn number<T: FromStr>(&self, number: usize) -> Result<T, ParseError> {
+        let text = self.text(number)?;
+        text.parse().map_err(|_| ParseError::at(1, format!("field {number} is `{text}`")))
+    }
+}
 
 /// `Cpus_allowed_list` of `/proc/PID/status`.
 pub fn allowed_cpus(text: &str) -> Result<CpuMask, ParseError> {
     let lines = (1..).zip(text.lines());
-    let mut lists =
-        lines.filter_map(|(number, line)| Some((number, line.strip_prefix("Cpus_allowed_list:")?)));
+    let mut lists = lines.filter_map(|(number, line)| Some((number, line.strip_prefix(ALLOWED_LIST)?)));
     let (number, list) =
         lists.next().ok_or_else(|| ParseError::at(text.lines().count(), "no line Cpus_allowed_list"))?;
     list.parse().map_err(|error: crate::units::MaskError| ParseError::at(number, error.to_string()))
 }
 
-/// The CPU that a thread last ran on: field 39 of `/proc/PID/stat`.
+/// The CPU that a thread last ran on.
 pub fn last_cpu(text: &str) -> Result<CpuId, ParseError> {
-    // The name may contain spaces and parentheses; nothing after it does.
-    let (_, rest) = text.rsplit_once(')').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
-    // The first field after the name is number 3.
-    let field = rest.split_ascii_whitespace().nth(39 - 3);
-    let field = field.ok_or_else(|| ParseError::at(1, "fewer than 39 fields"))?;
-    let cpu = super::counter(1, field)?;
+    let cpu = Stat::parse(text)?.counter(LAST_CPU)?;
     CpuId::try_from(cpu).map_err(|error| ParseError::at(1, error.to_string()))
 }
 
@@ -47,42 +88,33 @@ const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// Parses `/proc/PID/stat`.
 pub fn process_stat(text: &str) -> Result<ProcessStat, ParseError> {
-    let (head, rest) = text.rsplit_once(')').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
-    let (_, command) = head.split_once('(').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // The first field after the name is number 3.
-    let field = |number: usize| {
-        let field = fields.get(number - 3);
-        let field = field.ok_or_else(|| ParseError::at(1, format!("fewer than {number} fields")))?;
-        super::counter(1, field)
-    };
-    let system_ticks = field(15)?;
-    let cpu_ticks =
-        field(14)?.checked_add(system_ticks).ok_or_else(|| ParseError::at(1, "times overflow"))?;
+    let stat = Stat::parse(text)?;
+    let (_, command) =
+        stat.head.split_once('(').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
+    let system_ticks = stat.counter(SYSTEM_TIME)?;
+    let cpu_ticks = stat.counter(USER_TIME)?.checked_add(system_ticks);
     Ok(ProcessStat {
         command: command.to_owned(),
-        cpu_ticks,
+        cpu_ticks: cpu_ticks.ok_or_else(|| ParseError::at(1, "times overflow"))?,
         system_ticks,
-        of_kernel: field(9)? & PF_KTHREAD != 0,
-        threads: field(20)?,
-        began_ticks: field(22)?,
+        of_kernel: stat.counter(FLAGS)? & PF_KTHREAD != 0,
+        threads: stat.counter(THREADS)?,
+        began_ticks: stat.counter(START_TIME)?,
     })
 }
 
-/// True if a thread runs or waits for a CPU: field 3 of its `stat` is `R`.
+/// True if a thread runs or waits for a CPU: its state is `R`.
 pub fn is_runnable(text: &str) -> Result<bool, ParseError> {
-    let (_, rest) = text.rsplit_once(')').ok_or_else(|| ParseError::at(1, "no name in parentheses"))?;
-    let state = rest.split_ascii_whitespace().next().unwrap_or_default();
+    let state = Stat::parse(text)?.text(STATE).unwrap_or_default();
     match state.as_bytes() {
         [letter] if letter.is_ascii_alphabetic() => Ok(*letter == b'R'),
         _ => Err(ParseError::at(1, format!("invalid state `{state}`"))),
     }
 }
 
-/// True if a process has ended and only its exit code is left: field 3 of its `stat` is `Z` or `X`.
+/// True if a process has ended and only its exit code is left: its state is `Z` or `X`.
 pub fn has_ended(text: &str) -> bool {
-    let state = text.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().next());
-    matches!(state, Some("Z" | "X" | "x"))
+    Stat::parse(text).is_ok_and(|stat| matches!(stat.text(STATE), Ok("Z" | "X" | "x")))
 }
 
 /// The process ids in `children`.
@@ -95,11 +127,61 @@ pub fn children(text: &str) -> Result<Vec<u32>, ParseError> {
         .collect()
 }
 
+/// Scheduling of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scheduling {
+    /// `SCHED_*` of include/uapi/linux/sched.h.
+    pub policy: u32,
+    /// Priority under a realtime policy; 0 under any other.
+    pub priority: u32,
+    /// Nice value. Realtime threads have one without effect.
+    pub nice: i32,
+}
+
+/// Scheduling of a thread, from its `stat`.
+pub fn scheduling(stat: &str) -> Result<Scheduling, ParseError> {
+    let stat = Stat::parse(stat)?;
+    Ok(Scheduling {
+        policy: stat.number(POLICY)?,
+        priority: stat.number(RT_PRIORITY)?,
+        nice: stat.number(NICE)?,
+    })
+}
+
+/// The process that started it.
+pub fn parent(stat: &str) -> Result<u32, ParseError> {
+    Stat::parse(stat)?.number(PARENT)
+}
+
+/// `stat` of the thread with another scheduling.
+pub fn with_scheduling(stat: &str, now: &Scheduling) -> Result<String, ParseError> {
+    scheduling(stat)?;
+    let mut stat = Stat::parse(stat)?;
+    let [nice, priority, policy] = [now.nice.to_string(), now.priority.to_string(), now.policy.to_string()];
+    for (number, value) in [(NICE, &nice), (RT_PRIORITY, &priority), (POLICY, &policy)] {
+        stat.fields[number - BEHIND_NAME] = value;
+    }
+    Ok(format!("{}) {}\n", stat.head, stat.fields.join(" ")))
+}
+
+/// `status` of the thread with these CPUs allowed.
+pub fn with_allowed_cpus(status: &str, cpus: &CpuMask) -> Result<String, ParseError> {
+    allowed_cpus(status)?;
+    let line = |line: &str| match line.starts_with(ALLOWED_LIST) {
+        true => format!("{ALLOWED_LIST}\t{cpus}\n"),
+        false => format!("{line}\n"),
+    };
+    Ok(status.lines().map(line).collect())
+}
+
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{prop_assert_eq, proptest};
+    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
-    use super::{allowed_cpus, children, is_runnable, last_cpu, process_stat};
+    use super::{
+        Scheduling, allowed_cpus, children, is_runnable, last_cpu, parent, process_stat, scheduling,
+        with_allowed_cpus, with_scheduling,
+    };
     use crate::units::{CpuId, CpuMask};
 
     /// A thread called `a) S 1 (b`.
@@ -133,6 +215,34 @@ mod tests {
         assert!(last_cpu(&STAT.replace(" 17 5 ", " 17 99999 ")).is_err(), "no kernel has it");
     }
 
+    /// `chrt -f 10 cat /proc/self/stat` on Linux 6.18.
+    const CAPTURED: &str = "1985 (cat) R 1983 1983 32014 0 -1 4194560 170 0 0 0 0 0 0 0 -11 0 1 0 1371228 3133440 \
+        382 18446744073709551615 94780774957056 94780774976937 140721943018352 0 0 0 0 0 0 0 0 0 17 1 10 1 0 0 0 \
+        94780774992944 94780774994560 94781092257792 140721943022261 140721943022281 140721943022281 \
+        140721943023595 0\n";
+
+    #[test]
+    fn scheduling_and_parent() {
+        assert_eq!(scheduling(CAPTURED), Ok(Scheduling { policy: 1, priority: 10, nice: 0 }));
+        assert_eq!(parent(CAPTURED), Ok(1983));
+        assert!(scheduling("15 (x) S 2").is_err() && parent("15").is_err());
+        assert!(scheduling(&CAPTURED.replace(" 17 1 10 1 ", " 17 1 -1 1 ")).is_err());
+    }
+
+    #[test]
+    fn nothing_else_changes() {
+        let other = Scheduling { policy: 0, priority: 0, nice: -5 };
+        let after = with_scheduling(CAPTURED, &other).expect("whole");
+        assert_eq!(scheduling(&after), Ok(other));
+        assert_eq!((process_stat(&after), last_cpu(&after)), (process_stat(CAPTURED), Ok(CpuId(1))));
+        let back = with_scheduling(&after, &scheduling(CAPTURED).expect("whole")).expect("whole");
+        assert_eq!(back, CAPTURED);
+        let status = "Name:\tx\nCpus_allowed:\tf\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t0\n";
+        let after = with_allowed_cpus(status, &"2".parse().expect("a list")).expect("whole");
+        assert_eq!(after, status.replace("0-3", "2"));
+        assert!(with_allowed_cpus("Name:\tx\n", &"2".parse().expect("a list")).is_err());
+    }
+
     proptest! {
         #[test]
         fn any_name_and_any_cpu(name in "[^\n]{0,15}", cpu in 0u32..4096) {
@@ -142,6 +252,26 @@ mod tests {
             let status = format!("Name:\t{name}\nCpus_allowed_list:\t{cpu}\n");
             let only: CpuMask = [CpuId(cpu)].into_iter().collect();
             prop_assert_eq!(allowed_cpus(&status), Ok(only));
+        }
+
+        #[test]
+        fn scheduling_round_trip(name in "[^\n]{0,15}", policy in 0u32..8, priority in 0u32..100, nice in -20i32..20) {
+            let stat = CAPTURED.replace("(cat)", &format!("({name})"));
+            let now = Scheduling { policy, priority, nice };
+            let after = with_scheduling(&stat, &now).expect("whole");
+            prop_assert_eq!(scheduling(&after), Ok(now));
+            prop_assert_eq!(process_stat(&after), process_stat(&stat));
+            let start = format!("1985 ({name}) R");
+            prop_assert!(after.starts_with(&start));
+        }
+
+        #[test]
+        fn never_panics(text in "([0-9]{1,22}|\\)|-| |\n|Cpus_allowed_list:){0,60}|.{0,60}") {
+            let now = Scheduling { policy: 0, priority: 0, nice: 0 };
+            let _ = (scheduling(&text), parent(&text), with_scheduling(&text, &now));
+            if let Ok(after) = with_allowed_cpus(&text, &"1".parse().expect("a list")) {
+                prop_assert_eq!(allowed_cpus(&after).expect("there").to_string(), "1");
+            }
         }
     }
 }

@@ -9,11 +9,11 @@ pub fn on_cpu_ns(text: &str) -> Result<u64, ParseError> {
     counter(1, first)
 }
 
-/// Time for which the thread was runnable but another ran, in nanoseconds: the second field. Always 0
-/// if the kernel does not count it.
-pub fn waiting_ns(text: &str) -> Result<u64, ParseError> {
+/// The same, and the time for which the thread was runnable but another ran: the second field. Always 0 if the kernel
+/// does not count it.
+pub fn ran_and_waited_ns(text: &str) -> Result<(u64, u64), ParseError> {
     let second = text.split_whitespace().nth(1).ok_or_else(|| ParseError::at(1, "one field"))?;
-    counter(1, second)
+    Ok((on_cpu_ns(text)?, counter(1, second)?))
 }
 
 /// The name in `comm`, without its line end.
@@ -23,13 +23,13 @@ pub fn thread_name(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{on_cpu_ns, thread_name, waiting_ns};
+    use super::{on_cpu_ns, ran_and_waited_ns, thread_name};
 
     #[test]
     fn first_field_is_run_time() {
         assert_eq!(on_cpu_ns("123456789 55 3\n"), Ok(123_456_789));
-        assert_eq!(waiting_ns("123456789 55 3\n"), Ok(55));
-        assert!(waiting_ns("1").is_err());
+        assert_eq!(ran_and_waited_ns("123456789 55 3\n"), Ok((123_456_789, 55)));
+        assert!(ran_and_waited_ns("1").is_err());
         assert!(on_cpu_ns("").is_err());
         assert!(on_cpu_ns("-1 0 0").is_err());
         assert_eq!(thread_name("ksoftirqd/0\n"), "ksoftirqd/0");

@@ -5,6 +5,11 @@ use std::collections::BTreeMap;
 use super::{ParseError, counter, cpu_number};
 use crate::units::CpuId;
 
+/// USER_HZ is 100 on every architecture that rxlab runs on.
+pub const TICKS_PER_SECOND: f64 = 100.0;
+/// A tick of USER_HZ, in nanoseconds.
+pub const TICK_NS: u64 = 10_000_000;
+
 /// Time of one CPU since boot, in USER_HZ ticks. Fields missing in an old kernel are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuTimes {
@@ -26,15 +31,9 @@ pub struct CpuTimes {
     pub steal: u64,
 }
 
-/// The part of `/proc/stat` that is used.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stat {
-    /// Times by CPU; offline CPUs are missing.
-    pub cpus: BTreeMap<CpuId, CpuTimes>,
-}
-
-/// Parses `/proc/stat`. The sum line `cpu` and everything but CPU lines is skipped.
-pub fn stat(text: &str) -> Result<Stat, ParseError> {
+/// Parses `/proc/stat`: times by CPU; offline CPUs are missing. The sum line `cpu` and everything but CPU lines is
+/// skipped.
+pub fn stat(text: &str) -> Result<BTreeMap<CpuId, CpuTimes>, ParseError> {
     let mut cpus = BTreeMap::new();
     for (number, line) in (1..).zip(text.lines()) {
         let mut words = line.split_whitespace();
@@ -65,7 +64,7 @@ pub fn stat(text: &str) -> Result<Stat, ParseError> {
     if cpus.is_empty() {
         return Err(ParseError::at(1, "no line `cpuN`"));
     }
-    Ok(Stat { cpus })
+    Ok(cpus)
 }
 
 #[cfg(test)]
@@ -81,15 +80,15 @@ mod tests {
     #[test]
     fn captured_text() {
         let stat = stat(CAPTURED).expect("valid");
-        assert_eq!(stat.cpus.len(), 2);
-        let cpu0 = stat.cpus[&CpuId(0)];
+        assert_eq!(stat.len(), 2);
+        let cpu0 = stat[&CpuId(0)];
         assert_eq!((cpu0.user, cpu0.idle, cpu0.softirq, cpu0.steal), (661, 29541, 100, 3));
     }
 
     #[test]
     fn offline_cpus_are_missing_not_renumbered() {
         let stat = stat("cpu3 1 2 3 4\n").expect("valid");
-        assert_eq!(stat.cpus.keys().copied().collect::<Vec<_>>(), [CpuId(3)]);
+        assert_eq!(stat.keys().copied().collect::<Vec<_>>(), [CpuId(3)]);
     }
 
     #[test]

@@ -6,12 +6,9 @@ use super::Class;
 use super::interference::{CpuInterference, Interference, Tier};
 use super::processes::Processes;
 use crate::host::Host;
-use crate::parse::NET_RX;
+use crate::parse::{CpuTimes, NET_RX, TICK_NS};
 use crate::sample::{Counters, CpuCounters, Inventory, Scope, is_napi_thread};
 use crate::units::{CpuId, Fact};
-
-/// USER_HZ is 100 on every architecture that rxlab runs on.
-const TICK_NS: u64 = 10_000_000;
 
 /// Counters at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,7 +125,7 @@ pub(super) fn hypervisor_ns(cpu: CpuId, before: &Moment, after: &Moment) -> Fact
     ticks(cpu, before, after, |times| times.steal)
 }
 
-fn ticks(cpu: CpuId, before: &Moment, after: &Moment, of: fn(&crate::parse::CpuTimes) -> u64) -> Fact<u64> {
+fn ticks(cpu: CpuId, before: &Moment, after: &Moment, of: fn(&CpuTimes) -> u64) -> Fact<u64> {
     let value = |moment: &Moment| {
         moment
             .counters

@@ -59,8 +59,7 @@ impl Openssl {
     /// True while it computes; the kernel's figures for it can be read only until it ends.
     pub fn runs(&mut self, host: &dyn Host) -> bool {
         let text = host.read_text(&format!("proc/{}/schedstat", self.pid())).ok();
-        let times =
-            text.and_then(|text| Some((parse::on_cpu_ns(&text).ok()?, parse::waiting_ns(&text).ok()?)));
+        let times = text.and_then(|text| parse::ran_and_waited_ns(&text).ok());
         let runs = matches!(self.child.try_wait(), Ok(None));
         if runs {
             self.times = times.or(self.times);

@@ -121,7 +121,7 @@ impl Counters {
     /// [`super::Scope::Counters`] or more.
     pub fn take(host: &dyn Host, inventory: &Inventory) -> Self {
         let before = host.now_ns();
-        let times = read::parsed(host, "proc/stat", parse::stat).map(|stat| stat.cpus);
+        let times = read::parsed(host, "proc/stat", parse::stat);
         let softirqs = read::parsed(host, "proc/softirqs", parse::softirqs);
         let softnet = read::parsed(host, "proc/net/softnet_stat", parse::softnet);
         let interrupts = read::interrupts(host, parse::interrupts);

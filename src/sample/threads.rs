@@ -14,8 +14,6 @@ use crate::units::Fact;
 
 /// Threads read, of all programs together.
 const LOOKED_AT: u64 = 512;
-/// A tick of USER_HZ, which is 100 on every architecture that rxlab runs on.
-const TICK_NS: u64 = 10_000_000;
 /// Programs younger than this, in ticks, count as this old: a full first moment proves little.
 const YOUNG: u64 = 100;
 
@@ -56,7 +54,7 @@ pub(super) fn busiest_first(
     now_ns: u64,
 ) -> Vec<(&u32, &ProcessTimes)> {
     let share = |times: &ProcessTimes| {
-        let age = (now_ns / TICK_NS).saturating_sub(times.began_ticks).max(YOUNG);
+        let age = (now_ns / parse::TICK_NS).saturating_sub(times.began_ticks).max(YOUNG);
         // Parts per million: integers are ordered.
         Reverse(u128::from(times.cpu_ticks) * 1_000_000 / u128::from(age))
     };
@@ -70,9 +68,7 @@ fn of_process(host: &dyn Host, pid: u32) -> BTreeMap<u32, ThreadTimes> {
     let names = host.list(&format!("proc/{pid}/task")).unwrap_or_default();
     let times = |name: &String| {
         let path = format!("proc/{pid}/task/{name}/schedstat");
-        let both =
-            |text: &str| Ok::<_, parse::ParseError>((parse::on_cpu_ns(text)?, parse::waiting_ns(text)?));
-        let (ran_ns, waited_ns) = *read::parsed(host, &path, both).known()?;
+        let (ran_ns, waited_ns) = *read::parsed(host, &path, parse::ran_and_waited_ns).known()?;
         Some((name.parse().ok()?, ThreadTimes { ran_ns, waited_ns }))
     };
     names.iter().filter_map(times).collect()
@@ -117,7 +113,7 @@ mod tests {
         ]);
         let host =
             [70, 71, 72, 73].into_iter().fold(RecordedHost::new(), |host, pid| with_thread(host, pid, pid));
-        let now_ns = hour * 100 * super::TICK_NS;
+        let now_ns = hour * 100 * crate::parse::TICK_NS;
         let seen = |processes: &BTreeMap<u32, ProcessTimes>| {
             times(&host, processes, now_ns).map(|found| found.into_keys().collect::<Vec<_>>())
         };
