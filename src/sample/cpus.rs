@@ -135,25 +135,23 @@ type Caches = (Vec<String>, Option<String>);
 
 fn last_level_cache(host: &dyn Host, cpu: CpuId, known: &mut Option<Caches>) -> Fact<CpuMask> {
     let base = format!("{BASE}/cpu{cpu}/cache");
-    let names = match host.list(&base) {
-        Ok(names) => names,
-        Err(error) => return read::absence(&error),
-    };
-    // Levels depend on the kind of CPU: CPUs with the same cache names have them on the same levels.
-    // Kinds of CPU in one machine differ in the number of caches.
-    let last = match known {
-        Some((same, last)) if *same == names => last.clone(),
-        _ => {
-            let level = |name: &&String| {
-                let level: Fact<u32> = read::number(host, &format!("{base}/{name}/level"));
-                level.known().copied()
-            };
-            let last = names.iter().filter(|name| name.starts_with("index")).max_by_key(level).cloned();
-            *known = Some((names, last.clone()));
-            last
-        }
-    };
-    last.map_or(Fact::Unsupported, |name| read::cpu_list(host, &format!("{base}/{name}/shared_cpu_list")))
+    read::list(host, &base).and_then(|names| {
+        // Levels depend on the kind of CPU: CPUs with the same cache names have them on the same levels.
+        // Kinds of CPU in one machine differ in the number of caches.
+        let last = match known {
+            Some((same, last)) if *same == names => last.clone(),
+            _ => {
+                let level = |name: &&String| {
+                    let level: Fact<u32> = read::number(host, &format!("{base}/{name}/level"));
+                    level.known().copied()
+                };
+                let last = names.iter().filter(|name| name.starts_with("index")).max_by_key(level).cloned();
+                *known = Some((names, last.clone()));
+                last
+            }
+        };
+        last.map_or(Fact::Unsupported, |name| read::cpu_list(host, &format!("{base}/{name}/shared_cpu_list")))
+    })
 }
 
 fn nodes(host: &dyn Host, present: &CpuMask, online: &CpuMask) -> BTreeMap<CpuId, Fact<u32>> {
@@ -184,13 +182,10 @@ fn nodes(host: &dyn Host, present: &CpuMask, online: &CpuMask) -> BTreeMap<CpuId
 }
 
 fn linked_node(host: &dyn Host, cpu: CpuId) -> Fact<u32> {
-    match host.list(&format!("{BASE}/cpu{cpu}")) {
-        Err(error) => read::absence(&error),
-        Ok(names) => {
-            let node = names.iter().find_map(|name| name.strip_prefix("node")?.parse().ok());
-            node.map_or(Fact::Unsupported, Fact::Known)
-        }
-    }
+    read::list(host, &format!("{BASE}/cpu{cpu}")).and_then(|names| {
+        let node = names.iter().find_map(|name| name.strip_prefix("node")?.parse().ok());
+        node.map_or(Fact::Unsupported, Fact::Known)
+    })
 }
 
 #[cfg(test)]

@@ -189,20 +189,18 @@ fn process(host: &dyn Host, seen: &Seen, pid: u32) -> Process {
 }
 
 fn ran_on(host: &dyn Host, pid: u32) -> Fact<CpuMask> {
-    let threads = match host.list(&format!("proc/{pid}/task")) {
-        Ok(threads) => threads,
-        Err(error) => return read::absence(&error),
-    };
-    let mut cpus = CpuMask::new();
-    for thread in threads {
-        match read::parsed(host, &format!("proc/{pid}/task/{thread}/stat"), parse::last_cpu) {
-            Fact::Known(cpu) => cpus.insert(cpu),
-            // It ended meanwhile.
-            Fact::Unsupported => {}
-            absent => return absent.map(|_| CpuMask::new()),
+    read::list(host, &format!("proc/{pid}/task")).and_then(|threads| {
+        let mut cpus = CpuMask::new();
+        for thread in threads {
+            match read::parsed(host, &format!("proc/{pid}/task/{thread}/stat"), parse::last_cpu) {
+                Fact::Known(cpu) => cpus.insert(cpu),
+                // It ended meanwhile.
+                Fact::Unsupported => {}
+                absent => return absent.map(|_| CpuMask::new()),
+            }
         }
-    }
-    Fact::Known(cpus)
+        Fact::Known(cpus)
+    })
 }
 
 #[cfg(test)]

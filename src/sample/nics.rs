@@ -127,31 +127,25 @@ pub(super) fn take(
         }
         polled
     });
-    match host.list("sys/class/net") {
-        Err(error) => read::absence(&error),
+    read::list(host, "sys/class/net").map(|names| {
+        let links: BTreeMap<String, String> =
+            host.links("sys/class/net").unwrap_or_default().into_iter().collect();
         // Files such as bonding_masters are next to the interfaces; only interfaces are links or directories with
         // a name the kernel allows.
-        Ok(names) => {
-            let links: BTreeMap<String, String> =
-                host.links("sys/class/net").unwrap_or_default().into_iter().collect();
-            let device_path = |path: &str, name: &NicName| match links.get(name.as_str()) {
-                Some(target) => Ok(target.clone()),
-                None => host.link(path),
-            };
-            let nic = |name: &String| {
-                let name: NicName = name.parse().ok()?;
-                let path = format!("sys/class/net/{name}");
-                let device_path =
-                    device_path(&path, &name).map_or_else(|error| read::absence(&error), Fact::Known);
-                if device_path.known().is_none() {
-                    host.list(&path).ok()?;
-                }
-                let in_full = in_full(&name);
-                Some(one(host, name, device_path, polled.as_ref(), in_full))
-            };
-            Fact::Known(names.iter().filter_map(nic).collect())
-        }
-    }
+        let nic = |name: &String| {
+            let name: NicName = name.parse().ok()?;
+            let path = format!("sys/class/net/{name}");
+            let target = links.get(name.as_str());
+            let device_path =
+                target.map_or_else(|| read::link(host, &path), |path| Fact::Known(path.clone()));
+            if device_path.known().is_none() {
+                host.list(&path).ok()?;
+            }
+            let in_full = in_full(&name);
+            Some(one(host, name, device_path, polled.as_ref(), in_full))
+        };
+        names.iter().filter_map(nic).collect()
+    })
 }
 
 /// Interfaces whose names are not UTF-8, escaped: nothing else about them can be read.
@@ -182,9 +176,7 @@ fn one(
     let ifindex = read::number(host, &format!("{base}/ifindex"));
     let driver = match is_virtual {
         true => Fact::Unsupported,
-        false => host
-            .link(&format!("{base}/device/driver"))
-            .map_or_else(|error| read::absence(&error), Fact::Known)
+        false => read::link(host, &format!("{base}/device/driver"))
             .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()),
     };
     let napi = match (polled, ifindex.known()) {
@@ -244,14 +236,11 @@ fn threaded(host: &dyn Host, base: &str) -> Fact<bool> {
 }
 
 fn msi_irqs(host: &dyn Host, path: &str) -> Fact<Vec<IrqId>> {
-    match host.list(path) {
-        Err(error) => read::absence(&error),
-        Ok(names) => {
-            let mut irqs: Vec<IrqId> = names.iter().filter_map(|name| name.parse().ok().map(IrqId)).collect();
-            irqs.sort();
-            Fact::Known(irqs)
-        }
-    }
+    read::list(host, path).map(|names| {
+        let mut irqs: Vec<IrqId> = names.iter().filter_map(|name| name.parse().ok().map(IrqId)).collect();
+        irqs.sort();
+        irqs
+    })
 }
 
 /// The last PCI function on a device path: `0000:00:03.0`.

@@ -25,54 +25,47 @@ pub struct IdleState {
 
 /// CPUs by cpufreq governor.
 pub(super) fn governors(host: &dyn Host) -> Fact<BTreeMap<String, CpuMask>> {
-    let entries = match host.list(FREQUENCY) {
-        Ok(entries) => entries,
-        Err(error) => return read::absence(&error),
-    };
-    let governor = |policy: &&String| {
-        let name = read::text(host, &format!("{FREQUENCY}/{policy}/scaling_governor"));
-        Some((name.known()?.trim().to_owned(), (*policy).clone()))
-    };
-    let policies: Vec<(String, String)> = entries
-        .iter()
-        .filter(|entry| entry.starts_with("policy"))
-        .filter_map(|policy| governor(&policy))
-        .collect();
-    let Some((first, _)) = policies.first() else { return Fact::Unsupported };
-    // There may be a policy for each CPU: what they share is read once.
-    if policies.iter().all(|(name, _)| name == first) {
-        let online = read::cpu_list(host, "sys/devices/system/cpu/online");
-        return online.map(|online| [(first.clone(), online)].into());
-    }
-    let mut found: BTreeMap<String, CpuMask> = BTreeMap::new();
-    for (name, policy) in &policies {
-        let cpus = read::text(host, &format!("{FREQUENCY}/{policy}/affected_cpus"));
-        let cpus = cpus.known().map(String::as_str).unwrap_or_default();
-        let cpus: CpuMask = cpus.split_whitespace().filter_map(|cpu| cpu.parse().ok()).map(CpuId).collect();
-        let all = found.entry(name.clone()).or_default();
-        *all = all.union(&cpus);
-    }
-    Fact::Known(found)
+    read::list(host, FREQUENCY).and_then(|entries| {
+        let governor = |policy: String| {
+            let name = read::text(host, &format!("{FREQUENCY}/{policy}/scaling_governor"));
+            Some((name.known()?.trim().to_owned(), policy))
+        };
+        let policies = entries.into_iter().filter(|entry| entry.starts_with("policy"));
+        let policies: Vec<(String, String)> = policies.filter_map(governor).collect();
+        let Some((first, _)) = policies.first() else { return Fact::Unsupported };
+        // There may be a policy for each CPU: what they share is read once.
+        if policies.iter().all(|(name, _)| name == first) {
+            let online = read::cpu_list(host, "sys/devices/system/cpu/online");
+            return online.map(|online| [(first.clone(), online)].into());
+        }
+        let mut found: BTreeMap<String, CpuMask> = BTreeMap::new();
+        for (name, policy) in &policies {
+            let cpus = read::text(host, &format!("{FREQUENCY}/{policy}/affected_cpus"));
+            let cpus = cpus.known().map(String::as_str).unwrap_or_default().split_whitespace();
+            let cpus: CpuMask = cpus.filter_map(|cpu| cpu.parse().ok()).map(CpuId).collect();
+            let all = found.entry(name.clone()).or_default();
+            *all = all.union(&cpus);
+        }
+        Fact::Known(found)
+    })
 }
 
 /// Idle states of the first CPU, shallowest first.
 pub(super) fn idle_states(host: &dyn Host) -> Fact<Vec<IdleState>> {
-    let entries = match host.list(IDLE) {
-        Ok(entries) => entries,
-        Err(error) => return read::absence(&error),
-    };
-    let mut numbers: Vec<u32> =
-        entries.iter().filter_map(|entry| entry.strip_prefix("state")?.parse().ok()).collect();
-    numbers.sort_unstable();
-    let state = |number: &u32| {
-        let path = |file: &str| format!("{IDLE}/state{number}/{file}");
-        let name = read::text(host, &path("name")).known()?.trim().to_owned();
-        let exit_us = *read::number(host, &path("latency")).known()?;
-        let disable: Fact<u32> = read::number(host, &path("disable"));
-        Some(IdleState { name, exit_us, disabled: disable.known().is_some_and(|value| *value != 0) })
-    };
-    let states: Vec<IdleState> = numbers.iter().filter_map(state).collect();
-    if states.is_empty() { Fact::Unsupported } else { Fact::Known(states) }
+    read::list(host, IDLE).and_then(|entries| {
+        let mut numbers: Vec<u32> =
+            entries.iter().filter_map(|entry| entry.strip_prefix("state")?.parse().ok()).collect();
+        numbers.sort_unstable();
+        let state = |number: &u32| {
+            let path = |file: &str| format!("{IDLE}/state{number}/{file}");
+            let name = read::text(host, &path("name")).known()?.trim().to_owned();
+            let exit_us = *read::number(host, &path("latency")).known()?;
+            let disable: Fact<u32> = read::number(host, &path("disable"));
+            Some(IdleState { name, exit_us, disabled: disable.known().is_some_and(|value| *value != 0) })
+        };
+        let states: Vec<IdleState> = numbers.iter().filter_map(state).collect();
+        if states.is_empty() { Fact::Unsupported } else { Fact::Known(states) }
+    })
 }
 
 #[cfg(test)]

@@ -48,14 +48,11 @@ pub(super) fn see(host: &dyn Host) -> Seen {
 }
 
 fn pids(host: &dyn Host) -> Fact<Vec<u32>> {
-    match host.list("proc") {
-        Err(error) => read::absence(&error),
-        Ok(names) => {
-            let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
-            pids.sort();
-            Fact::Known(pids)
-        }
-    }
+    read::list(host, "proc").map(|names| {
+        let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
+        pids.sort();
+        pids
+    })
 }
 
 /// irqbalance, if it runs: the one with the lowest number. Its absence is known only if all processes are
@@ -101,7 +98,7 @@ fn command(host: &dyn Host, pid: u32) -> Option<String> {
 }
 
 /// The control group with most information on a process.
-pub(super) fn control_group(host: &dyn Host, pid: u32) -> Fact<String> {
+pub(crate) fn control_group(host: &dyn Host, pid: u32) -> Fact<String> {
     read::parsed(host, &format!("proc/{pid}/cgroup"), parse::control_groups)
         .and_then(|groups| groups.telling().map_or(Fact::Unsupported, |path| Fact::Known(path.to_owned())))
 }

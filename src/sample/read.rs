@@ -37,6 +37,16 @@ pub(super) fn text(host: &dyn Host, path: &str) -> Fact<String> {
     host.read_text(path).map_or_else(|error| absence(&error), Fact::Known)
 }
 
+/// The names in a directory.
+pub(super) fn list(host: &dyn Host, path: &str) -> Fact<Vec<String>> {
+    host.list(path).map_or_else(|error| absence(&error), Fact::Known)
+}
+
+/// The target of a symbolic link.
+pub(super) fn link(host: &dyn Host, path: &str) -> Fact<String> {
+    host.link(path).map_or_else(|error| absence(&error), Fact::Known)
+}
+
 /// A file parsed by `parser`; errors name the file.
 pub(super) fn parsed<T, E: Display>(
     host: &dyn Host,
