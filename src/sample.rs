@@ -41,6 +41,7 @@ pub use namespaces::{NetNamespace, RawNamespaces};
 pub(crate) use nics::pci_function;
 pub use nics::{Napi, NapiSettings, RawNic, RxQueue, TxQueue};
 pub use power::IdleState;
+pub(crate) use processes::control_group;
 pub use processes::is_napi_thread;
 pub use scope::Scope;
 pub use settings::{Clocksource, Settings};

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use super::counted::{Moment, hypervisor_ns, packets};
 use super::interference::{CpuInterference, Interference, IrqInterference, NapiPolls, Tier, Victim};
 use super::names::Names;
-use super::processes::control_group;
 use super::raw::{CpuRecord, ProcessId, Reading, UNNUMBERED, VictimRecord};
 use super::{Class, Programs};
 use crate::host::Host;
 use crate::parse;
-use crate::sample::Inventory;
+use crate::sample::{Inventory, control_group};
 use crate::units::{CpuId, Fact, IrqId};
 
 /// Cost computed from the counts in `between`, two readings that are `seconds` apart.

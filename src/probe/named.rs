@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::processes::control_group;
 use crate::host::Host;
 use crate::parse;
+use crate::sample::control_group;
 
 /// Bytes of a process name that the kernel keeps.
 const NAME_MAX: usize = 15;

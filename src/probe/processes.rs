@@ -5,12 +5,9 @@ use std::collections::BTreeMap;
 use super::interference::ThreadTime;
 use super::raw::ProcessId;
 use crate::host::Host;
-use crate::parse;
+use crate::parse::{self, TICK_NS};
 use crate::sample::is_napi_thread;
 use crate::units::Fact;
-
-/// USER_HZ is 100 on every architecture that rxlab runs on.
-const TICK_NS: u64 = 10_000_000;
 
 /// One process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,17 +74,6 @@ impl Processes {
             ns: ns.saturating_sub(earlier.receivers.get(pid).copied().unwrap_or_default()),
         };
         self.receivers.iter().map(one).collect()
-    }
-}
-
-/// The control group of a process, as /proc names it.
-pub(super) fn control_group(host: &dyn Host, pid: u32) -> Fact<String> {
-    match host.read_text(&format!("proc/{pid}/cgroup")) {
-        Err(_) => Fact::Unsupported,
-        Ok(text) => match parse::control_groups(&text) {
-            Err(error) => Fact::Broken(format!("/proc/{pid}/cgroup: {error}")),
-            Ok(groups) => groups.telling().map_or(Fact::Unsupported, |path| Fact::Known(path.to_owned())),
-        },
     }
 }
 
