@@ -10,7 +10,6 @@ mod flow_spread;
 mod interrupts;
 mod irq_names;
 mod listeners;
-mod processes;
 mod rates;
 mod stack;
 mod toeplitz;
@@ -19,8 +18,9 @@ mod totals;
 
 pub use crate::parse::{Container, Holder, Xdp, XdpMode};
 pub use crate::sample::{
-    Clocksource, Cpu, Function, Hardware, Identity, IdleState, Irq, Irqbalance, Napi, NapiSettings,
-    NetNamespace, Process, RxQueue, Settings, Source, Transport, TxQueue,
+    Clocksource, Cpu, Function, Hardware, HeldRates, Identity, IdleState, Irq, Irqbalance, Napi,
+    NapiSettings, NetNamespace, Process, ProcessRates, RxQueue, Settings, SocketRates, Source, ThreadRates,
+    ThrottledRates, Transport, TxQueue,
 };
 pub use crate::units::Fact;
 pub use between::IntervalError;
@@ -28,10 +28,7 @@ pub use flow::{Flow, FlowError};
 pub use flow_path::{Certainty, FlowPath, Step};
 pub use flow_spread::{Landing, SpreadError, source_ends};
 pub use listeners::Listener;
-pub use rates::{
-    Costs, CpuRates, HandOver, HeldRates, IrqRates, NicRates, ProcessRates, Rates, SocketRates, SoftirqTimed,
-    StackWork, ThreadRates, ThrottledRates,
-};
+pub use rates::{Costs, CpuRates, HandOver, IrqRates, NicRates, Rates, SoftirqTimed, StackWork};
 pub use stack::{Peer, Stack};
 pub use topology::{Contradiction, DeviceAddress, Model, Nic, NicKind};
 pub use totals::{CpuTotals, Totals};

@@ -28,7 +28,7 @@ mod vmbus;
 
 use std::collections::BTreeMap;
 
-pub use busiest::{ProcessTimes, RawBusy, RawThread, busiest};
+pub use busiest::{ProcessRates, ProcessTimes, ThreadRates, busiest};
 pub use counters::{Counters, CpuCounters, NapiThread, NicCounters};
 pub use cpus::Cpu;
 pub use drops::Drops;
@@ -45,9 +45,9 @@ pub(crate) use processes::control_group;
 pub use processes::is_napi_thread;
 pub use scope::Scope;
 pub use settings::{Clocksource, Settings};
-pub use socket_queues::{RawHeld, RawSockets, SocketQueue};
+pub use socket_queues::{HeldRates, SocketQueue, SocketRates};
 pub use threads::{ThreadTimes, ThreadsOf};
-pub use throttling::{RawThrottled, Throttlings};
+pub use throttling::{ThrottledRates, Throttlings};
 
 use crate::host::{Host, Question};
 use crate::parse::{self, NetdevNapi, NetdevQueue};

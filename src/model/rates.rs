@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sample::Transport;
-use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName, find_by_name};
+use crate::sample::ProcessRates;
+use crate::units::{CpuId, Fact, IrqId, NicName, find_by_name};
 
 /// Rates over one interval. CPUs and interfaces missing at either end are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,12 @@ impl Rates {
             unseen: Vec::new(),
             processes: Fact::NotAsked,
         }
+    }
+
+    /// Adds the programs that used most CPU time in the interval.
+    #[must_use]
+    pub fn with_busiest(self, processes: Fact<Vec<ProcessRates>>) -> Self {
+        Self { processes, ..self }
     }
 }
 
@@ -232,95 +238,4 @@ pub struct IrqRates {
     pub action: String,
     /// Interrupts/s by CPU; CPUs with none are left out.
     pub per_cpu: BTreeMap<CpuId, f64>,
-}
-
-/// One program that uses CPU time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ProcessRates {
-    /// Its number.
-    pub pid: u32,
-    /// Its name, truncated by the kernel to 15 bytes.
-    pub command: String,
-    /// CPU seconds per second of all its threads: 1.0 is the whole time of one CPU. If softirq time is
-    /// sampled by ticks, a tick during a softirq on top of a process is also charged to the process.
-    pub cpu: f64,
-    /// Its threads.
-    pub threads: u32,
-    /// Threads that ran or waited for a CPU in the second sample; not asked if there are too many.
-    pub runnable: Fact<u32>,
-    /// CPUs that its main thread may run on.
-    pub allowed: Fact<CpuMask>,
-    /// CPUs of its control group (cpuset).
-    pub cpuset: Fact<CpuMask>,
-    /// CPUs that its threads last ran on, in the second sample; not asked if there are too many.
-    pub ran_on: Fact<CpuMask>,
-    /// The CPU of its main thread, if it is the same in both samples.
-    pub stays_on: Option<CpuId>,
-    /// Nice value of its main thread: above 0 it gives way to others.
-    pub nice: i32,
-    /// Its threads present in both samples whose run time the kernel reports.
-    #[serde(default)]
-    pub each: Vec<ThreadRates>,
-    /// Its public sockets; asked if one of its threads was hardly ever idle.
-    #[serde(default)]
-    pub sockets: Fact<SocketRates>,
-    /// The control group that throttled it, if one did.
-    #[serde(default)]
-    pub throttled: Option<ThrottledRates>,
-}
-
-/// A control group that used up its quota of CPU time and had to wait.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ThrottledRates {
-    /// Its path below the root group.
-    pub group: String,
-    /// CPUs' worth of time that it may use, and the length of a period in milliseconds; `None` if there is no limit any
-    /// more.
-    pub limit: Option<(f64, f64)>,
-    /// Periods in which it waited.
-    pub throttled: u64,
-    /// Periods in which it had something to run.
-    pub periods: u64,
-    /// Time that it waited, in seconds per second, summed over CPUs.
-    pub waited: f64,
-}
-
-/// One thread. Times are fractions of wall time, 0 to 1.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ThreadRates {
-    /// Its number.
-    pub tid: u32,
-    /// The CPU it last ran on; the scheduler may have moved it meanwhile.
-    pub cpu: CpuId,
-    /// Running. Includes interrupts and softirqs on top of it unless the kernel accounts for them.
-    pub ran: f64,
-    /// Runnable while another thread ran.
-    pub waited: f64,
-}
-
-/// The public sockets of a process: listening TCP and unconnected UDP.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SocketRates {
-    /// Those of the sampled namespace.
-    pub held: Vec<HeldRates>,
-    /// True if it has other, unknown ones: of another namespace, connections, or not of the network.
-    pub others: bool,
-}
-
-/// One socket.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HeldRates {
-    /// TCP, listening, or UDP, not connected.
-    pub transport: Transport,
-    /// The local port.
-    pub port: u16,
-    /// In the first sample: connections waiting to be accepted (TCP), or bytes waiting to be read (UDP).
-    pub queued_before: u64,
-    /// The same in the second sample.
-    pub queued: u64,
-    /// Connections or packets per second that it had no room for.
-    pub dropped: f64,
-    /// Connections to the port with unread data in the second sample; not asked of UDP, nor if the queue
-    /// suffices.
-    pub unread: Fact<u32>,
 }

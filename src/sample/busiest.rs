@@ -6,11 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::cpuset::Groups;
 use super::processes::Seen;
-use super::{Counters, Inventory, RawSockets, RawThrottled, ThreadTimes, read, socket_queues, throttling};
+use super::{Counters, Inventory, SocketRates, ThrottledRates, read, socket_queues, throttling};
 use crate::host::Host;
-use crate::parse;
+use crate::parse::{self, TICKS_PER_SECOND};
 use crate::units::{CpuId, CpuMask, Fact};
 
 /// Programs read: on a machine with more, some are missed.
@@ -23,8 +25,6 @@ const LEAST: f64 = 0.05;
 const NO_PAUSE: f64 = 0.9;
 /// Threads read, of all reported programs together.
 const THREADS: u64 = 512;
-/// USER_HZ is 100 on every architecture that rxlab runs on.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// CPU time of one program at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,40 +43,52 @@ pub struct ProcessTimes {
     pub nice: i32,
 }
 
-/// One thread in the second sample.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RawThread {
-    /// Its number.
-    pub tid: u32,
-    /// Time it ran and waited between the samples, if it was in both.
-    pub spent: Option<ThreadTimes>,
-    /// The CPU it last ran on.
-    pub cpu: CpuId,
-    /// True if it runs or waits for a CPU.
-    pub runnable: bool,
-}
-
-/// One of the programs that used most CPU time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawBusy {
+/// One program that uses CPU time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProcessRates {
     /// Its number.
     pub pid: u32,
-    /// CPU time between the samples, in ticks of 1/100 s.
-    pub ticks: u64,
-    /// Its state in the second sample.
-    pub now: ProcessTimes,
-    /// The CPU of its main thread in the first sample, if it existed then.
-    pub was_on: Option<CpuId>,
-    /// `Cpus_allowed_list` of its main thread.
+    /// Its name, truncated by the kernel to 15 bytes.
+    pub command: String,
+    /// CPU seconds per second of all its threads: 1.0 is the whole time of one CPU. If softirq time is
+    /// sampled by ticks, a tick during a softirq on top of a process is also charged to the process.
+    pub cpu: f64,
+    /// Its threads.
+    pub threads: u32,
+    /// Threads that ran or waited for a CPU in the second sample; not asked if there are too many.
+    pub runnable: Fact<u32>,
+    /// CPUs that its main thread may run on.
     pub allowed: Fact<CpuMask>,
-    /// CPUs of its control group.
+    /// CPUs of its control group (cpuset).
     pub cpuset: Fact<CpuMask>,
-    /// Its threads; `NotAsked` if there are too many.
-    pub threads: Fact<Vec<RawThread>>,
-    /// Its public sockets; asked if one of its threads was hardly ever idle, or its control group was throttled.
-    pub sockets: Fact<RawSockets>,
+    /// CPUs that its threads last ran on, in the second sample; not asked if there are too many.
+    pub ran_on: Fact<CpuMask>,
+    /// The CPU of its main thread, if it is the same in both samples.
+    pub stays_on: Option<CpuId>,
+    /// Nice value of its main thread: above 0 it gives way to others.
+    pub nice: i32,
+    /// Its threads present in both samples whose run time the kernel reports.
+    #[serde(default)]
+    pub each: Vec<ThreadRates>,
+    /// Its public sockets; asked if one of its threads was hardly ever idle.
+    #[serde(default)]
+    pub sockets: Fact<SocketRates>,
     /// The control group that throttled it, if one did.
-    pub throttled: Option<RawThrottled>,
+    #[serde(default)]
+    pub throttled: Option<ThrottledRates>,
+}
+
+/// One thread. Times are fractions of wall time, 0 to 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadRates {
+    /// Its number.
+    pub tid: u32,
+    /// The CPU it last ran on; the scheduler may have moved it meanwhile.
+    pub cpu: CpuId,
+    /// Running. Includes interrupts and softirqs on top of it unless the kernel accounts for them.
+    pub ran: f64,
+    /// Runnable while another thread ran.
+    pub waited: f64,
 }
 
 /// The programs whose CPU time the counters should contain.
@@ -120,8 +132,8 @@ fn process_times(text: &str) -> Result<Option<ProcessTimes>, parse::ParseError> 
     }))
 }
 
-/// The programs that used most CPU time from `before` to `after`, just read from `host`, most first.
-pub fn busiest(host: &dyn Host, before: &Counters, after: &Counters) -> Fact<Vec<RawBusy>> {
+/// The programs that used most CPU time from `before` to `after`, which is later and just read from `host`, most first.
+pub fn busiest(host: &dyn Host, before: &Counters, after: &Counters) -> Fact<Vec<ProcessRates>> {
     let seconds = after.taken_ns.saturating_sub(before.taken_ns) as f64 / 1e9;
     let least = (LEAST * TICKS_PER_SECOND * seconds).max(1.0);
     before.processes.clone().and_then(|earlier| {
@@ -140,66 +152,85 @@ pub fn busiest(host: &dyn Host, before: &Counters, after: &Counters) -> Fact<Vec
             let groups = Groups::new(host);
             let mut left = THREADS;
             let told = spent.into_iter().map(|(ticks, pid, was_on, now)| {
-                let of_thread = |tid| spent_by(before, after, pid, tid);
-                let threads =
-                    if now.threads <= left { threads(host, pid, of_thread) } else { Fact::NotAsked };
-                let never_pauses = threads.known().is_some_and(|threads| {
-                    threads.iter().any(|thread| {
-                        thread.spent.is_some_and(|spent| spent.ran_ns as f64 / 1e9 >= NO_PAUSE * seconds)
-                    })
-                });
-                let throttled = throttling::between(before, after, pid);
-                let sockets = match never_pauses || throttled.is_some() {
-                    true => socket_queues::held(host, pid, before, after),
-                    false => Fact::NotAsked,
-                };
+                let rates = |tid| thread_rates(before, after, seconds, pid, tid);
+                let threads = if now.threads <= left { threads(host, pid, rates) } else { Fact::NotAsked };
                 left = left.saturating_sub(now.threads);
-                let status = format!("proc/{pid}/status");
-                let allowed = read::parsed(host, &status, parse::allowed_cpus);
-                let cpuset = groups.cpus_of(host, pid);
-                RawBusy { pid, ticks, now, was_on, allowed, cpuset, threads, sockets, throttled }
+                let each = threads.known().map(|threads| threads.each.clone()).unwrap_or_default();
+                let never_pauses = each.iter().any(|thread| thread.ran >= NO_PAUSE);
+                let throttled = throttling::between(before, after, seconds, pid);
+                ProcessRates {
+                    pid,
+                    cpu: ticks as f64 / TICKS_PER_SECOND / seconds,
+                    threads: u32::try_from(now.threads).unwrap_or(u32::MAX),
+                    runnable: threads.clone().map(|threads| threads.runnable),
+                    allowed: read::parsed(host, &format!("proc/{pid}/status"), parse::allowed_cpus),
+                    cpuset: groups.cpus_of(host, pid),
+                    ran_on: threads.map(|threads| threads.ran_on),
+                    stays_on: was_on.filter(|cpu| *cpu == now.last_cpu),
+                    nice: now.nice,
+                    command: now.command,
+                    each,
+                    sockets: match never_pauses || throttled.is_some() {
+                        true => socket_queues::held(host, pid, before, after, seconds),
+                        false => Fact::NotAsked,
+                    },
+                    throttled,
+                }
             });
             told.collect()
         })
     })
 }
 
-/// Times of a thread between two samples.
-fn spent_by(before: &Counters, after: &Counters, pid: u32, tid: u32) -> Option<ThreadTimes> {
+/// Parts of the time between two samples, `seconds` apart, that a thread ran and waited.
+fn thread_rates(before: &Counters, after: &Counters, seconds: f64, pid: u32, tid: u32) -> Option<(f64, f64)> {
     let at = |counters: &Counters| counters.threads.known()?.get(&pid)?.get(&tid).copied();
     let (then, now) = (at(before)?, at(after)?);
+    let part = |ns: u64| (ns as f64 / 1e9 / seconds).min(1.0);
     // A reused number starts again from 0.
-    let ran_ns = now.ran_ns.checked_sub(then.ran_ns)?;
-    Some(ThreadTimes { ran_ns, waited_ns: now.waited_ns.checked_sub(then.waited_ns)? })
+    let (ran, waited) = (now.ran_ns.checked_sub(then.ran_ns)?, now.waited_ns.checked_sub(then.waited_ns)?);
+    Some((part(ran), part(waited)))
 }
 
-fn threads(host: &dyn Host, pid: u32, spent: impl Fn(u32) -> Option<ThreadTimes>) -> Fact<Vec<RawThread>> {
-    let names = match host.list(&format!("proc/{pid}/task")) {
-        Ok(names) => names,
-        Err(error) => return read::absence(&error),
-    };
-    let mut threads = Vec::new();
-    for name in names {
-        // Threads that ended meanwhile are skipped.
-        let Ok(bytes) = host.read(&format!("proc/{pid}/task/{name}/stat")) else { continue };
-        let Ok(tid) = name.parse() else { continue };
-        let text = String::from_utf8_lossy(&bytes);
-        match parse::last_cpu(&text).and_then(|cpu| {
-            Ok(RawThread { tid, spent: spent(tid), cpu, runnable: parse::is_runnable(&text)? })
-        }) {
-            Ok(thread) => threads.push(thread),
-            Err(error) => return Fact::Broken(format!("/proc/{pid}/task/{name}/stat: {error}")),
+/// Threads of a program in the second sample.
+#[derive(Clone, Default)]
+struct Threads {
+    /// Those that were in both samples.
+    each: Vec<ThreadRates>,
+    /// Number of those that ran or waited for a CPU.
+    runnable: u32,
+    ran_on: CpuMask,
+}
+
+/// `rates` has the parts of the time that a thread ran and waited, if it was in both samples.
+fn threads(host: &dyn Host, pid: u32, rates: impl Fn(u32) -> Option<(f64, f64)>) -> Fact<Threads> {
+    read::list(host, &format!("proc/{pid}/task")).and_then(|names| {
+        let mut threads = Threads::default();
+        for name in names {
+            // Threads that ended meanwhile are skipped.
+            let Ok(bytes) = host.read(&format!("proc/{pid}/task/{name}/stat")) else { continue };
+            let Ok(tid) = name.parse() else { continue };
+            let text = String::from_utf8_lossy(&bytes);
+            match parse::last_cpu(&text).and_then(|cpu| Ok((cpu, parse::is_runnable(&text)?))) {
+                Ok((cpu, is_runnable)) => {
+                    threads.runnable += u32::from(is_runnable);
+                    threads.ran_on.insert(cpu);
+                    let rates = rates(tid).map(|(ran, waited)| ThreadRates { tid, cpu, ran, waited });
+                    threads.each.extend(rates);
+                }
+                Err(error) => return Fact::Broken(format!("/proc/{pid}/task/{name}/stat: {error}")),
+            }
         }
-    }
-    Fact::Known(threads)
+        Fact::Known(threads)
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LOOKED_AT, RawThread, busiest};
+    use super::{LOOKED_AT, ThreadRates, busiest};
     use crate::host::RecordedHost;
-    use crate::sample::{Counters, Inventory, RawSockets, Scope, ThreadTimes};
-    use crate::units::{CpuId, Fact};
+    use crate::sample::{Counters, Inventory, Scope, SocketRates};
+    use crate::units::{CpuId, CpuMask, Fact};
 
     /// `stat` of a thread with these ticks and threads, on that CPU.
     fn stat(pid: u32, state: char, ticks: u64, threads: u32, began: u64, cpu: u32) -> String {
@@ -231,6 +262,10 @@ mod tests {
         Counters::take(host, &Inventory::take(host, Scope::Load))
     }
 
+    fn cpus(list: &str) -> Fact<CpuMask> {
+        Fact::Known(list.parse().expect("a list"))
+    }
+
     #[test]
     fn the_busiest_are_told_of_and_the_others_not() {
         let first = [(70, stat(70, 'S', 1_000, 1, 5, 3)), (71, stat(71, 'S', 40, 1, 6, 1))];
@@ -241,16 +276,14 @@ mod tests {
         ];
         let (first, last) = (machine(10, &first), machine(15, &last));
         let found = busiest(&last, &look(&first), &look(&last)).known().expect("seen").clone();
-        let shown: Vec<_> = found.iter().map(|busy| (busy.pid, busy.ticks, busy.was_on)).collect();
-        assert_eq!(shown, [(71, 500, Some(CpuId(1))), (72, 30, None)], "5 % of 5 s are 25 ticks");
-        assert_eq!(found[0].now.command, "a) b");
-        assert_eq!(found[0].allowed, Fact::Known("0-5".parse().expect("a list")));
-        assert_eq!(found[0].cpuset, Fact::Known("0-5".parse().expect("a list")), "of the group above");
-        assert_eq!(
-            found[0].threads,
-            Fact::Known(vec![RawThread { tid: 71, spent: None, cpu: CpuId(2), runnable: true }])
-        );
-        assert_eq!(found[1].threads, Fact::NotAsked, "too many");
+        let shown: Vec<_> = found.iter().map(|busy| (busy.pid, busy.cpu, busy.stays_on)).collect();
+        assert_eq!(shown, [(71, 1.0, None), (72, 0.06, None)], "5 % of 5 s are 25 ticks");
+        assert_eq!(found[0].command, "a) b");
+        assert_eq!(found[0].allowed, cpus("0-5"));
+        assert_eq!(found[0].cpuset, cpus("0-5"), "of the group above");
+        assert_eq!((found[0].threads, &found[0].runnable), (1, &Fact::Known(1)));
+        assert_eq!((&found[0].ran_on, &found[0].each[..]), (&cpus("2"), &[][..]), "not in both samples");
+        assert_eq!((&found[1].runnable, &found[1].ran_on), (&Fact::NotAsked, &Fact::NotAsked), "too many");
     }
 
     #[test]
@@ -266,30 +299,32 @@ mod tests {
         };
         assert_eq!(found(3), None, "the counter did not rise");
         let throttled = found(40).expect("it rose");
-        assert_eq!(
-            (throttled.group.as_str(), throttled.more.throttled, throttled.more.periods),
-            ("/web", 37, 50)
-        );
-        assert_eq!(throttled.limit.map(|limit| limit.quota_us), Some(50_000));
+        assert_eq!((throttled.group.as_str(), throttled.throttled, throttled.periods), ("/web", 37, 50));
+        assert_eq!((throttled.limit, throttled.waited), (Some((0.5, 100.0)), 0.0));
     }
 
     /// A thread that is never idle: its times, and its process is then asked for its sockets.
     #[test]
     fn a_thread_that_never_pauses_is_told_with_the_sockets_of_its_process() {
         let look_at = |at_s: u64, ran_ms: u64| {
-            let one = machine(at_s, &[(71, stat(71, 'R', ran_ms / 10, 1, 6, 2))]);
-            one.with("proc/71/task/71/schedstat", format!("{} 5 9\n", ran_ms * 1_000_000))
-                .with("proc/net/udp", "  sl  local_address\n 0: 0:0035 0:0 01 0:0\n")
-                .with_link("proc/71/fd/3", "socket:[9]")
+            let one = machine(at_s, &[(71, stat(71, 'R', ran_ms / 10, 2, 6, 2))]);
+            one.with(
+                "proc/71/task/71/schedstat",
+                format!("{} {} 9\n", ran_ms * 1_000_000, (at_s - 10) * 20_000_000),
+            )
+            .with("proc/71/task/72/stat", stat(72, 'S', 0, 2, 6, 3))
+            .with("proc/net/udp", "  sl  local_address\n 0: 0:0035 0:0 01 0:0\n")
+            .with_link("proc/71/fd/3", "socket:[9]")
         };
         let told = |ran_ms: u64| {
             let (first, last) = (look_at(10, 100), look_at(15, 100 + ran_ms));
             busiest(&last, &look(&first), &look(&last)).known().expect("seen")[0].clone()
         };
-        let full = told(4_900);
-        let spent = full.threads.known().expect("read")[0].spent;
-        assert_eq!(spent, Some(ThreadTimes { ran_ns: 4_900_000_000, waited_ns: 0 }));
-        assert_eq!(full.sockets, Fact::Known(RawSockets { held: Vec::new(), others: true }));
+        let full = told(4_950);
+        assert_eq!((full.cpu, full.threads, full.stays_on), (0.99, 2, Some(CpuId(2))));
+        assert_eq!((&full.runnable, &full.ran_on), (&Fact::Known(1), &cpus("2-3")));
+        assert_eq!(full.each, [ThreadRates { tid: 71, cpu: CpuId(2), ran: 0.99, waited: 0.02 }]);
+        assert_eq!(full.sockets, Fact::Known(SocketRates { held: Vec::new(), others: true }));
         assert_eq!(told(4_000).sockets, Fact::NotAsked, "80 % of 5 s");
     }
 
@@ -298,7 +333,7 @@ mod tests {
         let first = machine(10, &[(70, stat(70, 'S', 90_000, 1, 5, 3))]);
         let last = machine(11, &[(70, stat(70, 'S', 60, 1, 900, 3))]);
         let found = busiest(&last, &look(&first), &look(&last)).known().expect("seen").clone();
-        assert_eq!((found[0].ticks, found[0].was_on), (60, None));
+        assert_eq!((found[0].cpu, found[0].stays_on), (0.6, None));
     }
 
     /// Snapshots of earlier versions list processes without their times.

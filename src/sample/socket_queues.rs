@@ -22,27 +22,31 @@ pub struct SocketQueue {
     pub dropped: u64,
 }
 
-/// A socket of a process in two samples.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawHeld {
-    /// Its state in the second sample.
-    pub now: SocketQueue,
-    /// Its queue in the first sample.
-    pub queued_before: u64,
-    /// Drops in between.
-    pub dropped: u64,
-    /// Connections to the port with unread data in the second sample. Not asked if the queue itself shows
-    /// that the process is behind, nor of UDP.
-    pub unread: Fact<u32>,
+/// The public sockets of a process: listening TCP and unconnected UDP.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SocketRates {
+    /// Those of the sampled namespace.
+    pub held: Vec<HeldRates>,
+    /// True if it has other, unknown ones: of another namespace, connections, or not of the network.
+    pub others: bool,
 }
 
-/// The public sockets of one process.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RawSockets {
-    /// Those of the sampled namespace.
-    pub held: Vec<RawHeld>,
-    /// True if it has others: of another namespace, connections, or neither network nor Unix sockets.
-    pub others: bool,
+/// A public socket of a process in two samples.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeldRates {
+    /// TCP, listening, or UDP, not connected.
+    pub transport: Transport,
+    /// The local port.
+    pub port: u16,
+    /// In the first sample: connections waiting to be accepted (TCP), or bytes waiting to be read (UDP).
+    pub queued_before: u64,
+    /// The same in the second sample.
+    pub queued: u64,
+    /// Connections or packets per second that it had no room for.
+    pub dropped: f64,
+    /// Connections to the port with unread data in the second sample; not asked of UDP, nor if the queue
+    /// suffices.
+    pub unread: Fact<u32>,
 }
 
 /// The queues of the sampled namespace, by inode.
@@ -56,8 +60,14 @@ pub(super) fn take(host: &dyn Host) -> Fact<BTreeMap<u64, SocketQueue>> {
     })
 }
 
-/// The sockets of a process from `before` to `after`, just read from `host`.
-pub(super) fn held(host: &dyn Host, pid: u32, before: &Counters, after: &Counters) -> Fact<RawSockets> {
+/// The sockets of a process from `before` to `after`, just read from `host` and `seconds` later.
+pub(super) fn held(
+    host: &dyn Host,
+    pid: u32,
+    before: &Counters,
+    after: &Counters,
+    seconds: f64,
+) -> Fact<SocketRates> {
     let mut open = match listeners::open_sockets(host, pid) {
         Ok(open) => open,
         Err(error) => return read::absence(&error),
@@ -73,12 +83,18 @@ pub(super) fn held(host: &dyn Host, pid: u32, before: &Counters, after: &Counter
             let dropped = then.map_or(0, |then| now.dropped.saturating_sub(then.dropped));
             let behind = queued_before.min(now.queued) > 0 || dropped > 0;
             let asked = now.transport == Transport::Tcp && !behind;
-            let unread = if asked { unread(host, now.port) } else { Fact::NotAsked };
-            Some(RawHeld { now, queued_before, dropped, unread })
+            Some(HeldRates {
+                transport: now.transport,
+                port: now.port,
+                queued_before,
+                queued: now.queued,
+                dropped: dropped as f64 / seconds,
+                unread: if asked { unread(host, now.port) } else { Fact::NotAsked },
+            })
         });
-        let held: Vec<RawHeld> = held.collect();
+        let held: Vec<HeldRates> = held.collect();
         let rest: Vec<u64> = open.iter().filter(|inode| !now.contains_key(inode)).copied().collect();
-        RawSockets { held, others: !rest.is_empty() && !are_unix(host, &rest) }
+        SocketRates { held, others: !rest.is_empty() && !are_unix(host, &rest) }
     })
 }
 
@@ -106,7 +122,7 @@ fn unread(host: &dyn Host, port: u16) -> Fact<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{RawSockets, held};
+    use super::{SocketRates, held};
     use crate::host::{Cause, Question, RecordedHost};
     use crate::parse::push_message;
     use crate::sample::{Counters, Inventory, Scope};
@@ -132,8 +148,9 @@ mod tests {
         Counters::take(host, &Inventory::take(host, Scope::Load))
     }
 
-    fn between(before: &RecordedHost, after: &RecordedHost) -> RawSockets {
-        held(after, 70, &look(before), &look(after)).known().expect("known").clone()
+    /// Two samples that are two seconds apart.
+    fn between(before: &RecordedHost, after: &RecordedHost) -> SocketRates {
+        held(after, 70, &look(before), &look(after), 2.0).known().expect("known").clone()
     }
 
     /// A connection with bytes to be read, and one without.
@@ -151,12 +168,9 @@ mod tests {
     #[test]
     fn queues_at_both_looks_and_drops_between_them() {
         let found = between(&host(700, 4, 0), &host(900, 10, 3));
-        let shown: Vec<_> = found
-            .held
-            .iter()
-            .map(|one| (one.now.port, one.queued_before, one.now.queued, one.dropped))
-            .collect();
-        assert_eq!(shown, [(80, 0, 3, 0), (53, 700, 900, 6)]);
+        let shown: Vec<_> =
+            found.held.iter().map(|one| (one.port, one.queued_before, one.queued, one.dropped)).collect();
+        assert_eq!(shown, [(80, 0, 3, 0.0), (53, 700, 900, 3.0)]);
         assert!(!found.others);
         let more = || host(0, 0, 0).with_link("proc/70/fd/9", "socket:[99]");
         assert!(between(&host(0, 0, 0), &more()).others);
@@ -183,6 +197,6 @@ mod tests {
         assert_eq!(counters.sockets, Fact::NotAsked, "trials do not pay for it");
         let hidden = host(1, 1, 1).with_failure("proc/70/fd", Cause::Denied);
         let seen = look(&hidden);
-        assert_eq!(held(&hidden, 70, &seen, &seen), Fact::Denied(Need::SysPtrace));
+        assert_eq!(held(&hidden, 70, &seen, &seen, 2.0), Fact::Denied(Need::SysPtrace));
     }
 }

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::cpuset::directories;
 use super::{Counters, ProcessTimes, read, threads};
 use crate::host::Host;
@@ -22,15 +24,20 @@ pub struct Throttlings {
     groups: BTreeMap<String, (Throttling, Option<CpuLimit>)>,
 }
 
-/// A group that was throttled between two samples.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawThrottled {
+/// A control group that used up its quota of CPU time and had to wait.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThrottledRates {
     /// Its path below the root group.
     pub group: String,
-    /// Increase of its counters.
-    pub more: Throttling,
-    /// Its limit in the second sample.
-    pub limit: Option<CpuLimit>,
+    /// CPUs' worth of time that it may use, and the length of a period in milliseconds; `None` if there is no limit any
+    /// more.
+    pub limit: Option<(f64, f64)>,
+    /// Periods in which it waited.
+    pub throttled: u64,
+    /// Periods in which it had something to run.
+    pub periods: u64,
+    /// Time that it waited, in seconds per second, summed over CPUs.
+    pub waited: f64,
 }
 
 /// Reads the groups of the programs that used the largest part of their lifetime, `now_ns` after boot.
@@ -73,20 +80,22 @@ fn one(host: &dyn Host, directories: &[String], group: &str) -> Fact<(Throttling
     found.find(|fact| fact.known().is_some()).unwrap_or(Fact::Unsupported)
 }
 
-/// The group of a program, or one above it, that was throttled most often between two samples.
-pub(super) fn between(before: &Counters, after: &Counters, pid: u32) -> Option<RawThrottled> {
+/// The group of a program, or one above it, that was throttled most often between two samples, `seconds` apart.
+pub(super) fn between(before: &Counters, after: &Counters, seconds: f64, pid: u32) -> Option<ThrottledRates> {
     let (then, now) = (before.throttling.known()?, after.throttling.known()?);
     let path = now.of_program.get(&pid).filter(|path| then.of_program.get(&pid) == Some(*path))?;
     let rises = with_parents(path).filter_map(|group| {
         let ((was, _), (is, limit)) = (then.groups.get(group)?, now.groups.get(group)?);
-        let more = Throttling {
+        Some(ThrottledRates {
+            group: group.to_owned(),
+            limit: limit
+                .map(|limit| (limit.quota_us as f64 / limit.period_us as f64, limit.period_us as f64 / 1e3)),
+            throttled: is.throttled.checked_sub(was.throttled).filter(|times| *times > 0)?,
             periods: is.periods.checked_sub(was.periods)?,
-            throttled: is.throttled.checked_sub(was.throttled)?,
-            waited_us: is.waited_us.checked_sub(was.waited_us)?,
-        };
-        (more.throttled > 0).then(|| RawThrottled { group: group.to_owned(), more, limit: *limit })
+            waited: is.waited_us.checked_sub(was.waited_us)? as f64 / 1e6 / seconds,
+        })
     });
-    rises.max_by_key(|throttled| throttled.more.throttled)
+    rises.max_by_key(|group| group.throttled)
 }
 
 #[cfg(test)]
