@@ -49,47 +49,44 @@ fn behind_the_link(number: u32) -> Option<Serves> {
     number.checked_sub(1).map(Serves::Queue)
 }
 
+/// A pattern that ends with the number, and that others than these drivers may use.
+const fn shape(
+    drivers: &'static [&'static str],
+    before: &'static str,
+    serves: fn(u32) -> Option<Serves>,
+) -> Shape {
+    Shape { drivers, only_theirs: false, before, after: "", serves }
+}
+
 /// The first match decides.
 const SHAPES: [Shape; 14] = [
     // eno1-rx-1, eno1-txrx-1
-    Shape { drivers: &["tg3"], only_theirs: true, before: "-rx-", after: "", serves: behind_the_link },
-    Shape { drivers: &["tg3"], only_theirs: true, before: "-txrx-", after: "", serves: behind_the_link },
+    Shape { only_theirs: true, ..shape(&["tg3"], "-rx-", behind_the_link) },
+    Shape { only_theirs: true, ..shape(&["tg3"], "-txrx-", behind_the_link) },
     // virtio0-input.0
-    Shape { drivers: &["virtio_net"], only_theirs: false, before: "-input.", after: "", serves: queue },
+    shape(&["virtio_net"], "-input.", queue),
     // eth0-TxRx-0, i40e-eth0-TxRx-0
-    Shape {
-        drivers: &["ixgbe", "ixgbevf", "igb", "i40e", "iavf", "ice", "idpf", "bnxt_en"],
-        only_theirs: false,
-        before: "-TxRx-",
-        after: "",
-        serves: vector,
-    },
+    shape(&["ixgbe", "ixgbevf", "igb", "i40e", "iavf", "ice", "idpf", "bnxt_en"], "-TxRx-", vector),
     // ens5-Tx-Rx-0
-    Shape { drivers: &["ena"], only_theirs: false, before: "-Tx-Rx-", after: "", serves: queue },
+    shape(&["ena"], "-Tx-Rx-", queue),
     // eth0-rxtx-0
-    Shape { drivers: &["vmxnet3"], only_theirs: false, before: "-rxtx-", after: "", serves: queue },
+    shape(&["vmxnet3"], "-rxtx-", queue),
     // eth0-rx-0
-    Shape {
-        drivers: &["e1000e", "igb", "vmxnet3", "ixgbe", "ice", "bnxt_en"],
-        only_theirs: false,
-        before: "-rx-",
-        after: "",
-        serves: queue,
-    },
+    shape(&["e1000e", "igb", "vmxnet3", "ixgbe", "ice", "bnxt_en"], "-rx-", queue),
     // eth0-fp-0
-    Shape { drivers: &["bnx2x"], only_theirs: false, before: "-fp-", after: "", serves: queue },
+    shape(&["bnx2x"], "-fp-", queue),
     // eth0-q0-rx, vif0-q0-rx: separate event channels
-    Shape { drivers: &["xen_netfront"], only_theirs: false, before: "-q", after: "-rx", serves: queue },
+    Shape { after: "-rx", ..shape(&["xen_netfront"], "-q", queue) },
     // eth0-q0, vif0-q0: one event channel for both directions
-    Shape { drivers: &["xen_netfront"], only_theirs: false, before: "-q", after: "", serves: queue },
+    shape(&["xen_netfront"], "-q", queue),
     // mlx5_comp2@pci:0000:d8:00.0
-    Shape { drivers: &["mlx5_core"], only_theirs: false, before: "mlx5_comp", after: "", serves: queue },
+    shape(&["mlx5_core"], "mlx5_comp", queue),
     // mlx4-3@0000:04:00.0: the number of an event queue, shared by both ports and assigned to rings by load
-    Shape { drivers: &["mlx4_core"], only_theirs: false, before: "mlx4-", after: "", serves: |_| None },
+    shape(&["mlx4_core"], "mlx4-", |_| None),
     // gve-ntfy-blk3@pci:0000:00:04.0
-    Shape { drivers: &["gve"], only_theirs: false, before: "gve-ntfy-blk", after: "", serves: block },
+    shape(&["gve"], "gve-ntfy-blk", block),
     // eth0-ntfy-block.3, or eth%d-ntfy-block.3: requested before the interface had a name
-    Shape { drivers: &["gve"], only_theirs: false, before: "-ntfy-block.", after: "", serves: block },
+    shape(&["gve"], "-ntfy-block.", block),
 ];
 
 /// Purpose of an interrupt by its action name; `None` for names that refer to no receive queue (config,
@@ -107,19 +104,13 @@ pub(super) fn serves(action: &str, device: &Device<'_>) -> Option<Serves> {
 /// Patterns by which drivers name the interrupt of a single transmit queue.
 const SENDING: [Shape; 4] = [
     // eno1-tx-1
-    Shape { drivers: &["tg3"], only_theirs: true, before: "-tx-", after: "", serves: behind_the_link },
+    Shape { only_theirs: true, ..shape(&["tg3"], "-tx-", behind_the_link) },
     // virtio0-output.0
-    Shape { drivers: &["virtio_net"], only_theirs: false, before: "-output.", after: "", serves: queue },
+    shape(&["virtio_net"], "-output.", queue),
     // eth0-tx-0
-    Shape {
-        drivers: &["e1000e", "igb", "vmxnet3", "ixgbe", "ice", "bnxt_en"],
-        only_theirs: false,
-        before: "-tx-",
-        after: "",
-        serves: queue,
-    },
+    shape(&["e1000e", "igb", "vmxnet3", "ixgbe", "ice", "bnxt_en"], "-tx-", queue),
     // eth0-q0-tx, vif0-q0-tx
-    Shape { drivers: &["xen_netfront"], only_theirs: false, before: "-q", after: "-tx", serves: queue },
+    Shape { after: "-tx", ..shape(&["xen_netfront"], "-q", queue) },
 ];
 
 /// The transmit queue that an interrupt of this name belongs to exclusively.

@@ -49,58 +49,52 @@ struct Shape {
     drops: &'static [Name],
 }
 
+/// No names.
+const PLAIN: Shape = Shape { drivers: &[], heading: None, packets: &[], bytes: &[], drops: &[] };
+
 /// gve has no shape: it counts descriptors, of which a packet may take several.
 const SHAPES: [Shape; 8] = [
     Shape {
         // virtio_net up to 6.8; later ones count for the kernel, see `qstats-get`.
         drivers: &["virtio_net", "ixgbe", "ixgbevf", "igb", "ice", "hv_netvsc"],
-        heading: None,
         packets: &[("rx_queue_", "_packets")],
         bytes: &[("rx_queue_", "_bytes")],
         drops: &[("rx_queue_", "_drops")],
+        ..PLAIN
     },
     Shape {
         drivers: &["mlx5_core", "mlx4_en", "virtio_net"],
-        heading: None,
         packets: &[("rx", "_packets")],
         bytes: &[("rx", "_bytes")],
         drops: &[("rx", "_dropped"), ("rx", "_drops")],
+        ..PLAIN
     },
-    Shape {
-        drivers: &["mana"],
-        heading: None,
-        packets: &[("rx_", "_packets")],
-        bytes: &[("rx_", "_bytes")],
-        drops: &[],
-    },
+    Shape { drivers: &["mana"], packets: &[("rx_", "_packets")], bytes: &[("rx_", "_bytes")], ..PLAIN },
     Shape {
         drivers: &["i40e", "iavf"],
-        heading: None,
         packets: &[("rx-", ".packets")],
         bytes: &[("rx-", ".bytes")],
-        drops: &[],
+        ..PLAIN
     },
     Shape {
         // Up to 4.17.
         drivers: &["i40e"],
-        heading: None,
         packets: &[("rx-", ".rx_packets")],
         bytes: &[("rx-", ".rx_bytes")],
-        drops: &[],
+        ..PLAIN
     },
     Shape {
         drivers: &["ena"],
-        heading: None,
         packets: &[("queue_", "_rx_cnt")],
         bytes: &[("queue_", "_rx_bytes")],
-        drops: &[],
+        ..PLAIN
     },
     Shape {
         drivers: &["bnxt_en"],
-        heading: None,
         packets: &[("[", "]: rx_ucast_packets"), ("[", "]: rx_mcast_packets"), ("[", "]: rx_bcast_packets")],
         bytes: &[("[", "]: rx_ucast_bytes"), ("[", "]: rx_mcast_bytes"), ("[", "]: rx_bcast_bytes")],
         drops: &[("[", "]: rx_discards")],
+        ..PLAIN
     },
     Shape {
         drivers: &["vmxnet3"],
