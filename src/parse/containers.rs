@@ -96,12 +96,8 @@ impl Shape {
             Id::Name => self.below.is_empty() || before.last() == Some(&self.below),
         };
         let (first, last) = self.around;
-        let (start, first) = if first.starts_with(':') {
-            (part.find(first)?, first)
-        } else {
-            (if part.starts_with(first) { Some(0) } else { None }?, first)
-        };
-        let id = part.get(start + first.len()..)?.strip_suffix(last)?;
+        let start = if first.starts_with(':') { part.find(first)? } else { 0 };
+        let id = part[start..].strip_prefix(first)?.strip_suffix(last)?;
         let id = match self.id {
             Id::Hash => id.to_owned(),
             Id::Name => unescaped(id),

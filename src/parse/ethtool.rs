@@ -41,15 +41,10 @@ pub use values::{
     Rings, Rss,
 };
 
-use super::{Attributes, WireError, messages};
+use std::fmt::Write;
 
-/// The one message of an answer to a request for one interface.
-fn only(answer: &[u8]) -> Result<&[u8], WireError> {
-    match messages(answer)?.as_slice() {
-        [message] => Ok(message),
-        messages => Err(WireError::new(format!("{} messages, expected one", messages.len()))),
-    }
-}
+use super::wire::only;
+use super::{Attributes, WireError};
 
 /// A number and its maximum; the kernel reports both or neither.
 fn count(message: &Attributes<'_>, now: u16, max: u16) -> Result<Option<Count>, WireError> {
@@ -71,6 +66,14 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], WireError> 
 /// A number of 32 bits in an ioctl's structure.
 fn field32(bytes: &[u8], at: usize) -> Result<u32, WireError> {
     field(bytes, at).map(u32::from_ne_bytes)
+}
+
+/// Hexadecimal digits, two per byte.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut digits, byte| {
+        write!(digits, "{byte:02x}").expect("a string takes all");
+        digits
+    })
 }
 
 /// Text of at most `N` bytes that ends at its first NUL. Firmware may send anything: text that is not

@@ -47,6 +47,14 @@ pub fn messages(mut answer: &[u8]) -> Result<Vec<&[u8]>, WireError> {
     Ok(messages)
 }
 
+/// The message of an answer that has one.
+pub(super) fn only(answer: &[u8]) -> Result<&[u8], WireError> {
+    match messages(answer)?[..] {
+        [message] => Ok(message),
+        ref messages => Err(WireError::new(format!("{} messages, expected one", messages.len()))),
+    }
+}
+
 /// The attributes of a message, or those nested in one attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attributes<'a>(Vec<(u16, &'a [u8])>);
@@ -133,11 +141,7 @@ pub fn attribute(kind: u16, value: impl AsRef<[u8]>) -> Vec<u8> {
 /// An answer of one message with some of its attributes replaced by those of the same kind, or
 /// added if missing.
 pub fn with_attributes(answer: &[u8], attributes: &[u8]) -> Result<Vec<u8>, WireError> {
-    let messages = messages(answer)?;
-    let [message] = messages[..] else {
-        return Err(WireError::new(format!("{} messages, expected one", messages.len())));
-    };
-    Ok(one_message(&attributes_replaced(message, attributes)?))
+    Ok(one_message(&attributes_replaced(only(answer)?, attributes)?))
 }
 
 /// The attributes of a message with some of them replaced by those of the same kind, or added if missing.

@@ -3,10 +3,9 @@
 //! A rule has a value and a mask for each field; bits set in the mask are compared, and a field whose
 //! mask is 0 is not compared at all.
 
-use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::FlowSpec;
+use super::{FlowSpec, hex};
 
 /// Up to the ring cookie.
 pub(super) type Spec = [u8; 148];
@@ -179,18 +178,13 @@ fn text(form: Form, bytes: &[u8]) -> String {
         (Form::Ip6, _) if let Some(address) = bytes.first_chunk::<16>() => {
             Ipv6Addr::from(*address).to_string()
         }
-        _ => bytes.iter().fold("0x".to_owned(), |mut digits, byte| {
-            write!(digits, "{byte:02x}").expect("a string takes all");
-            digits
-        }),
+        _ => format!("0x{}", hex(bytes)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        EXT, FLOW_EXT, FLOW_MAC_EXT, Field, Form, KINDS, MAC_EXT, MASK, Spec, VALUE, VALUE_EXT, spec,
-    };
+    use super::{EXT, FLOW_EXT, FLOW_MAC_EXT, Field, KINDS, MAC_EXT, MASK, Spec, VALUE, VALUE_EXT, spec};
 
     /// Composed: no available machine has a device with flow rules.
     fn composed(kind: u32, parts: &[(usize, &[u8], &[u8])]) -> Spec {
@@ -260,14 +254,7 @@ mod tests {
 
     #[test]
     fn every_field_lies_within_its_union() {
-        let end = |(_, at, form): &Field| {
-            at + match form {
-                Form::Ip4 => 4,
-                Form::Ip6 => 16,
-                Form::Mac => 6,
-                Form::Decimal(length) | Form::Hex(length) => *length,
-            }
-        };
+        let end = |(_, at, form): &Field| at + form.length();
         assert!(KINDS.iter().flat_map(|(.., fields)| *fields).all(|field| end(field) <= VALUE_EXT - VALUE));
         assert!(MAC_EXT.iter().chain(EXT).all(|field| end(field) <= VALUE + MASK - VALUE_EXT));
     }

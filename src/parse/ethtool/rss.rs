@@ -1,9 +1,7 @@
 //! `ETHTOOL_MSG_RSS_GET`, `ETHTOOL_GRSSH`, `ETHTOOL_GRXRINGS` and `ETHTOOL_GRXFH`: RSS tables, keys, functions and
 //! hashed fields.
 
-use std::fmt::Write;
-
-use super::{HashFields, Rss, field, field32, only};
+use super::{HashFields, Rss, field, field32, hex, only};
 use crate::parse::{Attributes, WireError, attribute, messages, one_message, push_message, with_attributes};
 
 const A_CONTEXT: u16 = 2;
@@ -40,6 +38,11 @@ const HASH_FIELDS: [(u32, &str); 10] = [
     (31, "discard"),
 ];
 
+/// Names of the kernel's `ETH_RSS_HASH_*` bits.
+const FUNCTIONS: [(u32, &str); 3] = [(1, "toeplitz"), (2, "xor"), (4, "crc32")];
+/// Names of the kernel's `RXH_XFRM_*` bits.
+const TRANSFORMS: [(u32, &str); 2] = [(1, "symmetric-xor"), (2, "symmetric-or-xor")];
+
 /// The default table of one interface, from netlink.
 pub fn rss(answer: &[u8]) -> Result<Rss, WireError> {
     one(only(answer)?)
@@ -57,8 +60,8 @@ fn one(message: &[u8]) -> Result<Rss, WireError> {
         context: message.number32(A_CONTEXT)?.unwrap_or(0),
         table: table(message.get(A_INDIR).unwrap_or_default())?,
         key: key(message.get(A_HKEY).unwrap_or_default()),
-        function: message.number32(A_HFUNC)?.and_then(function),
-        transform: message.number32(A_INPUT_XFRM)?.and_then(transform),
+        function: message.number32(A_HFUNC)?.and_then(|bits| named(&FUNCTIONS, bits)),
+        transform: message.number32(A_INPUT_XFRM)?.and_then(|bits| named(&TRANSFORMS, bits)),
     })
 }
 
@@ -75,8 +78,8 @@ pub fn rss_ioctl(answer: &[u8]) -> Result<Rss, WireError> {
         table: table(indirection)?,
         key: key(hash_key),
         // `rest` begins after it.
-        function: function(u32::from(rss[FUNCTION])),
-        transform: transform(u32::from(rss[INPUT_XFRM])),
+        function: named(&FUNCTIONS, u32::from(rss[FUNCTION])),
+        transform: named(&TRANSFORMS, u32::from(rss[INPUT_XFRM])),
     })
 }
 
@@ -95,9 +98,8 @@ fn fields_of_kind(rxnfc: &[u8]) -> Result<HashFields, WireError> {
     let (flow, bits) = (field32(rxnfc, RXNFC_FLOW)?, u64::from_ne_bytes(field(rxnfc, RXNFC_DATA)?));
     let kind = HASHED.iter().find(|(number, _)| *number == flow);
     let (_, kind) = kind.ok_or_else(|| WireError::new(format!("hash fields of flow {flow}")))?;
-    let named = |bit: u32| HASH_FIELDS.iter().find(|(at, _)| *at == bit).map(|(_, name)| (*name).to_owned());
-    let set = (0..u64::BITS).filter(|bit| bits & (1 << bit) != 0);
-    let fields = set.map(|bit| named(bit).unwrap_or_else(|| format!("unknown({bit})"))).collect();
+    let name = |bit: u32| HASH_FIELDS.iter().find(|(at, _)| *at == bit).map(|(_, name)| (*name).to_owned());
+    let fields = set_bits(bits).map(|bit| name(bit).unwrap_or_else(|| format!("unknown({bit})"))).collect();
     Ok(HashFields { kind: (*kind).to_owned(), fields })
 }
 
@@ -114,15 +116,9 @@ pub fn hash_letters(fields: &[String]) -> Option<String> {
 
 /// The kernel's `RXH_*` bits as letters of ethtool(8).
 pub fn hash_letters_of_bits(bits: u64) -> Option<String> {
-    let known = LETTERS.iter().filter(|(at, _)| bits & 1 << at != 0);
-    let (letters, named) = known.fold((String::new(), 0), |(letters, named), (at, letter)| {
-        (format!("{letters}{letter}"), named | 1 << at)
-    });
-    match letters.is_empty() {
-        _ if named != bits => None,
-        true => Some("none".to_owned()),
-        false => Some(letters),
-    }
+    let letter = |bit: u32| LETTERS.iter().find(|(at, _)| *at == bit).map(|(_, letter)| *letter);
+    let letters: String = set_bits(bits).map(letter).collect::<Option<_>>()?;
+    Some(if letters.is_empty() { "none".to_owned() } else { letters })
 }
 
 /// The kernel's `RXH_*` bits of letters of ethtool(8), or of `none`; `None` for an unknown letter.
@@ -232,35 +228,18 @@ fn table(bytes: &[u8]) -> Result<Vec<u32>, WireError> {
 }
 
 fn key(bytes: &[u8]) -> Option<String> {
-    (!bytes.is_empty()).then(|| {
-        bytes.iter().fold(String::new(), |mut digits, byte| {
-            write!(digits, "{byte:02x}").expect("a string takes all");
-            digits
-        })
-    })
+    (!bytes.is_empty()).then(|| hex(bytes))
 }
 
-/// The name of one of the kernel's `ETH_RSS_HASH_*` bits.
-fn function(bits: u32) -> Option<String> {
-    let name = match bits {
-        0 => return None,
-        1 => "toeplitz",
-        2 => "xor",
-        4 => "crc32",
-        other => return Some(format!("unknown({other})")),
-    };
-    Some(name.to_owned())
+/// The name of one of the kernel's bits, of which `names` has those known; `None` if none is set.
+fn named(names: &[(u32, &str)], bits: u32) -> Option<String> {
+    let known = names.iter().find(|(known, _)| *known == bits).map(|(_, name)| (*name).to_owned());
+    (bits != 0).then(|| known.unwrap_or_else(|| format!("unknown({bits})")))
 }
 
-/// The name of the kernel's `RXH_XFRM_*` bits; `None` for no transformation.
-fn transform(bits: u32) -> Option<String> {
-    let name = match bits {
-        0 => return None,
-        1 => "symmetric-xor",
-        2 => "symmetric-or-xor",
-        other => return Some(format!("unknown({other})")),
-    };
-    Some(name.to_owned())
+/// Positions of the bits that are set, ascending.
+fn set_bits(bits: u64) -> impl Iterator<Item = u32> {
+    (0..u64::BITS).filter(move |bit| bits & (1 << bit) != 0)
 }
 
 #[cfg(test)]
