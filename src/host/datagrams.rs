@@ -1,6 +1,5 @@
 //! Trains of datagrams: several of one size, sent or received in one system call (UDP_SEGMENT and
-//! UDP_GRO). Unsafe code: sendmsg(2), recvmsg(2) and setsockopt(2) with options that rustix does not
-//! have.
+//! UDP_GRO). Unsafe code: sendmsg(2) and recvmsg(2) with options that rustix does not have.
 
 #![allow(unsafe_code)] // System calls that read and write structures of ours.
 
@@ -10,6 +9,8 @@ use std::ptr::{from_mut, from_ref, null_mut};
 
 use rustix::io::Errno;
 use socket2::SockAddr;
+
+use super::socket::{last_error, turn_on};
 
 /// Most datagrams in a train. Kernels before 6.11 accept no more (UDP_MAX_SEGMENTS of `linux/udp.h`).
 pub const MAX_TRAIN: usize = 64;
@@ -43,20 +44,10 @@ impl Train {
     }
 }
 
-fn last_error() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
-}
-
 /// Lets the kernel deliver datagrams of one flow together (UDP_GRO). [`receive`] must read them
 /// from then on. ENOPROTOOPT: a kernel before 5.0.
 pub fn receive_trains(socket: impl AsFd) -> Result<(), Errno> {
-    let on: libc::c_int = 1;
-    let length = size_of::<libc::c_int>() as libc::socklen_t;
-    let socket = socket.as_fd().as_raw_fd();
-    // SAFETY: the kernel reads `length` bytes of a number that outlives the call.
-    let result =
-        unsafe { libc::setsockopt(socket, libc::SOL_UDP, libc::UDP_GRO, (&raw const on).cast(), length) };
-    if result == 0 { Ok(()) } else { Err(last_error()) }
+    turn_on(socket, libc::SOL_UDP, libc::UDP_GRO)
 }
 
 /// Receives a datagram or a train from a connected socket.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::OpenError;
-use super::socket::netns_cookie;
+use super::socket::{last_error, netns_cookie};
 use crate::parse;
 
 /// The namespace of the calling thread.
@@ -91,7 +91,7 @@ fn cookie_of(namespace: &Path) -> Result<Option<u64>, OpenError> {
 }
 
 /// Runs `act` on a thread in the network namespace of `path`.
-pub(super) fn in_netns<T: Send>(path: &Path, act: impl FnOnce() -> T + Send) -> Result<T, OpenError> {
+pub(crate) fn in_netns<T: Send>(path: &Path, act: impl FnOnce() -> T + Send) -> Result<T, OpenError> {
     std::thread::scope(|scope| {
         // On its own thread: only that one changes namespace, and it ends here.
         let inside = || enter_netns(path).map(|()| act());
@@ -284,11 +284,7 @@ pub fn loopback_up() -> Result<(), Errno> {
     request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
     // SAFETY: the kernel reads one ifreq, which outlives the call.
     let code = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
-    }
+    if code == 0 { Ok(()) } else { Err(last_error()) }
 }
 
 /// The namespace file for a name of `ip netns`, a process ID, or a path (anything

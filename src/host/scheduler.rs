@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 
+use super::socket::last_error;
 use crate::parse::Scheduling;
 use crate::units::CpuMask;
 
@@ -50,8 +51,7 @@ pub(super) fn set_policy(tid: u32, scheduling: &Scheduling) -> Result<(), Errno>
         libc::syscall(libc::SYS_sched_setattr, thread.as_raw_nonzero().get(), &raw const attributes, none)
     };
     if result != 0 {
-        let error = std::io::Error::last_os_error();
-        return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        return Err(last_error());
     }
     // Realtime threads keep a nice value for later, which sched_setattr ignores.
     match scheduling.policy {

@@ -10,9 +10,8 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use rustix::net::{AddressFamily, SocketType};
 
-/// Number of values in SO_MEMINFO, and the position of the drops (`linux/sock_diag.h`).
-const MEMINFO: usize = 9;
-const DROPS: usize = 8;
+/// Length of SO_MEMINFO: nine numbers, of which the last one is that of the drops (`linux/sock_diag.h`).
+const MEMINFO: usize = 9 * size_of::<u32>();
 
 /// `include/uapi/asm-generic/socket.h`; the libc crate does not have it.
 const SO_NETNS_COOKIE: libc::c_int = 71;
@@ -26,59 +25,49 @@ pub fn receive_buffer(socket: impl AsFd, bytes: usize) -> Result<(), Errno> {
 /// Packets that a socket has dropped so far, most of them for lack of room in its receive buffer;
 /// it wraps. `None` before Linux 4.12.
 pub fn dropped(socket: impl AsFd) -> Option<u32> {
-    let mut numbers = [0u32; MEMINFO];
-    let mut length = size_of::<[u32; MEMINFO]>() as libc::socklen_t;
-    let socket = socket.as_fd().as_raw_fd();
-    // SAFETY: the kernel writes at most `length` bytes to numbers that outlive the call, and the number of
-    // bytes written to `length`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket,
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            numbers.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    let told = result == 0 && length as usize >= (DROPS + 1) * size_of::<u32>();
-    told.then_some(numbers[DROPS])
+    let numbers: [u8; MEMINFO] = option(socket, libc::SO_MEMINFO)?;
+    numbers.last_chunk().copied().map(u32::from_ne_bytes)
 }
 
 /// `SO_NETNS_COOKIE` of the calling thread's network namespace: a number that no other namespace has before
 /// the next boot. `None` before Linux 5.14, and if no socket can be opened.
 pub(super) fn netns_cookie() -> Option<u64> {
     let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::DGRAM, None).ok()?;
-    let mut cookie = 0u64;
-    let mut length = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to a number that outlives the call, and the number of
-    // bytes written to `length`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_NETNS_COOKIE,
-            (&raw mut cookie).cast(),
-            &raw mut length,
-        )
-    };
-    (result == 0 && length as usize == size_of::<u64>()).then_some(cookie)
+    option(socket, SO_NETNS_COOKIE).map(u64::from_ne_bytes)
 }
 
 /// Defers the port choice of a socket that is bound to port 0 until it connects, so that connections to
 /// different destinations may share it.
 pub fn choose_port_late(socket: impl AsFd) -> Result<(), Errno> {
+    turn_on(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT)
+}
+
+/// An option of a socket, of exactly so many bytes; `None` if the kernel does not have it.
+fn option<const N: usize>(socket: impl AsFd, name: libc::c_int) -> Option<[u8; N]> {
+    let mut value = [0; N];
+    let mut length = N as libc::socklen_t;
+    let socket = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `length` bytes to a value that outlives the call, and the number of
+    // bytes written to `length`.
+    let result = unsafe {
+        libc::getsockopt(socket, libc::SOL_SOCKET, name, value.as_mut_ptr().cast(), &raw mut length)
+    };
+    (result == 0 && length as usize == N).then_some(value)
+}
+
+/// Turns on an option of a socket.
+pub(super) fn turn_on(socket: impl AsFd, level: libc::c_int, name: libc::c_int) -> Result<(), Errno> {
     let on: libc::c_int = 1;
     let length = size_of::<libc::c_int>() as libc::socklen_t;
     let socket = socket.as_fd().as_raw_fd();
     // SAFETY: the kernel reads `length` bytes of a number that outlives the call.
-    let result = unsafe {
-        libc::setsockopt(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, (&raw const on).cast(), length)
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
-    }
+    let result = unsafe { libc::setsockopt(socket, level, name, (&raw const on).cast(), length) };
+    if result == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// The error of the latest system call of this thread that failed.
+pub(super) fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 #[cfg(test)]
