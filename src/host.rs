@@ -32,6 +32,7 @@ use thiserror::Error;
 pub use action::{Action, EthtoolChange};
 pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
 pub use live::{LiveHost, OpenError};
+pub(crate) use netns::in_netns;
 pub use netns::{Hidden, Namespace, enter_netns, loopback_up, netns_path, new_netns};
 pub use open_files::allow_files;
 pub use overlay::OverlayHost;

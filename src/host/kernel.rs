@@ -7,7 +7,9 @@ use rustix::io::Errno;
 
 use super::ethtool;
 use super::netlink::{Extent, Netlink};
-use super::{Action, Question, enter_netns, irqbalance, scheduler};
+use super::netns::in_netns;
+use super::{Action, Question, irqbalance, scheduler};
+use crate::parse::links::IFINFOMSG;
 use crate::parse::sock_diag::INET_DIAG_SKMEMINFO;
 use crate::parse::{attribute, link_request, napi_request};
 
@@ -19,10 +21,9 @@ const NETDEV_CMD_NAPI_SET: u8 = 14;
 const NETDEV_A_QSTATS_SCOPE: u16 = 4;
 const NETDEV_QSTATS_SCOPE_QUEUE: u32 = 1;
 
-// Requests of include/uapi/linux/rtnetlink.h and if_link.h, and the lengths of their fixed headers.
+// Requests of include/uapi/linux/rtnetlink.h and if_link.h, and the length of a fixed header.
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
-const IFINFOMSG: usize = 16;
 const IFLA_EXT_MASK: u16 = 29;
 const RTEXT_FILTER_SKIP_STATS: u32 = 8;
 const RTM_GETNSID: u16 = 90;
@@ -126,14 +127,8 @@ impl Kernel {
         let open = || match &self.namespace {
             None => Netlink::open(),
             // A netlink socket permanently belongs to the namespace of the thread that opens it.
-            Some(namespace) => std::thread::scope(|scope| {
-                let open = || {
-                    // The namespace no longer exists.
-                    enter_netns(namespace).map_err(|_| Errno::NOENT)?;
-                    Netlink::open()
-                };
-                scope.spawn(open).join().expect("the namespace thread does not panic")
-            }),
+            // An error to enter: the namespace no longer exists.
+            Some(namespace) => in_netns(namespace, Netlink::open).unwrap_or(Err(Errno::NOENT)),
         };
         self.netlink.get_or_init(open).as_ref().map_err(|errno| *errno)
     }

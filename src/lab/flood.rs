@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use super::{LabError, Range};
-use crate::host::{enter_netns, pin_thread};
+use crate::host::{in_netns, pin_thread};
 use crate::units::CpuId;
 
 /// Datagram size in bytes.
@@ -58,10 +58,7 @@ impl Drop for Flood {
 
 /// Opens `count` sockets in a network namespace, each on its own port.
 fn sockets(namespace: PathBuf, address: Ipv4Addr, count: usize) -> Result<Vec<UdpSocket>, LabError> {
-    let bind = move || -> Result<Vec<UdpSocket>, LabError> {
-        enter_netns(&namespace)?;
+    in_netns(&namespace, || {
         (0..count).map(|_| UdpSocket::bind((address, 0)).map_err(LabError::Socket)).collect()
-    };
-    // A separate thread: only it moves into the namespace, and it ends here.
-    std::thread::spawn(bind).join().expect("the namespace thread does not panic")
+    })?
 }

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::host::{OpenError, enter_netns, new_netns};
+use crate::host::{OpenError, in_netns, new_netns};
 
 /// The range could not be built.
 #[derive(Debug, Error)]
@@ -80,11 +80,7 @@ impl Namespace {
     }
 
     fn run(&self, arguments: &str, input: &str) -> Result<(), LabError> {
-        let path = self.path();
         let run = || {
-            // A child starts in the namespace of the thread that starts it. `ip -n` would need a
-            // name below /run/netns.
-            enter_netns(&path)?;
             let mut command = Command::new("ip");
             command.args(arguments.split_whitespace()).stdin(Stdio::piped());
             let mut child =
@@ -95,9 +91,8 @@ impl Namespace {
             }
             child.wait_with_output().map_err(LabError::Start)
         };
-        let output = std::thread::scope(|scope| {
-            scope.spawn(run).join().expect("the namespace thread does not panic")
-        })?;
+        // A child starts in the namespace of the thread that starts it. `ip -n` would need a name below /run/netns.
+        let output = in_netns(&self.path(), run)??;
         if output.status.success() {
             return Ok(());
         }
