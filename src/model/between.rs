@@ -161,7 +161,7 @@ fn irqs(previous: &Counters, current: &Counters, seconds: f64) -> Vec<IrqRates> 
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{IntervalError, Rates};
+    use super::{IntervalError, NicRates, Rates};
     use crate::host::RecordedHost;
     use crate::parse::{CpuTimes, QueueCounters};
     use crate::sample::{Counters, CpuCounters, Inventory, NapiThread, NicCounters, Scope};
@@ -299,44 +299,39 @@ mod tests {
         assert_eq!(Rates::between(&b, &a), Err(IntervalError::NoTime));
     }
 
+    /// Rates of an interface between two samples that are so many seconds apart.
+    fn nic_rates(seconds: u64, before: NicCounters, after: NicCounters) -> NicRates {
+        let at = |seconds, nic| Counters {
+            nics: [("eth0".parse().expect("a name"), nic)].into(),
+            ..counters(seconds, &[(0, times(seconds, 0), CpuCounters::default())])
+        };
+        let rates = Rates::between(&at(1, before), &at(1 + seconds, after)).expect("an interval");
+        rates.nics.into_iter().next().expect("one interface")
+    }
+
     #[test]
     fn a_queue_that_came_or_began_anew_is_left_out() {
-        let mut a = counters(1, &[(0, times(0, 0), CpuCounters::default())]);
-        let mut b = counters(3, &[(0, times(9, 0), CpuCounters::default())]);
-        let name: crate::units::NicName = "eth0".parse().expect("a name");
         let nic = |queues: &[(u32, u64)]| {
             let counted = |packets| QueueCounters { packets, drops: Some(packets / 10), bytes: None };
             let rx_queues = queues.iter().map(|(queue, packets)| (*queue, counted(*packets))).collect();
             NicCounters { rx_queues, ..NicCounters::default() }
         };
-        a.nics.insert(name.clone(), nic(&[(0, 100), (1, 7_000), (3, 50)]));
-        b.nics.insert(name.clone(), nic(&[(0, 140), (1, 5), (2, 9_000)]));
-        let rates = Rates::between(&a, &b).expect("an interval");
-        assert_eq!(rates.nics[0].queues, BTreeMap::from([(0, 20.0)]));
-        assert_eq!(rates.nics[0].queue_drops, BTreeMap::from([(0, 2.0)]));
+        let rates = nic_rates(2, nic(&[(0, 100), (1, 7_000), (3, 50)]), nic(&[(0, 140), (1, 5), (2, 9_000)]));
+        assert_eq!(rates.queues, BTreeMap::from([(0, 20.0)]));
+        assert_eq!(rates.queue_drops, BTreeMap::from([(0, 2.0)]));
     }
 
     /// igb counts packets without a buffer only as FIFO errors: such losses were once missed.
     #[test]
     fn the_counter_of_the_two_that_grew_is_the_loss() {
-        let mut a = counters(1, &[(0, times(0, 0), CpuCounters::default())]);
-        let mut b = counters(2, &[(0, times(9, 0), CpuCounters::default())]);
-        let name: crate::units::NicName = "eth0".parse().expect("a name");
         let nic = |rx_missed, rx_fifo| NicCounters { rx_missed, rx_fifo, ..NicCounters::default() };
-        a.nics.insert(name.clone(), nic(9_000, 10));
-        b.nics.insert(name.clone(), nic(9_000, 50));
-        assert_eq!(Rates::between(&a, &b).expect("an interval").nics[0].rx_missed, 40.0);
-        b.nics.insert(name, nic(9_040, 50));
-        assert_eq!(Rates::between(&a, &b).expect("an interval").nics[0].rx_missed, 40.0, "one loss in both");
+        assert_eq!(nic_rates(1, nic(9_000, 10), nic(9_000, 50)).rx_missed, 40.0);
+        assert_eq!(nic_rates(1, nic(9_000, 10), nic(9_040, 50)).rx_missed, 40.0, "one loss in both");
     }
 
     #[test]
     fn an_interface_that_was_re_created_starts_from_zero() {
-        let mut a = counters(1, &[(0, times(0, 0), CpuCounters::default())]);
-        let mut b = counters(2, &[(0, times(9, 0), CpuCounters::default())]);
-        let name: crate::units::NicName = "veth0".parse().expect("a name");
-        a.nics.insert(name.clone(), NicCounters { rx_packets: 1000, ..NicCounters::default() });
-        b.nics.insert(name.clone(), NicCounters { rx_packets: 30, ..NicCounters::default() });
-        assert_eq!(Rates::between(&a, &b).expect("an interval").nics[0].rx_packets, 30.0);
+        let nic = |rx_packets| NicCounters { rx_packets, ..NicCounters::default() };
+        assert_eq!(nic_rates(1, nic(1_000), nic(30)).rx_packets, 30.0);
     }
 }
