@@ -123,14 +123,14 @@ impl FlowPath {
     pub fn new(model: &Model, nic: &Nic, flow: &Flow, is_redacted: bool) -> Self {
         let rules = Rules::new(nic, flow, is_redacted);
         let rss = rules.rss(nic);
-        let hash = match &rss {
-            Ok(rss) => hash::rss_hash(nic, flow, rss, is_redacted),
-            Err(why) => Err(why.clone()),
-        };
+        let hash = rss.as_ref().map_err(Clone::clone);
+        let hash = hash.and_then(|rss| hash::rss_hash(nic, flow, rss, is_redacted));
         let hash = hash.unwrap_or_else(Step::not_known);
         let (entry, queue) = queue(model, nic, flow, &rules, rss, &hash);
-        let (irq, cpu) = cpu::interrupt(model, nic, &queue);
-        let rps_cpu = cpu::rps(model, nic, &queue, &cpu, hash::skb_hash(nic, flow, &rules, &hash));
+        let (irq, cpu) = cpu::interrupt(model, nic, &queue)
+            .unwrap_or_else(|why| (Step::not_known(why.clone()), Step::not_known(why)));
+        let rps_cpu = cpu::rps(model, nic, &queue, &cpu, hash::skb_hash(nic, flow, &rules, &hash))
+            .unwrap_or_else(Step::not_known);
         Self {
             schema: Self::SCHEMA.to_owned(),
             flow: *flow,

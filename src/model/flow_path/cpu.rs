@@ -4,26 +4,28 @@ use super::{Certainty, Step, known};
 use crate::model::{Model, Nic, NicKind, RxQueue};
 use crate::units::{CpuId, CpuMask, Fact, IrqId};
 
-/// Interrupt of the queue, and the CPU that takes packets from it.
-pub(super) fn interrupt(model: &Model, nic: &Nic, queue: &Step<u32>) -> (Step<IrqId>, Step<CpuId>) {
+/// Interrupt of the queue, and the CPU that takes packets from it, or the reason why neither is known.
+pub(super) fn interrupt(
+    model: &Model,
+    nic: &Nic,
+    queue: &Step<u32>,
+) -> Result<(Step<IrqId>, Step<CpuId>), String> {
     if queue.among.is_empty() {
-        return (Step::new([], queue.certainty, None), Step::new([], queue.certainty, None));
+        return Ok((Step::new([], queue.certainty, None), Step::new([], queue.certainty, None)));
     }
     if nic.kind != NicKind::Device {
         let none = Step::new([], Certainty::Certain, Some("a virtual interface has no interrupt".to_owned()));
-        return (none, Step::not_known("packets are received on the CPU that hands them to the interface"));
+        return Ok((
+            none,
+            Step::not_known("packets are received on the CPU that hands them to the interface"),
+        ));
     }
-    let queues = match queues(nic, queue) {
-        Ok(queues) => queues,
-        Err(why) => return (Step::not_known(why.clone()), Step::not_known(why)),
-    };
+    let queues = queues(nic, queue)?;
     if let Some(fact) = model.unknown_interrupts(nic) {
-        let why = known(fact, "the list of interrupts").err().unwrap_or_default();
-        return (Step::not_known(why.clone()), Step::not_known(why));
+        known(fact, "the list of interrupts")?;
     }
     if let Some(without) = queues.iter().find(|queue| queue.irqs.is_empty() && queue.channel_cpu.is_none()) {
-        let why = format!("no interrupt of rx-{} is known", without.index);
-        return (Step::not_known(why.clone()), Step::not_known(why));
+        return Err(format!("no interrupt of rx-{} is known", without.index));
     }
     let irqs = queues.iter().flat_map(|queue| &queue.irqs).map(|irq| irq.number);
     let irq = Step::settled(irqs, queue.certainty);
@@ -31,7 +33,7 @@ pub(super) fn interrupt(model: &Model, nic: &Nic, queue: &Step<u32>) -> (Step<Ir
         || queues.iter().any(|queue| queue.napi.as_ref().is_some_and(|napi| napi.thread.is_some()));
     if is_threaded {
         let why = "a kernel thread polls the queue (threaded NAPI): the scheduler chooses its CPU";
-        return (irq, Step::not_known(why));
+        return Ok((irq, Step::not_known(why)));
     }
     let pending = queues.iter().flat_map(|queue| &queue.irqs).find(|irq| irq.is_pending());
     let pending = pending.map(|irq| format!("IRQ {} moves there when it next fires", irq.number));
@@ -39,7 +41,7 @@ pub(super) fn interrupt(model: &Model, nic: &Nic, queue: &Step<u32>) -> (Step<Ir
     let cpu = cpus.map(|cpus| Step::settled(cpus.iter().flat_map(CpuMask::iter), queue.certainty));
     let mut cpu = cpu.unwrap_or_else(Step::not_known);
     cpu.why.extend(pending);
-    (irq, cpu)
+    Ok((irq, cpu))
 }
 
 /// The candidates of a queue step.
@@ -73,34 +75,27 @@ pub(super) fn has_rfs<'a>(model: &Model, queues: impl IntoIterator<Item = &'a Rx
     is_set(&model.rps_sock_flow_entries) && queues.into_iter().any(|queue| is_set(&queue.rps_flow_cnt))
 }
 
-/// CPU after RPS. `cpu` takes the packets from the queue; `hash` is the one that RPS uses, or the reason why that is not
-/// known.
+/// CPU after RPS, or the reason why it is not known. `cpu` takes the packets from the queue; `hash` is the one that RPS
+/// uses, or the reason why that is not known.
 pub(super) fn rps(
     model: &Model,
     nic: &Nic,
     queue: &Step<u32>,
     cpu: &Step<CpuId>,
     hash: Result<u32, String>,
-) -> Step<CpuId> {
+) -> Result<Step<CpuId>, String> {
     if queue.among.is_empty() {
-        return Step::new([], queue.certainty, None);
+        return Ok(Step::new([], queue.certainty, None));
     }
-    let queues = match queues(nic, queue) {
-        Ok(queues) => queues,
-        Err(why) => return Step::not_known(why),
-    };
+    let queues = queues(nic, queue)?;
     if has_rfs(model, queues.iter().copied()) {
-        return Step::not_known("RFS is on: it prefers the CPU where the application last ran");
+        return Err("RFS is on: it prefers the CPU where the application last ran".to_owned());
     }
-    let masks: Result<Vec<CpuMask>, String> = queues.iter().copied().map(rps_mask).collect();
-    let masks = match masks {
-        Ok(masks) => masks,
-        Err(why) => return Step::not_known(why),
-    };
+    let masks: Vec<CpuMask> = queues.iter().copied().map(rps_mask).collect::<Result<_, _>>()?;
     let all = masks.iter().fold(CpuMask::new(), |all, mask| all.union(mask));
     let stays = |why: String| Step { why: vec![why], ..cpu.clone() };
     if all.is_empty() {
-        return stays("RPS is off: the same CPU".to_owned());
+        return Ok(stays("RPS is off: the same CPU".to_owned()));
     }
     if masks.iter().any(|mask| *mask != masks[0]) {
         let of_each = queues.iter().zip(masks).map(|(queue, mask)| match mask.is_empty() {
@@ -110,10 +105,8 @@ pub(super) fn rps(
             }
             true => cpus_of(queue),
         });
-        let of_each: Result<Vec<CpuMask>, String> = of_each.collect();
-        let cpus =
-            of_each.map(|cpus| Step::settled(cpus.iter().flat_map(CpuMask::iter), Certainty::NotKnown));
-        return cpus.unwrap_or_else(Step::not_known);
+        let cpus: Vec<CpuMask> = of_each.collect::<Result<_, String>>()?;
+        return Ok(Step::settled(cpus.iter().flat_map(CpuMask::iter), Certainty::NotKnown));
     }
     let is_online = |id: &CpuId| model.cpu(*id).is_none_or(|cpu| cpu.online);
     let hash = match hash {
@@ -122,20 +115,20 @@ pub(super) fn rps(
         Err(why) => {
             // Packets for a CPU that is offline stay where they are.
             let stay = cpu.among.iter().copied().filter(|_| !all.iter().all(|id| is_online(&id)));
-            return Step::new(all.iter().filter(is_online).chain(stay), Certainty::NotKnown, Some(why));
+            return Ok(Step::new(all.iter().filter(is_online).chain(stay), Certainty::NotKnown, Some(why)));
         }
     };
     // The kernel's `reciprocal_scale`.
     let position = (u64::from(hash.unwrap_or_default()) * all.len() as u64) >> 32;
     let id = all.iter().nth(position as usize).expect("the position is below the number of CPUs");
     if !is_online(&id) {
-        return stays(format!("CPU {id} of the RPS mask is offline: the same CPU"));
+        return Ok(stays(format!("CPU {id} of the RPS mask is offline: the same CPU")));
     }
     // If the queue is not known, all possible queues have this mask.
     let before = Some(queue.certainty).filter(|certainty| *certainty != Certainty::NotKnown);
     let step = Step::new([id], before.unwrap_or(Certainty::Certain), None);
     let assumption = hash.map(|_| "assumed that the driver marks its hash as one of ports".to_owned());
-    step.with_doubts(assumption.into_iter().collect())
+    Ok(step.with_doubts(assumption.into_iter().collect()))
 }
 
 fn rps_mask(queue: &RxQueue) -> Result<CpuMask, String> {
