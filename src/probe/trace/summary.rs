@@ -67,7 +67,7 @@ pub struct Spread {
 }
 
 /// One CPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuTrace {
     /// The CPU.
@@ -139,7 +139,7 @@ pub struct LongRun {
 }
 
 /// One interrupt on one CPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IrqTrace {
     /// Its number.
@@ -170,7 +170,7 @@ impl IrqTrace {
 }
 
 /// A thread that receives.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ThreadTrace {
     /// `ksoftirqd/0`, `napi/eth0-12`.
@@ -222,19 +222,7 @@ impl Tally {
 }
 
 fn cpu((cpu, tally): (CpuId, CpuTally)) -> CpuTrace {
-    CpuTrace {
-        cpu,
-        lost: tally.lost,
-        runs: tally.runs.spread(),
-        net_rx_ns: tally.net_rx_ns,
-        interrupts_ns: tally.interrupts_ns,
-        polls: tally.polls,
-        packets: tally.packets,
-        backlog: tally.backlog,
-        full_polls: tally.full_polls,
-        squeezed: Fact::NotAsked,
-        bursts: tally.bursts.lengths(),
-    }
+    CpuTrace { cpu, runs: tally.runs.spread(), bursts: tally.bursts.lengths(), ..tally.sums }
 }
 
 fn irq(((number, cpu), tally): ((u32, CpuId), IrqTally), names: &Names) -> IrqTrace {
@@ -243,21 +231,11 @@ fn irq(((number, cpu), tally): ((u32, CpuId), IrqTally), names: &Names) -> IrqTr
         cpu,
         actions: names.actions(number).to_vec(),
         queue: names.queue_of_irq(number).map(str::to_owned),
-        count: tally.count,
-        ns: tally.ns,
         gaps: tally.gaps.spread(),
-        runs: tally.runs,
-        packets: tally.packets,
+        ..tally.sums
     }
 }
 
 fn thread((pid, tally): (u32, ThreadTally)) -> ThreadTrace {
-    ThreadTrace {
-        name: tally.name,
-        pid,
-        wakeups: tally.wakeups,
-        delays: tally.delays.spread(),
-        runs: tally.runs.spread(),
-        ns: tally.ns,
-    }
+    ThreadTrace { pid, delays: tally.delays.spread(), runs: tally.runs.spread(), ..tally.sums }
 }

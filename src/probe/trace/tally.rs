@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 
 use super::item::{Item, Poll, Run, Slice, Work};
-use super::summary::{Burst, LongRun, Spread};
+use super::summary::{Burst, CpuTrace, IrqTrace, LongRun, Spread, ThreadTrace};
 use crate::parse::NET_RX;
 use crate::probe::NapiPolls;
 use crate::units::CpuId;
@@ -13,39 +13,28 @@ use crate::units::CpuId;
 /// Number of longest items to keep.
 const LONGEST: usize = 8;
 
-/// Sums of one CPU.
+/// Sums of one CPU, and lengths.
 #[derive(Debug, Default)]
 pub(super) struct CpuTally {
-    pub(super) lost: u64,
+    pub(super) sums: CpuTrace,
     pub(super) runs: Lengths,
-    pub(super) net_rx_ns: u64,
-    pub(super) interrupts_ns: u64,
-    pub(super) polls: u64,
-    pub(super) packets: u64,
-    pub(super) backlog: u64,
-    pub(super) full_polls: u64,
     pub(super) bursts: Bursts,
 }
 
-/// Sums of one interrupt on one CPU.
+/// Sums of one interrupt on one CPU, and the gaps between two.
 #[derive(Debug, Default)]
 pub(super) struct IrqTally {
-    pub(super) count: u64,
-    pub(super) ns: u64,
+    pub(super) sums: IrqTrace,
     pub(super) latest: Option<u64>,
     pub(super) gaps: Lengths,
-    pub(super) runs: u64,
-    pub(super) packets: u64,
 }
 
-/// Sums of one thread.
+/// Sums of one thread, and lengths.
 #[derive(Debug, Default)]
 pub(super) struct ThreadTally {
-    pub(super) name: String,
-    pub(super) wakeups: u64,
+    pub(super) sums: ThreadTrace,
     pub(super) delays: Lengths,
     pub(super) runs: Lengths,
-    pub(super) ns: u64,
 }
 
 /// The sums so far.
@@ -73,14 +62,14 @@ impl Tally {
         match item {
             Item::Began { cpu, at, work: Work::Irq(number) } => {
                 let irq = self.irqs.entry((*number, *cpu)).or_default();
-                irq.count += 1;
+                irq.sums.count += 1;
                 let before = irq.latest.replace(*at);
                 irq.gaps.add_known(before.map(|before| at.saturating_sub(before)));
             }
             Item::Began { .. } | Item::Raised { .. } => {}
             Item::Ended(slice) => self.ended(slice),
             Item::Polled(poll) => self.polled(poll),
-            Item::Woken { pid, name, .. } => self.thread(*pid, name).wakeups += 1,
+            Item::Woken { pid, name, .. } => self.thread(*pid, name).sums.wakeups += 1,
             Item::Waited { woken, at, pid, name, .. } => {
                 self.thread(*pid, name).delays.add(at.saturating_sub(*woken));
             }
@@ -91,8 +80,8 @@ impl Tally {
 
     fn thread(&mut self, pid: u32, name: &str) -> &mut ThreadTally {
         let thread = self.threads.entry(pid).or_default();
-        if thread.name != name {
-            name.clone_into(&mut thread.name);
+        if thread.sums.name != name {
+            name.clone_into(&mut thread.sums.name);
         }
         thread
     }
@@ -100,7 +89,7 @@ impl Tally {
     fn lost(&mut self, cpu: CpuId, count: u64) {
         self.lost += count;
         let tally = self.cpus.entry(cpu).or_default();
-        tally.lost += count;
+        tally.sums.lost += count;
         // The time between the two is unknown.
         let burst = tally.bursts.end();
         for (_, irq) in self.irqs.iter_mut().filter(|((_, of), _)| *of == cpu) {
@@ -113,14 +102,14 @@ impl Tally {
         self.cut += u64::from(!slice.whole);
         match (&slice.work, &slice.run) {
             (Work::Irq(number), _) if slice.whole => {
-                let irq = self.irqs.entry((*number, slice.cpu)).or_default();
+                let irq = &mut self.irqs.entry((*number, slice.cpu)).or_default().sums;
                 // Times come from the ring unchecked: a sum of them must not panic.
                 irq.ns = irq.ns.saturating_add(slice.length());
             }
             (Work::Thread { pid, name }, _) if slice.whole => {
                 let length = slice.length();
                 let thread = self.thread(*pid, name);
-                thread.ns = thread.ns.saturating_add(length);
+                thread.sums.ns = thread.sums.ns.saturating_add(length);
                 thread.runs.add(length);
             }
             (Work::Softirq(NET_RX), Some(run)) => self.run(slice, run),
@@ -130,19 +119,19 @@ impl Tally {
 
     fn run(&mut self, slice: &Slice, run: &Run) {
         let cpu = self.cpus.entry(slice.cpu).or_default();
-        cpu.polls += u64::from(run.polls);
-        cpu.packets += run.packets;
-        cpu.backlog += run.backlog;
+        cpu.sums.polls += u64::from(run.polls);
+        cpu.sums.packets += run.packets;
+        cpu.sums.backlog += run.backlog;
         if let Some(number) = run.cause.irq {
-            let irq = self.irqs.entry((number, slice.cpu)).or_default();
+            let irq = &mut self.irqs.entry((number, slice.cpu)).or_default().sums;
             irq.runs += 1;
             irq.packets += run.packets;
         }
         if !slice.whole {
             return;
         }
-        cpu.net_rx_ns = cpu.net_rx_ns.saturating_add(slice.length());
-        cpu.interrupts_ns = cpu.interrupts_ns.saturating_add(run.interrupts_ns);
+        cpu.sums.net_rx_ns = cpu.sums.net_rx_ns.saturating_add(slice.length());
+        cpu.sums.interrupts_ns = cpu.sums.interrupts_ns.saturating_add(run.interrupts_ns);
         cpu.runs.add(slice.length());
         let over = cpu.bursts.run(slice.began, slice.ended, run.packets + run.backlog);
         let long = LongRun {
@@ -170,7 +159,7 @@ impl Tally {
     }
 
     fn polled(&mut self, poll: &Poll) {
-        self.cpus.entry(poll.cpu).or_default().full_polls += u64::from(poll.is_full());
+        self.cpus.entry(poll.cpu).or_default().sums.full_polls += u64::from(poll.is_full());
         let key = (poll.cpu, poll.napi, poll.device.clone());
         let napi = self.napis.entry(key).or_insert_with(|| NapiPolls {
             cpu: poll.cpu,
