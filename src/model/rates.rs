@@ -8,7 +8,7 @@ use crate::sample::ProcessRates;
 use crate::units::{CpuId, Fact, IrqId, NicName, find_by_name};
 
 /// Rates over one interval. CPUs and interfaces missing at either end are left out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Length of the interval in seconds; above 0.
     pub seconds: f64,
@@ -41,18 +41,7 @@ pub struct Rates {
 impl Rates {
     /// An interval of which nothing is known yet.
     pub fn empty(seconds: f64) -> Self {
-        Self {
-            seconds,
-            cpus: Vec::new(),
-            nics: Vec::new(),
-            irqs: Vec::new(),
-            exact_softirq_time: None,
-            softirq_timed: None,
-            costs: None,
-            gaps: Vec::new(),
-            unseen: Vec::new(),
-            processes: Fact::NotAsked,
-        }
+        Self { seconds, ..Self::default() }
     }
 
     /// Adds the programs that used most CPU time in the interval.
@@ -134,7 +123,7 @@ impl Rates {
 }
 
 /// One CPU. Time shares are fractions of wall time, 0 to 1; the rest are events per second.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuRates {
     /// Its number.
     pub cpu: CpuId,
@@ -180,25 +169,7 @@ pub struct CpuRates {
 impl CpuRates {
     /// A CPU without any time or event.
     pub fn zero(cpu: CpuId) -> Self {
-        Self {
-            cpu,
-            user: 0.0,
-            system: 0.0,
-            irq: 0.0,
-            softirq: 0.0,
-            steal: 0.0,
-            idle: 0.0,
-            ksoftirqd: 0.0,
-            napi: 0.0,
-            net_rx: 0.0,
-            net_tx: 0.0,
-            other_softirqs: BTreeMap::new(),
-            packets: 0.0,
-            dropped: 0.0,
-            time_squeeze: 0.0,
-            rps_ipis: 0.0,
-            flow_limit: 0.0,
-        }
+        Self { cpu, ..Self::default() }
     }
 }
 

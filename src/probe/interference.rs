@@ -63,7 +63,7 @@ impl Interference {
 }
 
 /// One CPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuInterference {
     /// The CPU.
@@ -97,7 +97,7 @@ impl CpuInterference {
 }
 
 /// Processes that paid: a running one, or all that ended meanwhile with one name in one control group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Victim {
     /// Process name.

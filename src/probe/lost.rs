@@ -133,15 +133,9 @@ mod tests {
     fn victim(command: &str, lost_ns: u64) -> Victim {
         Victim {
             command: command.to_owned(),
-            pid: None,
             processes: 1,
-            control_group: Fact::Unsupported,
-            container: None,
-            unit: None,
             by_class: [(Class::NicIrq, lost_ns), (Class::SelfInflicted, 77)].into(),
-            hard_irq_ns: 0,
-            believed_ns: Fact::NotAsked,
-            really_ns: Fact::NotAsked,
+            ..Victim::default()
         }
     }
 
@@ -160,13 +154,9 @@ mod tests {
             cpus: vec![CpuInterference {
                 cpu: CpuId(1),
                 net_rx_ns: Fact::Known(800_000_000),
-                runs: Fact::NotAsked,
                 hard_irq_ns: Fact::Known(100_000_000),
                 by_class: by_class.into(),
-                histogram: Fact::NotAsked,
-                busy_polled: Fact::NotAsked,
-                packets: Fact::NotAsked,
-                hypervisor_ns: Fact::NotAsked,
+                ..CpuInterference::default()
             }],
             victims: Fact::Known(victims),
             irqs: Fact::NotAsked,

@@ -207,17 +207,8 @@ fn nic(
     let rx_queues = queue_counts::receive_queues(host, raw, queues);
     if let Some(row) = virtuals.get(raw) {
         let parse::NetDevRow { rx_bytes, rx_packets, rx_dropped, tx_bytes, tx_packets } = *row;
-        let (rx_missed, rx_fifo) = (0, 0);
-        return Some(NicCounters {
-            rx_packets,
-            rx_bytes,
-            tx_packets,
-            tx_bytes,
-            rx_dropped,
-            rx_missed,
-            rx_fifo,
-            rx_queues,
-        });
+        let lost = NicCounters { rx_dropped, rx_queues, ..NicCounters::default() };
+        return Some(NicCounters { rx_packets, rx_bytes, tx_packets, tx_bytes, ..lost });
     }
     let count = |file: &str| -> Option<u64> {
         read::number(host, &format!("sys/class/net/{}/statistics/{file}", raw.name)).known().copied()

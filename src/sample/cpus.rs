@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::units::{CpuId, CpuMask, Fact};
 
 /// One logical CPU and the CPUs it shares hardware with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cpu {
     /// Its number.

@@ -312,10 +312,8 @@ fn queues(
                 index: id.index,
                 rps_cpus: read::cpu_mask(host, &path("rps_cpus")),
                 rps_flow_cnt: read::number(host, &path("rps_flow_cnt")),
-                irqs: Vec::new(),
-                napi: None,
                 channel_cpu: channel_cpus.get(&id.index).copied(),
-                held_by: None,
+                ..RxQueue::default()
             }),
             Direction::Tx => tx.push(TxQueue {
                 index: id.index,

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::serde_as_text;
 
 /// A logical CPU, by the kernel's number (`cpu7` is 7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct CpuId(pub u32);

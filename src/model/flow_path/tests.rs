@@ -23,16 +23,7 @@ fn hashed(kind: &str, fields: &[&str]) -> HashFields {
 
 /// `eth0` with four queues; the interrupt of rx-N is 40 + N, on CPU N. Nothing steers packets but the table.
 pub(in crate::model) fn machine() -> Model {
-    let cpu = |id| Cpu {
-        id: CpuId(id),
-        online: true,
-        isolated: false,
-        core: None,
-        package: None,
-        siblings: CpuMask::new(),
-        l3: CpuMask::new(),
-        node: None,
-    };
+    let cpu = |id| Cpu { id: CpuId(id), online: true, ..Cpu::default() };
     let queue = |index: u32| RxQueue {
         index,
         rps_cpus: Fact::Known(CpuMask::new()),
