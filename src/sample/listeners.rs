@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::processes::{self, Seen};
 use super::read;
 use crate::host::{Cause, Host, HostError, Question};
-use crate::parse::{self, Container, NetSocket, ParseError};
+use crate::parse::{self, Container, NetSocket};
 use crate::units::{CpuMask, Fact};
 
 /// The transport of a socket.
@@ -67,48 +67,35 @@ pub struct Process {
     pub ran_on: Fact<CpuMask>,
 }
 
-type Parser = fn(&str) -> Result<Vec<NetSocket>, ParseError>;
-
 /// Sources for the sockets of one transport and family.
 struct Source {
+    transport: Transport,
+    /// The fallback if there is no answer.
+    table: &'static str,
     /// A query for the wanted ones only. TCP's tables also contain every connection, at microseconds each; a
     /// UDP socket is hardly ever a connection.
     question: Option<Question>,
-    /// The fallback if there is no answer.
-    table: &'static str,
-    transport: Transport,
-    parser: Parser,
 }
 
 const SOURCES: [Source; 4] = [
-    Source {
-        question: Some(Question::TcpListeners),
-        table: "proc/net/tcp",
-        transport: Transport::Tcp,
-        parser: parse::tcp_listeners,
-    },
-    Source {
-        question: Some(Question::Tcp6Listeners),
-        table: "proc/net/tcp6",
-        transport: Transport::Tcp,
-        parser: parse::tcp_listeners,
-    },
-    Source { question: None, table: "proc/net/udp", transport: Transport::Udp, parser: parse::udp_listeners },
-    Source {
-        question: None,
-        table: "proc/net/udp6",
-        transport: Transport::Udp,
-        parser: parse::udp_listeners,
-    },
+    Source { transport: Transport::Tcp, table: "proc/net/tcp", question: Some(Question::TcpListeners) },
+    Source { transport: Transport::Tcp, table: "proc/net/tcp6", question: Some(Question::Tcp6Listeners) },
+    Source { transport: Transport::Udp, table: "proc/net/udp", question: None },
+    Source { transport: Transport::Udp, table: "proc/net/udp6", question: None },
 ];
 
 impl Source {
     fn sockets(&self, host: &dyn Host) -> Fact<Vec<NetSocket>> {
         let ask = |question| read::asked(host, question, parse::listening_sockets);
-        match self.question.as_ref().map_or(Fact::Unsupported, ask) {
+        match (self.question.as_ref().map_or(Fact::Unsupported, ask), self.transport) {
             // Another root, an older recording, a kernel without sock_diag, or a jail without netlink.
-            Fact::Unsupported | Fact::Denied(_) => read::parsed(host, self.table, self.parser),
-            answered => answered,
+            (Fact::Unsupported | Fact::Denied(_), Transport::Tcp) => {
+                read::parsed(host, self.table, parse::tcp_listeners)
+            }
+            (Fact::Unsupported | Fact::Denied(_), Transport::Udp) => {
+                read::parsed(host, self.table, parse::udp_listeners)
+            }
+            (answered, _) => answered,
         }
     }
 }
