@@ -40,15 +40,19 @@ impl Groups {
         groups.and_then(|groups| {
             // The controller belongs to one version; paths of the other are in none of its directories.
             let own = groups.cpuset.or(groups.unified).unwrap_or_default();
-            let own = own.trim_end_matches('/');
-            let above = own.rmatch_indices('/').map(|(end, _)| &own[..end]);
-            let mut lists = std::iter::once(own).chain(above).map(|path| {
+            let mut lists = with_parents(&own).map(|path| {
                 let places: Vec<String> = self.0.iter().map(|at| format!("{at}{path}")).collect();
                 first(host, &places, &EFFECTIVE)
             });
             lists.find(|list| *list != Fact::Unsupported).unwrap_or(Fact::Unsupported)
         })
     }
+}
+
+/// The path of a group and those of the groups above it, of which the root is empty.
+pub(super) fn with_parents(path: &str) -> impl Iterator<Item = &str> {
+    let own = path.trim_end_matches('/');
+    std::iter::once(own).chain(own.rmatch_indices('/').map(|(end, _)| &own[..end]))
 }
 
 /// Mount points of the control groups of either version that have CPUs.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::cpuset::directories;
+use super::cpuset::{directories, with_parents};
 use super::{Counters, ProcessTimes, read, threads};
 use crate::host::Host;
 use crate::parse::{self, CpuLimit, Throttling};
@@ -52,7 +52,7 @@ pub(super) fn take(
     for (pid, _) in threads::busiest_first(processes, now_ns).into_iter().take(LOOKED_AT) {
         let own = read::parsed(host, &format!("proc/{pid}/cgroup"), parse::control_groups);
         let Some(path) = own.known().and_then(|groups| groups.unified.clone()) else { continue };
-        for group in with_parents(&path) {
+        for group in limited(&path) {
             asked.entry(group.to_owned()).or_insert_with(|| one(host, &directories, group));
         }
         found.of_program.insert(*pid, path);
@@ -62,10 +62,8 @@ pub(super) fn take(
 }
 
 /// The group and those above it, without the root, which has no limit.
-fn with_parents(path: &str) -> impl Iterator<Item = &str> {
-    let own = path.trim_end_matches('/');
-    let above = own.rmatch_indices('/').map(|(end, _)| &own[..end]);
-    std::iter::once(own).chain(above).filter(|path| !path.is_empty())
+fn limited(path: &str) -> impl Iterator<Item = &str> {
+    with_parents(path).filter(|path| !path.is_empty())
 }
 
 fn one(host: &dyn Host, directories: &[String], group: &str) -> Fact<(Throttling, Option<CpuLimit>)> {
@@ -84,7 +82,7 @@ fn one(host: &dyn Host, directories: &[String], group: &str) -> Fact<(Throttling
 pub(super) fn between(before: &Counters, after: &Counters, seconds: f64, pid: u32) -> Option<ThrottledRates> {
     let (then, now) = (before.throttling.known()?, after.throttling.known()?);
     let path = now.of_program.get(&pid).filter(|path| then.of_program.get(&pid) == Some(*path))?;
-    let rises = with_parents(path).filter_map(|group| {
+    let rises = limited(path).filter_map(|group| {
         let ((was, _), (is, limit)) = (then.groups.get(group)?, now.groups.get(group)?);
         Some(ThrottledRates {
             group: group.to_owned(),
@@ -102,7 +100,7 @@ pub(super) fn between(before: &Counters, after: &Counters, seconds: f64, pid: u3
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{Throttlings, take, with_parents};
+    use super::{Throttlings, limited, take};
     use crate::host::RecordedHost;
     use crate::parse::{CpuLimit, Throttling};
     use crate::sample::ProcessTimes;
@@ -147,7 +145,7 @@ mod tests {
 
     #[test]
     fn groups_above() {
-        assert_eq!(with_parents("/a/b/c").collect::<Vec<_>>(), ["/a/b/c", "/a/b", "/a"]);
-        assert_eq!(with_parents("/").count(), 0);
+        assert_eq!(limited("/a/b/c").collect::<Vec<_>>(), ["/a/b/c", "/a/b", "/a"]);
+        assert_eq!(limited("/").count(), 0);
     }
 }
