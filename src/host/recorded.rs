@@ -131,11 +131,8 @@ impl Host for RecordedHost {
 
     fn link(&self, path: &str) -> Result<String, HostError> {
         self.failure(Operation::Link, path)?;
-        self.rest
-            .links
-            .get(path)
-            .cloned()
-            .ok_or_else(|| HostError::new(Operation::Link, path, Cause::Missing))
+        let target = self.rest.links.get(path).cloned();
+        target.ok_or_else(|| HostError::new(Operation::Link, path, Cause::Missing))
     }
 
     fn act(&self, action: &Action) -> Result<(), HostError> {

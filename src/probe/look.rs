@@ -85,12 +85,12 @@ pub fn look(
     wait: impl FnOnce(),
     stop: &AtomicBool,
 ) -> Result<Interference, LookError> {
-    let (programs, missing) =
-        match (options.tier, Programs::attach_unless(options.tier == Some(Tier::Procfs), host)) {
-            (_, Ok(programs)) => (programs, None),
-            (Some(Tier::Ebpf), Err(missing)) => return Err(missing.into()),
-            (_, Err(missing)) => (None, Some(missing.to_string())),
-        };
+    let (programs, missing) = match options.tier {
+        Some(Tier::Procfs) => (None, None),
+        Some(Tier::Ebpf) => (Some(Programs::attach(host)?), None),
+        None => Programs::attach(host)
+            .map_or_else(|missing| (None, Some(missing.to_string())), |programs| (Some(programs), None)),
+    };
     let inventory = Moment::inventory(host);
     let witness = options.witness.map(|(method, cpu, seconds)| Witness::start(method, cpu, seconds));
     let mut witness = witness.transpose()?;

@@ -66,11 +66,6 @@ impl Programs {
         Self::attach_with(host, true)
     }
 
-    /// The first of these, or nothing if `unwanted`.
-    pub(super) fn attach_unless(unwanted: bool, host: &dyn Host) -> Result<Option<Self>, Missing> {
-        if unwanted { Ok(None) } else { Self::attach(host).map(Some) }
-    }
-
     fn attach_with(host: &dyn Host, threads: bool) -> Result<Self, Missing> {
         let cpus = possible_cpus()?;
         let loaded = Loaded::attach(host, OBJECT, threads, RARE, |map| match map {
