@@ -43,7 +43,7 @@ pub use lost::{LostTotals, UNITS};
 pub use named::named;
 pub use names::{Names, napi_name};
 pub use openssl::{Openssl, OpensslError};
-pub use processes::{ProcessTimes, Processes};
+pub use processes::Processes;
 pub use programs::Programs;
 pub use raw::{CpuRecord, IrqRecord, NapiRecord, ProcessId, Reading, VictimRecord};
 pub use run_time::CostSoFar;

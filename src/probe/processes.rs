@@ -5,26 +5,15 @@ use std::collections::BTreeMap;
 use super::interference::ThreadTime;
 use super::raw::ProcessId;
 use crate::host::Host;
-use crate::parse::{self, TICK_NS};
+use crate::parse::{self, ProcessStat, TICK_NS};
 use crate::sample::is_napi_thread;
 use crate::units::Fact;
-
-/// One process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProcessTimes {
-    /// Its name.
-    pub command: String,
-    /// Start time: distinguishes two processes with the same number.
-    pub began_ticks: u64,
-    /// CPU time of all its threads, in steps of 10 ms.
-    pub cpu_ns: u64,
-}
 
 /// Visible processes, by number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Processes {
     /// All of them.
-    pub times: BTreeMap<u32, ProcessTimes>,
+    pub times: BTreeMap<u32, ProcessStat>,
     /// Time on a CPU of receiving threads, in nanoseconds.
     receivers: BTreeMap<u32, u64>,
 }
@@ -44,12 +33,7 @@ impl Processes {
                     processes.receivers.insert(pid, ns);
                 }
             }
-            let times = ProcessTimes {
-                command: stat.command,
-                began_ticks: stat.began_ticks,
-                cpu_ns: stat.cpu_ticks.saturating_mul(TICK_NS),
-            };
-            processes.times.insert(pid, times);
+            processes.times.insert(pid, stat);
         }
         processes
     }
@@ -63,7 +47,8 @@ impl Processes {
     pub(super) fn spent(&self, pid: u32, earlier: &Self) -> Fact<u64> {
         let Some(now) = self.times.get(&pid) else { return Fact::Unsupported };
         let before = earlier.times.get(&pid).filter(|before| before.began_ticks == now.began_ticks);
-        Fact::Known(now.cpu_ns.saturating_sub(before.map_or(0, |before| before.cpu_ns)))
+        let ticks = now.cpu_ticks.saturating_sub(before.map_or(0, |before| before.cpu_ticks));
+        Fact::Known(ticks.saturating_mul(TICK_NS))
     }
 
     /// Run time of receiving threads since `earlier`.
