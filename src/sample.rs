@@ -45,7 +45,7 @@ pub(crate) use processes::control_group;
 pub use processes::is_napi_thread;
 pub use scope::Scope;
 pub use settings::{Clocksource, Settings};
-pub use socket_queues::{HeldRates, SocketQueue, SocketRates};
+pub use socket_queues::{HeldRates, SocketRates};
 pub use threads::{ThreadTimes, ThreadsOf};
 pub use throttling::{ThrottledRates, Throttlings};
 

@@ -163,7 +163,7 @@ mod tests {
 
     use super::{IntervalError, NicRates, Rates};
     use crate::host::RecordedHost;
-    use crate::parse::{CpuTimes, QueueCounters};
+    use crate::parse::{CpuTimes, QueueCounters, SoftnetRow};
     use crate::sample::{Counters, CpuCounters, Inventory, NapiThread, NicCounters, Scope};
     use crate::units::{CpuId, Fact, NicName};
 
@@ -232,7 +232,8 @@ mod tests {
 
     #[test]
     fn softnet_counters_wrap_at_32_bits() {
-        let packets = |processed| CpuCounters { processed, ..CpuCounters::default() };
+        let row = |processed| SoftnetRow { processed, ..SoftnetRow::default() };
+        let packets = |processed| CpuCounters { softnet: row(processed), ..CpuCounters::default() };
         let a = counters(1, &[(0, times(0, 0), packets(u32::MAX - 9))]);
         let b = counters(3, &[(0, times(100, 100), packets(10))]);
         let rates = Rates::between(&a, &b).expect("an interval");

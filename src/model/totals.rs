@@ -97,9 +97,9 @@ impl CpuTotals {
         self.net_rx_runs += growth(before.runs(NET_RX) as u32, now.runs(NET_RX) as u32);
         if has_softnet {
             for (total, before, now) in [
-                (&mut self.packets, before.processed, now.processed),
-                (&mut self.dropped, before.dropped, now.dropped),
-                (&mut self.time_squeeze, before.time_squeeze, now.time_squeeze),
+                (&mut self.packets, before.softnet.processed, now.softnet.processed),
+                (&mut self.dropped, before.softnet.dropped, now.softnet.dropped),
+                (&mut self.time_squeeze, before.softnet.time_squeeze, now.softnet.time_squeeze),
             ] {
                 *total.get_or_insert(0) += growth(before, now);
             }
@@ -122,11 +122,8 @@ fn keep_known(now: Counters, before: Option<Counters>) -> Counters {
             (Fact::Known(cpus), Fact::Known(mut all)) => {
                 for (cpu, counters) in cpus {
                     let kept = all.entry(*cpu).or_default();
-                    *kept = if has_softnet {
-                        *counters
-                    } else {
-                        CpuCounters { softirqs: counters.softirqs, ..*kept }
-                    };
+                    let softnet = if has_softnet { counters.softnet } else { kept.softnet };
+                    *kept = CpuCounters { softirqs: counters.softirqs, softnet };
                 }
                 Fact::Known(all)
             }
@@ -159,12 +156,13 @@ mod tests {
     use super::{CpuTotals, Totals};
     use crate::host::RecordedHost;
     use crate::model::Model;
-    use crate::parse::{CpuTimes, QueueCounters, interrupts};
+    use crate::parse::{CpuTimes, QueueCounters, SoftnetRow, interrupts};
     use crate::sample::{Counters, CpuCounters, Inventory, NicCounters, Scope};
     use crate::units::{CpuId, Fact};
 
     fn counters(taken_ns: u64, processed: u32, irqs: &str) -> Counters {
-        let cpu = CpuCounters { processed, ..CpuCounters::default() };
+        let softnet = SoftnetRow { processed, ..SoftnetRow::default() };
+        let cpu = CpuCounters { softnet, ..CpuCounters::default() };
         Counters {
             times: Fact::Known([(CpuId(0), CpuTimes { softirq: 250, ..CpuTimes::default() })].into()),
             cpus: Fact::Known([(CpuId(0), cpu)].into()),

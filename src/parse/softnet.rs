@@ -21,7 +21,8 @@ pub struct SoftnetRow {
     pub time_squeeze: u32,
     /// Inter-processor interrupts received for RPS; not packets. 0 if the column is missing.
     pub received_rps: u32,
-    /// Packets dropped by flow limit. 0 if the column is missing.
+    /// Packets dropped by flow limit: counted on the CPU that handed them on, and in `dropped` of the target CPU. 0 if
+    /// the column is missing.
     pub flow_limit: u32,
 }
 

@@ -6,7 +6,7 @@ use super::Class;
 use super::interference::{CpuInterference, Interference, Tier};
 use super::processes::Processes;
 use crate::host::Host;
-use crate::parse::{CpuTimes, NET_RX, TICK_NS};
+use crate::parse::{CpuTimes, NET_RX, SoftnetRow, TICK_NS};
 use crate::sample::{Counters, CpuCounters, Inventory, Scope, is_napi_thread};
 use crate::units::{CpuId, Fact};
 
@@ -106,17 +106,18 @@ fn cpus(before: &Moment, after: &Moment) -> Vec<CpuInterference> {
 
 /// Packets that went up the stack of a CPU.
 pub(super) fn packets(cpu: CpuId, before: &Moment, after: &Moment) -> Fact<u64> {
-    softnet(cpu, &before.counters, &after.counters, |counters| counters.processed)
+    softnet(cpu, &before.counters, &after.counters, |row| row.processed)
 }
 
 /// NET_RX runs that stopped at their time limit or budget with work left.
 pub(super) fn squeezed(cpu: CpuId, before: &Counters, after: &Counters) -> Fact<u64> {
-    softnet(cpu, before, after, |counters| counters.time_squeeze)
+    softnet(cpu, before, after, |row| row.time_squeeze)
 }
 
 /// The growth of a counter of softnet_stat, which is 32 bits wide in the kernel.
-fn softnet(cpu: CpuId, before: &Counters, after: &Counters, of: fn(&CpuCounters) -> u32) -> Fact<u64> {
-    let grown = counted(cpu, before, after, |now, then| of(now).wrapping_sub(of(then)).into());
+fn softnet(cpu: CpuId, before: &Counters, after: &Counters, of: fn(&SoftnetRow) -> u32) -> Fact<u64> {
+    let grown =
+        counted(cpu, before, after, |now, then| of(&now.softnet).wrapping_sub(of(&then.softnet)).into());
     after.softnet.clone().and_then(|()| grown)
 }
 

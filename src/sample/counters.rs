@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::threads::{self, ThreadsOf};
 use super::throttling::{self, Throttlings};
-use super::{Inventory, ProcessTimes, RawNic, SocketQueue, busiest, queue_counts, read, socket_queues};
+use super::{Inventory, ProcessTimes, RawNic, Transport, busiest, queue_counts, read, socket_queues};
 use crate::host::Host;
 use crate::parse;
 use crate::units::{CpuId, Fact, NicName};
@@ -33,8 +33,8 @@ pub struct Counters {
     pub processes: Fact<BTreeMap<u32, ProcessTimes>>,
     /// Times of threads of the programs that used most CPU time, by process id.
     pub threads: Fact<ThreadsOf>,
-    /// Queues of public sockets, by inode; asked if programs are.
-    pub sockets: Fact<BTreeMap<u64, SocketQueue>>,
+    /// Public sockets with their queues, by inode; asked if programs are.
+    pub sockets: Fact<BTreeMap<u64, (Transport, parse::NetSocket)>>,
     /// Throttling of the control groups of the programs that used most CPU time.
     pub throttling: Fact<Throttlings>,
 }
@@ -60,22 +60,13 @@ impl Counters {
     }
 }
 
-/// Counters of one CPU. The softnet ones are 32 bits wide and wrap.
+/// Counters of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuCounters {
     /// Softirq runs.
     pub softirqs: parse::SoftirqRuns,
-    /// Packets that went up the stack.
-    pub processed: u32,
-    /// Backlog drops.
-    pub dropped: u32,
-    /// Exhausted budgets (`time_squeeze`).
-    pub time_squeeze: u32,
-    /// RPS inter-processor interrupts received.
-    pub received_rps: u32,
-    /// Packets that flow limit dropped. Counted on the CPU that handed them on; `dropped` of the target CPU
-    /// counts them as well.
-    pub flow_limit: u32,
+    /// Its row of softnet_stat.
+    pub softnet: parse::SoftnetRow,
 }
 
 impl CpuCounters {
@@ -171,12 +162,7 @@ fn per_cpu(
             return Err(format!("/proc/net/softnet_stat: {} rows without a CPU number", rows.len()));
         }
         for (row, position) in rows.iter().zip(by_position.iter().chain(std::iter::repeat(&CpuId(0)))) {
-            let cpu = cpus.entry(row.cpu.unwrap_or(*position)).or_default();
-            cpu.processed = row.processed;
-            cpu.dropped = row.dropped;
-            cpu.time_squeeze = row.time_squeeze;
-            cpu.received_rps = row.received_rps;
-            cpu.flow_limit = row.flow_limit;
+            cpus.entry(row.cpu.unwrap_or(*position)).or_default().softnet = *row;
         }
         Ok(())
     });
@@ -315,11 +301,8 @@ mod tests {
         let (cpus, softnet) = per_cpu(softirqs(), Fact::Known(vec![row]));
         assert_eq!(softnet, Fact::Known(()));
         let cpus = cpus.known().expect("known").clone();
-        assert_eq!(
-            cpus[&CpuId(1)],
-            CpuCounters { softirqs: [0, 0, 2, 4, 0, 0, 0, 0, 0, 0], processed: 9, ..CpuCounters::default() }
-        );
-        assert_eq!(cpus[&CpuId(0)].processed, 0);
+        assert_eq!(cpus[&CpuId(1)], CpuCounters { softirqs: [0, 0, 2, 4, 0, 0, 0, 0, 0, 0], softnet: row });
+        assert_eq!(cpus[&CpuId(0)].softnet.processed, 0);
     }
 
     #[test]
@@ -329,6 +312,6 @@ mod tests {
         assert!(matches!(softnet, Fact::Broken(_)));
         let (cpus, softnet) = per_cpu(softirqs(), Fact::Known(vec![row, row]));
         assert_eq!(softnet, Fact::Known(()));
-        assert_eq!(cpus.known().expect("known")[&CpuId(1)].processed, 9);
+        assert_eq!(cpus.known().expect("known")[&CpuId(1)].softnet.processed, 9);
     }
 }

@@ -6,21 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Counters, Transport, listeners, read};
 use crate::host::{Host, Question};
-use crate::parse;
+use crate::parse::{self, NetSocket};
 use crate::units::Fact;
-
-/// The queue of one socket at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SocketQueue {
-    /// TCP, listening, or UDP, not connected.
-    pub transport: Transport,
-    /// The local port.
-    pub port: u16,
-    /// Connections waiting to be accepted, or bytes waiting to be read.
-    pub queued: u64,
-    /// Connections or packets that it had no room for since its creation; 0 if not reported.
-    pub dropped: u64,
-}
 
 /// The public sockets of a process: listening TCP and unconnected UDP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,15 +36,10 @@ pub struct HeldRates {
     pub unread: Fact<u32>,
 }
 
-/// The queues of the sampled namespace, by inode.
-pub(super) fn take(host: &dyn Host) -> Fact<BTreeMap<u64, SocketQueue>> {
-    listeners::sockets(host).map(|sockets| {
-        let queue = |(transport, socket): (Transport, parse::NetSocket)| {
-            let (port, queued, dropped) = (socket.port, socket.queued, socket.dropped);
-            (socket.inode, SocketQueue { transport, port, queued, dropped })
-        };
-        sockets.into_iter().map(queue).collect()
-    })
+/// The public sockets of the sampled namespace, by inode.
+pub(super) fn take(host: &dyn Host) -> Fact<BTreeMap<u64, (Transport, NetSocket)>> {
+    listeners::sockets(host)
+        .map(|sockets| sockets.into_iter().map(|socket| (socket.1.inode, socket)).collect())
 }
 
 /// The sockets of a process from `before` to `after`, just read from `host` and `seconds` later.
@@ -77,14 +59,15 @@ pub(super) fn held(
     after.sockets.clone().map(|now| {
         let then = before.sockets.known();
         let held = open.iter().filter_map(|inode| {
-            let now = *now.get(inode)?;
-            let then = then.and_then(|then| then.get(inode)).filter(|then| then.port == now.port);
+            let (transport, now) = *now.get(inode)?;
+            let then = then.and_then(|then| then.get(inode)).map(|(_, then)| then);
+            let then = then.filter(|then| then.port == now.port);
             let queued_before = then.map_or(0, |then| then.queued);
             let dropped = then.map_or(0, |then| now.dropped.saturating_sub(then.dropped));
             let behind = queued_before.min(now.queued) > 0 || dropped > 0;
-            let asked = now.transport == Transport::Tcp && !behind;
+            let asked = transport == Transport::Tcp && !behind;
             Some(HeldRates {
-                transport: now.transport,
+                transport,
                 port: now.port,
                 queued_before,
                 queued: now.queued,

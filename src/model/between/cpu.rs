@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::CpuRates;
-use crate::parse::{CpuTimes, NET_RX, NET_TX, SOFTIRQS};
+use crate::parse::{CpuTimes, NET_RX, NET_TX, SOFTIRQS, SoftnetRow};
 use crate::sample::{Counters, CpuCounters};
 use crate::units::CpuId;
 
@@ -54,8 +54,9 @@ pub(super) fn add_events(rates: CpuRates, previous: &Counters, current: &Counter
     let (Some(before), Some(after)) = (counters(previous), counters(current)) else { return rates };
     let wide = |field: fn(&CpuCounters) -> u64| field(&after).wrapping_sub(field(&before)) as f64 / seconds;
     // The kernel's softnet counters are 32 bits wide: their difference is right modulo 2^32.
-    let narrow =
-        |field: fn(&CpuCounters) -> u32| f64::from(field(&after).wrapping_sub(field(&before))) / seconds;
+    let narrow = |field: fn(&SoftnetRow) -> u32| {
+        f64::from(field(&after.softnet).wrapping_sub(field(&before.softnet))) / seconds
+    };
     CpuRates {
         net_rx: wide(|c| c.runs(NET_RX)),
         net_tx: wide(|c| c.runs(NET_TX)),

@@ -11,7 +11,7 @@ use crate::diagnose::evidence::{headroom, receive_time};
 use crate::diagnose::sketch::Sketch;
 use crate::diagnose::{Finding, RULES, Severity, diagnose};
 use crate::model::{Model, Rates, Totals};
-use crate::parse::{CpuTimes, InterruptLine, Interrupts, QueueCounters};
+use crate::parse::{CpuTimes, InterruptLine, Interrupts, QueueCounters, SoftnetRow};
 use crate::probe::{Class, LostTotals, UNITS};
 use crate::report::live::Applied;
 use crate::sample::{Counters, CpuCounters, NicCounters};
@@ -73,8 +73,8 @@ fn exposition(model: Model, rates: &Rates) -> Exposition {
 /// Counters in which each CPU, interrupt and queue has counted.
 fn counters(model: &Model) -> Counters {
     let cpus = || model.cpus.iter().map(|cpu| cpu.id);
-    let counted =
-        CpuCounters { softirqs: [0, 0, 2, 40, 0, 0, 0, 0, 0, 0], processed: 90, ..CpuCounters::default() };
+    let softnet = SoftnetRow { processed: 90, ..SoftnetRow::default() };
+    let counted = CpuCounters { softirqs: [0, 0, 2, 40, 0, 0, 0, 0, 0, 0], softnet };
     let irqs = model.nics.iter().flat_map(|nic| &nic.rx).flat_map(|queue| &queue.irqs);
     let line = InterruptLine { counts: [(CpuId(0), 12)].into(), words: vec!["chip".to_owned()] };
     let queue = QueueCounters { packets: 30, drops: Some(4), bytes: None };
