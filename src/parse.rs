@@ -25,6 +25,8 @@ mod softnet;
 mod stat;
 mod wire;
 
+use std::str::FromStr;
+
 use thiserror::Error;
 
 pub use cgroup::{ControlGroups, CpuLimit, Throttling, control_groups, cpu_limit, throttling};
@@ -88,19 +90,18 @@ pub fn position(text: &str, offset: usize) -> (usize, usize) {
 
 /// A decimal counter, strictly: digits only, no sign.
 fn counter(line: usize, text: &str) -> Result<u64, ParseError> {
-    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let value = text.parse().ok().filter(|_| digits);
-    value.ok_or_else(|| ParseError::at(line, format!("`{text}` is not a counter")))
+    digits(text).ok_or_else(|| ParseError::at(line, format!("`{text}` is not a counter")))
+}
+
+/// A number of decimal digits only: the standard library also accepts a sign.
+fn digits<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// `CPU12` in a table header, or `cpu12` in /proc/stat, given the prefix.
 fn cpu_number(line: usize, prefix: &str, text: &str) -> Result<crate::units::CpuId, ParseError> {
-    let bad = || ParseError::at(line, format!("`{text}` is not {prefix}N"));
-    let digits = text.strip_prefix(prefix).ok_or_else(bad)?;
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(bad());
-    }
-    let number: u64 = digits.parse().map_err(|_| bad())?;
+    let number: Option<u64> = text.strip_prefix(prefix).and_then(digits);
+    let number = number.ok_or_else(|| ParseError::at(line, format!("`{text}` is not {prefix}N")))?;
     number.try_into().map_err(|error: crate::units::MaskError| ParseError::at(line, error.to_string()))
 }
 

@@ -4,7 +4,7 @@
 //! `SLEEP 10 IRQ 38 LOAD 0 DIFF 0 CLASS 5 BANNED 00000001`, with an `IRQ` part for each interrupt that
 //! was banned by number: on its command line or over this socket.
 
-use super::ParseError;
+use super::{ParseError, digits};
 use crate::units::{CpuMask, IrqId};
 
 /// Interrupts and CPUs that irqbalance leaves alone.
@@ -65,8 +65,7 @@ fn expect(found: &str, wanted: &str) -> Result<(), ParseError> {
 }
 
 fn number(word: &str) -> Result<u32, ParseError> {
-    let digits = word.bytes().all(|b| b.is_ascii_digit());
-    word.parse().ok().filter(|_| digits).ok_or_else(|| ParseError::at(1, format!("`{word}` is not a number")))
+    digits(word).ok_or_else(|| ParseError::at(1, format!("`{word}` is not a number")))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Numbers of network namespaces: the answer to rtnetlink's `RTM_GETNSID`, and the text of the links
 //! `/proc/PID/ns/*`.
 
-use super::{Attributes, WireError, messages};
+use super::{Attributes, WireError, digits, messages};
 
 const RTGENMSG: usize = 4;
 const NETNSA_NSID: u16 = 1;
@@ -26,8 +26,7 @@ pub fn namespace_id(answer: &[u8]) -> Result<Option<u32>, WireError> {
 
 /// The inode in a link such as `net:[4026531840]`, which identifies a namespace.
 pub fn namespace_inode(link: &str) -> Option<u64> {
-    let digits = link.strip_prefix("net:[")?.strip_suffix(']')?;
-    digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+    digits(link.strip_prefix("net:[")?.strip_suffix(']')?)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::parse::{QueueCounters, WireError};
+use crate::parse::{QueueCounters, WireError, digits};
 
 /// Unit of a statistic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,7 +153,7 @@ impl Shape {
             }
             let queue = |(before, after): &Name| match self.heading {
                 Some(_) => (name == *before).then(|| headings.checked_sub(1)).flatten(),
-                None => number(name.strip_prefix(before)?.strip_suffix(after)?),
+                None => digits(name.strip_prefix(before)?.strip_suffix(after)?),
             };
             let counted =
                 |(counted, shapes): &(Counted, &[Name])| Some((shapes.iter().find_map(queue)?, *counted));
@@ -165,10 +165,6 @@ impl Shape {
         }
         entries
     }
-}
-
-fn number(digits: &str) -> Option<u32> {
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
 #[cfg(test)]
