@@ -72,15 +72,17 @@ pub(super) fn change(netlink: &Netlink, nic: &NicName, change: &EthtoolChange) -
         EthtoolChange::QueueDelay { queue, which, value } => {
             ioctl::set_queue_delay(socket, nic, *queue, *which, *value)
         }
-        EthtoolChange::NewContext { id, queues } => match ioctl::new_context(socket, nic, queues)? {
-            given if given == *id => Ok(()),
-            other => {
-                ioctl::set_context(socket, nic, other, &[])?;
-                Err(Errno::EXIST)
+        EthtoolChange::NewContext { id, queues } => {
+            match ioctl::set_context(socket, nic, ioctl::NEW_CONTEXT, queues)? {
+                given if given == *id => Ok(()),
+                other => {
+                    ioctl::set_context(socket, nic, other, &[])?;
+                    Err(Errno::EXIST)
+                }
             }
-        },
-        EthtoolChange::Context { id, queues } => ioctl::set_context(socket, nic, *id, queues),
-        EthtoolChange::NoContext { id } => ioctl::set_context(socket, nic, *id, &[]),
+        }
+        EthtoolChange::Context { id, queues } => ioctl::set_context(socket, nic, *id, queues).map(drop),
+        EthtoolChange::NoContext { id } => ioctl::set_context(socket, nic, *id, &[]).map(drop),
         EthtoolChange::Rule { rule, .. } => ioctl::insert_rule(socket, nic, rule),
         EthtoolChange::NoRule { location } => ioctl::delete_rule(socket, nic, *location),
     }

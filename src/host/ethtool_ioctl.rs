@@ -16,12 +16,13 @@ use rustix::ioctl::{Opcode, Updater, ioctl};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 use crate::parse::ethtool::queue_coalesce::{COALESCE, MOST_QUEUES, QUEUE_COALESCE, QUEUE_MASK};
-use crate::parse::ethtool::rss::HASHED;
+use crate::parse::ethtool::rss::{HASHED, KEY_SIZE, RXNFC_FLOW, TABLE_SIZE};
+use crate::parse::ethtool::rules::LOCATION;
 use crate::parse::{one_message, push_message};
 use crate::units::NicName;
 
 pub(super) use change::{
-    delete_rule, insert_rule, new_context, set_context, set_fields, set_key, set_queue_delay, set_table,
+    NEW_CONTEXT, delete_rule, insert_rule, set_context, set_fields, set_key, set_queue_delay, set_table,
     set_transform,
 };
 
@@ -54,12 +55,7 @@ const SSET_COUNT: usize = 16;
 const STRINGS: usize = 12;
 const STATS: usize = 8;
 const RXFH: usize = 24;
-const RXFH_TABLE: usize = 8;
-const RXFH_KEY: usize = 12;
 const RXNFC: usize = 192;
-const RXNFC_FLOW: usize = 4;
-const RXNFC_DATA: usize = 8;
-const RXNFC_LOCATION: usize = 176;
 const RXNFC_COUNT: usize = 184;
 const RXNFC_LOCATIONS: usize = 188;
 const QUEUE_COMMAND: usize = 4;
@@ -112,13 +108,13 @@ fn stat_count(socket: impl AsFd, nic: &NicName) -> Result<u32, Errno> {
 pub(super) fn rss(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let mut sizes = Fixed::<RXFH>::new(GRSSH);
     sizes.fill(&socket, nic)?;
-    let (table, key) = (number(&sizes.0, RXFH_TABLE), number(&sizes.0, RXFH_KEY));
+    let (table, key) = (number(&sizes.0, TABLE_SIZE), number(&sizes.0, KEY_SIZE));
     let length = RXFH + 4 * table as usize + key as usize;
     let mut rss = Region::new(length)?;
     rss.put(0, GRSSH);
     // The kernel rejects sizes that are not, or no longer, the driver's.
-    rss.put(RXFH_TABLE, table);
-    rss.put(RXFH_KEY, key);
+    rss.put(TABLE_SIZE, table);
+    rss.put(KEY_SIZE, key);
     rss.fill(&socket, nic)?;
     rss.message(length)
 }
@@ -141,7 +137,7 @@ pub(super) fn rules(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> 
     for index in 0..count as usize {
         let mut rule = Fixed::<RXNFC>::new(GRXCLSRULE);
         let location = all.number(RXNFC_LOCATIONS + 4 * index);
-        rule.0[RXNFC_LOCATION..RXNFC_LOCATION + 4].copy_from_slice(&location.to_ne_bytes());
+        rule.0[LOCATION..LOCATION + 4].copy_from_slice(&location.to_ne_bytes());
         match rule.fill(&socket, nic) {
             Ok(()) => push_message(&mut rules, &rule.0),
             // Removed since the list was made.

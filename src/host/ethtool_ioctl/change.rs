@@ -4,13 +4,11 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use super::{
-    Fixed, QUEUE_COMMAND, RXFH, RXFH_KEY, RXFH_TABLE, RXNFC, RXNFC_DATA, RXNFC_FLOW, RXNFC_LOCATION, Region,
-    queue_moderation,
-};
+use super::{Fixed, QUEUE_COMMAND, RXFH, RXNFC, Region, queue_moderation};
 use crate::parse::ethtool::QueueDelay;
 use crate::parse::ethtool::queue_coalesce::COALESCE;
-use crate::parse::ethtool::rss::flow_number;
+use crate::parse::ethtool::rss::{KEY_SIZE, RXNFC_DATA, RXNFC_FLOW, TABLE_SIZE, flow_number};
+use crate::parse::ethtool::rules::LOCATION;
 use crate::units::NicName;
 
 // Commands.
@@ -32,7 +30,8 @@ const RXFH_FUNCTION: usize = 16;
 const NO_TRANSFORMATION: [u8; 4] = [0, 0xff, 0, 0];
 /// "Unchanged" for the table.
 const NO_TABLE: u32 = u32::MAX;
-const CONTEXT_ALLOC: u32 = u32::MAX;
+/// `ETH_RXFH_CONTEXT_ALLOC`.
+pub(in crate::host) const NEW_CONTEXT: u32 = u32::MAX;
 
 /// Sets the default table. An empty one requests the kernel's default. Uses the old command, which leaves
 /// key, function and transformation unchanged on every kernel.
@@ -43,22 +42,14 @@ pub(in crate::host) fn set_table(socket: impl AsFd, nic: &NicName, queues: &[u32
     table.fill(socket, nic)
 }
 
-/// Creates a context with this table, and returns the number that the kernel chose for it.
-pub(in crate::host) fn new_context(socket: impl AsFd, nic: &NicName, queues: &[u32]) -> Result<u32, Errno> {
-    context(socket, nic, CONTEXT_ALLOC, queues)
-}
-
-/// Gives a context another table; an empty one deletes it.
+/// Gives a context another table, and returns its number. An empty table deletes it; for [`NEW_CONTEXT`] the kernel makes
+/// a context and chooses its number.
 pub(in crate::host) fn set_context(
     socket: impl AsFd,
     nic: &NicName,
     id: u32,
     queues: &[u32],
-) -> Result<(), Errno> {
-    context(socket, nic, id, queues).map(|_| ())
-}
-
-fn context(socket: impl AsFd, nic: &NicName, id: u32, queues: &[u32]) -> Result<u32, Errno> {
+) -> Result<u32, Errno> {
     // Context 0 is the default one, which deleting would reset.
     if id == 0 {
         return Err(Errno::INVAL);
@@ -67,7 +58,7 @@ fn context(socket: impl AsFd, nic: &NicName, id: u32, queues: &[u32]) -> Result<
     rss.put(0, SRSSH);
     rss.put(RXFH_CONTEXT, id);
     rss.put(RXFH_FUNCTION, u32::from_ne_bytes(NO_TRANSFORMATION));
-    put_table(&mut rss, RXFH_TABLE, RXFH, queues)?;
+    put_table(&mut rss, TABLE_SIZE, RXFH, queues)?;
     rss.fill(socket, nic)?;
     Ok(rss.number(RXFH_CONTEXT))
 }
@@ -85,8 +76,8 @@ pub(in crate::host) fn set_key(socket: impl AsFd, nic: &NicName, key: &[u8]) -> 
     let set = |function: [u8; 4]| {
         let mut rss = Region::new(RXFH + key.len().next_multiple_of(4))?;
         rss.put(0, SRSSH);
-        rss.put(RXFH_TABLE, NO_TABLE);
-        rss.put(RXFH_KEY, u32::try_from(key.len()).map_err(|_| Errno::TOOBIG)?);
+        rss.put(TABLE_SIZE, NO_TABLE);
+        rss.put(KEY_SIZE, u32::try_from(key.len()).map_err(|_| Errno::TOOBIG)?);
         rss.put(RXFH_FUNCTION, u32::from_ne_bytes(function));
         for (at, part) in key.chunks(4).enumerate() {
             let mut four = [0; 4];
@@ -106,7 +97,7 @@ pub(in crate::host) fn set_key(socket: impl AsFd, nic: &NicName, key: &[u8]) -> 
 pub(in crate::host) fn set_transform(socket: impl AsFd, nic: &NicName, bits: u8) -> Result<(), Errno> {
     let mut rss = Region::new(RXFH)?;
     rss.put(0, SRSSH);
-    rss.put(RXFH_TABLE, NO_TABLE);
+    rss.put(TABLE_SIZE, NO_TABLE);
     rss.put(RXFH_FUNCTION, u32::from_ne_bytes([0, bits, 0, 0]));
     rss.fill(socket, nic)
 }
@@ -151,7 +142,7 @@ pub(in crate::host) fn insert_rule(socket: impl AsFd, nic: &NicName, rule: &[u8]
 /// Deletes the rule at a location.
 pub(in crate::host) fn delete_rule(socket: impl AsFd, nic: &NicName, location: u32) -> Result<(), Errno> {
     let mut bytes = Fixed::<RXNFC>::new(SRXCLSRLDEL);
-    bytes.0[RXNFC_LOCATION..RXNFC_LOCATION + 4].copy_from_slice(&location.to_ne_bytes());
+    bytes.0[LOCATION..LOCATION + 4].copy_from_slice(&location.to_ne_bytes());
     bytes.fill(socket, nic)
 }
 
@@ -161,7 +152,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketType, socket};
 
     use super::{
-        delete_rule, insert_rule, new_context, set_context, set_fields, set_key, set_queue_delay, set_table,
+        NEW_CONTEXT, delete_rule, insert_rule, set_context, set_fields, set_key, set_queue_delay, set_table,
         set_transform,
     };
     use crate::parse::ethtool::QueueDelay;
@@ -179,8 +170,8 @@ mod tests {
             set_transform(&socket, &lo, 1),
             set_fields(&socket, &lo, "udp4", 0xf0),
             set_queue_delay(&socket, &lo, 0, QueueDelay::RxUsecs, 50),
-            new_context(&socket, &lo, &[0; 128]).map(|_| ()),
-            set_context(&socket, &lo, 1, &[]),
+            set_context(&socket, &lo, NEW_CONTEXT, &[0; 128]).map(drop),
+            set_context(&socket, &lo, 1, &[]).map(drop),
             insert_rule(&socket, &lo, &[0; 192]),
             delete_rule(&socket, &lo, 1),
         ];

@@ -18,8 +18,8 @@ const INPUT_XFRM: usize = 17;
 pub(crate) const TABLE: usize = 24;
 
 // `struct ethtool_rxnfc`: the command, the kind of flow, the answer.
-const RXNFC_FLOW: usize = 4;
-const RXNFC_DATA: usize = 8;
+pub(crate) const RXNFC_FLOW: usize = 4;
+pub(crate) const RXNFC_DATA: usize = 8;
 
 /// The kinds of flow whose fields are asked: the kernel's number and the name of its rules.
 pub(crate) const HASHED: [(u32, &str); 4] = [(0x01, "tcp4"), (0x02, "udp4"), (0x05, "tcp6"), (0x06, "udp6")];

@@ -7,7 +7,7 @@ use crate::parse::{WireError, messages, push_message};
 /// Offsets of `struct ethtool_rx_flow_spec` and of its fields, on 64-bit machines.
 pub(crate) const SPEC: usize = 16;
 pub(super) const COOKIE: usize = SPEC + 152;
-pub(super) const LOCATION: usize = SPEC + 160;
+pub(crate) const LOCATION: usize = SPEC + 160;
 pub(super) const CONTEXT: usize = 184;
 
 /// The whole structure.
