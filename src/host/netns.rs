@@ -67,7 +67,7 @@ impl Namespace {
         let inode = std::fs::metadata(&path).map_err(|error| failed(&error))?.ino();
         match Self::own() {
             Ok(own) if own.inode == inode => Ok(Self { path, ..own }),
-            _ => Ok(Self { cookie: cookie_of(&path)?, path, inode }),
+            _ => Ok(Self { cookie: in_netns(&path, netns_cookie)?, path, inode }),
         }
     }
 
@@ -84,10 +84,6 @@ impl Namespace {
     pub fn was_own(&self) -> bool {
         self.path == Path::new(OWN)
     }
-}
-
-fn cookie_of(namespace: &Path) -> Result<Option<u64>, OpenError> {
-    in_netns(namespace, || Ok(netns_cookie()))?
 }
 
 /// Runs `act` on a thread in the network namespace of `path`.
@@ -237,14 +233,13 @@ fn mounted() -> io::Result<Vec<(u64, PathBuf)>> {
 /// Entries of a directory; empty if it does not exist.
 fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     match std::fs::read_dir(directory) {
-        Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).filter(not_gone).collect(),
+        Ok(entries) => entries
+            .filter(|entry| !entry.as_ref().is_err_and(is_gone))
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect(),
         Err(error) if is_gone(&error) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
-}
-
-fn not_gone(entry: &io::Result<PathBuf>) -> bool {
-    !entry.as_ref().is_err_and(is_gone)
 }
 
 /// ENOENT, or ESRCH, which procfs returns for a process that ends.

@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use libbpf_rs::{ErrorKind, Link, Map, MapCore, MapHandle, Object, ObjectBuilder, OpenMapMut};
+use libbpf_rs::{ErrorKind, Link, Map, MapCore, MapHandle, Object, ObjectBuilder};
 use thiserror::Error;
 
 use super::run_time::{self, CostSoFar, Rare, RunTime};
@@ -113,7 +113,7 @@ impl Loaded {
     ) -> Result<Self, libbpf_rs::Error> {
         let mut open = ObjectBuilder::default().open_memory(bytes)?;
         for mut map in open.maps_mut() {
-            let entries = size(&map_name(&map));
+            let entries = size(&map.name().to_string_lossy());
             entries.map_or(Ok(()), |entries| map.set_max_entries(entries))?;
         }
         for mut program in open.progs_mut() {
@@ -232,10 +232,6 @@ pub(super) fn refusal(host: &dyn Host, error: &libbpf_rs::Error) -> Missing {
 pub(super) fn possible_cpus() -> Result<u32, Missing> {
     let cpus = libbpf_rs::num_possible_cpus().map_err(|error| Missing::Refused(error.to_string()))?;
     Ok(u32::try_from(cpus).expect("a kernel has thousands of CPUs at most"))
-}
-
-fn map_name(map: &OpenMapMut<'_>) -> String {
-    map.name().to_string_lossy().into_owned()
 }
 
 #[allow(unsafe_code)]

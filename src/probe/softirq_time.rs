@@ -17,7 +17,6 @@ use super::loaded::{self, Missing};
 use super::raw::Words;
 use crate::host::Host;
 use crate::model::{Rates, SoftirqTimed};
-use crate::units::CpuId;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/softirq_time.bpf.o"));
 
@@ -160,7 +159,8 @@ impl Windows {
             let mut share = 0.0;
             for (kind, (runs, all)) in runs.into_iter().zip(all).enumerate() {
                 // No window may have seen a run of a CPU that has hardly any: those of the others stand in.
-                let own = self.length(|window| of_cpu(window, cpu.cpu)[kind]);
+                let own =
+                    self.length(|window| window.get(cpu.cpu.0 as usize).copied().unwrap_or_default()[kind]);
                 let Some(length) = own.or(all) else { continue };
                 share += runs * length.ns / 1e9;
                 error = error.zip(length.error).map(|(most, error)| most.max(runs * error / 1e9));
@@ -191,10 +191,6 @@ struct Length {
     ns: f64,
     /// Half of the 95 % interval; `None` for a single window.
     error: Option<f64>,
-}
-
-fn of_cpu(window: &[Vectors], cpu: CpuId) -> Vectors {
-    window.get(cpu.0 as usize).copied().unwrap_or_default()
 }
 
 fn add(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {

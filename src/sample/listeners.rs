@@ -155,11 +155,8 @@ fn owned(host: &dyn Host, sockets: Vec<(Transport, NetSocket)>, seen: &Seen) -> 
 /// All sockets that a process has open, by inode.
 pub(super) fn open_sockets(host: &dyn Host, pid: u32) -> Result<Vec<u64>, HostError> {
     let files = host.links(&format!("proc/{pid}/fd"))?;
-    Ok(files.iter().filter_map(|(_, target)| socket_inode(target)).collect())
-}
-
-fn socket_inode(target: &str) -> Option<u64> {
-    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    let inode = |target: &str| target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok();
+    Ok(files.iter().filter_map(|(_, target)| inode(target)).collect())
 }
 
 fn process(host: &dyn Host, seen: &Seen, pid: u32) -> Process {

@@ -77,7 +77,9 @@ fn encode(location: u32, text: &str) -> Result<Bytes, String> {
         (Some("-1"), None, None, None) => (DISCARD, None),
         (Some("-2"), None, None, None) => (WAKE, None),
         (Some(queue), None, None, context) if !queue.starts_with('-') => {
-            (u64::from(queue_number(queue)?), context)
+            let number: Result<u32, _> = queue.parse();
+            let wrong = |_| format!("`action {queue}`: must be a queue number, or -1 to drop");
+            (number.map_err(wrong)?.into(), context)
         }
         (None, Some(vf), Some(queue), None) if vf < 255 => {
             ((u64::from(vf) + 1) << 32 | u64::from(queue), None)
@@ -95,10 +97,6 @@ fn encode(location: u32, text: &str) -> Result<Bytes, String> {
     bytes[COOKIE..COOKIE + 8].copy_from_slice(&cookie.to_ne_bytes());
     bytes[LOCATION..LOCATION + 4].copy_from_slice(&location.to_ne_bytes());
     Ok(bytes)
-}
-
-fn queue_number(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| format!("`action {text}`: must be a queue number, or -1 to drop"))
 }
 
 /// Stores one field and its mask, and returns the flag that marks it as present.

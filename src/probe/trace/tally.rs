@@ -63,8 +63,9 @@ impl Tally {
             Item::Began { cpu, at, work: Work::Irq(number) } => {
                 let irq = self.irqs.entry((*number, *cpu)).or_default();
                 irq.sums.count += 1;
-                let before = irq.latest.replace(*at);
-                irq.gaps.add_known(before.map(|before| at.saturating_sub(before)));
+                if let Some(before) = irq.latest.replace(*at) {
+                    irq.gaps.add(at.saturating_sub(before));
+                }
             }
             Item::Began { .. } | Item::Raised { .. } => {}
             Item::Ended(slice) => self.ended(slice),
@@ -248,13 +249,6 @@ impl Lengths {
         self.longest = self.longest.max(ns);
         // Clamped: anything longer than a year counts as a year.
         self.histogram.record(ns.min(1 << 55)).expect("the histogram grows");
-    }
-
-    /// The same, if the length is known.
-    pub(super) fn add_known(&mut self, ns: Option<u64>) {
-        if let Some(ns) = ns {
-            self.add(ns);
-        }
     }
 
     /// Their distribution.
