@@ -256,10 +256,9 @@ impl EthtoolChange {
     /// That answer, made from the one before.
     pub(super) fn answer_after(&self, before: &[u8]) -> Result<Vec<u8>, WireError> {
         match self {
-            EthtoolChange::Table { get: EthtoolGet::RssIoctl, queues, .. } => {
-                rss::ioctl_with_table(before, queues)
+            EthtoolChange::Table { get, queues, .. } => {
+                rss::with_table(before, queues, *get == EthtoolGet::RssIoctl)
             }
-            EthtoolChange::Table { queues, .. } => rss::with_table(before, queues),
             EthtoolChange::HashKey { get, key } => rss::with_key(before, key, *get == EthtoolGet::RssIoctl),
             EthtoolChange::HashTransform { get, bits } => {
                 rss::with_transform(before, *bits, *get == EthtoolGet::RssIoctl)

@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::wire::attributes_replaced;
-use super::{Attributes, WireError, attribute, messages, push_message};
+use super::wire::{attributes_replaced, with_message};
+use super::{Attributes, WireError, attribute, messages};
 use crate::units::{NicName, display_as};
 
 /// One interface. Indices are numbers of interfaces in one network namespace.
@@ -137,17 +137,13 @@ pub(crate) fn with_link_attributes(
     name: &NicName,
     attributes: &[u8],
 ) -> Result<Vec<u8>, WireError> {
-    let (mut changed, mut found) = (Vec::new(), false);
-    for message in messages(answer)? {
+    with_message(answer, |message| {
         let is_it = one(message)?.is_some_and(|link| link.name == *name);
         let Some((header, rest)) = message.split_at_checked(IFINFOMSG).filter(|_| is_it) else {
-            push_message(&mut changed, message);
-            continue;
+            return Ok(None);
         };
-        found = true;
-        push_message(&mut changed, &[header, &attributes_replaced(rest, attributes)?].concat());
-    }
-    if found { Ok(changed) } else { Err(WireError::new(format!("no link {name}"))) }
+        Ok(Some([header, &attributes_replaced(rest, attributes)?].concat()))
+    })
 }
 
 /// The interfaces of an answer, in its order. One whose name is not UTF-8 is left out: it cannot be named here.

@@ -157,6 +157,29 @@ pub(super) fn attributes_replaced(message: &[u8], attributes: &[u8]) -> Result<V
     Ok(bytes)
 }
 
+/// An answer with another message in place of each for which `change` returns one; an error if it does for none.
+pub(super) fn with_message(
+    answer: &[u8],
+    change: impl Fn(&[u8]) -> Result<Option<Vec<u8>>, WireError>,
+) -> Result<Vec<u8>, WireError> {
+    let (mut after, mut found) = (Vec::new(), false);
+    for message in messages(answer)? {
+        let changed = change(message)?;
+        found |= changed.is_some();
+        push_message(&mut after, changed.as_deref().unwrap_or(message));
+    }
+    if found { Ok(after) } else { Err(WireError::new("no such message")) }
+}
+
+/// A message with other bytes at a place.
+pub(super) fn with_bytes(message: &[u8], at: usize, bytes: &[u8]) -> Result<Vec<u8>, WireError> {
+    let mut message = message.to_vec();
+    let place = message.get_mut(at..).and_then(|rest| rest.get_mut(..bytes.len()));
+    let place = place.ok_or_else(|| WireError::new(format!("no room for {} bytes at {at}", bytes.len())))?;
+    place.copy_from_slice(bytes);
+    Ok(message)
+}
+
 #[cfg(test)]
 pub(super) mod testing {
     use super::one_message;

@@ -4,7 +4,8 @@
 //! `struct ethtool_coalesce`. Netlink has no such message.
 
 use super::field32;
-use crate::parse::{WireError, messages, push_message};
+use crate::parse::wire::{with_bytes, with_message};
+use crate::parse::{WireError, messages};
 
 /// The mask of queues, in numbers of 32 bits.
 pub(crate) const QUEUE_MASK: usize = 8;
@@ -98,17 +99,10 @@ pub(crate) fn with_queue_delay(
     which: QueueDelay,
     value: u32,
 ) -> Result<Vec<u8>, WireError> {
-    let (mut after, mut found) = (Vec::new(), false);
-    for message in messages(answer)? {
-        let mut message = message.to_vec();
-        if one(&message)?.queue == queue {
-            found = true;
-            // The value was read from there.
-            message[which.offset()..which.offset() + 4].copy_from_slice(&value.to_ne_bytes());
-        }
-        push_message(&mut after, &message);
-    }
-    if found { Ok(after) } else { Err(WireError::new(format!("no moderation of queue {queue}"))) }
+    with_message(answer, |message| match one(message)?.queue == queue {
+        true => with_bytes(message, which.offset(), &value.to_ne_bytes()).map(Some),
+        false => Ok(None),
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! hashed fields.
 
 use super::{HashFields, Rss, field, field32, hex, only};
-use crate::parse::{Attributes, WireError, attribute, messages, one_message, push_message, with_attributes};
+use crate::parse::wire::{with_bytes, with_message};
+use crate::parse::{Attributes, WireError, attribute, messages, one_message, with_attributes};
 
 const A_CONTEXT: u16 = 2;
 const A_HFUNC: u16 = 3;
@@ -138,17 +139,10 @@ pub(crate) fn flow_number(kind: &str) -> Option<u32> {
 
 /// The answer with other fields for one kind of flow.
 pub(crate) fn with_fields(answer: &[u8], kind: &str, fields: u64) -> Result<Vec<u8>, WireError> {
-    let (mut after, mut found) = (Vec::new(), false);
-    for message in messages(answer)? {
-        let mut message = message.to_vec();
-        if fields_of_kind(&message)?.kind == kind {
-            found = true;
-            // The fields were read from there.
-            message[RXNFC_DATA..RXNFC_DATA + 8].copy_from_slice(&fields.to_ne_bytes());
-        }
-        push_message(&mut after, &message);
-    }
-    if found { Ok(after) } else { Err(WireError::new(format!("no hash fields of {kind}"))) }
+    with_message(answer, |message| match fields_of_kind(message)?.kind == kind {
+        true => with_bytes(message, RXNFC_DATA, &fields.to_ne_bytes()).map(Some),
+        false => Ok(None),
+    })
 }
 
 /// The answer of netlink or of the ioctl (`by_ioctl`) with another key of the same length.
@@ -157,11 +151,7 @@ pub(crate) fn with_key(answer: &[u8], key: &[u8], by_ioctl: bool) -> Result<Vec<
         return with_attributes(answer, &attribute(A_HKEY, key));
     }
     let start = TABLE + 4 * rss_ioctl(answer)?.table.len();
-    let mut message = only(answer)?.to_vec();
-    let place = message.get_mut(start..).filter(|place| place.len() >= key.len());
-    let place = place.ok_or_else(|| WireError::new(format!("no room for a key of {} bytes", key.len())))?;
-    place[..key.len()].copy_from_slice(key);
-    Ok(one_message(&message))
+    with_bytes(only(answer)?, start, key).map(|message| one_message(&message))
 }
 
 /// The answer of netlink or of the ioctl (`by_ioctl`) with another transformation of the hash's input.
@@ -170,30 +160,19 @@ pub(crate) fn with_transform(answer: &[u8], bits: u8, by_ioctl: bool) -> Result<
         return with_attributes(answer, &attribute(A_INPUT_XFRM, u32::from(bits).to_ne_bytes()));
     }
     rss_ioctl(answer)?;
-    let mut message = only(answer)?.to_vec();
-    message[INPUT_XFRM] = bits;
-    Ok(one_message(&message))
+    with_bytes(only(answer)?, INPUT_XFRM, &[bits]).map(|message| one_message(&message))
 }
 
-/// The answer of netlink with another table.
-pub(crate) fn with_table(answer: &[u8], queues: &[u32]) -> Result<Vec<u8>, WireError> {
-    with_attributes(answer, &attribute(A_INDIR, entries(queues)))
-}
-
-/// The answer of the ioctl with another table of the same length.
-pub(crate) fn ioctl_with_table(answer: &[u8], queues: &[u32]) -> Result<Vec<u8>, WireError> {
-    let before = rss_ioctl(answer)?;
-    if before.table.len() != queues.len() {
-        return Err(WireError::new(format!(
-            "{} entries for a table of {}",
-            queues.len(),
-            before.table.len()
-        )));
+/// The answer of netlink with another table, or of the ioctl (`by_ioctl`) with another one of the same length.
+pub(crate) fn with_table(answer: &[u8], queues: &[u32], by_ioctl: bool) -> Result<Vec<u8>, WireError> {
+    if !by_ioctl {
+        return with_attributes(answer, &attribute(A_INDIR, entries(queues)));
     }
-    let mut message = only(answer)?.to_vec();
-    // That many entries were read from there.
-    message[TABLE..TABLE + 4 * queues.len()].copy_from_slice(&entries(queues));
-    Ok(one_message(&message))
+    let length = rss_ioctl(answer)?.table.len();
+    if length != queues.len() {
+        return Err(WireError::new(format!("{} entries for a table of {length}", queues.len())));
+    }
+    with_bytes(only(answer)?, TABLE, &entries(queues)).map(|message| one_message(&message))
 }
 
 /// The answer to a dump with this table for a context, added if missing; `None` removes the
@@ -206,7 +185,7 @@ pub(crate) fn with_context(answer: &[u8], id: u32, queues: Option<&[u32]>) -> Re
         if one(message)?.context != id {
             after.extend(context);
         } else if let Some(queues) = set.take() {
-            after.extend(with_table(&context, queues)?);
+            after.extend(with_table(&context, queues, false)?);
         }
     }
     if let Some(queues) = set {
@@ -247,8 +226,8 @@ mod tests {
     use proptest::prelude::{any, proptest};
 
     use super::{
-        A_CONTEXT, A_HFUNC, A_HKEY, A_INDIR, A_INPUT_XFRM, hash_fields, ioctl_with_table, rss, rss_contexts,
-        rss_ioctl, rx_rings, with_context, with_fields, with_key, with_table, with_transform,
+        A_CONTEXT, A_HFUNC, A_HKEY, A_INDIR, A_INPUT_XFRM, hash_fields, rss, rss_contexts, rss_ioctl,
+        rx_rings, with_context, with_fields, with_key, with_table, with_transform,
     };
     use crate::parse::ethtool::{HashFields, Rss};
     use crate::parse::wire::testing::answer;
@@ -321,13 +300,13 @@ mod tests {
         let function = attribute(A_HFUNC, 1u32.to_ne_bytes());
         let netlink = one_message(&[function, attribute(A_INDIR, table(&[0, 1, 0, 1]))].concat());
         let before = rss(&netlink).expect("valid");
-        let after = rss(&with_table(&netlink, &[2, 2, 3, 3]).expect("valid")).expect("valid");
+        let after = rss(&with_table(&netlink, &[2, 2, 3, 3], false).expect("valid")).expect("valid");
         assert_eq!(after, Rss { table: vec![2, 2, 3, 3], ..before });
 
         let ioctl = one_message(&[table(&[0x46, 0, 2, 0, 1, 0]), table(&[0, 1])].concat());
-        let after = ioctl_with_table(&ioctl, &[5, 6]).expect("as long");
+        let after = with_table(&ioctl, &[5, 6], true).expect("as long");
         assert_eq!(rss_ioctl(&after).expect("valid").table, [5, 6]);
-        assert!(ioctl_with_table(&ioctl, &[5]).is_err());
+        assert!(with_table(&ioctl, &[5], true).is_err());
 
         let two = with_context(&[], 1, Some(&[0, 1])).expect("valid");
         let two = with_context(&two, 3, Some(&[2, 3])).expect("valid");
@@ -377,11 +356,11 @@ mod tests {
         #[test]
         fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..96)) {
             let answer = one_message(&bytes);
-            let _ = (with_table(&answer, &[1]), ioctl_with_table(&answer, &[1]), with_context(&answer, 1, None));
-            let _ = (rx_rings(&answer), with_context(&bytes, 1, Some(&[1])));
+            let _ = (with_context(&answer, 1, None), with_context(&bytes, 1, Some(&[1])), rx_rings(&answer));
             let _ = (hash_fields(&answer), hash_fields(&bytes), with_fields(&answer, "tcp4", 0x30));
             for by_ioctl in [false, true] {
                 let _ = (with_key(&answer, &bytes, by_ioctl), with_transform(&answer, 1, by_ioctl));
+                let _ = with_table(&answer, &[1], by_ioctl);
             }
             let _ = (rss(&answer), rss_contexts(&bytes), rss_ioctl(&answer), rss_ioctl(&bytes));
         }

@@ -1,7 +1,7 @@
 //! `napi-get` (since 6.8) and `napi-set` (since 6.13): the interrupt, the thread and the settings of a NAPI.
 
-use crate::parse::wire::attributes_replaced;
-use crate::parse::{Attributes, WireError, attribute, messages, push_message};
+use crate::parse::wire::{attributes_replaced, with_message};
+use crate::parse::{Attributes, WireError, attribute, messages};
 use crate::units::IrqId;
 
 /// One NAPI instance.
@@ -81,16 +81,10 @@ pub(crate) fn napi_request(id: u32, settings: &[u8]) -> Vec<u8> {
 
 /// The answer of `napi-get` after these attributes of one NAPI were set.
 pub(crate) fn with_napi_settings(answer: &[u8], id: u32, settings: &[u8]) -> Result<Vec<u8>, WireError> {
-    let (mut changed, mut found) = (Vec::new(), false);
-    for message in messages(answer)? {
-        if one(message)?.id == id {
-            found = true;
-            push_message(&mut changed, &attributes_replaced(message, settings)?);
-        } else {
-            push_message(&mut changed, message);
-        }
-    }
-    if found { Ok(changed) } else { Err(WireError::new(format!("no NAPI {id}"))) }
+    with_message(answer, |message| match one(message)?.id == id {
+        true => attributes_replaced(message, settings).map(Some),
+        false => Ok(None),
+    })
 }
 
 /// The NAPI instances of every interface that is up.
