@@ -179,9 +179,22 @@ impl VirtualNics {
     }
 
     /// The counters of a virtual interface; `None` for a device, or if the file lacks it.
-    pub(super) fn get(&self, raw: &RawNic) -> Option<&parse::NetDevRow> {
+    fn get(&self, raw: &RawNic) -> Option<&parse::NetDevRow> {
         self.0.known().filter(|_| raw.is_virtual())?.get(&raw.name)
     }
+
+    /// `rx_dropped` + `rx_missed_errors` of an interface, and the second of these.
+    pub(super) fn dropped(&self, host: &dyn Host, raw: &RawNic) -> Option<(u64, u64)> {
+        if let Some(row) = self.get(raw) {
+            return Some((row.rx_dropped, 0));
+        }
+        let missed = statistic(host, raw, "rx_missed_errors")?;
+        Some((statistic(host, raw, "rx_dropped")?.saturating_add(missed), missed))
+    }
+}
+
+fn statistic(host: &dyn Host, raw: &RawNic, file: &str) -> Option<u64> {
+    read::number(host, &format!("sys/class/net/{}/statistics/{file}", raw.name)).known().copied()
 }
 
 fn nic(
@@ -196,17 +209,15 @@ fn nic(
         let lost = NicCounters { rx_dropped, rx_queues, ..NicCounters::default() };
         return Some(NicCounters { rx_packets, rx_bytes, tx_packets, tx_bytes, ..lost });
     }
-    let count = |file: &str| -> Option<u64> {
-        read::number(host, &format!("sys/class/net/{}/statistics/{file}", raw.name)).known().copied()
-    };
-    let (rx_dropped, rx_missed) = (count("rx_dropped")?, count("rx_missed_errors")?);
+    let count = |file: &str| statistic(host, raw, file);
+    let (rx_dropped, rx_missed) = virtuals.dropped(host, raw)?;
     let driver = raw.driver.known().map(String::as_str);
     Some(NicCounters {
         rx_packets: count("rx_packets")?,
         rx_bytes: count("rx_bytes")?,
         tx_packets: count("tx_packets")?,
         tx_bytes: count("tx_bytes")?,
-        rx_dropped: rx_dropped.saturating_add(rx_missed),
+        rx_dropped,
         rx_missed,
         // Recordings made before this was read do not have it.
         rx_fifo: driver.and_then(|_| count("rx_fifo_errors")).unwrap_or_default(),

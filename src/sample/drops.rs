@@ -22,17 +22,9 @@ impl Drops {
     pub fn take(host: &dyn Host, inventory: &Inventory) -> Self {
         let rows = read::parsed(host, "proc/net/softnet_stat", parse::softnet);
         let backlogs = rows.known().into_iter().flatten().enumerate();
-        let count = |nic: &NicName, file: &str| -> Option<u64> {
-            read::number(host, &format!("sys/class/net/{nic}/statistics/{file}")).known().copied()
-        };
         let virtuals = VirtualNics::take(host);
-        let nics = inventory.nics.known().into_iter().flatten().filter_map(|raw| {
-            if let Some(row) = virtuals.get(raw) {
-                return Some((raw.name.clone(), row.rx_dropped));
-            }
-            let dropped = count(&raw.name, "rx_dropped")?;
-            Some((raw.name.clone(), dropped.saturating_add(count(&raw.name, "rx_missed_errors")?)))
-        });
+        let nics = inventory.nics.known().into_iter().flatten();
+        let nics = nics.filter_map(|raw| Some((raw.name.clone(), virtuals.dropped(host, raw)?.0)));
         Self {
             backlogs: backlogs
                 .map(|(row, columns)| (columns.cpu.map_or(row, |cpu| cpu.0 as usize), columns.dropped))
