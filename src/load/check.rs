@@ -156,9 +156,7 @@ impl Spec {
         if !self.paths.is_empty() && self.url.path != "/" {
             return Err(SpecError::Conflict("--urls gives the names: give the URL itself without a name"));
         }
-        let one = std::slice::from_ref(&self.url.path);
-        let paths = if self.paths.is_empty() { one } else { &self.paths };
-        let wrong = paths.iter().find(|path| path.parse::<DnsQuestion>().is_err());
+        let wrong = self.targets().iter().find(|path| path.parse::<DnsQuestion>().is_err());
         wrong.map_or(Ok(()), |path| {
             range("the name to query", "as in dns://HOST/NAME?type=A".to_owned(), path.clone())
         })

@@ -58,33 +58,6 @@ pub enum ErrorClass {
     Unsent,
 }
 
-impl ErrorClass {
-    /// All classes, in the order of their counters.
-    pub(super) const ALL: [ErrorClass; 21] = [
-        ErrorClass::Connect,
-        ErrorClass::Tls,
-        ErrorClass::Timeout,
-        ErrorClass::Reset,
-        ErrorClass::Truncated,
-        ErrorClass::Closed,
-        ErrorClass::Discarded,
-        ErrorClass::Garbage,
-        ErrorClass::Unexpected,
-        ErrorClass::Status2xx,
-        ErrorClass::Status3xx,
-        ErrorClass::Status4xx,
-        ErrorClass::Status5xx,
-        ErrorClass::TrackerError,
-        ErrorClass::Servfail,
-        ErrorClass::Nxdomain,
-        ErrorClass::Refused,
-        ErrorClass::OtherRcode,
-        ErrorClass::Body,
-        ErrorClass::Send,
-        ErrorClass::Unsent,
-    ];
-}
-
 display_as! { ErrorClass:
     Connect => "connection failed",
     Tls => "TLS failed",
@@ -107,16 +80,4 @@ display_as! { ErrorClass:
     Body => "unexpected body",
     Send => "send failed",
     Unsent => "due but never sent",
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ErrorClass;
-
-    #[test]
-    fn error_classes_index_their_counter() {
-        for (index, class) in ErrorClass::ALL.into_iter().enumerate() {
-            assert_eq!(class as usize, index, "{class}");
-        }
-    }
 }

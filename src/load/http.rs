@@ -15,7 +15,7 @@ mod template;
 mod tls;
 mod waiting;
 
-pub(super) use engine::Engine;
+pub(super) use engine::HttpEngine;
 pub use reader::{Expected, StreamEnd, judge_answers, read_answers};
 pub(super) use request::Shared;
 pub(super) use template::{Template, TemplateError};

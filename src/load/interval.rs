@@ -11,7 +11,7 @@ use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
 use super::histogram::{add, is_lower_bound, quantile, together};
 use super::pacing::Pacing;
-use super::tally::{Cut, Tally, Unanswered};
+use super::tally::{Cut, Tally, Unanswered, add_counts, failed};
 use crate::units::CpuId;
 
 /// CPU time of one thread of the generator.
@@ -168,13 +168,6 @@ fn in_seconds(time: Nanos) -> f64 {
     time as f64 / SECOND as f64
 }
 
-/// Adds the counts of `more`.
-pub(super) fn add_statuses(sum: &mut BTreeMap<u16, u64>, more: &BTreeMap<u16, u64>) {
-    for (status, count) in more {
-        *sum.entry(*status).or_default() += count;
-    }
-}
-
 /// Longest span, in seconds.
 fn longest(spans: &[Nanos]) -> f64 {
     in_seconds(spans.iter().copied().max().unwrap_or(0))
@@ -191,7 +184,7 @@ impl fmt::Debug for Interval {
             .field("not_sent", &self.not_sent)
             .field("received", &self.received)
             .field("errors", &self.errors)
-            .field("latency_p99", &self.latency_quantile(0.99))
+            .field("latency_p99", &quantile(&self.latencies(), 0.99))
             .field("offered", &self.offered)
             .field("client_cpu", &self.client_cpu)
             .finish_non_exhaustive()
@@ -210,12 +203,10 @@ impl Interval {
             total.datagrams.add(&cut.tally.datagrams);
             total.blocked += cut.tally.blocked;
             total.bytes += cut.tally.bytes;
-            cut.tally.statuses.iter().for_each(|(status, count)| total.status(*status, *count));
+            add_counts(&mut total.statuses, &cut.tally.statuses);
+            add_counts(&mut total.errors, &cut.tally.errors);
             total.opened += cut.tally.opened;
             total.handshakes += cut.tally.handshakes;
-            for (sum, errors) in total.errors.iter_mut().zip(&cut.tally.errors) {
-                *sum += errors;
-            }
             add(&mut total.latency, &cut.tally.latency);
             add(&mut total.lag, &cut.tally.lag);
             add(&mut total.late, &cut.tally.late);
@@ -245,10 +236,10 @@ impl Interval {
             in_flight: unanswered.in_flight,
             received: None,
             received_seconds: 0.0,
-            errors: ErrorClass::ALL.into_iter().zip(total.errors).filter(|(_, count)| *count > 0).collect(),
+            errors: total.errors,
             latency: total.latency,
             unanswered: unanswered.ages,
-            statuses: total.statuses.into_iter().collect(),
+            statuses: total.statuses,
             bytes: total.bytes,
             unreachable: !cuts.is_empty() && cuts.iter().all(|cut| cut.unreachable),
             not_sent: NotSent { blocked: total.blocked, waiting: unanswered.waiting, late: unanswered.late },
@@ -277,36 +268,39 @@ impl Interval {
         for ((cpu, more), (a, b)) in self.client_cpu.iter_mut().zip(&later.client_cpu).zip(threads) {
             cpu.add(in_seconds(*a), more, in_seconds(*b));
         }
-        self.requests += later.requests;
-        self.sent += later.sent;
-        self.opened += later.opened;
-        self.handshakes += later.handshakes;
         self.in_flight = later.in_flight;
         self.unanswered.clone_from(&later.unanswered);
         self.unreachable = later.unreachable;
-        self.bytes += later.bytes;
-        add_statuses(&mut self.statuses, &later.statuses);
         let blocked = self.not_sent.blocked + later.not_sent.blocked;
         self.not_sent = NotSent { blocked, ..later.not_sent };
         let told = [&self, later].map(|interval| interval.received.is_some());
         self.received = self.received.zip(later.received).map(|(a, b)| a + b);
         self.received_seconds += later.received_seconds;
-        self.datagrams.add(&later.datagrams);
+        self.add_counts(later);
         if told[0] != told[1] {
             // The sink's count is known for one part only.
             self.datagrams.reordered = None;
         }
-        for (class, count) in &later.errors {
-            *self.errors.entry(*class).or_default() += count;
-        }
-        add(&mut self.latency, &later.latency);
-        add(&mut self.send_lag, &later.send_lag);
-        add(&mut self.pacing_error, &later.pacing_error);
         for (lag, more) in self.loop_lag.iter_mut().zip(&later.loop_lag) {
             add(lag, more);
         }
         (self.seconds, self.spans) = (seconds, spans);
         self
+    }
+
+    /// Adds the counts and times of `more` requests, wherever and whenever they were sent.
+    pub(super) fn add_counts(&mut self, more: &Interval) {
+        self.requests += more.requests;
+        self.sent += more.sent;
+        self.opened += more.opened;
+        self.handshakes += more.handshakes;
+        self.bytes += more.bytes;
+        add_counts(&mut self.statuses, &more.statuses);
+        add_counts(&mut self.errors, &more.errors);
+        self.datagrams.add(&more.datagrams);
+        add(&mut self.latency, &more.latency);
+        add(&mut self.send_lag, &more.send_lag);
+        add(&mut self.pacing_error, &more.pacing_error);
     }
 
     /// Adds the arrivals; without them, they are unknown.
@@ -340,9 +334,7 @@ impl Interval {
     /// Failed requests. Those discarded behind an announced end of their connection are excluded, and so are
     /// those that the generator was too slow to send: they say nothing about the target.
     pub fn failed(&self) -> u64 {
-        let count = |class| self.errors.get(&class).copied().unwrap_or(0);
-        let own = count(ErrorClass::Unsent).saturating_sub(self.not_sent.blocked);
-        self.error_count() - count(ErrorClass::Discarded) - own
+        failed(&self.errors, self.not_sent.blocked)
     }
 
     /// [`Interval::failed`] as a fraction of all ended requests.
@@ -358,11 +350,6 @@ impl Interval {
         together(&self.latency, &self.unanswered)
     }
 
-    /// Quantile of [`Interval::latencies`] in nanoseconds; see [`quantile`] for when it is absent.
-    pub fn latency_quantile(&self, q: f64) -> Option<u64> {
-        quantile(&self.latencies(), q)
-    }
-
     /// True if a quantile of [`Interval::latencies`] is only a lower bound: it lies among unanswered
     /// requests, and would be more than a tenth higher if they were never answered.
     pub fn is_lower_bound(&self, q: f64) -> bool {
@@ -372,7 +359,8 @@ impl Interval {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cut, ErrorClass, Interval, NotSent, SECOND, Tally, Unanswered};
+    use super::{Cut, Interval, NotSent, SECOND, Tally, Unanswered};
+    use crate::load::ErrorClass;
     use crate::load::tally::Taken;
     use crate::units::CpuId;
 

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::clock::{Nanos, SECOND};
 use super::histogram::{add, decode};
-use super::interval::{Interval, add_statuses};
+use super::interval::Interval;
 use super::rate::Rate;
 use super::report::Report;
 use super::series;
@@ -42,7 +42,8 @@ pub enum MergeError {
 /// counts, and threads are renumbered. An error comes with the index of the report that it is about.
 pub fn merge(reports: &[Report]) -> Result<Report, (usize, MergeError)> {
     let (spec, interval) = sum(reports)?;
-    let series = reports.iter().fold(Vec::new(), |sum, report| series::merged(sum, &report.series));
+    let mut series = Vec::new();
+    reports.iter().for_each(|report| series::add(&mut series, &report.series));
     Ok(Report { series, ..Report::new(&spec, &interval) })
 }
 
@@ -139,32 +140,20 @@ fn combine(mut one: Interval, other: Interval) -> Interval {
         (None, None) => None,
         (a, b) => Some((a.unwrap_or(0.0) + b.unwrap_or(0.0)) / seconds.max(f64::MIN_POSITIVE)),
     };
+    one.add_counts(&other);
     one.seconds = seconds;
     one.spans.extend(other.spans);
     one.received_seconds = seconds;
-    one.requests += other.requests;
-    one.sent += other.sent;
-    one.opened += other.opened;
-    one.handshakes += other.handshakes;
     one.in_flight += other.in_flight;
     // Two senders to one sink share its count of arrivals, and each took it for its own.
     let shared = one.received.is_some() || other.received.is_some();
     one.received = None;
-    for (class, count) in other.errors {
-        *one.errors.entry(class).or_default() += count;
-    }
-    one.datagrams.add(&other.datagrams);
     if shared {
         one.datagrams.reordered = None;
     }
-    add(&mut one.latency, &other.latency);
     add(&mut one.unanswered, &other.unanswered);
     one.not_sent = one.not_sent.merged_with(other.not_sent);
-    add_statuses(&mut one.statuses, &other.statuses);
-    one.bytes += other.bytes;
     one.unreachable |= other.unreachable;
-    add(&mut one.send_lag, &other.send_lag);
-    add(&mut one.pacing_error, &other.pacing_error);
     one.loop_lag.extend(other.loop_lag);
     for mut thread in other.client_cpu {
         thread.thread = one.client_cpu.len();
@@ -187,7 +176,7 @@ fn both(mut one: Spec, other: &Spec) -> Spec {
 
 #[cfg(test)]
 mod tests {
-    use super::{MergeError, Report, Spec, merge};
+    use super::{MergeError, Report, SECOND, Spec, merge};
     use crate::load::histogram::new_histogram;
     use crate::load::interval::Interval;
     use crate::load::tally::{Cut, Taken, Tally, Unanswered};
@@ -211,7 +200,7 @@ mod tests {
         let mut unanswered = Unanswered::new();
         unanswered.add_sent(1, 0, 5_000_000);
         unanswered.add_due([1_000].into_iter(), false, 5_000_000);
-        Cut { tally, span: 2_000_000_000, taken, due: Some(due), unanswered, unreachable: false }
+        Cut { span: 2 * SECOND, taken, due: Some(due), unanswered, ..Cut::second(tally) }
     }
 
     fn report(latencies: std::ops::Range<u64>, due: u64) -> Report {

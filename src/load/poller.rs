@@ -72,6 +72,20 @@ impl Poller {
         })
     }
 
+    /// A poller of a thread that nothing wakes.
+    #[cfg(test)]
+    pub(super) fn alone(pacing: Pacing, clock: Clock) -> Self {
+        use rustix::event::{EventfdFlags, eventfd};
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd"));
+        Self::new(wake, pacing, clock).expect("a poller")
+    }
+
+    /// The time on the session's clock.
+    pub(super) fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    /// Adds a socket; `index` names it in [`Ready`].
     pub(super) fn add(&self, socket: impl AsFd, index: usize, flags: EventFlags) -> Result<(), Errno> {
         epoll::add(&self.epoll, socket, EventData::new_u64(index as u64), flags)
     }
@@ -166,18 +180,13 @@ fn timespec(time: Nanos) -> Timespec {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use rustix::event::{EventfdFlags, eventfd};
-
     use super::{Clock, MILLISECOND, Pacing, Poller, SPIN};
 
     /// Time between two waits is work, whoever had the CPU; polling and sleeping are not.
     #[test]
     fn the_loop_is_busy_between_its_waits_only() {
-        let wake = Arc::new(eventfd(0, EventfdFlags::empty()).expect("made"));
         let clock = Clock::start();
-        let mut poller = Poller::new(wake, Pacing::Precise, clock).expect("made");
+        let mut poller = Poller::alone(Pacing::Precise, clock);
         poller.begin();
         let (begun, mut spun) = (clock.now(), 0);
         // The first sleeps, and polls only if it wakes up in time; the second has no time to sleep.

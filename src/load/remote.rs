@@ -277,8 +277,9 @@ impl Drop for Client {
 #[cfg(test)]
 mod tests {
     use super::{Answer, Clients, Order, serve};
+    use crate::load::clock::SECOND;
     use crate::load::interval::Interval;
-    use crate::load::tally::{Cut, Taken, Tally, Unanswered};
+    use crate::load::tally::{Cut, Taken, Tally};
     use crate::load::{Report, Spec};
 
     fn spec() -> Spec {
@@ -314,8 +315,7 @@ mod tests {
         let mut tally = Tally::new();
         latencies.clone().for_each(|latency| tally.complete(latency * 1000));
         let taken = Taken { cpu: 500_000_000, ..Taken::default() };
-        let unanswered = Unanswered::new();
-        let cut = Cut { tally, span: 2_000_000_000, taken, due: None, unanswered, unreachable: false };
+        let cut = Cut { span: 2 * SECOND, taken, ..Cut::second(tally) };
         let mut report = Report::new(&spec(), &Interval::from_cuts(&[cut], &[None]));
         report.saturation.reason = limit.map(str::to_owned);
         let file = directory.join(latencies.start.to_string());

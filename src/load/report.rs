@@ -63,7 +63,7 @@ display_as! { Percentile:
 }
 
 /// Latency in microseconds. A quantile is absent with fewer than `100 / (1 - q)` requests.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LatencyReport {
     /// Median.

@@ -181,16 +181,15 @@ fn overflow(interval: &Interval) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::{NotSent, Saturation};
+    use crate::load::clock::SECOND;
     use crate::load::interval::Interval;
-    use crate::load::tally::{Cut, Taken, Tally, Unanswered};
+    use crate::load::tally::{Cut, Taken, Tally};
     use crate::load::{ErrorClass, Pacing, ServerCpu};
     use crate::units::CpuId;
 
-    const SPAN: u64 = 1_000_000_000;
-
     fn measured(tally: Tally, cpu_percent: u64, due: Option<u64>) -> Interval {
-        let taken = Taken { cpu: cpu_percent * SPAN / 100, ..Taken::default() };
-        let cut = Cut { tally, span: SPAN, taken, due, unanswered: Unanswered::new(), unreachable: false };
+        let taken = Taken { cpu: cpu_percent * SECOND / 100, ..Taken::default() };
+        let cut = Cut { taken, due, ..Cut::second(tally) };
         Interval::from_cuts(&[cut], &[Some(CpuId(1))])
     }
 
@@ -206,7 +205,7 @@ mod tests {
 
     fn interval(latency: u64, lag: u64, cpu_percent: u64, spun_percent: u64, due: Option<u64>) -> Interval {
         let mut tally = tally(10_000, latency, lag);
-        tally.spun = spun_percent * SPAN / 100;
+        tally.spun = spun_percent * SECOND / 100;
         measured(tally, cpu_percent, due)
     }
 
@@ -314,7 +313,7 @@ mod tests {
     #[test]
     fn a_client_that_is_kept_from_its_cpu_is_full() {
         let mut starved = tally(10_000, 100_000, 0);
-        starved.busy = SPAN * 97 / 100;
+        starved.busy = SECOND * 97 / 100;
         let mut starved = measured(starved, 39, None);
         (starved.client_cpu[0].waiting, starved.client_cpu[0].softirq) = (0.5, Some(0.41));
         assert_eq!(
@@ -334,7 +333,7 @@ mod tests {
     #[test]
     fn a_client_that_waits_for_its_cpu_most_of_the_time_is_the_limit() {
         let mut starved = tally(25_000, 2_000_000, 0);
-        starved.busy = SPAN / 7;
+        starved.busy = SECOND / 7;
         let mut starved = measured(starved, 20, Some(72_000));
         starved.not_sent = NotSent { blocked: 0, waiting: 47_000, late: 0 };
         starved.client_cpu[0].waiting = 0.49;

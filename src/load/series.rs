@@ -42,43 +42,28 @@ impl Second {
             latency_us: LatencyReport::of_interval(interval),
         }
     }
-}
 
-/// Merges the seconds of two loads that ran at the same time. Of the latency only the maximum is kept:
-/// percentiles cannot be combined.
-pub(super) fn merged(one: Vec<Second>, other: &[Second]) -> Vec<Second> {
-    let parts = one.len().max(other.len());
-    let (mut one, mut other) = (one.into_iter(), other.iter().cloned());
-    let pairs = (0..parts).map(|_| (one.next(), other.next()));
-    pairs
-        .filter_map(|pair| match pair {
-            (Some(a), Some(b)) => Some(both(a, &b)),
-            (a, b) => a.or(b),
-        })
-        .collect()
-}
-
-fn both(a: Second, b: &Second) -> Second {
-    let seconds = a.seconds.max(b.seconds);
-    let requests = a.requests + b.requests;
-    let longer = if a.latency_us.max >= b.latency_us.max { &a } else { b }.latency_us.clone();
-    Second {
-        at: a.at.min(b.at),
-        seconds,
-        requests,
-        sent: a.sent + b.sent,
-        errors: a.errors + b.errors,
-        rate: if seconds > 0.0 { requests as f64 / seconds } else { 0.0 },
-        latency_us: LatencyReport {
-            mean: None,
-            p50: None,
-            p90: None,
-            p99: None,
-            p99_9: None,
-            at_least: longer.at_least.into_iter().filter(|bound| *bound == Percentile::Max).collect(),
-            max: longer.max,
-        },
+    /// Adds the same second of another load. Of the latency only the maximum is kept: percentiles cannot be
+    /// combined.
+    fn add(&mut self, more: &Second) {
+        self.at = self.at.min(more.at);
+        self.seconds = self.seconds.max(more.seconds);
+        self.requests += more.requests;
+        self.sent += more.sent;
+        self.errors += more.errors;
+        self.rate = if self.seconds > 0.0 { self.requests as f64 / self.seconds } else { 0.0 };
+        let longer =
+            if self.latency_us.max >= more.latency_us.max { &*self } else { more }.latency_us.clone();
+        let at_least = longer.at_least.into_iter().filter(|bound| *bound == Percentile::Max).collect();
+        self.latency_us = LatencyReport { max: longer.max, at_least, ..LatencyReport::default() };
     }
+}
+
+/// Adds the seconds of a load that ran at the same time.
+pub(super) fn add(sum: &mut Vec<Second>, more: &[Second]) {
+    let (both, longer) = more.split_at(sum.len().min(more.len()));
+    sum.iter_mut().zip(both).for_each(|(second, more)| second.add(more));
+    sum.extend_from_slice(longer);
 }
 
 /// Head of an HDR log of a measurement that began at `start`.
@@ -109,20 +94,12 @@ mod tests {
 
     use super::{hdr_log_head, hdr_log_line};
     use crate::load::interval::Interval;
-    use crate::load::tally::{Cut, Taken, Tally, Unanswered};
+    use crate::load::tally::{Cut, Tally};
 
     fn interval(latencies: std::ops::Range<u64>) -> Interval {
         let mut tally = Tally::new();
         latencies.for_each(|latency| tally.complete(latency * 1000));
-        let cut = Cut {
-            tally,
-            span: 1_000_000_000,
-            taken: Taken::default(),
-            due: None,
-            unanswered: Unanswered::new(),
-            unreachable: false,
-        };
-        Interval::from_cuts(&[cut], &[None])
+        Interval::from_cuts(&[Cut::second(tally)], &[None])
     }
 
     /// Read back by the reader of the format's own library.

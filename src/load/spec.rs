@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::body::Body;
 use super::check::MAX_THREADS;
+use super::clock::Nanos;
 use super::header::Header;
 use super::pacing::Pacing;
 use super::rate::Rate;
@@ -177,6 +178,16 @@ impl Spec {
             batch: 1,
             netns: None,
         }
+    }
+
+    /// The time limit of a response on the session's clock.
+    pub(super) fn timeout_ns(&self) -> Nanos {
+        self.timeout.as_nanos() as Nanos
+    }
+
+    /// Paths or names to request, in turn.
+    pub(super) fn targets(&self) -> &[String] {
+        if self.paths.is_empty() { std::slice::from_ref(&self.url.path) } else { &self.paths }
     }
 
     /// Source end of connection or flow `number`; `None` leaves it to the kernel. Port 0 is any port.

@@ -1,9 +1,13 @@
 //! Counts and times of one thread between two cuts.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::clock::Nanos;
+#[cfg(test)]
+use super::clock::SECOND;
 use super::datagrams::Datagrams;
 use super::error_class::ErrorClass;
 use super::histogram::{add, new_histogram};
@@ -17,9 +21,9 @@ pub(super) struct Tally {
     pub(super) opened: u64,
     /// TLS connections opened.
     pub(super) handshakes: u64,
-    pub(super) errors: [u64; ErrorClass::ALL.len()],
+    pub(super) errors: BTreeMap<ErrorClass, u64>,
     /// HTTP: complete responses by status.
-    pub(super) statuses: Vec<(u16, u64)>,
+    pub(super) statuses: BTreeMap<u16, u64>,
     /// Bytes of responses read.
     pub(super) bytes: u64,
     /// Errors of class [`ErrorClass::Connect`] since the target's last response, over all cuts.
@@ -46,8 +50,8 @@ impl Tally {
             sent: 0,
             opened: 0,
             handshakes: 0,
-            errors: [0; ErrorClass::ALL.len()],
-            statuses: Vec::new(),
+            errors: BTreeMap::new(),
+            statuses: BTreeMap::new(),
             bytes: 0,
             unreached: 0,
             blocked: 0,
@@ -63,14 +67,10 @@ impl Tally {
 
     /// Counts so far, without latencies.
     pub(super) fn so_far(&self) -> SoFar {
-        let count = |class: ErrorClass| self.errors[class as usize];
-        let own = count(ErrorClass::Unsent).saturating_sub(self.blocked);
-        let all: u64 = self.errors.iter().sum();
-        let most = ErrorClass::ALL.into_iter().max_by_key(|class| count(*class));
         SoFar {
             requests: self.completed,
-            failed: all - count(ErrorClass::Discarded) - own,
-            class: most.filter(|class| count(*class) > 0),
+            failed: failed(&self.errors, self.blocked),
+            class: self.errors.iter().max_by_key(|(_, count)| **count).map(|(class, _)| *class),
             ..SoFar::default()
         }
     }
@@ -104,17 +104,38 @@ impl Tally {
 
     /// Counts `count` complete responses with this status.
     pub(super) fn status(&mut self, status: u16, count: u64) {
-        match self.statuses.iter_mut().find(|(known, _)| *known == status) {
-            Some((_, sum)) => *sum += count,
-            None => self.statuses.push((status, count)),
-        }
+        *self.statuses.entry(status).or_default() += count;
     }
 
+    /// Counts `count` errors, possibly none.
     pub(super) fn error(&mut self, class: ErrorClass, count: usize) {
+        if count == 0 {
+            return;
+        }
         if class == ErrorClass::Connect {
             self.unreached += count as u64;
         }
-        self.errors[class as usize] += count as u64;
+        *self.errors.entry(class).or_default() += count as u64;
+    }
+
+    #[cfg(test)]
+    pub(super) fn errors_of(&self, class: ErrorClass) -> u64 {
+        self.errors.get(&class).copied().unwrap_or(0)
+    }
+}
+
+/// Failed requests of `errors`. Those discarded behind an announced end of their connection are excluded, and so are
+/// those that the generator was too slow to send, all unsent ones but `blocked`: they say nothing about the target.
+pub(super) fn failed(errors: &BTreeMap<ErrorClass, u64>, blocked: u64) -> u64 {
+    let count = |class| errors.get(&class).copied().unwrap_or(0);
+    let own = count(ErrorClass::Unsent).saturating_sub(blocked);
+    errors.values().sum::<u64>() - count(ErrorClass::Discarded) - own
+}
+
+/// Adds the counts of `more`.
+pub(super) fn add_counts<K: Ord + Copy>(sum: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+    for (key, count) in more {
+        *sum.entry(*key).or_default() += count;
     }
 }
 
@@ -221,6 +242,15 @@ pub(super) struct Cut {
     pub(super) unanswered: Unanswered,
     /// Connection attempts have failed since the target's last response.
     pub(super) unreachable: bool,
+}
+
+#[cfg(test)]
+impl Cut {
+    /// A second of `tally` without unanswered requests.
+    pub(super) fn second(tally: Tally) -> Self {
+        let (taken, unanswered) = (Taken::default(), Unanswered::new());
+        Self { tally, span: SECOND, taken, due: None, unanswered, unreachable: false }
+    }
 }
 
 #[cfg(test)]

@@ -13,13 +13,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::clock::{Clock, MILLISECOND, Nanos, SECOND};
 use super::destination::Destination;
-use super::http;
+use super::http::{self, HttpEngine};
 use super::poller::Poller;
 use super::schedule::Schedule;
 use super::session::LoadError;
 use super::spec::Spec;
 use super::tally::{Cut, SoFar, Taken, Tally, Unanswered};
-use super::udp::{Exchange, OneWay, SinkTotals, exchange};
+use super::udp::{OneWay, SinkTotals, exchange};
 use super::url::Protocol;
 use crate::host::{enter_netns, pin_thread, thread_ran_and_waited_ns, thread_user_and_system_ticks};
 use crate::units::CpuId;
@@ -84,21 +84,52 @@ pub(super) struct Ready {
     pub(super) sink: Option<SinkTotals>,
 }
 
-enum Engine {
-    Http(Box<http::Engine>),
-    Exchange(Box<Exchange>),
-    OneWay(Box<OneWay>),
+/// Sends the requests of one thread and counts what comes back.
+pub(super) trait Engine {
+    /// The poller of its sockets.
+    fn poller(&mut self) -> &mut Poller;
+
+    /// The schedule of an open loop.
+    fn schedule(&mut self) -> Option<&mut Schedule>;
+
+    /// Sends the first requests.
+    fn begin(&mut self, schedule: Option<Schedule>, tally: &mut Tally);
+
+    /// Waits for something to do, and does it.
+    fn turn(&mut self, tally: &mut Tally);
+
+    /// Sends nothing more; responses are still counted.
+    fn cease(&mut self) {}
+
+    /// Requests sent and not answered; 0 where nothing responds.
+    fn in_flight(&self) -> u64 {
+        0
+    }
+
+    /// Requests unanswered at `now`, including those due but not sent.
+    fn unanswered(&self, now: Nanos) -> Unanswered;
+
+    /// True if all requests of a run with a given number were sent and have ended.
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    /// Counts the datagrams dropped by its own sockets since the last call: they were not lost on the way.
+    fn count_drops(&mut self, _tally: &mut Tally) {}
+
+    /// From now on closing a connection resets it.
+    fn reset_at_close(&self) {}
 }
 
 impl Worker {
     /// Main function of the thread.
     pub(super) fn run(self) {
         match self.prepare() {
-            Ok((engine, ready)) => {
+            Ok((mut engine, ready)) => {
                 // If the receiver is gone, `begin` is closed as well.
                 let _ = self.ready.send(Ok(ready));
                 if let Ok(origin) = self.begin.recv() {
-                    self.generate(engine, origin);
+                    self.generate(&mut *engine, origin);
                 }
             }
             Err(error) => {
@@ -107,7 +138,7 @@ impl Worker {
         }
     }
 
-    fn prepare(&self) -> Result<(Engine, Ready), LoadError> {
+    fn prepare(&self) -> Result<(Box<dyn Engine>, Ready), LoadError> {
         if let Some(netns) = &self.spec.netns {
             enter_netns(netns)?;
         }
@@ -128,9 +159,9 @@ impl Worker {
     }
 
     /// Opens the sockets towards `destination`.
-    fn reach(&self, destination: &Destination) -> Result<(Engine, Option<SinkTotals>), LoadError> {
-        let (spec, clock) = (&self.spec, self.clock);
-        let poller = Poller::new(Arc::clone(&self.control.wake), spec.pacing, clock)
+    fn reach(&self, destination: &Destination) -> Result<(Box<dyn Engine>, Option<SinkTotals>), LoadError> {
+        let spec = &self.spec;
+        let poller = Poller::new(Arc::clone(&self.control.wake), spec.pacing, self.clock)
             .map_err(|errno| LoadError::Thread(errno.into()))?;
         let down =
             |error| LoadError::Down { url: spec.url.to_string(), address: destination.to_string(), error };
@@ -144,36 +175,35 @@ impl Worker {
         match (spec.url.protocol, destination) {
             (Protocol::Http | Protocol::Tcp, _) => {
                 let shared = self.shared.clone().expect("a session over TCP has prepared its requests");
-                let mut engine = http::Engine::new(spec, destination, shared, self.index, poller, clock)
+                let mut engine = HttpEngine::new(spec, destination, shared, self.index, poller)
                     .map_err(LoadError::Socket)?;
-                let patience = WARM_UP.min(spec.timeout.as_nanos() as Nanos);
-                engine.warm(patience).map_err(down)?;
-                Ok((Engine::Http(Box::new(engine)), None))
+                engine.warm(WARM_UP.min(spec.timeout_ns())).map_err(down)?;
+                Ok((Box::new(engine), None))
             }
             (Protocol::UdpEcho | Protocol::UdpTracker | Protocol::Dns, &Destination::Inet(address)) => {
                 let mut engine =
-                    exchange(spec, address, self.index, self.session, poller, clock).map_err(unreached)?;
+                    exchange(spec, address, self.index, self.session, poller).map_err(unreached)?;
                 if self.index == 0 {
                     engine.probe(address).map_err(down)?;
                 }
-                engine.warm(clock.now() + WARM_UP).map_err(down)?;
-                Ok((Engine::Exchange(Box::new(engine)), None))
+                engine.warm(self.clock.now() + WARM_UP).map_err(down)?;
+                Ok((Box::new(engine), None))
             }
             (Protocol::UdpSink, &Destination::Inet(address)) => {
                 let engine =
-                    OneWay::new(spec, address, self.index, self.session, poller, clock).map_err(unreached)?;
+                    OneWay::new(spec, address, self.index, self.session, poller).map_err(unreached)?;
                 let mut sink = None;
                 if self.index == 0 {
                     let totals = SinkTotals::connect(address).map_err(down)?;
                     sink = totals.arrived().map_err(down)?.map(|_| totals);
                 }
-                Ok((Engine::OneWay(Box::new(engine)), sink))
+                Ok((Box::new(engine), sink))
             }
             (_, Destination::Unix(_)) => unreachable!("a spec for UDP with a unix socket is refused"),
         }
     }
 
-    fn generate(&self, mut engine: Engine, origin: Nanos) {
+    fn generate(&self, engine: &mut dyn Engine, origin: Nanos) {
         let Spec { rate, poisson, threads, .. } = &*self.spec;
         let budget = self.spec.budget(self.index);
         let arrivals = self.spec.arrivals(self.index);
@@ -193,7 +223,7 @@ impl Worker {
             if self.control.cuts.load(Ordering::Acquire) != cuts {
                 cuts += 1;
                 // A session that is being dropped no longer receives.
-                let _ = self.cuts.send(self.cut(&mut engine, &mut tally, &mut last, end));
+                let _ = self.cuts.send(self.cut(engine, &mut tally, &mut last, end));
                 if self.control.skip.swap(false, Ordering::AcqRel)
                     && let Some(schedule) = engine.schedule()
                 {
@@ -202,24 +232,25 @@ impl Worker {
             }
             if self.control.glances.load(Ordering::Acquire) != glances {
                 glances += 1;
-                let _ = self.glances.send(self.so_far(&engine, &tally));
+                let _ = self.glances.send(self.so_far(engine, &tally));
             }
         }
-        engine.cease(self.clock.now());
+        engine.cease();
+        if let Some(schedule) = engine.schedule() {
+            schedule.close(self.clock.now());
+        }
         let drained = self.clock.now() + DRAIN;
         while engine.in_flight() > 0 && self.clock.now() < drained {
             engine.turn(&mut tally);
         }
-        let _ = self.cuts.send(self.cut(&mut engine, &mut tally, &mut last, end));
-        if let Engine::Http(engine) = &engine
-            && self.control.reset.load(Ordering::Acquire)
-        {
+        let _ = self.cuts.send(self.cut(engine, &mut tally, &mut last, end));
+        if self.control.reset.load(Ordering::Acquire) {
             engine.reset_at_close();
         }
     }
 
     /// Counts since the last cut; unanswered requests are only among them if some count as slow.
-    fn so_far(&self, engine: &Engine, tally: &Tally) -> SoFar {
+    fn so_far(&self, engine: &dyn Engine, tally: &Tally) -> SoFar {
         let limit = self.control.slow_from.load(Ordering::Relaxed);
         let mut so_far = tally.so_far();
         if limit < Nanos::MAX {
@@ -236,7 +267,7 @@ impl Worker {
     /// nothing to measure.
     fn cut(
         &self,
-        engine: &mut Engine,
+        engine: &mut dyn Engine,
         tally: &mut Tally,
         last: &mut (Nanos, Taken),
         end: Option<Nanos>,
@@ -250,7 +281,7 @@ impl Worker {
         let fresh = Tally { unreached: tally.unreached, ..Tally::new() };
         Cut {
             // One way nothing responds.
-            unreachable: tally.unreached > 0 && !matches!(engine, Engine::OneWay(_)),
+            unreachable: tally.unreached > 0 && self.spec.url.protocol != Protocol::UdpSink,
             tally: std::mem::replace(tally, fresh),
             span: now - since,
             taken: taken.since(taken_since),
@@ -271,82 +302,5 @@ fn taken() -> Taken {
         user: user * tick,
         system: system * tick,
         waited,
-    }
-}
-
-impl Engine {
-    fn begin(&mut self, schedule: Option<Schedule>, tally: &mut Tally) {
-        match self {
-            Engine::Http(engine) => engine.begin(schedule, tally),
-            Engine::Exchange(engine) => engine.begin(schedule, tally),
-            Engine::OneWay(engine) => engine.begin(schedule),
-        }
-    }
-
-    fn turn(&mut self, tally: &mut Tally) {
-        match self {
-            Engine::Http(engine) => engine.turn(tally),
-            Engine::Exchange(engine) => engine.turn(tally),
-            Engine::OneWay(engine) => engine.turn(tally),
-        }
-    }
-
-    fn cease(&mut self, now: Nanos) {
-        match self {
-            Engine::Http(engine) => engine.cease(),
-            Engine::Exchange(engine) => engine.cease(),
-            Engine::OneWay(_) => {}
-        }
-        if let Some(schedule) = self.schedule() {
-            schedule.close(now);
-        }
-    }
-
-    fn poller(&mut self) -> &mut Poller {
-        match self {
-            Engine::Http(engine) => engine.poller(),
-            Engine::Exchange(engine) => engine.poller(),
-            Engine::OneWay(engine) => engine.poller(),
-        }
-    }
-
-    /// Counts the datagrams dropped by the client's own sockets.
-    fn count_drops(&mut self, tally: &mut Tally) {
-        if let Engine::Exchange(engine) = self {
-            engine.count_drops(tally);
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        match self {
-            Engine::Http(engine) => engine.is_done(),
-            Engine::Exchange(_) | Engine::OneWay(_) => false,
-        }
-    }
-
-    fn in_flight(&self) -> u64 {
-        match self {
-            Engine::Http(engine) => engine.in_flight(),
-            Engine::Exchange(engine) => engine.in_flight(),
-            // Nothing responds.
-            Engine::OneWay(_) => 0,
-        }
-    }
-
-    /// Requests unanswered at `now`; one way only those that are due.
-    fn unanswered(&self, now: Nanos) -> Unanswered {
-        match self {
-            Engine::Http(engine) => engine.unanswered(now),
-            Engine::Exchange(engine) => engine.unanswered(now),
-            Engine::OneWay(engine) => engine.unanswered(now),
-        }
-    }
-
-    fn schedule(&mut self) -> Option<&mut Schedule> {
-        match self {
-            Engine::Http(engine) => engine.schedule(),
-            Engine::Exchange(engine) => engine.schedule(),
-            Engine::OneWay(engine) => engine.schedule(),
-        }
     }
 }

@@ -12,11 +12,9 @@ mod train;
 use std::net::{SocketAddr, UdpSocket};
 
 pub use dns::{dns_answer, hear_name_server};
-pub(super) use exchange::Exchange;
 pub(super) use oneway::OneWay;
 pub(super) use sink::{Arrived, SinkTotals};
 
-use super::clock::{Clock, Nanos};
 use super::poller::Poller;
 use super::question::{DnsQuestion, TrackerQuestion};
 use super::spec::Spec;
@@ -24,6 +22,7 @@ use super::url::Protocol;
 use crate::host::socket::receive_buffer;
 use crate::target::UDP_BUFFER;
 use dns::Dns;
+use exchange::Exchange;
 use talk::{EchoTalk, Talk};
 use tracker::Tracker;
 pub use tracker::hear_tracker;
@@ -35,22 +34,19 @@ pub(super) fn exchange(
     index: usize,
     session: u64,
     poller: Poller,
-    clock: Clock,
 ) -> std::io::Result<Exchange> {
     let talk: Box<dyn Talk> = match spec.url.protocol {
         Protocol::UdpTracker => {
             let question: TrackerQuestion = spec.url.path.parse().expect("a URL was checked");
-            Box::new(Tracker::new(question, session, spec.part(index), spec.timeout.as_nanos() as Nanos))
+            Box::new(Tracker::new(question, session, spec.part(index), spec.timeout_ns()))
         }
         Protocol::Dns => {
-            let one = std::slice::from_ref(&spec.url.path);
-            let paths = if spec.paths.is_empty() { one } else { &spec.paths };
             let question = |path: &String| -> DnsQuestion { path.parse().expect("a spec was checked") };
-            Box::new(Dns::new(paths.iter().map(question).collect(), session, spec.part(index).0))
+            Box::new(Dns::new(spec.targets().iter().map(question).collect(), session, spec.part(index).0))
         }
         _ => Box::new(EchoTalk::new(session, spec.size)),
     };
-    Exchange::new(spec, address, index, talk, poller, clock)
+    Exchange::new(spec, address, index, talk, poller)
 }
 
 /// Any address of the family of `address`, any port.

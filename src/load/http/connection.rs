@@ -134,7 +134,7 @@ impl Connection {
                 Err(error)
             }
             Err(error) => {
-                self.back_off(now, block);
+                self.close(now, block);
                 Err(error)
             }
         }
@@ -155,14 +155,14 @@ impl Connection {
         if matches!(self.phase, Phase::Connecting { .. })
             && let Some(error) = socket.take_error().unwrap_or_else(Some)
         {
-            self.back_off(now, block);
+            self.close(now, block);
             return Err((ErrorClass::Connect, error));
         }
         match self.tls.as_mut().map_or(Ok(true), |tls| tls.greet(socket)) {
             Ok(true) => self.phase = Phase::Open,
             Ok(false) => self.phase = Phase::Greeting { since },
             Err(error) => {
-                self.back_off(now, block);
+                self.close(now, block);
                 return Err((ErrorClass::Tls, error));
             }
         }
@@ -175,7 +175,7 @@ impl Connection {
             tally.complete_all(taken, now.saturating_sub(from));
         }
         (self.backoff, tally.unreached) = (0, 0);
-        self.back_off(now, block);
+        self.close(now, block);
     }
 
     pub(super) fn is_tls(&self) -> bool {
@@ -283,11 +283,6 @@ impl Connection {
         }
     }
 
-    /// Gives up a connection without requests; it may be reopened at once.
-    pub(super) fn close(&mut self, now: Nanos, block: &Block) {
-        self.back_off(now, block);
-    }
-
     /// Gives up the connection. The cause (`class`) is counted for the requests it affects: the oldest if it
     /// concerns a single response, those that have waited longer than `timeout` for a timeout, else all
     /// outstanding ones.
@@ -318,11 +313,11 @@ impl Connection {
             }
             (_, count) => tally.error(class, count),
         }
-        self.back_off(now, block);
+        self.close(now, block);
     }
 
     /// Closes the socket; if the connection has responded, the next may be opened at once.
-    fn back_off(&mut self, now: Nanos, block: &Block) {
+    pub(super) fn close(&mut self, now: Nanos, block: &Block) {
         if let Some(socket) = self.socket.take().filter(|_| self.single) {
             // The response is complete: waiting for an orderly end would block the port for a minute, which
             // is what happens without the option.
@@ -353,16 +348,12 @@ mod tests {
         (connection, block, Tally::new())
     }
 
-    fn counted(tally: &Tally) -> Vec<(ErrorClass, u64)> {
-        ErrorClass::ALL.into_iter().zip(tally.errors).filter(|(_, count)| *count > 0).collect()
-    }
-
     /// One overdue response was once a timeout of everything behind it.
     #[test]
     fn only_what_is_overdue_is_a_timeout() {
         let (mut connection, block, mut tally) = busy();
         connection.fail(ErrorClass::Timeout, 40, 20, &block, &mut tally);
-        assert_eq!(counted(&tally), [(ErrorClass::Timeout, 3), (ErrorClass::Closed, 2)]);
+        assert_eq!(tally.errors, [(ErrorClass::Timeout, 3), (ErrorClass::Closed, 2)].into());
         assert_eq!((connection.outstanding(), connection.waits_since()), (0, None));
     }
 
@@ -373,6 +364,6 @@ mod tests {
         let class = connection.answers(answer, &mut Learned::new(), 20, &mut tally);
         assert_eq!(class, Err(ErrorClass::Discarded));
         connection.fail(ErrorClass::Discarded, 20, 20, &block, &mut tally);
-        assert_eq!((tally.completed, counted(&tally)), (1, vec![(ErrorClass::Discarded, 4)]));
+        assert_eq!((tally.completed, tally.errors), (1, [(ErrorClass::Discarded, 4)].into()));
     }
 }

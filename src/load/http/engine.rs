@@ -17,14 +17,14 @@ use super::peer::Peer;
 use super::reader::Learned;
 use super::request::Shared;
 use super::tls::BROKEN;
-use crate::load::clock::{Clock, MILLISECOND, Nanos, SECOND};
+use crate::load::clock::{MILLISECOND, Nanos, SECOND};
 use crate::load::destination::Destination;
 use crate::load::error_class::ErrorClass;
 use crate::load::poller::{Poller, Ready};
 use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
 use crate::load::tally::{Tally, Unanswered};
-use crate::load::thread::sweep_period;
+use crate::load::thread::{Engine, sweep_period};
 use crate::load::url::Protocol;
 use appointments::Appointments;
 
@@ -47,8 +47,7 @@ const ENDING: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventF
 /// A run with a number of requests gives up after this long without a single successful connection.
 const GIVE_UP: Nanos = 10 * SECOND;
 
-pub(crate) struct Engine {
-    clock: Clock,
+pub(crate) struct HttpEngine {
     poller: Poller,
     peer: Peer,
     depth: usize,
@@ -86,7 +85,7 @@ pub(crate) struct Engine {
     buffer: Vec<u8>,
 }
 
-impl Engine {
+impl HttpEngine {
     /// Creates the engine of thread `index`, with all connections closed.
     pub(crate) fn new(
         spec: &Spec,
@@ -94,26 +93,24 @@ impl Engine {
         shared: Shared,
         index: usize,
         poller: Poller,
-        clock: Clock,
     ) -> std::io::Result<Self> {
         let (first, count) = spec.part(index);
         let Shared { block, tls } = shared;
         Ok(Self {
-            clock,
             poller,
             peer: Peer::new(destination, spec, tls)?,
             depth: spec.pipeline,
             single: spec.is_single(),
             only_opens: spec.url.protocol == Protocol::Tcp,
             left: spec.budget(index),
-            give_up: spec.requests.map(|_| GIVE_UP.max(spec.timeout.as_nanos() as Nanos)),
+            give_up: spec.requests.map(|_| GIVE_UP.max(spec.timeout_ns())),
             reached: 0,
-            timeout: spec.timeout.as_nanos() as Nanos,
+            timeout: spec.timeout_ns(),
             schedule: None,
             running: false,
             deadlines: Appointments::new(count),
             retries: Appointments::new(count),
-            period: sweep_period(spec.timeout.as_nanos() as Nanos),
+            period: sweep_period(spec.timeout_ns()),
             connections: (first..first + count).map(|number| Connection::new(number, spec, &block)).collect(),
             free: VecDeque::with_capacity(count),
             is_behind: false,
@@ -128,7 +125,7 @@ impl Engine {
     /// Opens all connections and waits until each is open or has failed, while one of them opens within
     /// `patience`. Fails if not a single one is open.
     pub(crate) fn warm(&mut self, patience: Nanos) -> std::io::Result<()> {
-        let mut deadline = self.clock.now() + patience;
+        let mut deadline = self.poller.now() + patience;
         let (mut next, mut opening, mut open) = (0, 0, 0);
         let mut first_error = None;
         loop {
@@ -136,7 +133,7 @@ impl Engine {
             // Not all at once: a listener's queue holds some thousands, and a connection that finds it full
             // waits a second for its next attempt.
             while opening < OPENING && next < self.connections.len() && !full {
-                let now = self.clock.now();
+                let now = self.poller.now();
                 match self.connections[next].open(&self.poller, next, &self.peer, &self.block, now) {
                     Ok(()) => opening += 1,
                     Err(error) => {
@@ -146,7 +143,7 @@ impl Engine {
                 }
                 next += usize::from(!full);
             }
-            let now = self.clock.now();
+            let now = self.poller.now();
             if (opening == 0 && !full) || now >= deadline {
                 break;
             }
@@ -184,67 +181,6 @@ impl Engine {
         (opened, failed)
     }
 
-    /// Sends the first requests.
-    pub(crate) fn begin(&mut self, schedule: Option<Schedule>, tally: &mut Tally) {
-        self.schedule = schedule;
-        self.running = true;
-        // Other threads may have started later than this one.
-        loop {
-            let now = self.clock.now();
-            self.poller.wait(now, now, false, &mut 0);
-            if self.poller.len() == 0 {
-                break;
-            }
-            self.settle(now);
-        }
-        self.poller.begin();
-        self.reached = self.clock.now();
-        for index in 0..self.connections.len() {
-            if self.only_opens {
-                // Those that are open now were not asked for.
-                self.connections[index].close(self.reached, &self.block);
-            }
-            if self.connections[index].phase == Phase::Open {
-                self.supply(index, self.clock.now(), tally);
-            }
-            self.appoint(index);
-        }
-    }
-
-    /// Waits for something to do, and does it.
-    pub(crate) fn turn(&mut self, tally: &mut Tally) {
-        // Even without an appointment: the time in between is how long the loop worked.
-        let mut now = self.clock.now();
-        let mut until = (now + self.period).min(self.deadlines.first()).min(self.retries.first());
-        let due = self.schedule.as_ref().filter(|_| !self.free.is_empty()).map(Schedule::next);
-        if let Some(due) = due {
-            until = until.min(due);
-        }
-        if self.is_behind || !self.unread.is_empty() {
-            until = now;
-        }
-        now = self.poller.wait(now, until, due == Some(until), &mut tally.spun);
-        let unread = std::mem::take(&mut self.unread);
-        for event in 0..self.poller.len() {
-            if event % EVENTS_A_CLOCK == EVENTS_A_CLOCK - 1 {
-                now = self.clock.now();
-            }
-            if let Some(ready) = self.poller.ready(event) {
-                self.handle(ready, now, tally);
-            }
-        }
-        // After the events: connections reopened here must not receive events of their old socket.
-        for index in unread {
-            if self.connections[index].phase == Phase::Open {
-                self.receive(index, true, self.clock.now(), tally);
-            }
-        }
-        self.send_next(tally);
-        self.send_due(tally);
-        self.keep_appointments(now, tally);
-        self.may_give_up(now);
-    }
-
     /// Stops sending requests if no connection could be opened for too long. With a schedule they end by
     /// themselves, unsent.
     fn may_give_up(&mut self, now: Nanos) {
@@ -257,49 +193,6 @@ impl Engine {
                 self.left = 0;
             }
         }
-    }
-
-    /// Sends nothing more; responses are still counted.
-    pub(crate) fn cease(&mut self) {
-        self.running = false;
-    }
-
-    /// From now on closing a connection resets it.
-    pub(crate) fn reset_at_close(&self) {
-        self.connections.iter().for_each(Connection::reset_at_close);
-    }
-
-    /// The poller of its sockets.
-    pub(crate) fn poller(&mut self) -> &mut Poller {
-        &mut self.poller
-    }
-
-    /// True if all requests of a run with a given number were sent and have ended.
-    pub(crate) fn is_done(&self) -> bool {
-        self.left == 0 && self.in_flight() == 0
-    }
-
-    /// Requests sent and not answered.
-    pub(crate) fn in_flight(&self) -> u64 {
-        self.connections.iter().map(|c| c.outstanding() as u64).sum()
-    }
-
-    /// Requests unanswered at `now`, including those due but not sent.
-    pub(crate) fn unanswered(&self, now: Nanos) -> Unanswered {
-        let mut unanswered = Unanswered::new();
-        for (from, count) in self.connections.iter().flat_map(Connection::outstanding_since) {
-            unanswered.add_sent(count, from, now);
-        }
-        if let Some(schedule) = &self.schedule {
-            let is_free = self.free.iter().any(|index| self.connections[*index].free_since.is_some());
-            unanswered.add_due(schedule.late(now), is_free, now);
-        }
-        unanswered
-    }
-
-    /// The schedule, for the count of due requests.
-    pub(crate) fn schedule(&mut self) -> Option<&mut Schedule> {
-        self.schedule.as_mut()
     }
 
     fn handle(&mut self, Ready { index, flags }: Ready, now: Nanos, tally: &mut Tally) {
@@ -351,7 +244,7 @@ impl Engine {
                 break;
             }
             if reads > 0 {
-                now = self.clock.now();
+                now = self.poller.now();
             }
             reads += 1;
             match connection.read(&mut self.buffer) {
@@ -383,5 +276,102 @@ impl Engine {
         if self.answered.len() == ANSWERS_A_ROUND {
             self.send_next(tally);
         }
+    }
+}
+
+impl Engine for HttpEngine {
+    fn begin(&mut self, schedule: Option<Schedule>, tally: &mut Tally) {
+        self.schedule = schedule;
+        self.running = true;
+        // Other threads may have started later than this one.
+        loop {
+            let now = self.poller.now();
+            self.poller.wait(now, now, false, &mut 0);
+            if self.poller.len() == 0 {
+                break;
+            }
+            self.settle(now);
+        }
+        self.poller.begin();
+        self.reached = self.poller.now();
+        for index in 0..self.connections.len() {
+            if self.only_opens {
+                // Those that are open now were not asked for.
+                self.connections[index].close(self.reached, &self.block);
+            }
+            if self.connections[index].phase == Phase::Open {
+                self.supply(index, self.poller.now(), tally);
+            }
+            self.appoint(index);
+        }
+    }
+
+    fn turn(&mut self, tally: &mut Tally) {
+        // Even without an appointment: the time in between is how long the loop worked.
+        let mut now = self.poller.now();
+        let mut until = (now + self.period).min(self.deadlines.first()).min(self.retries.first());
+        let due = self.schedule.as_ref().filter(|_| !self.free.is_empty()).map(Schedule::next);
+        if let Some(due) = due {
+            until = until.min(due);
+        }
+        if self.is_behind || !self.unread.is_empty() {
+            until = now;
+        }
+        now = self.poller.wait(now, until, due == Some(until), &mut tally.spun);
+        let unread = std::mem::take(&mut self.unread);
+        for event in 0..self.poller.len() {
+            if event % EVENTS_A_CLOCK == EVENTS_A_CLOCK - 1 {
+                now = self.poller.now();
+            }
+            if let Some(ready) = self.poller.ready(event) {
+                self.handle(ready, now, tally);
+            }
+        }
+        // After the events: connections reopened here must not receive events of their old socket.
+        for index in unread {
+            if self.connections[index].phase == Phase::Open {
+                self.receive(index, true, self.poller.now(), tally);
+            }
+        }
+        self.send_next(tally);
+        self.send_due(tally);
+        self.keep_appointments(now, tally);
+        self.may_give_up(now);
+    }
+
+    fn cease(&mut self) {
+        self.running = false;
+    }
+
+    fn reset_at_close(&self) {
+        self.connections.iter().for_each(Connection::reset_at_close);
+    }
+
+    fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
+    }
+
+    fn is_done(&self) -> bool {
+        self.left == 0 && self.in_flight() == 0
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.connections.iter().map(|c| c.outstanding() as u64).sum()
+    }
+
+    fn unanswered(&self, now: Nanos) -> Unanswered {
+        let mut unanswered = Unanswered::new();
+        for (from, count) in self.connections.iter().flat_map(Connection::outstanding_since) {
+            unanswered.add_sent(count, from, now);
+        }
+        if let Some(schedule) = &self.schedule {
+            let is_free = self.free.iter().any(|index| self.connections[*index].free_since.is_some());
+            unanswered.add_due(schedule.late(now), is_free, now);
+        }
+        unanswered
+    }
+
+    fn schedule(&mut self) -> Option<&mut Schedule> {
+        self.schedule.as_mut()
     }
 }

@@ -16,13 +16,13 @@ use super::talk::{Heard, Talk};
 use super::train::Trains;
 use crate::host::datagrams::{Train, receive, receive_trains};
 use crate::host::socket::dropped;
-use crate::load::clock::{Clock, Nanos};
+use crate::load::clock::Nanos;
 use crate::load::error_class::ErrorClass;
 use crate::load::poller::{Poller, Ready};
 use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
 use crate::load::tally::{Tally, Unanswered};
-use crate::load::thread::{TICKETS_PER_TURN, sweep_period};
+use crate::load::thread::{Engine, TICKETS_PER_TURN, sweep_period};
 
 /// Receives from one flow before the others get their turn; epoll is level-triggered here.
 const READS_PER_TURN: usize = 64;
@@ -40,7 +40,6 @@ struct Flow {
 }
 
 pub(crate) struct Exchange {
-    clock: Clock,
     poller: Poller,
     talk: Box<dyn Talk>,
     /// Datagrams in a train, at most.
@@ -67,18 +66,12 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// The poller of its sockets.
-    pub(crate) fn poller(&mut self) -> &mut Poller {
-        &mut self.poller
-    }
-
     pub(super) fn new(
         spec: &Spec,
         address: SocketAddr,
         index: usize,
         talk: Box<dyn Talk>,
         poller: Poller,
-        clock: Clock,
     ) -> std::io::Result<Self> {
         let (first, count) = spec.part(index);
         let flows = (0..count)
@@ -92,12 +85,11 @@ impl Exchange {
             })
             .collect::<std::io::Result<Vec<_>>>()?;
         Ok(Self {
-            clock,
             poller,
             talk,
             batch: spec.batch,
             depth: spec.pipeline * spec.batch,
-            timeout: spec.timeout.as_nanos() as Nanos,
+            timeout: spec.timeout_ns(),
             schedule: None,
             running: false,
             flows,
@@ -111,77 +103,6 @@ impl Exchange {
             out: Vec::new(),
             buffer: vec![0; 64 * 1024],
         })
-    }
-
-    /// Sends the first datagrams.
-    pub(crate) fn begin(&mut self, schedule: Option<Schedule>, tally: &mut Tally) {
-        self.schedule = schedule;
-        self.running = true;
-        (0..self.flows.len()).for_each(|index| self.supply(index, tally));
-    }
-
-    /// Waits for something to do, and does it.
-    pub(crate) fn turn(&mut self, tally: &mut Tally) {
-        let now = self.clock.now();
-        let due = self.schedule.as_ref().filter(|_| !self.stuck).map(Schedule::next);
-        let due = if self.is_behind { Some(now) } else { due };
-        let until = self.next_sweep.min(due.unwrap_or(Nanos::MAX));
-        self.poller.wait(now, until, due == Some(until), &mut tally.spun);
-        for event in 0..self.poller.len() {
-            if let Some(Ready { index, .. }) = self.poller.ready(event) {
-                self.receive(index, tally);
-            }
-        }
-        self.send_due(tally);
-        let now = self.clock.now();
-        if now >= self.next_sweep {
-            for index in 0..self.flows.len() {
-                let expired = self.flows[index].window.expire(now, self.timeout);
-                tally.error(ErrorClass::Timeout, expired);
-                if self.running {
-                    // Datagrams that could not be sent have no response, and are counted then.
-                    let _ = self.greet(index, now, tally);
-                }
-                self.supply(index, tally);
-            }
-            self.next_sweep = now + sweep_period(self.timeout);
-        }
-    }
-
-    /// Sends nothing more; responses are still counted.
-    pub(crate) fn cease(&mut self) {
-        self.running = false;
-    }
-
-    /// Datagrams sent and not answered.
-    pub(crate) fn in_flight(&self) -> u64 {
-        self.flows.iter().map(|flow| flow.window.open() as u64).sum()
-    }
-
-    /// Requests unanswered at `now`, including those due but not sent.
-    pub(crate) fn unanswered(&self, now: Nanos) -> Unanswered {
-        let mut unanswered = Unanswered::new();
-        for from in self.flows.iter().flat_map(|flow| flow.window.since()) {
-            unanswered.add_sent(1, from, now);
-        }
-        if let Some(schedule) = &self.schedule {
-            unanswered.add_due(schedule.late(now), !self.stuck, now);
-        }
-        unanswered
-    }
-
-    /// The schedule, for the count of due requests.
-    pub(crate) fn schedule(&mut self) -> Option<&mut Schedule> {
-        self.schedule.as_mut()
-    }
-
-    /// Counts the datagrams dropped by the sockets since the last call: they were not lost on the way.
-    pub(crate) fn count_drops(&mut self, tally: &mut Tally) {
-        for flow in &mut self.flows {
-            let now = dropped(&flow.socket).unwrap_or(flow.dropped);
-            let before = std::mem::replace(&mut flow.dropped, now);
-            tally.datagrams.client_dropped += u64::from(now.wrapping_sub(before));
-        }
     }
 
     /// Receives on a flow; returns `true` if the port turned out to be closed.
@@ -223,7 +144,7 @@ impl Exchange {
 
     /// Counts the datagrams of one receive, all with the same arrival time.
     fn hear(&mut self, index: usize, train: Train, tally: &mut Tally) {
-        let now = self.clock.now();
+        let now = self.poller.now();
         let ordered = self.talk.keeps_order();
         let flow = &mut self.flows[index];
         // Responses whose latency counts from the same moment.
@@ -271,7 +192,7 @@ impl Exchange {
             if room < self.batch.div_ceil(2) {
                 return;
             }
-            let now = self.clock.now();
+            let now = self.poller.now();
             if !self.talk.is_open(index, now) {
                 return;
             }
@@ -291,7 +212,7 @@ impl Exchange {
         }
         let mut left = TICKETS_PER_TURN;
         while left > 0 {
-            let now = self.clock.now();
+            let now = self.poller.now();
             self.from.clear();
             let stuck = !self.next_open(now);
             if self.stuck && !stuck {
@@ -364,5 +285,75 @@ impl Exchange {
     /// client is faster than its device.
     fn may_wait(&self, kept: Option<Errno>) -> bool {
         kept == Some(Errno::AGAIN) && self.schedule.is_none()
+    }
+}
+
+impl Engine for Exchange {
+    fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
+    }
+
+    fn begin(&mut self, schedule: Option<Schedule>, tally: &mut Tally) {
+        self.schedule = schedule;
+        self.running = true;
+        (0..self.flows.len()).for_each(|index| self.supply(index, tally));
+    }
+
+    fn turn(&mut self, tally: &mut Tally) {
+        let now = self.poller.now();
+        let due = self.schedule.as_ref().filter(|_| !self.stuck).map(Schedule::next);
+        let due = if self.is_behind { Some(now) } else { due };
+        let until = self.next_sweep.min(due.unwrap_or(Nanos::MAX));
+        self.poller.wait(now, until, due == Some(until), &mut tally.spun);
+        for event in 0..self.poller.len() {
+            if let Some(Ready { index, .. }) = self.poller.ready(event) {
+                self.receive(index, tally);
+            }
+        }
+        self.send_due(tally);
+        let now = self.poller.now();
+        if now >= self.next_sweep {
+            for index in 0..self.flows.len() {
+                let expired = self.flows[index].window.expire(now, self.timeout);
+                tally.error(ErrorClass::Timeout, expired);
+                if self.running {
+                    // Datagrams that could not be sent have no response, and are counted then.
+                    let _ = self.greet(index, now, tally);
+                }
+                self.supply(index, tally);
+            }
+            self.next_sweep = now + sweep_period(self.timeout);
+        }
+    }
+
+    fn cease(&mut self) {
+        self.running = false;
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.flows.iter().map(|flow| flow.window.open() as u64).sum()
+    }
+
+    fn unanswered(&self, now: Nanos) -> Unanswered {
+        let mut unanswered = Unanswered::new();
+        for from in self.flows.iter().flat_map(|flow| flow.window.since()) {
+            unanswered.add_sent(1, from, now);
+        }
+        if let Some(schedule) = &self.schedule {
+            unanswered.add_due(schedule.late(now), !self.stuck, now);
+        }
+        unanswered
+    }
+
+    fn schedule(&mut self) -> Option<&mut Schedule> {
+        self.schedule.as_mut()
+    }
+
+    fn count_drops(&mut self, tally: &mut Tally) {
+        for flow in &mut self.flows {
+            let now = dropped(&flow.socket).unwrap_or(flow.dropped);
+            let before = std::mem::replace(&mut flow.dropped, now);
+            tally.datagrams.client_dropped += u64::from(now.wrapping_sub(before));
+        }
     }
 }

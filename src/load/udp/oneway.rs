@@ -10,12 +10,13 @@ use rustix::io::Errno;
 use super::flow::Header;
 use super::flow_socket;
 use super::train::Trains;
-use crate::load::clock::{Clock, MILLISECOND, Nanos, SECOND};
+use crate::load::clock::{MILLISECOND, Nanos, SECOND};
 use crate::load::error_class::ErrorClass;
 use crate::load::poller::Poller;
 use crate::load::schedule::Schedule;
 use crate::load::spec::Spec;
 use crate::load::tally::{Tally, Unanswered};
+use crate::load::thread::Engine;
 
 /// Datagrams or trains sent before the thread checks the clock and the session again.
 const SENDS: usize = 64;
@@ -27,7 +28,6 @@ const FULL: Nanos = MILLISECOND;
 const LATE: Nanos = 10 * MILLISECOND;
 
 pub(crate) struct OneWay {
-    clock: Clock,
     poller: Poller,
     schedule: Option<Schedule>,
     flows: Vec<Flow>,
@@ -47,18 +47,12 @@ struct Flow {
 }
 
 impl OneWay {
-    /// The poller of its sockets.
-    pub(crate) fn poller(&mut self) -> &mut Poller {
-        &mut self.poller
-    }
-
     pub(crate) fn new(
         spec: &Spec,
         address: SocketAddr,
         index: usize,
         session: u64,
         poller: Poller,
-        clock: Clock,
     ) -> std::io::Result<Self> {
         let (first, count) = spec.part(index);
         let flows = (0..count)
@@ -69,7 +63,6 @@ impl OneWay {
             })
             .collect::<std::io::Result<Vec<_>>>()?;
         Ok(Self {
-            clock,
             poller,
             schedule: None,
             flows,
@@ -80,55 +73,6 @@ impl OneWay {
             trains: Trains::default(),
             out: vec![0; spec.size * spec.batch],
         })
-    }
-
-    pub(crate) fn begin(&mut self, schedule: Option<Schedule>) {
-        self.schedule = schedule;
-    }
-
-    /// Sends a batch; with a schedule, waits for it to be due.
-    pub(crate) fn turn(&mut self, tally: &mut Tally) {
-        let now = self.clock.now();
-        if let Some(next) = self.schedule.as_ref().map(Schedule::next)
-            && next > now
-        {
-            let until = next.min(now + SECOND);
-            self.poller.wait(now, until, until == next, &mut tally.spun);
-        }
-        for _ in 0..SENDS {
-            let now = self.clock.now();
-            let mut count = 0;
-            while count < self.batch {
-                if let Some(schedule) = &mut self.schedule {
-                    // One clock read for all datagrams due together.
-                    let Some(intended) = schedule.take(now) else { break };
-                    if intended + LATE < now {
-                        tally.unsent(false);
-                        continue;
-                    }
-                    tally.scheduled(intended, intended, now);
-                }
-                count += 1;
-            }
-            if count == 0 {
-                return;
-            }
-            if !self.send(count, now, tally) {
-                self.wait_for_room(now);
-                return;
-            }
-        }
-    }
-
-    /// Datagrams due at `now` but not sent. They have no age: latency is not measured either.
-    pub(crate) fn unanswered(&self, now: Nanos) -> Unanswered {
-        let late = self.schedule.as_ref().map_or(0, |schedule| schedule.late(now).count());
-        Unanswered { late: late as u64, ..Unanswered::new() }
-    }
-
-    /// The schedule, for the count of due datagrams.
-    pub(crate) fn schedule(&mut self) -> Option<&mut Schedule> {
-        self.schedule.as_mut()
     }
 
     /// Waits until the current flow has room again. Registered only now: every packet that leaves makes room,
@@ -165,5 +109,59 @@ impl OneWay {
             Some(_) => tally.error(ErrorClass::Send, count - sent),
         }
         true
+    }
+}
+
+impl Engine for OneWay {
+    fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
+    }
+
+    fn begin(&mut self, schedule: Option<Schedule>, _tally: &mut Tally) {
+        self.schedule = schedule;
+    }
+
+    /// Sends a batch; with a schedule, waits for it to be due.
+    fn turn(&mut self, tally: &mut Tally) {
+        let now = self.poller.now();
+        if let Some(next) = self.schedule.as_ref().map(Schedule::next)
+            && next > now
+        {
+            let until = next.min(now + SECOND);
+            self.poller.wait(now, until, until == next, &mut tally.spun);
+        }
+        for _ in 0..SENDS {
+            let now = self.poller.now();
+            let mut count = 0;
+            while count < self.batch {
+                if let Some(schedule) = &mut self.schedule {
+                    // One clock read for all datagrams due together.
+                    let Some(intended) = schedule.take(now) else { break };
+                    if intended + LATE < now {
+                        tally.unsent(false);
+                        continue;
+                    }
+                    tally.scheduled(intended, intended, now);
+                }
+                count += 1;
+            }
+            if count == 0 {
+                return;
+            }
+            if !self.send(count, now, tally) {
+                self.wait_for_room(now);
+                return;
+            }
+        }
+    }
+
+    /// Datagrams due at `now` but not sent. They have no age: latency is not measured either.
+    fn unanswered(&self, now: Nanos) -> Unanswered {
+        let late = self.schedule.as_ref().map_or(0, |schedule| schedule.late(now).count());
+        Unanswered { late: late as u64, ..Unanswered::new() }
+    }
+
+    fn schedule(&mut self) -> Option<&mut Schedule> {
+        self.schedule.as_mut()
     }
 }

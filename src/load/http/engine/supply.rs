@@ -1,7 +1,7 @@
 //! Decides which connection sends the next request, in the closed and the open loop, and handles failed
 //! connections.
 
-use super::{EVENTS_A_CLOCK, Engine, ErrorClass, Nanos, Phase, Tally};
+use super::{EVENTS_A_CLOCK, ErrorClass, HttpEngine, Nanos, Phase, Tally};
 use crate::load::thread::TICKETS_PER_TURN;
 
 /// Outcome of a connection attempt.
@@ -15,7 +15,7 @@ enum Opening {
     Later,
 }
 
-impl Engine {
+impl HttpEngine {
     /// Gives a connection the requests it has room for: at once in the closed loop, by queueing it
     /// in the open loop.
     pub(super) fn supply(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
@@ -45,7 +45,7 @@ impl Engine {
     pub(super) fn send_next(&mut self, tally: &mut Tally) {
         let mut answered = std::mem::take(&mut self.answered);
         for some in answered.chunks(EVENTS_A_CLOCK) {
-            let now = self.clock.now();
+            let now = self.poller.now();
             for &index in some {
                 self.supply(index, now, tally);
             }
@@ -108,7 +108,7 @@ impl Engine {
             return;
         }
         for _ in 0..TICKETS_PER_TURN {
-            let now = self.clock.now();
+            let now = self.poller.now();
             let free = self.first_free();
             let Some(schedule) = &mut self.schedule else { return };
             let deadline = schedule.next().saturating_add(self.timeout);

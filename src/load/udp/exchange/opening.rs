@@ -23,11 +23,11 @@ impl Exchange {
         let socket = UdpSocket::bind(unspecified(address))?;
         socket.connect(address)?;
         socket.set_read_timeout(Some(PROBE_PATIENCE))?;
-        if !self.talk.is_open(0, self.clock.now()) {
+        if !self.talk.is_open(0, self.poller.now()) {
             return Ok(());
         }
         for _ in 0..PROBES {
-            let now = self.clock.now();
+            let now = self.poller.now();
             self.out.clear();
             self.talk.ask(0, 0, now, &mut self.out);
             socket.send(&self.out)?;
@@ -51,7 +51,7 @@ impl Exchange {
         let mut uncounted = Tally::new();
         let mut refused = false;
         loop {
-            let now = self.clock.now();
+            let now = self.poller.now();
             let open = (0..self.flows.len()).filter(|flow| self.talk.is_open(*flow, now)).count();
             match open {
                 _ if open == self.flows.len() => return Ok(()),

@@ -2,12 +2,10 @@
 
 use std::net::UdpSocket;
 use std::ops::Range;
-use std::sync::Arc;
 
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
-use super::Exchange;
+use super::{Engine, Exchange};
 use crate::host::socket::receive_buffer;
 use crate::load::clock::{Clock, MILLISECOND, Nanos, SECOND};
 use crate::load::error_class::ErrorClass;
@@ -39,9 +37,8 @@ impl Talk for Opens {
 fn engine(address: std::net::SocketAddr, opens: Nanos, timeout: Nanos, clock: Clock) -> Exchange {
     let mut spec = Spec::new(format!("udp://{address}").parse().expect("a URL"));
     (spec.connections, spec.timeout) = (2, std::time::Duration::from_nanos(timeout));
-    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd"));
-    let poller = Poller::new(wake, spec.pacing, clock).expect("a poller");
-    Exchange::new(&spec, address, 0, Box::new(Opens(opens)), poller, clock).expect("sockets")
+    let poller = Poller::alone(spec.pacing, clock);
+    Exchange::new(&spec, address, 0, Box::new(Opens(opens)), poller).expect("sockets")
 }
 
 /// Runs a schedule of 1000 per second over two flows until 300 requests are sent or given up; flow 0
@@ -56,7 +53,7 @@ fn run(opens: Nanos, timeout: Nanos) -> (Tally, u64, Vec<u8>) {
     let mut tally = Tally::new();
     exchange.begin(Some(schedule), &mut tally);
     let (mut byte, mut flows) = ([0], Vec::new());
-    while tally.sent + tally.errors[ErrorClass::Unsent as usize] < 300 {
+    while tally.sent + tally.errors_of(ErrorClass::Unsent) < 300 {
         exchange.turn(&mut tally);
         flows.extend(std::iter::from_fn(|| receiver.recv(&mut byte).ok().map(|_| byte[0])));
     }
@@ -68,7 +65,7 @@ fn run(opens: Nanos, timeout: Nanos) -> (Tally, u64, Vec<u8>) {
 #[test]
 fn what_is_due_waits_for_a_flow_that_may_send() {
     let (tally, due, flows) = run(100 * MILLISECOND, 10 * SECOND);
-    assert_eq!(tally.errors.iter().sum::<u64>(), 0);
+    assert_eq!(tally.errors.values().sum::<u64>(), 0);
     assert!(tally.sent <= due, "{} of {due}", tally.sent);
     assert_eq!(flows.len() as u64, tally.sent);
     let first_of_other = flows.iter().position(|flow| *flow == 1).expect("the other flow opened too");
@@ -83,7 +80,7 @@ fn what_is_due_waits_for_a_flow_that_may_send() {
 #[test]
 fn what_waits_too_long_for_a_flow_is_unsent() {
     let (tally, due, flows) = run(200 * MILLISECOND, 50 * MILLISECOND);
-    let unsent = tally.errors[ErrorClass::Unsent as usize];
+    let unsent = tally.errors_of(ErrorClass::Unsent);
     // Those of the first 150 ms, and what a stalled CPU adds.
     assert!(unsent >= 149, "{unsent}");
     assert!((149..=unsent).contains(&tally.blocked), "{} were the tracker's", tally.blocked);
@@ -107,7 +104,7 @@ fn all_that_waits_too_long_is_unsent_however_much_it_is() {
     let unanswered = exchange.unanswered(clock.now());
     assert!(unanswered.late == 0 && unanswered.waiting > 0, "no flow may send: {unanswered:?}");
     assert_eq!(unanswered.ages.len(), unanswered.waiting);
-    let unsent = tally.errors[ErrorClass::Unsent as usize];
+    let unsent = tally.errors_of(ErrorClass::Unsent);
     assert_eq!(tally.blocked, unsent);
     assert!((100_000..=220_000).contains(&unsent), "{unsent} of 200,000");
 }
@@ -129,7 +126,7 @@ fn what_the_client_drops_itself_is_told() {
     exchange.count_drops(&mut tally);
     let dropped = tally.datagrams.client_dropped;
     assert!(dropped > 0);
-    while tally.errors[ErrorClass::Garbage as usize] + dropped < 200 {
+    while tally.errors_of(ErrorClass::Garbage) + dropped < 200 {
         exchange.turn(&mut tally);
     }
     exchange.count_drops(&mut tally);
