@@ -49,7 +49,7 @@ pub use datagrams::Datagrams;
 pub use error_class::ErrorClass;
 pub use header::{Header, HeaderError, PathError, parse_paths};
 pub use histogram::quantile;
-pub use http::{Expected, StreamEnd, judge_answers, read_answers};
+pub use http::{StreamEnd, judge_answers};
 pub use interval::{Arrivals, Interval, NotSent, ThreadCpu};
 pub use merge::{MergeError, merge};
 pub use pacing::{Pacing, PacingError};

@@ -14,5 +14,6 @@ pub use cpu_mask::{CpuMask, MaskError};
 pub use duration::{DurationError, duration_text, format_duration, parse_duration, rfc3339};
 pub use fact::{Fact, Need};
 pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId, find_by_name};
+pub(crate) use number::digits;
 pub use number::{SizeError, grouped, parse_size};
 pub(crate) use text::{display_as, serde_as_text};

@@ -6,8 +6,8 @@ use std::hint::black_box;
 use rxlab::host::RecordedHost;
 use rxlab::journal::History;
 use rxlab::load::{
-    Expected, Header, Rate, Report, StreamEnd, Url, dns_answer, hear_name_server, hear_tracker,
-    judge_answers, merge, parse_paths, read_answers,
+    Header, Rate, Report, Spec as Load, StreamEnd, Url, dns_answer, hear_name_server, hear_tracker,
+    judge_answers, merge, parse_paths,
 };
 use rxlab::parse::{self, ethtool};
 use rxlab::plan::{Plan, Setting, Target as PlanTarget};
@@ -173,25 +173,30 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("load/rate", |bytes| with(bytes, str::parse::<Rate>)),
     ("load/answers", |bytes| {
         // However the network cuts it, a stream says the same.
-        let whole = read_answers([bytes]);
-        assert_eq!(read_answers(bytes.chunks(1)), whole);
-        assert_eq!(read_answers(bytes.chunks(7)), whole);
+        let spec = load();
+        let whole = judge_answers([bytes], &spec);
+        assert_eq!(judge_answers(bytes.chunks(1), &spec), whole);
+        assert_eq!(judge_answers(bytes.chunks(7), &spec), whole);
     }),
     ("load/judged_answers", |bytes| {
         let Some((kind, stream)) = bytes.split_first() else { return };
-        let expected = match kind >> 1 & 3 {
-            0 => Expected::Anything,
-            1 => Expected::Bytes(b"hello"),
-            _ => Expected::Announce,
-        };
-        let whole = judge_answers([stream], kind & 1 == 1, expected);
-        assert_eq!(judge_answers(stream.chunks(1), kind & 1 == 1, expected), whole);
-        assert_eq!(judge_answers(stream.chunks(7), kind & 1 == 1, expected), whole);
+        let mut spec = load();
+        if kind & 1 == 1 {
+            spec.method = "HEAD".to_owned();
+        }
+        match kind >> 1 & 3 {
+            0 => {}
+            1 => spec.expect_body = Some("hello".into()),
+            _ => spec.announce = true,
+        }
+        let whole = judge_answers([stream], &spec);
+        assert_eq!(judge_answers(stream.chunks(1), &spec), whole);
+        assert_eq!(judge_answers(stream.chunks(7), &spec), whole);
     }),
     ("load/bencode", |bytes| {
         // Straight to the body, without a head to find first.
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", bytes.len());
-        let (answers, end) = judge_answers([head.as_bytes(), bytes], false, Expected::Announce);
+        let (answers, end) = judge_answers([head.as_bytes(), bytes], &Load { announce: true, ..load() });
         assert_eq!((answers.len(), end), (1, StreamEnd::Whole));
     }),
     ("load/datagrams", |bytes| {
@@ -215,6 +220,10 @@ pub const TARGETS: &[(&str, Target)] = &[
     }),
     ("snapshot/archive", |bytes| on(bytes, |bytes| Snapshot::read(bytes))),
 ];
+
+fn load() -> Load {
+    Load::new("http://h/".parse().expect("a URL"))
+}
 
 fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()

@@ -16,7 +16,7 @@ mod tls;
 mod waiting;
 
 pub(super) use engine::HttpEngine;
-pub use reader::{Expected, StreamEnd, judge_answers, read_answers};
+pub use reader::{StreamEnd, judge_answers};
 pub(super) use request::Shared;
 pub(super) use template::{Template, TemplateError};
 pub(super) use tls::Setup as TlsSetup;

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use crate::units::digits;
+
 /// Request to a tracker (BEP 15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ask {
@@ -39,10 +41,8 @@ impl FromStr for TrackerQuestion {
         let torrents = match query {
             None => TORRENTS,
             Some(query) => {
-                let digits = query.strip_prefix("torrents=").ok_or(())?;
-                let digits = Some(digits).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
-                let most = u64::from(u32::MAX);
-                digits.and_then(|digits| digits.parse().ok()).filter(|n| (1..=most).contains(n)).ok_or(())?
+                let number = query.strip_prefix("torrents=").and_then(digits::<u32>);
+                number.filter(|number| *number > 0).ok_or(())?.into()
             }
         };
         Ok(Self { ask, torrents })
@@ -81,8 +81,7 @@ const TYPES: [(&str, u16); 16] = [
 fn record_type(text: &str) -> Option<u16> {
     let text = text.to_ascii_uppercase();
     let known = TYPES.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
-    let digits = || text.strip_prefix("TYPE").filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
-    known.or_else(|| digits()?.parse().ok())
+    known.or_else(|| text.strip_prefix("TYPE").and_then(digits))
 }
 
 impl FromStr for DnsQuestion {

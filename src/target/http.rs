@@ -3,7 +3,8 @@
 use rustix::time::{ClockId, clock_gettime};
 
 use super::repeated::Repeated;
-use super::route::{Route, digits};
+use super::route::Route;
+use crate::units::digits;
 
 /// Longest request line plus headers; beyond it the status is 431.
 const MAX_HEAD: usize = 16 * 1024;

@@ -1,5 +1,7 @@
 //! Route of a request, by its method and path.
 
+use crate::units::digits;
+
 /// Longest work of one `/compute` request, in microseconds.
 const MAX_COMPUTE_US: u64 = 1_000_000;
 /// Longest body of one `/bytes` request.
@@ -48,12 +50,6 @@ impl Route {
             _ => Route::Refuse(405),
         }
     }
-}
-
-/// A number of decimal digits only.
-pub(super) fn digits(text: &str) -> Option<u64> {
-    let valid = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    valid.then(|| text.parse().ok()).flatten()
 }
 
 #[cfg(test)]

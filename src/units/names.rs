@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::serde_as_text;
+use super::{digits, serde_as_text};
 
 /// A logical CPU, by the kernel's number (`cpu7` is 7).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -126,17 +126,15 @@ impl FromStr for QueueId {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let (direction, digits) = match text.split_once('-') {
-            Some(("rx", digits)) => (Direction::Rx, digits),
-            Some(("tx", digits)) => (Direction::Tx, digits),
-            _ => return Err(NameError::Queue(text.to_owned())),
+        let bad = || NameError::Queue(text.to_owned());
+        let (direction, number) = match text.split_once('-').ok_or_else(bad)? {
+            ("rx", number) => (Direction::Rx, number),
+            ("tx", number) => (Direction::Tx, number),
+            _ => return Err(bad()),
         };
         // One name per queue: two names must not mean the same directory.
-        let padded = digits.len() > 1 && digits.starts_with('0');
-        if digits.is_empty() || padded || !digits.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(NameError::Queue(text.to_owned()));
-        }
-        let index = digits.parse().map_err(|_| NameError::Queue(text.to_owned()))?;
+        let padded = number.len() > 1 && number.starts_with('0');
+        let index = digits(number).filter(|_| !padded).ok_or_else(bad)?;
         Ok(Self { direction, index })
     }
 }

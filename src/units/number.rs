@@ -1,5 +1,7 @@
 //! Numbers as text: counts with grouped thousands, and sizes (`512K`, `64M`, `1G`).
 
+use std::str::FromStr;
+
 use thiserror::Error;
 
 /// A whole number with its thousands grouped: `1,234,567`.
@@ -15,6 +17,11 @@ pub fn grouped(value: u64) -> String {
     text
 }
 
+/// A number of decimal digits only. [`str::parse`] also takes a sign.
+pub(crate) fn digits<T: FromStr>(text: &str) -> Option<T> {
+    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
 /// Text that is not a size.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not a size (write 512K, 64M or 1G)")]
@@ -24,11 +31,8 @@ pub struct SizeError(String);
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     let units = [('K', 1 << 10), ('M', 1 << 20), ('G', 1u64 << 30)];
     let unit = units.iter().find_map(|(name, bytes)| Some((text.strip_suffix(*name)?, *bytes)));
-    let (digits, bytes) = unit.unwrap_or((text, 1));
-    if !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(SizeError(text.to_owned()));
-    }
-    let size = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(bytes));
+    let (number, bytes) = unit.unwrap_or((text, 1));
+    let size = digits::<u64>(number).and_then(|number| number.checked_mul(bytes));
     size.filter(|size| *size > 0).ok_or_else(|| SizeError(text.to_owned()))
 }
 

@@ -1,29 +1,20 @@
 //! Bencoded responses of trackers: detects dictionaries and failures.
 
+use crate::units::digits;
+
 /// Key of a tracker's reason for refusing.
 const FAILURE: &[u8] = b"failure reason";
 
-/// Response of a tracker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// A dictionary without a failure.
-    Good,
-    /// A dictionary with a failure reason.
-    Failure,
-}
-
-/// Reads a complete response; `None` if it is not a bencoded dictionary.
-pub(super) fn read(text: &[u8]) -> Option<Answer> {
+/// True if a complete response has a failure reason; `None` if it is not a bencoded dictionary.
+pub(super) fn is_failure(text: &[u8]) -> Option<bool> {
     let mut rest = text.strip_prefix(b"d")?;
-    let mut answer = Answer::Good;
+    let mut is_failure = false;
     loop {
         if let Some(end) = rest.strip_prefix(b"e") {
-            return end.is_empty().then_some(answer);
+            return end.is_empty().then_some(is_failure);
         }
         let (key, behind) = string(rest)?;
-        if key == FAILURE {
-            answer = Answer::Failure;
-        }
+        is_failure |= key == FAILURE;
         rest = skip(behind)?;
     }
 }
@@ -60,11 +51,7 @@ fn skip(mut rest: &[u8]) -> Option<&[u8]> {
 /// A string, and the bytes after it.
 fn string(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = text.iter().take(20).position(|b| *b == b':')?;
-    let digits = &text[..colon];
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let length: usize = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    let length: usize = digits(std::str::from_utf8(&text[..colon]).ok()?)?;
     text[colon + 1..].split_at_checked(length)
 }
 
@@ -72,18 +59,18 @@ fn string(text: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::{Answer, read};
+    use super::is_failure;
 
     #[test]
     fn answers_of_trackers() {
-        for (text, answer) in [
-            ("d8:completei1e10:incompletei0e8:intervali1800e5:peers6:abcdefe", Some(Answer::Good)),
-            ("d5:peersld2:ip9:127.0.0.14:porti-1eeee", Some(Answer::Good)),
-            ("d14:failure reason12:unregisterede", Some(Answer::Failure)),
-            ("d8:intervali9e5:peers0:14:failure reason1:xe", Some(Answer::Failure)),
+        for (text, failure) in [
+            ("d8:completei1e10:incompletei0e8:intervali1800e5:peers6:abcdefe", Some(false)),
+            ("d5:peersld2:ip9:127.0.0.14:porti-1eeee", Some(false)),
+            ("d14:failure reason12:unregisterede", Some(true)),
+            ("d8:intervali9e5:peers0:14:failure reason1:xe", Some(true)),
             // The words within a value are not a key.
-            ("d15:warning message14:failure reasone", Some(Answer::Good)),
-            ("de", Some(Answer::Good)),
+            ("d15:warning message14:failure reasone", Some(false)),
+            ("de", Some(false)),
             ("dee", None),
             ("d", None),
             ("d1:ae", None),
@@ -94,10 +81,10 @@ mod tests {
             ("<html>", None),
             ("", None),
         ] {
-            assert_eq!(read(text.as_bytes()), answer, "{text}");
+            assert_eq!(is_failure(text.as_bytes()), failure, "{text}");
         }
         assert_eq!(
-            read(format!("d1:a{}", "l".repeat(1_000_000)).as_bytes()),
+            is_failure(format!("d1:a{}", "l".repeat(1_000_000)).as_bytes()),
             None,
             "deep, and no stack is used"
         );
@@ -106,12 +93,12 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_an_answer_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = read(&bytes);
+            let _ = is_failure(&bytes);
         }
 
         #[test]
         fn near_answers_are_an_answer_or_none(text in "d([0-9]{1,2}:[a-e]{0,9}|i-?[0-9]{0,3}e|l|d|e){0,12}") {
-            let _ = read(text.as_bytes());
+            let _ = is_failure(text.as_bytes());
         }
     }
 }

@@ -3,20 +3,10 @@
 use std::sync::Arc;
 
 use super::bencode;
+use crate::load::error_class::ErrorClass;
 
 /// Longest tracker response that is read.
 const MAX_ANNOUNCE: usize = 256 * 1024;
-
-/// Verdict on a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// As expected, or not checked.
-    Right,
-    /// Different.
-    Wrong,
-    /// A tracker's failure.
-    Refused,
-}
 
 /// Expected body, and the state of the current one.
 #[derive(Debug, Clone)]
@@ -69,18 +59,17 @@ impl Check {
         }
     }
 
-    /// Ends the body.
-    pub(super) fn verdict(&self) -> Verdict {
-        match self {
-            Check::Any => Verdict::Right,
-            Check::Exact { expected, at, same } if *same && *at == expected.len() => Verdict::Right,
-            Check::Exact { .. } => Verdict::Wrong,
-            Check::Announce { body, over } => match bencode::read(body).filter(|_| !over) {
-                Some(bencode::Answer::Good) => Verdict::Right,
-                Some(bencode::Answer::Failure) => Verdict::Refused,
-                None => Verdict::Wrong,
+    /// Error class of the complete body, if it is not as expected.
+    pub(super) fn error(&self) -> Option<ErrorClass> {
+        let is_right = match self {
+            Check::Any => true,
+            Check::Exact { expected, at, same } => *same && *at == expected.len(),
+            Check::Announce { body, over } => match bencode::is_failure(body).filter(|_| !over) {
+                Some(true) => return Some(ErrorClass::TrackerError),
+                answer => answer.is_some(),
             },
-        }
+        };
+        (!is_right).then_some(ErrorClass::Body)
     }
 }
 
@@ -88,22 +77,22 @@ impl Check {
 mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
-    use super::{Check, Verdict};
+    use super::{Check, ErrorClass};
 
-    fn verdict<'a>(check: &mut Check, pieces: impl IntoIterator<Item = &'a [u8]>) -> Verdict {
+    fn error<'a>(check: &mut Check, pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<ErrorClass> {
         check.begin();
         pieces.into_iter().for_each(|piece| check.feed(piece));
-        check.verdict()
+        check.error()
     }
 
     #[test]
     fn trackers_accept_refuse_or_talk_nonsense() {
         let mut check = Check::announce();
-        assert_eq!(verdict(&mut check, [&b"d8:inter"[..], b"vali9ee"]), Verdict::Right);
-        assert_eq!(verdict(&mut check, [&b"d14:failure reason1:xe"[..]]), Verdict::Refused);
-        assert_eq!(verdict(&mut check, [&b"hello"[..]]), Verdict::Wrong);
-        assert_eq!(verdict(&mut check, [&vec![b'x'; 300_000][..]; 2]), Verdict::Wrong);
-        assert_eq!(verdict(&mut check, [&b"de"[..]]), Verdict::Right, "it starts over");
+        assert_eq!(error(&mut check, [&b"d8:inter"[..], b"vali9ee"]), None);
+        assert_eq!(error(&mut check, [&b"d14:failure reason1:xe"[..]]), Some(ErrorClass::TrackerError));
+        assert_eq!(error(&mut check, [&b"hello"[..]]), Some(ErrorClass::Body));
+        assert_eq!(error(&mut check, [&vec![b'x'; 300_000][..]; 2]), Some(ErrorClass::Body));
+        assert_eq!(error(&mut check, [&b"de"[..]]), None, "it starts over");
     }
 
     proptest! {
@@ -115,9 +104,9 @@ mod tests {
         ) {
             let body = if same { expected.clone() } else { body };
             let mut check = Check::exact(expected.clone().into());
-            let right = verdict(&mut check, body.chunks(size)) == Verdict::Right;
-            prop_assert_eq!(right, body == expected);
-            prop_assert_eq!(verdict(&mut check, [&expected[..]]), Verdict::Right);
+            let wrong = (body != expected).then_some(ErrorClass::Body);
+            prop_assert_eq!(error(&mut check, body.chunks(size)), wrong);
+            prop_assert_eq!(error(&mut check, [&expected[..]]), None);
         }
     }
 }

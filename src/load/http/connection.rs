@@ -12,8 +12,8 @@ use socket2::Socket;
 use super::block::Block;
 use super::outgoing::Outgoing;
 use super::peer::Peer;
-use super::reader::{Learned, Reader};
-use super::response::{Malformed, Response, Truncated};
+use super::reader::Learned;
+use super::response::{Malformed, Parser, Response, Truncated};
 use super::tls::Tls;
 use super::waiting::Waiting;
 use crate::load::clock::{MILLISECOND, Nanos};
@@ -57,7 +57,7 @@ pub(super) struct Connection {
     socket: Option<Socket>,
     /// The TLS layer; `None` without.
     tls: Option<Box<Tls>>,
-    reader: Reader,
+    parser: Parser,
     number: usize,
     single: bool,
     waiting: Waiting,
@@ -75,7 +75,7 @@ impl Connection {
             free_since: None,
             socket: None,
             tls: None,
-            reader: Reader::new(spec),
+            parser: Parser::for_spec(spec),
             number,
             single: spec.is_single(),
             waiting: Waiting::default(),
@@ -229,7 +229,7 @@ impl Connection {
         tally: &mut Tally,
     ) -> Result<(), ErrorClass> {
         loop {
-            match self.reader.next(&mut input, learned) {
+            match learned.next(&mut self.parser, &mut input) {
                 Ok(Some((count, response))) => self.answer(count, response, now, tally)?,
                 Ok(None) => return Ok(()),
                 Err(Malformed) => return Err(ErrorClass::Garbage),
@@ -239,7 +239,7 @@ impl Connection {
 
     /// The stream has ended: counts a response that ends with it, and returns the class of the rest.
     pub(super) fn end(&mut self, now: Nanos, tally: &mut Tally) -> ErrorClass {
-        match self.reader.finish() {
+        match self.parser.finish() {
             Ok(None) => ErrorClass::Closed,
             Ok(Some(response)) => self.answer(1, response, now, tally).err().unwrap_or(ErrorClass::Closed),
             Err(Truncated) => ErrorClass::Truncated,
@@ -324,7 +324,7 @@ impl Connection {
             let _ = socket.set_linger(Some(Duration::ZERO));
         }
         self.tls = None;
-        self.reader.reset();
+        self.parser.reset();
         self.waiting.clear();
         self.outgoing.reset(block);
         self.free_since = None;
@@ -361,7 +361,7 @@ mod tests {
     fn what_was_sent_behind_an_announced_end_is_discarded() {
         let (mut connection, block, mut tally) = busy();
         let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-        let class = connection.answers(answer, &mut Learned::new(), 20, &mut tally);
+        let class = connection.answers(answer, &mut Learned::default(), 20, &mut tally);
         assert_eq!(class, Err(ErrorClass::Discarded));
         connection.fail(ErrorClass::Discarded, 20, 20, &block, &mut tally);
         assert_eq!((tally.completed, tally.errors), (1, [(ErrorClass::Discarded, 4)].into()));

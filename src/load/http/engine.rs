@@ -117,7 +117,7 @@ impl HttpEngine {
             unread: Vec::new(),
             answered: Vec::with_capacity(ANSWERS_A_ROUND),
             block,
-            learned: Learned::new(),
+            learned: Learned::default(),
             buffer: vec![0; READ_BUFFER],
         })
     }

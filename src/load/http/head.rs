@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use httparse::ParserConfig;
 
 use super::response::{Malformed, Response};
+use crate::units::digits;
 
 const MAX_HEADERS: usize = 100;
 
@@ -35,11 +36,7 @@ pub(super) fn read_head(head: &[u8], bodyless: bool) -> Result<(Response, Body),
     for header in parsed.headers.iter() {
         let value = header.value.trim_ascii();
         if header.name.eq_ignore_ascii_case("content-length") {
-            let text = std::str::from_utf8(value).map_err(|_| Malformed)?;
-            if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-                return Err(Malformed);
-            }
-            let value: u64 = text.parse().map_err(|_| Malformed)?;
+            let value: u64 = std::str::from_utf8(value).ok().and_then(digits).ok_or(Malformed)?;
             if length.is_some_and(|known| known != value) {
                 return Err(Malformed);
             }

@@ -8,17 +8,8 @@ use super::template::Random;
 pub(super) enum Outgoing {
     /// The block that all connections share.
     Prepared(Cursor),
-    /// Requests of this connection alone.
-    Filled(Filled),
-}
-
-#[derive(Debug)]
-pub(super) struct Filled {
-    random: Random,
-    /// Index of the next template.
-    turn: usize,
-    bytes: Vec<u8>,
-    written: usize,
+    /// Requests of this connection alone; `turn` is the index of the next template.
+    Filled { random: Random, turn: usize, bytes: Vec<u8>, written: usize },
 }
 
 impl Outgoing {
@@ -27,19 +18,18 @@ impl Outgoing {
         if block.templates().is_empty() {
             return Outgoing::Prepared(Cursor::at(number, block));
         }
-        let random = Random::new(number);
-        Outgoing::Filled(Filled { random, turn: number, bytes: Vec::new(), written: 0 })
+        Outgoing::Filled { random: Random::new(number), turn: number, bytes: Vec::new(), written: 0 }
     }
 
     /// Takes the next `count` requests.
     pub(super) fn take(&mut self, count: usize, block: &Block) {
         match self {
             Outgoing::Prepared(cursor) => cursor.take(count, block),
-            Outgoing::Filled(filled) => {
+            Outgoing::Filled { random, turn, bytes, .. } => {
                 for _ in 0..count {
                     let templates = block.templates();
-                    templates[filled.turn % templates.len()].fill(&mut filled.random, &mut filled.bytes);
-                    filled.turn = filled.turn.wrapping_add(1);
+                    templates[*turn % templates.len()].fill(random, bytes);
+                    *turn = turn.wrapping_add(1);
                 }
             }
         }
@@ -49,7 +39,7 @@ impl Outgoing {
     pub(super) fn pending<'a>(&'a self, block: &'a Block) -> &'a [u8] {
         match self {
             Outgoing::Prepared(cursor) => cursor.pending(block),
-            Outgoing::Filled(filled) => &filled.bytes[filled.written..],
+            Outgoing::Filled { bytes, written, .. } => &bytes[*written..],
         }
     }
 
@@ -57,12 +47,12 @@ impl Outgoing {
     pub(super) fn written(&mut self, length: usize, block: &Block) {
         match self {
             Outgoing::Prepared(cursor) => cursor.written(length, block),
-            Outgoing::Filled(filled) => {
-                filled.written += length;
-                if filled.written == filled.bytes.len() {
+            Outgoing::Filled { bytes, written, .. } => {
+                *written += length;
+                if *written == bytes.len() {
                     // Keeps its capacity.
-                    filled.bytes.clear();
-                    filled.written = 0;
+                    bytes.clear();
+                    *written = 0;
                 }
             }
         }
@@ -72,9 +62,9 @@ impl Outgoing {
     pub(super) fn reset(&mut self, block: &Block) {
         match self {
             Outgoing::Prepared(cursor) => cursor.reset(block),
-            Outgoing::Filled(filled) => {
-                filled.bytes.clear();
-                filled.written = 0;
+            Outgoing::Filled { bytes, written, .. } => {
+                bytes.clear();
+                *written = 0;
             }
         }
     }
@@ -87,7 +77,7 @@ mod tests {
 
     #[test]
     fn filled_requests_come_whole_in_turn_and_again_after_a_break() {
-        let template = |path| Template::parse(path).expect("a template").expect("with places");
+        let template = |path| Template::parse(path).expect("a template");
         let block = Block::filled(vec![template("a{int:5..5}."), template("b{int:7..7}.")]);
         let mut outgoing = Outgoing::new(1, &block);
         outgoing.take(3, &block);

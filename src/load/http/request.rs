@@ -23,22 +23,18 @@ impl Shared {
 
 /// All requests of `spec`, in turn.
 fn block(spec: &Spec) -> Block {
-    let paths: Vec<&str> = match &spec.paths[..] {
-        [] => vec![&spec.url.path],
-        paths => paths.iter().map(String::as_str).collect(),
-    };
-    let parse = |path: &&str| Template::parse(path).expect("the paths of a checked spec can be filled in");
-    let templates: Vec<_> = paths.iter().map(parse).collect();
-    if templates.iter().any(Option::is_some) {
-        let around = |(template, path): (Option<Template>, &str)| {
-            let (bytes, begin) = (request(spec, path), spec.method.len() + 1);
-            let template = template.unwrap_or_else(|| Template::plain(path));
-            template.within(&bytes[..begin], &bytes[begin + path.len()..])
-        };
-        return Block::filled(templates.into_iter().zip(paths).map(around).collect());
+    let paths = spec.targets();
+    let parse = |path: &String| Template::parse(path).expect("the paths of a checked spec can be filled in");
+    let templates: Vec<Template> = paths.iter().map(parse).collect();
+    let requests: Vec<Vec<u8>> = paths.iter().map(|path| request(spec, path)).collect();
+    if !templates.iter().any(Template::has_placeholders) {
+        return Block::new(&requests, spec.pipeline);
     }
-    let requests: Vec<_> = paths.into_iter().map(|path| request(spec, path)).collect();
-    Block::new(&requests, spec.pipeline)
+    let begin = spec.method.len() + 1;
+    let around = |(template, (path, bytes)): (Template, (&String, &Vec<u8>))| {
+        template.within(&bytes[..begin], &bytes[begin + path.len()..])
+    };
+    Block::filled(templates.into_iter().zip(paths.iter().zip(&requests)).map(around).collect())
 }
 
 /// Adds only requested headers: in a deep pipeline every byte is copied a hundred times per write, here

@@ -5,7 +5,7 @@
 
 use memchr::memchr;
 
-use super::body::{Check, Verdict};
+use super::body::Check;
 use super::head::{Body, read_head};
 use crate::load::error_class::ErrorClass;
 use crate::load::status::Statuses;
@@ -16,7 +16,7 @@ const MAX_HEAD: usize = 64 * 1024;
 const MAX_EXTRA: usize = 16 * 1024;
 
 /// A complete response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Response {
     pub(super) status: u16,
     /// The connection ends after it.
@@ -83,8 +83,7 @@ impl Parser {
     /// `bodyless`: the responses are to HEAD. Those with a `good` status and a body that passes `check` have
     /// no error.
     pub(super) fn new(bodyless: bool, good: Statuses, check: Check) -> Self {
-        let response = Response { status: 0, last: false, error: None };
-        let (state, head) = (State::Head, Vec::new());
+        let (state, response, head) = (State::Head, Response::default(), Vec::new());
         Self { state, response, head, line: 0, line_return: false, bodyless, good, check }
     }
 
@@ -194,11 +193,7 @@ impl Parser {
     /// Sets the error of the now complete response.
     fn judge(&mut self) {
         self.response.error = match self.response.status {
-            status if self.good.has(status) => match self.check.verdict() {
-                Verdict::Right => None,
-                Verdict::Wrong => Some(ErrorClass::Body),
-                Verdict::Refused => Some(ErrorClass::TrackerError),
-            },
+            status if self.good.has(status) => self.check.error(),
             ..300 => Some(ErrorClass::Status2xx),
             300..400 => Some(ErrorClass::Status3xx),
             400..500 => Some(ErrorClass::Status4xx),

@@ -12,6 +12,8 @@
 
 use thiserror::Error;
 
+use crate::units::digits;
+
 /// Most bytes or digits of one placeholder.
 const LONGEST: usize = 256;
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -65,11 +67,8 @@ impl Random {
 }
 
 impl Template {
-    /// Parses a path; `None` if it has no placeholders.
-    pub(crate) fn parse(path: &str) -> Result<Option<Self>, TemplateError> {
-        if !path.contains(['{', '}']) {
-            return Ok(None);
-        }
+    /// Parses a path, with or without placeholders.
+    pub(crate) fn parse(path: &str) -> Result<Self, TemplateError> {
         let (mut parts, mut rest) = (Vec::new(), path);
         while let Some((plain, behind)) = rest.split_once('{') {
             let bad =
@@ -83,12 +82,11 @@ impl Template {
         if parts.iter().any(|part| matches!(part, Part::Plain(text) if text.contains(&b'}'))) {
             return Err(TemplateError("}".to_owned()));
         }
-        Ok(Some(Self { parts }))
+        Ok(Self { parts })
     }
 
-    /// A text without placeholders.
-    pub(super) fn plain(path: &str) -> Self {
-        Self { parts: vec![Part::Plain(path.as_bytes().to_vec())] }
+    pub(super) fn has_placeholders(&self) -> bool {
+        self.parts.iter().any(|part| !matches!(part, Part::Plain(_)))
     }
 
     /// The same with text before and after it.
@@ -142,21 +140,17 @@ impl Template {
 }
 
 fn part(place: &str) -> Option<Part> {
-    let number = |text: &str| -> Option<u64> {
-        let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        plain.then(|| text.parse().ok()).flatten()
-    };
-    let count = |text: &str| number(text).map(|n| n as usize).filter(|n| (1..=LONGEST).contains(n));
+    let count = |text: &str| digits(text).filter(|n| (1..=LONGEST).contains(n));
     let (kind, value) = place.split_once(':')?;
     match (kind, value.split_once('/'), value.split_once("..")) {
         ("hex", None, None) => count(value).map(Part::Hex),
         ("bytes", None, None) => count(value).map(|count| Part::Bytes { count, different: None }),
         ("bytes", Some((bytes, different)), None) => {
-            let different = Some(number(different).filter(|n| *n > 0)?);
+            let different = Some(digits(different).filter(|n| *n > 0)?);
             Some(Part::Bytes { count: count(bytes)?, different })
         }
         ("int", None, Some((first, last))) => {
-            let (first, last) = (number(first)?, number(last)?);
+            let (first, last) = (digits(first)?, digits(last)?);
             (first <= last && last < u64::MAX).then_some(Part::Number { first, last })
         }
         _ => None,
@@ -172,7 +166,7 @@ mod tests {
     use super::{Random, Template};
 
     fn filled(path: &str, count: usize) -> Vec<String> {
-        let template = Template::parse(path).expect("a template").expect("with places");
+        let template = Template::parse(path).expect("a template");
         let mut random = Random::new(7);
         (0..count)
             .map(|_| {
@@ -200,7 +194,7 @@ mod tests {
         assert_eq!(different("{bytes:20/5}"), 5);
         assert_eq!((different("{bytes:20}"), different("{hex:40}")), (1000, 1000));
         assert_eq!(filled("{hex:9}", 9), filled("{hex:9}", 9), "the same in every run");
-        assert_eq!(Template::parse("/plain?a=b"), Ok(None));
+        assert!(Template::parse("/plain?a=b").is_ok_and(|plain| !plain.has_placeholders()));
     }
 
     #[test]
@@ -229,7 +223,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_filled_in_fits_into_a_request_line(path in "[!-~]{0,20}(\\{(hex|bytes|int):[0-9./]{0,9}\\}[!-~]{0,5}){0,3}", number in any::<usize>()) {
-            if let Ok(Some(template)) = Template::parse(&path) {
+            if let Ok(template) = Template::parse(&path) {
                 let mut out = Vec::new();
                 template.fill(&mut Random::new(number), &mut out);
                 prop_assert!(out.iter().all(u8::is_ascii_graphic));

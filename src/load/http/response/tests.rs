@@ -3,6 +3,8 @@
 use proptest::prelude::{Just, Strategy, prop_assert_eq, prop_oneof, proptest};
 
 use super::{Check, ErrorClass, Malformed, Parser, Response, Statuses, Truncated};
+use crate::load::http::reader::{StreamEnd, judge_answers};
+use crate::load::spec::Spec;
 
 /// Results of a stream in order: the responses, then how it ended.
 type Story = (Vec<Response>, Result<Option<Response>, &'static str>);
@@ -108,17 +110,6 @@ fn the_end_of_the_connection() {
 }
 
 #[test]
-fn answers_to_head_have_no_body() {
-    let mut parser = any(true);
-    let text = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n\
-                HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let mut input = text.as_bytes();
-    assert_eq!(parser.next(&mut input), Ok(Some(ok(false))));
-    assert_eq!(parser.next(&mut input), Ok(Some(ok(false))));
-    assert!(input.is_empty());
-}
-
-#[test]
 fn interim_answers_are_passed_over() {
     let text = "HTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(whole(text), (vec![ok(false)], Ok(None)));
@@ -147,16 +138,39 @@ fn lies_and_garbage() {
 
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
-        4 => Just(&b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"[..]),
+        6 => Just(&b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"[..]),
+        2 => Just(&b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother"[..]),
         4 => Just(&b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nA: b\r\n\r\n"[..]),
         1 => Just(&b"HTTP/1.1 100 Continue\r\n\r\n"[..]),
         1 => Just(&b"HTTP/1.1 204 None\n\n"[..]),
         1 => Just(&b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nxx"[..]),
+        1 => Just(&b"HTTP/1.1 200 OK\r\n\r\n"[..]),
         1 => Just(&b"HTTP/1.1 200 OK\r\n\r\nuntil the end"[..]),
+        1 => Just(&b"HTTP/1.1 "[..]),
         1 => Just(&b"HT"[..]),
+        1 => Just(&b"x"[..]),
         1 => Just(&b"\r\r\n\n"[..]),
     ];
-    proptest::collection::vec(part, 0..6).prop_map(|parts| parts.concat())
+    let run = (part, 1usize..6).prop_map(|(part, count)| part.repeat(count));
+    proptest::collection::vec(run, 0..8).prop_map(|runs| runs.concat())
+}
+
+/// What the parser alone says of a stream, in the words of [`judge_answers`].
+fn parsed(stream: &[u8]) -> (Vec<(u16, Option<ErrorClass>)>, StreamEnd) {
+    let (mut seen, end) = read([stream]);
+    let end = match end {
+        Ok(last) => {
+            seen.extend(last);
+            StreamEnd::Whole
+        }
+        Err("truncated") => StreamEnd::Truncated,
+        Err(_) => StreamEnd::Malformed,
+    };
+    (seen.into_iter().map(|response| (response.status, response.error)).collect(), end)
+}
+
+fn spec() -> Spec {
+    Spec::new("http://h:1/".parse().expect("a URL"))
 }
 
 proptest! {
@@ -182,6 +196,27 @@ proptest! {
             stream[at] = byte;
         }
         prop_assert_eq!(read(stream.chunks(3)), read([&stream[..]]));
+    }
+
+    /// Recognizing responses does not change what is read, however the stream is split.
+    #[test]
+    fn what_is_learned_is_what_is_parsed(stream in stream(), size in 1usize..300, at in proptest::num::usize::ANY, byte in proptest::num::u8::ANY) {
+        let mut stream = stream;
+        prop_assert_eq!(judge_answers(stream.chunks(size), &spec()), parsed(&stream));
+        if !stream.is_empty() {
+            let at = at % stream.len();
+            stream[at] = byte;
+        }
+        prop_assert_eq!(judge_answers(stream.chunks(size), &spec()), parsed(&stream));
+    }
+
+    /// Whatever is expected, the result does not depend on how the stream is split.
+    #[test]
+    fn cuts_change_no_judgement(stream in stream(), size in 1usize..300, head: bool, kind in 0..3) {
+        let method = if head { "HEAD" } else { "GET" }.to_owned();
+        let expect_body = (kind == 1).then(|| "hello".into());
+        let spec = Spec { method, expect_body, announce: kind == 2, ..spec() };
+        prop_assert_eq!(judge_answers(stream.chunks(size), &spec), judge_answers([&stream[..]], &spec));
     }
 
     #[test]
