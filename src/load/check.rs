@@ -19,6 +19,10 @@ fn range<T>(what: &'static str, range: String, value: String) -> Result<T, SpecE
     Err(SpecError::Range { what, range, value })
 }
 
+fn refuse_if(is_refused: bool, why: &'static str) -> Result<(), SpecError> {
+    if is_refused { Err(SpecError::Conflict(why)) } else { Ok(()) }
+}
+
 /// An invalid load.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SpecError {
@@ -79,22 +83,19 @@ impl Spec {
         if !(Duration::from_millis(1)..=Duration::from_secs(3600)).contains(&self.timeout) {
             return range("--timeout", "1ms to 1h".to_owned(), crate::units::format_duration(self.timeout));
         }
-        if self.sources.iter().any(|source| source.is_ipv4() != self.sources[0].is_ipv4()) {
-            return Err(SpecError::Conflict("source addresses must be all IPv4 or all IPv6"));
-        }
+        refuse_if(
+            self.sources.iter().any(|source| source.is_ipv4() != self.sources[0].is_ipv4()),
+            "source addresses must be all IPv4 or all IPv6",
+        )?;
         if !self.source_ports.is_empty() {
-            let one_each =
-                [self.sources.len(), self.source_ports.len()].iter().all(|n| *n == self.connections);
-            if self.is_single() {
-                return Err(SpecError::Conflict(
-                    "--spread-queues needs connections that last: not tcp:// or --no-keepalive",
-                ));
-            }
-            if !one_each {
-                return Err(SpecError::Conflict(
-                    "each connection with a source port needs its own source address",
-                ));
-            }
+            refuse_if(
+                self.is_single(),
+                "--spread-queues needs connections that last: not tcp:// or --no-keepalive",
+            )?;
+            refuse_if(
+                [self.sources.len(), self.source_ports.len()] != [self.connections; 2],
+                "each connection with a source port needs its own source address",
+            )?;
         }
         match self.url.protocol {
             Protocol::Http => self.check_http(),
@@ -104,16 +105,15 @@ impl Spec {
     }
 
     fn check_http(&self) -> Result<(), SpecError> {
-        if self.batch != 1 {
-            return Err(SpecError::Conflict("--batch is for udp:// and udp-sink:// only"));
-        }
-        self.check_size_is_default()?;
-        if !self.paths.is_empty() && self.url.path != "/" {
-            return Err(SpecError::Conflict("--urls gives the paths: give the URL itself without a path"));
-        }
-        if !self.url.tls && (self.ca.is_some() || self.insecure) {
-            return Err(SpecError::Conflict("--ca and --insecure are for https:// only"));
-        }
+        self.check_nothing_of_datagrams()?;
+        refuse_if(
+            !self.paths.is_empty() && self.url.path != "/",
+            "--urls gives the paths: give the URL itself without a path",
+        )?;
+        refuse_if(
+            !self.url.tls && (self.ca.is_some() || self.insecure),
+            "--ca and --insecure are for https:// only",
+        )?;
         if !is_method(&self.method) {
             return range("--method", "a word such as GET, and not CONNECT".to_owned(), self.method.clone());
         }
@@ -125,37 +125,33 @@ impl Spec {
         for path in std::iter::once(&self.url.path).chain(&self.paths) {
             Template::parse(path)?;
         }
-        let checks_bodies = self.expect_body.is_some() || self.announce;
-        if checks_bodies && self.method == "HEAD" {
-            return Err(SpecError::Conflict("--expect-body and --announce do not work with HEAD: no body"));
-        }
-        if self.expect_body.is_some() && self.announce {
-            return Err(SpecError::Conflict("--expect-body and --announce exclude each other"));
-        }
-        if self.no_keepalive && self.pipeline != 1 {
-            return Err(SpecError::Conflict("--pipeline does not work with --no-keepalive"));
-        }
-        if self.unix.is_some() && !self.sources.is_empty() {
-            return Err(SpecError::Conflict("--source does not work with --unix"));
-        }
-        if self.requests.is_some_and(|requests| requests < self.threads as u64) {
-            return Err(SpecError::Conflict("--requests must be at least one for each thread"));
-        }
-        Ok(())
+        refuse_if(
+            (self.expect_body.is_some() || self.announce) && self.method == "HEAD",
+            "--expect-body and --announce do not work with HEAD: no body",
+        )?;
+        refuse_if(
+            self.expect_body.is_some() && self.announce,
+            "--expect-body and --announce exclude each other",
+        )?;
+        refuse_if(self.no_keepalive && self.pipeline != 1, "--pipeline does not work with --no-keepalive")?;
+        refuse_if(self.unix.is_some() && !self.sources.is_empty(), "--source does not work with --unix")?;
+        refuse_if(
+            self.requests.is_some_and(|requests| requests < self.threads as u64),
+            "--requests must be at least one for each thread",
+        )
     }
 
-    /// Refuses a size where it has no effect.
-    fn check_size_is_default(&self) -> Result<(), SpecError> {
-        match self.size {
-            DEFAULT_SIZE => Ok(()),
-            _ => Err(SpecError::Conflict("--size is for udp:// and udp-sink:// only")),
-        }
+    /// Refuses options that only have a meaning for datagrams with a payload.
+    fn check_nothing_of_datagrams(&self) -> Result<(), SpecError> {
+        refuse_if(self.batch != 1, "--batch is for udp:// and udp-sink:// only")?;
+        refuse_if(self.size != DEFAULT_SIZE, "--size is for udp:// and udp-sink:// only")
     }
 
     fn check_names(&self) -> Result<(), SpecError> {
-        if !self.paths.is_empty() && self.url.path != "/" {
-            return Err(SpecError::Conflict("--urls gives the names: give the URL itself without a name"));
-        }
+        refuse_if(
+            !self.paths.is_empty() && self.url.path != "/",
+            "--urls gives the names: give the URL itself without a name",
+        )?;
         let wrong = self.targets().iter().find(|path| path.parse::<DnsQuestion>().is_err());
         wrong.map_or(Ok(()), |path| {
             range("the name to query", "as in dns://HOST/NAME?type=A".to_owned(), path.clone())
@@ -164,12 +160,8 @@ impl Spec {
 
     fn check_tcp(&self) -> Result<(), SpecError> {
         self.check_nothing_of_http()?;
-        self.check_size_is_default()?;
-        match (self.batch, self.pipeline) {
-            (1, 1) => Ok(()),
-            (1, _) => Err(SpecError::Conflict("--pipeline does not work with tcp://: nothing is sent")),
-            _ => Err(SpecError::Conflict("--batch is for udp:// and udp-sink:// only")),
-        }
+        self.check_nothing_of_datagrams()?;
+        refuse_if(self.pipeline != 1, "--pipeline does not work with tcp://: nothing is sent")
     }
 
     /// Refuses options that only have a meaning for HTTP.
@@ -196,16 +188,12 @@ impl Spec {
 
     fn check_udp(&self) -> Result<(), SpecError> {
         self.check_nothing_of_http()?;
-        if self.rate.is_some() && self.pipeline != 1 {
-            return Err(SpecError::Conflict(
-                "--pipeline does not work with --rate over UDP: nothing waits for a response",
-            ));
-        }
+        refuse_if(
+            self.rate.is_some() && self.pipeline != 1,
+            "--pipeline does not work with --rate over UDP: nothing waits for a response",
+        )?;
         if [Protocol::UdpTracker, Protocol::Dns].contains(&self.url.protocol) {
-            self.check_size_is_default()?;
-            if self.batch != 1 {
-                return Err(SpecError::Conflict("--batch is for udp:// and udp-sink:// only"));
-            }
+            self.check_nothing_of_datagrams()?;
         }
         if self.url.protocol == Protocol::Dns {
             return self.check_names();

@@ -57,6 +57,16 @@ pub struct Arrivals {
     pub reordered: u64,
 }
 
+impl Arrivals {
+    /// The arrivals after `earlier` ones.
+    pub(super) fn since(self, earlier: Self) -> Self {
+        Self {
+            packets: self.packets.saturating_sub(earlier.packets),
+            reordered: self.reordered.saturating_sub(earlier.reordered),
+        }
+    }
+}
+
 /// Open loop: requests due but not sent, by cause. Those that are neither here nor errors were due before
 /// the interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -92,7 +92,12 @@ impl Promql {
     }
 
     fn ask_within(bounds: Bounds, url: &Url, query: &str, start: SystemTime) -> Self {
-        let answer = range(bounds, url, query, start, SystemTime::now()).and_then(|body| read(&body));
+        let end = SystemTime::now();
+        let step = end.duration_since(start).unwrap_or_default().as_secs().div_ceil(POINTS).max(1);
+        let at = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let (query_text, start, end) = (escaped(query), at(start), at(end));
+        let path = format!("query_range?query={query_text}&start={start:.3}&end={end:.3}&step={step}");
+        let answer = body(bounds, url, &path).and_then(|body| read(&body));
         let (series, error) = match answer {
             Ok(series) => (series, None),
             Err(error) => (Vec::new(), Some(error)),
@@ -151,21 +156,6 @@ fn series(Series { metric, values }: Series) -> PromqlSeries {
     let numbers: Vec<f64> = numbers.collect();
     let mean = (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64);
     PromqlSeries { labels: metric, values: numbers.len(), mean, max: numbers.into_iter().reduce(f64::max) }
-}
-
-fn range(
-    bounds: Bounds,
-    url: &Url,
-    query: &str,
-    start: SystemTime,
-    end: SystemTime,
-) -> Result<String, String> {
-    let at = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    let seconds = end.duration_since(start).unwrap_or_default().as_secs();
-    let step = seconds.div_ceil(POINTS).max(1);
-    let (start, end) = (at(start), at(end));
-    let path = format!("query_range?query={}&start={start:.3}&end={end:.3}&step={step}", escaped(query));
-    body(bounds, url, &path)
 }
 
 /// Response of the API to `path` with its query.

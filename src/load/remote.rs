@@ -75,29 +75,27 @@ pub fn serve(orders: impl BufRead, mut answers: impl Write) -> io::Result<()> {
 }
 
 fn obey(order: Order, load: &mut Option<(Spec, Session)>) -> Answer {
-    if let Order::Start(spec) = order {
-        return match Session::start(&spec) {
+    match (order, load) {
+        (Order::Start(spec), load) => match Session::start(&spec) {
             Ok(session) => {
                 *load = Some((*spec, session));
                 Answer::Done
             }
             Err(error) => Answer::Failed(error.to_string()),
-        };
-    }
-    let Some((spec, session)) = load else { return Answer::Failed("has no load".to_owned()) };
-    match order {
-        Order::Start(_) | Order::Discard => {
+        },
+        (_, None) => Answer::Failed("has no load".to_owned()),
+        (Order::Discard, Some((_, session))) => {
             session.skip_overdue();
             session.cut();
             Answer::Done
         }
-        Order::Begin => {
+        (Order::Begin, Some((_, session))) => {
             session.skip_overdue();
             session.mark();
             Answer::Done
         }
-        Order::End => Answer::Report(Box::new(Report::new(spec, &session.mark()))),
-        Order::SoFar(limit) => Answer::SoFar(session.so_far(limit)),
+        (Order::End, Some((spec, session))) => Answer::Report(Box::new(Report::new(spec, &session.mark()))),
+        (Order::SoFar(limit), Some((_, session))) => Answer::SoFar(session.so_far(limit)),
     }
 }
 

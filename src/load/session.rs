@@ -20,7 +20,7 @@ use super::spec::Spec;
 use super::tally::{Cut, SoFar};
 use super::thread::{Control, Worker};
 use super::trust;
-use super::udp::{Arrived, SinkTotals};
+use super::udp::SinkTotals;
 use crate::host::{OpenError, allow_files};
 use crate::units::CpuId;
 
@@ -84,9 +84,9 @@ pub struct Session {
     threads: Vec<Running>,
     sink: Option<SinkTotals>,
     /// The sink's count at the last cut and when it was read; `None` if it did not respond.
-    received: Option<(Arrived, Instant)>,
+    received: Option<(Arrivals, Instant)>,
     /// The sink's count when the measurement began.
-    origin: Option<Arrived>,
+    origin: Option<Arrivals>,
     /// True if the receiver is a sink that reports what arrived.
     told: bool,
     pacing: Pacing,
@@ -263,15 +263,10 @@ impl Session {
         if !self.told {
             return (self.cut(), None);
         }
-        self.signal_stop();
-        self.threads.iter_mut().for_each(Running::join);
+        self.end_threads();
         let last = self.collect(None);
         let settled = self.sink.as_ref().and_then(SinkTotals::settled).map(|(arrived, _)| arrived);
-        let arrivals = settled.zip(self.origin).map(|(now, origin)| Arrivals {
-            packets: now.packets.saturating_sub(origin.packets),
-            reordered: now.reordered.saturating_sub(origin.reordered),
-        });
-        (last, arrivals)
+        (last, settled.zip(self.origin).map(|(now, origin)| now.since(origin)))
     }
 
     /// Resets connections instead of closing them at the end of the load: none stays in TIME_WAIT, so
@@ -290,13 +285,17 @@ impl Session {
     /// Stops sending, waits up to 200 ms for outstanding responses, and returns everything since the last
     /// mark. Its length includes that wait: for a rate, mark first.
     pub fn stop(mut self) -> Interval {
-        self.signal_stop();
-        self.threads.iter_mut().for_each(Running::join);
+        self.end_threads();
         let received = self.sink.as_ref().and_then(SinkTotals::settled);
         self.collect(received)
     }
 
-    fn collect(&mut self, received: Option<(Arrived, Instant)>) -> Interval {
+    fn end_threads(&mut self) {
+        self.signal_stop();
+        self.threads.iter_mut().for_each(Running::join);
+    }
+
+    fn collect(&mut self, received: Option<(Arrivals, Instant)>) -> Interval {
         let cuts: Vec<Cut> = self
             .threads
             .iter()
@@ -310,8 +309,7 @@ impl Session {
             thread.softirq = thread.cpu_pinned.and_then(|cpu| softirqs.get(&cpu).copied());
         }
         if let (Some((count, at)), Some((count_before, before))) = (received, self.received) {
-            interval.received = Some(count.packets.saturating_sub(count_before.packets));
-            interval.datagrams.reordered = Some(count.reordered.saturating_sub(count_before.reordered));
+            interval = interval.with_arrivals(Some(count.since(count_before)));
             interval.received_seconds = at.duration_since(before).as_secs_f64();
         }
         // If kept over a cut without a response, the count would put two intervals into the next one.

@@ -13,7 +13,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 pub use dns::{dns_answer, hear_name_server};
 pub(super) use oneway::OneWay;
-pub(super) use sink::{Arrived, SinkTotals};
+pub(super) use sink::SinkTotals;
 
 use super::poller::Poller;
 use super::question::{DnsQuestion, TrackerQuestion};

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use super::question::{DnsQuestion, TrackerQuestion};
-use crate::units::serde_as_text;
+use crate::units::{digits, serde_as_text};
 
 /// Protocol of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,15 +107,15 @@ impl FromStr for Url {
             return Err(bad());
         }
         let port = match (port, protocol) {
-            ("", Protocol::Http) if !authority.ends_with(':') => match tls {
-                true => 443,
-                false => 80,
-            },
-            ("", Protocol::Dns) if !authority.ends_with(':') => 53,
-            (digits, _) if digits.bytes().all(|b| b.is_ascii_digit()) => {
-                digits.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?
+            ("", Protocol::Http) if !authority.ends_with(':') => {
+                if tls {
+                    443
+                } else {
+                    80
+                }
             }
-            _ => return Err(bad()),
+            ("", Protocol::Dns) if !authority.ends_with(':') => 53,
+            (port, _) => digits(port).filter(|port| *port > 0).ok_or_else(bad)?,
         };
         let path = match (protocol, path) {
             (Protocol::Http, path) if path.starts_with('/') => path.to_owned(),

@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use super::unspecified;
+use crate::load::interval::Arrivals;
 use crate::target::{self, SINK_TOTALS_LEN, sink_query};
 
 /// Time limit of one query; there are [`SinkTotals::TRIES`] of them: on a machine with more work than CPUs
@@ -12,14 +14,6 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A sink has settled after this long without arrivals: longer than its threads wait for a CPU.
 const STILL: Duration = Duration::from_millis(100);
-
-/// Counts of a sink since its start, from all senders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Arrived {
-    pub(crate) packets: u64,
-    /// Datagrams that arrived after a later one of their flow.
-    pub(crate) reordered: u64,
-}
 
 /// A separate socket to the sink, opened in the load's network namespace.
 #[derive(Debug)]
@@ -34,17 +28,16 @@ impl SinkTotals {
 
     /// Opens a socket to `sink`.
     pub(crate) fn connect(sink: SocketAddr) -> std::io::Result<Self> {
-        let any: SocketAddr = if sink.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
-        let socket = UdpSocket::bind(any)?;
+        let socket = UdpSocket::bind(unspecified(sink))?;
         socket.connect(sink)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         Ok(Self { socket, queries: Cell::new(0) })
     }
 
-    /// Reads the sink's counts; also returns when the query was sent: it queues behind the packets of this
+    /// Reads the sink's counts since its start; also returns when the query was sent: it queues behind the packets of this
     /// host, so it counts what was sent before that moment, however late the response is. `None` if nothing
     /// at that address answers such queries; an error if nothing listens there.
-    pub(crate) fn arrived(&self) -> std::io::Result<Option<(Arrived, Instant)>> {
+    pub(crate) fn arrived(&self) -> std::io::Result<Option<(Arrivals, Instant)>> {
         for _ in 0..Self::TRIES {
             match self.query() {
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Err(error),
@@ -56,11 +49,11 @@ impl SinkTotals {
     }
 
     /// Queries once: `None` if the response did not arrive in time.
-    pub(crate) fn ask(&self) -> Option<(Arrived, Instant)> {
+    pub(crate) fn ask(&self) -> Option<(Arrivals, Instant)> {
         self.query().ok().flatten()
     }
 
-    fn query(&self) -> std::io::Result<Option<(Arrived, Instant)>> {
+    fn query(&self) -> std::io::Result<Option<(Arrivals, Instant)>> {
         let query = self.queries.get() + 1;
         self.queries.set(query);
         let sent = Instant::now();
@@ -70,13 +63,13 @@ impl SinkTotals {
 
     /// The response to `query`. An overloaded sink responds late, after the query was given up: responses to
     /// earlier queries are skipped.
-    fn answer(&self, query: u64) -> std::io::Result<Option<Arrived>> {
+    fn answer(&self, query: u64) -> std::io::Result<Option<Arrivals>> {
         let mut answer = [0; SINK_TOTALS_LEN + 1];
         loop {
             let length = self.socket.recv(&mut answer)?;
             match target::SinkTotals::parse(&answer[..length]) {
                 Some(target::SinkTotals { query: of, packets, reordered, .. }) if of == query => {
-                    return Ok(Some(Arrived { packets, reordered }));
+                    return Ok(Some(Arrivals { packets, reordered }));
                 }
                 Some(totals) if totals.query < query => {}
                 _ => return Ok(None),
@@ -86,7 +79,7 @@ impl SinkTotals {
 
     /// The counts once no more packets come in: packets just sent can still be on their way, or in the queue
     /// of another socket of the sink than the one that responds.
-    pub(crate) fn settled(&self) -> Option<(Arrived, Instant)> {
+    pub(crate) fn settled(&self) -> Option<(Arrivals, Instant)> {
         let begun = Instant::now();
         let mut last = self.arrived().ok()??;
         let mut still = begun;
@@ -105,7 +98,7 @@ impl SinkTotals {
 mod tests {
     use std::net::UdpSocket;
 
-    use super::{Arrived, SinkTotals};
+    use super::{Arrivals, SinkTotals};
 
     /// An overloaded sink once answered the first query after its time limit: the old count was then taken
     /// for the response to the next query, and nothing seemed to have arrived in between.
@@ -125,7 +118,7 @@ mod tests {
             asked();
             say(2, 50, asker)
         });
-        let arrived = |packets| Some(Arrived { packets, reordered: 3 });
+        let arrived = |packets| Some(Arrivals { packets, reordered: 3 });
         assert_eq!(totals.arrived().expect("there").map(|(count, _)| count), arrived(10));
         assert_eq!(totals.arrived().expect("there").map(|(count, _)| count), arrived(50));
         answers.join().expect("answered");
