@@ -48,7 +48,7 @@ pub struct Snapshot {
 }
 
 /// The byte order of this machine.
-const ENDIAN: &str = if cfg!(target_endian = "little") { "little" } else { "big" };
+pub(crate) const ENDIAN: &str = if cfg!(target_endian = "little") { "little" } else { "big" };
 
 impl Snapshot {
     /// The schema of this version.

@@ -3,12 +3,9 @@
 //! Everything that `sample` reads is covered: a test of every path recorded on a live machine
 //! checks that [`class`] knows it, so that no new source is missed.
 
+mod answers;
 mod guids;
 mod journal;
-mod links;
-mod rss;
-mod rules;
-mod sock_diag;
 mod sockets;
 mod standin;
 
@@ -106,13 +103,13 @@ impl Redaction {
             // Content that cannot be parsed cannot be cleaned either.
             Class::Sockets => sockets::redacted(&content, &mut self.stand_ins),
             Class::UnixSockets => sockets::without_names(&content),
-            Class::SockDiag => sock_diag::redacted(&content, &mut self.stand_ins),
-            Class::Links => links::redacted(&content),
+            Class::SockDiag => answers::sock_diag(&content, &mut self.stand_ins),
+            Class::Links => answers::links(&content),
             Class::KernelArguments => only_cpu_arguments(&content),
             Class::Mounts => only_control_groups(&content),
-            Class::Rss => rss::without_key(&content),
-            Class::RssIoctl => rss::ioctl_without_key(&content),
-            Class::Rules => rules::redacted(&content, &mut self.stand_ins),
+            Class::Rss => answers::rss(&content),
+            Class::RssIoctl => answers::rss_ioctl(&content),
+            Class::Rules => answers::rules(&content, &mut self.stand_ins),
             Class::Unknown => None,
         }
     }
