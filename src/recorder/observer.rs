@@ -26,10 +26,6 @@ pub(super) struct Seen {
     pub(super) now_ns: u64,
 }
 
-fn rounded(ns: u64) -> u64 {
-    ns / CLOCK_NS * CLOCK_NS
-}
-
 /// The lines of a file that samples use. The others have counters of their own, which would take up space.
 fn used(path: &str, bytes: &[u8]) -> Vec<u8> {
     let keeps: fn(&[u8]) -> bool = match path {
@@ -68,7 +64,7 @@ impl Notes for Seen {
     }
 
     fn time(&mut self, now_ns: u64) -> u64 {
-        self.now_ns = rounded(now_ns);
+        self.now_ns = now_ns / CLOCK_NS * CLOCK_NS;
         self.now_ns
     }
 }

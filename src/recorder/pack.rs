@@ -7,16 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::bytes::{Cursor, Malformed, push_bytes, push_number, push_signed, unzigzag, zigzag};
 use super::numbers::Deltas;
-use super::tick::{CLOCK_NS, Change, Tick};
+use super::tick::{CLOCK_NS, Change, GONE, NUMBERS, Tick, WHOLE};
 
 /// A block is compressed once and kept for weeks.
 const LEVEL: i32 = 19;
 /// Most bytes that a section may unpack to.
 const LIMIT: u64 = 256 << 20;
-
-const GONE: u8 = 0;
-const WHOLE: u8 = 1;
-const NUMBERS: u8 = 2;
 
 /// Parts of a block; each is compressed by itself, because its bytes resemble each other.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::segment::{self, Contents, SegmentError};
+use super::segment::{self, Contents, Packed, SegmentError};
 use super::state::State;
 use super::storage::Storage;
 use super::tick::Tick;
@@ -159,25 +159,17 @@ impl<S: Storage> Ring<S> {
 
     /// What a segment holds, and its intended interval in milliseconds.
     fn summary(&self, listed: &Listed) -> Result<Option<(Span, u64)>, WindowError> {
-        let span = |last_ms, ticks, gaps| Span {
-            first_ms: listed.first_ms,
-            last_ms,
-            ticks,
-            bytes: listed.bytes,
-            gaps,
-        };
+        let (first_ms, bytes) = (listed.first_ms, listed.bytes);
+        let span = |Packed { last_ms, ticks, gaps }| Span { first_ms, last_ms, ticks, bytes, gaps };
         if listed.name.ends_with(PACKED) {
             let Some(bytes) = self.bytes(&listed.name, HEAD)? else { return Ok(None) };
             let head = segment::head(&mut bytes.as_slice()).map_err(|error| failed(listed, error))?;
             if let Some((every_ms, packed)) = head.and_then(|head| Some((head.every_ms, head.packed?))) {
-                return Ok(Some((span(packed.last_ms, packed.ticks, packed.gaps), every_ms)));
+                return Ok(Some((span(packed), every_ms)));
             }
         }
         let Some(Contents { head, ticks }) = self.contents(listed)? else { return Ok(None) };
-        let times: Vec<i64> = ticks.iter().map(|tick| tick.at_ms).collect();
-        let gaps = times.windows(2).filter_map(|pair| Gap::between(pair[0], pair[1], head.every_ms));
-        let last_ms = times.last().copied().unwrap_or(listed.first_ms);
-        Ok(Some((span(last_ms, ticks.len() as u64, gaps.collect()), head.every_ms)))
+        Ok(Some((span(Packed::new(&ticks, head.every_ms)), head.every_ms)))
     }
 
     /// Bytes of a file; `None` if the ring has gone on and it is no longer there.

@@ -10,6 +10,7 @@ use super::bytes::Malformed;
 use super::pack::{pack, unpack};
 use super::reader::Gap;
 use super::tick::{Keys, Tick};
+use crate::snapshot::ENDIAN;
 
 /// First line of a file. The number is the version of the format.
 const MAGIC: &[u8] = b"rxlab recording 1\n";
@@ -71,8 +72,15 @@ pub(super) struct Packed {
     pub(super) gaps: Vec<Gap>,
 }
 
-/// The byte order of this machine.
-const ENDIAN: &str = if cfg!(target_endian = "little") { "little" } else { "big" };
+impl Packed {
+    /// Describes ticks, at least one, that were to be `every_ms` apart.
+    pub(super) fn new(ticks: &[Tick], every_ms: u64) -> Self {
+        let pairs = ticks.windows(2);
+        let gaps = pairs.filter_map(|pair| Gap::between(pair[0].at_ms, pair[1].at_ms, every_ms)).collect();
+        let last_ms = ticks.last().map_or(0, |tick| tick.at_ms);
+        Self { last_ms, ticks: ticks.len() as u64, gaps }
+    }
+}
 
 impl Head {
     /// Of a log of this machine.
@@ -111,11 +119,7 @@ pub(super) fn tick_record(tick: &Tick, keys: &Keys) -> io::Result<Vec<u8>> {
 
 /// A whole packed segment.
 pub(super) fn packed(head: &Head, ticks: &[Tick]) -> io::Result<Vec<u8>> {
-    let last_ms = ticks.last().map_or(0, |tick| tick.at_ms);
-    let times: Vec<i64> = ticks.iter().map(|tick| tick.at_ms).collect();
-    let gaps = times.windows(2).filter_map(|pair| Gap::between(pair[0], pair[1], head.every_ms)).collect();
-    let packed = Packed { last_ms, ticks: ticks.len() as u64, gaps };
-    let head = Head { packed: Some(packed), ..head.clone() };
+    let head = Head { packed: Some(Packed::new(ticks, head.every_ms)), ..head.clone() };
     Ok([begin(&head), record(&pack(ticks)?)].concat())
 }
 

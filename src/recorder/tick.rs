@@ -38,9 +38,10 @@ pub(super) struct Keys {
     numbers: std::collections::HashMap<String, u64>,
 }
 
-const GONE: u8 = 0;
-const WHOLE: u8 = 1;
-const NUMBERS: u8 = 2;
+// Kinds of changes in bytes.
+pub(super) const GONE: u8 = 0;
+pub(super) const WHOLE: u8 = 1;
+pub(super) const NUMBERS: u8 = 2;
 
 impl Tick {
     /// Its bytes. The keys it spells are added to `keys` by [`Keys::learn`], once the bytes are on disk.

@@ -442,14 +442,8 @@ impl App {
             _ => None,
         };
         let next = open.map_or(0, |open| (open + 1) % findings.len());
-        match findings.get(next) {
-            Some(finding) => {
-                let (id, nic) = (finding.id.clone(), finding.nic.clone());
-                self.show(View::Findings);
-                self.selected = next;
-                self.lay(Overlay::Finding { id, nic, plan: 0 });
-            }
-            None => self.tell("no findings".to_owned()),
+        if !self.open_at(next) {
+            self.tell("no findings".to_owned());
         }
     }
 
@@ -459,13 +453,20 @@ impl App {
             return self.next_finding();
         }
         let Some(frame) = self.shown() else { return };
-        let findings = self.findings(frame);
-        let at = self.selected.min(findings.len().saturating_sub(1));
-        if let (Some(finding), None) = (findings.get(at), self.overlays.last()) {
-            let (id, nic) = (finding.id.clone(), finding.nic.clone());
-            self.selected = at;
-            self.lay(Overlay::Finding { id, nic, plan: 0 });
+        if self.overlays.is_empty() {
+            self.open_at(self.selected.min(self.findings(frame).len().saturating_sub(1)));
         }
+    }
+
+    /// Opens the finding at a position of the list; false if there is none.
+    fn open_at(&mut self, at: usize) -> bool {
+        let Some(frame) = self.shown() else { return false };
+        let Some(finding) = self.findings(frame).get(at).copied() else { return false };
+        let (id, nic) = (finding.id.clone(), finding.nic.clone());
+        self.show(View::Findings);
+        self.selected = at;
+        self.lay(Overlay::Finding { id, nic, plan: 0 });
+        true
     }
 
     /// Selects the next plan of the open finding; false if none is open.

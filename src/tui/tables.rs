@@ -128,16 +128,10 @@ fn cell(text: String, is_right: bool) -> Cell<'static> {
 pub(super) fn queues(app: &App, frame: &LiveFrame) -> Rows {
     let mut rows: Vec<&QueueRow> = frame.queues.iter().filter(|row| app.passes(frame, &row.nic)).collect();
     match app.order() {
-        Some(Order::Interrupts) => {
-            rows.sort_by(|a, b| {
-                b.interrupts.unwrap_or_default().total_cmp(&a.interrupts.unwrap_or_default())
-            });
-        }
-        Some(Order::Dropped) => {
-            rows.sort_by(|a, b| b.dropped.unwrap_or_default().total_cmp(&a.dropped.unwrap_or_default()));
-        }
+        Some(Order::Interrupts) => largest_first(&mut rows, |row| row.interrupts.unwrap_or_default()),
+        Some(Order::Dropped) => largest_first(&mut rows, |row| row.dropped.unwrap_or_default()),
         Some(Order::Name) => {}
-        _ => rows.sort_by(|a, b| b.packets.total_cmp(&a.packets)),
+        _ => largest_first(&mut rows, |row| row.packets),
     }
     let row = |row: &QueueRow| {
         vec![
@@ -172,7 +166,7 @@ pub(super) fn queues(app: &App, frame: &LiveFrame) -> Rows {
 /// Interfaces.
 pub(super) fn nics(app: &App, frame: &LiveFrame) -> Rows {
     let mut rows: Vec<&NicRow> = frame.nics.iter().filter(|row| app.passes(frame, &row.nic)).collect();
-    rows.sort_by(|a, b| b.rx_packets.total_cmp(&a.rx_packets));
+    largest_first(&mut rows, |row| row.rx_packets);
     let row = |row: &NicRow| {
         vec![
             row.nic.to_string(),
@@ -202,10 +196,10 @@ pub(super) fn nics(app: &App, frame: &LiveFrame) -> Rows {
 pub(super) fn cpus(app: &App, frame: &LiveFrame) -> Rows {
     let mut rows: Vec<&CpuRow> = frame.cpus.iter().collect();
     match app.order() {
-        Some(Order::Packets) => rows.sort_by(|a, b| b.packets.total_cmp(&a.packets)),
-        Some(Order::Dropped) => rows.sort_by(|a, b| b.dropped.total_cmp(&a.dropped)),
+        Some(Order::Packets) => largest_first(&mut rows, |row| row.packets),
+        Some(Order::Dropped) => largest_first(&mut rows, |row| row.dropped),
         Some(Order::Name) => {}
-        _ => rows.sort_by(|a, b| b.receive_time.total_cmp(&a.receive_time)),
+        _ => largest_first(&mut rows, |row| row.receive_time),
     }
     let row = |row: &CpuRow| {
         vec![
@@ -273,8 +267,7 @@ pub(super) fn losers(app: &App, sample: &Interference) -> Rows {
 pub(super) fn programs(app: &App, rows: &[ProgramRow]) -> Rows {
     let mut rows: Vec<&ProgramRow> = rows.iter().collect();
     if app.order() != Some(Order::CpuTime) {
-        let time = |row: &ProgramRow| row.receive_time.unwrap_or_default();
-        rows.sort_by(|a, b| time(b).total_cmp(&time(a)));
+        largest_first(&mut rows, |row| row.receive_time.unwrap_or_default());
     }
     let row = |row: &ProgramRow| {
         vec![
@@ -295,6 +288,11 @@ pub(super) fn programs(app: &App, rows: &[ProgramRow]) -> Rows {
             Column::right("RECEIVE TIME THERE", 20, Some(Order::Lost)),
         ],
     }
+}
+
+/// Sorts rows by a number. Equal ones stay in their order.
+fn largest_first<T>(rows: &mut [&T], number: impl Fn(&T) -> f64) {
+    rows.sort_by(|a, b| number(b).total_cmp(&number(a)));
 }
 
 fn nothing() -> String {
