@@ -111,15 +111,9 @@ impl Numbers {
 }
 
 fn words(bytes: &[u8]) -> Option<Numbers> {
-    if !bytes.len().is_multiple_of(4) {
-        return None;
-    }
-    let word = |word: &[u8]| u64::from(u32::from_ne_bytes(word.try_into().unwrap_or_default()));
-    Some(Numbers {
-        coding: Coding::Words,
-        template: Vec::new(),
-        values: bytes.chunks_exact(4).map(word).collect(),
-    })
+    let (words, rest) = bytes.as_chunks();
+    let values = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).collect();
+    rest.is_empty().then_some(Numbers { coding: Coding::Words, template: Vec::new(), values })
 }
 
 /// True for a byte that a number cannot follow or precede directly: `virtio0`, `3.5` and `0x1f` are not numbers.

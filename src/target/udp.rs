@@ -16,17 +16,13 @@ use super::order::Order;
 use crate::host::datagrams::{receive_from, send_train};
 
 const QUERY: &[u8; 16] = b"rxlab-sink-query";
-const QUERY_LEN: usize = QUERY.len() + 8;
 /// Length of the response.
 pub const SINK_TOTALS_LEN: usize = 32;
 
 /// Query for the sink's totals. The response repeats `number`, so that a late one is not taken
 /// for the response to a later query.
-pub fn sink_query(number: u64) -> [u8; QUERY_LEN] {
-    let mut query = [0; QUERY_LEN];
-    query[..QUERY.len()].copy_from_slice(QUERY);
-    query[QUERY.len()..].copy_from_slice(&number.to_le_bytes());
-    query
+pub fn sink_query(number: u64) -> Vec<u8> {
+    [&QUERY[..], &number.to_le_bytes()].concat()
 }
 
 /// The sink's response.
@@ -46,9 +42,10 @@ pub struct SinkTotals {
 impl SinkTotals {
     /// Parses a response; `None` if it is invalid.
     pub fn parse(answer: &[u8]) -> Option<Self> {
-        let answer: &[u8; SINK_TOTALS_LEN] = answer.try_into().ok()?;
-        let number = |at: usize| Some(u64::from_le_bytes(answer[at..at + 8].try_into().ok()?));
-        Some(Self { query: number(0)?, packets: number(8)?, bytes: number(16)?, reordered: number(24)? })
+        let ([query, packets, bytes, reordered], []) = answer.as_chunks() else { return None };
+        let [query, packets, bytes, reordered] =
+            [query, packets, bytes, reordered].map(|number| u64::from_le_bytes(*number));
+        Some(Self { query, packets, bytes, reordered })
     }
 }
 
@@ -106,11 +103,8 @@ pub(super) fn sink(
         add(&counters.sink_reordered, reordered);
         if let Some(number) = query {
             let totals = shared.totals();
-            let mut answer = [0; SINK_TOTALS_LEN];
-            answer[..8].copy_from_slice(&number);
-            answer[8..16].copy_from_slice(&totals.sink_packets.to_le_bytes());
-            answer[16..24].copy_from_slice(&totals.sink_bytes.to_le_bytes());
-            answer[24..].copy_from_slice(&totals.sink_reordered.to_le_bytes());
+            let counts = [totals.sink_packets, totals.sink_bytes, totals.sink_reordered];
+            let answer = [number.as_slice(), counts.map(u64::to_le_bytes).as_flattened()].concat();
             // The client repeats the query if the response is lost.
             let _ = SockRef::from(socket).send_to(&answer, &from);
         }

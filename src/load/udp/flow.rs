@@ -119,9 +119,8 @@ pub(super) struct Header {
 impl Header {
     /// Writes the header to the front of `payload`, which holds at least 24 bytes.
     pub(super) fn write(&self, payload: &mut [u8]) {
-        payload[..8].copy_from_slice(&self.session.to_le_bytes());
-        payload[8..16].copy_from_slice(&self.sequence.to_le_bytes());
-        payload[16..24].copy_from_slice(&self.sent.to_le_bytes());
+        let words = [self.session, self.sequence, self.sent].map(u64::to_le_bytes);
+        payload[..24].copy_from_slice(words.as_flattened());
     }
 
     /// The header of `payload`; `None` if it is too short.

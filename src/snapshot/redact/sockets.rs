@@ -50,10 +50,8 @@ fn endpoint(text: &str, stand_ins: &mut StandIns) -> Option<String> {
         _ => Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).into(),
     };
     let stand_in = stand_ins.octets(address);
-    let words = stand_in.chunks_exact(4).map(|word| {
-        let word = u32::from_ne_bytes(word.try_into().unwrap_or_default());
-        format!("{word:08X}")
-    });
+    let (words, _) = stand_in.as_chunks();
+    let words = words.iter().map(|word| format!("{:08X}", u32::from_ne_bytes(*word)));
     Some(format!("{}:{port}", words.collect::<String>()))
 }
 
