@@ -213,6 +213,16 @@ mod tests {
         Saturation::judge(interval).reason.unwrap_or_default()
     }
 
+    /// Checks the signs of an interval, those elsewhere by how they begin.
+    fn assert_signs(interval: &Interval, reason: Option<&str>, elsewhere: Option<&str>) {
+        let found = Saturation::judge(interval);
+        assert_eq!((found.limited, found.reason.as_deref()), (reason.is_some(), reason));
+        match elsewhere {
+            None => assert_eq!(found.elsewhere, None),
+            Some(sign) => assert!(found.elsewhere.is_some_and(|found| found.starts_with(sign)), "{sign}"),
+        }
+    }
+
     fn server(busiest: f64) -> ServerCpu {
         ServerCpu { processes: Vec::new(), seconds: busiest, cpus: busiest, busiest: Some(busiest) }
     }
@@ -259,40 +269,23 @@ mod tests {
             interval.not_sent = NotSent { blocked: 1_000, waiting: 1_500, late: 0 };
             interval
         };
-        let saturation = Saturation::judge(&blocked(0, 20));
-        assert_eq!((saturation.limited, saturation.reason), (false, None));
-        assert_eq!(
-            saturation.elsewhere.as_deref(),
-            Some(
-                "no connection was free for 20.0 % of what was due; the target or --connections is the limit"
-            )
-        );
+        let busy =
+            "no connection was free for 20.0 % of what was due; the target or --connections is the limit";
+        assert_signs(&blocked(0, 20), None, Some(busy));
         // It may have been too busy to read the responses that free them.
-        let saturation = Saturation::judge(&blocked(0, 99));
-        assert_eq!(
-            (saturation.reason.as_deref(), saturation.elsewhere),
-            (Some("thread 0 at 99 % CPU; 20.0 % of what was due was not sent in time"), None)
-        );
+        let deaf = "thread 0 at 99 % CPU; 20.0 % of what was due was not sent in time";
+        assert_signs(&blocked(0, 99), Some(deaf), None);
         // Late sends where a connection was free do not explain that none was.
-        let saturation = Saturation::judge(&blocked(200_000, 20));
-        assert_eq!(
-            saturation.reason.as_deref(),
-            Some("sends were late by 200 us at p99, 20 % of the latency")
-        );
-        assert!(
-            saturation.elsewhere.is_some_and(|sign| sign.starts_with("no connection was free for 20.0 %"))
-        );
+        let slow = "sends were late by 200 us at p99, 20 % of the latency";
+        assert_signs(&blocked(200_000, 20), Some(slow), Some(busy));
         let mut late = blocked(0, 20);
         late.not_sent = NotSent { blocked: 0, waiting: 1_250, late: 1_250 };
-        let saturation = Saturation::judge(&late);
-        assert_eq!(saturation.reason.as_deref(), Some("10.0 % of what was due was not sent in time"));
-        assert!(
-            saturation.elsewhere.is_some_and(|sign| sign.starts_with("no connection was free for 10.0 %"))
-        );
+        let unsent = "10.0 % of what was due was not sent in time";
+        assert_signs(&late, Some(unsent), Some("no connection was free for 10.0 %"));
         let mut refused = tally(10_000, 100_000, 0);
         refused.error(ErrorClass::Send, 2_500);
-        let elsewhere = Saturation::judge(&measured(refused, 20, Some(12_500))).elsewhere.unwrap_or_default();
-        assert!(elsewhere.starts_with("the kernel refused to send 20.0 %"), "{elsewhere}");
+        let refused = measured(refused, 20, Some(12_500));
+        assert_signs(&refused, None, Some("the kernel refused to send 20.0 %"));
     }
 
     /// A server that stops 450 ms before the end of 3 s: sends were late by more than a tenth of its earlier
@@ -303,10 +296,7 @@ mod tests {
         (frozen.not_sent.waiting, frozen.in_flight) = (1_800, 64);
         let ages = (0..1_864).map(|n: u64| n * 241_000);
         ages.for_each(|age| frozen.unanswered.saturating_record(age));
-        let saturation = Saturation::judge(&frozen);
-        assert_eq!((saturation.limited, saturation.reason), (false, None));
-        let elsewhere = saturation.elsewhere.unwrap_or_default();
-        assert!(elsewhere.starts_with("no connection was free for 15.3 %"), "{elsewhere}");
+        assert_signs(&frozen, None, Some("no connection was free for 15.3 %"));
     }
 
     /// A CPU shared with others or with softirqs: little CPU time, and always work to do.
