@@ -33,9 +33,7 @@ impl Kind {
             Kind::Interrupted => 130,
         }
     }
-}
 
-impl Kind {
     /// Kind of a failed operation on a file whose path is not the user's, such as one below the state directory: a
     /// missing one is no wrong argument.
     pub fn of_own_file(error: &io::Error) -> Self {

@@ -100,12 +100,6 @@ pub struct Addresses {
     pub udp_tracker: Option<SocketAddr>,
 }
 
-impl Addresses {
-    fn none(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// The target cannot start.
 #[derive(Debug, Error)]
 pub enum TargetError {
@@ -162,7 +156,7 @@ impl Target {
     pub fn start(spec: &Spec) -> Result<Self, TargetError> {
         let Spec { http, udp_echo, udp_sink, udp_tracker, .. } = *spec;
         let addresses = Addresses { http, udp_echo, udp_sink, udp_tracker };
-        if addresses.none() {
+        if addresses == Addresses::default() {
             return Err(TargetError::Nothing);
         }
         if !(1..=MAX_THREADS).contains(&spec.threads) {

@@ -114,9 +114,8 @@ impl Clients {
         for (seed, client) in (spec.seed..).zip(&clients) {
             client.tell(&Order::Start(Box::new(Spec { seed, ..spec.clone() })))?;
         }
-        let skew = Duration::ZERO;
         clients.iter().try_for_each(|client| client.is_done(START))?;
-        Ok(Self { clients, skew })
+        Ok(Self { clients, skew: Duration::ZERO })
     }
 
     /// Forgets what was counted, and what an open loop has not sent.

@@ -98,8 +98,9 @@ impl Schedule {
         })
     }
 
+    /// Moment of request `n` of the whole schedule.
     fn moment(&self, n: f64) -> Nanos {
-        moment(&self.rate, self.origin, n)
+        self.rate.moment(n).map_or(Nanos::MAX, |at| self.origin.saturating_add(at))
     }
 
     /// Moment of the next request.
@@ -142,12 +143,11 @@ impl Schedule {
 
     /// Requests of this thread that became due since the last cut.
     pub(super) fn cut(&mut self, now: Nanos) -> u64 {
-        let (rate, origin) = (&self.rate, self.origin);
         let due = match &self.arrivals {
             Arrivals::Poisson(process) => {
                 // Taken requests were due: only the late ones have to be counted one by one.
                 let (mut process, mut count) = (process.clone(), self.most - self.left);
-                while count < self.most && moment(rate, origin, process.at) <= now {
+                while count < self.most && self.moment(process.at) <= now {
                     process.advance();
                     count += 1;
                 }
@@ -155,11 +155,11 @@ impl Schedule {
             }
             Arrivals::Even { index, threads, .. } => {
                 // The estimate can be off by rounding; the moments decide.
-                let mut due = (rate.due(now.saturating_sub(origin)) / *threads as f64) as u64;
-                while moment(rate, origin, number(due, *index, *threads)) <= now {
+                let mut due = (self.rate.due(now.saturating_sub(self.origin)) / *threads as f64) as u64;
+                while self.moment(number(due, *index, *threads)) <= now {
                     due += 1;
                 }
-                while due > 0 && moment(rate, origin, number(due - 1, *index, *threads)) > now {
+                while due > 0 && self.moment(number(due - 1, *index, *threads)) > now {
                     due -= 1;
                 }
                 due.min(self.most)
@@ -175,11 +175,6 @@ impl Schedule {
 /// of its share, so that any time has as many requests as the rate requires, to the nearest.
 fn number(k: u64, index: u64, threads: u64) -> f64 {
     (k * threads + index) as f64 + 0.5
-}
-
-/// Moment of request `n` of the whole schedule.
-fn moment(rate: &Rate, origin: Nanos, n: f64) -> Nanos {
-    rate.moment(n).map_or(Nanos::MAX, |at| origin.saturating_add(at))
 }
 
 #[cfg(test)]

@@ -80,14 +80,11 @@ impl Server {
             if let Some(http) = &sockets.http {
                 add(http, HTTP, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
             }
-            if let Some(socket) = &sockets.udp_echo {
-                add(socket, ECHO, epoll::EventFlags::IN)?;
-            }
-            if let Some(socket) = &sockets.udp_sink {
-                add(socket, SINK, epoll::EventFlags::IN)?;
-            }
-            if let Some(socket) = &sockets.udp_tracker {
-                add(socket, TRACKER, epoll::EventFlags::IN)?;
+            let Sockets { udp_echo, udp_sink, udp_tracker, .. } = &sockets;
+            for (socket, token) in [(udp_echo, ECHO), (udp_sink, SINK), (udp_tracker, TRACKER)] {
+                if let Some(socket) = socket {
+                    add(socket, token, epoll::EventFlags::IN)?;
+                }
             }
             Ok(poll)
         };

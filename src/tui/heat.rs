@@ -30,11 +30,6 @@ pub(super) fn lines(frames: &[&LiveFrame], size: Size, look: Look) -> Vec<Line<'
     drawn(frames, cpus, size, look)
 }
 
-/// True if two CPUs share a row of the heatmap with time to the right.
-fn in_pairs(cpus: usize, height: usize) -> bool {
-    cpus > height
-}
-
 /// Receive time of the CPU at `index` of the last frame.
 fn value(frame: &LiveFrame, last: &LiveFrame, index: usize) -> Value {
     let cpu = last.cpus.get(index)?.cpu;
@@ -46,7 +41,8 @@ fn value(frame: &LiveFrame, last: &LiveFrame, index: usize) -> Value {
 /// Time to the right, the newest interval last.
 fn across(frames: &[&LiveFrame], cpus: usize, (width, height): Size, look: Look) -> Vec<Line<'static>> {
     let last = frames[frames.len() - 1];
-    let each = 1 + usize::from(in_pairs(cpus, height));
+    // CPUs of a row.
+    let each = if cpus > height { 2 } else { 1 };
     let label = |index: usize| -> String {
         let of = |index: usize| last.cpus.get(index);
         match (of(index), of(index + 1).filter(|_| each == 2)) {

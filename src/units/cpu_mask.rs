@@ -15,11 +15,12 @@ const LIMIT: u32 = 1 << 16;
 ///
 /// Two text forms, both the kernel's (`lib/bitmap-str.c`): the list `0-3,8` ([`fmt::Display`],
 /// [`FromStr`], JSON) and the mask `00000001,00000f00` ([`CpuMask::to_hex`], [`CpuMask::from_hex`]).
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(with = "String"))]
 pub struct CpuMask {
-    // Least significant word first; trailing zero words carry no meaning and are trimmed.
+    // Least significant word first. Trailing zero words carry no meaning and are trimmed, so that equal sets have
+    // equal words.
     words: Vec<u32>,
 }
 
@@ -182,15 +183,6 @@ impl CpuMask {
         self
     }
 }
-
-// Equality is over sets: `trim` keeps one representation of each.
-impl PartialEq for CpuMask {
-    fn eq(&self, other: &Self) -> bool {
-        self.words == other.words
-    }
-}
-
-impl Eq for CpuMask {}
 
 impl FromIterator<CpuId> for CpuMask {
     fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> Self {
