@@ -31,43 +31,36 @@ pub struct Args {
     /// A value, such as 'rps eth0/rx-0 = 2-7'; may be given several times
     #[arg(long = "set", alias = "setting", value_name = "SETTING")]
     setting: Vec<Setting>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How a plan is applied.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct How {
     /// Put everything back after this time unless `rxlab confirm` comes first
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    confirm: Option<Duration>,
+    pub(super) confirm: Option<Duration>,
     /// Rehearse on a copy of the machine in memory, print what would change, and change nothing
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// Do not ask on a terminal
     #[arg(short, long)]
-    yes: bool,
+    pub(super) yes: bool,
     /// Show each changed value as a line before and a line after
     #[arg(long, conflicts_with = "json")]
-    diff: bool,
+    pub(super) diff: bool,
 }
 
 pub(crate) fn run(global: &Global, args: Args) -> Result {
-    if args.confirm.is_some_and(|wait| wait.is_zero()) {
+    if args.how.confirm.is_some_and(|wait| wait.is_zero()) {
         return Err(CommandError::usage("--confirm needs a time above 0"));
     }
     let plan = match &args.plan {
         Some(path) => read_plan(path)?,
         None => plan_of(&args.setting),
     };
-    let how = How { confirm: args.confirm, dry_run: args.dry_run, yes: args.yes, diff: args.diff };
-    apply(global, &plan, &how)
-}
-
-/// How a plan is applied.
-#[derive(Debug, Default)]
-pub(super) struct How {
-    /// Time until it goes back unless it is confirmed.
-    pub(super) confirm: Option<Duration>,
-    /// Change nothing.
-    pub(super) dry_run: bool,
-    /// Do not ask.
-    pub(super) yes: bool,
-    /// Print values before and after.
-    pub(super) diff: bool,
+    apply(global, &plan, &args.how)
 }
 
 /// Applies a plan.
