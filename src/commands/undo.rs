@@ -112,17 +112,13 @@ fn forget(global: &Global, store: &Store, id: &str) -> Result {
 /// An [`UndoError`] with a hint.
 impl From<UndoError> for CommandError {
     fn from(error: UndoError) -> Self {
-        match error {
-            UndoError::Journal(error) => error.into(),
-            UndoError::OtherRoot(_) => CommandError::new(Kind::Changed, error),
-            UndoError::Lost { ref id, .. } => {
-                let hint = format!("`rxlab undo --forget {id}` gives its values up");
-                CommandError::new(Kind::Changed, &error).hint(hint)
-            }
-            UndoError::Covered { ref newer, .. } => {
-                CommandError::new(Kind::Changed, &error).hint(format!("run `rxlab undo {newer}` first"))
-            }
-        }
+        let hint = match error {
+            UndoError::Journal(error) => return error.into(),
+            UndoError::OtherRoot(_) => None,
+            UndoError::Lost { ref id, .. } => Some(format!("`rxlab undo --forget {id}` gives its values up")),
+            UndoError::Covered { ref newer, .. } => Some(format!("run `rxlab undo {newer}` first")),
+        };
+        CommandError::new(Kind::Changed, error).hint_all(hint)
     }
 }
 

@@ -160,13 +160,8 @@ impl From<StoreError> for CommandError {
             StoreError::Io { error, .. } => Kind::from(error),
             StoreError::Json { .. } | StoreError::Schema { .. } => Kind::Failed,
         };
-        let denied = kind == Kind::Denied;
-        let error = CommandError::new(kind, error);
-        if denied {
-            error.hint("--state-dir DIR or RXLAB_STATE_DIR puts the records elsewhere")
-        } else {
-            error
-        }
+        let hint = "--state-dir DIR or RXLAB_STATE_DIR puts the records elsewhere";
+        CommandError::new(kind, error).hint_all((kind == Kind::Denied).then_some(hint))
     }
 }
 
