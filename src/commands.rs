@@ -52,7 +52,6 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
-use serde::Serialize;
 
 use crate::error::{CommandError, Kind, Result};
 use crate::plan::export::shell;
@@ -273,10 +272,4 @@ fn run(mut global: Global, command: Command) -> Result {
         Command::Man(args) => man::run(global, &args),
         Command::Guard(args) => guard::run(global, args),
     }
-}
-
-/// An artefact as pretty JSON. Its shape is the type's `Serialize`, with its own `schema` field; nothing is added here.
-fn json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string_pretty(value)
-        .map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))
 }

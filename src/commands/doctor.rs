@@ -1,12 +1,11 @@
 //! `rxlab doctor`: samples the receive path and says what is wrong, why, and what to try.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::machine::{From, Source};
-use super::{Global, look, machine, output, place, status};
+use super::{Global, look, output, place, status};
 use crate::apply::{Live, State, TransactionStatus, ValueStatus};
 use crate::diagnose::evidence::receiving;
 use crate::diagnose::figures::plural;
@@ -18,7 +17,6 @@ use crate::model::Rates;
 use crate::probe::Budget;
 use crate::report::findings::{self, Detail};
 use crate::report::text::clean;
-use crate::sample::{Inventory, Scope};
 use crate::units::{NicName, parse_duration, rfc3339};
 
 /// Find out what is wrong with the receive path, why, and what to try
@@ -57,9 +55,7 @@ fn plan_out(text: &str) -> Result<(String, std::path::PathBuf), String> {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result {
     let source = Source::open(global, &args.from, args.length)?;
-    if let Some(name) = &args.nic {
-        machine::nic(&machine::describe(&Inventory::take(source.host(), Scope::Path))?, name)?;
-    }
+    source.check_nic(args.nic.as_ref())?;
     if let (true, Source::Live(host)) = (args.watch, &source) {
         return watch(global, host, (args.length, args.cost.budget), args.nic.as_ref());
     }
@@ -175,19 +171,10 @@ fn watch(
             findings.retain(|finding| finding.nic.as_ref().is_none_or(concerns));
         }
         let time = rfc3339(jiff::Timestamp::now());
-        let mut out = output::stdout(global);
         for alert in alerts.update(&findings, &time) {
-            if global.json {
-                let text = serde_json::to_string(&alert)
-                    .map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))?;
-                writeln!(out, "{text}")?;
-            } else {
-                writeln!(out, "{}", clean(&alert.in_one_line()))?;
+            if output::line(global, &alert, || clean(&alert.in_one_line()) + "\n")? {
+                return verdict(&alerts);
             }
-        }
-        out.flush()?;
-        if out.is_closed() {
-            return verdict(&alerts);
         }
     }
 }

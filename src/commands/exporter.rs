@@ -12,8 +12,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use self::board::Board;
-use super::target::say;
-use super::{Global, look, lost_time, machine, place};
+use super::{Global, look, lost_time, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
 use crate::report::metrics::Format;
 use crate::units::parse_duration;
@@ -59,7 +58,7 @@ pub fn run(global: &Global, args: &Args) -> Result {
     let listener = TcpListener::bind(args.listen).map_err(|error| cannot_listen(args.listen, &error))?;
     let address = listener.local_addr()?;
     let access = address.ip().is_loopback().then(|| Access::new(address, None));
-    say(global, &Started { schema: "rxlab.exporter/1", address }, || {
+    output::line(global, &Started { schema: "rxlab.exporter/1", address }, || {
         format!("serving http://{address}{PATH}\n")
     })?;
     std::thread::scope(|scope| {

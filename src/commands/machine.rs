@@ -179,6 +179,12 @@ impl Source {
         }
     }
 
+    /// Returns an error if there is no interface `name`.
+    pub(super) fn check_nic(&self, name: Option<&NicName>) -> Result {
+        let Some(name) = name else { return Ok(()) };
+        nic(&describe(&Inventory::take(self.host(), Scope::Path))?, name).map(|_| ())
+    }
+
     /// True if names, addresses and hash keys of the machine were removed.
     pub(super) fn is_redacted(&self) -> bool {
         matches!(self, Source::Snapshot(snapshot) if snapshot.manifest.redacted)

@@ -40,11 +40,33 @@ pub(crate) fn print(global: &Global, value: &impl Serialize, text: impl FnOnce()
     Ok(out.flush()?)
 }
 
-/// Prints a value as JSON.
+/// Prints a value as JSON. Its shape is the type's `Serialize`, with its own `schema` field; nothing is added here.
 pub(crate) fn json(value: &impl Serialize) -> Result {
+    let text = serde_json::to_string_pretty(value).map_err(|error| cannot_write(&error))?;
     let mut out = Output::new(io::stdout(), Form::Json);
-    writeln!(out, "{}", super::json(value)?)?;
+    writeln!(out, "{text}")?;
     Ok(out.flush()?)
+}
+
+/// Prints one of several values, and flushes, because a program may be waiting for it: as a line of JSON with `--json`,
+/// else its text. True once the pipe is closed.
+pub(crate) fn line(global: &Global, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<bool> {
+    let mut out = stdout(global);
+    match global.json {
+        true => writeln!(out, "{}", json_line(value)?)?,
+        false => out.write_all(text().as_bytes())?,
+    }
+    out.flush()?;
+    Ok(out.is_closed())
+}
+
+/// A value as JSON in one line.
+pub(crate) fn json_line(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| cannot_write(&error))
+}
+
+fn cannot_write(error: &serde_json::Error) -> CommandError {
+    CommandError::failed(format!("cannot write JSON: {error}"))
 }
 
 /// Fits the text layout to the terminal on standard output, if there is one.

@@ -73,12 +73,17 @@ pub(super) fn guard_arguments(global: &Global, root: &Path, id: &str) -> Result<
 /// Returns a flag that SIGINT, SIGTERM and SIGHUP set, so that work stops between two steps and puts
 /// the machine back.
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
+    flag(&[SIGINT, SIGTERM, SIGHUP])
+}
+
+/// Returns a flag that each of `signals` sets.
+pub(super) fn flag(signals: &[i32]) -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in signals {
+        signal_hook::flag::register(*signal, Arc::clone(&flag))
             .map_err(|error| CommandError::failed(format!("cannot listen for signals: {error}")))?;
     }
-    Ok(stop)
+    Ok(flag)
 }
 
 /// Longest time until a signal is noticed.
@@ -138,25 +143,21 @@ impl From<JournalError> for CommandError {
 /// An [`ApplyError`] with a hint.
 impl From<ApplyError> for CommandError {
     fn from(error: ApplyError) -> Self {
-        match error {
-            ApplyError::Journal(error) => error.into(),
+        let hint = match error {
+            ApplyError::Journal(error) => return error.into(),
             ApplyError::Pending { ref id } => {
-                let hint = format!("`rxlab confirm {id}` keeps it, `rxlab undo {id}` puts it back");
-                CommandError::new(error.kind(), &error).hint(hint)
+                Some(format!("`rxlab confirm {id}` keeps it, `rxlab undo {id}` puts it back"))
             }
             ApplyError::OtherJournal { ref state, ref id } => {
-                let hint = format!(
-                    "run `rxlab --state-dir {} undo {id}` first, or use that journal",
-                    state.display()
-                );
-                CommandError::new(error.kind(), &error).hint(hint)
+                let state = state.display();
+                Some(format!("run `rxlab --state-dir {state} undo {id}` first, or use that journal"))
             }
             ApplyError::Unreadable { ref id, .. } => {
-                let hint = format!("put it back by hand, then run `rxlab undo --forget {id}`");
-                CommandError::new(error.kind(), &error).hint(hint)
+                Some(format!("put it back by hand, then run `rxlab undo --forget {id}`"))
             }
-            error => CommandError::new(error.kind(), error),
-        }
+            _ => None,
+        };
+        CommandError::new(error.kind(), error).hint_all(hint)
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod export;
 mod install;
-mod status;
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +14,8 @@ use serde_json::json;
 use super::persist::Etc;
 use super::{Global, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
-use crate::recorder::{Begun, Disk, Limits, Locked, Recorder, Ring, WindowError};
-use crate::report::recording::size as size_text;
+use crate::recorder::{Begun, Disk, Limits, Locked, Recorder, Ring, Span, WindowError};
+use crate::report::recording::{self, RecordingReport};
 use crate::snapshot::Snapshot;
 use crate::units::{format_duration, parse_duration, parse_size};
 
@@ -85,7 +84,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         None => record(global, args),
         Some(Command::Install(args)) => install::run(global, args),
         Some(Command::Remove(args)) => install::remove(global, &args.etc),
-        Some(Command::Status(_)) => status::run(global),
+        Some(Command::Status(_)) => status(global),
         Some(Command::Export(args)) => export::run(global, args),
     }
 }
@@ -107,7 +106,7 @@ fn record(global: &Global, args: &Args) -> Result {
     let value = json!({ "schema": "rxlab.record/1", "directory": directory, "every_seconds": limits.every.as_secs_f64(),
         "size": size });
     output::print(global, &value, || {
-        format!("recording to {directory} every {every}, at most {}; Ctrl-C ends it\n", size_text(size))
+        format!("recording to {directory} every {every}, at most {}; Ctrl-C ends it\n", recording::size(size))
     })?;
     let start = Instant::now();
     let mut failing: Option<String> = None;
@@ -125,6 +124,12 @@ fn record(global: &Global, args: &Args) -> Result {
         sleep_until(start + due, &stop);
     }
     recorder.finish().map_err(|error| cannot_record(global, &error))
+}
+
+/// Prints which time is recorded.
+fn status(global: &Global) -> Result {
+    let report = RecordingReport::new(span(global)?.as_ref());
+    output::print(global, &report, || report.text(&global.program()))
 }
 
 /// Sleeps without waking up in between. A signal ends it; one that arrives just before is noticed a second later.
@@ -163,6 +168,11 @@ fn locked(error: Locked) -> CommandError {
 /// Opens the ring for reading.
 pub(super) fn ring(global: &Global) -> Result<Ring<Disk>> {
     Ring::open(Disk::for_reading(&global.state_dir)).map_err(|error| unreadable(global, error.into()))
+}
+
+/// Returns the recorded time; `None` if nothing is recorded.
+pub(super) fn span(global: &Global) -> Result<Option<Span>> {
+    ring(global)?.span().map_err(|error| unreadable(global, error))
 }
 
 /// Returns the recorded machine in the time of `length` that ends at `at`.

@@ -12,9 +12,9 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Serialize;
 
 use self::trials::Trials;
-use super::target::say;
+use super::output::json_line;
 use super::top::sampler::Sampler;
-use super::{Global, look, machine, place};
+use super::{Global, look, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
 use crate::report::live::LiveFrame;
 use crate::units::parse_duration;
@@ -71,7 +71,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     let address = listener.local_addr()?;
     let query = token.as_ref().map_or_else(String::new, |token| format!("?token={token}"));
     let started = Started { schema: "rxlab.serve/1", address, url: format!("http://{address}/{query}") };
-    say(global, &started, || format!("serving {}\n", started.url))?;
+    output::line(global, &started, || format!("serving {}\n", started.url))?;
     let access = Access::new(address, token);
     let (frames, news) = (Hub::new(KEPT), Hub::new(1));
     std::thread::scope(|scope| {
@@ -133,7 +133,7 @@ fn sample(
             return Ok(());
         }
         let frame = frame?;
-        hub.publish("frame", line(&Shown { summary: frame.in_one_line(), frame: &frame })?);
+        hub.publish("frame", json_line(&Shown { summary: frame.in_one_line(), frame: &frame })?);
     }
 }
 
@@ -142,15 +142,10 @@ fn watch_trials(global: &Global, hub: &Hub, stop: &AtomicBool) {
     let mut trials = Trials::default();
     while !stop.load(Ordering::SeqCst) {
         if let Some(rows) = trials.changed(&global.state_dir)
-            && let Ok(line) = line(&rows)
+            && let Ok(line) = json_line(&rows)
         {
             hub.publish("trials", line);
         }
         place::sleep(Duration::from_secs(1), stop);
     }
-}
-
-/// JSON in one line.
-fn line(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::machine::{From, Source};
 use super::{Global, machine, output};
 use crate::error::{CommandError, Result};
+use crate::model::Model;
 use crate::report::receive_path::{self, CpuReport};
 use crate::units::{CpuMask, NicName};
 
@@ -37,23 +38,17 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     let cpus = args.cpu.as_ref().map(|cpus| machine::cpus(&model, cpus)).transpose()?;
     let report = cpus.map(|cpus| CpuReport::new(&model, cpus));
     if global.json {
-        let json = match (&report, nic) {
-            (Some(report), _) => super::json(report)?,
-            (None, Some(nic)) => {
-                super::json(&crate::model::Model { nics: vec![nic.clone()], ..model.clone() })?
-            }
-            (None, None) => super::json(&model)?,
+        return match (&report, nic) {
+            (Some(report), _) => output::json(report),
+            (None, Some(nic)) => output::json(&Model { nics: vec![nic.clone()], ..model.clone() }),
+            (None, None) => output::json(&model),
         };
-        writeln!(output::stdout(global), "{json}")?;
-        return Ok(());
     }
-    let mut out = output::stdout(global);
     let text = match (&report, nic) {
         (Some(report), _) => receive_path::cpus(report),
         (None, nic) if args.tree => receive_path::tree(&model, nic),
         (None, Some(nic)) => receive_path::nic(&model, nic),
         (None, None) => receive_path::overview(&model),
     };
-    write!(out, "{text}")?;
-    Ok(())
+    Ok(write!(output::text_stdout(), "{text}")?)
 }

@@ -1,6 +1,5 @@
 //! `rxlab target`: small servers to test a load against.
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -82,7 +81,7 @@ pub fn run(global: &Global, args: &Args) -> Result {
     };
     let target = Target::start(&spec).map_err(explain)?;
     let start = Instant::now();
-    say(global, &Started { schema: SCHEMA, addresses: target.addresses() }, || {
+    output::line(global, &Started { schema: SCHEMA, addresses: target.addresses() }, || {
         let Addresses { http, udp_echo, udp_sink, udp_tracker } = target.addresses();
         [("http", http), ("udp", udp_echo), ("udp-sink", udp_sink), ("udp-tracker", udp_tracker)]
             .into_iter()
@@ -96,7 +95,7 @@ pub fn run(global: &Global, args: &Args) -> Result {
     let threads = target.stop_each();
     let cpu_seconds: f64 = threads.iter().filter_map(|thread| thread.cpu_seconds).sum();
     let counters: Counters = threads.iter().map(|thread| thread.counters).sum();
-    say(global, &Ended { schema: SCHEMA, counters, cpu_seconds, threads: threads.clone() }, || {
+    output::line(global, &Ended { schema: SCHEMA, counters, cpu_seconds, threads: threads.clone() }, || {
         let several = threads.len() > 1;
         let parts = threads.iter().filter(|_| several).map(|thread| {
             let place = thread.cpu_pinned.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
@@ -105,7 +104,8 @@ pub fn run(global: &Global, args: &Args) -> Result {
         });
         let sum = format!("{}\n{cpu_seconds:.2} s of CPU\n", in_words(&counters).replace("; ", "\n"));
         std::iter::once(sum).chain(parts).collect()
-    })
+    })?;
+    Ok(())
 }
 
 fn in_words(counters: &Counters) -> String {
@@ -116,18 +116,6 @@ fn in_words(counters: &Counters) -> String {
          echoed {echoed} packets, sank {sink_packets} ({sink_bytes} bytes, {sink_reordered} out of order); \
          tracked {tracked} announces and scrapes ({tracker_refused} refused)"
     )
-}
-
-/// Prints one JSON line, or text, and flushes: a script may be waiting for the addresses.
-pub(super) fn say(global: &Global, value: &impl Serialize, text: impl FnOnce() -> String) -> Result {
-    let mut out = output::stdout(global);
-    if global.json {
-        let json = serde_json::to_string(value).map_err(std::io::Error::from)?;
-        writeln!(out, "{json}")?;
-    } else {
-        out.write_all(text().as_bytes())?;
-    }
-    Ok(out.flush()?)
 }
 
 fn explain(error: TargetError) -> CommandError {

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
-use super::{Shown, line};
+use super::Shown;
 use crate::commands::Global;
-use crate::commands::record::{ring, unreadable};
+use crate::commands::output::json_line;
+use crate::commands::record::{self, ring};
 use crate::commands::top::replay::each;
 use crate::error::Result;
 
@@ -20,15 +21,14 @@ struct Recorded {
 
 /// The recorded time as JSON; `null` if nothing is recorded.
 pub(super) fn span(global: &Global) -> Result<String> {
-    let span = ring(global)?.span().map_err(|error| unreadable(global, error))?;
-    line(&span.map(|span| Recorded { first_ms: span.first_ms, last_ms: span.last_ms }))
+    json_line(&record::span(global)?.map(|span| Recorded { first_ms: span.first_ms, last_ms: span.last_ms }))
 }
 
 /// The two minutes that end at `to_ms`, as a JSON array of what the page is sent live.
 pub(super) fn stretch(global: &Global, to_ms: i64) -> Result<String> {
     let mut shown = Vec::new();
     each(global, &ring(global)?, (to_ms.saturating_sub(STRETCH_MS), to_ms), &mut |frame| {
-        shown.push(line(&Shown { summary: frame.in_one_line(), frame: &frame })?);
+        shown.push(json_line(&Shown { summary: frame.in_one_line(), frame: &frame })?);
         Ok(false)
     })?;
     Ok(format!("[{}]", shown.join(",")))

@@ -1,6 +1,5 @@
 //! `rxlab status --watch`: prints a line when something changes.
 
-use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -34,22 +33,12 @@ pub(super) fn run(global: &Global, every: Duration, length: Option<Duration>) ->
     loop {
         let (all, unreadable) = of_machine(global)?;
         let time = rfc3339(jiff::Timestamp::now());
-        let mut out = output::stdout(global);
         for news in diff.update(&all) {
-            if global.json {
-                let line = Line { schema: "rxlab.news/1", time: &time, news: &news };
-                let text = serde_json::to_string(&line)
-                    .map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))?;
-                writeln!(out, "{text}")?;
-            } else {
-                writeln!(out, "{time}  {}", clean(&in_one_line(&news)))?;
+            let line = Line { schema: "rxlab.news/1", time: &time, news: &news };
+            if output::line(global, &line, || format!("{time}  {}\n", clean(&in_one_line(&news))))? {
+                return verdict(&all, &unreadable);
             }
         }
-        out.flush()?;
-        if out.is_closed() {
-            return verdict(&all, &unreadable);
-        }
-        drop(out);
         let left = length.map(|length| length.saturating_sub(start.elapsed()));
         place::sleep(left.unwrap_or(every).min(every), &stop);
         let over = length.is_some_and(|length| start.elapsed() >= length);
