@@ -1,21 +1,18 @@
 //! `rxlab top`: the receive path live, on a screen, as lines in a pipe, or as JSON.
 
-mod lost_time;
 pub(super) mod replay;
 pub(super) mod sampler;
 mod screen;
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use self::sampler::Sampler;
 use super::machine::{From, Source};
 use super::{Global, look, machine, output, place, status};
 use crate::doctor::{Alerts, doctor};
-use crate::error::{CommandError, Result};
+use crate::error::Result;
 use crate::report::live::{Applied, LiveFrame};
 use crate::report::text::clean;
-use crate::sample::{Inventory, Scope};
 use crate::units::{NicName, parse_duration, rfc3339};
 
 /// Watch receive work live: CPUs over time, queues, who loses time to it, findings as they come and go
@@ -48,9 +45,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         return replay::run(global, args);
     }
     let source = Source::open(global, &args.from, args.every)?;
-    if let Some(name) = &args.nic {
-        machine::nic(&machine::describe(&Inventory::take(source.host(), Scope::Path))?, name)?;
-    }
+    source.check_nic(args.nic.as_ref())?;
     if !global.json && output::is_interactive() {
         return screen::run(global, args, &source, None);
     }
@@ -81,16 +76,7 @@ fn stream(global: &Global, args: &Args) -> Result {
 
 /// Prints one interval. True once the pipe is closed.
 fn print(global: &Global, frame: &LiveFrame) -> Result<bool> {
-    let mut out = output::stdout(global);
-    if global.json {
-        let text = serde_json::to_string(frame)
-            .map_err(|error| CommandError::failed(format!("cannot write JSON: {error}")))?;
-        writeln!(out, "{text}")?;
-    } else {
-        frame.lines().iter().try_for_each(|line| writeln!(out, "{}", clean(line)))?;
-    }
-    out.flush()?;
-    Ok(out.is_closed())
+    output::line(global, frame, || frame.lines().iter().map(|line| clean(line) + "\n").collect())
 }
 
 /// The one interval of a snapshot.
@@ -101,15 +87,8 @@ fn of_snapshot(global: &Global, args: &Args, source: &Source) -> Result<LiveFram
         Source::Live(_) => rfc3339(jiff::Timestamp::now()),
     };
     let report = doctor(&model, &rates, &global.program());
-    let mut alerts = Alerts::default();
-    let changes = alerts.update(&report.findings, &time);
     let applied = applied(status::transactions(global, source));
-    Ok(LiveFrame::new(
-        &model,
-        &rates,
-        report,
-        sampler::surroundings(time, &alerts, changes, applied.into(), None),
-    ))
+    Ok(LiveFrame::new(&model, &rates, report, &mut Alerts::default(), time, applied.into()))
 }
 
 /// What is applied, as far as it can be read.

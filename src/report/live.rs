@@ -12,7 +12,7 @@ use crate::apply::{State, TransactionStatus};
 use crate::diagnose::evidence::{busy, irq_cpus, is_counted, queue_packets, receive_time};
 use crate::diagnose::figures::{count, percent, plural};
 use crate::diagnose::{Finding, Severity};
-use crate::doctor::{Alert, DoctorReport, Load};
+use crate::doctor::{Alert, Alerts, DoctorReport, Load};
 use crate::model::{CpuRates, Model, Nic, NicKind, ProcessRates, Rates};
 use crate::plan::Proposal;
 use crate::probe::Interference;
@@ -141,28 +141,20 @@ pub struct ProgramRow {
     pub receive_time: Option<f64>,
 }
 
-/// What an interval needs besides the model and its rates.
-#[derive(Debug)]
-pub struct Surroundings {
-    /// End of the interval, RFC 3339 in UTC.
-    pub time: String,
-    /// Findings as reported, and their plans.
-    pub findings: Arc<Vec<Finding>>,
-    /// Findings that changed.
-    pub changes: Vec<Alert>,
-    /// What rxlab has applied.
-    pub applied: Arc<Applied>,
-    /// The latest measurement of lost time.
-    pub interference: Option<Arc<Interference>>,
-}
-
 impl LiveFrame {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.top/1";
 
-    /// The rows of an interval.
-    pub fn new(model: &Model, rates: &Rates, report: DoctorReport, surroundings: Surroundings) -> Self {
-        let Surroundings { time, findings, changes, applied, interference } = surroundings;
+    /// The rows of an interval that ended at `time`, without lost time. `alerts` are those of the intervals before it.
+    pub fn new(
+        model: &Model,
+        rates: &Rates,
+        report: DoctorReport,
+        alerts: &mut Alerts,
+        time: String,
+        applied: Arc<Applied>,
+    ) -> Self {
+        let changes = alerts.update(&report.findings, &time);
         let shown: Vec<&Nic> = model.nics.iter().filter(|nic| is_shown(nic, rates)).collect();
         let interrupts: BTreeMap<IrqId, f64> =
             rates.irqs.iter().map(|irq| (irq.irq, irq.per_cpu.values().sum())).collect();
@@ -191,8 +183,8 @@ impl LiveFrame {
                 .clone()
                 .map(|programs| programs.iter().map(|program| self::program(program, rates)).collect()),
             load: report.load,
-            interference,
-            findings,
+            interference: None,
+            findings: Arc::new(alerts.standing()),
             plans: Arc::new(report.plans),
             changes,
             applied,

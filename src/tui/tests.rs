@@ -16,7 +16,7 @@ use crate::doctor::{Alerts, doctor};
 use crate::model::{Model, Rates};
 use crate::plan::Plan;
 use crate::probe::Interference;
-use crate::report::live::{Applied, LiveFrame, Surroundings};
+use crate::report::live::{Applied, LiveFrame};
 use crate::report::sample_interference;
 use crate::snapshot::Snapshot;
 
@@ -37,15 +37,9 @@ impl Machine {
         let time = format!("2026-05-01T10:{:02}:{:02}Z", self.second / 60, self.second % 60);
         self.second += 1;
         let report = doctor(&model, &rates, "rxlab");
-        let changes = self.alerts.update(&report.findings, &time);
-        let surroundings = Surroundings {
-            time,
-            findings: Arc::new(self.alerts.standing()),
-            changes,
-            applied: Arc::clone(&self.applied),
-            interference: self.interference.clone(),
-        };
-        LiveFrame::new(&model, &rates, report, surroundings)
+        let applied = Arc::clone(&self.applied);
+        let frame = LiveFrame::new(&model, &rates, report, &mut self.alerts, time, applied);
+        LiveFrame { interference: self.interference.clone(), ..frame }
     }
 }
 

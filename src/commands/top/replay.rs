@@ -1,20 +1,17 @@
 //! Recorded intervals as frames.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::sampler::surroundings;
 use super::{Args, print, screen};
-use crate::commands::machine::{self, Source};
+use crate::commands::machine::Source;
 use crate::commands::record::{recorded, ring, unreadable};
 use crate::commands::{Global, output};
 use crate::doctor::{Alerts, doctor};
 use crate::error::Result;
 use crate::recorder::{Disk, Intervals, Ring, WindowError};
 use crate::report::live::{Applied, LiveFrame};
-use crate::sample::{Inventory, Scope};
 use crate::units::rfc3339;
 
 /// Length of the stretch without `--for`.
@@ -32,9 +29,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     // Settings to try a plan on, and an error if nothing is recorded at this time.
     let at = Timestamp::from_millisecond(to_ms).unwrap_or_default();
     let source = Source::from(recorded(global, at, Duration::ZERO)?);
-    if let Some(name) = &args.nic {
-        machine::nic(&machine::describe(&Inventory::take(source.host(), Scope::Path))?, name)?;
-    }
+    source.check_nic(args.nic.as_ref())?;
     let is_screen = !global.json && output::is_interactive();
     let mut frames = Vec::new();
     each(global, &ring, (from_ms, to_ms), &mut |frame| match is_screen {
@@ -68,11 +63,9 @@ pub(in crate::commands) fn each(
         let model = &intervals.model;
         let report = doctor(model, &rates, &global.program());
         let time = rfc3339(Timestamp::from_millisecond(at_ms).unwrap_or_default());
-        let changes = alerts.update(&report.findings, &time);
         let applied =
             Applied { unknown: vec!["a recording does not have it".to_owned()], ..Applied::default() };
-        let surroundings = surroundings(time, &alerts, changes, Arc::new(applied), None);
-        if show(LiveFrame::new(model, &rates, report, surroundings))? {
+        if show(LiveFrame::new(model, &rates, report, &mut alerts, time, applied.into()))? {
             break;
         }
     }

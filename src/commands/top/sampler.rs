@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use super::applied;
 use crate::commands::look::Intervals;
 use crate::commands::{Global, status};
-use crate::doctor::{Alert, Alerts, doctor};
+use crate::doctor::{Alerts, doctor};
 use crate::error::Result;
 use crate::host::LiveHost;
 use crate::probe::{Budget, Interference};
-use crate::report::live::{Applied, LiveFrame, Surroundings};
+use crate::report::live::{Applied, LiveFrame};
 use crate::units::rfc3339;
 
 /// Age at which settings and what is applied are read again: both change rarely, and reading them takes longer than
@@ -53,24 +53,11 @@ impl<'a> Sampler<'a> {
         let model = &self.intervals.model;
         let report = doctor(model, &rates, &self.global.program());
         let time = rfc3339(jiff::Timestamp::now());
-        let changes = self.alerts.update(&report.findings, &time);
         if self.read.is_none_or(|read| read.elapsed() >= LASTS) {
             self.applied = Arc::new(applied(status::of_machine(self.global)));
             self.read = Some(Instant::now());
         }
-        let interference = self.interference.clone();
-        let surroundings = surroundings(time, &self.alerts, changes, Arc::clone(&self.applied), interference);
-        Ok(LiveFrame::new(model, &rates, report, surroundings))
+        let frame = LiveFrame::new(model, &rates, report, &mut self.alerts, time, Arc::clone(&self.applied));
+        Ok(LiveFrame { interference: self.interference.clone(), ..frame })
     }
-}
-
-/// What a frame needs besides rates.
-pub(super) fn surroundings(
-    time: String,
-    alerts: &Alerts,
-    changes: Vec<Alert>,
-    applied: Arc<Applied>,
-    interference: Option<Arc<Interference>>,
-) -> Surroundings {
-    Surroundings { time, findings: Arc::new(alerts.standing()), changes, applied, interference }
 }

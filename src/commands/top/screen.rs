@@ -1,9 +1,9 @@
 //! The screen: a thread that samples, and a loop that draws and takes keys.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
@@ -12,17 +12,17 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 
-use super::lost_time::Shared;
 use super::sampler::Sampler;
 use super::{Args, of_snapshot};
 use crate::apply::other_owners;
 use crate::commands::apply::{self, How, countdown};
 use crate::commands::machine::{self, Source};
-use crate::commands::{Global, lost_time, output};
+use crate::commands::{Global, lost_time, output, place};
 use crate::error::{CommandError, Kind, Result};
 use crate::host::Host;
 use crate::model::Model;
 use crate::plan::Plan;
+use crate::probe::Interference;
 use crate::report::live::LiveFrame;
 use crate::sample::{Identity, Inventory, Scope};
 use crate::tui::{App, Colours, Look, Moment, Origin, Request, draw, of_key, of_mouse};
@@ -45,18 +45,10 @@ struct Signals {
 
 impl Signals {
     fn listen() -> Result<Self> {
-        let flag = |signals: &[i32]| {
-            let flag = Arc::new(AtomicBool::new(false));
-            for signal in signals {
-                signal_hook::flag::register(*signal, Arc::clone(&flag))
-                    .map_err(|error| CommandError::failed(format!("cannot listen for signals: {error}")))?;
-            }
-            Ok::<_, CommandError>(flag)
-        };
         Ok(Self {
-            ends: flag(&[SIGTERM, SIGHUP, SIGQUIT])?,
-            interrupted: flag(&[SIGINT])?,
-            suspends: flag(&[SIGTSTP])?,
+            ends: place::flag(&[SIGTERM, SIGHUP, SIGQUIT])?,
+            interrupted: place::flag(&[SIGINT])?,
+            suspends: place::flag(&[SIGTSTP])?,
         })
     }
 
@@ -104,12 +96,27 @@ impl Drop for Screen {
     }
 }
 
-/// What the sampling thread and the loop share.
+/// What the loop has of the threads that sample and measure.
 struct Link {
     frames: Receiver<Result<LiveFrame>>,
     shared: Arc<Shared>,
+}
+
+/// What the loop and these threads share.
+#[derive(Default)]
+struct Shared {
     /// Set after an apply.
-    is_changed: Arc<AtomicBool>,
+    is_changed: AtomicBool,
+    /// Set while lost time is on the screen.
+    is_lost_time_wanted: AtomicBool,
+    /// The latest measurement of lost time.
+    lost_time: Mutex<Option<Arc<Interference>>>,
+}
+
+impl Shared {
+    fn lost_time(&self) -> MutexGuard<'_, Option<Arc<Interference>>> {
+        self.lost_time.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Shows the screen until the user ends it, a signal arrives or `--for` is over. The intervals of a recording are all there
@@ -145,7 +152,7 @@ pub(super) fn run(global: &Global, args: &Args, source: &Source, recorded: Optio
     loop {
         if let Some(link) = &link {
             is_stale |= take(&mut app, &link.frames)?;
-            link.shared.is_wanted.store(app.wants_lost_time(), Ordering::SeqCst);
+            link.shared.is_lost_time_wanted.store(app.wants_lost_time(), Ordering::SeqCst);
         }
         if signals.end() {
             return Err(CommandError::silent(Kind::Interrupted));
@@ -191,7 +198,7 @@ pub(super) fn run(global: &Global, args: &Args, source: &Source, recorded: Optio
                 drop(screen);
                 apply_plan(global, &plan, &signals)?;
                 if let Some(link) = &link {
-                    link.is_changed.store(true, Ordering::SeqCst);
+                    link.shared.is_changed.store(true, Ordering::SeqCst);
                 }
                 screen = Screen::open()?;
                 is_stale = true;
@@ -258,18 +265,18 @@ fn take(app: &mut App, frames: &Receiver<Result<LiveFrame>>) -> Result<bool> {
 /// Starts the threads that sample and measure. They end with the process.
 fn sample(global: &Global, args: &Args) -> Result<Link> {
     let (send, frames) = channel();
-    let link = Link { frames, shared: Arc::default(), is_changed: Arc::default() };
+    let link = Link { frames, shared: Arc::default() };
     let (own, budget, every) = (global.clone(), args.cost.budget, args.every);
-    let (shared, is_changed) = (Arc::clone(&link.shared), Arc::clone(&link.is_changed));
+    let shared = Arc::clone(&link.shared);
     let host = machine::host(global)?.0;
     std::thread::spawn(move || {
         let mut sampler = Sampler::begin(&own, &host, budget);
         let mut length = FIRST.min(every);
         loop {
-            if is_changed.swap(false, Ordering::SeqCst) {
+            if shared.is_changed.swap(false, Ordering::SeqCst) {
                 sampler.forget_applied();
             }
-            sampler.interference = shared.latest();
+            sampler.interference = shared.lost_time().clone();
             if !pass_on(&send, sampler.next(|| std::thread::sleep(length))) {
                 return;
             }
@@ -280,9 +287,11 @@ fn sample(global: &Global, args: &Args) -> Result<Link> {
     if global.root == std::path::Path::new("/") {
         let (host, shared) = (machine::host(global)?.0, Arc::clone(&link.shared));
         std::thread::spawn(move || {
-            let is_wanted = || shared.is_wanted.load(Ordering::SeqCst);
+            let is_wanted = || shared.is_lost_time_wanted.load(Ordering::SeqCst);
             let never = AtomicBool::new(false);
-            lost_time::measure(&host, budget, &never, &is_wanted, &|sample| shared.keep(sample));
+            lost_time::measure(&host, budget, &never, &is_wanted, &|sample| {
+                *shared.lost_time() = Some(Arc::new(sample));
+            });
         });
     }
     Ok(link)
