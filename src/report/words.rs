@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use super::number;
 use super::text::paragraph;
+use crate::diagnose::Severity;
 use crate::plan::Setting;
 use crate::trial::analysis::SOUND_REJECTIONS;
 use crate::trial::check::Check;
@@ -16,7 +17,7 @@ use crate::trial::checkpoint::{Checkpoint, State};
 use crate::trial::metrics::covariate;
 use crate::trial::prior::Planned;
 use crate::trial::query::Query;
-use crate::trial::record::{Arm, Call, Capacity, MetricResult, TrialRecord, Verdict};
+use crate::trial::record::{Arm, Call, Capacity, Metric, MetricResult, TrialRecord, Verdict};
 use crate::trial::schedule::{Scheduled, Standing};
 use crate::trial::spec::Kind;
 use crate::units::format_duration;
@@ -125,6 +126,23 @@ pub fn tone(record: &TrialRecord) -> Tone {
             | Verdict::Interrupted,
         )
         | None => Tone::Caution,
+    }
+}
+
+/// Tone of a finding.
+pub fn severity_tone(severity: Severity) -> Tone {
+    match severity {
+        Severity::Critical => Tone::Bad,
+        Severity::Warning => Tone::Caution,
+        Severity::Note => Tone::Neutral,
+    }
+}
+
+/// Title of a metric with its unit.
+pub fn metric(metric: &Metric) -> String {
+    match metric.unit.as_str() {
+        "" => metric.title.clone(),
+        unit => format!("{}, {unit}", metric.title),
     }
 }
 
@@ -294,16 +312,15 @@ pub fn basis(record: &TrialRecord) -> String {
             slots_of(record, Arm::B)
         ));
         parts.push("not randomised".to_owned());
-        parts.push(format!("margin {}", number::share(record.margin)));
-        return parts.join(", ");
-    }
-    if let Some(analysis) = &record.analysis {
-        parts.push(count(analysis.pairs, "pair"));
-        if analysis.voids > 0 {
-            parts.push(count(analysis.voids, "void slot"));
+    } else {
+        if let Some(analysis) = &record.analysis {
+            parts.push(count(analysis.pairs, "pair"));
+            if analysis.voids > 0 {
+                parts.push(count(analysis.voids, "void slot"));
+            }
         }
+        parts.push(format!("seed {}", record.seed));
     }
-    parts.push(format!("seed {}", record.seed));
     parts.push(format!("margin {}", number::share(record.margin)));
     parts.join(", ")
 }

@@ -139,8 +139,7 @@ fn interval(m: &mut Markup, row: &Row<'_>, axis: &Axis) {
         } else {
             let (x, anchor, sign) =
                 if mid < 0.0 { ("0%", "start", "\u{ab}") } else { ("100%", "end", "\u{bb}") };
-            let place = [("class", "beyond"), ("x", x), ("y", &px(MIDDLE + 5.0)), ("text-anchor", anchor)];
-            m.leaf("text", &place, sign);
+            m.classed_label("beyond", (x, &px(MIDDLE + 5.0)), anchor, sign);
         }
     });
 }
@@ -167,11 +166,7 @@ fn scale(m: &mut Markup, axis: &Axis) {
         m.leaf("div", &[("class", "what")], "");
         m.element("svg", &[("class", "plot"), ("width", "100%"), ("height", "22")], |m| {
             for tick in axis.ticks(0.11) {
-                m.leaf(
-                    "text",
-                    &[("x", &percent(tick.at)), ("y", "15"), ("text-anchor", "middle")],
-                    &typeset(&tick.label),
-                );
+                m.label((&percent(tick.at), "15"), "middle", &typeset(&tick.label));
             }
         });
         m.leaf("div", &[("class", "figures")], "");

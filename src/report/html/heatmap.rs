@@ -66,12 +66,8 @@ fn phases(m: &mut Markup, grid: &Grid) {
     m.element("svg", &[("class", "labels"), ("width", "100%"), ("height", "16")], |m| {
         for group in groups(grid) {
             let at = (group.first as f64 + group.count as f64 / 2.0) / grid.columns.len() as f64;
-            let class = match group.name {
-                "B" => "b",
-                _ => "a",
-            };
-            let place = [("class", class), ("x", &percent(at)), ("y", "11"), ("text-anchor", "middle")];
-            m.leaf("text", &place, group.name);
+            let class = if group.name == "B" { "b" } else { "a" };
+            m.classed_label(class, (&percent(at), "11"), "middle", group.name);
         }
     });
     m.leaf("div", &[("class", "head")], "mean of arm");
@@ -99,15 +95,11 @@ fn lanes(m: &mut Markup, grid: &Grid) {
         }
         divider(m, grid, 10);
     });
-    m.element(
-        "svg",
-        &[("class", "labels"), ("width", "100%"), ("height", &px(LANES)), ("aria-hidden", "true")],
-        |m| {
-            for (x, class, name) in [("25%", "a", "A"), ("75%", "b", "B")] {
-                m.leaf("text", &[("class", class), ("x", x), ("y", "9"), ("text-anchor", "middle")], name);
-            }
-        },
-    );
+    m.labels(LANES, |m| {
+        for (x, class, name) in [("25%", "a", "A"), ("75%", "b", "B")] {
+            m.classed_label(class, (x, "9"), "middle", name);
+        }
+    });
 }
 
 /// Lines between the groups.
@@ -123,19 +115,13 @@ fn rows(m: &mut Markup, grid: &Grid, row: f64, height: f64) {
     let every = (13.0 / row).ceil().max(1.0) as usize;
     // Powers of two, as in CPU topologies.
     let every = every.next_power_of_two();
-    m.element(
-        "svg",
-        &[("class", "labels"), ("width", "100%"), ("height", &px(height)), ("aria-hidden", "true")],
-        |m| {
-            for (index, line) in grid.rows.iter().enumerate().filter(|(index, _)| index.is_multiple_of(every))
-            {
-                let y =
-                    if every == 1 { (index as f64 + 0.5) * row + 4.0 } else { (index as f64 * row) + 9.0 };
-                let label = if every == 1 { line.label.clone() } else { line.first.to_string() };
-                m.leaf("text", &[("x", "100%"), ("y", &px(y)), ("text-anchor", "end")], &label);
-            }
-        },
-    );
+    m.labels(height, |m| {
+        for (index, line) in grid.rows.iter().enumerate().filter(|(index, _)| index.is_multiple_of(every)) {
+            let y = if every == 1 { (index as f64 + 0.5) * row + 4.0 } else { (index as f64 * row) + 9.0 };
+            let label = if every == 1 { line.label.clone() } else { line.first.to_string() };
+            m.label(("100%", &px(y)), "end", &label);
+        }
+    });
 }
 
 /// One path per colour: a cell takes a dozen bytes, and equal neighbours share them.
@@ -216,17 +202,8 @@ fn means(m: &mut Markup, grid: &Grid, row: f64, height: f64) {
                         4 => "on middle",
                         _ => "on high",
                     };
-                    let short = rate.trim_end_matches("/s");
-                    m.leaf(
-                        "text",
-                        &[
-                            ("class", class),
-                            ("x", &percent(x + 0.245)),
-                            ("y", &px(y + row / 2.0 + 3.5)),
-                            ("text-anchor", "middle"),
-                        ],
-                        short,
-                    );
+                    let (x, y) = (percent(x + 0.245), px(y + row / 2.0 + 3.5));
+                    m.classed_label(class, (&x, &y), "middle", rate.trim_end_matches("/s"));
                 }
             }
         }
@@ -236,20 +213,15 @@ fn means(m: &mut Markup, grid: &Grid, row: f64, height: f64) {
 /// Time of the first and of the last slot of each group.
 fn times(m: &mut Markup, grid: &Grid) {
     m.leaf("div", &[], "");
-    m.element(
-        "svg",
-        &[("class", "labels"), ("width", "100%"), ("height", "18"), ("aria-hidden", "true")],
-        |m| {
-            let all = grid.columns.len() as f64;
-            for group in groups(grid).iter().filter(|group| group.count as f64 / all > 0.2) {
-                let at = (group.first as f64 + group.count as f64 / 2.0) / all;
-                let [first, last] =
-                    [group.first, group.first + group.count - 1].map(|column| grid.columns[column].start_s);
-                let label = format!("{first:.0} to {last:.0} s");
-                m.leaf("text", &[("x", &percent(at)), ("y", "13"), ("text-anchor", "middle")], &label);
-            }
-        },
-    );
+    m.labels(18.0, |m| {
+        let all = grid.columns.len() as f64;
+        for group in groups(grid).iter().filter(|group| group.count as f64 / all > 0.2) {
+            let at = (group.first as f64 + group.count as f64 / 2.0) / all;
+            let [first, last] =
+                [group.first, group.first + group.count - 1].map(|column| grid.columns[column].start_s);
+            m.label((&percent(at), "13"), "middle", &format!("{first:.0} to {last:.0} s"));
+        }
+    });
     m.leaf("div", &[], "");
 }
 

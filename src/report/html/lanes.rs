@@ -76,8 +76,7 @@ pub fn picture(slices: &[Slice], (began, length): (u64, u64), names: &Names, mac
                 "line",
                 &[("x1", &at), ("x2", &at), ("y1", &px(bottom - 10.0)), ("y2", &px(bottom - 4.0))],
             );
-            let place = [("x", at.as_str()), ("y", &px(bottom + 10.0)), ("text-anchor", "middle")];
-            m.leaf("text", &place, &tick.to_string());
+            m.label((&at, &px(bottom + 10.0)), "middle", &tick.to_string());
         }
         m.leaf("text", &[("x", "8"), ("y", &px(bottom + 10.0))], "milliseconds");
     });

@@ -54,12 +54,11 @@ fn percentile(name: &str) -> Option<(f64, &'static str)> {
 impl Percentiles {
     fn new(record: &TrialRecord) -> Option<Self> {
         let names = record.slots.iter().flat_map(|slot| slot.values.keys());
-        let mut known: Vec<(f64, &str, &str)> =
+        let mut known: Vec<(f64, &'static str, &str)> =
             names.filter_map(|name| percentile(name).map(|(q, unit)| (q, unit, name.as_str()))).collect();
         known.sort_by(|a, b| a.0.total_cmp(&b.0));
         known.dedup_by(|a, b| a.2 == b.2);
         let unit = known.first()?.1;
-        let unit = ["us", "ms", "ns"].into_iter().find(|one| *one == unit)?;
         let arm = |arm: Arm| -> Vec<Point> {
             let in_unit = known.iter().filter(|(_, found, _)| *found == unit);
             in_unit.filter_map(|(q, _, name)| point(record, arm, *q, name)).collect()
@@ -167,20 +166,10 @@ fn plot(m: &mut Markup, found: &Percentiles) {
         }
     });
     m.element("div", &[("class", "gutter latency")], |m| {
-        let labels =
-            [("class", "labels"), ("width", "100%"), ("height", &px(HEIGHT)), ("aria-hidden", "true")];
-        m.element("svg", &labels, |m| {
-            for tick in &ticks {
-                let y = (axes.y(*tick) * HEIGHT + 4.0).clamp(10.0, HEIGHT - 1.0);
-                let text = format!("{} {}", label(*tick), found.unit);
-                m.leaf("text", &[("x", "100%"), ("y", &px(y)), ("text-anchor", "end")], &text);
-            }
-        });
+        let labels = ticks.iter().map(|tick| (axes.y(*tick), format!("{} {}", label(*tick), found.unit)));
+        m.scale(HEIGHT, labels);
         m.drawing("plot", HEIGHT, &typeset(&described(found)), |m| {
-            for tick in &ticks {
-                let y = px(axes.y(*tick) * HEIGHT);
-                m.empty("line", &[("class", "grid"), ("x2", "100%"), ("y1", &y), ("y2", &y)]);
-            }
+            ticks.iter().for_each(|tick| m.rule("grid", axes.y(*tick) * HEIGHT));
             for (class, points) in ["a", "b"].into_iter().zip(&found.arms) {
                 m.element("g", &[("class", &format!("arm {class}"))], |m| {
                     arm(m, &axes, points, found.unit, class)
@@ -188,12 +177,10 @@ fn plot(m: &mut Markup, found: &Percentiles) {
             }
         });
         m.leaf("div", &[], "");
-        let labels = [("class", "labels"), ("width", "100%"), ("height", "18"), ("aria-hidden", "true")];
-        m.element("svg", &labels, |m| {
+        m.labels(18.0, |m| {
             let longer = found.arms.iter().max_by_key(|points| points.len());
             for point in longer.into_iter().flatten() {
-                let x = percent(axes.x(point.nines));
-                m.leaf("text", &[("x", &x), ("y", "14"), ("text-anchor", "middle")], &point.label);
+                m.label((&percent(axes.x(point.nines)), "14"), "middle", &point.label);
             }
         });
     });

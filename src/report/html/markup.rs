@@ -92,6 +92,39 @@ impl Markup {
         self.element("svg", &attributes, body);
     }
 
+    /// Labels next to a drawing, in a strip of `height` pixels; the drawing's own title says the same.
+    pub(super) fn labels(&mut self, height: f64, body: impl FnOnce(&mut Self)) {
+        let attributes =
+            [("class", "labels"), ("width", "100%"), ("height", &px(height)), ("aria-hidden", "true")];
+        self.element("svg", &attributes, body);
+    }
+
+    /// Labels of a vertical axis: the position of each, 0 to 1 from the top, and its text.
+    pub(super) fn scale(&mut self, height: f64, labels: impl Iterator<Item = (f64, String)>) {
+        self.labels(height, |m| {
+            for (at, text) in labels {
+                let y = px((at * height + 4.0).clamp(10.0, height - 1.0));
+                m.label(("100%", &y), "end", &text);
+            }
+        });
+    }
+
+    /// Text in a drawing; `anchor` is the part of it that is at the position: `start`, `middle` or `end`.
+    pub(super) fn label(&mut self, (x, y): (&str, &str), anchor: &str, text: &str) {
+        self.leaf("text", &[("x", x), ("y", y), ("text-anchor", anchor)], text);
+    }
+
+    /// A [`Self::label`] of a class.
+    pub(super) fn classed_label(&mut self, class: &str, (x, y): (&str, &str), anchor: &str, text: &str) {
+        self.leaf("text", &[("class", class), ("x", x), ("y", y), ("text-anchor", anchor)], text);
+    }
+
+    /// A horizontal line through a drawing, `y` pixels from the top.
+    pub(super) fn rule(&mut self, class: &str, y: f64) {
+        let y = px(y);
+        self.empty("line", &[("class", class), ("x2", "100%"), ("y1", &y), ("y2", &y)]);
+    }
+
     /// Returns the markup.
     pub(super) fn finish(self) -> String {
         self.out

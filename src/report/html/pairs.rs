@@ -56,20 +56,7 @@ fn panel(
     m.element("div", &[("class", "panel")], |m| {
         m.leaf("div", &[("class", "title")], &result.metric.title);
         m.element("div", &[("class", "gutter")], |m| {
-            m.element(
-                "svg",
-                &[("class", "labels"), ("width", "100%"), ("height", &px(height)), ("aria-hidden", "true")],
-                |m| {
-                    for tick in &ticks {
-                        let at = ((1.0 - tick.at) * height + 4.0).clamp(10.0, height - 1.0);
-                        m.leaf(
-                            "text",
-                            &[("x", "100%"), ("y", &px(at)), ("text-anchor", "end")],
-                            &typeset(&tick.label),
-                        );
-                    }
-                },
-            );
+            m.scale(height, ticks.iter().map(|tick| (1.0 - tick.at, typeset(&tick.label))));
             let figures = result.effect.as_ref().map_or_else(String::new, number::effect);
             let title =
                 typeset(&format!("{}: ratio of each of {pairs} pairs; {figures}", result.metric.title));
@@ -87,19 +74,16 @@ fn panel(
                         ],
                     );
                 };
-                let line = |m: &mut Markup, class: &str, at: f64| {
-                    m.empty("line", &[("class", class), ("x2", "100%"), ("y1", &px(at)), ("y2", &px(at))]);
-                };
                 band(m, "band", -axis::log(margin), axis::log(margin));
                 for tick in &ticks {
-                    line(m, if tick.zero { "zero" } else { "grid" }, (1.0 - tick.at) * height);
+                    m.rule(if tick.zero { "zero" } else { "grid" }, (1.0 - tick.at) * height);
                 }
                 m.element("g", &[("class", tone_class(words::call_tone(result.call)))], |m| {
                     if let (Some((low, high)), Some(effect)) = (ends, &result.effect) {
                         if low.is_finite() || high.is_finite() {
                             band(m, "interval", low, high);
                         }
-                        line(m, "mean", y(axis::log(effect.mid)));
+                        m.rule("mean", y(axis::log(effect.mid)));
                     }
                     dots(m, result, &x, &y);
                 });
@@ -121,25 +105,16 @@ fn panel(
                 }
             });
             m.leaf("div", &[], "");
-            m.element(
-                "svg",
-                &[("class", "labels"), ("width", "100%"), ("height", "16"), ("aria-hidden", "true")],
-                |m| {
-                    let step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
-                        .into_iter()
-                        .find(|step| pairs <= step * 12)
-                        .unwrap_or(10_000);
-                    for pair in
-                        (0..pairs).filter(|pair| (*pair == 0 && step > 2) || (pair + 1).is_multiple_of(step))
-                    {
-                        m.leaf(
-                            "text",
-                            &[("x", &x(pair)), ("y", "12"), ("text-anchor", "middle")],
-                            &(pair + 1).to_string(),
-                        );
-                    }
-                },
-            );
+            m.labels(16.0, |m| {
+                let step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+                    .into_iter()
+                    .find(|step| pairs <= step * 12)
+                    .unwrap_or(10_000);
+                let is_shown = |pair: &usize| (*pair == 0 && step > 2) || (pair + 1).is_multiple_of(step);
+                for pair in (0..pairs).filter(is_shown) {
+                    m.label((&x(pair), "12"), "middle", &(pair + 1).to_string());
+                }
+            });
         });
     });
 }

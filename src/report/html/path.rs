@@ -155,7 +155,7 @@ fn diagram(m: &mut Markup, side: &str, nic: &NicQueues, before: Option<&NicQueue
     m.element("svg", &frame, |m| {
         for (column, name) in ["NIC", "queue", "interrupt", "RPS to"].into_iter().enumerate() {
             let x = px(left(column) + BOX / 2.0);
-            m.leaf("text", &[("class", "column"), ("x", &x), ("y", "11"), ("text-anchor", "middle")], name);
+            m.classed_label("column", (&x, "11"), "middle", name);
         }
         let middle = (top(0) + top(shown.len().max(1) - 1)) / 2.0;
         for (index, row) in shown.iter().enumerate() {
@@ -192,8 +192,7 @@ fn cell(m: &mut Markup, (column, y): (usize, f64), text: &str, mask: Option<&Cpu
         m.inline("title", &[], text);
         let (base, x, y, w, h) = (px(y + TALL / 2.0 + 4.0), px(x), px(y), px(BOX), px(TALL));
         m.empty("rect", &[("x", &x), ("y", &y), ("width", &w), ("height", &h), ("rx", "4")]);
-        let place = [("x", middle.as_str()), ("y", &base), ("text-anchor", "middle")];
-        m.leaf("text", &place, &short(text.to_owned(), mask));
+        m.label((&middle, &base), "middle", &short(text.to_owned(), mask));
     });
 }
 

@@ -172,40 +172,24 @@ fn panel(m: &mut Markup, metric: &Metric, blocks: &[Block<'_>], columns: usize) 
     let dots: Vec<_> = blocks.iter().flat_map(|block| dots(block, &metric.name)).collect();
     let top = round_up(dots.iter().map(|(_, value, _)| *value).fold(0.0, f64::max));
     let x = |column: f64| percent((column + 0.5) / columns as f64);
-    let y = |value: f64| px(HEIGHT * (1.0 - value / top));
-    let title = if metric.unit.is_empty() {
-        metric.title.clone()
-    } else {
-        format!("{}, {}", metric.title, metric.unit)
-    };
+    let title = words::metric(metric);
     m.element("div", &[("class", "panel")], |m| {
         m.leaf("div", &[("class", "title")], &title);
         m.element("div", &[("class", "gutter")], |m| {
-            let labels =
-                [("class", "labels"), ("width", "100%"), ("height", &px(HEIGHT)), ("aria-hidden", "true")];
-            m.element("svg", &labels, |m| {
-                for (value, shift) in [(top, 10.0), (top / 2.0, 4.0), (0.0, -1.0)] {
-                    let at = px(HEIGHT * (1.0 - value / top) + shift);
-                    m.leaf(
-                        "text",
-                        &[("x", "100%"), ("y", &at), ("text-anchor", "end")],
-                        &number::value(value),
-                    );
-                }
-            });
+            let labels = [(0.0, top), (0.5, top / 2.0), (1.0, 0.0)];
+            m.scale(HEIGHT, labels.into_iter().map(|(at, value)| (at, number::value(value))));
             let title = typeset(&format!("{title}: each slot of {} phases, in time order", blocks.len()));
             m.drawing("plot", HEIGHT + FAILED, &title, |m| {
                 m.leaf("title", &[], &title);
                 for (number, block) in (1..).zip(blocks) {
                     background(m, number, block, columns);
                 }
-                for value in [0.0, top / 2.0, top] {
-                    let at = y(value);
-                    let class = if value == 0.0 { "zero" } else { "grid" };
-                    m.empty("line", &[("class", class), ("x2", "100%"), ("y1", &at), ("y2", &at)]);
+                for (class, at) in [("zero", 1.0), ("grid", 0.5), ("grid", 0.0)] {
+                    m.rule(class, at * HEIGHT);
                 }
                 for (column, value, kind) in &dots {
-                    dot(m, kind, &x(*column), &y(*value), &number::value(*value));
+                    let y = px(HEIGHT * (1.0 - value / top));
+                    dot(m, kind, &x(*column), &y, &number::value(*value));
                 }
                 for block in blocks {
                     failures(m, block, &x);
@@ -256,13 +240,7 @@ fn failures(m: &mut Markup, block: &Block<'_>, x: &impl Fn(f64) -> String) {
             .sum();
         if failed > 0 {
             let place = x((block.first + at) as f64);
-            let place = [
-                ("class", "void"),
-                ("x", place.as_str()),
-                ("y", &px(HEIGHT + 12.0)),
-                ("text-anchor", "middle"),
-            ];
-            m.leaf("text", &place, "\u{d7}");
+            m.classed_label("void", (&place, &px(HEIGHT + 12.0)), "middle", "\u{d7}");
         }
     }
 }
