@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::model::Identity;
 use crate::parse::NET_RX;
@@ -48,7 +48,7 @@ impl<'a> Timeline<'a> {
         self.sorted(THREADS, 0, "process_sort_index", 1);
         let Identity { hostname, kernel, .. } = self.machine;
         let labels = format!("{hostname}, Linux {kernel}, rxlab {}", env!("CARGO_PKG_VERSION"));
-        let args = Args { labels: Some(&labels), ..Args::default() };
+        let args = &[("labels", Some(Arg::Text(&labels)))];
         self.line(&Line { ph: "M", args, ..Line::named(CPUS, "process_labels") });
         &self.out
     }
@@ -67,19 +67,19 @@ impl<'a> Timeline<'a> {
             Item::Polled(poll) => self.polled(poll),
             Item::Raised { cpu, at, vector, cause } => {
                 let cause = cause_name(*cause);
-                let args = Args { cause: Some(&cause), ..Args::default() };
+                let args = &[("cause", Some(Arg::Text(&cause)))];
                 self.instant(*cpu, *at, "raise", &format!("raise {}", softirq_name(*vector)), args);
             }
             Item::Woken { cpu, at, name, .. } => {
-                self.instant(*cpu, *at, "wakeup", &format!("wake {name}"), Args::default());
+                self.instant(*cpu, *at, "wakeup", &format!("wake {name}"), &[]);
             }
             Item::Waited { cpu, woken, at, pid, name } => {
-                let args = Args { cpu: Some(cpu.0), ..Args::default() };
+                let args = &[("cpu", Some(Arg::Count(cpu.0.into())))];
                 self.on_thread(*pid, name, "wakeup", "waits for a CPU", (*woken, *at), args);
             }
             Item::Stray { .. } => {}
             Item::Lost { cpu, at, count, .. } => {
-                let args = Args { lost: Some(*count), ..Args::default() };
+                let args = &[("lost", Some(Arg::Count((*count).into())))];
                 self.instant(*cpu, *at, "lost", &format!("lost {count} events"), args);
             }
         }
@@ -88,44 +88,39 @@ impl<'a> Timeline<'a> {
 
     fn began(&mut self, cpu: CpuId, at: u64, work: &Work) {
         let (name, cat) = work_name(self.names, work);
-        let queue = match work {
-            Work::Irq(number) => self.names.queue_of_irq(*number),
-            _ => None,
-        };
-        let irq = if let Work::Irq(number) = work { Some(*number) } else { None };
-        let args = Args { irq, queue, ..Args::default() };
         let tid = self.track(cpu);
-        self.line(&Line { ph: "B", tid, cat: Some(cat), ts: self.ts(at), args, ..Line::named(CPUS, &name) });
+        let line = Line { ph: "B", tid, cat: Some(cat), ts: self.ts(at), ..Line::named(CPUS, &name) };
+        match work {
+            Work::Irq(number) => {
+                let queue = self.names.queue_of_irq(*number).map(Arg::Text);
+                let args = &[("irq", Some(Arg::Count((*number).into()))), ("queue", queue)];
+                self.line(&Line { args, ..line });
+            }
+            _ => self.line(&line),
+        }
     }
 
     fn ended(&mut self, slice: &Slice) {
         let (name, cat) = work_name(self.names, &slice.work);
-        let cut = (!slice.whole).then_some(true);
-        let mut args = Args { cut, ..Args::default() };
-        let cause = slice.run.as_ref().map(|run| cause_name(run.cause));
-        let network = slice.work == Work::Softirq(NET_RX);
-        if let Some(run) = &slice.run {
-            args.task = Some(&run.task);
-            args.interrupts_us = (run.interrupts_ns > 0).then(|| micros(run.interrupts_ns));
-            if network {
-                args.cause = cause.as_deref();
-                args.polls = Some(run.polls);
-                args.full_polls = Some(run.full);
-                args.packets = Some(run.packets);
-                args.backlog_packets = Some(run.backlog);
-            }
-        }
-        let tid = self.track(slice.cpu);
-        self.line(&Line {
-            ph: "E",
-            tid,
-            cat: Some(cat),
-            ts: self.ts(slice.ended),
-            args,
-            ..Line::named(CPUS, &name)
-        });
+        let cut = (!slice.whole).then_some(Arg::Flag(true));
+        let run = slice.run.as_ref();
+        let network = run.filter(|_| slice.work == Work::Softirq(NET_RX));
+        let cause = network.map(|run| cause_name(run.cause));
+        let interrupts = run.map(|run| run.interrupts_ns).filter(|ns| *ns > 0);
+        let args = &[
+            ("cause", cause.as_deref().map(Arg::Text)),
+            ("task", run.map(|run| Arg::Text(&run.task))),
+            ("polls", network.map(|run| Arg::Count(run.polls.into()))),
+            ("full_polls", network.map(|run| Arg::Count(run.full.into()))),
+            ("packets", network.map(|run| Arg::Count(run.packets))),
+            ("backlog_packets", network.map(|run| Arg::Count(run.backlog))),
+            ("interrupts_us", interrupts.map(|ns| Arg::Micros(micros(ns)))),
+            ("cut", cut),
+        ];
+        let (tid, ts) = (self.track(slice.cpu), self.ts(slice.ended));
+        self.line(&Line { ph: "E", tid, cat: Some(cat), ts, args, ..Line::named(CPUS, &name) });
         if let Work::Thread { pid, name } = &slice.work {
-            let args = Args { cpu: Some(slice.cpu.0), cut, ..Args::default() };
+            let args = &[("cpu", Some(Arg::Count(slice.cpu.0.into()))), ("cut", cut)];
             let on = format!("on CPU {}", slice.cpu);
             self.on_thread(*pid, name, "thread", &on, (slice.began, slice.ended), args);
         }
@@ -135,28 +130,20 @@ impl<'a> Timeline<'a> {
         let name = format!("poll {}", self.names.napi(poll.napi, &poll.device));
         let queues: Vec<String> = self.names.queues(poll.napi).iter().map(QueueId::to_string).collect();
         let queue = queues.join(",");
-        let args = Args {
-            device: (!poll.device.is_empty()).then_some(poll.device.as_str()),
-            queue: (!queue.is_empty()).then_some(queue.as_str()),
-            napi: (poll.napi > 0).then_some(poll.napi),
-            work: Some(poll.work),
-            budget: Some(poll.budget),
-            ..Args::default()
-        };
+        let args = &[
+            ("device", (!poll.device.is_empty()).then_some(Arg::Text(&poll.device))),
+            ("queue", (!queue.is_empty()).then_some(Arg::Text(&queue))),
+            ("napi", (poll.napi > 0).then_some(Arg::Count(poll.napi.into()))),
+            ("work", Some(Arg::Count(poll.work.into()))),
+            ("budget", Some(Arg::Count(poll.budget.into()))),
+        ];
         match poll.began {
             None => self.instant(poll.cpu, poll.ended, "napi", &name, args),
             Some(began) => {
                 let (tid, ts) = (self.track(poll.cpu), self.ts(began));
                 let dur = Some(micros(poll.ended.saturating_sub(began)));
-                self.line(&Line {
-                    ph: "X",
-                    tid,
-                    cat: Some("napi"),
-                    ts,
-                    dur,
-                    args,
-                    ..Line::named(CPUS, &name)
-                });
+                let cat = Some("napi");
+                self.line(&Line { ph: "X", tid, cat, ts, dur, args, ..Line::named(CPUS, &name) });
             }
         }
     }
@@ -180,16 +167,8 @@ impl<'a> Timeline<'a> {
             self.sorted(THREADS, pid, "thread_sort_index", pid);
         }
         let (ts, dur) = (self.ts(from), Some(micros(to.saturating_sub(from))));
-        self.line(&Line {
-            ph: "X",
-            pid: THREADS,
-            tid: pid,
-            cat: Some(cat),
-            ts,
-            dur,
-            args,
-            ..Line::named(CPUS, name)
-        });
+        let cat = Some(cat);
+        self.line(&Line { ph: "X", tid: pid, cat, ts, dur, args, ..Line::named(THREADS, name) });
     }
 
     /// Track of a CPU, named on first use.
@@ -203,13 +182,13 @@ impl<'a> Timeline<'a> {
     }
 
     fn named(&mut self, pid: u32, tid: u32, what: &str, name: &str) {
-        let args = Args { name: Some(name), ..Args::default() };
-        self.line(&Line { ph: "M", pid, tid, args, ..Line::named(CPUS, what) });
+        let args = &[("name", Some(Arg::Text(name)))];
+        self.line(&Line { ph: "M", tid, args, ..Line::named(pid, what) });
     }
 
     fn sorted(&mut self, pid: u32, tid: u32, what: &str, sort_index: u32) {
-        let args = Args { sort_index: Some(sort_index), ..Args::default() };
-        self.line(&Line { ph: "M", pid, tid, args, ..Line::named(CPUS, what) });
+        let args = &[("sort_index", Some(Arg::Count(sort_index.into())))];
+        self.line(&Line { ph: "M", tid, args, ..Line::named(pid, what) });
     }
 
     fn ts(&self, at: u64) -> Option<f64> {
@@ -268,59 +247,30 @@ struct Line<'a> {
     // Scope of an instant: drawn on its track only.
     #[serde(skip_serializing_if = "Option::is_none")]
     s: Option<&'a str>,
+    #[serde(serialize_with = "present")]
     args: Args<'a>,
 }
 
-/// Details shown for a selected event.
-#[derive(Serialize, Default)]
-struct Args<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a str>,
-    /// Position of a track: lower values are above.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sort_index: Option<u32>,
-    /// Label next to the name of a process: the machine and the version of rxlab.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    labels: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    irq: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    device: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    queue: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    napi: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    work: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    budget: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    task: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    polls: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    full_polls: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    packets: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    backlog_packets: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interrupts_us: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lost: Option<u32>,
-    /// The end was not seen, or an earlier event was lost.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cut: Option<bool>,
+/// Details shown for a selected event, by name; those without a value are left out.
+type Args<'a> = &'a [(&'static str, Option<Arg<'a>>)];
+
+#[derive(Serialize, Clone, Copy)]
+#[serde(untagged)]
+enum Arg<'a> {
+    Text(&'a str),
+    Count(u64),
+    Micros(f64),
+    Flag(bool),
+}
+
+fn present<S: Serializer>(args: &Args<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(args.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))))
 }
 
 impl<'a> Line<'a> {
     /// An event with only a name.
     fn named(pid: u32, name: &'a str) -> Self {
-        Self { name, ph: "", pid, tid: 0, cat: None, ts: None, dur: None, s: None, args: Args::default() }
+        Self { name, ph: "", pid, tid: 0, cat: None, ts: None, dur: None, s: None, args: &[] }
     }
 }
 
