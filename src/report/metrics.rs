@@ -84,10 +84,8 @@ pub enum Kind {
 
 /// One family of metrics.
 pub struct Family {
-    /// Its full name.
+    /// Its full name, which tells its kind.
     pub name: &'static str,
-    /// Its kind.
-    pub kind: Kind,
     /// Its labels, in order.
     pub labels: &'static [&'static str],
     /// Meaning and source, in one or two sentences.
@@ -159,8 +157,17 @@ impl Collector for Families {
 }
 
 impl Family {
+    /// Its kind, by the end of its name.
+    pub fn kind(&self) -> Kind {
+        match self.name.rsplit_once('_') {
+            Some((_, "total")) => Kind::Counter,
+            Some((_, "info")) => Kind::Info,
+            _ => Kind::Gauge,
+        }
+    }
+
     fn encode(&self, rows: &[Row], encoder: &mut DescriptorEncoder) -> Result<(), fmt::Error> {
-        let (suffix, kind) = match self.kind {
+        let (suffix, kind) = match self.kind() {
             Kind::Counter => ("_total", MetricType::Counter),
             Kind::Gauge => ("", MetricType::Gauge),
             Kind::Info => ("_info", MetricType::Info),
@@ -171,12 +178,12 @@ impl Family {
         for (values, value) in rows {
             let labels: Vec<(&str, &str)> =
                 self.labels.iter().copied().zip(values.iter().map(String::as_str)).collect();
-            if self.kind == Kind::Info {
+            if self.kind() == Kind::Info {
                 metric.encode_info(&labels)?;
                 continue;
             }
             let metric = metric.encode_family(&labels)?;
-            match (self.kind, value) {
+            match (self.kind(), value) {
                 (Kind::Counter, Value::Whole(count)) => ConstCounter::new(*count).encode(metric)?,
                 (Kind::Counter, Value::Real(sum)) => ConstCounter::new(*sum).encode(metric)?,
                 (_, Value::Whole(count)) => ConstGauge::new(*count).encode(metric)?,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Exposition, FINDINGS, Family, Kind, QUEUES, Row, SETTINGS, Value};
+use super::{Exposition, FINDINGS, Family, QUEUES, Row, SETTINGS, Value};
 use crate::apply::{Live, State, ValueStatus};
 use crate::diagnose::{RULES, Severity};
 use crate::model::{CpuTotals, Nic, NicKind, RxQueue};
@@ -12,42 +12,36 @@ use crate::units::QueueId;
 pub const FAMILIES: &[Family] = &[
     Family {
         name: "rxlab_build_info",
-        kind: Kind::Info,
         labels: &["version"],
         help: "Version of the exporter.",
         read: |_| labelled([(env!("CARGO_PKG_VERSION"), Value::Whole(1))]),
     },
     Family {
         name: "rxlab_cpu_packets_total",
-        kind: Kind::Counter,
         labels: &["cpu"],
         help: "Packets that went up the stack on this CPU (softnet_stat).",
         read: |all| of_cpus(all, |cpu| cpu.packets),
     },
     Family {
         name: "rxlab_cpu_backlog_drops_total",
-        kind: Kind::Counter,
         labels: &["cpu"],
         help: "Packets dropped because the backlog of this CPU was full (softnet_stat).",
         read: |all| of_cpus(all, |cpu| cpu.dropped),
     },
     Family {
         name: "rxlab_cpu_time_squeezes_total",
-        kind: Kind::Counter,
         labels: &["cpu"],
         help: "NET_RX runs that stopped at their budget or time limit with work left (softnet_stat).",
         read: |all| of_cpus(all, |cpu| cpu.time_squeeze),
     },
     Family {
         name: "rxlab_cpu_net_rx_runs_total",
-        kind: Kind::Counter,
         labels: &["cpu"],
         help: "Runs of the NET_RX softirq (/proc/softirqs).",
         read: |all| of_cpus(all, |cpu| Some(cpu.net_rx_runs)),
     },
     Family {
         name: "rxlab_cpu_softirq_seconds_total",
-        kind: Kind::Counter,
         labels: &["cpu"],
         help: "Time in softirqs of all kinds as the kernel accounts it (/proc/stat); most kernels sample it by timer \
                ticks. rxlab_cpu_receive_time_ratio is more accurate.",
@@ -55,7 +49,6 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "rxlab_cpu_receive_time_ratio",
-        kind: Kind::Gauge,
         labels: &["cpu"],
         help: "Receive time of this CPU in the latest sample, as a fraction of wall time, as rxlab doctor reports it.",
         read: |all| {
@@ -65,7 +58,6 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "rxlab_headroom_ratio",
-        kind: Kind::Gauge,
         labels: &["limit"],
         help: "Multiple of the load in the latest sample that fits until the CPU with the most receive work is full \
                (hottest_cpu), or all CPUs are (machine); at most 1000.",
@@ -77,7 +69,6 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "rxlab_interference_measured_seconds_total",
-        kind: Kind::Counter,
         labels: &[],
         help: "Length of the measurements of lost time with eBPF; 0 without eBPF. Rates of the families below divided by \
                the rate of this one are mean shares.",
@@ -85,14 +76,12 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "rxlab_cpu_interference_seconds_total",
-        kind: Kind::Counter,
         labels: &["cpu"],
         help: "Time that receive work took from tasks that did not ask for it, interrupts included, in the measured time.",
         read: |all| reals(all.lost.cpus.iter().map(|(cpu, lost)| (cpu, *lost))),
     },
     Family {
         name: "rxlab_receive_seconds_total",
-        kind: Kind::Counter,
         labels: &["class"],
         help: "Receive time of all CPUs by class (docs/interference.md), in the measured time. nic_irq, rps_ipi, other_irq, \
                other_softirq and unknown are interference.",
@@ -100,14 +89,12 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "rxlab_hard_irq_seconds_total",
-        kind: Kind::Counter,
         labels: &[],
         help: "Time of all CPUs in interrupt handlers, in the measured time; interference, and in no class.",
         read: |all| alone(Value::Real(all.lost.hard_irq)),
     },
     Family {
         name: "rxlab_unit_interference_seconds_total",
-        kind: Kind::Counter,
         labels: &["unit"],
         help: "Time that a systemd unit, a container (ENGINE:ID) or a process outside of both lost to receive work, in the \
                measured time: the 20 that lose most, if it is 0.1 % of the time, and the rest as other.",
@@ -119,35 +106,30 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "rxlab_queue_packets_total",
-        kind: Kind::Counter,
         labels: &["nic", "queue"],
         help: "Packets of a receive queue, where kernel or driver count them or it is the only one.",
         read: |all| of_queues(all, |nic, queue| all.totals.queue_packets(nic, queue)),
     },
     Family {
         name: "rxlab_queue_interrupts_total",
-        kind: Kind::Counter,
         labels: &["nic", "queue"],
         help: "Interrupts of a receive queue on all CPUs (/proc/interrupts).",
         read: |all| of_queues(all, |_, queue| all.totals.queue_interrupts(queue)),
     },
     Family {
         name: "rxlab_queue_drops_total",
-        kind: Kind::Counter,
         labels: &["nic", "queue"],
         help: "Packets of a receive queue that device or driver dropped, where they count them.",
         read: |all| of_queues(all, |nic, queue| all.totals.queue_drops(nic, queue)),
     },
     Family {
         name: "rxlab_queues_omitted",
-        kind: Kind::Gauge,
         labels: &[],
         help: "Receive queues beyond the 512 that are exported.",
         read: |all| alone(count(queues(all).count().saturating_sub(QUEUES))),
     },
     Family {
         name: "rxlab_finding",
-        kind: Kind::Gauge,
         labels: &["rule", "subject", "severity"],
         help: "1 for each finding of the latest sample, with its interface, or host, as subject and note, warning or \
                critical as severity; 0 for each rule without one. A finding clears after it was absent from two samples.",
@@ -155,42 +137,36 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "rxlab_sample_timestamp_seconds",
-        kind: Kind::Gauge,
         labels: &[],
         help: "End of the latest sample, in seconds since 1970.",
         read: |all| alone(all.judged.as_ref().map(|judged| Value::Real(judged.ended))),
     },
     Family {
         name: "rxlab_sample_length_seconds",
-        kind: Kind::Gauge,
         labels: &[],
         help: "Length of the latest sample.",
         read: |all| alone(all.judged.as_ref().map(|judged| Value::Real(judged.seconds))),
     },
     Family {
         name: "rxlab_sample_failures_total",
-        kind: Kind::Counter,
         labels: &[],
         help: "Samples that failed; their findings are those of the sample before.",
         read: |all| alone(Value::Whole(all.failures)),
     },
     Family {
         name: "rxlab_sources_missing",
-        kind: Kind::Gauge,
         labels: &[],
         help: "Sources that the latest sample lacked; rxlab doctor names them.",
         read: |all| alone(all.judged.as_ref().map(|judged| count(judged.gaps))),
     },
     Family {
         name: "rxlab_transactions",
-        kind: Kind::Gauge,
         labels: &["state"],
         help: "Open transactions: applied, unconfirmed (put back at their deadline) or unfinished.",
         read: transactions,
     },
     Family {
         name: "rxlab_unconfirmed_seconds_left",
-        kind: Kind::Gauge,
         labels: &[],
         help: "Time until the next unconfirmed transaction is put back, when the latest sample ended; below 0 its guard is late.",
         read: |all| {
@@ -203,7 +179,6 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "rxlab_settings",
-        kind: Kind::Gauge,
         labels: &["state"],
         help: "Settings of open transactions: kept, covered (by a newer transaction), original or drifted (changed by another \
                program), gone or unreadable.",
@@ -211,28 +186,24 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "rxlab_setting_holds",
-        kind: Kind::Gauge,
         labels: &["knob", "target"],
         help: "1 if a setting of an open transaction has its value, else 0: those without it first, 64 at most.",
         read: setting_holds,
     },
     Family {
         name: "rxlab_settings_reapplied_total",
-        kind: Kind::Counter,
         labels: &[],
         help: "Values of open transactions that rxlab reapply has set again; starts again when a transaction is put back.",
         read: |all| alone(count(all.applied.transactions.iter().map(|one| one.reapplied).sum())),
     },
     Family {
         name: "rxlab_journal_unreadable",
-        kind: Kind::Gauge,
         labels: &[],
         help: "Transactions, or the whole journal, that cannot be read; rxlab status names them.",
         read: |all| alone(count(all.applied.unknown.len())),
     },
     Family {
         name: "rxlab_trials",
-        kind: Kind::Gauge,
         labels: &["verdict"],
         help: "Trials in the state directory by verdict (docs/trials.md); none = it runs or was killed.",
         read: |all| {
@@ -243,7 +214,6 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "rxlab_trial_latest_info",
-        kind: Kind::Info,
         labels: &["trial", "verdict"],
         help: "The trial with the highest number.",
         read: |all| {
@@ -255,21 +225,18 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "rxlab_trial_latest_slots",
-        kind: Kind::Gauge,
         labels: &[],
         help: "Slots that the latest trial has measured.",
         read: |all| alone(all.trials.last().map(|trial| count(trial.slots))),
     },
     Family {
         name: "rxlab_trial_latest_update_timestamp_seconds",
-        kind: Kind::Gauge,
         labels: &[],
         help: "When the record of the latest trial was written last, in seconds since 1970: after each slot while it runs.",
         read: |all| alone(all.trials.last().map(|trial| Value::Real(trial.updated))),
     },
     Family {
         name: "rxlab_checkpoints",
-        kind: Kind::Gauge,
         labels: &["state"],
         help: "Scheduled checkpoints of trials: waiting, missed or failed.",
         read: |all| labelled(all.checkpoints.iter().map(|(state, count)| (state, Value::Whole(*count)))),

@@ -150,8 +150,6 @@ fn the_table_is_what_is_exported() {
         assert!(family.name.starts_with("rxlab_") && family.help.ends_with('.'), "{}", family.name);
         // OpenMetrics escapes quotes in it, the older format does not.
         assert!(!family.help.contains(['"', '\\', '|']), "{}", family.name);
-        assert_eq!(family.name.ends_with("_total"), family.kind == Kind::Counter, "{}", family.name);
-        assert_eq!(family.name.ends_with("_info"), family.kind == Kind::Info, "{}", family.name);
     }
     assert_eq!(exported, BTreeMap::new());
 }
@@ -214,7 +212,7 @@ fn nothing_is_judged_before_the_first_sample() {
 fn table() -> String {
     let mut table = "| metric | kind | labels | what it is |\n|---|---|---|---|\n".to_owned();
     for family in FAMILIES {
-        let kind = match family.kind {
+        let kind = match family.kind() {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
             Kind::Info => "info",
