@@ -169,8 +169,8 @@ fn try_out(
         queries: Queries::default(),
         driver,
     };
-    let trial = Conduct { spec: &spec, machine, ready, dir, resumed: None, keep: false, stop };
-    conduct(global, trial)
+    let trial = Conduct { spec: &spec, machine, ready, dir, keep: false, stop };
+    conduct(global, trial, None)
 }
 
 fn finish(global: &Global, args: &Args, played: &[Played]) -> Result {

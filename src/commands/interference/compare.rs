@@ -51,8 +51,8 @@ pub(super) fn run(global: &Global, args: &Pair, length: Duration, cpu: Option<Cp
     let ready = ready(global, &machine, &spec)?;
     let dir = TrialDir::create(&global.state_dir, &spec.name)?;
     let (spec, machine) = (&spec, &machine);
-    let trial = Conduct { spec, machine, ready, dir, resumed: None, keep: false, stop: &stop };
-    let outcome = conduct(global, trial)?;
+    let trial = Conduct { spec, machine, ready, dir, keep: false, stop: &stop };
+    let outcome = conduct(global, trial, None)?;
     let left = match &outcome.undo {
         Some(undo) if !undo.is_clean() => None,
         _ if spec.change.a.is_some() => Some("the machine was left in the state of A's command"),

@@ -30,10 +30,6 @@ impl Conducted for BlocksRecord {
         self.slots.len()
     }
 
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
     fn perform(
         spec: &Spec,
         setup: Setup<'_, Self>,
@@ -44,9 +40,9 @@ impl Conducted for BlocksRecord {
 }
 
 /// Runs the trial with a progress bar, prints it, and returns the exit code.
-pub(super) fn finish(global: &Global, trial: Conduct<'_, BlocksRecord>) -> Result {
+pub(super) fn finish(global: &Global, trial: Conduct<'_>, resumed: Option<BlocksRecord>) -> Result {
     let path = trial.dir.path().to_owned();
-    let outcome = conduct(global, trial)?;
+    let outcome = conduct(global, trial, resumed)?;
     let printed = print(global, &outcome.record).and_then(|()| {
         if global.json {
             return Ok(());

@@ -20,7 +20,7 @@ use crate::trial::spec::{self, Spec};
 use crate::trial::store::{StoreError, TrialDir};
 
 /// A trial that is ready to run.
-pub(crate) struct Conduct<'a, Record = TrialRecord> {
+pub(crate) struct Conduct<'a> {
     /// The specification.
     pub(crate) spec: &'a Spec,
     /// The machine.
@@ -29,8 +29,6 @@ pub(crate) struct Conduct<'a, Record = TrialRecord> {
     pub(crate) ready: Ready,
     /// Directory of the record.
     pub(crate) dir: TrialDir,
-    /// The record so far of a resumed trial.
-    pub(crate) resumed: Option<Record>,
     /// Keep the change if it helps.
     pub(crate) keep: bool,
     /// Set by Ctrl-C.
@@ -43,8 +41,6 @@ pub(crate) trait Conducted: Sized {
     fn progress(&self) -> String;
     /// Number of finished slots.
     fn finished(&self) -> usize;
-    /// Seed of the coins.
-    fn seed(&self) -> u64;
     /// Runs the trial of `spec`, or continues `resumed`.
     fn perform(
         spec: &Spec,
@@ -68,19 +64,16 @@ impl Conducted for TrialRecord {
         self.slots.len()
     }
 
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
     fn perform(spec: &Spec, setup: Setup<'_, Self>, resumed: Option<Self>) -> Result<Outcome, PerformError> {
         perform(spec, setup, resumed)
     }
 }
 
-/// Runs the trial with a progress bar.
+/// Runs the trial with a progress bar; `resumed` is its record so far.
 pub(crate) fn conduct<Record: Conducted>(
     global: &Global,
-    trial: Conduct<'_, Record>,
+    trial: Conduct<'_>,
+    resumed: Option<Record>,
 ) -> Result<Outcome<Record>> {
     let root = place::root(global)?;
     let store = place::store(global);
@@ -90,7 +83,6 @@ pub(crate) fn conduct<Record: Conducted>(
         bar.set_message(&record.progress());
         bar.set_position(record.finished() as u64);
     };
-    let seed = trial.resumed.as_ref().map(Conducted::seed).or(trial.spec.design.seed);
     let setup = Setup {
         host: &trial.machine.host,
         inventory: &trial.machine.inventory,
@@ -99,7 +91,8 @@ pub(crate) fn conduct<Record: Conducted>(
         ready: trial.ready,
         store: &store,
         dir: &trial.dir,
-        seed: seed.unwrap_or_else(fresh_seed),
+        // A resumed trial keeps the one in its record.
+        seed: trial.spec.design.seed.unwrap_or_else(fresh_seed),
         guard: &|id| {
             let arguments = place::guard_arguments(global, &root, id).map_err(std::io::Error::other)?;
             launch_guard(&arguments)
@@ -108,7 +101,7 @@ pub(crate) fn conduct<Record: Conducted>(
         stop: trial.stop,
         progress: &mut progress,
     };
-    let outcome = Record::perform(trial.spec, setup, trial.resumed);
+    let outcome = Record::perform(trial.spec, setup, resumed);
     bar.finish_and_clear();
     let commands = trial.spec.change.a.is_some();
     outcome.map_err(|error| explain(error, commands))

@@ -47,10 +47,15 @@ impl After {
 }
 
 /// Runs the trial, prints the outcome, and returns the exit code.
-pub(super) fn finish(global: &Global, trial: Conduct<'_>, after: &After) -> Result {
+pub(super) fn finish(
+    global: &Global,
+    trial: Conduct<'_>,
+    resumed: Option<TrialRecord>,
+    after: &After,
+) -> Result {
     let record = trial.dir.path().display().to_string();
     let commands = trial.spec.change.a.is_some();
-    let outcome = conduct(global, trial)?;
+    let outcome = conduct(global, trial, resumed)?;
     let written = match &after.html {
         Some(path) => show::write_html(global, path, &outcome.record, &[]),
         None => Ok(()),

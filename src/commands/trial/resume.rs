@@ -36,9 +36,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         let is_finished =
             record.conclusion.as_ref().is_some_and(|conclusion| conclusion.end != End::Interrupted);
         let (machine, stop, ready) = reopen(global, &spec, is_finished, &record.id, &record.host)?;
-        let (spec, machine, resumed) = (&spec, &machine, Some(record));
-        let trial = Conduct { spec, machine, ready, dir, resumed, keep: false, stop: &stop };
-        return blocks::finish(global, trial);
+        let trial = Conduct { spec: &spec, machine: &machine, ready, dir, keep: false, stop: &stop };
+        return blocks::finish(global, trial, Some(record));
     }
     let record = dir.record()?;
     let is_finished =
@@ -50,9 +49,9 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         let message = format!("the plan of trial {} has changed since it began", record.id);
         return Err(CommandError::new(Kind::Changed, message).hint("start another with `rxlab trial run`"));
     }
-    let (spec, machine, keep) = (&spec, &machine, args.after.keep);
-    let trial = Conduct { spec, machine, ready, dir, resumed: Some(record), keep, stop: &stop };
-    finish(global, trial, &args.after)
+    let keep = args.after.keep;
+    let trial = Conduct { spec: &spec, machine: &machine, ready, dir, keep, stop: &stop };
+    finish(global, trial, Some(record), &args.after)
 }
 
 /// Returns what trial `id` continues with. Refuses if it is finished, or its slots were measured on another `host` or

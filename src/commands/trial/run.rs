@@ -19,7 +19,6 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
             .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?,
         (None, None) => from_flags(args)?,
     };
-    let is_in_blocks = !spec.design.kind.has_two_arms();
     args.after.check(spec.design.kind)?;
     leftovers::clear(global)?;
     let machine = machine::open(global)?;
@@ -35,13 +34,12 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         return foretell::print(global, &spec, foretold, ready.planned, &stop);
     }
     let dir = TrialDir::create(&global.state_dir, &spec.name)?;
-    let (spec, machine, keep) = (&spec, &machine, args.after.keep);
-    if is_in_blocks {
-        let trial = Conduct { spec, machine, ready, dir, resumed: None, keep, stop: &stop };
-        return blocks::finish(global, trial);
+    let keep = args.after.keep;
+    let trial = Conduct { spec: &spec, machine: &machine, ready, dir, keep, stop: &stop };
+    match spec.design.kind.has_two_arms() {
+        true => finish(global, trial, None, &args.after),
+        false => blocks::finish(global, trial, None),
     }
-    let trial = Conduct { spec, machine, ready, dir, resumed: None, keep, stop: &stop };
-    finish(global, trial, &args.after)
 }
 
 /// Returns the specification of an earlier trial, with a new seed, and with `pairs` pairs if given.
