@@ -52,7 +52,7 @@ pub fn run(global: &Global, args: &Args) -> Result {
     look::long_enough(args.every)?;
     let stop = place::stop_flag()?;
     // Each thread has its own: nothing waits for another.
-    let [own, sampled, measured] = [(); 3].map(|()| machine::host(global).map(|(host, _)| host));
+    let [own, sampled, measured] = [(); 3].map(|()| machine::host(global));
     let (own, sampled, measured) = (own?, sampled?, measured?);
     let board = Board::new(&own)?;
     let listener = TcpListener::bind(args.listen).map_err(|error| cannot_listen(args.listen, &error))?;

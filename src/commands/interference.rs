@@ -69,7 +69,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     if args.cpu.is_some() && !args.probe && args.with.is_none() {
         return Err(CommandError::usage("--cpu says where --probe or --with runs: give one of them"));
     }
-    let host = machine::host(global)?.0;
+    let host = machine::host(global)?;
     let cpu = args.cpu.map(CpuId);
     if let Some(cpu) = cpu {
         let inventory = crate::sample::Inventory::take(&host, crate::sample::Scope::Path);

@@ -11,6 +11,7 @@ use crate::host::{Host, allowed_cpus};
 use crate::model::{Costs, CpuRates, IntervalError, Model, Rates};
 use crate::probe::{Budget, SoftirqTime, hand_over, stack_work};
 use crate::sample::{Counters, Inventory, Scope, busiest};
+use crate::snapshot::Snapshot;
 use crate::units::{CpuId, Fact};
 
 /// CPU time is accounted in ticks of 10 ms: fewer than ten are too coarse.
@@ -43,8 +44,13 @@ pub(super) fn look(
                 false => Ok(seen),
             }
         }
-        Source::Snapshot(snapshot) => snapshot.interval().map_err(not_running),
+        Source::Snapshot(snapshot) => of_snapshot(snapshot),
     }
+}
+
+/// Returns the machine of a snapshot and its rates between the two moments.
+pub(super) fn of_snapshot(snapshot: &Snapshot) -> Result<(Model, Rates)> {
+    snapshot.interval().map_err(not_running)
 }
 
 /// Returns an error if a sample of `length` is too short.

@@ -33,32 +33,30 @@ pub(crate) struct Machine {
 
 /// Opens the machine and network namespace that the command line selects.
 pub(super) fn open(global: &Global) -> Result<Machine> {
-    let (host, path) = host(global)?;
+    let host = host(global)?;
     let inventory = Inventory::take(&host, Scope::Counters);
     let model = describe(&inventory)?;
-    let netns = path.and_then(|path| Namespace::open(&path).ok());
+    let netns = global.netns.as_deref().and_then(|name| Namespace::open(&netns_path(name)).ok());
     Ok(Machine { host, inventory, model, netns })
 }
 
-/// Returns the machine's files, and the path of the network namespace if it is not ours.
-pub(super) fn host(global: &Global) -> Result<(LiveHost, Option<PathBuf>)> {
-    let path = global.netns.as_deref().map(netns_path);
-    let opened = match &path {
-        Some(path) => LiveHost::open_in_namespace(&global.root, path),
+/// Returns the machine's files, as seen from the selected network namespace.
+pub(super) fn host(global: &Global) -> Result<LiveHost> {
+    let opened = match &global.netns {
+        Some(name) => LiveHost::open_in_namespace(&global.root, &netns_path(name)),
         None => LiveHost::open(&global.root),
     };
-    let host = opened.map_err(|error| match error {
+    opened.map_err(|error| match error {
         OpenError::Confinement { .. } => CommandError::new(Kind::Denied, error)
             .hint("a seccomp filter forbids it: that of RestrictSUIDSGID= in a systemd unit, or of an old container engine"),
         _ if error.is_denied() => CommandError::new(Kind::Denied, error).hint(privilege("another network namespace")),
         _ => CommandError::usage(error),
-    })?;
-    Ok((host, path))
+    })
 }
 
 /// Returns the machine as seen from our own network namespace, and its identity.
 pub(super) fn own(global: &Global) -> Result<(LiveHost, Identity)> {
-    let (own, _) = host(&Global { netns: None, ..global.clone() })?;
+    let own = host(&Global { netns: None, ..global.clone() })?;
     let identity = describe(&Inventory::take(&own, Scope::Path))?.identity;
     Ok((own, identity))
 }
@@ -93,15 +91,13 @@ pub(super) fn nic<'a>(model: &'a Model, name: &NicName) -> Result<&'a Nic> {
 pub(super) fn cpus<'a>(model: &Model, cpus: &'a CpuMask) -> Result<&'a CpuMask> {
     let there: CpuMask = model.cpus.iter().map(|cpu| cpu.id).collect();
     let missing = cpus.difference(&there);
-    if cpus.is_empty() {
-        return Err(CommandError::usage("--cpu names no CPU").hint(format!("CPUs here: {there}")));
-    }
-    match missing.len() {
-        0 => Ok(cpus),
-        1 => Err(format!("there is no CPU {missing}")),
-        _ => Err(format!("there are no CPUs {missing}")),
-    }
-    .map_err(|message| CommandError::usage(message).hint(format!("CPUs here: {there}")))
+    let message = match missing.len() {
+        _ if cpus.is_empty() => "--cpu names no CPU".to_owned(),
+        0 => return Ok(cpus),
+        1 => format!("there is no CPU {missing}"),
+        _ => format!("there are no CPUs {missing}"),
+    };
+    Err(CommandError::usage(message).hint(format!("CPUs here: {there}")))
 }
 
 /// Arguments of every command that only reads.
@@ -152,7 +148,7 @@ impl Source {
 
     /// Opens the machine or snapshot that the command line selects.
     pub(super) fn open_file(global: &Global, from: &SnapshotFile) -> Result<Self> {
-        let Some(path) = &from.snapshot else { return Ok(Self::Live(host(global)?.0)) };
+        let Some(path) = &from.snapshot else { return Ok(Self::Live(host(global)?)) };
         if global.netns.is_some() || global.root != Path::new("/") {
             return Err(CommandError::usage("--snapshot cannot be combined with --root or --netns")
                 .hint("take the snapshot with --netns to include another namespace's interfaces"));

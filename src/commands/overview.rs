@@ -13,7 +13,7 @@ use crate::report::findings;
 const SAMPLE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(global: &Global) -> Result {
-    let source = Source::Live(super::machine::host(global)?.0);
+    let source = Source::Live(super::machine::host(global)?);
     let stop = place::stop_flag()?;
     let (model, rates) = look::look(&source, SAMPLE, crate::probe::Budget::default(), &stop)?;
     let program = global.program();

@@ -45,7 +45,7 @@ pub(super) fn root(global: &Global) -> Result<PathBuf> {
 
 /// Returns the machine of a transaction, and its current receive path.
 pub(super) fn of_transaction(global: &Global, begin: &Begin) -> Result<(Box<dyn Host>, Model)> {
-    let (own, _) = machine::host(&Global { netns: None, ..global.clone() })?;
+    let own = machine::host(&Global { netns: None, ..global.clone() })?;
     let host = apply::reach(&own, begin)
         .map_err(|hidden| {
             CommandError::new(

@@ -49,22 +49,16 @@ struct RingArgs {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Install(install::Args),
-    Remove(RemoveArgs),
-    Status(StatusArgs),
+    /// Stop recording at boot: remove the unit; what was recorded stays
+    Remove {
+        #[command(flatten)]
+        etc: Etc,
+    },
+    /// Show which time is recorded, its size and its gaps
+    #[command(alias = "list")]
+    Status,
     Export(export::Args),
 }
-
-/// Stop recording at boot: remove the unit; what was recorded stays
-#[derive(Debug, clap::Args)]
-struct RemoveArgs {
-    #[command(flatten)]
-    etc: Etc,
-}
-
-/// Show which time is recorded, its size and its gaps
-#[derive(Debug, clap::Args)]
-#[command(alias = "list")]
-struct StatusArgs {}
 
 impl RingArgs {
     fn limits(&self) -> Result<Limits> {
@@ -83,8 +77,8 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     match &args.command {
         None => record(global, args),
         Some(Command::Install(args)) => install::run(global, args),
-        Some(Command::Remove(args)) => install::remove(global, &args.etc),
-        Some(Command::Status(_)) => status(global),
+        Some(Command::Remove { etc }) => install::remove(global, etc),
+        Some(Command::Status) => status(global),
         Some(Command::Export(args)) => export::run(global, args),
     }
 }
@@ -92,7 +86,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
 /// Records until a signal, or for `--for`.
 fn record(global: &Global, args: &Args) -> Result {
     let limits = args.ring.limits()?;
-    let (host, _) = machine::host(global)?;
+    let host = machine::host(global)?;
     let stop = place::stop_flag()?;
     let disk = Disk::for_writing(&global.state_dir).map_err(locked)?;
     let Begun { mut recorder, unreadable } =

@@ -37,7 +37,7 @@ pub struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result {
-    if is_off(&machine::host(global)?.0) {
+    if is_off(&machine::host(global)?) {
         writeln!(output::stdout(global), "nothing is restored: the kernel was booted with `{OFF}`")?;
         return Ok(());
     }

@@ -65,10 +65,14 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
 }
 
 impl SnapshotFile {
-    /// Returns an error if the file cannot be written: known before the sample, which takes a while.
+    /// Returns an error if the file exists and is not to be replaced, or cannot be written: known before the sample, which takes a while.
     pub(super) fn check(&self) -> Result {
         redacted_name(&self.output)?;
-        check_output(&self.output, self.force)
+        if files::is_there(&self.output) && !self.force {
+            return Err(CommandError::usage(format!("{} already exists", self.output.display()))
+                .hint("give another name with -o, or --force"));
+        }
+        files::check(&self.output)
     }
 
     /// Writes a snapshot, redacted unless that is not wanted, and says so.
@@ -88,15 +92,6 @@ impl SnapshotFile {
             format!("{path}: {size} KiB, {kept}\nview it with `rxlab show --snapshot {path}`\n")
         })
     }
-}
-
-/// Returns an error if `path` exists and is not to be replaced, or cannot be written.
-pub(super) fn check_output(path: &Path, force: bool) -> Result {
-    if files::is_there(path) && !force {
-        return Err(CommandError::usage(format!("{} already exists", path.display()))
-            .hint("give another name with -o, or --force"));
-    }
-    files::check(path)
 }
 
 /// Returns the open transactions of the selected network namespace, raw and parsed. An unreadable journal
@@ -123,7 +118,7 @@ fn open_transactions(global: &Global, machine: &Machine) -> Result<BTreeMap<Stri
 }
 
 /// Name of a redacted machine: the file's name up to its first dot.
-pub(super) fn redacted_name(path: &Path) -> Result<String> {
+fn redacted_name(path: &Path) -> Result<String> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let stem = name.split('.').next().unwrap_or_default();
     if stem.is_empty() {

@@ -91,7 +91,7 @@ pub(super) type Standing = (Vec<TransactionStatus>, Vec<Unreadable>);
 pub(super) fn transactions(global: &Global, source: &Source) -> Result<Standing> {
     match source {
         Source::Live(_) => of_machine(global),
-        Source::Snapshot(snapshot) => Ok((of_snapshot(snapshot)?, Vec::new())),
+        Source::Snapshot(snapshot) => of_snapshot(snapshot),
     }
 }
 
@@ -108,7 +108,7 @@ fn verdict(all: &[TransactionStatus], unreadable: &[Unreadable]) -> Result {
 pub(super) fn of_machine(global: &Global) -> Result<Standing> {
     let root = place::root(global)?.to_string_lossy().into_owned();
     // The journal needs no more of the machine, which may have thousands of interfaces.
-    let boot_id = match Identity::take(&machine::host(global)?.0).boot_id {
+    let boot_id = match Identity::take(&machine::host(global)?).boot_id {
         empty if empty.is_empty() => machine::open(global)?.model.identity.boot_id,
         boot_id => boot_id,
     };
@@ -131,7 +131,7 @@ pub(super) fn of_machine(global: &Global) -> Result<Standing> {
 }
 
 /// Returns the transactions that were open when the snapshot was taken, compared with the machine at that time.
-fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<TransactionStatus>> {
+pub(super) fn of_snapshot(snapshot: &Snapshot) -> Result<Standing> {
     let model = Model::new(&Inventory::take(snapshot.last(), Scope::Path));
     let mut open = Vec::new();
     for (id, bytes) in &snapshot.journal {
@@ -140,9 +140,9 @@ fn of_snapshot(snapshot: &Snapshot) -> Result<Vec<TransactionStatus>> {
         })?;
         open.push((id.clone(), history));
     }
-    Ok(open
+    let all = open
         .iter()
         .enumerate()
-        .filter_map(|(index, (_, history))| status(history, &open[index + 1..], snapshot.last(), &model))
-        .collect())
+        .filter_map(|(index, (_, history))| status(history, &open[index + 1..], snapshot.last(), &model));
+    Ok((all.collect(), Vec::new()))
 }

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 
 use self::sampler::Sampler;
 use super::machine::{From, Source};
-use super::{Global, look, machine, output, place, status};
+use super::{Global, look, output, place, status};
 use crate::doctor::{Alerts, doctor};
 use crate::error::Result;
+use crate::host::LiveHost;
 use crate::report::live::{Applied, LiveFrame};
 use crate::report::text::clean;
-use crate::units::{NicName, parse_duration, rfc3339};
+use crate::snapshot::Snapshot;
+use crate::units::{NicName, parse_duration};
 
 /// Watch receive work live: CPUs over time, queues, who loses time to it, findings as they come and go
 ///
@@ -50,16 +52,15 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         return screen::run(global, args, &source, None);
     }
     match &source {
-        Source::Snapshot(_) => print(global, &of_snapshot(global, args, &source)?).map(|_| ()),
-        Source::Live(_) => stream(global, args),
+        Source::Snapshot(snapshot) => print(global, &of_snapshot(global, snapshot)?).map(|_| ()),
+        Source::Live(host) => stream(global, args, host),
     }
 }
 
 /// Prints intervals until interrupted, or for `--for`.
-fn stream(global: &Global, args: &Args) -> Result {
+fn stream(global: &Global, args: &Args, host: &LiveHost) -> Result {
     let stop = place::stop_flag()?;
-    let host = machine::host(global)?.0;
-    let mut sampler = Sampler::begin(global, &host, args.cost.budget);
+    let mut sampler = Sampler::begin(global, host, args.cost.budget);
     let start = Instant::now();
     loop {
         let frame = sampler.next(|| place::sleep(args.every, &stop));
@@ -80,14 +81,11 @@ fn print(global: &Global, frame: &LiveFrame) -> Result<bool> {
 }
 
 /// The one interval of a snapshot.
-fn of_snapshot(global: &Global, args: &Args, source: &Source) -> Result<LiveFrame> {
-    let (model, rates) = look::look(source, args.every, args.cost.budget, &false.into())?;
-    let time = match source {
-        Source::Snapshot(snapshot) => snapshot.manifest.taken.clone(),
-        Source::Live(_) => rfc3339(jiff::Timestamp::now()),
-    };
+fn of_snapshot(global: &Global, snapshot: &Snapshot) -> Result<LiveFrame> {
+    let (model, rates) = look::of_snapshot(snapshot)?;
     let report = doctor(&model, &rates, &global.program());
-    let applied = applied(status::transactions(global, source));
+    let applied = applied(status::of_snapshot(snapshot));
+    let time = snapshot.manifest.taken.clone();
     Ok(LiveFrame::new(&model, &rates, report, &mut Alerts::default(), time, applied.into()))
 }
 

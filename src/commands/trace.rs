@@ -61,7 +61,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     if !BUFFERS.contains(&args.buffer) || !args.buffer.is_power_of_two() {
         return Err(CommandError::usage("--buffer must be a power of two from 4 to 1048576"));
     }
-    let host = machine::host(global)?.0;
+    let host = machine::host(global)?;
     let inventory = Moment::inventory(&host);
     if let Some(wanted) = &args.cpu {
         machine::cpus(&machine::describe(&inventory)?, wanted)?;
@@ -191,8 +191,7 @@ impl TimelineFile {
 }
 
 fn cannot_write(args: &Args, error: &io::Error) -> CommandError {
-    let path = args.out.as_deref().unwrap_or(Path::new("the trace"));
-    CommandError::new(error.into(), format!("cannot write {}: {error}", path.display()))
+    files::cannot_write(args.out.as_deref().unwrap_or(Path::new("the trace")), error)
 }
 
 fn explain(args: &Args, error: TraceError) -> CommandError {

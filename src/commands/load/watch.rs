@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use crate::commands::progress::Bar;
 use crate::commands::{files, place};
 use crate::diagnose::figures::plural;
-use crate::error::{CommandError, Result};
+use crate::error::Result;
 use crate::load::{Interval, Second, Session, Spec, hdr_log_head, hdr_log_line};
 
 /// Interval between updates of the progress line.
@@ -38,14 +38,14 @@ pub(super) struct Watch {
 impl Watch {
     /// A watch for `duration`, with a latency log if there is a path for one.
     pub(super) fn new(spec: &Spec, duration: Duration, log: Option<&Path>) -> Result<Self> {
-        let log = log.map(|path| match files::begin(path) {
-            Ok(file) => Ok((path.to_owned(), file)),
-            Err(error) => {
-                let message = format!("cannot write {}: {error}", path.display());
-                Err(CommandError::new((&error).into(), message))
+        let log = match log {
+            Some(path) => {
+                let file = files::begin(path).map_err(|error| files::cannot_write(path, &error))?;
+                Some((path.to_owned(), file))
             }
-        });
-        Ok(Self { duration, requests: spec.requests, log: log.transpose()?, series: Vec::new() })
+            None => None,
+        };
+        Ok(Self { duration, requests: spec.requests, log, series: Vec::new() })
     }
 
     /// Runs the load to the end of its time, until `stop`, or to its last request, and returns all

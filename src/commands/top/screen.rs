@@ -141,8 +141,8 @@ pub(super) fn run(global: &Global, args: &Args, source: &Source, recorded: Optio
             None
         }
         (Source::Live(_), None) => Some(sample(global, args)?),
-        (Source::Snapshot(_), None) => {
-            app.push(of_snapshot(global, args, source)?);
+        (Source::Snapshot(snapshot), None) => {
+            app.push(of_snapshot(global, snapshot)?);
             None
         }
     };
@@ -268,7 +268,7 @@ fn sample(global: &Global, args: &Args) -> Result<Link> {
     let link = Link { frames, shared: Arc::default() };
     let (own, budget, every) = (global.clone(), args.cost.budget, args.every);
     let shared = Arc::clone(&link.shared);
-    let host = machine::host(global)?.0;
+    let host = machine::host(global)?;
     std::thread::spawn(move || {
         let mut sampler = Sampler::begin(&own, &host, budget);
         let mut length = FIRST.min(every);
@@ -285,7 +285,7 @@ fn sample(global: &Global, args: &Args) -> Result<Link> {
     });
     // Another root is files: there are no programs to measure.
     if global.root == std::path::Path::new("/") {
-        let (host, shared) = (machine::host(global)?.0, Arc::clone(&link.shared));
+        let (host, shared) = (machine::host(global)?, Arc::clone(&link.shared));
         std::thread::spawn(move || {
             let is_wanted = || shared.is_lost_time_wanted.load(Ordering::SeqCst);
             let never = AtomicBool::new(false);
