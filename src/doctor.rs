@@ -289,16 +289,17 @@ fn load(model: &Model, rates: &Rates) -> Load {
 }
 
 #[cfg(test)]
+pub(crate) fn diagnosed(sketch: crate::diagnose::sketch::Sketch) -> DoctorReport {
+    let (model, rates) = sketch.build();
+    doctor(&model, &rates, "rxlab")
+}
+
+#[cfg(test)]
 mod tests {
-    use super::{DoctorReport, Family, OF_POLICIES, doctor, spread};
+    use super::{DoctorReport, Family, OF_POLICIES, diagnosed, doctor, spread};
     use crate::diagnose::sketch::Sketch;
     use crate::model::Function;
     use crate::plan::{Options, Policy};
-
-    fn diagnosed(sketch: Sketch) -> DoctorReport {
-        let (model, rates) = sketch.build();
-        doctor(&model, &rates, "rxlab")
-    }
 
     fn plans(report: &DoctorReport) -> Vec<&str> {
         report.plans.iter().map(|proposal| proposal.plan.name.as_str()).collect()

@@ -292,16 +292,16 @@ mod tests {
 
     use super::{DATA, DATA_END, Document, Part, ReadError, Trial};
     use crate::diagnose::sketch::Sketch;
-    use crate::doctor::doctor;
+    use crate::doctor::diagnosed;
     use crate::report::{sample_compare, sample_interference, sample_record, sample_trace};
     use crate::trial::checkpoint::Checkpoint;
 
     fn everything() -> Document {
-        let (model, rates) = Sketch::case_a().build();
         Document::new(vec![
-            Part::Doctor(Box::new(doctor(&model, &rates, "rxlab"))),
+            Part::Doctor(Box::new(diagnosed(Sketch::case_a()))),
             Part::Trial(Box::new(Trial::new(sample_record::rps()))),
             Part::Comparison(Box::new(sample_compare::steered())),
+            Part::Comparison(Box::new(sample_compare::undecided())),
             Part::Interference(Box::new(sample_interference::measured())),
             Part::Trace(Box::new(sample_trace::traced())),
         ])
@@ -353,7 +353,7 @@ mod tests {
         all.join(everything());
         all.join(everything());
         all.join(Document::read(&serde_json::to_string(&late).expect("JSON")).expect("one"));
-        assert_eq!((all.missing_trial(), all.parts.len()), (None, 5));
+        assert_eq!((all.missing_trial(), all.parts.len()), (None, 6));
         let trial = all.trials().next().expect("a trial");
         assert_eq!(trial.checkpoints, [early, late]);
         let json = serde_json::to_string(&all).expect("JSON");

@@ -46,15 +46,10 @@ pub fn text(report: &DoctorReport, detail: Detail, program: &str) -> String {
         let end = report.regime.as_ref().map_or(String::new(), regime::whole);
         return Page::new(report, &LEVELS[0], all, program).text + &end;
     }
-    let levels = LEVELS.iter().enumerate().map(|(index, shown)| match index {
-        0 => screen(report, shown, all, "", program),
-        _ => screen(
-            report,
-            shown,
-            all,
-            "`rxlab doctor -v` has the rest: evidence, causes, plans, notes",
-            program,
-        ),
+    let rest = "`rxlab doctor -v` has the rest: evidence, causes, plans, notes";
+    let levels = LEVELS.iter().enumerate().map(|(index, shown)| {
+        let more = if index == 0 { "" } else { rest };
+        screen(report, shown, all, more, program)
     });
     let titles = LEVELS.last().expect("there are levels");
     let fewer = (0..all).rev().map(|findings| {
@@ -86,20 +81,15 @@ mod tests {
     use super::{Detail, ROWS, text};
     use crate::diagnose::Severity;
     use crate::diagnose::sketch::Sketch;
-    use crate::doctor::{DoctorReport, Since, doctor};
-    use crate::report::text::WIDTH;
+    use crate::doctor::{DoctorReport, Since, diagnosed, doctor};
 
     fn plain(sketch: Sketch) -> String {
-        let (model, rates) = sketch.build();
-        shown(&doctor(&model, &rates, "rxlab"), Detail::All)
+        shown(&diagnosed(sketch), Detail::All)
     }
 
     fn shown(report: &DoctorReport, detail: Detail) -> String {
-        let text = anstream::adapter::strip_str(&text(report, detail, "rxlab")).to_string();
-        for line in text.lines() {
-            assert!(line.chars().count() <= WIDTH, "too wide: {line}");
-            assert_eq!(line.trim_end(), line, "ends in spaces");
-        }
+        let text = crate::report::text::plain(&text(report, detail, "rxlab"));
+        text.lines().for_each(|line| assert_eq!(line.trim_end(), line, "ends in spaces"));
         text
     }
 
@@ -110,8 +100,7 @@ mod tests {
 
     #[test]
     fn a_screen_of_field_case_a() {
-        let (model, rates) = Sketch::case_a().build();
-        insta::assert_snapshot!(shown(&doctor(&model, &rates, "rxlab"), Detail::Screen));
+        insta::assert_snapshot!(shown(&diagnosed(Sketch::case_a()), Detail::Screen));
     }
 
     fn many() -> DoctorReport {
@@ -120,8 +109,7 @@ mod tests {
         for cpu in irqs {
             sketch = sketch.receives(cpu, 0.4, 1e5);
         }
-        let (model, rates) = sketch.rfs(32768, "eth0", 0).drops(3, 120.0).receives(3, 0.85, 1e5).build();
-        doctor(&model, &rates, "rxlab")
+        diagnosed(sketch.rfs(32768, "eth0", 0).drops(3, 120.0).receives(3, 0.85, 1e5))
     }
 
     #[test]
@@ -211,8 +199,7 @@ mod tests {
 
     #[test]
     fn a_change_is_compared_with_what_was_before_it() {
-        let (model, rates) = Sketch::case_a().build();
-        let mut report = doctor(&model, &rates, "rxlab");
+        let mut report = diagnosed(Sketch::case_a());
         report.since = Some(Since {
             transaction: "000001-092e".to_owned(),
             what: "apply rps".to_owned(),

@@ -164,18 +164,16 @@ fn traced(trace: &Trace) -> Gist {
 mod tests {
     use super::Gist;
     use crate::diagnose::sketch::Sketch;
-    use crate::doctor::doctor;
+    use crate::doctor::diagnosed;
     use crate::report::document::{Part, Trial};
     use crate::report::{sample_compare, sample_interference, sample_record, sample_trace};
 
     #[test]
     fn each_part_in_one_sentence() {
-        let (hot, rates) = Sketch::case_a().build();
-        let (quiet, none) = Sketch::new(4).device("eth0", &[1]).build();
         let parts = [
             Part::Trial(Box::new(Trial::new(sample_record::rps()))),
-            Part::Doctor(Box::new(doctor(&hot, &rates, "rxlab"))),
-            Part::Doctor(Box::new(doctor(&quiet, &none, "rxlab"))),
+            Part::Doctor(Box::new(diagnosed(Sketch::case_a()))),
+            Part::Doctor(Box::new(diagnosed(Sketch::new(4).device("eth0", &[1])))),
             Part::Comparison(Box::new(sample_compare::steered())),
             Part::Interference(Box::new(sample_interference::measured())),
             Part::Interference(Box::new(sample_interference::counted())),

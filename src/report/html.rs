@@ -248,7 +248,7 @@ fn glyph(tone: Tone) -> &'static str {
 mod tests {
     use super::{Page, render};
     use crate::diagnose::sketch::Sketch;
-    use crate::doctor::doctor;
+    use crate::doctor::diagnosed;
     use crate::report::document::{DATA, DATA_END, Document, Part, Trial};
     use crate::report::{sample_compare, sample_interference, sample_record, sample_trace};
     use crate::trial::checkpoint::Checkpoint;
@@ -303,13 +303,12 @@ mod tests {
 
     #[test]
     fn findings_measurements_and_two_trials() {
-        let (model, rates) = Sketch::case_a().build();
         let trials = [sample_record::rps(), sample_record::rfs()].map(|mut record| {
             record.slots.clear();
             Part::Trial(Box::new(Trial::new(record)))
         });
         let mut parts = vec![
-            Part::Doctor(Box::new(doctor(&model, &rates, "rxlab"))),
+            Part::Doctor(Box::new(diagnosed(Sketch::case_a()))),
             Part::Comparison(Box::new(sample_compare::steered())),
             Part::Interference(Box::new(sample_interference::measured())),
             Part::Trace(Box::new(sample_trace::traced())),

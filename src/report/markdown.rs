@@ -191,15 +191,14 @@ mod tests {
 
     use super::{code, escape, render};
     use crate::diagnose::sketch::Sketch;
-    use crate::doctor::doctor;
+    use crate::doctor::diagnosed;
     use crate::report::document::{Document, Part, Trial};
     use crate::report::{sample_interference, sample_record};
 
     #[test]
     fn the_story_of_a_machine() {
-        let (model, rates) = Sketch::case_a().build();
         let document = Document::new(vec![
-            Part::Doctor(Box::new(doctor(&model, &rates, "rxlab"))),
+            Part::Doctor(Box::new(diagnosed(Sketch::case_a()))),
             Part::Trial(Box::new(Trial::new(sample_record::rps()))),
             Part::Trial(Box::new(Trial::new(sample_record::rfs()))),
             Part::Interference(Box::new(sample_interference::measured())),

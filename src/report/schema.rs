@@ -100,7 +100,7 @@ mod tests {
 
     use super::complaint;
     use crate::diagnose::sketch::Sketch;
-    use crate::doctor::doctor;
+    use crate::doctor::diagnosed;
     use crate::model::Model;
     use crate::report::document::{Document, Part, Trial};
     use crate::report::receive_path::CpuReport;
@@ -110,8 +110,11 @@ mod tests {
     };
     use crate::trial::record::Effect;
 
+    /// A value as JSON, in which its schema is the first field.
     fn value(of: &impl serde::Serialize) -> Value {
-        serde_json::to_value(of).expect("JSON")
+        let text = serde_json::to_string(of).expect("JSON");
+        assert!(text.starts_with("{\"schema\":\"rxlab."), "{text}");
+        serde_json::from_str(&text).expect("JSON")
     }
 
     #[test]
@@ -145,8 +148,7 @@ mod tests {
         let report = CpuReport::new(&model, &model.online());
         assert_eq!(complaint("cpus.json", &value(&report)), None);
 
-        let (model, rates) = Sketch::case_a().build();
-        let report = doctor(&model, &rates, "rxlab");
+        let report = diagnosed(Sketch::case_a());
         assert!(!report.findings.is_empty() && !report.plans.is_empty());
         assert_eq!(complaint("findings.json", &value(&report)), None);
 
