@@ -111,7 +111,7 @@ fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> R
         let outcome = try_out(global, args, &mut scene, kind, proposal, stop)?;
         trial::put_back(&outcome)?;
         if !global.json {
-            writeln!(out, "\n{}", trial_text::render(std::slice::from_ref(&outcome.record)))?;
+            writeln!(out, "\n{}", trial_text::render(&outcome.record))?;
         }
         records.push(outcome.record);
     }
@@ -179,8 +179,7 @@ fn finish(global: &Global, args: &Args, played: &[Played]) -> Result {
     let trials = records.iter().map(|record| Part::Trial(Box::new(Trial::new(record.clone()))));
     let mut document = Document::new(trials.chain(findings).collect());
     document.title = Some("rxlab demo".to_owned());
-    let page = html::Page { document: &document, program: None };
-    files::write(&args.html, html::render(&page).as_bytes())?;
+    files::write(&args.html, html::render(&document, None).as_bytes())?;
     let mut out = output::stdout(global);
     if global.json {
         let trials = |played: &Played| -> Vec<TrialReport> {

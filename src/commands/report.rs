@@ -46,7 +46,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     let program = global.program();
     let text = |document: &Document| match args.markdown {
         true => markdown::render(document, &program),
-        false => html::render(&html::Page { document, program: Some(&program) }),
+        false => html::render(document, Some(&program)),
     };
     // Standard output has room for one of them.
     let file = match (&args.output, global.json || args.markdown) {

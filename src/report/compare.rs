@@ -1,8 +1,7 @@
 //! Comparison of two setups as text: the one that disturbs less, by how much, and the data behind it.
 
-use super::text::{
-    BAD, CAUTION, Cell, FAINT, GOOD, STRONG, Table, clean, left, paragraph, styled, width, wrapping,
-};
+use super::text::{BAD, CAUTION, Cell, FAINT, GOOD, STRONG, Table, clean, left, paragraph, styled, wrapping};
+use super::trial_text::aligned;
 use super::{number, probe_words, words};
 use crate::trial::compare::{Answer, Comparison, Difference, Measure};
 use crate::trial::record::{Arm, Better, Call};
@@ -67,23 +66,16 @@ fn said(answer: &Answer, what: &str, margin: f64) -> String {
 }
 
 fn table(measures: &[Measure]) -> String {
-    let means: Vec<(String, String)> =
-        measures.iter().map(|measure| (number::value(measure.a), number::value(measure.b))).collect();
-    let widest = |side: fn(&(String, String)) -> &String| means.iter().map(|pair| width(side(pair))).max();
-    let (room_a, room_b) = (widest(|pair| &pair.0).unwrap_or(1), widest(|pair| &pair.1).unwrap_or(1));
-    let mut table = Table::new([
-        wrapping("measure"),
-        left(&format!("{:>room_a$} -> {:>room_b$}", "A", "B")),
-        left("B - A [interval]"),
-        wrapping("B is"),
-    ])
-    .indented(2);
-    for (measure, (a, b)) in measures.iter().zip(&means) {
+    let means = measures.iter().map(|measure| (number::value(measure.a), number::value(measure.b)));
+    let (arms, means) = aligned(&means.collect::<Vec<_>>());
+    let columns = [wrapping("measure"), left(&arms), left("B - A [interval]"), wrapping("B is")];
+    let mut table = Table::new(columns).indented(2);
+    for (measure, mean) in measures.iter().zip(means) {
         let difference = measure.difference.as_ref().filter(|difference| difference.mid.is_finite());
         let (word, style) = verdict_on_b(measure);
         table.row([
             clean(&format!("{}, {}", measure.metric.title, measure.metric.unit)).into(),
-            format!("{a:>room_a$} -> {b:>room_b$}").into(),
+            mean.into(),
             difference.map_or_else(|| Cell::styled(FAINT, "-"), |difference| in_words(difference).into()),
             Cell::styled(style, word),
         ]);

@@ -43,19 +43,10 @@ const BEFORE_AFTER: &str = "All slots with arm A came first, then those with arm
     else changed in between is in the differences: they prove nothing about the change. The intervals take the slots for \
     independent.";
 
-/// A page to render.
-#[derive(Debug, Clone, Copy)]
-pub struct Page<'a> {
-    /// Its content.
-    pub document: &'a Document,
-    /// Start of suggested commands: `rxlab` with its global options. `None` = no commands, because the machine they
-    /// would act on is gone.
-    pub program: Option<&'a str>,
-}
-
-/// The whole file.
-pub fn render(page: &Page<'_>) -> String {
-    let title = title(page.document);
+/// The whole file. `program` is the start of suggested commands: `rxlab` with its global options; `None` = no commands,
+/// because the machine they would act on is gone.
+pub fn render(document: &Document, program: Option<&str>) -> String {
+    let title = title(document);
     let mut m = Markup::default();
     m.fixed("<!DOCTYPE html>\n");
     m.element("html", &[("lang", "en")], |m| {
@@ -70,8 +61,8 @@ pub fn render(page: &Page<'_>) -> String {
             m.element("style", &[], |m| m.fixed(include_str!("html/page.css")));
         });
         m.element("body", &[], |m| {
-            m.element("main", &[], |m| body(m, page, &title));
-            m.data(page.document);
+            m.element("main", &[], |m| body(m, document, program, &title));
+            m.data(document);
         });
     });
     m.finish()
@@ -97,15 +88,14 @@ pub fn place(document: &Document) -> Option<String> {
     Some(parts.join(" \u{b7} "))
 }
 
-fn body(m: &mut Markup, page: &Page<'_>, title: &str) {
-    let document = page.document;
+fn body(m: &mut Markup, document: &Document, program: Option<&str>, title: &str) {
     m.element("header", &[], |m| {
         m.leaf("h1", &[], title);
         place(document).iter().for_each(|line| m.leaf("p", &[("class", "where")], line));
     });
     m.element("section", &[("class", "verdicts"), ("aria-label", "Verdicts")], |m| {
         for (index, part) in document.parts.iter().enumerate() {
-            verdict(m, index, part, page.program);
+            verdict(m, index, part, program);
         }
     });
     let trials: Vec<&TrialRecord> = document.trials().map(|trial| &trial.record).collect();
@@ -123,8 +113,8 @@ fn body(m: &mut Markup, page: &Page<'_>, title: &str) {
             };
             m.leaf("h2", &[], &typeset(&heading));
             match part {
-                Part::Trial(trial) => trial::article(m, trial, cells, page.program),
-                Part::Doctor(report) => doctor::article(m, report, page.program),
+                Part::Trial(trial) => trial::article(m, trial, cells, program),
+                Part::Doctor(report) => doctor::article(m, report, program),
                 Part::Interference(sample) => lost::article(m, sample),
                 Part::Blocks(record) => screen(m, &blocks_text::render(record)),
                 Part::Comparison(comparison) => screen(m, &compare::text(comparison)),
@@ -246,7 +236,7 @@ fn glyph(tone: Tone) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Page, render};
+    use super::render;
     use crate::diagnose::sketch::Sketch;
     use crate::doctor::diagnosed;
     use crate::report::document::{DATA, DATA_END, Document, Part, Trial};
@@ -260,7 +250,7 @@ mod tests {
     }
 
     fn shown(document: &Document) -> String {
-        render(&Page { document, program: Some("rxlab") })
+        render(document, Some("rxlab"))
     }
 
     fn page(trials: &[TrialRecord]) -> String {

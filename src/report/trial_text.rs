@@ -11,21 +11,8 @@ use super::words::{self, Tone};
 use crate::trial::arms::arms;
 use crate::trial::record::{MetricResult, TrialRecord};
 
-/// One block per record, at most 80 columns wide, with an empty line between blocks.
-pub fn render(records: &[TrialRecord]) -> String {
-    records.iter().map(block).collect::<Vec<_>>().join("\n")
-}
-
-fn style(tone: Tone) -> Style {
-    match tone {
-        Tone::Good => GOOD,
-        Tone::Bad => BAD,
-        Tone::Neutral => STRONG,
-        Tone::Caution => CAUTION,
-    }
-}
-
-fn block(record: &TrialRecord) -> String {
+/// The whole report, at most 80 columns wide; ends with a line break.
+pub fn render(record: &TrialRecord) -> String {
     let mut out = headline(record);
     out += &paragraph("  ", &words::sentence(record));
     out += &paragraph("  recommended: ", &Recommendation::new(record, "rxlab").sentence());
@@ -70,6 +57,15 @@ fn block(record: &TrialRecord) -> String {
     out
 }
 
+fn style(tone: Tone) -> Style {
+    match tone {
+        Tone::Good => GOOD,
+        Tone::Bad => BAD,
+        Tone::Neutral => STRONG,
+        Tone::Caution => CAUTION,
+    }
+}
+
 /// `trial rps: helps`, in colour; wrapped if too long.
 fn headline(record: &TrialRecord) -> String {
     let verdict = words::headline(record);
@@ -85,35 +81,30 @@ fn metrics(results: &[MetricResult]) -> String {
         0 => ("-".to_owned(), "-".to_owned()),
         _ => (number::value(result.mean_a), number::value(result.mean_b)),
     });
-    let means: Vec<(String, String)> = means.collect();
-    let widest = |side: fn(&(String, String)) -> &String| means.iter().map(|pair| width(side(pair))).max();
-    let (room_a, room_b) = (widest(|pair| &pair.0).unwrap_or(1), widest(|pair| &pair.1).unwrap_or(1));
-    let mut table = Table::new([
-        wrapping("metric"),
-        left(&format!("{:>room_a$} -> {:>room_b$}", "A", "B")),
-        left("change [interval]"),
-        wrapping("effect"),
-    ])
-    .indented(2);
-    for (result, (a, b)) in results.iter().zip(&means) {
-        let metric = &result.metric;
-        let title = if metric.unit.is_empty() {
-            metric.title.clone()
-        } else {
-            format!("{}, {}", metric.title, metric.unit)
-        };
+    let (arms, means) = aligned(&means.collect::<Vec<_>>());
+    let columns = [wrapping("metric"), left(&arms), left("change [interval]"), wrapping("effect")];
+    let mut table = Table::new(columns).indented(2);
+    for (result, mean) in results.iter().zip(means) {
         let change = match &result.effect {
             Some(effect) => Cell::from(number::effect(effect)),
             None => Cell::styled(FAINT, "-"),
         };
         table.row([
-            title.into(),
-            format!("{a:>room_a$} -> {b:>room_b$}").into(),
+            words::metric(&result.metric).into(),
+            mean.into(),
             change,
             Cell::styled(style(words::call_tone(result.call)), words::call_short(result.call)),
         ]);
     }
     table.render()
+}
+
+/// Heading and cells of a column of means in A and in B, with their arrows below each other.
+pub(super) fn aligned(means: &[(String, String)]) -> (String, Vec<String>) {
+    let (a, b): (Vec<usize>, Vec<usize>) = means.iter().map(|(a, b)| (width(a), width(b))).unzip();
+    let [a, b] = [a, b].map(|widths| widths.into_iter().max().unwrap_or(1));
+    let cells = means.iter().map(|(in_a, in_b)| format!("{in_a:>a$} -> {in_b:>b$}"));
+    (format!("{:>a$} -> {:>b$}", "A", "B"), cells.collect())
 }
 
 #[cfg(test)]
@@ -125,7 +116,8 @@ mod tests {
     use proptest::prelude::{Strategy, any, prop_assert, proptest};
 
     fn plain(records: &[TrialRecord]) -> String {
-        anstream::adapter::strip_str(&render(records)).to_string()
+        let texts: Vec<String> = records.iter().map(render).collect();
+        anstream::adapter::strip_str(&texts.join("\n")).to_string()
     }
 
     #[test]
@@ -156,7 +148,7 @@ mod tests {
     #[test]
     fn the_verdict_has_colour_and_words() {
         let records = sample_record::every_verdict();
-        assert!(render(&records[..1]).contains("\u{1b}[32mhelps"));
+        assert!(render(&records[0]).contains("\u{1b}[32mhelps"));
     }
 
     fn record() -> impl Strategy<Value = TrialRecord> {

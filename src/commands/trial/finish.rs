@@ -73,7 +73,7 @@ fn print(global: &Global, outcome: &Outcome, commands: bool, path: &str, report:
         return output::json(&TrialReport::new(record.clone(), &global.program()));
     }
     let mut out = output::text_stdout();
-    write!(out, "{}", report::trial_text::render(std::slice::from_ref(record)))?;
+    write!(out, "{}", report::trial_text::render(record))?;
     match kept {
         Some(id) if commands => writeln!(out, "kept: `rxlab undo {id}` runs the command of arm A")?,
         Some(id) => writeln!(out, "kept: `rxlab undo {id}` puts it back")?,

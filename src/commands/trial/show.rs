@@ -48,7 +48,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         return output::json(&report);
     }
     let mut out = output::text_stdout();
-    write!(out, "{}", report::trial_text::render(std::slice::from_ref(&record)))?;
+    write!(out, "{}", report::trial_text::render(&record))?;
     for checkpoint in &checkpoints {
         write!(out, "{}", report::words::checkpoint(&record, checkpoint))?;
     }
@@ -82,6 +82,5 @@ pub(super) fn write_html(
 ) -> Result {
     let trial = Trial { record: record.clone(), checkpoints: checkpoints.to_vec() };
     let document = Document::new(vec![Part::Trial(Box::new(trial))]);
-    let page = report::html::Page { document: &document, program: Some(&global.program()) };
-    files::write(path, report::html::render(&page).as_bytes())
+    files::write(path, report::html::render(&document, Some(&global.program())).as_bytes())
 }
