@@ -6,7 +6,6 @@ use super::findings::{self, worst_first};
 use super::number::{grouped, share};
 use super::words::{self, Tone};
 use super::{action, blocks_text, compare, interference, number, trace};
-use crate::diagnose::Severity;
 use crate::doctor::DoctorReport;
 use crate::model::Identity;
 use crate::probe::Interference;
@@ -81,15 +80,12 @@ fn tone_of_blocks(record: &BlocksRecord) -> Tone {
 
 fn doctor(report: &DoctorReport) -> Gist {
     let worst = worst_first(&report.findings);
-    let tone = match worst.first().map(|finding| finding.severity) {
-        Some(Severity::Critical) => Tone::Bad,
-        Some(Severity::Warning) => Tone::Caution,
-        None if report.refused.is_some() => Tone::Caution,
-        Some(Severity::Note) | None => Tone::Neutral,
-    };
-    let sentence = match worst.first() {
-        Some(finding) => format!("{}.", finding.title),
-        None => format!("{}.", capitalized(&findings::nothing(report))),
+    let (sentence, tone) = match worst.first() {
+        Some(finding) => (format!("{}.", finding.title), words::severity_tone(finding.severity)),
+        None => {
+            let tone = if report.refused.is_some() { Tone::Caution } else { Tone::Neutral };
+            (format!("{}.", capitalized(&findings::nothing(report))), tone)
+        }
     };
     Gist {
         heading: format!("Findings on {}", report.identity.hostname),
@@ -101,41 +97,35 @@ fn doctor(report: &DoctorReport) -> Gist {
 }
 
 fn lost(sample: &Interference) -> Gist {
-    let heading = "Who lost time to received packets".to_owned();
-    let name = "interference".to_owned();
     let over = format!("{:.1} s", sample.seconds);
-    let Fact::Known(victims) = &sample.victims else {
-        let busiest = sample.cpus.iter().filter_map(|cpu| Some((cpu.cpu, *cpu.net_rx_ns.known()?)));
-        let busiest = busiest.max_by_key(|(_, ns)| *ns);
-        let sentence = busiest.map_or("The receive time is not known.".to_owned(), |(cpu, ns)| {
-            format!(
-                "CPU {cpu} spent {} of {over} in softirqs; who paid is not known.",
-                share(sample.share(ns))
-            )
-        });
-        return Gist { heading, name, call: "processes not known".to_owned(), sentence, tone: Tone::Caution };
+    let (call, sentence, tone) = match &sample.victims {
+        Fact::Known(victims) => match interference::losers(sample, victims).first() {
+            Some(worst) => {
+                let (who, by) = (interference::who(worst), interference::by(sample, worst));
+                let lost = share(sample.share(worst.lost_ns()));
+                ("time was lost", format!("{who} lost {lost} of a CPU over {over}: {by}."), Tone::Caution)
+            }
+            None => {
+                let sentence = format!("No task lost more than 0.05 % of {over} to received packets.");
+                ("nothing lost", sentence, Tone::Neutral)
+            }
+        },
+        _ => {
+            let busiest = sample.cpus.iter().filter_map(|cpu| Some((cpu.cpu, *cpu.net_rx_ns.known()?)));
+            let busiest = busiest.max_by_key(|(_, ns)| *ns);
+            let sentence = busiest.map_or("The receive time is not known.".to_owned(), |(cpu, ns)| {
+                let spent = share(sample.share(ns));
+                format!("CPU {cpu} spent {spent} of {over} in softirqs; who paid is not known.")
+            });
+            ("processes not known", sentence, Tone::Caution)
+        }
     };
-    let worst = victims.iter().filter(|victim| sample.share(victim.lost_ns()) >= interference::LEAST);
-    match worst.max_by_key(|victim| victim.lost_ns()) {
-        Some(victim) => Gist {
-            heading,
-            name,
-            call: "time was lost".to_owned(),
-            sentence: format!(
-                "{} lost {} of a CPU over {over}: {}.",
-                interference::who(victim),
-                share(sample.share(victim.lost_ns())),
-                interference::by(sample, victim)
-            ),
-            tone: Tone::Caution,
-        },
-        None => Gist {
-            heading,
-            name,
-            call: "nothing lost".to_owned(),
-            sentence: format!("No task lost more than 0.05 % of {over} to received packets."),
-            tone: Tone::Neutral,
-        },
+    Gist {
+        heading: "Who lost time to received packets".to_owned(),
+        name: "interference".to_owned(),
+        call: call.to_owned(),
+        sentence,
+        tone,
     }
 }
 

@@ -216,6 +216,16 @@ fn figure(m: &mut Markup, title: &str, caption: &str, body: impl FnOnce(&mut Mar
     });
 }
 
+/// Remarks under a heading; nothing without any.
+fn remarks(m: &mut Markup, heading: &str, remarks: &[impl AsRef<str>]) {
+    if !remarks.is_empty() {
+        m.leaf("h3", &[], heading);
+        m.element("ul", &[], |m| {
+            remarks.iter().for_each(|remark| m.leaf("li", &[], &typeset(remark.as_ref())));
+        });
+    }
+}
+
 fn tone_class(tone: Tone) -> &'static str {
     match tone {
         Tone::Good => "good",

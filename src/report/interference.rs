@@ -1,7 +1,7 @@
 //! Receive interference as text: CPUs, processes, and the inferred loss next to the measured one.
 
 use super::container::container;
-use super::measured::{ROWS, cost, polls, section};
+use super::measured::{ROWS, cost, irq_name, more, polls, section};
 use super::number::{grouped, share};
 use super::text::{CAUTION, Cell, FAINT, STRONG, Table, clean, left, paragraph, right, styled, wrapping};
 use crate::probe::{Class, CpuInterference, Inference, Interference, Method, Tier, Victim};
@@ -22,11 +22,9 @@ pub fn text(sample: &Interference) -> String {
         let numbers = ["CPU", "count", "handlers", "NET_RX caused"].map(right);
         let mut table = Table::new([right("IRQ"), wrapping("name")].into_iter().chain(numbers)).indented(2);
         for irq in irqs.iter().filter(|irq| irq.net_rx_ns > 0).take(ROWS) {
-            let name =
-                irq.queue.iter().cloned().chain([irq.actions.join(", ")]).collect::<Vec<_>>().join(" ");
             table.row([
                 irq.irq.to_string().into(),
-                clean(&name).into(),
+                irq_name(irq.queue.as_deref(), &irq.actions).into(),
                 irq.cpu.to_string().into(),
                 grouped(irq.count).into(),
                 share(sample.share(irq.ns)).into(),
@@ -140,9 +138,16 @@ fn victims_table(sample: &Interference, victims: &[Victim]) -> String {
     }
     match shown.len() {
         0 => "  no task lost more than 0.05 % of the time\n".to_owned(),
-        n if n > ROWS => format!("{}  and {} more (--json has all)\n", table.render(), n - ROWS),
-        _ => table.render(),
+        rows => table.render() + &more(rows, ROWS),
     }
+}
+
+/// Processes that lost a listed part of the time, the largest first.
+pub fn losers<'a>(sample: &Interference, victims: &'a [Victim]) -> Vec<&'a Victim> {
+    let mut losers: Vec<&Victim> =
+        victims.iter().filter(|victim| sample.share(victim.lost_ns()) >= LEAST).collect();
+    losers.sort_by_key(|victim| std::cmp::Reverse(victim.lost_ns()));
+    losers
 }
 
 /// Name, number and service of a process that paid.

@@ -4,6 +4,7 @@ use super::action::capitalized;
 use super::document::{Document, Part, Trial};
 use super::findings::worst_first;
 use super::gist::Gist;
+use super::interference::{by, losers, who};
 use super::recommendation::Recommendation;
 use super::{html, number, validity, words};
 use crate::doctor::DoctorReport;
@@ -93,10 +94,7 @@ fn trial(out: &mut String, trial: &Trial, program: &str) {
 
 fn metric(result: &MetricResult) -> [String; 5] {
     let mean = |value: f64| if result.pairs > 0 { number::value(value) } else { "-".to_owned() };
-    let title = match result.metric.unit.as_str() {
-        "" => result.metric.title.clone(),
-        unit => format!("{}, {unit}", result.metric.title),
-    };
+    let title = words::metric(&result.metric);
     let change = result.effect.as_ref().map_or("-".to_owned(), number::effect);
     [title, mean(result.mean_a), mean(result.mean_b), change, words::call(result.call).to_owned()]
 }
@@ -117,18 +115,14 @@ fn doctor(out: &mut String, report: &DoctorReport) {
 
 fn lost(out: &mut String, sample: &Interference) {
     let Fact::Known(victims) = &sample.victims else { return };
-    let rows = victims.iter().filter(|victim| sample.share(victim.lost_ns()) >= super::interference::LEAST);
-    let rows = rows.take(VICTIMS).map(|victim| {
-        [
-            super::interference::who(victim),
-            number::share(sample.share(victim.lost_ns())),
-            super::interference::by(sample, victim),
-        ]
-    });
-    let rows: Vec<[String; 3]> = rows.collect();
-    if !rows.is_empty() {
+    let losers = losers(sample, victims);
+    if !losers.is_empty() {
+        let rows = losers.into_iter().take(VICTIMS).map(|victim| {
+            let lost = number::share(sample.share(victim.lost_ns()));
+            [who(victim), lost, by(sample, victim)]
+        });
         *out += "\n";
-        *out += &table(&["Process", "Lost, of a CPU", "By"], rows.into_iter());
+        *out += &table(&["Process", "Lost, of a CPU", "By"], rows);
     }
 }
 

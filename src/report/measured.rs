@@ -30,12 +30,21 @@ pub(super) fn polls(napis: &[NapiPolls]) -> String {
             share(napi.full as f64 / napi.polls as f64).into(),
         ]);
     }
-    section("polls", &(table.render() + &more(napis.len())))
+    section("polls", &(table.render() + &more(napis.len(), ROWS)))
 }
 
-/// Line for the rows that were left out.
-pub(super) fn more(rows: usize) -> String {
-    match rows.saturating_sub(ROWS) {
+/// Queue and actions of an interrupt.
+pub(super) fn irq_name(queue: Option<&str>, actions: &[String]) -> String {
+    let actions = actions.join(", ");
+    match queue {
+        Some(queue) => clean(&format!("{queue} {actions}")),
+        None => clean(&actions),
+    }
+}
+
+/// Line for the rows beyond the `shown` ones.
+pub(super) fn more(rows: usize, shown: usize) -> String {
+    match rows.saturating_sub(shown) {
         0 => String::new(),
         more => format!("  and {more} more (--json has all)\n"),
     }

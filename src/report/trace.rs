@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::measured::{ROWS, cost, more, polls, section};
+use super::measured::{ROWS, cost, irq_name, more, polls, section};
 use super::number::{grouped, share};
 use super::text::{CAUTION, Cell, FAINT, STRONG, Table, clean, paragraph, right, styled, wrapping};
 use super::timeline::cause_name;
 use crate::probe::Class;
-use crate::probe::trace::{CpuTrace, IrqTrace, LongRun, Trace};
+use crate::probe::trace::{CpuTrace, LongRun, Trace};
 use crate::units::Fact;
 
 /// Maximum number of bursts and of runs listed.
@@ -120,7 +120,7 @@ fn cpus(trace: &Trace) -> String {
     }
     let legend = "full: polls that used up their budget; squeezed: runs that ended by time or budget with \
                   work left";
-    table.render() + &more(trace.cpus.len()) + &paragraph("  ", legend)
+    table.render() + &more(trace.cpus.len(), ROWS) + &paragraph("  ", legend)
 }
 
 fn longest(trace: &Trace) -> String {
@@ -216,7 +216,7 @@ fn interrupts(trace: &Trace) -> String {
         let gaps = irq.gaps;
         table.row([
             irq.irq.to_string().into(),
-            clean(&name(irq)).into(),
+            irq_name(irq.queue.as_deref(), &irq.actions).into(),
             irq.cpu.to_string().into(),
             grouped(irq.count).into(),
             length(gaps.count, gaps.p50_ns),
@@ -225,12 +225,7 @@ fn interrupts(trace: &Trace) -> String {
             irq.per_packet().map_or_else(|| Cell::styled(FAINT, "-"), |each| format!("{each:.2}").into()),
         ]);
     }
-    section("interrupts", &(table.render() + &more(trace.irqs.len())))
-}
-
-fn name(irq: &IrqTrace) -> String {
-    let parts: Vec<String> = irq.queue.iter().cloned().chain([irq.actions.join(", ")]).collect();
-    parts.join(" ")
+    section("interrupts", &(table.render() + &more(trace.irqs.len(), ROWS)))
 }
 
 /// Wakeups of threads, and their wait for a CPU.
@@ -252,7 +247,7 @@ fn threads(trace: &Trace) -> String {
             share(trace.share(thread.ns)).into(),
         ]);
     }
-    section("threads that receive", &(table.render() + &more(trace.threads.len())))
+    section("threads that receive", &(table.render() + &more(trace.threads.len(), ROWS)))
 }
 
 #[cfg(test)]

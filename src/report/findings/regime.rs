@@ -2,6 +2,7 @@
 
 use crate::diagnose::figures::{count, percent, precise_percent};
 use crate::diagnose::regime::{CpuRegime, Regime, Worth};
+use crate::report::measured::more;
 use crate::report::text::{Cell, FAINT, STRONG, Table, left, paragraph, right, wrapping};
 
 /// CPUs in the table; JSON has all.
@@ -32,10 +33,7 @@ pub(super) fn whole(regime: &Regime) -> String {
     for cpu in regime.cpus.iter().take(CPUS) {
         table.row(row(cpu).map(Into::into));
     }
-    let more = match regime.cpus.len().saturating_sub(CPUS) {
-        0 => String::new(),
-        more => format!("  and {more} more (--json has all)\n"),
-    };
+    let more = more(regime.cpus.len(), CPUS);
     let knobs = knobs(&regime.knobs.iter().collect::<Vec<_>>());
     format!("{}{}{more}  time is {}\n{knobs}", summary(regime), table.render(), regime.tier)
 }

@@ -1,13 +1,13 @@
 //! Findings of a machine: each with evidence, cause and remedy, then the plans that address them.
 
 use super::markup::{Markup, typeset};
-use super::{commands, path, tone_class};
-use crate::diagnose::{Finding, Severity};
+use super::{commands, path, remarks, tone_class};
+use crate::diagnose::Finding;
 use crate::doctor::{DoctorReport, NicQueues};
 use crate::plan::Setting;
 use crate::report::action::{action, capitalized};
 use crate::report::findings::{mark, worst_first};
-use crate::report::words::Tone;
+use crate::report::words::severity_tone;
 
 /// The article below its heading.
 pub(super) fn article(m: &mut Markup, report: &DoctorReport, program: Option<&str>) {
@@ -43,11 +43,8 @@ pub(super) fn article(m: &mut Markup, report: &DoctorReport, program: Option<&st
         m.leaf("h3", &[], "What there is to gain");
         m.leaf("p", &[], &typeset(&format!("{}.", capitalized(regime.summary.trim_end_matches('.')))));
     }
-    let remarks: Vec<&String> = report.refused.iter().chain(&report.notes).chain(&report.gaps).collect();
-    if !remarks.is_empty() {
-        m.leaf("h3", &[], "Notes");
-        m.element("ul", &[], |m| remarks.iter().for_each(|remark| m.leaf("li", &[], &typeset(remark))));
-    }
+    let notes: Vec<&String> = report.refused.iter().chain(&report.notes).chain(&report.gaps).collect();
+    remarks(m, "Notes", &notes);
 }
 
 /// The receive path as it is, and with the first plan of each interface.
@@ -73,12 +70,8 @@ fn receive_path(m: &mut Markup, report: &DoctorReport) {
 }
 
 fn one(m: &mut Markup, finding: &Finding) {
-    let tone = match finding.severity {
-        Severity::Critical => Tone::Bad,
-        Severity::Warning => Tone::Caution,
-        Severity::Note => Tone::Neutral,
-    };
-    m.element("section", &[("class", &format!("finding {}", tone_class(tone)))], |m| {
+    let class = format!("finding {}", tone_class(severity_tone(finding.severity)));
+    m.element("section", &[("class", &class)], |m| {
         m.element("h3", &[], |m| {
             m.inline("span", &[("class", "badge"), ("aria-hidden", "true")], mark(finding.severity));
             m.text(" ");

@@ -1,9 +1,9 @@
 //! Who lost time to received packets: processes and CPUs, each with a bar and its figures.
 
 use super::markup::{Markup, percent, typeset};
-use super::{figure, tables};
+use super::{figure, remarks, tables};
 use crate::probe::{Class, Interference, Tier, Victim};
-use crate::report::interference::{LEAST, by, who};
+use crate::report::interference::{LEAST, by, losers, who};
 use crate::report::number::share;
 use crate::units::Fact;
 
@@ -32,18 +32,12 @@ pub(super) fn article(m: &mut Markup, sample: &Interference) {
         processes(m, sample, victims);
     }
     cpus(m, sample);
-    if !sample.notes.is_empty() {
-        m.leaf("h3", &[], "Notes");
-        m.element("ul", &[], |m| sample.notes.iter().for_each(|note| m.leaf("li", &[], &typeset(note))));
-    }
+    remarks(m, "Notes", &sample.notes);
 }
 
 fn processes(m: &mut Markup, sample: &Interference, victims: &[Victim]) {
-    let mut worst: Vec<&Victim> =
-        victims.iter().filter(|victim| sample.share(victim.lost_ns()) >= LEAST).collect();
-    worst.sort_by_key(|victim| std::cmp::Reverse(victim.lost_ns()));
-    let bars: Vec<Bar> = worst
-        .iter()
+    let bars: Vec<Bar> = losers(sample, victims)
+        .into_iter()
         .take(BARS)
         .map(|victim| Bar {
             title: who(victim),

@@ -8,7 +8,7 @@ use crate::trial::record::{Effect, MetricResult, TrialRecord};
 use crate::trial::spec::Kind;
 
 use super::markup::{Markup, typeset};
-use super::tone_class;
+use super::{remarks, tone_class};
 
 /// Column headings of the metrics table.
 const FIGURES: [&str; 7] = ["Mean A", "Mean B", "Change", "Interval", "p", "Detectable", "Pairs"];
@@ -174,12 +174,9 @@ pub(super) fn settings(m: &mut Markup, record: &TrialRecord) {
 }
 
 /// Notes, then void slots with their reasons; nothing if there are none.
-pub(super) fn remarks(m: &mut Markup, record: &TrialRecord) {
+pub(super) fn notes(m: &mut Markup, record: &TrialRecord) {
     let notes: Vec<&String> = record.analysis.iter().flat_map(|analysis| &analysis.notes).collect();
-    if !notes.is_empty() {
-        m.leaf("h3", &[], "Notes");
-        m.element("ul", &[], |m| notes.iter().for_each(|note| m.leaf("li", &[], &typeset(note))));
-    }
+    remarks(m, "Notes", &notes);
     let voids: Vec<String> = record
         .slots
         .iter()
@@ -188,8 +185,5 @@ pub(super) fn remarks(m: &mut Markup, record: &TrialRecord) {
             Some(format!("pair {}, arm {:?} at {:.0} s: {reason}", slot.pair + 1, slot.arm, slot.start_s))
         })
         .collect();
-    if !voids.is_empty() {
-        m.leaf("h3", &[], "Void slots");
-        m.element("ul", &[], |m| voids.iter().for_each(|void| m.leaf("li", &[], &typeset(void))));
-    }
+    remarks(m, "Void slots", &voids);
 }

@@ -42,7 +42,7 @@ pub(super) fn article(m: &mut Markup, trial: &Trial, cells: usize, program: Opti
             m.leaf("h3", &[], "Settings");
             tables::settings(m, record);
         });
-        m.element("section", &[], |m| tables::remarks(m, record));
+        m.element("section", &[], |m| tables::notes(m, record));
     });
     if let Some(program) = program {
         m.leaf("h3", &[], "Repeat it");
