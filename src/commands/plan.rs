@@ -122,10 +122,8 @@ fn written(global: &Global, path: &Path, plan: &Plan) -> Result {
     let mut out = output::text_stdout();
     let mut table = Table::new([wrapping("SETTING"), left("RISK"), left("UPKEEP"), wrapping("WHY")]);
     for planned in &plan.settings {
-        let [risk, upkeep] =
-            [planned.risk.map(|risk| risk.to_string()), planned.upkeep.map(|upkeep| upkeep.to_string())];
-        let cell = |text: Option<String>| Cell::from(text.unwrap_or_else(|| "-".to_owned()));
-        table.row([planned.set.to_string().into(), cell(risk), cell(upkeep), planned.why.clone().into()]);
+        let [risk, upkeep] = [Cell::or_dash(planned.risk), Cell::or_dash(planned.upkeep)];
+        table.row([planned.set.to_string().into(), risk, upkeep, planned.why.clone().into()]);
     }
     write!(out, "{}", table.render())?;
     if let Some(prediction) = &plan.prediction {
@@ -182,7 +180,7 @@ fn made(wanted: &Wanted, args: &Args, model: &Model, rates: &Rates) -> Result<Re
         machine::cpus(model, clean)?;
     }
     let (policy, variables) = match wanted {
-        Wanted::Proposal(name) => return proposed(spread(model, rates, args.nic.first()), name),
+        Wanted::Proposal(name) => return proposed(spread(model, rates, args.nic.first()), name).map(Ok),
         Wanted::Policy(policy, variables) => (*policy, variables.as_deref()),
     };
     let options = Options {
@@ -195,11 +193,11 @@ fn made(wanted: &Wanted, args: &Args, model: &Model, rates: &Rates) -> Result<Re
 }
 
 /// Returns the plan of that name, or an error that lists the existing ones.
-fn proposed(spread: Spread, name: &str) -> Result<Result<Plan, Vec<String>>> {
+fn proposed(spread: Spread, name: &str) -> Result<Plan> {
     let mut plans: Vec<Plan> = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
     let names: Vec<String> = plans.iter().map(|plan| plan.name.clone()).collect();
     if let Some(at) = names.iter().position(|known| known == name) {
-        return Ok(Ok(plans.swap_remove(at)));
+        return Ok(plans.swap_remove(at));
     }
     let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let policies = Policy::ALL.map(|(name, _)| name).join(", ");

@@ -55,10 +55,8 @@ fn table(planned: &[(&Change, PlannedSetting)]) -> Table {
     let mut table = Table::new([wrapping("SETTING"), wrapping("NOW"), left("RISK"), left("UPKEEP")]);
     for (change, planned) in planned {
         let now = change.before.clone().unwrap_or_else(|| "not there yet".to_owned());
-        let [risk, upkeep] =
-            [planned.risk.map(|risk| risk.to_string()), planned.upkeep.map(|upkeep| upkeep.to_string())];
-        let cell = |text: Option<String>| Cell::from(text.unwrap_or_else(|| "-".to_owned()));
-        table.row([Cell::from(planned.set.to_string()), Cell::from(now), cell(risk), cell(upkeep)]);
+        let [risk, upkeep] = [Cell::or_dash(planned.risk), Cell::or_dash(planned.upkeep)];
+        table.row([planned.set.to_string().into(), now.into(), risk, upkeep]);
     }
     table
 }
@@ -81,6 +79,7 @@ mod tests {
     use crate::apply::Change;
     use crate::knob::testbed::model;
     use crate::plan::{Plan, Risk, Setting};
+    use crate::report::text::plain;
 
     fn change(text: &str) -> Change {
         Change { setting: text.parse().expect("a setting"), before: Some("1".to_owned()), needed: true }
@@ -108,8 +107,7 @@ mod tests {
         let plan = Plan::new("x", &[]);
         let changes = [change("rps eth0/rx-0 = 1"), change("ring_rx eth0 = 512")];
         let rows: Vec<_> = changes.iter().map(|change| (change, planned(change, &plan, &model()))).collect();
-        let text = anstream::adapter::strip_str(&table(&rows).render()).to_string();
-        insta::assert_snapshot!(text, @r"
+        insta::assert_snapshot!(plain(&table(&rows).render()), @r"
         SETTING             NOW  RISK        UPKEEP
         rps eth0/rx-0 = 1   1    safe        medium
         ring_rx eth0 = 512  1    link reset  low

@@ -52,6 +52,11 @@ impl Cell {
     pub fn styled(style: Style, text: impl Into<String>) -> Self {
         Self { text: text.into(), style }
     }
+
+    /// A value that may be absent, then `-`.
+    pub fn or_dash(value: Option<impl ToString>) -> Self {
+        value.map_or_else(|| "-".to_owned(), |value| value.to_string()).into()
+    }
 }
 
 impl<T: Into<String>> From<T> for Cell {
