@@ -254,9 +254,7 @@ fn cells(record: &BlocksRecord, factorial: &Factorial) -> Table {
 fn effects(record: &BlocksRecord, factorial: &Factorial) -> Table {
     let mut table = Table::new([wrapping("EFFECT"), right("CHANGE"), left("CALL")]);
     for estimate in factorial.main.iter().chain(&factorial.simple) {
-        let change = number::effect(&estimate.effect);
-        let call = words::call(estimate.call).to_owned();
-        table.row([Cell::from(title(record, estimate)), Cell::from(change), Cell::from(call)]);
+        table.row(effect(title(record, estimate), estimate, words::call(estimate.call)));
     }
     for estimate in &factorial.interactions {
         let call = match estimate.call {
@@ -264,18 +262,16 @@ fn effects(record: &BlocksRecord, factorial: &Factorial) -> Table {
             Call::NoEffect => "no interaction",
             Call::Inconclusive | Call::Unmeasured => "inconclusive",
         };
-        let name = format!("interaction {}", title(record, estimate));
-        table.row([
-            Cell::from(name),
-            Cell::from(number::effect(&estimate.effect)),
-            Cell::from(call.to_owned()),
-        ]);
+        table.row(effect(format!("interaction {}", title(record, estimate)), estimate, call));
     }
     if let Some(together) = &factorial.together {
-        let (change, call) = (number::effect(&together.effect), words::call(together.call).to_owned());
-        table.row([Cell::from("all in one step"), Cell::from(change), Cell::from(call)]);
+        table.row(effect("all in one step".to_owned(), together, words::call(together.call)));
     }
     table
+}
+
+fn effect(name: String, estimate: &Estimate, call: &str) -> [Cell; 3] {
+    [name.into(), number::effect(&estimate.effect).into(), call.into()]
 }
 
 #[cfg(test)]

@@ -290,12 +290,7 @@ fn row(nic: &Nic, model: &Model, rates: &Rates) -> Option<NicRow> {
 }
 
 fn program(program: &ProcessRates, rates: &Rates) -> ProgramRow {
-    let of = |cpus: &CpuMask| {
-        cpus.iter()
-            .filter_map(|cpu| rates.cpu(cpu))
-            .map(receive_time)
-            .fold(None, |most: Option<f64>, time| Some(most.map_or(time, |most| most.max(time))))
-    };
+    let of = |cpus: &CpuMask| cpus.iter().filter_map(|cpu| rates.cpu(cpu)).map(receive_time).reduce(f64::max);
     ProgramRow {
         pid: program.pid,
         command: program.command.clone(),

@@ -206,8 +206,7 @@ fn outcome(metrics: &[MetricResult]) -> String {
         }
     }
     for result in metrics.iter().filter(|result| is_latency(result) && is_proven(result)) {
-        let effect = result.effect.as_ref().map(number::estimate).unwrap_or_default();
-        parts.push(format!("{} {effect}", result.metric.title));
+        parts.push(changed(result));
     }
     let hottest = find(metrics, name::HOTTEST_SOFTIRQ).map(|result| (result, "in softirq"));
     let hottest = hottest.or_else(|| Some((find(metrics, name::HOTTEST_SHARE)?, "of NET_RX runs")));
@@ -224,6 +223,12 @@ fn outcome(metrics: &[MetricResult]) -> String {
     parts.join(", ")
 }
 
+/// `latency p99 -40 %`.
+fn changed(result: &MetricResult) -> String {
+    let effect = result.effect.as_ref().map(number::estimate).unwrap_or_default();
+    format!("{} {effect}", result.metric.title)
+}
+
 fn is_latency(result: &MetricResult) -> bool {
     ["p50_us", "p99_us", "p99_9_us"].contains(&result.metric.name.as_str())
 }
@@ -238,12 +243,7 @@ fn cost(metrics: &[MetricResult]) -> String {
     let costs = metrics.iter().filter(|result| {
         result.call == Call::Hurts && !told.contains(&result.metric.name.as_str()) && !is_latency(result)
     });
-    let costs: Vec<String> = costs
-        .map(|result| {
-            let effect = result.effect.as_ref().map(number::estimate).unwrap_or_default();
-            format!("{} {effect}", result.metric.title)
-        })
-        .collect();
+    let costs: Vec<String> = costs.map(changed).collect();
     if costs.is_empty() { String::new() } else { format!("cost: {}", costs.join(", ")) }
 }
 

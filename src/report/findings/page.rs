@@ -8,6 +8,7 @@ use crate::diagnose::{Finding, Severity, ThreadRoom};
 use crate::doctor::DoctorReport;
 use crate::plan::{Prediction, Proposal, Setting};
 use crate::report::action::action;
+use crate::report::live::drops;
 use crate::report::text::{columns, command_lines, paragraph};
 use crate::units::NicName;
 
@@ -265,19 +266,13 @@ fn thread_room(thread: &ThreadRoom) -> String {
 
 /// The result without findings, with the figures behind it.
 pub fn nothing(report: &DoctorReport) -> String {
-    figures(if report.refused.is_some() { "no verdict" } else { "nothing to do" }, report)
-}
-
-fn figures(verdict: &str, report: &DoctorReport) -> String {
     let load = &report.load;
-    let drops = match load.dropped {
-        rate if rate > 0.0 => format!("{} drops/s", count(rate)),
-        _ => "no drops".to_owned(),
-    };
     format!(
-        "{verdict}: busiest CPU {} in softirq, {} packets/s, {drops} ({})",
+        "{}: busiest CPU {} in softirq, {} packets/s, {} ({})",
+        if report.refused.is_some() { "no verdict" } else { "nothing to do" },
         percent(load.receive_time),
         count(load.packets),
+        drops(load.dropped),
         look(report)
     )
 }

@@ -92,6 +92,12 @@ pub struct Unknown {
     pub fact: Fact<()>,
 }
 
+impl Unknown {
+    fn new<T: Clone>(what: String, fact: &Fact<T>) -> Self {
+        Self { what, fact: fact.clone().map(|_| ()) }
+    }
+}
+
 impl CpuReport {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.cpus/1";
@@ -172,38 +178,29 @@ fn processes(model: &Model, cpu: CpuId) -> Vec<CpuProcess> {
 /// kernel does not report it.
 fn unknown(model: &Model) -> Vec<Unknown> {
     let mut found = Vec::new();
-    let unread = |fact: &Fact<()>| matches!(fact, Fact::Denied(_) | Fact::Broken(_));
-    let bare = |fact: &Fact<CpuMask>| fact.clone().map(|_| ());
-    if unread(&model.interrupts) {
-        found.push(Unknown { what: "interrupts".to_owned(), fact: model.interrupts.clone() });
+    if is_unread(&model.interrupts) {
+        found.push(Unknown::new("interrupts".to_owned(), &model.interrupts));
     }
     for nic in &model.nics {
-        let mut note = |what: String, fact: Fact<()>, wanted: bool| {
-            if wanted {
-                found.push(Unknown { what, fact });
-            }
-        };
-        for irq in nic.rx.iter().flat_map(|rx| &rx.irqs).chain(&nic.other_irqs) {
-            let fact = bare(&irq.effective);
-            let wanted = fact.known().is_none();
-            note(format!("IRQ {} effective_affinity_list", irq.number), fact, wanted);
+        let irqs = nic.rx.iter().flat_map(|rx| &rx.irqs).chain(&nic.other_irqs);
+        for irq in irqs.filter(|irq| irq.effective.known().is_none()) {
+            found.push(Unknown::new(format!("IRQ {} effective_affinity_list", irq.number), &irq.effective));
         }
-        for rx in &nic.rx {
-            let fact = bare(&rx.rps_cpus);
-            let wanted = unread(&fact);
-            note(format!("{}/rx-{} rps_cpus", nic.name, rx.index), fact, wanted);
+        for rx in nic.rx.iter().filter(|rx| is_unread(&rx.rps_cpus)) {
+            found.push(Unknown::new(format!("{}/rx-{} rps_cpus", nic.name, rx.index), &rx.rps_cpus));
         }
-        for tx in &nic.tx {
-            let fact = bare(&tx.xps_cpus);
-            let wanted = unread(&fact);
-            note(format!("{}/tx-{} xps_cpus", nic.name, tx.index), fact, wanted);
+        for tx in nic.tx.iter().filter(|tx| is_unread(&tx.xps_cpus)) {
+            found.push(Unknown::new(format!("{}/tx-{} xps_cpus", nic.name, tx.index), &tx.xps_cpus));
         }
     }
     for (socket, owners) in super::processes::ownerless(model) {
-        let fact = owners.clone().map(|_| ());
-        found.push(Unknown { what: format!("owners of {socket}"), fact });
+        found.push(Unknown::new(format!("owners of {socket}"), owners));
     }
     found
+}
+
+fn is_unread<T>(fact: &Fact<T>) -> bool {
+    matches!(fact, Fact::Denied(_) | Fact::Broken(_))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub fn tree(model: &Model, only: Option<&Nic>) -> String {
     let mut draw = Draw { model, waiting: &waiting, complete, drawn: BTreeSet::new(), notes: &mut notes };
     let mut out = String::new();
     match only {
-        Some(nic) => out += &draw.root(nic).render(),
+        Some(nic) => out += &draw.nic(nic, None).render(),
         None => {
             let order = [NicKind::Device, NicKind::Virtual, NicKind::Loopback];
             let roots = order
@@ -27,7 +27,7 @@ pub fn tree(model: &Model, only: Option<&Nic>) -> String {
             // Interfaces that an inconsistent stack does not reach are drawn as well.
             for nic in roots.chain(&model.nics) {
                 if !draw.drawn.contains(&nic.name) {
-                    out += &draw.root(nic).render();
+                    out += &draw.nic(nic, None).render();
                 }
             }
         }
@@ -54,10 +54,6 @@ struct Draw<'a, 'n> {
 }
 
 impl<'a> Draw<'a, '_> {
-    fn root(&mut self, nic: &'a Nic) -> Node {
-        self.nic(nic, None)
-    }
-
     /// An interface, reached from `from`: its queues, interfaces on top of it, and its members without a device below
     /// them.
     fn nic(&mut self, nic: &'a Nic, from: Option<&Nic>) -> Node {
