@@ -10,9 +10,9 @@ pub use notes::SOUND_REJECTIONS;
 pub use pairs::{Pair, valid_pairs};
 
 use super::metrics;
-use super::monitor::{Decision, Monitor};
+use super::monitor::Monitor;
 use super::record::{
-    Adjustment, Analysis, Calibration, Call, Metric, MetricResult, Phase, Slot, TrialRecord, Verdict,
+    Adjustment, Analysis, Calibration, Call, Effect, Metric, MetricResult, Phase, Slot, TrialRecord, Verdict,
 };
 use super::stats::interval::Ratios;
 use super::stats::looks::{ERROR, Look};
@@ -48,11 +48,10 @@ pub fn analyse(record: &TrialRecord) -> Analysis {
     }
 }
 
-/// The decision on the primary metric so far.
-pub fn primary_decision(record: &TrialRecord, monitor: &Monitor) -> Decision {
+/// The decision on the primary metric so far; `None` to run another pair.
+pub fn primary_decision(record: &TrialRecord, monitor: &Monitor) -> Option<(Call, Effect)> {
     let pairs = valid_pairs(&record.slots, Phase::Comparison);
-    let primary = record.metrics.first().map(|metric| Sample::of(metric, &pairs));
-    primary.map_or(Decision::Continue, |sample| monitor.look(sample.ratios()))
+    monitor.look(Sample::of(record.metrics.first()?, &pairs).ratios())
 }
 
 /// The noise from the calibration slots; `None` with fewer than two pairs that have the primary

@@ -6,8 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::record::{Arm, Call, Effect, Phase, TrialRecord};
-use super::stats::interval::{Interval, t_quantile};
-use super::stats::{mean, sd};
+use super::stats::interval::{Interval, welch};
 use crate::units::rfc3339;
 
 /// Error of an interval.
@@ -60,7 +59,7 @@ impl Checkpoint {
     /// that are not set.
     pub fn of(record: &TrialRecord, values: Vec<f64>, drifted: Vec<String>) -> Self {
         let now = logs(values.iter().copied());
-        let from = |arm| difference(&logs(then(record, arm)), &now);
+        let from = |arm| welch(&logs(then(record, arm)), &now, ERROR);
         let (from_a, from_b) = (from(Arm::A), from(Arm::B));
         let state = match from_a {
             _ if !drifted.is_empty() => State::NotSet,
@@ -127,20 +126,9 @@ fn logs(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values.map(log).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Welch's interval of the difference of two means; `None` below two values on either side.
-fn difference(then: &[f64], now: &[f64]) -> Option<Interval> {
-    let part = |values: &[f64]| Some((mean(values)?, sd(values)?.powi(2) / values.len() as f64));
-    let ((before, a), (after, b)) = (part(then)?, part(now)?);
-    let error = (a + b).sqrt();
-    let freedom = |part: f64, values: &[f64]| part.powi(2) / (values.len() - 1) as f64;
-    // Without any spread the quantile does not matter.
-    let freedom = (a + b).powi(2) / (freedom(a, then) + freedom(b, now)).max(f64::MIN_POSITIVE);
-    Some(Interval::around(after - before, t_quantile(1.0 - ERROR / 2.0, freedom.max(1.0)) * error))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Checkpoint, State, difference, state, still_none};
+    use super::{Checkpoint, State, state, still_none};
     use crate::trial::record::{Effect, TrialRecord};
     use crate::trial::stats::interval::Interval;
 
@@ -199,15 +187,5 @@ mod tests {
         assert_eq!(drifted.state, State::NotSet);
         let without = Checkpoint::of(&record(), vec![0.0, 121.0], Vec::new());
         assert_eq!((without.state, without.from_a), (State::Unclear, None));
-    }
-
-    /// Means 2 and 4, variances 1 and 4 of three values each: the error is sqrt(5/3), with 2.94 degrees of freedom, whose
-    /// t quantile is 3.223.
-    #[test]
-    fn welch_by_hand() {
-        let interval = difference(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0]).expect("enough");
-        assert!((interval.mid - 2.0).abs() < 1e-12);
-        assert!((interval.high - 2.0 - 3.223 * (5.0f64 / 3.0).sqrt()).abs() < 0.02, "{interval:?}");
-        assert_eq!(difference(&[1.0], &[1.0, 2.0]), None);
     }
 }

@@ -59,7 +59,7 @@ impl Factorial {
 impl Estimate {
     /// True if its interval excludes 0.
     pub fn is_shown(&self) -> bool {
-        matches!(self.call, Call::Helps | Call::Hurts | Call::Negligible)
+        Call::SHOWN.contains(&self.call)
     }
 }
 
@@ -67,22 +67,16 @@ impl Estimate {
 pub fn analyse(blocks: &[Vec<f64>], margin: f64, better: Better) -> Factorial {
     let cells = blocks.first().map_or(0, Vec::len);
     let factors = cells.checked_ilog2().unwrap_or(0) as usize;
-    let column = |cell: usize| -> Vec<f64> { blocks.iter().map(|block| block[cell]).collect() };
-    let step = Contrast::between(0, cells.saturating_sub(1), cells);
-    let all: Vec<Contrast> = (1..cells).map(|subset| Contrast::of(subset, cells)).chain([step]).collect();
-    let p: Vec<f64> = all.iter().map(|contrast| contrast.p_value(blocks)).collect();
-    let mut parts = divisors(&p, ERROR);
-    let together = all.last().zip(parts.pop()).and_then(|(step, parts)| {
-        step.estimate(blocks, (margin, better, parts), (0..factors).collect(), Vec::new())
-    });
-    let (mut main, mut interactions) = (Vec::new(), Vec::new());
-    for (subset, (contrast, parts)) in (1usize..).zip(all.iter().zip(parts)) {
-        let of: Vec<usize> = (0..factors).filter(|bit| subset & (1 << bit) != 0).collect();
-        let list = if of.len() == 1 { &mut main } else { &mut interactions };
-        list.extend(contrast.estimate(blocks, (margin, better, parts), of, Vec::new()));
-    }
-    let shown: Vec<&Estimate> =
-        interactions.iter().filter(|estimate: &&Estimate| estimate.is_shown()).collect();
+    let bits = |subset: usize| (0..factors).filter(|bit| subset & (1 << bit) != 0).collect();
+    let mut all: Vec<(Vec<usize>, Contrast)> =
+        (1..cells).map(|subset| (bits(subset), Contrast::of(subset, cells))).collect();
+    let last = cells.saturating_sub(1);
+    all.push((bits(last), Contrast::between(0, last, cells)));
+    let mut estimates = estimates(blocks, all, margin, better);
+    let together = estimates.pop();
+    let (mut main, interactions): (Vec<Estimate>, Vec<Estimate>) =
+        estimates.into_iter().partition(|estimate| estimate.factors.len() == 1);
+    let shown: Vec<&Estimate> = interactions.iter().filter(|estimate| estimate.is_shown()).collect();
     let partners = |factor: usize| -> Vec<usize> {
         let together = |other: &usize| {
             *other != factor && shown.iter().any(|i| i.factors.contains(&factor) && i.factors.contains(other))
@@ -101,8 +95,28 @@ pub fn analyse(blocks: &[Vec<f64>], margin: f64, better: Better) -> Factorial {
         }
     }
     main.retain(|estimate| partners(estimate.factors[0]).is_empty());
-    let cells = (0..cells).map(|cell| mean(&column(cell)).unwrap_or(f64::NAN)).collect();
-    Factorial { blocks: blocks.len(), cells, main, simple, interactions, together }
+    Factorial { blocks: blocks.len(), cells: means(blocks), main, simple, interactions, together }
+}
+
+/// The estimates of `all` contrasts, each with the numbers of the factors that it is of: they share the error of 5 % by
+/// Holm's rule. None below two blocks.
+pub(super) fn estimates(
+    blocks: &[Vec<f64>],
+    all: Vec<(Vec<usize>, Contrast)>,
+    margin: f64,
+    better: Better,
+) -> Vec<Estimate> {
+    let p: Vec<f64> = all.iter().map(|(_, contrast)| contrast.p_value(blocks)).collect();
+    let estimate = |((of, contrast), parts): ((Vec<usize>, Contrast), usize)| {
+        contrast.estimate(blocks, (margin, better, parts), of, Vec::new())
+    };
+    all.into_iter().zip(divisors(&p, ERROR)).filter_map(estimate).collect()
+}
+
+/// Mean of each cell over the blocks.
+pub(super) fn means(blocks: &[Vec<f64>]) -> Vec<f64> {
+    let mean_of = |cell: usize| mean(&blocks.iter().map(|block| block[cell]).collect::<Vec<_>>());
+    (0..blocks.first().map_or(0, Vec::len)).filter_map(mean_of).collect()
 }
 
 /// Weights of the cells' logarithms.
@@ -155,12 +169,12 @@ impl Contrast {
         Ratios { d, scale: Scale::LogRatio, step }
     }
 
-    pub(super) fn p_value(&self, blocks: &[Vec<f64>]) -> f64 {
+    fn p_value(&self, blocks: &[Vec<f64>]) -> f64 {
         self.ratios(blocks, &self.values(blocks)).p_value(Look::Planned(ERROR)).unwrap_or(1.0)
     }
 
     /// The effect at one of `parts` equal shares of the error; `None` below two blocks.
-    pub(super) fn estimate(
+    fn estimate(
         &self,
         blocks: &[Vec<f64>],
         (margin, better, parts): (f64, Better, usize),

@@ -4,15 +4,6 @@ use super::record::{Better, Call, Effect, TrialRecord};
 use super::stats::interval::{Interval, Ratios};
 use super::stats::looks::{Look, look_at};
 
-/// Next step after a valid pair.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Decision {
-    /// Run another pair.
-    Continue,
-    /// Stop: the primary metric's call and interval.
-    Stop(Call, Effect),
-}
-
 /// The stopping rule of one trial. It has no memory: the same pairs give the same decision, so a
 /// resumed trial decides as if it had never been stopped.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,24 +37,22 @@ impl Monitor {
         look_at(pairs, self.min_pairs, self.max_pairs)
     }
 
-    /// Decides from the log ratios of all valid pairs so far. Only planned looks stop a trial; the last one does,
-    /// conclusive or not.
-    pub fn look(&self, ratios: Ratios) -> Decision {
+    /// Decides from the log ratios of all valid pairs so far: the call and the interval of the primary metric with which
+    /// the trial stops, or `None` to run another pair. Only planned looks stop a trial; the last one does, conclusive or
+    /// not.
+    pub fn look(&self, ratios: Ratios) -> Option<(Call, Effect)> {
         let pairs = ratios.d.len();
         let look = self.look_at(pairs);
         if let Look::Between(_) = look {
-            return Decision::Continue;
+            return None;
         }
         // The sign-flip test only takes effects away, and costs more than all the rest.
         let undecided = |call| call == Call::Inconclusive && pairs < self.max_pairs;
         if self.other(ratios, look, 1, self.better).is_some_and(|(call, _)| undecided(call)) {
-            return Decision::Continue;
+            return None;
         }
-        match self.primary(ratios, look) {
-            Some((call, _)) if undecided(call) => Decision::Continue,
-            Some((call, interval)) => Decision::Stop(call, interval.effect()),
-            None => Decision::Continue,
-        }
+        let (call, interval) = self.primary(ratios, look)?;
+        (!undecided(call)).then(|| (call, interval.effect()))
     }
 
     /// Call and interval of the primary metric at `look`; `None` below two pairs.
@@ -117,7 +106,7 @@ pub fn judge(effect: Interval, equivalence: Interval, margin: f64, better: Bette
 
 #[cfg(test)]
 mod tests {
-    use super::{Decision, Monitor, judge};
+    use super::{Monitor, judge};
     use crate::trial::record::{Better, Call};
     use crate::trial::stats::interval::{Interval, Ratios};
 
@@ -180,19 +169,18 @@ mod tests {
         let monitor = monitor(9, 40, Better::Higher);
         let d = effect_of(10.0, 40);
         let look = |n: usize| monitor.look(Ratios::from(&d[..n]));
-        assert_eq!((0..=40).find(|&n| look(n) != Decision::Continue), Some(9), "the first look");
-        let Decision::Stop(call, effect) = look(9) else { panic!("it stops at 9") };
+        assert_eq!((0..=40).find(|&n| look(n).is_some()), Some(9), "the first look");
+        let (call, effect) = look(9).expect("it stops at 9");
         assert_eq!(call, Call::Helps);
         assert!(effect.low > 0.08 && effect.mid > 0.1 && effect.high < 0.13, "{effect:?}");
-        assert_eq!(look(10), Decision::Continue, "no look is planned there");
+        assert_eq!(look(10), None, "no look is planned there");
     }
 
     #[test]
     fn a_fall_of_latency_is_a_negative_change_that_helps() {
         let d: Vec<f64> = effect_of(0.0, 12).iter().map(|noise| noise + 0.5f64.ln()).collect();
-        let Decision::Stop(call, effect) = monitor(9, 40, Better::Lower).look(Ratios::from(&d[..])) else {
-            panic!("a halving is clear")
-        };
+        let look = monitor(9, 40, Better::Lower).look(Ratios::from(&d[..]));
+        let (call, effect) = look.expect("a halving is clear");
         assert_eq!(call, Call::Helps);
         assert!((effect.mid + 0.5).abs() < 0.001, "{effect:?}");
     }
@@ -201,16 +189,16 @@ mod tests {
     fn the_end_stops_whatever_it_says() {
         let wide: Vec<f64> = (0..6).map(|i| if i % 2 == 0 { 0.5 } else { -0.4 }).collect();
         let monitor = monitor(2, 6, Better::Higher);
-        assert_eq!(monitor.look(Ratios::from(&wide[..5])), Decision::Continue);
-        assert!(matches!(monitor.look(Ratios::from(&wide[..])), Decision::Stop(Call::Inconclusive, _)));
+        assert_eq!(monitor.look(Ratios::from(&wide[..5])), None);
+        assert!(matches!(monitor.look(Ratios::from(&wide[..])), Some((Call::Inconclusive, _))));
     }
 
     /// Two coins show nothing, however large the difference.
     #[test]
     fn too_few_pairs_show_no_effect() {
         let monitor = monitor(1, 1, Better::Higher);
-        assert_eq!(monitor.look(Ratios::from(&[0.1][..])), Decision::Continue);
+        assert_eq!(monitor.look(Ratios::from(&[0.1][..])), None);
         let look = monitor.look(Ratios::from(&[0.1, 0.1][..]));
-        assert!(matches!(look, Decision::Stop(Call::Inconclusive, _)), "{look:?}");
+        assert!(matches!(look, Some((Call::Inconclusive, _))), "{look:?}");
     }
 }

@@ -97,39 +97,6 @@ pub struct Length {
     pub takes_s: Option<f64>,
 }
 
-/// Request of a trial, as far as its plan depends on it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Request {
-    /// Washout before each slot.
-    pub washout: Duration,
-    /// Margin of equivalence.
-    pub margin: f64,
-    /// Fewest pairs at which the trial may decide.
-    pub min_pairs: usize,
-    /// Pairs at which it ends undecided, if that was asked for.
-    pub max_pairs: Option<usize>,
-}
-
-impl Request {
-    /// The request of a specification.
-    pub fn of(design: &Design) -> Self {
-        Self {
-            washout: design.washout.0,
-            margin: design.margin,
-            min_pairs: design.min_pairs,
-            max_pairs: design.pairs,
-        }
-    }
-
-    /// Pairs at which a trial with slots of `measure` ends undecided. Unless asked for, as many as fit into the time of a
-    /// trial with slots of the usual length: short slots are noisier, and need more of them.
-    pub fn most_pairs(&self, measure: Duration) -> usize {
-        let slot = |measure: Duration| (self.washout + measure).as_secs_f64();
-        let fit = looks::PAIRS as f64 * slot(Design::MEASURE) / slot(measure);
-        self.max_pairs.unwrap_or((fit.round() as usize).max(looks::PAIRS))
-    }
-}
-
 /// Measures a metric in each piece, and fewer of them if `on_piece`, called with the values so far, returns false. A
 /// piece in which the metric has no value is `NaN`.
 pub fn sample(
@@ -166,39 +133,39 @@ pub fn sample(
 }
 
 /// True if a longer sample would cost more time than it saves. Asked every 2 s.
-pub fn is_enough(values: &[f64], pieces: &Pieces, request: &Request) -> bool {
+pub fn is_enough(values: &[f64], pieces: &Pieces, design: &Design) -> bool {
     let every = (2.0 / pieces.length.as_secs_f64()) as usize;
     let so_far = pieces.length.mul_f64(values.len() as f64);
     if pieces.slots.len() < 2 || so_far < LEAST || !values.len().is_multiple_of(every.max(1)) {
         return false;
     }
-    let planned = plan(values, pieces, request).filter(|planned| fits(planned, request));
-    planned.is_some_and(|planned| seconds(&planned, request) <= WORTH * so_far.as_secs_f64())
+    let planned = plan(values, pieces, design).filter(|planned| fits(planned, design));
+    planned.is_some_and(|planned| seconds(&planned, design) <= WORTH * so_far.as_secs_f64())
 }
 
 /// The plan that decides soonest, from the value of each piece. `None` if one has none above 0, or if there are too few.
-pub fn plan(values: &[f64], pieces: &Pieces, request: &Request) -> Option<Planned> {
+pub fn plan(values: &[f64], pieces: &Pieces, design: &Design) -> Option<Planned> {
     let mut sums = vec![0.0];
     sums.extend(values.iter().scan(0.0, |sum, value| {
         *sum += value;
         Some(*sum)
     }));
     let plans: Vec<Planned> =
-        pieces.slots.iter().filter_map(|&slot| of_length(&sums, pieces.length, slot, request)).collect();
+        pieces.slots.iter().filter_map(|&slot| of_length(&sums, pieces.length, slot, design)).collect();
     let lengths = plans.iter().map(|plan| Length {
         measure_s: plan.measure_s,
         noise: plan.noise,
-        takes_s: fits(plan, request).then(|| seconds(plan, request)),
+        takes_s: fits(plan, design).then(|| seconds(plan, design)),
     });
     let lengths: Vec<Length> = if pieces.slots.len() > 1 { lengths.collect() } else { Vec::new() };
     // A longer slot wins a tie.
-    let best = plans.into_iter().rev().min_by(|a, b| cost(a, request).total_cmp(&cost(b, request)))?;
+    let best = plans.into_iter().rev().min_by(|a, b| cost(a, design).total_cmp(&cost(b, design)))?;
     Some(Planned { lengths, ..best })
 }
 
 /// The plan with slots of `length` pieces, from the sums of the first pieces.
-fn of_length(sums: &[f64], piece: Duration, length: usize, request: &Request) -> Option<Planned> {
-    let gap = request.washout.div_duration_f64(piece).ceil() as usize;
+fn of_length(sums: &[f64], piece: Duration, length: usize, design: &Design) -> Option<Planned> {
+    let gap = design.washout.0.div_duration_f64(piece).ceil() as usize;
     let slot = |at: usize| (sums[at + length] - sums[at]) / length as f64;
     let pair = |at: usize| log_ratio(slot(at), slot(at + length + gap));
     let pairs = sums.len().saturating_sub(2 * length + gap);
@@ -206,40 +173,40 @@ fn of_length(sums: &[f64], piece: Duration, length: usize, request: &Request) ->
     // Below that the figure would be chance.
     let noise = rms(&all.filter(|all| all.len() >= 2 * length)?)?;
     let measure = piece.mul_f64(length as f64);
-    let most = request.most_pairs(measure);
-    let error = looks::planned(request.min_pairs, most).last()?.1;
-    let wanted = pairs_to_plan(noise, request.margin.ln_1p());
+    let most = design.pairs_at(measure);
+    let error = looks::planned(design.min_pairs, most).last()?.1;
+    let wanted = pairs_to_plan(noise, design.margin.ln_1p());
     Some(Planned {
         sampled_s: (sums.len() - 1) as f64 * piece.as_secs_f64(),
         noise,
         measure_s: measure.as_secs_f64(),
-        pairs: (wanted < usize::MAX).then_some(wanted.max(request.min_pairs)),
+        pairs: (wanted < usize::MAX).then_some(wanted.max(design.min_pairs)),
         detectable: Some(detectable(noise, most, error).exp_m1()).filter(|least| *least <= 1.0),
         lengths: Vec::new(),
     })
 }
 
-fn most_pairs(planned: &Planned, request: &Request) -> usize {
-    request.most_pairs(Duration::from_secs_f64(planned.measure_s))
+fn most_pairs(planned: &Planned, design: &Design) -> usize {
+    design.pairs_at(Duration::from_secs_f64(planned.measure_s))
 }
 
 /// True if the trial ends with as many pairs as it needs, or later.
-fn fits(planned: &Planned, request: &Request) -> bool {
-    planned.pairs.is_some_and(|pairs| pairs <= most_pairs(planned, request))
+fn fits(planned: &Planned, design: &Design) -> bool {
+    planned.pairs.is_some_and(|pairs| pairs <= most_pairs(planned, design))
 }
 
 /// Time to show an effect as large as the margin, and one twice as large, on average, in seconds; infinite if that is
 /// never shown. The larger one counts because few pairs show it, and a pair of long slots takes long.
-fn seconds(planned: &Planned, request: &Request) -> f64 {
+fn seconds(planned: &Planned, design: &Design) -> f64 {
     let Some(pairs) = planned.pairs else { return f64::INFINITY };
-    let twice = pairs_to_plan(planned.noise, 2.0 * request.margin.ln_1p()).max(request.min_pairs);
-    (pairs + twice) as f64 * (request.washout.as_secs_f64() + planned.measure_s)
+    let twice = pairs_to_plan(planned.noise, 2.0 * design.margin.ln_1p()).max(design.min_pairs);
+    (pairs + twice) as f64 * (design.washout.0.as_secs_f64() + planned.measure_s)
 }
 
 /// The time, more of it where the trial ends before it has its pairs: it decides less often.
-fn cost(planned: &Planned, request: &Request) -> f64 {
+fn cost(planned: &Planned, design: &Design) -> f64 {
     let pairs = planned.pairs.map_or(f64::INFINITY, |pairs| pairs as f64);
-    seconds(planned, request) * (pairs / most_pairs(planned, request) as f64).max(1.0)
+    seconds(planned, design) * (pairs / most_pairs(planned, design) as f64).max(1.0)
 }
 
 /// What a trial would take: printed instead of running it.
@@ -314,20 +281,17 @@ impl TrialPlan {
 mod tests {
     use std::time::Duration;
 
-    use super::{Design, Pieces, Planned, Request, is_enough, plan};
+    use super::{Design, Pieces, Planned, is_enough, plan};
     use crate::trial::metrics::name;
     use crate::trial::simulate::Noise;
-
-    fn request() -> Request {
-        Request::of(&Design::default())
-    }
+    use crate::trial::spec::Seconds;
 
     fn pieces() -> Pieces {
         Pieces::of(name::THROUGHPUT, None)
     }
 
     fn planned(noise: Noise, seed: u64) -> Planned {
-        plan(&noise.pieces(seed, pieces().count), &pieces(), &request()).expect("values")
+        plan(&noise.pieces(seed, pieces().count), &pieces(), &Design::default()).expect("values")
     }
 
     /// White noise of 3 % in slots of 2 s is 4.2 % in slots of 1 s, so 6 % in a pair.
@@ -367,31 +331,30 @@ mod tests {
 
     #[test]
     fn shorter_slots_may_have_more_pairs_unless_their_number_is_given() {
-        let most = |request: Request| {
-            [500, 1000, 2000, 4000].map(|ms| request.most_pairs(Duration::from_millis(ms)))
-        };
-        assert_eq!(most(request()), [100, 67, 40, 40]);
-        assert_eq!(most(Request { max_pairs: Some(12), ..request() }), [12; 4]);
+        let most =
+            |design: Design| [500, 1000, 2000, 4000].map(|ms| design.pairs_at(Duration::from_millis(ms)));
+        assert_eq!(most(Design::default()), [100, 67, 40, 40]);
+        assert_eq!(most(Design { pairs: Some(12), ..Design::default() }), [12; 4]);
     }
 
     #[test]
     fn a_sample_is_as_long_as_it_is_worth() {
         let taken = |noise: Noise| {
             let values = noise.pieces(1, pieces().count);
-            (0..values.len()).find(|&n| is_enough(&values[..n], &pieces(), &request()))
+            (0..values.len()).find(|&n| is_enough(&values[..n], &pieces(), &Design::default()))
         };
         assert_eq!(taken(Noise::white(0.005)), Some(60), "6 s are the least");
         assert_eq!(taken(Noise::white(0.05)), None);
         let whole = Pieces::whole(Duration::from_secs(2), 9);
-        assert!(!is_enough(&[1.0; 8], &whole, &request()));
+        assert!(!is_enough(&[1.0; 8], &whole, &Design::default()));
     }
 
     #[test]
     fn too_little_to_tell_is_no_plan() {
         for values in [&[1.0; 14][..], &[0.0; 190], &[f64::NAN; 190]] {
-            assert_eq!(plan(values, &pieces(), &request()), None, "{values:?}");
+            assert_eq!(plan(values, &pieces(), &Design::default()), None, "{values:?}");
         }
-        let still = plan(&[1.0; 190], &pieces(), &request()).expect("values");
+        let still = plan(&[1.0; 190], &pieces(), &Design::default()).expect("values");
         assert_eq!((still.noise, still.pairs), (0.0, Some(9)));
     }
 
@@ -399,13 +362,13 @@ mod tests {
     fn quantiles_and_slots_of_a_given_length_are_sampled_in_whole_slots() {
         let pieces = Pieces::of(name::P99, None);
         let values: Vec<f64> = (0..pieces.count).map(|at| if at % 2 == 0 { 100.0 } else { 110.0 }).collect();
-        let planned = plan(&values, &pieces, &request()).expect("values");
+        let planned = plan(&values, &pieces, &Design::default()).expect("values");
         // The washout takes a piece: slots two apart are alike.
         assert_eq!((planned.measure_s, planned.sampled_s, planned.noise), (2.0, 18.0, 0.0));
         assert!(planned.lengths.is_empty());
         let pieces = Pieces::of(name::THROUGHPUT, Some(Duration::from_secs(1)));
-        let request = Request { washout: Duration::ZERO, ..request() };
-        let planned = plan(&values, &pieces, &request).expect("values");
+        let design = Design { washout: Seconds(Duration::ZERO), ..Design::default() };
+        let planned = plan(&values, &pieces, &design).expect("values");
         assert!(planned.measure_s == 1.0 && (planned.noise - 1.1f64.ln()).abs() < 1e-12, "{planned:?}");
     }
 }

@@ -181,6 +181,11 @@ pub enum Call {
     Unmeasured,
 }
 
+impl Call {
+    /// The calls of an interval that shows an effect, however small.
+    pub const SHOWN: [Self; 3] = [Self::Helps, Self::Hurts, Self::Negligible];
+}
+
 /// One metric over all valid pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

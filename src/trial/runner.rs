@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::analysis;
 use super::design;
 use super::metrics::name::THROUGHPUT;
-use super::monitor::{Decision, Monitor};
+use super::monitor::Monitor;
 use super::record::{Arm, Phase, Slot, TrialRecord};
 use super::spec::Kind;
 use crate::probe::Cost;
@@ -123,7 +123,7 @@ impl<B: Bench<TrialRecord>> Run<'_, B> {
         let mut pair = next_pair(self.record, Phase::Comparison);
         // Void pairs are repeated with fresh coins, up to a limit.
         while pair < 2 * self.record.max_pairs {
-            if matches!(analysis::primary_decision(self.record, &monitor), Decision::Stop(..)) {
+            if analysis::primary_decision(self.record, &monitor).is_some() {
                 break;
             }
             let order = design::order(self.record.seed, Phase::Comparison, pair);

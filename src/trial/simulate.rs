@@ -142,11 +142,7 @@ impl Noise {
     pub fn arms(&self, seed: u64, pairs: usize, effect: f64) -> (Vec<f64>, Vec<f64>) {
         let exact = Self { step: 0.0, ..*self };
         let values = exact.values(seed, 2 * pairs);
-        let by_pair = values.chunks_exact(2).zip(orders(seed, Phase::Comparison));
-        by_pair
-            .map(|(pair, arms)| if arms[0] == Arm::A { (pair[0], pair[1]) } else { (pair[1], pair[0]) })
-            .map(|(a, b)| (self.round(a), self.round(b * (1.0 + effect))))
-            .unzip()
+        by_arm(&values, seed).map(|(a, b)| (self.round(a), self.round(b * (1.0 + effect)))).unzip()
     }
 
     /// Log ratios ln(B/A) of `pairs` pairs in which a coin chose the order and arm B is `effect`
@@ -155,6 +151,12 @@ impl Noise {
         let (a, b) = self.arms(seed, pairs, effect);
         a.iter().zip(b).map(|(a, b)| (b / a).ln()).collect()
     }
+}
+
+/// Values of arm A and of arm B of each pair of slots with these `values`, in the order that the coins of `seed` choose.
+fn by_arm(values: &[f64], seed: u64) -> impl Iterator<Item = (f64, f64)> {
+    let by_pair = values.chunks_exact(2).zip(orders(seed, Phase::Comparison));
+    by_pair.map(|(pair, arms)| if arms[0] == Arm::A { (pair[0], pair[1]) } else { (pair[1], pair[0]) })
 }
 
 /// Standard normal deviates (Box-Muller).

@@ -224,6 +224,14 @@ impl Design {
     pub fn pairs(&self) -> usize {
         self.pairs.unwrap_or(looks::PAIRS)
     }
+
+    /// Pairs at which a trial with slots of `measure` ends undecided. Unless asked for, as many as fit into the time of a
+    /// trial with slots of the usual length: short slots are noisier, and need more of them.
+    pub fn pairs_at(&self, measure: Duration) -> usize {
+        let slot = |measure: Duration| (self.washout.0 + measure).as_secs_f64();
+        let fit = looks::PAIRS as f64 * slot(Self::MEASURE) / slot(measure);
+        self.pairs.unwrap_or((fit.round() as usize).max(looks::PAIRS))
+    }
 }
 
 impl Default for Design {
@@ -296,16 +304,6 @@ impl From<Seconds> for String {
     }
 }
 
-impl Workload {
-    fn in_words(&self) -> String {
-        match (&self.load, &self.command) {
-            (Some(load), _) => format!("{}, {}", load.url, load::shape(load)),
-            (None, Some(command)) => format!("command `{command}`, once per slot"),
-            (None, None) => "live traffic, nothing driven".to_owned(),
-        }
-    }
-}
-
 /// Longest name of a trial, in bytes.
 pub const MAX_NAME: usize = 40;
 
@@ -327,7 +325,11 @@ impl Spec {
 
     /// The workload, in one line.
     pub fn workload_in_words(&self) -> String {
-        let words = self.workload.in_words();
+        let words = match (&self.workload.load, &self.workload.command) {
+            (Some(load), _) => format!("{}, {}", load.url, load::shape(load)),
+            (None, Some(command)) => format!("command `{command}`, once per slot"),
+            (None, None) => "live traffic, nothing driven".to_owned(),
+        };
         match self.clients.len() {
             0 => words,
             1 => format!("{words}, from another client"),

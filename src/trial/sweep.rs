@@ -2,11 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::factorial::{Contrast, Estimate};
+use super::factorial::{Contrast, Estimate, estimates, means};
 use super::record::{Better, Call};
-use super::stats::holm::divisors;
-use super::stats::looks::ERROR;
-use super::stats::mean;
 
 /// The curve of a sweep on its primary metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,21 +29,15 @@ pub fn analyse(blocks: &[Vec<f64>], margin: f64, better: Better) -> Sweep {
     let levels = (1..cells).map(|level| (vec![level - 1], Contrast::between(0, level, cells)));
     let steps =
         (2..cells).map(|level| (vec![level - 2, level - 1], Contrast::between(level - 1, level, cells)));
-    let all: Vec<(Vec<usize>, Contrast)> = levels.chain(steps).collect();
-    let p: Vec<f64> = all.iter().map(|(_, contrast)| contrast.p_value(blocks)).collect();
-    let estimates = all.iter().zip(divisors(&p, ERROR)).filter_map(|((of, contrast), parts)| {
-        contrast.estimate(blocks, (margin, better, parts), of.clone(), Vec::new())
-    });
+    let estimates = estimates(blocks, levels.chain(steps).collect(), margin, better);
     let (levels, steps): (Vec<Estimate>, Vec<Estimate>) =
-        estimates.partition(|estimate| estimate.factors.len() == 1);
+        estimates.into_iter().partition(|estimate| estimate.factors.len() == 1);
     let rises = |estimate: &Estimate| estimate.call == Call::Helps;
     let bend = match steps.iter().rposition(rises) {
         Some(step) => Some(step + 1),
         None => levels.first().filter(|first| rises(first)).map(|_| 0),
     };
-    let cell = |cell: usize| mean(&blocks.iter().map(|block| block[cell]).collect::<Vec<f64>>());
-    let cells = (0..cells).map(|at| cell(at).unwrap_or(f64::NAN)).collect();
-    Sweep { blocks: blocks.len(), cells, levels, steps, bend }
+    Sweep { blocks: blocks.len(), cells: means(blocks), levels, steps, bend }
 }
 
 #[cfg(test)]

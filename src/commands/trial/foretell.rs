@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::report::text::paragraph;
 use crate::report::{trial_plan, words};
 use crate::trial::metrics::{self, name};
-use crate::trial::prior::{self, Pieces, Planned, Request, TrialPlan};
+use crate::trial::prior::{self, Pieces, Planned, TrialPlan};
 use crate::trial::record::Verdict;
 use crate::trial::spec::{self, Design, Seconds, Spec};
 use crate::trial::verdict::cannot_matter_before;
@@ -103,21 +103,20 @@ pub(super) fn plan(
         true => look::softirq_time(&machine.host, &machine.inventory, spec.probe.budget),
         false => None,
     };
-    let request = Request::of(&spec.design);
     let bar = progress::clock("sampling before the trial", pieces.length.mul_f64(pieces.count as f64));
     let mut on_piece = |values: &[f64]| {
         bar.set_elapsed(pieces.length.mul_f64(values.len() as f64));
-        !stop.load(Ordering::SeqCst) && !prior::is_enough(values, &pieces, &request)
+        !stop.load(Ordering::SeqCst) && !prior::is_enough(values, &pieces, &spec.design)
     };
     let place = (&machine.host as &dyn Host, &machine.inventory, spec.workload.nic.as_ref());
     let values = prior::sample(place, driver, &primary, timer, &pieces, &mut on_piece);
     bar.finish_and_clear();
     // A recording has no rates; the loop will report that.
-    let planned = values.ok().and_then(|values| prior::plan(&values, &pieces, &request));
+    let planned = values.ok().and_then(|values| prior::plan(&values, &pieces, &spec.design));
     if let (Some(planned), None) = (&planned, spec.design.measure) {
         let measure = Duration::from_secs_f64(planned.measure_s);
+        spec.design.pairs = Some(spec.design.pairs_at(measure));
         spec.design.measure = Some(Seconds(measure));
-        spec.design.pairs = Some(request.most_pairs(measure));
         if progress::is_watched() {
             let lines = [
                 Some(words::planned(planned, spec.design.margin)),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{analyse, calibrate, primary_decision};
 use crate::trial::design::order;
-use crate::trial::monitor::{Decision, Monitor};
+use crate::trial::monitor::Monitor;
 use crate::trial::record::{Arm, Better, Call, Metric, Phase, Slot, TrialRecord, Verdict};
 use crate::trial::simulate::{self, Noise};
 
@@ -47,7 +47,7 @@ fn run(seed: u64, noise: &Noise, effect: f64) -> TrialRecord {
             let values = [("throughput", y), ("p99", 1e6 / y)];
             record.slots.push(slot(Phase::Comparison, pair, position as u8, arm, &values));
         }
-        if primary_decision(&record, &monitor) != Decision::Continue {
+        if primary_decision(&record, &monitor).is_some() {
             break;
         }
     }
@@ -104,9 +104,7 @@ fn an_effect_of_ten_percent_is_nearly_always_found() {
 fn the_analysis_agrees_with_the_decision_that_stopped_the_trial() {
     for seed in 0..10 {
         let record = run(seed, &Noise::white(0.02), 0.05);
-        let Decision::Stop(call, effect) = primary_decision(&record, &Monitor::of(&record)) else {
-            panic!("the run ended")
-        };
+        let (call, effect) = primary_decision(&record, &Monitor::of(&record)).expect("the run ended");
         let primary = &analyse(&record).metrics[0];
         assert_eq!((primary.call, primary.effect), (call, Some(effect)));
         assert_eq!(primary.p.is_some(), primary.pairs == 40);

@@ -1,13 +1,10 @@
 //! Simulated live traffic, whose mix and rate move the metric of a slot: what adjusting for them costs and gains.
 
-use std::fmt::Write;
-
-use super::Noise;
-use super::table::{noises, percent};
+use super::table::{Tally, noises, percent, row, seeds};
+use super::{Noise, by_arm};
 use crate::trial::analysis::adjust;
-use crate::trial::design::orders;
-use crate::trial::monitor::{Decision, Monitor};
-use crate::trial::record::{Arm, Better, Call, Phase};
+use crate::trial::monitor::Monitor;
+use crate::trial::record::{Better, Call};
 use crate::trial::stats::interval::Ratios;
 use crate::trial::stats::looks;
 
@@ -50,8 +47,7 @@ impl Traffic {
 /// Log ratios of the pairs of a trial with the coins of `seed`, and noise of its own.
 fn pairs(noise: &Noise, seed: u64, own: u64) -> Vec<f64> {
     let values = noise.values(seed + own, 2 * looks::PAIRS);
-    let d = values.chunks_exact(2).map(|pair| (pair[1] / pair[0]).ln());
-    d.zip(orders(seed, Phase::Comparison)).map(|(d, arms)| if arms[0] == Arm::A { d } else { -d }).collect()
+    by_arm(&values, seed).map(|(a, b)| (b / a).ln()).collect()
 }
 
 /// Call and pairs of a trial that adjusts, or that does not.
@@ -68,7 +64,7 @@ fn run(traffic: &Traffic, seed: u64, effect: f64, adjusts: bool) -> (Call, usize
         let covariates = [("mix", mix[..pairs].to_vec()), ("rate", rate[..pairs].to_vec())];
         let adjusted = adjust(&d[..pairs], &covariates).filter(|_| adjusts);
         let d = adjusted.as_ref().map_or(&d[..pairs], |adjusted| &adjusted.d);
-        if let Decision::Stop(call, _) = monitor.look(Ratios::from(d)) {
+        if let Some((call, _)) = monitor.look(Ratios::from(d)) {
             return (call, pairs);
         }
     }
@@ -77,7 +73,7 @@ fn run(traffic: &Traffic, seed: u64, effect: f64, adjusts: bool) -> (Call, usize
 
 /// True if an adjusted trial of a change that does nothing claims an effect.
 pub fn is_wrong(traffic: &Traffic, seed: u64) -> bool {
-    matches!(run(traffic, seed, 0.0, true).0, Call::Helps | Call::Hurts | Call::Negligible)
+    Call::SHOWN.contains(&run(traffic, seed, 0.0, true).0)
 }
 
 /// Trials without an effect and with one of 5 %, each without adjustment and with it, by what else moves the metric.
@@ -88,22 +84,12 @@ pub fn table(runs: usize) -> String {
     );
     for (name, rest) in noises() {
         let traffic = Traffic { rest, ..Traffic::usual() };
-        let all = |effect, adjusts| -> Vec<(Call, usize)> {
-            (1..=runs as u64).map(|seed| run(&traffic, seed, effect, adjusts)).collect()
-        };
-        let count = |all: &[(Call, usize)], wanted: &[Call]| {
-            percent(all.iter().filter(|(call, _)| wanted.contains(call)).count(), runs)
-        };
-        let pairs = |all: &[(Call, usize)]| {
-            format!("{:.1}", all.iter().map(|(_, pairs)| pairs).sum::<usize>() as f64 / runs.max(1) as f64)
-        };
-        let wrong = [false, true]
-            .map(|adjusts| count(&all(0.0, adjusts), &[Call::Helps, Call::Hurts, Call::Negligible]));
-        let [measured, adjusted] = [false, true].map(|adjusts| all(0.05, adjusts));
-        let found =
-            [&measured, &adjusted].map(|all| format!("{} | {}", count(all, &[Call::Helps]), pairs(all)));
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "| {name} | {} | {} |", wrong.join(" | "), found.join(" | "));
+        let tally =
+            |effect, adjusts| Tally(seeds(runs).map(|seed| run(&traffic, seed, effect, adjusts)).collect());
+        let wrong = [false, true].map(|adjusts| percent(tally(0.0, adjusts).count(&Call::SHOWN), runs));
+        let found = [false, true].map(|adjusts| tally(0.05, adjusts));
+        let found = found.map(|found| [percent(found.count(&[Call::Helps]), runs), found.mean_pairs()]);
+        row(&mut text, name, &[&wrong[..], found.as_flattened()].concat());
     }
     text
 }

@@ -1,12 +1,11 @@
 //! The whole procedure on a machine in time: the sample, the choice of slots, and the trial; and a fixed design of the
 //! same power next to it. The third table of `docs/statistics.md`.
 
-use super::Noise;
 use super::table::{MARGIN, noises, percent, row, run, seeds};
-use crate::trial::design::orders;
+use super::{Noise, by_arm};
 use crate::trial::metrics::name::THROUGHPUT;
-use crate::trial::prior::{PIECE, Pieces, Request, is_enough, plan};
-use crate::trial::record::{Arm, Call, Phase};
+use crate::trial::prior::{PIECE, Pieces, is_enough, plan};
+use crate::trial::record::Call;
 use crate::trial::spec::Design;
 use crate::trial::stats::interval::t_quantile;
 use crate::trial::stats::mean;
@@ -51,7 +50,7 @@ fn cells(noise: &Noise, runs: usize) -> [String; 12] {
     let (medium_fixed, medium_ratio) = against(noise, medium, Call::Helps, EFFECTS[2]);
     [
         format!("{:.0} s", sampled / runs.max(1) as f64),
-        percent(count(none, &[Call::Helps, Call::Hurts, Call::Negligible]), runs),
+        percent(count(none, &Call::SHOWN), runs),
         percent(count(none, &[Call::NoEffect]), runs),
         format!("{:.0} s", time(none)),
         none_fixed,
@@ -88,15 +87,15 @@ fn against(noise: &Noise, trials: &[Trial], call: Call, effect: f64) -> (String,
 /// Length of the sample, and a trial for each effect, on the machine of `seed`.
 fn one(noise: &Noise, seed: u64) -> (f64, [Trial; 3]) {
     let values = noise.pieces(seed, LONGEST);
-    let (request, pieces) = (Request::of(&Design::default()), Pieces::of(THROUGHPUT, None));
+    let (design, pieces) = (Design::default(), Pieces::of(THROUGHPUT, None));
     let sampled =
-        (0..pieces.count).find(|&n| is_enough(&values[..n], &pieces, &request)).unwrap_or(pieces.count);
+        (0..pieces.count).find(|&n| is_enough(&values[..n], &pieces, &design)).unwrap_or(pieces.count);
     let sample_s = sampled as f64 * PIECE.as_secs_f64();
-    let measure = plan(&values[..sampled], &pieces, &request)
+    let measure = plan(&values[..sampled], &pieces, &design)
         .map_or(Design::MEASURE, |planned| std::time::Duration::from_secs_f64(planned.measure_s));
-    let most = request.most_pairs(measure);
-    let washout = request.washout.as_secs_f64();
-    let slots = slots(&values[sampled..], request.washout, measure);
+    let most = design.pairs_at(measure);
+    let washout = design.washout.0.as_secs_f64();
+    let slots = slots(&values[sampled..], design.washout.0, measure);
     let trial = |effect: f64| {
         let (a, b) = arms(noise, &slots, seed, most, effect);
         let (call, pairs) = run(&a, &b, most);
@@ -114,11 +113,7 @@ fn slots(values: &[f64], washout: std::time::Duration, measure: std::time::Durat
 
 /// Values of both arms of `pairs` pairs of the slots.
 fn arms(noise: &Noise, slots: &[f64], seed: u64, pairs: usize, effect: f64) -> (Vec<f64>, Vec<f64>) {
-    let by_pair = slots.chunks_exact(2).zip(orders(seed, Phase::Comparison)).take(pairs);
-    by_pair
-        .map(|(pair, arms)| if arms[0] == Arm::A { (pair[0], pair[1]) } else { (pair[1], pair[0]) })
-        .map(|(a, b)| (noise.round(a), noise.round(b * (1.0 + effect))))
-        .unzip()
+    by_arm(slots, seed).take(pairs).map(|(a, b)| (noise.round(a), noise.round(b * (1.0 + effect)))).unzip()
 }
 
 fn pair_seconds() -> f64 {
@@ -168,7 +163,7 @@ mod tests {
         for (_, noise) in noises() {
             for seed in 20_000..20_025 {
                 let [none, small, _] = one(&noise, seed).1;
-                wrong += usize::from(!is_right(none.call));
+                wrong += usize::from(Call::SHOWN.contains(&none.call));
                 inside += usize::from(matches!(small.call, Call::NoEffect | Call::Negligible));
             }
         }
@@ -188,10 +183,6 @@ mod tests {
             assert_eq!(cells[1], name);
             assert!(percent(cells[3]) <= 5.0 && percent(cells[8]) <= 5.0, "the promise: {row}");
         }
-    }
-
-    fn is_right(call: Call) -> bool {
-        matches!(call, Call::NoEffect | Call::Inconclusive)
     }
 
     /// A fixed design that finds 5 % in 90 % of trials with a noise of 4.24 % in a pair takes 10 pairs: t with 9 degrees of

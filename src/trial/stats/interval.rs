@@ -47,6 +47,17 @@ impl Interval {
     }
 }
 
+/// Welch's interval of the difference of the means of `before` and `after`, with a two-sided `error`; `None` below two
+/// values on either side.
+pub fn welch(before: &[f64], after: &[f64], error: f64) -> Option<Interval> {
+    let part = |values: &[f64]| Some((mean(values)?, sd(values)?.powi(2) / values.len() as f64));
+    let ((from, a), (to, b)) = (part(before)?, part(after)?);
+    let freedom = |part: f64, values: &[f64]| part.powi(2) / (values.len() - 1) as f64;
+    // Without any spread the quantile does not matter.
+    let freedom = (a + b).powi(2) / (freedom(a, before) + freedom(b, after)).max(f64::MIN_POSITIVE);
+    Some(Interval::around(to - from, t_quantile(1.0 - error / 2.0, freedom.max(1.0)) * (a + b).sqrt()))
+}
+
 /// Changes of pairs, in time order.
 #[derive(Debug, Clone, Copy)]
 pub struct Ratios<'a> {
@@ -177,7 +188,7 @@ fn t_two_sided(t: f64, freedom: f64) -> f64 {
 mod tests {
     use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 
-    use super::{Interval, Ratios, anytime_scale, t_quantile};
+    use super::{Interval, Ratios, anytime_scale, t_quantile, welch};
     use crate::trial::simulate::Noise;
     use crate::trial::stats::looks::{ERROR, Look};
 
@@ -209,6 +220,18 @@ mod tests {
             assert!((got - expected).abs() < 0.00051, "t({p}, {freedom}) = {got}, not {expected}");
         }
         assert_eq!(t_quantile(0.975, 0.0), f64::INFINITY);
+    }
+
+    /// Means 2 and 4, variances 1 and 4 of three values each: the error is sqrt(5/3), with 2.94 degrees of freedom, whose
+    /// t quantile is 3.223. The halves 1 2 3 and 2 4 9: t = 3 / sqrt(1/3 + 13/3) = 1.389 at 2.30 degrees of freedom.
+    #[test]
+    fn welch_by_hand() {
+        let interval = welch(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0], 0.05).expect("enough");
+        assert!((interval.mid - 2.0).abs() < 1e-12);
+        assert!((interval.high - 2.0 - 3.223 * (5.0f64 / 3.0).sqrt()).abs() < 0.02, "{interval:?}");
+        assert_eq!(welch(&[1.0], &[1.0, 2.0], 0.05), None);
+        let rejects = |after: [f64; 3]| welch(&[1.0, 2.0, 3.0], &after, 0.05).map(Interval::excludes_zero);
+        assert_eq!((rejects([2.0, 4.0, 9.0]), rejects([21.0, 22.0, 23.0])), (Some(false), Some(true)));
     }
 
     /// K by hand for n = 20: (100 sqrt 6)^(1/10) = 1.73329...; scale = sqrt(19 K' / (1 - K/6)).
