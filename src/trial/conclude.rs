@@ -26,11 +26,7 @@ pub fn conclude(record: &TrialRecord, ending: &Ending, steers: bool, offered: Op
             .into_iter()
             .filter_map(|arm| share(record, name::BUSIEST, arm))
             .reduce(f64::max),
-        client_limited: ending.client_limited.clone(),
-        changed: ending.changed.clone(),
-        guard: ending.guard.clone(),
-        not_applied: ending.not_applied.clone(),
-        interrupted: ending.interrupted,
+        ending: ending.clone(),
         hottest_before: share(record, name::HOTTEST_SOFTIRQ, Arm::A),
         hottest_after: share(record, name::HOTTEST_SOFTIRQ, Arm::B),
         hottest: hottest(&analysis.metrics),

@@ -5,6 +5,7 @@
 mod sentence;
 
 use super::record::{Better, Call, Capacity, MetricResult, Verdict};
+use super::runner::Ending;
 use super::stats::planning::pairs_to_plan;
 use super::stats::{mean, sd};
 
@@ -23,16 +24,8 @@ pub struct Circumstances<'a> {
     pub receive_share: Option<f64>,
     /// Busiest relevant CPU of the server in either arm, fraction of wall time.
     pub busiest_cpu: Option<f64>,
-    /// Sign that the load generator was the limit.
-    pub client_limited: Option<String>,
-    /// Values set from outside, with expected and found values.
-    pub changed: Option<String>,
-    /// The tripped guard and its figures.
-    pub guard: Option<String>,
-    /// Observation of the manipulation check if the change did not take hold.
-    pub not_applied: Option<String>,
-    /// The user stopped the trial.
-    pub interrupted: bool,
+    /// How the run ended.
+    pub ending: Ending,
     /// Softirq time of the CPU with the most in arm A, fraction of wall time.
     pub hottest_before: Option<f64>,
     /// The same in arm B; possibly another CPU.
@@ -93,16 +86,15 @@ pub fn rank(primary: &MetricResult, margin: f64, around: &Circumstances) -> Rank
     Ranking { verdict, notes }
 }
 
-/// The verdict before running: the receive path takes `receive_share` of the victim's CPU, which
-/// bounds the gain in throughput by f / (1 - f). `None` if a gain beyond `margin` is possible.
+/// Upper bound on the gain in throughput, f / (1 - f), if the receive path takes `receive_share` of the victim's CPU.
+/// `None` if a gain beyond `margin` is possible.
 ///
 /// Holds only for work per time. Latency has no such bound: a short burst on the wrong CPU is a
 /// small share and all of p99.
-pub fn cannot_matter_before(receive_share: f64, margin: f64) -> Option<Verdict> {
+pub fn ceiling(receive_share: f64, margin: f64) -> Option<f64> {
     let share = receive_share.max(0.0);
     let ceiling = share / (1.0 - share);
-    (receive_share.is_finite() && share < 1.0 && ceiling < margin)
-        .then_some(Verdict::CannotMatter { ceiling })
+    (receive_share.is_finite() && share < 1.0 && ceiling < margin).then_some(ceiling)
 }
 
 /// Results that a claim can outrank.
@@ -134,15 +126,16 @@ fn claims(primary: &MetricResult, margin: f64, around: &Circumstances) -> Vec<Cl
             claims.push(Claim { rank, verdict, note });
         }
     };
-    let changed = around.changed.clone();
+    let Ending { changed, guard, not_applied, interrupted, client_limited } = around.ending.clone();
     claim(Rank::Absolute, changed.map(|reason| Verdict::MachineChanged { reason }));
-    claim(Rank::Absolute, around.guard.clone().map(|reason| Verdict::GuardTripped { reason }));
-    claim(Rank::Absolute, around.not_applied.clone().map(|reason| Verdict::NotApplied { reason }));
+    claim(Rank::Absolute, guard.map(|reason| Verdict::GuardTripped { reason }));
+    claim(Rank::Absolute, not_applied.map(|reason| Verdict::NotApplied { reason }));
     let undecided = matches!(primary.call, Call::Inconclusive | Call::Unmeasured);
-    claim(Rank::Unproven, (around.interrupted && undecided).then_some(Verdict::Interrupted));
-    claim(Rank::Unproven, around.client_limited.clone().map(|reason| Verdict::ClientLimited { reason }));
+    claim(Rank::Unproven, (interrupted && undecided).then_some(Verdict::Interrupted));
+    claim(Rank::Unproven, client_limited.map(|reason| Verdict::ClientLimited { reason }));
     let bounded = around.receive_share.filter(|_| primary.metric.better == Better::Higher);
-    claim(Rank::Harmless, bounded.and_then(|share| cannot_matter_before(share, margin)));
+    let too_small = bounded.and_then(|share| ceiling(share, margin));
+    claim(Rank::Harmless, too_small.map(|ceiling| Verdict::CannotMatter { ceiling }));
     // A hottest CPU that is proven cooler is more than an idle server: something moved.
     claim(Rank::Spread, spread(margin, around));
     claim(Rank::Harmless, idle(around));

@@ -13,9 +13,8 @@ use crate::report::text::paragraph;
 use crate::report::{trial_plan, words};
 use crate::trial::metrics::{self, name};
 use crate::trial::prior::{self, Pieces, Planned, TrialPlan};
-use crate::trial::record::Verdict;
 use crate::trial::spec::{self, Design, Seconds, Spec};
-use crate::trial::verdict::cannot_matter_before;
+use crate::trial::verdict;
 use crate::trial::workload::Driver;
 
 /// Length of the sample that chooses the metric.
@@ -64,10 +63,7 @@ pub(crate) fn foretell(
     }
     let share = rates.cpus.iter().map(|cpu| cpu.softirq).fold(0.0, f64::max);
     let margin = spec.design.margin;
-    let ceiling = match cannot_matter_before(share, margin) {
-        Some(Verdict::CannotMatter { ceiling }) => Some(ceiling),
-        _ => None,
-    };
+    let ceiling = verdict::ceiling(share, margin);
     if let Some(ceiling) = ceiling {
         writeln!(
             output::stderr(),

@@ -1,6 +1,6 @@
 //! Each rule of the ranking, and what it must never hide.
 
-use super::{Circumstances, cannot_matter_before, metric_verdict, rank};
+use super::{Circumstances, Ending, ceiling, metric_verdict, rank};
 use crate::trial::record::{Better, Call, Capacity, Effect, Metric, MetricResult, Verdict};
 
 const MARGIN: f64 = 0.03;
@@ -40,16 +40,13 @@ fn per_packet(low: f64, high: f64) -> MetricResult {
     result("softirq_per_packet", Better::Lower, call, ((low + high) / 2.0, low, high))
 }
 
-/// Everything that can be held against a result at once.
-fn everything<'a>(hottest: &'a MetricResult, per_packet: &'a MetricResult) -> Circumstances<'a> {
+/// Everything that can be held against a proven effect at once.
+fn doubts<'a>(hottest: &'a MetricResult, per_packet: &'a MetricResult) -> Circumstances<'a> {
+    let client_limited = Some("a client thread at 99 % CPU".into());
     Circumstances {
         receive_share: Some(0.01),
         busiest_cpu: Some(0.3),
-        client_limited: Some("a client thread at 99 % CPU".into()),
-        changed: Some("rps eth0/rx-0".into()),
-        guard: Some("errors 4 %, limit 1 %".into()),
-        not_applied: Some("NET_RX stayed on CPU 2".into()),
-        interrupted: true,
+        ending: Ending { client_limited, interrupted: true, ..Ending::default() },
         hottest_before: Some(1.0),
         hottest_after: Some(0.5),
         hottest: Some(hottest),
@@ -59,36 +56,27 @@ fn everything<'a>(hottest: &'a MetricResult, per_packet: &'a MetricResult) -> Ci
     }
 }
 
-fn name(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Helps => "helps",
-        Verdict::Hurts => "hurts",
-        Verdict::NoMeasurableEffect { .. } => "no effect",
-        Verdict::Unproven { .. } => "unproven",
-        Verdict::Inconclusive { .. } => "inconclusive",
-        Verdict::CannotMatter { .. } => "cannot matter",
-        Verdict::ServerIdle { .. } => "idle",
-        Verdict::ClientLimited { .. } => "client",
-        Verdict::SpreadsOnly { .. } => "spreads",
-        Verdict::GuardTripped { .. } => "guard",
-        Verdict::NotApplied { .. } => "not applied",
-        Verdict::MachineChanged { .. } => "changed",
-        Verdict::Interrupted => "interrupted",
-    }
+/// The name of the verdict in JSON.
+fn name(verdict: &Verdict) -> String {
+    let json = serde_json::to_value(verdict).expect("a verdict is JSON");
+    json["verdict"].as_str().expect("its tag").to_owned()
 }
 
 /// The names of the verdicts as the highest claim is removed one after the other.
-fn ladder(call: Call) -> Vec<&'static str> {
+fn ladder(call: Call) -> Vec<String> {
     let (hottest, per_packet) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
     let primary = primary(call);
-    let mut around = everything(&hottest, &per_packet);
+    let mut around = doubts(&hottest, &per_packet);
+    around.ending.changed = Some("rps eth0/rx-0".into());
+    around.ending.guard = Some("errors 4 %, limit 1 %".into());
+    around.ending.not_applied = Some("NET_RX stayed on CPU 2".into());
     let mut names = vec![name(&rank(&primary, MARGIN, &around).verdict)];
     let remove: [fn(&mut Circumstances); 8] = [
-        |around| around.changed = None,
-        |around| around.guard = None,
-        |around| around.not_applied = None,
-        |around| around.interrupted = false,
-        |around| around.client_limited = None,
+        |around| around.ending.changed = None,
+        |around| around.ending.guard = None,
+        |around| around.ending.not_applied = None,
+        |around| around.ending.interrupted = false,
+        |around| around.ending.client_limited = None,
         |around| around.receive_share = None,
         |around| around.hottest = None,
         |around| around.busiest_cpu = None,
@@ -103,14 +91,14 @@ fn ladder(call: Call) -> Vec<&'static str> {
 #[test]
 fn an_undecided_result_is_outranked_by_everything_in_order() {
     let order = [
-        "changed",
-        "guard",
-        "not applied",
+        "machine_changed",
+        "guard_tripped",
+        "not_applied",
         "interrupted",
-        "client",
-        "cannot matter",
-        "spreads",
-        "idle",
+        "client_limited",
+        "cannot_matter",
+        "spreads_only",
+        "server_idle",
         "inconclusive",
     ];
     assert_eq!(ladder(Call::Inconclusive), order);
@@ -119,15 +107,15 @@ fn an_undecided_result_is_outranked_by_everything_in_order() {
 #[test]
 fn a_decided_result_is_not_interrupted_before_a_decision() {
     let order = [
-        "changed",
-        "guard",
-        "not applied",
-        "client",
-        "client",
-        "cannot matter",
-        "spreads",
-        "idle",
-        "no effect",
+        "machine_changed",
+        "guard_tripped",
+        "not_applied",
+        "client_limited",
+        "client_limited",
+        "cannot_matter",
+        "spreads_only",
+        "server_idle",
+        "no_measurable_effect",
     ];
     assert_eq!(ladder(Call::NoEffect), order);
     assert_eq!(ladder(Call::Negligible), order);
@@ -135,21 +123,17 @@ fn a_decided_result_is_not_interrupted_before_a_decision() {
 
 #[test]
 fn a_proven_effect_stays_in_either_direction() {
-    assert_eq!(
-        ladder(Call::Hurts),
-        ["changed", "guard", "not applied", "hurts", "hurts", "hurts", "hurts", "hurts", "hurts"]
-    );
-    assert_eq!(
-        ladder(Call::Helps),
-        ["changed", "guard", "not applied", "helps", "helps", "helps", "helps", "helps", "helps"]
-    );
+    for (call, name) in [(Call::Hurts, "hurts"), (Call::Helps, "helps")] {
+        let names = ladder(call);
+        assert_eq!(names[..3], ["machine_changed", "guard_tripped", "not_applied"]);
+        assert_eq!(names[3..], [name; 6]);
+    }
 }
 
 #[test]
 fn what_is_outranked_is_still_said() {
     let (hottest, per_packet) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
-    let mut around = everything(&hottest, &per_packet);
-    (around.changed, around.guard, around.not_applied) = (None, None, None);
+    let around = doubts(&hottest, &per_packet);
     let notes = rank(&primary(Call::Hurts), MARGIN, &around).notes.join("\n");
     for part in
         ["load generator was at its limit", "a gain would be at most 1 %", "30 % busy", "work fits 2.0 times"]
@@ -160,7 +144,7 @@ fn what_is_outranked_is_still_said() {
         assert!(!notes.contains(conclusion), "{conclusion} contradicts a proven effect: {notes}");
     }
     let ranking = rank(&primary(Call::NoEffect), MARGIN, &around);
-    assert_eq!(name(&ranking.verdict), "client");
+    assert_eq!(name(&ranking.verdict), "client_limited");
     let last = ranking.notes.last().expect("notes");
     assert_eq!(
         last,
@@ -170,7 +154,8 @@ fn what_is_outranked_is_still_said() {
 
 #[test]
 fn a_guard_still_shows_what_was_measured() {
-    let around = Circumstances { guard: Some("drops".into()), ..Circumstances::default() };
+    let ending = Ending { guard: Some("drops".into()), ..Ending::default() };
+    let around = Circumstances { ending, ..Circumstances::default() };
     let notes = rank(&primary(Call::Helps), MARGIN, &around).notes;
     assert_eq!(notes, ["Primary metric: throughput +10.0 % (+8.0 % to +12.0 %) after 20 pairs, better."]);
 }
@@ -194,11 +179,12 @@ fn spreading_needs_a_cpu_cooler_than_cheaper_packets_make_it() {
         panic!("it spreads")
     };
     assert!((headroom_before - 1.0 / 0.98).abs() < 1e-12 && (headroom_after - 1.0 / 0.49).abs() < 1e-12);
-    assert_eq!(name(&ranked(&hottest(Call::Inconclusive), &same, Some(0.49))), "no effect");
-    assert_eq!(name(&ranked(&cooler, &per_packet(-0.2, -0.1), Some(0.49))), "spreads");
-    assert_eq!(name(&ranked(&cooler, &per_packet(-0.55, -0.45), Some(0.49))), "no effect");
-    assert_eq!(name(&ranked(&cooler, &same, None)), "no effect");
-    assert_eq!(name(&ranked(&cooler, &same, Some(0.0))), "no effect");
+    let none = "no_measurable_effect";
+    assert_eq!(name(&ranked(&hottest(Call::Inconclusive), &same, Some(0.49))), none);
+    assert_eq!(name(&ranked(&cooler, &per_packet(-0.2, -0.1), Some(0.49))), "spreads_only");
+    assert_eq!(name(&ranked(&cooler, &per_packet(-0.55, -0.45), Some(0.49))), none);
+    assert_eq!(name(&ranked(&cooler, &same, None)), none);
+    assert_eq!(name(&ranked(&cooler, &same, Some(0.0))), none);
 }
 
 /// "Adds no capacity" was once reported for a live trial with +64 % of throughput in its table.
@@ -206,9 +192,7 @@ fn spreading_needs_a_cpu_cooler_than_cheaper_packets_make_it() {
 fn capacity_is_judged_by_throughput_where_a_cpu_was_full() {
     let (cooler, same) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
     let capacity = |saturated: bool, throughput: Option<&MetricResult>| {
-        let mut around = everything(&cooler, &same);
-        (around.changed, around.guard, around.not_applied) = (None, None, None);
-        (around.saturated, around.throughput) = (saturated, throughput);
+        let around = Circumstances { saturated, throughput, ..doubts(&cooler, &same) };
         match rank(&cooler, MARGIN, &around).verdict {
             Verdict::SpreadsOnly { capacity, .. } => Some(capacity),
             _ => None,
@@ -228,9 +212,8 @@ fn capacity_is_judged_by_throughput_where_a_cpu_was_full() {
 #[test]
 fn a_cooler_hottest_cpu_as_the_primary_metric_only_spreads() {
     let (cooler, same) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
-    let mut around = everything(&cooler, &same);
-    (around.changed, around.guard, around.not_applied) = (None, None, None);
-    assert_eq!(name(&rank(&cooler, MARGIN, &around).verdict), "spreads");
+    let mut around = doubts(&cooler, &same);
+    assert_eq!(name(&rank(&cooler, MARGIN, &around).verdict), "spreads_only");
     let worse = hottest(Call::Hurts);
     around.hottest = Some(&worse);
     assert_eq!(name(&rank(&worse, MARGIN, &around).verdict), "hurts");
@@ -255,36 +238,36 @@ fn no_better_metric_outweighs_lost_throughput() {
         assert!(outranked.starts_with(&format!("Primary metric: {}", primary.metric.name)), "{outranked}");
         assert!(decisive.starts_with("Lower throughput outranks it: throughput"), "{decisive}");
     }
-    let guarded = Circumstances { guard: Some("drops".into()), ..around };
-    assert_eq!(name(&rank(&faster, MARGIN, &guarded).verdict), "guard");
+    let ending = Ending { guard: Some("drops".into()), ..Ending::default() };
+    let guarded = Circumstances { ending, ..around };
+    assert_eq!(name(&rank(&faster, MARGIN, &guarded).verdict), "guard_tripped");
 }
 
 #[test]
 fn a_busy_cpu_is_not_an_idle_server() {
     let mut around = Circumstances { busiest_cpu: Some(0.5), ..Circumstances::default() };
-    assert_eq!(name(&rank(&primary(Call::NoEffect), MARGIN, &around).verdict), "idle");
+    assert_eq!(name(&rank(&primary(Call::NoEffect), MARGIN, &around).verdict), "server_idle");
     around.busiest_cpu = Some(0.7);
-    assert_eq!(name(&rank(&primary(Call::NoEffect), MARGIN, &around).verdict), "no effect");
+    assert_eq!(name(&rank(&primary(Call::NoEffect), MARGIN, &around).verdict), "no_measurable_effect");
 }
 
 #[test]
 fn the_ceiling_bounds_throughput_and_not_latency() {
     let around = Circumstances { receive_share: Some(0.01), ..Circumstances::default() };
-    assert_eq!(name(&rank(&primary(Call::Inconclusive), MARGIN, &around).verdict), "cannot matter");
+    assert_eq!(name(&rank(&primary(Call::Inconclusive), MARGIN, &around).verdict), "cannot_matter");
     let p99 = result("p99", Better::Lower, Call::Inconclusive, (0.0, -0.1, 0.1));
     assert_eq!(name(&rank(&p99, MARGIN, &around).verdict), "inconclusive");
 }
 
 #[test]
 fn the_ceiling_is_f_over_one_minus_f() {
-    let Some(Verdict::CannotMatter { ceiling }) = cannot_matter_before(0.02, MARGIN) else { panic!("2 %") };
-    assert!((ceiling - 0.02 / 0.98).abs() < 1e-12);
+    assert!((ceiling(0.02, MARGIN).expect("2 %") - 0.02 / 0.98).abs() < 1e-12);
     // 0.0291 / 0.9709 = 0.02997, 0.0292 / 0.9708 = 0.03008.
-    assert!(cannot_matter_before(0.0291, MARGIN).is_some());
-    assert!(cannot_matter_before(0.0292, MARGIN).is_none());
-    assert_eq!(cannot_matter_before(-0.001, MARGIN), Some(Verdict::CannotMatter { ceiling: 0.0 }));
+    assert!(ceiling(0.0291, MARGIN).is_some());
+    assert!(ceiling(0.0292, MARGIN).is_none());
+    assert_eq!(ceiling(-0.001, MARGIN), Some(0.0));
     for share in [1.0, 1.5, f64::NAN, f64::INFINITY] {
-        assert_eq!(cannot_matter_before(share, MARGIN), None, "{share}");
+        assert_eq!(ceiling(share, MARGIN), None, "{share}");
     }
 }
 
@@ -309,14 +292,10 @@ fn inconclusive_says_how_many_pairs_would_do() {
 /// "Idle", "cannot matter" and "spreads" say that all is well, which an interval that includes harm does not show.
 #[test]
 fn harm_that_is_possible_is_not_explained_away() {
-    let around = Circumstances {
-        busiest_cpu: Some(0.3),
-        receive_share: Some(0.01),
-        client_limited: None,
-        ..Circumstances::default()
-    };
+    let around =
+        Circumstances { busiest_cpu: Some(0.3), receive_share: Some(0.01), ..Circumstances::default() };
     let wide = |low: f64| result("throughput", Better::Higher, Call::Inconclusive, (0.0, low, 0.1));
-    assert_eq!(name(&rank(&wide(-0.02), MARGIN, &around).verdict), "cannot matter");
+    assert_eq!(name(&rank(&wide(-0.02), MARGIN, &around).verdict), "cannot_matter");
     let ranking = rank(&wide(-0.2), MARGIN, &around);
     assert!(matches!(ranking.verdict, Verdict::Inconclusive { .. }), "{:?}", ranking.verdict);
     assert_eq!(ranking.notes.len(), 2, "both facts are noted: {:?}", ranking.notes);
