@@ -10,9 +10,7 @@ use crate::plan::{Setting, SettingError};
 /// A setup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setup {
-    /// `as-is`: no change.
-    AsIs,
-    /// Settings, separated by `;`.
+    /// Settings, separated by `;`; none of them for `as-is`.
     Settings(Vec<Setting>),
     /// `cmd: COMMAND`: a shell command that switches to it and exits.
     Command(String),
@@ -47,14 +45,13 @@ impl FromStr for Setup {
     fn from_str(text: &str) -> Result<Self, SetupError> {
         let text = text.trim();
         if text == AS_IS {
-            return Ok(Self::AsIs);
+            return Ok(Self::Settings(Vec::new()));
         }
-        if let Some(command) = text.strip_prefix(COMMAND) {
-            let command = command.trim();
+        if let Some(command) = text.strip_prefix(COMMAND).map(str::trim) {
             return if command.is_empty() {
                 Err(SetupError::Empty)
             } else {
-                Ok(Self::Command(command.to_owned()))
+                Ok(Self::Command(command.into()))
             };
         }
         let parts = text.split(';').map(str::trim).filter(|part| !part.is_empty());
@@ -65,17 +62,15 @@ impl FromStr for Setup {
 
 /// The change between `a` and `b`.
 pub fn change(a: &Setup, b: &Setup) -> Result<Change, SetupError> {
-    let settings = |setup: &Setup| match setup {
-        Setup::Settings(settings) => settings.clone(),
-        Setup::AsIs | Setup::Command(_) => Vec::new(),
-    };
     match (a, b) {
         (Setup::Command(a), Setup::Command(b)) => {
             Ok(Change { a: Some(a.clone()), b: Some(b.clone()), ..Change::default() })
         }
-        (Setup::Command(_), _) | (_, Setup::Command(_)) => Err(SetupError::Mixed),
-        (Setup::AsIs, Setup::AsIs) => Err(SetupError::Same),
-        (a, b) => Ok(Change { against: settings(a), set: settings(b), ..Change::default() }),
+        (Setup::Settings(a), Setup::Settings(b)) if a.is_empty() && b.is_empty() => Err(SetupError::Same),
+        (Setup::Settings(a), Setup::Settings(b)) => {
+            Ok(Change { against: a.clone(), set: b.clone(), ..Change::default() })
+        }
+        _ => Err(SetupError::Mixed),
     }
 }
 
@@ -96,7 +91,7 @@ mod tests {
         };
         assert_eq!(settings[1].to_string(), "rfs eth0/rx-0 = 64");
         assert_eq!(setup("cmd: tc qdisc add; true"), Setup::Command("tc qdisc add; true".into()));
-        assert_eq!(setup("as-is"), Setup::AsIs);
+        assert_eq!(setup("as-is"), Setup::Settings(Vec::new()));
         for empty in ["", " ; ", "cmd: "] {
             assert_eq!(empty.parse::<Setup>(), Err(SetupError::Empty), "{empty:?}");
         }
