@@ -8,9 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::design;
 use super::factorial::{self, Estimate, Factorial};
 use super::halving;
-use super::metrics::name::THROUGHPUT;
 use super::record::Metric;
-use super::runner::{Bench, Ending, VOIDS_IN_A_ROW};
+use super::runner::{Bench, Ending, VOIDS_IN_A_ROW, standstill};
 use super::spec::{Kind, Named};
 use super::sweep::{self, Sweep};
 use crate::model::Identity;
@@ -308,9 +307,8 @@ pub fn run<B: Bench<BlocksRecord>>(record: &mut BlocksRecord, bench: &mut B) -> 
             }
             let measured = bench.slot(cell)?;
             let interrupted = bench.stopped();
+            let void = measured.reason(interrupted);
             let (changed, guard) = (measured.changed, measured.guard);
-            let void = changed.as_ref().map(|what| format!("changed from outside: {what}"));
-            let void = void.or(measured.void).or_else(|| interrupted.then(|| "interrupted".to_owned()));
             let is_void = void.is_some();
             limited.extend(measured.client_limited.filter(|_| !is_void));
             run += usize::from(!is_void);
@@ -326,7 +324,8 @@ pub fn run<B: Bench<BlocksRecord>>(record: &mut BlocksRecord, bench: &mut B) -> 
                 void: void.clone(),
             });
             bench.save(record)?;
-            let guard = guard.or_else(|| standstill(&record.slots));
+            let works = record.slots.iter().map(|slot| (slot.cell, &slot.values, &slot.void));
+            let guard = guard.or_else(|| standstill(works));
             voids[cell] = if is_void { voids[cell] + 1 } else { 0 };
             let not_applied = void.filter(|_| voids[cell] >= VOIDS_IN_A_ROW);
             if changed.is_some() || guard.is_some() || interrupted || not_applied.is_some() {
@@ -337,15 +336,6 @@ pub fn run<B: Bench<BlocksRecord>>(record: &mut BlocksRecord, bench: &mut B) -> 
     // A single slot may hit a hiccup of the machine; most of them do not.
     let client_limited = (2 * limited.len() > run).then(|| limited.pop()).flatten();
     Ok(Ending { client_limited, ..Ending::default() })
-}
-
-/// Detects a cell that stops all work, which has no logarithm.
-fn standstill(slots: &[BlockSlot]) -> Option<String> {
-    let work = |slot: &BlockSlot| slot.values.get(THROUGHPUT).copied().filter(|_| slot.void.is_none());
-    let last = slots.last().filter(|slot| slot.cell != 0)?;
-    let mut before = slots.iter().filter(|slot| slot.cell == 0).filter_map(work).peekable();
-    let worked = before.peek().is_some() && before.all(|work| work > 0.0);
-    (work(last) == Some(0.0) && worked).then(|| "nothing got through while the change was set".to_owned())
 }
 
 #[cfg(test)]

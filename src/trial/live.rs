@@ -1,6 +1,5 @@
 //! The bench of a real trial: this machine, its knobs, its traffic.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -70,8 +69,6 @@ pub struct Live<'a, Record> {
     pub softirq_time: Option<SoftirqTime>,
     /// Directory of the record.
     pub dir: &'a TrialDir,
-    /// Set when the user wants to stop.
-    pub stop: &'a AtomicBool,
     /// Start of the trial; a resumed trial continues from the last slot.
     pub began: Instant,
     /// Called with the record after each slot.
@@ -164,7 +161,7 @@ impl<Record: Serialize> Bench<Record> for Live<'_, Record> {
     }
 
     fn stopped(&self) -> bool {
-        self.stop.load(Ordering::SeqCst)
+        self.watch.is_stopped()
     }
 }
 

@@ -133,48 +133,50 @@ pub fn perform(
     let softirq_time = softirq_time(spec, &setup);
     let mut record = resumed.unwrap_or_else(|| fresh(spec, &setup, &model, softirq_time.is_some()));
     let done_s = record.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds);
-    let (host, inventory, dir, keep) = (setup.host, setup.inventory, setup.dir, setup.keep);
+    let (host, keep) = (setup.host, setup.keep);
     let (mut live, guard) = begin(spec, setup, &model, softirq_time, &record, done_s)?;
-    let ending = match runner::run(&mut record, spec.design.calibration, &mut live) {
-        Ok(ending) => ending,
-        Err(error) => {
-            return Err(failed(error, live.factor, host, guard));
+    match run(&mut record, &mut live, spec, keep) {
+        Ok(true) => {
+            let kept = live.factor.keep(host).map_err(PerformError::Keep)?;
+            wait_for(guard, None);
+            Ok(Outcome { record, undo: None, kept: Some(kept) })
         }
-    };
+        Ok(false) => Ok(Outcome { record, undo: Some(restore(live.factor, host, guard)), kept: None }),
+        Err(error) => Err(failed(error, live.factor, host, guard)),
+    }
+}
+
+/// Runs the loop and saves the conclusion. Returns true if the change is to be kept: it is set, and proven to help.
+fn run(
+    record: &mut TrialRecord,
+    live: &mut Live<'_, TrialRecord>,
+    spec: &Spec,
+    keep: bool,
+) -> Result<bool, LiveError> {
+    let ending = runner::run(record, spec.design.calibration, live)?;
     if spec.workload.command.is_some() {
-        let printed = metrics::printed(&record);
+        let printed = metrics::printed(record);
         record.metrics.extend(printed);
     }
-    let analysis = analysis(&record, &ending, spec, inventory);
+    let analysis = analysis(record, &ending, spec, live.inventory);
     let helps = matches!(analysis.verdict, Verdict::Helps);
     record.analysis = Some(analysis);
-    let saved = dir.save(&record);
-    // The machine is restored first, even if the record could not be written; a change whose proof
-    // is not on disk is not kept.
-    if let Err(error) = saved {
-        return Err(failed(error.into(), live.factor, host, guard));
+    // A change whose proof is not on disk is not kept.
+    live.dir.save(record)?;
+    if !(keep && helps) {
+        return Ok(false);
     }
-    if keep && helps {
-        match live.factor.set(host, Arm::B.index()) {
-            Ok(()) => {
-                let kept = live.factor.keep(host).map_err(PerformError::Keep)?;
-                wait_for(guard, None);
-                return Ok(Outcome { record, undo: None, kept: Some(kept) });
-            }
-            // Changed since the last slot: the values are not those that were proven.
-            Err(FactorError::Changed(what)) => {
-                let ending = Ending { changed: Some(what), ..ending };
-                record.analysis = Some(self::analysis(&record, &ending, spec, inventory));
-                if let Err(error) = dir.save(&record) {
-                    return Err(failed(error.into(), live.factor, host, guard));
-                }
-            }
-            Err(error) => return Err(failed(error.into(), live.factor, host, guard)),
+    match live.factor.set(live.host, Arm::B.index()) {
+        Ok(()) => Ok(true),
+        // Changed since the last slot: the values are not those that were proven.
+        Err(FactorError::Changed(what)) => {
+            let ending = Ending { changed: Some(what), ..ending };
+            record.analysis = Some(self::analysis(record, &ending, spec, live.inventory));
+            live.dir.save(record)?;
+            Ok(false)
         }
+        Err(error) => Err(error.into()),
     }
-    let undo = live.factor.undo(host);
-    wait_for(guard, Some(&undo));
-    Ok(Outcome { record, undo: Some(undo), kept: None })
 }
 
 /// Runs the trial in blocks of `spec`, or continues `resumed`. The machine is always restored.
@@ -193,12 +195,10 @@ pub fn perform_blocks(
         record.conclude(ending);
         Ok(dir.save(&record)?)
     });
-    if let Err(error) = ran {
-        return Err(failed(error, live.factor, host, guard));
+    match ran {
+        Ok(()) => Ok(Outcome { record, undo: Some(restore(live.factor, host, guard)), kept: None }),
+        Err(error) => Err(failed(error, live.factor, host, guard)),
     }
-    let undo = live.factor.undo(host);
-    wait_for(guard, Some(&undo));
-    Ok(Outcome { record, undo: Some(undo), kept: None })
 }
 
 /// Begins the transaction and saves the record. The transaction's lock comes first: the record of a running trial must
@@ -214,7 +214,7 @@ fn begin<'a, Record: Serialize>(
     let (factor, guard) = factor(spec, &setup, model)?;
     if let Err(error) = setup.dir.save_spec(spec).and_then(|()| setup.dir.save(record)) {
         // Nothing was set, so this closes the transaction, and the guard ends.
-        wait_for(guard, Some(&factor.undo(setup.host)));
+        restore(factor, setup.host, guard);
         return Err(error.into());
     }
     let expected = setup.ready.arms.iter().map(|arm| placement::expectations(arm, model)).collect();
@@ -238,7 +238,6 @@ fn begin<'a, Record: Serialize>(
         meter: setup.ready.meter,
         softirq_time,
         dir: setup.dir,
-        stop: setup.stop,
         // A resumed trial's clock continues where the last slot ended.
         began: Instant::now().checked_sub(Duration::from_secs_f64(done_s)).unwrap_or_else(Instant::now),
         progress: setup.progress,
@@ -258,9 +257,13 @@ fn analysis(record: &TrialRecord, ending: &Ending, spec: &Spec, inventory: &Inve
 
 /// Restores the machine after an error.
 fn failed(error: LiveError, factor: Factor, host: &dyn Host, guard: Guard) -> PerformError {
-    let undo = Box::new(factor.undo(host));
+    PerformError::Loop { error: Box::new(error), undo: Box::new(restore(factor, host, guard)) }
+}
+
+fn restore(factor: Factor, host: &dyn Host, guard: Guard) -> Undo {
+    let undo = factor.undo(host);
     wait_for(guard, Some(&undo));
-    PerformError::Loop { error: Box::new(error), undo }
+    undo
 }
 
 /// A guard whose transaction is closed ends by itself; then nothing of the trial is left running.
@@ -315,8 +318,7 @@ fn directory() -> Option<String> {
 fn longest(spec: &Spec) -> Duration {
     let design = &spec.design;
     // Void pairs and blocks are repeated, up to as many again.
-    let slots = 4 * spec.slots();
-    let slots = u32::try_from(slots).unwrap_or(u32::MAX);
+    let slots = u32::try_from(4 * spec.slots()).unwrap_or(u32::MAX);
     (design.washout.0 + design.measure()).saturating_mul(slots) + Duration::from_secs(30)
 }
 

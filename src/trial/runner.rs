@@ -46,6 +46,14 @@ pub struct Measured {
     pub client_limited: Option<String>,
 }
 
+impl Measured {
+    /// Reason why the slot does not count; `interrupted`: the user stopped it.
+    pub(super) fn reason(&self, interrupted: bool) -> Option<String> {
+        let changed = self.changed.as_ref().map(|what| format!("changed from outside: {what}"));
+        changed.or_else(|| self.void.clone()).or_else(|| interrupted.then(|| "interrupted".to_owned()))
+    }
+}
+
 /// The system that a trial with the given record runs on.
 pub trait Bench<Record> {
     /// Reason why it cannot continue; the trial ends with it and the caller rolls back.
@@ -174,11 +182,8 @@ impl<B: Bench<TrialRecord>> Run<'_, B> {
         }
         let measured = self.bench.slot(arm.index())?;
         let interrupted = self.bench.stopped();
-        let changed = measured.changed;
-        let void = changed.as_ref().map(|what| format!("changed from outside: {what}"));
-        let void = void.or(measured.void);
-        let void = void.or_else(|| interrupted.then(|| "interrupted".to_owned()));
-        let guard = measured.guard;
+        let void = measured.reason(interrupted);
+        let (changed, guard) = (measured.changed, measured.guard);
         self.limited.extend(measured.client_limited);
         self.record.slots.push(Slot {
             pair,
@@ -200,7 +205,8 @@ impl<B: Bench<TrialRecord>> Run<'_, B> {
         if changed.is_some() {
             return Ok(Some(Ending { changed, guard, interrupted, ..Ending::default() }));
         }
-        let guard = guard.or_else(|| standstill(&self.record.slots));
+        let works = self.record.slots.iter().map(|slot| (slot.arm.index(), &slot.values, &slot.void));
+        let guard = guard.or_else(|| standstill(works));
         if guard.is_some() {
             return Ok(Some(Ending { guard, ..Ending::default() }));
         }
@@ -214,14 +220,17 @@ impl<B: Bench<TrialRecord>> Run<'_, B> {
     }
 }
 
-/// Detects a change that stops all work: it has no log ratio, so no interval would ever show it. Intermittent
-/// traffic pauses in arm A too.
-fn standstill(slots: &[Slot]) -> Option<String> {
-    let work = |slot: &Slot| slot.values.get(THROUGHPUT).copied().filter(|_| slot.void.is_none());
-    let last = slots.last().filter(|slot| slot.arm == Arm::B)?;
-    let before: Vec<f64> = slots.iter().filter(|slot| slot.arm == Arm::A).filter_map(work).collect();
-    let worked = !before.is_empty() && before.iter().all(|work| *work > 0.0);
-    (work(last) == Some(0.0) && worked).then(|| "nothing got through while the change was set".to_owned())
+/// Detects an arm that stops all work: it has no log ratio, so no interval would ever show it. Intermittent
+/// traffic pauses in the baseline too. `slots`: number of the arm, values, and reason why it does not count.
+pub(super) fn standstill<'a>(
+    slots: impl DoubleEndedIterator<Item = (usize, &'a BTreeMap<String, f64>, &'a Option<String>)>,
+) -> Option<String> {
+    let mut works = slots.map(|(arm, values, void)| (arm, values.get(THROUGHPUT).filter(|_| void.is_none())));
+    let (_, last) = works.next_back().filter(|(arm, _)| *arm != 0)?;
+    let baseline: Vec<f64> =
+        works.filter(|(arm, _)| *arm == 0).filter_map(|(_, work)| work.copied()).collect();
+    let worked = !baseline.is_empty() && baseline.iter().all(|work| *work > 0.0);
+    (last == Some(&0.0) && worked).then(|| "nothing got through while the change was set".to_owned())
 }
 
 fn next_pair(record: &TrialRecord, phase: Phase) -> usize {
