@@ -39,6 +39,21 @@ impl Installed {
     }
 }
 
+/// The link by which systemd starts the unit `unit` with `target`.
+pub(super) fn wanted_by(target: &str, unit: &str) -> Installed {
+    Installed::Link { path: format!("systemd/system/{target}.wants/{unit}"), target: format!("../{unit}") }
+}
+
+/// Paths and contents, for snapshots.
+#[cfg(test)]
+pub(super) fn shown(all: &[Installed]) -> String {
+    let one = |installed: &Installed| match installed {
+        Installed::File { path, text } => format!("== {path}\n{text}"),
+        Installed::Link { path, target } => format!("== {path} -> {target}\n"),
+    };
+    all.iter().map(one).collect()
+}
+
 /// An installation or removal failed.
 #[derive(Debug, Error)]
 pub enum PersistError {

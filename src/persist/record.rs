@@ -1,6 +1,6 @@
 //! The systemd unit of `rxlab record`. Pure.
 
-use super::folder::Installed;
+use super::folder::{Installed, wanted_by};
 use super::seal::{RECORD, sealed_with};
 use super::texts::{Restore, specifiers, word};
 
@@ -9,32 +9,28 @@ pub const RECORD_UNIT: &str = "rxlab-record.service";
 
 /// The files of the unit, in the order of installation. `arguments` follow `record`. For removal only the paths matter.
 pub fn record_files(arguments: &[String], restore: &Restore) -> Vec<Installed> {
-    let words = |words: &[String]| words.iter().map(|one| format!(" {}", word(one))).collect::<String>();
+    let arguments: String = arguments.iter().map(|one| format!(" {}", word(one))).collect();
     let text = format!(
         "[Unit]\nDescription=Recorder of the receive path (rxlab)\n\
          # Without the program it would be tried again every ten seconds.\nConditionFileIsExecutable={}\n\
          RequiresMountsFor={}\n\n\
-         [Service]\nExecStart={}{} record{}\nRestart=on-failure\nRestartSec=10\n\
+         [Service]\nExecStart={} record{arguments}\nRestart=on-failure\nRestartSec=10\n\
          # It must not take CPU time from what it records.\nNice=10\nIOSchedulingClass=idle\n\n\
          [Install]\nWantedBy=multi-user.target\n",
         specifiers(&restore.program.to_string_lossy()),
         word(&restore.state.to_string_lossy()),
-        word(&restore.program.to_string_lossy()),
-        words(&restore.options),
-        words(arguments),
+        restore.command(),
     );
     vec![
         Installed::File { path: format!("systemd/system/{RECORD_UNIT}"), text: sealed_with(&text, RECORD) },
-        Installed::Link {
-            path: format!("systemd/system/multi-user.target.wants/{RECORD_UNIT}"),
-            target: format!("../{RECORD_UNIT}"),
-        },
+        wanted_by("multi-user.target", RECORD_UNIT),
     ]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Installed, Restore, record_files};
+    use super::{Restore, record_files};
+    use crate::persist::folder::shown;
 
     #[test]
     fn the_unit() {
@@ -45,10 +41,6 @@ mod tests {
             state: "/srv/100%".into(),
         };
         let files = record_files(&["--every".to_owned(), "1s".to_owned()], &restore);
-        let text = |file: &Installed| match file {
-            Installed::File { path, text } => format!("== {path}\n{text}"),
-            Installed::Link { path, target } => format!("== {path} -> {target}\n"),
-        };
-        insta::assert_snapshot!(files.iter().map(text).collect::<String>());
+        insta::assert_snapshot!(shown(&files));
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use super::folder::Installed;
+use super::folder::{Installed, wanted_by};
 use super::seal::sealed;
 use crate::model::DeviceAddress;
 use crate::plan::{Plan, Target};
@@ -29,6 +29,12 @@ pub struct Restore {
 }
 
 impl Restore {
+    /// The program and its options, as words of a unit's line.
+    pub(super) fn command(&self) -> String {
+        let options = self.options.iter().map(|option| word(option));
+        std::iter::once(word(&self.program.to_string_lossy())).chain(options).collect::<Vec<_>>().join(" ")
+    }
+
     /// For the paths of files to remove: they do not depend on what the files say.
     pub fn only_paths(etc: &Path) -> Self {
         Self { program: PathBuf::new(), options: Vec::new(), etc: etc.to_owned(), state: PathBuf::new() }
@@ -46,16 +52,12 @@ pub fn files(plan: &Plan, restore: &Restore) -> Vec<Installed> {
         file("systemd/system/rxlab.service", unit("", "", restore)),
         file("systemd/system/rxlab@.service", unit(" of %i", "--nic %i ", restore)),
         file("udev/rules.d/90-rxlab.rules", rules(plan)),
-        Installed::Link {
-            path: "systemd/system/multi-user.target.wants/rxlab.service".to_owned(),
-            target: "../rxlab.service".to_owned(),
-        },
+        wanted_by("multi-user.target", "rxlab.service"),
     ]
 }
 
 fn unit(of: &str, nic: &str, restore: &Restore) -> String {
     let plan = restore.etc.join(PLAN);
-    let options: String = restore.options.iter().map(|option| format!("{} ", word(option))).collect();
     let etc = match restore.etc == Path::new("/etc") {
         true => String::new(),
         false => format!("--etc {} ", word(&restore.etc.to_string_lossy())),
@@ -65,11 +67,11 @@ fn unit(of: &str, nic: &str, restore: &Restore) -> String {
          ConditionPathExists={}\nConditionKernelCommandLine=!{OFF}\nRequiresMountsFor={} {}\n\
          # Interrupts exist only once the link is up, so no network unit waits for this one.\n\
          After=sysinit.target network-pre.target irqbalance.service\n\n\
-         [Service]\nType=oneshot\nExecStart={} {options}restore {etc}{nic}--wait {WAIT}\nTimeoutStartSec=120\n",
+         [Service]\nType=oneshot\nExecStart={} restore {etc}{nic}--wait {WAIT}\nTimeoutStartSec=120\n",
         specifiers(&plan.to_string_lossy()),
         word(&restore.etc.to_string_lossy()),
         word(&restore.state.to_string_lossy()),
-        word(&restore.program.to_string_lossy()),
+        restore.command(),
     );
     if nic.is_empty() {
         text += "\n[Install]\nWantedBy=multi-user.target\n";
@@ -136,6 +138,7 @@ fn matched(device: &DeviceAddress, target: &Target) -> Option<String> {
 mod tests {
     use super::{Installed, Restore, files};
     use crate::model::DeviceAddress;
+    use crate::persist::folder::shown;
     use crate::plan::{Plan, PlannedSetting};
 
     fn plan(settings: &[(&str, &str)]) -> Plan {
@@ -153,9 +156,8 @@ mod tests {
     fn restore() -> Restore {
         Restore {
             program: "/usr/local/bin/rxlab".into(),
-            options: Vec::new(),
-            etc: "/etc".into(),
             state: "/var/lib/rxlab".into(),
+            ..Restore::only_paths("/etc".as_ref())
         }
     }
 
@@ -177,12 +179,7 @@ mod tests {
             ("rps veth0/rx-0 = 1", "virtual:veth0"),
             ("rfs_entries host = 32768", ""),
         ]);
-        let show = |file: &Installed| match file {
-            Installed::File { path, text } => format!("== {path}\n{text}"),
-            Installed::Link { path, target } => format!("== {path} -> {target}\n"),
-        };
-        let all: String = files(&plan, &restore()).iter().map(show).collect();
-        insta::assert_snapshot!(all);
+        insta::assert_snapshot!(shown(&files(&plan, &restore())));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::folder::Installed;
+use super::folder::{Installed, wanted_by};
 use super::seal::{CHECKPOINT, sealed_with};
 use super::texts::{Restore, specifiers, word};
 
@@ -12,14 +12,13 @@ use super::texts::{Restore, specifiers, word};
 pub fn timer_files(id: &str, times: &[String], restore: &Restore) -> Vec<Installed> {
     let name = unit_name(id);
     let of_id = specifiers(id);
-    let words: String = restore.options.iter().map(|option| format!("{} ", word(option))).collect();
     let service = format!(
         "[Unit]\nDescription=Checkpoint of the rxlab trial {of_id}\nRequiresMountsFor={}\n\
          Wants=network-online.target\nAfter=network-online.target rxlab.service\n\n\
-         [Service]\nType=oneshot\nExecStart={} {words}trial checkpoint {} --due\n\
+         [Service]\nType=oneshot\nExecStart={} trial checkpoint {} --due\n\
          # 1: the effect is gone, or the change is not set; `rxlab status` has what failed.\nSuccessExitStatus=1\n",
         word(&restore.state.to_string_lossy()),
-        word(&restore.program.to_string_lossy()),
+        restore.command(),
         word(id),
     );
     let mut timer = format!("[Unit]\nDescription=Checkpoints of the rxlab trial {of_id}\n\n[Timer]\n");
@@ -34,10 +33,7 @@ pub fn timer_files(id: &str, times: &[String], restore: &Restore) -> Vec<Install
     vec![
         file("service", &service),
         file("timer", &timer),
-        Installed::Link {
-            path: format!("systemd/system/timers.target.wants/{name}.timer"),
-            target: format!("../{name}.timer"),
-        },
+        wanted_by("timers.target", &format!("{name}.timer")),
     ]
 }
 
@@ -48,7 +44,8 @@ pub fn unit_name(id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Installed, Restore, timer_files, unit_name};
+    use super::{Restore, timer_files, unit_name};
+    use crate::persist::folder::shown;
 
     #[test]
     fn the_units() {
@@ -60,11 +57,7 @@ mod tests {
         };
         let times = ["2026-11-24 11:00:00 UTC", "2026-11-25 10:00:00 UTC"].map(str::to_owned);
         let files = timer_files("0003-rps+rfs", &times, &restore);
-        let text = |file: &Installed| match file {
-            Installed::File { path, text } => format!("== {path}\n{text}"),
-            Installed::Link { path, target } => format!("== {path} -> {target}\n"),
-        };
-        insta::assert_snapshot!(files.iter().map(text).collect::<String>());
+        insta::assert_snapshot!(shown(&files));
         assert_eq!(unit_name("0003-rps"), "rxlab-checkpoint-0003-rps");
     }
 }
