@@ -83,6 +83,14 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     sync_directory(parent)
 }
 
+/// Paths in a directory; none if it does not exist.
+fn paths(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?.map(|entry| Ok(entry?.path())).collect(),
+    }
+}
+
 /// Rejects a directory in which users other than root and the current one can replace files.
 fn trusted(directory: &Path) -> Result<(), LockError> {
     let untrusted = |why: String| Err(LockError::Untrusted { path: directory.to_owned(), why });
@@ -110,16 +118,9 @@ fn holder(text: &str) -> Option<ProcessId> {
 
 impl Storage for Disk {
     fn list(&self, folder: Folder) -> io::Result<Vec<String>> {
-        let entries = match std::fs::read_dir(self.folder(folder)) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let mut ids = Vec::new();
-        for entry in entries {
-            let name = entry?.file_name();
-            ids.extend(name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).map(str::to_owned));
-        }
+        let paths = paths(&self.folder(folder))?;
+        let names = paths.iter().filter_map(|path| path.file_name()?.to_str()?.strip_suffix(SUFFIX));
+        let mut ids: Vec<String> = names.map(str::to_owned).collect();
         ids.sort();
         Ok(ids)
     }
@@ -223,12 +224,7 @@ impl Storage for Disk {
     }
 
     fn take_notices(&self) -> io::Result<Vec<Vec<u8>>> {
-        let entries = match std::fs::read_dir(self.notices()) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+        let mut paths = paths(&self.notices())?;
         paths.sort();
         // The process that removes a file has taken it.
         let take =

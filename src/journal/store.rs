@@ -183,12 +183,12 @@ impl Store {
 
     /// The id that `text` means: an id or the unique beginning of one.
     pub fn find(&self, text: &str) -> Result<String, JournalError> {
-        let mut open = self.open_ids()?;
+        let open = self.open_ids()?;
         let mut matching = open.iter().filter(|id| id.starts_with(text));
         match (matching.next(), matching.next()) {
             (Some(id), None) if !text.is_empty() => Ok(id.clone()),
             _ if open.iter().any(|id| id == text) => Ok(text.to_owned()),
-            _ => Err(JournalError::Unknown { id: text.to_owned(), open: std::mem::take(&mut open) }),
+            _ => Err(JournalError::Unknown { id: text.to_owned(), open }),
         }
     }
 
@@ -205,21 +205,14 @@ impl Store {
     /// Registers this as a journal of the machine, and returns the others with their state directories. Call
     /// it under the lock.
     pub fn others(&self, _lock: &Lock) -> Result<Vec<(PathBuf, Store)>, JournalError> {
-        let others = self.storage.claim().map_err(|error| JournalError::Io {
-            verb: "register",
-            path: self.storage.path(Folder::Open, ""),
-            error,
-        })?;
+        let others = self.storage.claim().map_err(|error| self.error("register", "", error))?;
         Ok(others.into_iter().map(|state| (state.clone(), Store::new(Disk::new(state)))).collect())
     }
 
     /// History of an open transaction; `None` if it is not open.
     pub fn load(&self, id: &str) -> Result<Option<History>, JournalError> {
-        match self.parse(id)? {
-            Some(Err(damage)) => Err(self.damaged(id, &damage)),
-            Some(Ok(history)) => Ok(Some(history)),
-            None => Ok(None),
-        }
+        let damaged = |damage: Damage| JournalError::Damaged { path: self.path(id), line: damage.line };
+        self.parse(id)?.transpose().map_err(damaged)
     }
 
     fn parse(&self, id: &str) -> Result<Option<Result<History, Damage>>, JournalError> {
@@ -228,10 +221,6 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.error("read", id, error)),
         }
-    }
-
-    fn damaged(&self, id: &str, damage: &Damage) -> JournalError {
-        JournalError::Damaged { path: self.storage.path(Folder::Open, id), line: damage.line }
     }
 
     /// All open transactions of this boot of the machine below `root`. One that never began is excluded; an
@@ -398,12 +387,12 @@ mod tests {
         assert_eq!((open.transactions, open.unreadable[0].why.as_str()), (vec![], "line 2 is damaged"));
         assert_eq!(store.open_of("/", "b").expect("not of this boot"), []);
         assert_eq!(store.open_of("/other", "a").expect("not of this root"), []);
-        let sweep = |boot_id: &str| {
-            let lock = store.lock(Duration::ZERO).expect("free");
-            store.sweep(&lock, "/", boot_id).expect("swept")
-        };
-        assert_eq!(sweep("a"), []);
-        assert_eq!(sweep("b"), [Archived::OtherBoot(id)]);
+        assert_eq!(sweep(&store, "a"), []);
+        assert_eq!(sweep(&store, "b"), [Archived::OtherBoot(id)]);
+    }
+
+    fn sweep(store: &Store, boot_id: &str) -> Vec<Archived> {
+        store.sweep(&store.lock(Duration::ZERO).expect("free"), "/", boot_id).expect("swept")
     }
 
     fn begin(store: &Store, boot_id: &str) -> String {
@@ -417,13 +406,9 @@ mod tests {
     fn only_a_known_other_boot_is_archived() {
         let (_state, store) = Store::scratch();
         let (named, nameless) = (begin(&store, "a"), begin(&store, ""));
-        let sweep = |boot_id: &str| {
-            let lock = store.lock(Duration::ZERO).expect("free");
-            store.sweep(&lock, "/", boot_id).expect("swept")
-        };
-        assert_eq!(sweep(""), []);
+        assert_eq!(sweep(&store, ""), []);
         assert_eq!(store.open_of("/", "").expect("listed").len(), 2);
-        assert_eq!(sweep("b"), [Archived::OtherBoot(named)]);
+        assert_eq!(sweep(&store, "b"), [Archived::OtherBoot(named)]);
         let open = store.open_of("/", "b").expect("listed");
         assert_eq!(open.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&nameless]);
     }
