@@ -151,133 +151,99 @@ fn another_rxlab(scene: &Scene<'_>) -> Option<Suspect> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::in_words;
     use super::super::scene::{Case, ID};
-    use super::super::{Culprit, Likelihood, in_words};
     use crate::units::{Fact, IrqId, Need};
+
+    const UNKNOWN: &str = "cause unknown";
+
+    #[track_caller]
+    fn expect(case: &Case, words: &str) {
+        assert_eq!(in_words(&case.suspects()), words);
+    }
 
     #[test]
     fn an_address_that_no_interface_has() {
-        let [suspect] = &Case::new("rps eth0/rx-0 = 2").without_nics().suspects()[..] else { panic!("one") };
-        assert_eq!(suspect.who, Culprit::DeviceGone);
-        assert_eq!(suspect.evidence, ["no interface has the address pci:0000:00:03.0"]);
+        let words = "probably the device is gone: no interface has the address pci:0000:00:03.0";
+        expect(&Case::new("rps eth0/rx-0 = 2").without_nics(), words);
     }
 
     #[test]
-    fn another_interface_number() {
-        let suspects = Case::new("rps veth0/rx-0 = 2").live("off").ifindex(3, 9).suspects();
-        assert_eq!(
-            in_words(&suspects),
-            "probably new queues created by the driver: \
-             interface number of veth0 changed from 3 to 9: it was recreated"
+    fn queues_that_were_made_again() {
+        let case = Case::new("rps eth0/rx-0 = 2").live("off");
+        let probably = "probably new queues created by the driver:";
+        expect(
+            &Case::new("rps veth0/rx-0 = 2").live("off").ifindex(3, 9),
+            &format!("{probably} interface number of veth0 changed from 3 to 9: it was recreated"),
         );
+        let fewer = format!("{probably} eth0 had 4 receive queues, now 2");
+        expect(&case.clone().rx_queues(4, 2), &fewer);
+        // Also of a queue that is gone.
+        expect(&Case::new("rps eth0/rx-3 = 2").rx_queues(4, 2), &fewer);
+        // A count that was reset is not a lost link.
+        expect(&case.clone().downs(5, 1), &format!("{probably} its lost-link count was reset"));
+        // A default alone is a mere possibility.
+        let possibly = "possibly new queues created by the driver:";
+        expect(&case, &format!("{possibly} off is the value of a new queue"));
+        let rfs = Case::new("rfs eth0/rx-0 = 4096");
+        expect(&rfs.clone().live("0"), &format!("{possibly} 0 is the value of a new queue"));
+        expect(&rfs.live("512"), UNKNOWN);
     }
 
     #[test]
-    fn another_number_of_queues() {
-        let suspects = Case::new("rps eth0/rx-0 = 2").live("off").rx_queues(4, 2).suspects();
-        assert_eq!(suspects[0].evidence, ["eth0 had 4 receive queues, now 2"]);
-        assert_eq!(suspects[0].likelihood, Likelihood::Probable);
-        let gone = Case::new("rps eth0/rx-3 = 2").rx_queues(4, 2).suspects();
-        assert_eq!((gone.len(), gone[0].who), (1, Culprit::NewQueues), "also of a queue that is gone");
+    fn a_lost_link_is_probable_with_a_default_only() {
+        let case = Case::new("irq_affinity eth0/rx-0 = 2");
+        let lost = "a link reset: eth0 lost its link 2 times since it was set";
+        expect(&case.clone().live("0-6").downs(0, 2), &format!("probably {lost}"));
+        expect(&case.clone().live("4").downs(0, 2), &format!("possibly {lost}"));
+        expect(&case.live("4").downs(2, 2), UNKNOWN);
+        // The machine's own values have no link.
+        expect(&Case::new("rfs_entries host = 4096").live("0").downs(0, 2), UNKNOWN);
     }
 
     #[test]
-    fn a_count_that_was_reset_is_not_a_lost_link() {
-        let suspects = Case::new("rps eth0/rx-0 = 2").live("off").downs(5, 1).suspects();
-        assert_eq!((suspects.len(), suspects[0].who), (1, Culprit::NewQueues));
-    }
-
-    #[test]
-    fn a_default_alone_is_a_mere_possibility() {
-        for (setting, live) in [("rps eth0/rx-0 = 2", "off"), ("rfs eth0/rx-0 = 4096", "0")] {
-            let suspects = Case::new(setting).live(live).suspects();
-            assert_eq!((suspects.len(), suspects[0].likelihood), (1, Likelihood::Possible), "{setting}");
-            assert_eq!(suspects[0].evidence, [format!("{live} is the value of a new queue")]);
-        }
-        assert_eq!(Case::new("rfs eth0/rx-0 = 4096").live("512").suspects(), []);
-    }
-
-    #[test]
-    fn a_lost_link_and_a_default_are_probable() {
-        let suspects = Case::new("irq_affinity eth0/rx-0 = 2").live("0-6").downs(0, 2).suspects();
-        assert_eq!(suspects[0].evidence, ["eth0 lost its link 2 times since it was set"]);
-        assert_eq!(suspects[0].likelihood, Likelihood::Probable);
-    }
-
-    #[test]
-    fn a_lost_link_and_a_chosen_value_are_not() {
-        let chosen = Case::new("irq_affinity eth0/rx-0 = 2").live("4").downs(0, 2).suspects();
-        assert_eq!((chosen.len(), chosen[0].likelihood), (1, Likelihood::Possible));
-        assert_eq!(Case::new("irq_affinity eth0/rx-0 = 2").live("4").downs(2, 2).suspects(), []);
-        let host = Case::new("rfs_entries host = 4096").live("0").downs(0, 2).suspects();
-        assert_eq!(host, [], "the machine's own values have no link");
-    }
-
-    #[test]
-    fn a_wanted_cpu_is_offline() {
-        let suspects =
-            Case::new("irq_affinity eth0/rx-0 = 5").live("0-4,6").online("0-6", "0-4,6").suspects();
-        assert_eq!(
-            in_words(&suspects),
+    fn cpus_that_went_offline() {
+        expect(
+            &Case::new("irq_affinity eth0/rx-0 = 5").live("0-4,6").online("0-6", "0-4,6"),
             "probably CPU hotplug: CPU 5 of the wanted 5 is offline, CPUs 0-6 were online when it was set, \
-             0-4,6 are now"
+             0-4,6 are now",
         );
-    }
-
-    /// The kernel keeps RPS masks when CPUs go offline: a change of one has another cause.
-    #[test]
-    fn what_the_kernel_leaves_alone_is_a_mere_possibility() {
-        let suspects = Case::new("rps eth0/rx-0 = 4-5").live("4").online("0-6", "0-4,6").suspects();
-        assert_eq!((suspects.len(), suspects[0].likelihood), (1, Likelihood::Possible));
-        let elsewhere = Case::new("irq_affinity eth0/rx-0 = 2").live("3").online("0-6", "0-5").suspects();
-        assert_eq!((elsewhere.len(), elsewhere[0].likelihood), (1, Likelihood::Possible));
-    }
-
-    #[test]
-    fn virtio_spreads_at_every_event() {
-        let case =
-            Case::new("irq_affinity eth0/rx-0 = 2").live("3").online("0-6", "0-5").driver("virtio_net");
-        let suspects = case.suspects();
-        assert_eq!((suspects[0].who, suspects[0].likelihood), (Culprit::CpuHotplug, Likelihood::Probable));
+        // The kernel keeps RPS masks when CPUs go offline: a change of one has another cause.
+        expect(
+            &Case::new("rps eth0/rx-0 = 4-5").live("4").online("0-6", "0-4,6"),
+            "possibly CPU hotplug: CPU 5 of the wanted 4-5 is offline, CPUs 0-6 were online when it was set, \
+             0-4,6 are now",
+        );
+        let elsewhere = Case::new("irq_affinity eth0/rx-0 = 2").live("3").online("0-6", "0-5");
+        let then_and_now = "CPU hotplug: CPUs 0-6 were online when it was set, 0-5 are now";
+        expect(&elsewhere, &format!("possibly {then_and_now}"));
+        // virtio spreads its interrupts at every event.
+        expect(&elsewhere.driver("virtio_net"), &format!("probably {then_and_now}"));
+        // Numbers are no CPUs.
+        expect(&Case::new("rfs eth0/rx-0 = 4").live("8").online("0-6", "0-3"), UNKNOWN);
     }
 
     #[test]
-    fn numbers_are_no_cpus() {
-        assert_eq!(Case::new("rfs eth0/rx-0 = 4").live("8").online("0-6", "0-3").suspects(), []);
-    }
-
-    #[test]
-    fn what_is_not_banned_is_probably_moved() {
+    fn irqbalance_moves_interrupts_that_are_not_banned() {
+        let banned = |irqs: &[u32]| Fact::Known(irqs.iter().copied().map(IrqId).collect());
+        let running = "irqbalance: running (pid 700),";
         let case = Case::new("irq_affinity eth0/rx-1 = 2").live("3");
-        let words = |banned: &[u32]| {
-            let banned = banned.iter().copied().map(IrqId).collect();
-            in_words(&case.clone().irqbalance(Fact::Known(banned)).suspects())
-        };
-        assert_eq!(
-            words(&[]),
-            "probably irqbalance: running (pid 700), interrupts 25, 26 are not banned there"
+        for (irqs, words) in [
+            (&[][..], format!("probably {running} interrupts 25, 26 are not banned there")),
+            (&[26], format!("probably {running} interrupt 25 is not banned there")),
+            (&[25, 26], UNKNOWN.to_owned()),
+        ] {
+            expect(&case.clone().irqbalance(banned(irqs)), &words);
+        }
+        let of_device = Case::new("irq_affinity eth0/irq-virtio0-config = 2").live("3").config(30);
+        expect(
+            &of_device.irqbalance(banned(&[])),
+            &format!("probably {running} interrupt 30 is not banned there"),
         );
-        assert_eq!(words(&[26]), "probably irqbalance: running (pid 700), interrupt 25 is not banned there");
-        assert_eq!(words(&[25, 26]), "cause unknown");
-    }
-
-    #[test]
-    fn every_interrupt_of_the_device_may_be_moved() {
-        let case = Case::new("irq_affinity eth0/irq-virtio0-config = 2").live("3").config(30);
-        let words = in_words(&case.irqbalance(Fact::Known(Vec::new())).suspects());
-        assert_eq!(words, "probably irqbalance: running (pid 700), interrupt 30 is not banned there");
-    }
-
-    #[test]
-    fn one_that_does_not_tell_is_a_possibility() {
         let case = Case::new("irq_affinity eth0/rx-0 = 2").live("3").irqbalance(Fact::Denied(Need::Root));
-        assert_eq!(case.suspects()[0].likelihood, Likelihood::Possible);
-    }
-
-    #[test]
-    fn it_does_not_touch_anything_else() {
-        let case = Case::new("rps eth0/rx-0 = 2").live("3").irqbalance(Fact::Known(Vec::new()));
-        assert_eq!(case.suspects(), []);
+        expect(&case, &format!("possibly {running} it does not report if interrupt 24 is banned"));
+        // It does not touch anything else.
+        expect(&Case::new("rps eth0/rx-0 = 2").live("3").irqbalance(banned(&[])), UNKNOWN);
     }
 
     #[test]
@@ -291,9 +257,6 @@ mod tests {
             .process(10, "rxlab", &own_guard)
             .process(11, "sh", "sh\0-c\0rxlab apply\0")
             .itself(7);
-        assert_eq!(
-            in_words(&case.suspects()),
-            "possibly another rxlab process: `rxlab trial` is running (pid 8)"
-        );
+        expect(&case, "possibly another rxlab process: `rxlab trial` is running (pid 8)");
     }
 }
