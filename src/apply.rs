@@ -20,6 +20,8 @@ mod rehearse;
 mod status;
 mod status_diff;
 mod surroundings;
+#[cfg(test)]
+mod testbed;
 mod transaction;
 mod undo;
 

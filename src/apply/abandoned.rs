@@ -56,12 +56,12 @@ mod tests {
     use std::time::Duration;
 
     use super::undo_abandoned;
+    use crate::apply::testbed::{RPS, setting};
     use crate::apply::{BeginInfo, Transaction};
     use crate::host::{Host, ProcessId, RecordedHost};
     use crate::journal::{Lapse, Store};
     use crate::knob::testbed::model;
 
-    const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
     const APPLIER: ProcessId = ProcessId { pid: 7, start: 9 };
 
     struct Scene {
@@ -80,8 +80,7 @@ mod tests {
             let confirm = Some(Duration::from_secs(10));
             let info = BeginInfo { applier, what, confirm, ..BeginInfo::new(&identity) };
             let mut transaction = Transaction::begin_at(&store, info, 0).expect("begun");
-            let setting = "rps eth0/rx-0 = 4".parse().expect("a setting");
-            transaction.set(&host, &mut model(), &setting).expect("set");
+            transaction.set(&host, &mut model(), &setting("rps eth0/rx-0 = 4")).expect("set");
             if is_complete {
                 transaction.keep().expect("kept");
             }

@@ -246,22 +246,19 @@ fn throws_away(writer: &Touched, value: &Touched) -> bool {
 
 #[cfg(test)]
 mod tests {
-
     use super::{Backwards, Undo, UndoError, Waiting, Which, rehearse_undo, undo};
-    use crate::apply::{BeginInfo, Transaction, UndoOptions};
-    use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
+    use crate::apply::UndoOptions;
+    use crate::apply::testbed::{RPS, flaky, set};
+    use crate::host::{Cause, Host, Mishap, RecordedHost};
     use crate::journal::Store;
     use crate::knob::testbed::model;
 
-    const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
     const OTHER: &str = "sys/class/net/veth0/queues/rx-0/rps_cpus";
 
-    fn set(store: &Store, host: &dyn Host, setting: &str) -> String {
-        let mut transaction = Transaction::begin(store, BeginInfo::new(&model().identity)).expect("begun");
-        transaction.set(host, &mut model(), &setting.parse().expect("a setting")).expect("set");
-        let id = transaction.id().to_owned();
-        transaction.keep().expect("kept");
-        id
+    /// The machine with a mask of its first interface, which is hardware.
+    fn machine(mask: &str) -> RecordedHost {
+        let host = RecordedHost::new().with(RPS, mask).with(OTHER, "0\n");
+        host.with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0")
     }
 
     fn undo_all(store: &Store, host: &dyn Host) -> Backwards<UndoError> {
@@ -272,10 +269,9 @@ mod tests {
     #[test]
     fn a_rehearsal_says_what_undo_would_do_and_writes_nothing() {
         let (_state, store) = Store::scratch();
-        let host = RecordedHost::new().with(RPS, "3\n");
-        let host = host.with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0");
-        set(&store, &host, "rps eth0/rx-0 = 4");
-        set(&store, &host, "rps eth0/rx-0 = 5");
+        let host = machine("3\n");
+        set(&store, &host, &["rps eth0/rx-0 = 4"]);
+        set(&store, &host, &["rps eth0/rx-0 = 5"]);
         let (live, identity) = (host.read_text(RPS), model().identity);
         let rehearsed = rehearse_undo(&store, &host, ("/", &identity), Which::All, UndoOptions::default());
         let rehearsed = rehearsed.expect("gone through").done.undone;
@@ -290,16 +286,11 @@ mod tests {
     #[test]
     fn an_older_transaction_waits_for_a_newer_one_that_is_stuck() {
         let (_state, store) = Store::scratch();
-        let machine = |mask: &str| {
-            let host = RecordedHost::new().with(RPS, mask).with(OTHER, "0\n");
-            host.with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0")
-        };
         let host = machine("3\n");
-        let older = set(&store, &host, "rps eth0/rx-0 = 4");
-        set(&store, &host, "rps veth0/rx-0 = 5");
-        let newer = set(&store, &host, "rps eth0/rx-0 = 5");
-        let busy = Rule { suffix: RPS.into(), mishap: Mishap::Refuse(Cause::Errno(16)) };
-        let host = FlakyHost::new(host, vec![busy], Fuse::new(None, || ()));
+        let older = set(&store, &host, &["rps eth0/rx-0 = 4"]);
+        set(&store, &host, &["rps veth0/rx-0 = 5"]);
+        let newer = set(&store, &host, &["rps eth0/rx-0 = 5"]);
+        let host = flaky(RPS, Mishap::Refuse(Cause::Errno(16)), host);
         let first = undo_all(&store, &host);
         assert_eq!(first.waiting, [Waiting { id: older, behind: newer }]);
         assert_eq!(first.undone.iter().map(|undo| undo.closed).collect::<Vec<_>>(), [false, true]);

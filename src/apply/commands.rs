@@ -70,11 +70,10 @@ fn shell(host: &dyn Host, command: &str, back: &BackCommand, interruptible: bool
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::CommandUndo;
-    use crate::apply::{BeginInfo, State, Transaction, Undo, status};
-    use crate::host::{Cause, FlakyHost, Fuse, Host, LiveHost, Mishap, Rule};
+    use crate::apply::testbed::{begin, flaky, resume};
+    use crate::apply::{State, Undo, status};
+    use crate::host::{Cause, Fuse, Host, LiveHost, Mishap};
     use crate::journal::{BackCommand, Disk, FlakyStorage, Outcome, Store, Trouble};
     use crate::knob::testbed::model;
 
@@ -96,10 +95,6 @@ mod tests {
             Store::new(Disk::new(self.folder.path().join("state")))
         }
 
-        fn begin(&self, store: &Store) -> Transaction {
-            Transaction::begin(store, BeginInfo::new(&model().identity)).expect("begun")
-        }
-
         /// Uses the working directory of the scene.
         fn back(&self, text: &str) -> BackCommand {
             let directory = self.folder.path().to_str().expect("text").to_owned();
@@ -108,8 +103,7 @@ mod tests {
 
         /// Undoes as the next process would.
         fn undo(&self, id: &str) -> Undo {
-            let transaction = Transaction::resume(&self.store(), id, Duration::ZERO).expect("open");
-            transaction.undo(&self.host, &model())
+            resume(&self.store(), id).undo(&self.host, &model())
         }
 
         fn said(&self) -> String {
@@ -125,7 +119,7 @@ mod tests {
     fn another_process_takes_a_command_back() {
         let scene = Scene::new();
         let back = scene.back("echo a >> said");
-        let mut transaction = scene.begin(&scene.store());
+        let mut transaction = begin(&scene.store(), None);
         let id = transaction.id().to_owned();
         transaction.run_back(&scene.host, &back).expect("it echoes");
         transaction.run(&scene.host, "echo b >> said", &back).expect("it echoes");
@@ -140,7 +134,7 @@ mod tests {
     fn what_was_taken_back_already_is_not_taken_back_again() {
         let scene = Scene::new();
         let back = scene.back("echo a >> said");
-        let mut transaction = scene.begin(&scene.store());
+        let mut transaction = begin(&scene.store(), None);
         transaction.run(&scene.host, "echo b >> said", &back).expect("it echoes");
         transaction.run_back(&scene.host, &back).expect("it echoes");
         let undo = transaction.undo(&scene.host, &model());
@@ -153,10 +147,9 @@ mod tests {
     fn a_command_that_never_ran_is_taken_back_all_the_same() {
         let scene = Scene::new();
         let back = scene.back("echo a >> said");
-        let rule = Rule { suffix: "b >> said".into(), mishap: Mishap::Refuse(Cause::Denied) };
         let host = LiveHost::open(scene.folder.path()).expect("opened");
-        let dies = FlakyHost::new(host, vec![rule], Fuse::new(None, || ()));
-        let mut transaction = scene.begin(&scene.store());
+        let dies = flaky("b >> said", Mishap::Refuse(Cause::Denied), host);
+        let mut transaction = begin(&scene.store(), None);
         let id = transaction.id().to_owned();
         transaction.run(&dies, "echo b >> said", &back).expect_err("refused");
         drop(transaction);
@@ -168,7 +161,7 @@ mod tests {
     fn a_way_back_that_fails_leaves_the_transaction_open() {
         let scene = Scene::new();
         let back = scene.back("test -e said && echo no >&2 && exit 7");
-        let mut transaction = scene.begin(&scene.store());
+        let mut transaction = begin(&scene.store(), None);
         let id = transaction.id().to_owned();
         transaction.run(&scene.host, "echo b > said", &back).expect("it echoes");
         drop(transaction);
@@ -187,7 +180,7 @@ mod tests {
     fn a_command_that_is_kept_stays_undoable() {
         let scene = Scene::new();
         let back = scene.back("echo a >> said");
-        let mut transaction = scene.begin(&scene.store());
+        let mut transaction = begin(&scene.store(), None);
         let id = transaction.id().to_owned();
         transaction.run(&scene.host, "echo b >> said", &back).expect("it echoes");
         transaction.keep_confirmed(&scene.host, &model()).expect("kept");
@@ -207,7 +200,7 @@ mod tests {
             let fuse = Fuse::new(None, || ());
             let state = scene.folder.path().join("state");
             let store = Store::new(FlakyStorage::new(Disk::new(state), fuse.clone(), trouble));
-            let mut transaction = scene.begin(&store);
+            let mut transaction = begin(&store, None);
             let id = transaction.id().to_owned();
             let begun = fuse.count();
             let ran = transaction.run(&scene.host, "echo b >> said", &back);

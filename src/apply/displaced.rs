@@ -4,13 +4,12 @@
 
 use super::ApplyError;
 use super::check::knob_of;
-use super::locate::interface_id;
+use super::locate::{interface_id, look};
 use crate::host::Host;
 use crate::journal::{Armed, Displaced, Touched};
 use crate::knob::{Knob, KnobError};
 use crate::model::Model;
 use crate::plan::{Setting, Target};
-use crate::sample::{Inventory, Scope};
 use crate::units::NicName;
 
 /// Current values that writing `knob` to `target` may reset. One that exists but cannot be read
@@ -196,7 +195,7 @@ pub(super) fn is_gone(error: &KnobError) -> bool {
 /// The current machine, reduced to the interfaces in `before`: others in the namespace do
 /// not belong to the change.
 pub(super) fn rediscover(host: &dyn Host, before: &Model) -> Model {
-    let mut model = Model::new(&Inventory::take(host, Scope::Path));
+    let mut model = look(host);
     model.nics.retain(|nic| before.nics.iter().any(|known| known.address == nic.address));
     model
 }

@@ -46,31 +46,26 @@ mod tests {
     use std::time::Duration;
 
     use super::{Ending, ending};
-    use crate::apply::{BeginInfo, Transaction, UndoOptions};
+    use crate::apply::testbed::{RPS, begin, resume, setting};
     use crate::host::{Host, RecordedHost};
     use crate::journal::Store;
     use crate::knob::testbed::model;
-
-    const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
 
     /// End state of a transaction that sets `settings` and is undone after `meddle`.
     fn ended(settings: &[&str], confirm: Option<Duration>, meddle: impl FnOnce(&RecordedHost)) -> Ending {
         let (_state, store) = Store::scratch();
         let host = RecordedHost::new().with(RPS, "3\n");
-        let identity = model().identity;
-        let info = BeginInfo { confirm, ..BeginInfo::new(&identity) };
-        let transaction = Transaction::begin(&store, info).expect("begun");
+        let transaction = begin(&store, confirm);
         let id = transaction.id().to_owned();
-        let settings: Vec<_> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
+        let settings: Vec<_> = settings.iter().map(|text| setting(text)).collect();
         transaction.apply(&host, &model(), &settings, &false.into()).expect("set");
         meddle(&host);
         if !settings.is_empty() {
-            let transaction = Transaction::resume(&store, &id, Duration::ZERO).expect("open");
-            transaction.undo_with(&host, &model(), UndoOptions::default());
+            resume(&store, &id).undo(&host, &model());
         }
         let [entry] = &store.all().expect("listed")[..] else { panic!("one transaction") };
         assert!(!entry.is_open);
-        ending(entry.history.as_ref().expect("readable"), &identity.boot_id)
+        ending(entry.history.as_ref().expect("readable"), &model().identity.boot_id)
     }
 
     #[test]
@@ -86,13 +81,10 @@ mod tests {
     #[test]
     fn an_open_one_in_the_archive_was_given_up_or_ended_with_its_boot() {
         let (_state, store) = Store::scratch();
-        let identity = model().identity;
-        let transaction = Transaction::begin(&store, BeginInfo::new(&identity)).expect("begun");
-        let id = transaction.id().to_owned();
-        drop(transaction);
+        let id = begin(&store, None).id().to_owned();
         store.forget(&store.lock(Duration::ZERO).expect("free"), &id).expect("archived");
         let history = store.all().expect("listed").remove(0).history.expect("readable");
-        assert_eq!(ending(&history, &identity.boot_id), Ending::GivenUp);
+        assert_eq!(ending(&history, &model().identity.boot_id), Ending::GivenUp);
         assert_eq!(ending(&history, "another boot"), Ending::Rebooted);
     }
 }

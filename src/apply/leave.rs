@@ -47,11 +47,11 @@ impl Transaction {
 
 #[cfg(test)]
 mod tests {
-    use crate::apply::{BeginInfo, Transaction};
+    use crate::apply::Transaction;
+    use crate::apply::testbed::{begin, setting};
     use crate::host::{Host, RecordedHost};
     use crate::journal::Store;
     use crate::knob::testbed::model;
-    use crate::plan::Setting;
 
     const RPS: [&str; 2] =
         ["sys/class/net/eth0/queues/rx-0/rps_cpus", "sys/class/net/eth0/queues/rx-1/rps_cpus"];
@@ -61,7 +61,7 @@ mod tests {
     fn what_is_left_is_not_put_back_even_where_it_is_one_of_our_values() {
         let (_state, store) = Store::scratch();
         let host = RecordedHost::new().with(RPS[0], "3\n").with(RPS[1], "3\n");
-        let mut transaction = Transaction::begin(&store, BeginInfo::new(&model().identity)).expect("begun");
+        let mut transaction = begin(&store, None);
         let target = "eth0/rx-0".parse().expect("a target");
         let leave = |transaction: &mut Transaction| {
             transaction.leave(&host, &model(), "rps", &target, "4").expect("noted");
@@ -70,8 +70,7 @@ mod tests {
         let before = transaction.journal().history().records.len();
         assert_eq!(leave(&mut transaction), before, "never written to");
         for text in ["rps eth0/rx-0 = 4", "rps eth0/rx-1 = 4", "rps eth0/rx-0 = 5"] {
-            let setting: Setting = text.parse().expect("a setting");
-            transaction.set(&host, &mut model(), &setting).expect("set");
+            transaction.set(&host, &mut model(), &setting(text)).expect("set");
         }
         // CPU 4 again, which was ours.
         host.write(RPS[0], b"10").expect("written");

@@ -217,26 +217,22 @@ fn value(
     host: &dyn Host,
     model: &Model,
 ) -> ValueStatus {
-    let place = locate(host, model, history, touched);
-    let (target, live) = match (covered_by, place) {
-        (Some(id), Place::Here(target) | Place::There(_, _, target)) => {
-            (Some(target), Live::Covered { by: id.to_owned() })
+    let covered = covered_by.map(|id| Live::Covered { by: id.to_owned() });
+    let (target, live) = match locate(host, model, history, touched) {
+        Place::Here(target) => {
+            let live = covered.unwrap_or_else(|| live(touched, host, model, &target));
+            (target, live)
         }
-        (Some(id), _) => (None, Live::Covered { by: id.to_owned() }),
-        (None, Place::Here(target)) => {
-            let live = live(touched, host, model, &target);
-            (Some(target), live)
+        Place::There(host, model, target) => {
+            let live = covered.unwrap_or_else(|| live(touched, &*host, &model, &target));
+            (target, live)
         }
-        (None, Place::There(host, model, target)) => {
-            let live = live(touched, &*host, &model, &target);
-            (Some(target), live)
-        }
-        (None, Place::Gone) => (None, Live::Gone),
-        (None, Place::Unknown(why)) => (None, Live::Unreadable { why }),
+        Place::Gone => (touched.target.clone(), covered.unwrap_or(Live::Gone)),
+        Place::Unknown(why) => (touched.target.clone(), covered.unwrap_or(Live::Unreadable { why })),
     };
     ValueStatus {
         knob: touched.knob.clone(),
-        target: target.unwrap_or_else(|| touched.target.clone()),
+        target,
         original: touched.original.clone(),
         wanted: touched.wanted.clone(),
         live,
@@ -259,22 +255,21 @@ fn live(touched: &Touched, host: &dyn Host, model: &Model, target: &Target) -> L
 
 #[cfg(test)]
 mod tests {
-
     use super::{Live, State, TransactionStatus, status};
-    use crate::apply::{BeginInfo, Culprit, Transaction};
+    use crate::apply::Culprit;
+    use crate::apply::testbed::{RPS, begin, setting};
     use crate::host::{Host, RecordedHost};
     use crate::journal::Store;
     use crate::knob::testbed::model;
 
-    const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
     const IFINDEX: &str = "sys/class/net/eth0/ifindex";
 
     /// Status of `rps eth0/rx-0 = 4` after `meddle`.
     fn after(complete: bool, meddle: impl FnOnce(&RecordedHost)) -> TransactionStatus {
         let (_state, store) = Store::scratch();
         let host = RecordedHost::new().with(RPS, "3\n").with(IFINDEX, "4\n");
-        let mut transaction = Transaction::begin(&store, BeginInfo::new(&model().identity)).expect("begun");
-        let setting = "rps eth0/rx-0 = 4".parse().expect("a setting");
+        let mut transaction = begin(&store, None);
+        let setting = setting("rps eth0/rx-0 = 4");
         if complete {
             transaction.apply(&host, &model(), &[setting], &false.into()).expect("set");
         } else {

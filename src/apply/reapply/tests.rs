@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use super::{Reapplied, Reapply, preview_reapply};
-use crate::apply::{BeginInfo, Live, Transaction, Undo, status};
-use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
+use crate::apply::testbed::{RPS, begin, flaky, resume, setting};
+use crate::apply::{Live, Undo, status};
+use crate::host::{Cause, Host, Mishap, RecordedHost};
 use crate::journal::{History, Outcome, Store};
 use crate::knob::testbed::{model, with_rules};
-use crate::plan::Setting;
 
-const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
 /// The two interrupts of rx-1.
 const IRQS: [&str; 2] = ["proc/irq/25/smp_affinity", "proc/irq/26/smp_affinity"];
 
@@ -29,17 +28,10 @@ impl Bench {
         Self { _state: state, store, host: host() }
     }
 
-    fn begin(&self, confirm: Option<Duration>) -> Transaction {
-        let identity = model().identity;
-        let info = BeginInfo { confirm, ..BeginInfo::new(&identity) };
-        Transaction::begin(&self.store, info).expect("begun")
-    }
-
-    fn set(&self, setting: &str) -> String {
-        let transaction = self.begin(None);
+    fn set(&self, text: &str) -> String {
+        let transaction = begin(&self.store, None);
         let id = transaction.id().to_owned();
-        let settings = [setting.parse().expect("a setting")];
-        transaction.apply(&self.host, &model(), &settings, &false.into()).expect("set");
+        transaction.apply(&self.host, &model(), &[setting(text)], &false.into()).expect("set");
         id
     }
 
@@ -57,13 +49,11 @@ impl Bench {
 
     fn reapply(&self, id: &str, host: &dyn Host) -> Reapply {
         let (_, newer) = self.open(id);
-        let mut transaction = Transaction::resume(&self.store, id, Duration::ZERO).expect("resumed");
-        only(transaction.reapply(&newer, host, &model()))
+        only(resume(&self.store, id).reapply(&newer, host, &model()))
     }
 
     fn undo(&self, id: &str) -> Undo {
-        let transaction = Transaction::resume(&self.store, id, Duration::ZERO).expect("resumed");
-        transaction.undo(&self.host, &model())
+        resume(&self.store, id).undo(&self.host, &model())
     }
 
     fn write(&self, path: &str, value: &str) {
@@ -119,8 +109,7 @@ fn a_reapply_that_was_killed_before_its_write_leaves_the_strangers_value() {
     let bench = Bench::new();
     let id = bench.set("rps eth0/rx-0 = 4-5");
     bench.write(RPS, "20");
-    let ignore = Rule { suffix: "rps_cpus".into(), mishap: Mishap::Refuse(Cause::Errno(16)) };
-    let busy = FlakyHost::new(host().with(RPS, "20"), vec![ignore], Fuse::new(None, || ()));
+    let busy = flaky("rps_cpus", Mishap::Refuse(Cause::Errno(16)), host().with(RPS, "20"));
     assert!(matches!(bench.reapply(&id, &busy), Reapply::Failed { why } if why.contains("try again")));
     assert_eq!(bench.undo(&id).outcomes[0].outcome, Outcome::Drift { live: "5".into(), fresh: false });
     assert_eq!(bench.read(RPS), "20");
@@ -132,9 +121,8 @@ fn a_reapply_that_was_cut_short_is_put_back() {
     let mut bench = Bench::new();
     let id = bench.set("irq_affinity eth0/rx-1 = 4");
     IRQS.iter().for_each(|irq| bench.write(irq, "08"));
-    let refuse = Rule { suffix: "26/smp_affinity".into(), mishap: Mishap::Refuse(Cause::Errno(28)) };
     let host = host().with(IRQS[0], "08").with(IRQS[1], "08");
-    let refusing = FlakyHost::new(host, vec![refuse], Fuse::new(None, || ()));
+    let refusing = flaky("26/smp_affinity", Mishap::Refuse(Cause::Errno(28)), host);
     assert!(matches!(bench.reapply(&id, &refusing), Reapply::Failed { .. }));
     assert_eq!(refusing.read_text(IRQS[0]).as_deref(), Ok("10"));
     bench.host = self::host().with(IRQS[0], "10").with(IRQS[1], "08");
@@ -185,8 +173,7 @@ fn a_cpu_that_went_offline_is_named() {
     let mut now = model();
     now.cpus[5].online = false;
     let (_, newer) = bench.open(&id);
-    let mut transaction = Transaction::resume(&bench.store, &id, Duration::ZERO).expect("resumed");
-    let failed = only(transaction.reapply(&newer, &bench.host, &now));
+    let failed = only(resume(&bench.store, &id).reapply(&newer, &bench.host, &now));
     let why = "rps eth0/rx-0: CPU 5 is offline (online: 0-4,6)".to_owned();
     assert_eq!((failed, bench.read(RPS).as_str()), (Reapply::Failed { why }, "10"));
 }
@@ -194,15 +181,14 @@ fn a_cpu_that_went_offline_is_named() {
 #[test]
 fn what_waits_or_was_stopped_is_left_alone() {
     let bench = Bench::new();
-    let mut transaction = bench.begin(Some(Duration::from_secs(60)));
-    let setting = "rps eth0/rx-0 = 4".parse().expect("a setting");
-    transaction.set(&bench.host, &mut model(), &setting).expect("set");
+    let mut transaction = begin(&bench.store, Some(Duration::from_secs(60)));
+    transaction.set(&bench.host, &mut model(), &setting("rps eth0/rx-0 = 4")).expect("set");
     bench.write(RPS, "40");
     assert_eq!(transaction.reapply(&[], &bench.host, &model()), None, "unfinished");
     let id = transaction.id().to_owned();
     transaction.keep().expect("kept");
-    let mut waiting = Transaction::resume(&bench.store, &id, Duration::ZERO).expect("resumed");
-    assert_eq!(waiting.reapply(&[], &bench.host, &model()), None, "waits for its confirmation");
+    let reapplied = resume(&bench.store, &id).reapply(&[], &bench.host, &model());
+    assert_eq!(reapplied, None, "waits for its confirmation");
     assert_eq!(bench.read(RPS), "40");
 }
 
@@ -211,9 +197,9 @@ fn what_waits_or_was_stopped_is_left_alone() {
 #[test]
 fn rules_from_before_do_not_keep_their_switch_on() {
     let mut bench = Bench::new();
-    let mut transaction = bench.begin(None);
+    let mut transaction = begin(&bench.store, None);
     let id = transaction.id().to_owned();
-    let setting: Setting = "ntuple eth0 = on".parse().expect("a setting");
+    let setting = setting("ntuple eth0 = on");
     transaction.set(&with_rules(false, &[7]), &mut model(), &setting).expect("set");
     let on = with_rules(true, &[7]);
     transaction.set_back(&on, &mut model(), "ntuple", &setting.target).expect("set back");

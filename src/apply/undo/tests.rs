@@ -1,54 +1,22 @@
 //! Devices that are found again or gone, altered or refused values, and which transaction covers which.
 
-use super::super::{ApplyError, BeginInfo, Transaction};
 use super::{Outcome, Undo};
-use crate::apply::covered_by;
-use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
+use crate::apply::testbed::{RPS, begin, flaky, resume, set, setting};
+use crate::apply::{ApplyError, BeginInfo, Transaction, covered_by};
+use crate::host::{Cause, Host, Mishap, RecordedHost};
 use crate::journal::Store;
 use crate::knob::testbed::{model, with_rules};
 use crate::model::{Irq, Model};
 use crate::units::IrqId;
 
-const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
 const IRQ: &str = "proc/irq/24/smp_affinity";
 
 fn host() -> RecordedHost {
     RecordedHost::new().with(RPS, "3\n").with(IRQ, "01\n")
 }
 
-fn flaky(suffix: &str, mishap: Mishap, inner: RecordedHost) -> FlakyHost<RecordedHost> {
-    FlakyHost::new(inner, vec![Rule { suffix: suffix.into(), mishap }], Fuse::new(None, || ()))
-}
-
-struct Bench {
-    _state: tempfile::TempDir,
-    store: Store,
-}
-
-impl Bench {
-    fn new() -> Self {
-        let (state, store) = Store::scratch();
-        Self { _state: state, store }
-    }
-
-    fn begin(&self) -> Transaction {
-        Transaction::begin(&self.store, BeginInfo::new(&model().identity)).expect("begun")
-    }
-
-    fn set(&self, host: &dyn Host, settings: &[&str]) -> String {
-        let mut transaction = self.begin();
-        for setting in settings {
-            transaction.set(host, &mut model(), &setting.parse().expect("a setting")).expect("set");
-        }
-        let id = transaction.id().to_owned();
-        transaction.keep().expect("kept");
-        id
-    }
-
-    fn undo(&self, id: &str, host: &dyn Host, model: &Model) -> Undo {
-        let resumed = Transaction::resume(&self.store, id, std::time::Duration::ZERO).expect("resumed");
-        resumed.undo(host, model)
-    }
+fn undone(store: &Store, id: &str, host: &dyn Host, model: &Model) -> Undo {
+    resume(store, id).undo(host, model)
 }
 
 fn outcomes(undo: &Undo) -> Vec<Outcome> {
@@ -58,14 +26,14 @@ fn outcomes(undo: &Undo) -> Vec<Outcome> {
 /// Between apply and undo the interface was renamed and its interrupt renumbered.
 #[test]
 fn the_device_is_found_by_its_lasting_address() {
-    let bench = Bench::new();
-    let id = bench.set(&host(), &["rps eth0/rx-0 = 4", "irq_affinity eth0/rx-0 = 5"]);
+    let (_state, store) = Store::scratch();
+    let id = set(&store, &host(), &["rps eth0/rx-0 = 4", "irq_affinity eth0/rx-0 = 5"]);
     let mut now = model();
     now.nics[0].name = "lan0".parse().expect("a name");
     now.nics[0].rx[0].irqs[0].number = IrqId(77);
     let rps = "sys/class/net/lan0/queues/rx-0/rps_cpus";
     let host = RecordedHost::new().with(rps, "10\n").with("proc/irq/77/smp_affinity", "20\n").with(IRQ, "ff");
-    let undo = bench.undo(&id, &host, &now);
+    let undo = undone(&store, &id, &host, &now);
     assert!(undo.is_clean() && undo.closed, "{undo:?}");
     assert_eq!(host.read_text(rps).as_deref(), Ok("3"));
     assert_eq!(host.read_text("proc/irq/77/smp_affinity").as_deref(), Ok("1"));
@@ -75,13 +43,13 @@ fn the_device_is_found_by_its_lasting_address() {
 
 #[test]
 fn hardware_that_is_gone_is_reported_and_a_virtual_interface_is_not() {
-    let bench = Bench::new();
+    let (_state, store) = Store::scratch();
     let veth = "sys/class/net/veth0/queues/rx-0/rps_cpus";
     let host = host().with(veth, "0\n");
-    let id = bench.set(&host, &["rps eth0/rx-0 = 4", "rps veth0/rx-0 = 4"]);
+    let id = set(&store, &host, &["rps eth0/rx-0 = 4", "rps veth0/rx-0 = 4"]);
     let mut now = model();
     now.nics.clear();
-    let undo = bench.undo(&id, &host, &now);
+    let undo = undone(&store, &id, &host, &now);
     assert_eq!(outcomes(&undo), [Outcome::Gone, Outcome::Gone]);
     assert_eq!(undo.outcomes.iter().map(|o| o.trouble).collect::<Vec<_>>(), [false, true]);
     assert!(undo.closed && !undo.is_clean());
@@ -90,43 +58,42 @@ fn hardware_that_is_gone_is_reported_and_a_virtual_interface_is_not() {
 /// CPU 1 was online at apply and is offline at undo.
 #[test]
 fn a_value_that_the_kernel_alters_stays_open_and_is_tried_again() {
-    let bench = Bench::new();
+    let (_state, store) = Store::scratch();
     let host = host();
-    let id = bench.set(&host, &["rps eth0/rx-0 = 4"]);
+    let id = set(&store, &host, &["rps eth0/rx-0 = 4"]);
     let host = flaky("rps_cpus", Mishap::Keep(b"1".to_vec()), host);
-    let undo = bench.undo(&id, &host, &model());
+    let undo = undone(&store, &id, &host, &model());
     assert_eq!(outcomes(&undo), [Outcome::Altered { kept: "0".into() }]);
     assert!(!undo.closed);
     // Neither the original nor a requested value, and still known as ours.
     let host = RecordedHost::new().with(RPS, "1\n");
-    let undo = bench.undo(&id, &host, &model());
+    let undo = undone(&store, &id, &host, &model());
     assert_eq!((outcomes(&undo), undo.closed), (vec![Outcome::Restored], true));
 }
 
 #[test]
 fn what_is_settled_is_not_touched_again() {
-    let bench = Bench::new();
+    let (_state, store) = Store::scratch();
     let host = host();
-    let id = bench.set(&host, &["rps eth0/rx-0 = 4", "irq_affinity eth0/rx-0 = 5"]);
+    let id = set(&store, &host, &["rps eth0/rx-0 = 4", "irq_affinity eth0/rx-0 = 5"]);
     let host = flaky("smp_affinity", Mishap::Refuse(Cause::Errno(16)), host);
-    let undo = bench.undo(&id, &host, &model());
+    let undo = undone(&store, &id, &host, &model());
     assert!(
         matches!(&outcomes(&undo)[..], [Outcome::Failed { why }, Outcome::Restored] if why.contains("try again"))
     );
     // Another program sets the very value that the transaction had set; it is foreign.
     let host = RecordedHost::new().with(RPS, "10\n").with(IRQ, "20\n");
-    let undo = bench.undo(&id, &host, &model());
+    let undo = undone(&store, &id, &host, &model());
     assert_eq!((outcomes(&undo), undo.closed), (vec![Outcome::Restored], true));
     assert_eq!(host.read_text(RPS).as_deref(), Ok("10\n"));
 }
 
 #[test]
 fn dropped_cpus_are_an_error_that_names_them() {
-    let bench = Bench::new();
+    let (_state, store) = Store::scratch();
     let host = flaky("rps_cpus", Mishap::Keep(b"10".to_vec()), host());
-    let mut transaction = bench.begin();
-    let error = transaction.set(&host, &mut model(), &"rps eth0/rx-0 = 4-5".parse().expect("a setting"));
-    let error = error.expect_err("CPU 5 is dropped");
+    let set = begin(&store, None).set(&host, &mut model(), &setting("rps eth0/rx-0 = 4-5"));
+    let error = set.expect_err("CPU 5 is dropped");
     assert!(matches!(error, ApplyError::NotKept { .. }));
     assert_eq!(
         error.to_string(),
@@ -136,12 +103,12 @@ fn dropped_cpus_are_an_error_that_names_them() {
 
 #[test]
 fn a_newer_transaction_on_the_same_target_covers_an_older_one() {
-    let bench = Bench::new();
+    let (_state, store) = Store::scratch();
     let host = host();
-    bench.set(&host, &["rps eth0/rx-0 = 4"]);
-    let irq = bench.set(&host, &["irq_affinity eth0/rx-0 = 5"]);
-    let rps = bench.set(&host, &["rps eth0/rx-0 = 5"]);
-    let open = bench.store.open_of("/", "boot-1").expect("listed");
+    set(&store, &host, &["rps eth0/rx-0 = 4"]);
+    let irq = set(&store, &host, &["irq_affinity eth0/rx-0 = 5"]);
+    let rps = set(&store, &host, &["rps eth0/rx-0 = 5"]);
+    let open = store.open_of("/", "boot-1").expect("listed");
     assert_eq!(covered_by(&open[0].1, &open[1..]), Some(rps.as_str()));
     assert_eq!(covered_by(&open[1].1, &open[2..]), None, "{irq}");
 }
@@ -149,22 +116,22 @@ fn a_newer_transaction_on_the_same_target_covers_an_older_one() {
 /// Every container has an `eth0`: undo in one once had to wait for undo in the other.
 #[test]
 fn virtual_interfaces_of_two_namespaces_do_not_cover_each_other() {
-    let bench = Bench::new();
+    let (_state, store) = Store::scratch();
     let host = host().with("sys/class/net/veth0/queues/rx-0/rps_cpus", "0\n");
     let set = |inode: Option<u64>, setting: &str| {
         let netns =
             inode.map(|inode| crate::host::Namespace { path: "/run/netns/x".into(), inode, cookie: None });
         let identity = model().identity;
         let info = BeginInfo { netns, ..BeginInfo::new(&identity) };
-        let mut transaction = Transaction::begin(&bench.store, info).expect("begun");
-        transaction.set(&host, &mut model(), &setting.parse().expect("a setting")).expect("set");
+        let mut transaction = Transaction::begin(&store, info).expect("begun");
+        transaction.set(&host, &mut model(), &self::setting(setting)).expect("set");
         transaction.keep().expect("kept");
     };
     set(Some(1), "rps veth0/rx-0 = 4");
     set(Some(2), "rps veth0/rx-0 = 5");
     set(Some(1), "rps eth0/rx-0 = 4");
     set(None, "rps eth0/rx-0 = 5");
-    let open = bench.store.open_of("/", "boot-1").expect("listed");
+    let open = store.open_of("/", "boot-1").expect("listed");
     assert_eq!(covered_by(&open[0].1, &open[1..]), None);
     assert_eq!(covered_by(&open[2].1, &open[3..]), Some(open[3].0.as_str()), "hardware is one");
 }
@@ -174,20 +141,19 @@ fn virtual_interfaces_of_two_namespaces_do_not_cover_each_other() {
 #[test]
 fn an_interrupt_comes_back_with_its_interface() {
     const LINK: &str = "proc/irq/39/smp_affinity";
-    let bench = Bench::new();
+    let (_state, store) = Store::scratch();
     let up = with_link_irq();
     let host = RecordedHost::new().with(LINK, "01\n").with("sys/class/net/eth0/operstate", "down\n");
-    let setting = "irq_affinity eth0/irq-eth0 = 5".parse().expect("a setting");
-    let mut transaction = bench.begin();
-    transaction.set(&host, &mut up.clone(), &setting).expect("set");
+    let mut transaction = begin(&store, None);
+    transaction.set(&host, &mut up.clone(), &setting("irq_affinity eth0/irq-eth0 = 5")).expect("set");
     let id = transaction.id().to_owned();
     transaction.keep().expect("kept");
-    let undo = bench.undo(&id, &host, &model());
+    let undo = undone(&store, &id, &host, &model());
     assert!(
         matches!(&outcomes(&undo)[..], [Outcome::Failed { why }] if why.contains("while the interface is up"))
     );
     assert!(!undo.closed && !undo.is_clean());
-    let undo = bench.undo(&id, &host, &up);
+    let undo = undone(&store, &id, &host, &up);
     assert_eq!((outcomes(&undo), undo.closed), (vec![Outcome::Restored], true));
     assert_eq!(host.read_text(LINK).as_deref(), Ok("1"));
 }
@@ -204,10 +170,10 @@ fn with_link_irq() -> Model {
 /// before, on a driver that keeps rules anyway.
 #[test]
 fn foreign_rules_are_not_thrown_away() {
-    let bench = Bench::new();
-    let id = bench.set(&with_rules(false, &[7]), &["ntuple eth0 = on"]);
+    let (_state, store) = Store::scratch();
+    let id = set(&store, &with_rules(false, &[7]), &["ntuple eth0 = on"]);
     let host = with_rules(true, &[7, 9]);
-    let undo = bench.undo(&id, &host, &model());
+    let undo = undone(&store, &id, &host, &model());
     let why = "invalid value `off` for ntuple: eth0 has a flow rule that would be removed; remove first: \
                ntuple_rule eth0/rule-9 = none";
     assert_eq!(outcomes(&undo), [Outcome::Failed { why: why.into() }]);
@@ -215,12 +181,12 @@ fn foreign_rules_are_not_thrown_away() {
     let knob = crate::knob::find("ntuple").expect("a knob");
     let target = "eth0".parse().expect("a target");
     assert_eq!(knob.read(&host, &model(), &target).as_deref(), Ok("on"));
-    let mut again = Transaction::resume(&bench.store, &id, std::time::Duration::ZERO).expect("resumed");
+    let mut again = resume(&store, &id);
     let error = again.set_back(&host, &mut model(), "ntuple", &target).expect_err("nor by a trial");
     assert_eq!(error.to_string(), why);
     drop(again);
     let host = with_rules(true, &[7]);
-    let undo = bench.undo(&id, &host, &model());
+    let undo = undone(&store, &id, &host, &model());
     assert_eq!((outcomes(&undo), undo.closed), (vec![Outcome::Restored], true));
     assert_eq!(knob.read(&host, &model(), &target).as_deref(), Ok("off"));
 }
