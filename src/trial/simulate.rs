@@ -3,9 +3,14 @@
 //!
 //! A real trial uses none of this.
 
+#[cfg(test)]
+mod bench;
 pub mod live;
 pub mod table;
 pub mod whole;
+
+#[cfg(test)]
+pub(super) use bench::Simulated;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;

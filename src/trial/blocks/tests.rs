@@ -1,58 +1,17 @@
 //! The loop in blocks on simulated noise.
 
-use std::collections::BTreeMap;
-use std::convert::Infallible;
-
 use rand_chacha::rand_core::Rng;
 
 use super::{BlocksRecord, Effects, End, NamedSettings, Search, run};
 use crate::model::Identity;
 use crate::trial::design::{Purpose, stream};
 use crate::trial::record::Call;
-use crate::trial::runner::{Bench, Measured};
-use crate::trial::simulate::Noise;
+use crate::trial::simulate::{Noise, Simulated};
 use crate::trial::spec::Kind;
 use crate::trial::{halving, metrics};
 
-struct Simulated {
-    noise: Vec<f64>,
-    slots: usize,
-    stop_after: usize,
-    void: fn(usize, usize) -> bool,
-    /// Throughput of each cell, as a part of the baseline's.
-    work: Vec<f64>,
-}
-
-impl Simulated {
-    fn new(seed: u64) -> Self {
-        let noise = Noise::white(0.02).values(seed, 400);
-        Self { noise, slots: 0, stop_after: usize::MAX, void: |_, _| false, work: vec![1.0; 13] }
-    }
-}
-
-impl Bench<BlocksRecord> for Simulated {
-    type Error = Infallible;
-
-    fn slot(&mut self, cell: usize) -> Result<Measured, Infallible> {
-        let slot = self.slots;
-        self.slots += 1;
-        let work = self.work[cell];
-        Ok(Measured {
-            start_s: slot as f64,
-            seconds: 1.0,
-            values: BTreeMap::from([("throughput".to_owned(), self.noise[slot] * work)]),
-            void: (self.void)(cell, slot).then(|| "nothing moved".to_owned()),
-            ..Measured::default()
-        })
-    }
-
-    fn save(&mut self, _: &BlocksRecord) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn stopped(&self) -> bool {
-        self.slots >= self.stop_after
-    }
+fn simulated(seed: u64) -> Simulated {
+    Simulated::new(Noise::white(0.02), seed, &[1.0; 13])
 }
 
 fn record() -> BlocksRecord {
@@ -93,7 +52,7 @@ fn order(record: &BlocksRecord) -> Vec<(usize, usize)> {
 #[test]
 fn every_block_holds_every_cell_once() {
     let mut record = record();
-    assert_eq!(ran(&mut record, Simulated::new(1)), End::Complete);
+    assert_eq!(ran(&mut record, simulated(1)), End::Complete);
     assert_eq!(record.slots.len(), 32);
     for block in order(&record).chunks(4) {
         let mut cells: Vec<usize> = block.iter().map(|(_, cell)| *cell).collect();
@@ -105,14 +64,14 @@ fn every_block_holds_every_cell_once() {
 #[test]
 fn a_void_slot_costs_its_block() {
     let mut record = record();
-    assert_eq!(ran(&mut record, Simulated { void: |_, slot| slot == 5, ..Simulated::new(1) }), End::Complete);
+    assert_eq!(ran(&mut record, Simulated { void: |_, slot| slot == 5, ..simulated(1) }), End::Complete);
     assert_eq!((record.slots.len(), record.valid().len()), (36, 8));
 }
 
 #[test]
 fn a_cell_that_never_takes_hold_ends_the_trial() {
     let mut record = record();
-    let end = ran(&mut record, Simulated { void: |cell, _| cell == 2, ..Simulated::new(1) });
+    let end = ran(&mut record, Simulated { void: |cell, _| cell == 2, ..simulated(1) });
     assert_eq!(end, End::NotApplied { reason: "nothing moved".to_owned() });
     assert!(record.slots.len() <= 12 && record.conclusion.expect("concluded").found.is_none());
 }
@@ -121,10 +80,10 @@ fn a_cell_that_never_takes_hold_ends_the_trial() {
 #[test]
 fn a_stopped_run_goes_on_in_the_same_order() {
     let (mut whole, mut parts) = (record(), record());
-    ran(&mut whole, Simulated::new(1));
-    assert_eq!(ran(&mut parts, Simulated { stop_after: 6, ..Simulated::new(1) }), End::Interrupted);
+    ran(&mut whole, simulated(1));
+    assert_eq!(ran(&mut parts, Simulated { stop_after: 6, ..simulated(1) }), End::Interrupted);
     assert_eq!(parts.slots.len(), 6);
-    assert_eq!(ran(&mut parts, Simulated::new(2)), End::Complete);
+    assert_eq!(ran(&mut parts, simulated(2)), End::Complete);
     assert_eq!(parts.valid().len(), 8);
     let (whole, parts) = (order(&whole), order(&parts));
     assert_eq!(parts[..6], whole[..6]);
@@ -134,7 +93,7 @@ fn a_stopped_run_goes_on_in_the_same_order() {
 #[test]
 fn a_cell_that_stops_all_work_ends_the_trial() {
     let mut record = record();
-    let end = ran(&mut record, Simulated { work: vec![1.0, 1.0, 1.0, 0.0], ..Simulated::new(1) });
+    let end = ran(&mut record, Simulated { work: vec![1.0, 1.0, 1.0, 0.0], ..simulated(1) });
     assert!(matches!(end, End::GuardTripped { reason } if reason.starts_with("nothing got through")));
 }
 
@@ -144,9 +103,9 @@ fn searched(seed: u64, effects: &[f64]) -> (BlocksRecord, Search) {
         .map(|at| NamedSettings { name: format!("candidate-{at}"), set: Vec::new() })
         .collect();
     let mut record = BlocksRecord { kind: Kind::Search, settings, blocks: 20, seed, ..record() };
-    let noise = Noise { drift: 0.03, ..Noise::white(0.03) }.values(seed, 400);
-    let work = std::iter::once(1.0).chain(effects.iter().map(|effect| 1.0 + effect)).collect();
-    assert_eq!(ran(&mut record, Simulated { noise, work, ..Simulated::new(seed) }), End::Complete);
+    let noise = Noise { drift: 0.03, ..Noise::white(0.03) };
+    let work: Vec<f64> = std::iter::once(1.0).chain(effects.iter().map(|effect| 1.0 + effect)).collect();
+    assert_eq!(ran(&mut record, Simulated::new(noise, seed, &work)), End::Complete);
     let Some(Effects::Search(search)) = record.conclusion.clone().and_then(|conclusion| conclusion.found)
     else {
         panic!("{record:?}")
@@ -203,9 +162,9 @@ fn a_stopped_search_goes_on_at_its_stage() {
     let settings = ["a", "b", "c"].map(|name| NamedSettings { name: name.to_owned(), set: Vec::new() });
     let blank = || BlocksRecord { kind: Kind::Search, settings: settings.to_vec(), ..record() };
     let (mut whole, mut parts) = (blank(), blank());
-    ran(&mut whole, Simulated::new(1));
-    assert_eq!(ran(&mut parts, Simulated { stop_after: 14, ..Simulated::new(1) }), End::Interrupted);
-    assert_eq!(ran(&mut parts, Simulated::new(1)), End::Complete);
+    ran(&mut whole, simulated(1));
+    assert_eq!(ran(&mut parts, Simulated { stop_after: 14, ..simulated(1) }), End::Interrupted);
+    assert_eq!(ran(&mut parts, simulated(1)), End::Complete);
     assert_eq!(order(&parts)[..14], order(&whole)[..14]);
     let stages = |record: &BlocksRecord| record.slots.iter().map(|slot| slot.stage).max();
     assert_eq!((stages(&parts), stages(&whole)), (Some(2), Some(2)));

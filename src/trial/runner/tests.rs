@@ -1,72 +1,28 @@
 //! The loop on simulated noise: the slots it runs, the ones it voids, and when it stops.
 
-use std::collections::BTreeMap;
-
-use super::{Bench, Ending, Measured, run};
+use super::{Ending, run};
 use crate::trial::analysis;
 use crate::trial::conclude::conclude;
 use crate::trial::metrics;
 use crate::trial::record::{Arm, Call, Phase, TrialRecord, Verdict};
-use crate::trial::simulate::{self, Noise};
+use crate::trial::simulate::{self, Noise, Simulated};
 use crate::trial::spec::Kind;
 
-/// A machine whose slots are `noise`, times `effect` in arm B.
-struct Simulated {
-    noise: Vec<f64>,
-    effect: f64,
-    slots: usize,
-    saves: usize,
-    stop_after: usize,
-    void: fn(Arm, usize) -> bool,
-    guard_at: Option<usize>,
-    changed_at: Option<usize>,
-    limited: bool,
+/// A machine whose throughput changes by `effect` in arm B.
+fn simulated(noise: Noise, seed: u64, effect: f64) -> Simulated {
+    Simulated::new(noise, seed, &[1.0, 1.0 + effect])
 }
 
-impl Simulated {
-    fn new(noise: Noise, seed: u64, effect: f64) -> Self {
-        Self {
-            noise: noise.values(seed, 400),
-            effect,
-            slots: 0,
-            saves: 0,
-            stop_after: usize::MAX,
-            void: |_, _| false,
-            guard_at: None,
-            changed_at: None,
-            limited: false,
-        }
-    }
+/// The same with little noise.
+fn quiet(effect: f64) -> Simulated {
+    simulated(Noise::white(0.01), 5, effect)
 }
 
-impl Bench<TrialRecord> for Simulated {
-    type Error = std::convert::Infallible;
-
-    fn slot(&mut self, arm: usize) -> Result<Measured, Self::Error> {
-        let arm = if arm == 0 { Arm::A } else { Arm::B };
-        let slot = self.slots;
-        self.slots += 1;
-        let factor = if arm == Arm::B { 1.0 + self.effect } else { 1.0 };
-        Ok(Measured {
-            start_s: slot as f64,
-            seconds: 1.0,
-            values: BTreeMap::from([("throughput".to_owned(), self.noise[slot] * factor)]),
-            void: (self.void)(arm, slot).then(|| "nothing moved".to_owned()),
-            guard: (self.guard_at == Some(slot)).then(|| "too many errors".to_owned()),
-            changed: (self.changed_at == Some(slot)).then(|| "rps eth0/rx-0".to_owned()),
-            client_limited: self.limited.then(|| "a full thread".to_owned()),
-            ..Measured::default()
-        })
-    }
-
-    fn save(&mut self, _: &TrialRecord) -> Result<(), Self::Error> {
-        self.saves += 1;
-        Ok(())
-    }
-
-    fn stopped(&self) -> bool {
-        self.slots >= self.stop_after
-    }
+/// A trial without a calibration.
+fn ran(bench: &mut Simulated) -> (TrialRecord, Ending) {
+    let mut record = record(5);
+    let ending = run(&mut record, 0, bench).expect("simulated");
+    (record, ending)
 }
 
 fn record(seed: u64) -> TrialRecord {
@@ -82,7 +38,7 @@ fn noise() -> Noise {
 fn calls(first_seed: u64, effect: f64) -> impl Iterator<Item = Call> {
     (0..20).map(move |seed| {
         let mut record = record(seed);
-        run(&mut record, 0, &mut Simulated::new(noise(), first_seed + seed, effect)).expect("simulated");
+        run(&mut record, 0, &mut simulated(noise(), first_seed + seed, effect)).expect("simulated");
         analysis::analyse(&record).metrics[0].call
     })
 }
@@ -103,7 +59,7 @@ fn ten_percent_are_found() {
 #[test]
 fn calibration_comes_first_and_flips_nothing() {
     let mut record = record(7);
-    let mut bench = Simulated::new(Noise::white(0.01), 7, 0.5);
+    let mut bench = simulated(Noise::white(0.01), 7, 0.5);
     let ending = run(&mut record, 10, &mut bench).expect("simulated");
     assert_eq!(ending, Ending::default());
     let calibration: Vec<_> = record.slots.iter().take_while(|s| s.phase == Phase::Calibration).collect();
@@ -118,20 +74,17 @@ fn calibration_comes_first_and_flips_nothing() {
 fn no_early_stop_before_the_fewest_pairs() {
     let mut record = record(7);
     record.min_pairs = 25;
-    run(&mut record, 0, &mut Simulated::new(Noise::white(0.01), 7, 0.5)).expect("simulated");
+    run(&mut record, 0, &mut simulated(Noise::white(0.01), 7, 0.5)).expect("simulated");
     assert_eq!(record.slots.len(), 50);
 }
 
 #[test]
 fn a_stopped_run_goes_on_with_the_same_coins() {
     let (mut whole, mut parts) = (record(11), record(11));
-    run(&mut whole, 0, &mut Simulated::new(Noise::white(0.05), 3, 0.0)).expect("simulated");
-    let mut first = Simulated { stop_after: 6, ..Simulated::new(Noise::white(0.05), 3, 0.0) };
+    run(&mut whole, 0, &mut simulated(Noise::white(0.05), 3, 0.0)).expect("simulated");
+    let mut first = Simulated { stop_after: 6, ..simulated(Noise::white(0.05), 3, 0.0) };
     assert!(run(&mut parts, 0, &mut first).expect("simulated").interrupted);
-    run(&mut parts, 0, &mut Simulated::new(Noise::white(0.05), 4, 0.0)).expect("simulated");
-    let arms = |record: &TrialRecord| -> Vec<(usize, Arm)> {
-        record.slots.iter().map(|slot| (slot.pair, slot.arm)).collect()
-    };
+    run(&mut parts, 0, &mut simulated(Noise::white(0.05), 4, 0.0)).expect("simulated");
     let shared = whole.slots.len().min(parts.slots.len());
     assert_eq!(arms(&whole)[..shared], arms(&parts)[..shared]);
 }
@@ -139,11 +92,11 @@ fn a_stopped_run_goes_on_with_the_same_coins() {
 #[test]
 fn the_lone_slot_of_a_killed_run_is_void() {
     let mut parts = record(11);
-    let mut first = Simulated { stop_after: 7, ..Simulated::new(Noise::white(0.05), 3, 0.0) };
+    let mut first = Simulated { stop_after: 7, ..simulated(Noise::white(0.05), 3, 0.0) };
     run(&mut parts, 0, &mut first).expect("simulated");
     // As after a kill: the last slot was measured but not marked.
     parts.slots[6].void = None;
-    run(&mut parts, 0, &mut Simulated::new(Noise::white(0.05), 4, 0.0)).expect("simulated");
+    run(&mut parts, 0, &mut simulated(Noise::white(0.05), 4, 0.0)).expect("simulated");
     assert!(parts.slots[6].void.is_some());
     assert_eq!(parts.slots[7].pair, parts.slots[6].pair + 1);
 }
@@ -151,11 +104,9 @@ fn the_lone_slot_of_a_killed_run_is_void() {
 /// If arm A also sets something, that may fail to take hold.
 #[test]
 fn an_arm_that_never_takes_ends_the_trial() {
-    let arms: [fn(Arm, usize) -> bool; 2] = [|arm, _| arm == Arm::A, |arm, _| arm == Arm::B];
+    let arms: [fn(usize, usize) -> bool; 2] = [|arm, _| arm == 0, |arm, _| arm == 1];
     for void in arms {
-        let mut record = record(5);
-        let mut bench = Simulated { void, ..Simulated::new(Noise::white(0.01), 5, 0.0) };
-        let ending = run(&mut record, 0, &mut bench).expect("simulated");
+        let (record, ending) = ran(&mut Simulated { void, ..quiet(0.0) });
         assert_eq!(ending.not_applied.as_deref(), Some("nothing moved"));
         assert!(record.slots.len() <= 6);
     }
@@ -163,9 +114,8 @@ fn an_arm_that_never_takes_ends_the_trial() {
 
 #[test]
 fn one_void_slot_costs_one_pair() {
-    let mut record = record(5);
-    let mut bench = Simulated { void: |_, slot| slot == 3, ..Simulated::new(Noise::white(0.05), 5, 0.0) };
-    run(&mut record, 0, &mut bench).expect("simulated");
+    let noisy = simulated(Noise::white(0.05), 5, 0.0);
+    let (record, _) = ran(&mut Simulated { void: |_, slot| slot == 3, ..noisy });
     let analysis = analysis::analyse(&record);
     assert_eq!(analysis.voids, 1);
     assert_eq!(record.slots.len(), 2 * (analysis.pairs + 1));
@@ -173,9 +123,7 @@ fn one_void_slot_costs_one_pair() {
 
 #[test]
 fn a_guard_stops_at_once() {
-    let mut record = record(5);
-    let mut bench = Simulated { guard_at: Some(4), ..Simulated::new(Noise::white(0.01), 5, 0.0) };
-    let ending = run(&mut record, 0, &mut bench).expect("simulated");
+    let (record, ending) = ran(&mut Simulated { guard_at: Some(4), ..quiet(0.0) });
     assert_eq!(ending.guard.as_deref(), Some("too many errors"));
     assert_eq!(record.slots.len(), 5);
 }
@@ -184,13 +132,8 @@ fn a_guard_stops_at_once() {
 #[test]
 fn a_value_set_from_outside_ends_the_trial_and_voids_the_slot() {
     for (at, void) in [(0, 1), (4, 5), (5, 6)] {
-        let mut record = record(5);
-        let mut bench = Simulated {
-            changed_at: Some(at),
-            guard_at: Some(at),
-            ..Simulated::new(Noise::white(0.01), 5, 0.0)
-        };
-        let ending = run(&mut record, 0, &mut bench).expect("simulated");
+        let mut bench = Simulated { changed_at: Some(at), guard_at: Some(at), ..quiet(0.0) };
+        let (record, ending) = ran(&mut bench);
         assert_eq!(ending.changed.as_deref(), Some("rps eth0/rx-0"));
         assert_eq!(ending.guard.as_deref(), Some("too many errors"), "said, and outranked");
         assert_eq!((record.slots.len(), bench.saves), (void, void), "nothing runs after it");
@@ -204,7 +147,7 @@ fn a_value_set_from_outside_ends_the_trial_and_voids_the_slot() {
 #[test]
 fn a_change_while_nothing_is_flipped_ends_the_calibration() {
     let mut record = record(5);
-    let mut bench = Simulated { changed_at: Some(3), ..Simulated::new(Noise::white(0.01), 5, 0.0) };
+    let mut bench = Simulated { changed_at: Some(3), ..quiet(0.0) };
     let ending = run(&mut record, 10, &mut bench).expect("simulated");
     assert!(ending.changed.is_some() && record.slots.len() == 4 && record.calibration.is_none());
 }
@@ -213,7 +156,7 @@ fn a_change_while_nothing_is_flipped_ends_the_calibration() {
 /// were never a majority.
 #[test]
 fn a_resumed_run_is_still_client_limited() {
-    let limited = |seed| Simulated { limited: true, ..Simulated::new(Noise::white(0.05), seed, 0.0) };
+    let limited = |seed| Simulated { limited: true, ..simulated(Noise::white(0.05), seed, 0.0) };
     let mut record = record(11);
     let mut first = Simulated { stop_after: 60, ..limited(3) };
     assert!(run(&mut record, 0, &mut first).expect("simulated").interrupted);
@@ -223,8 +166,7 @@ fn a_resumed_run_is_still_client_limited() {
 
 #[test]
 fn what_a_command_prints_beside_is_a_metric() {
-    let mut record = record(5);
-    run(&mut record, 0, &mut Simulated::new(Noise::white(0.01), 5, 0.5)).expect("simulated");
+    let (mut record, _) = ran(&mut quiet(0.5));
     for slot in &mut record.slots {
         slot.values.extend([("p99_us".to_owned(), 7.0), (metrics::name::BUSIEST.to_owned(), 50.0)]);
     }
@@ -235,9 +177,7 @@ fn what_a_command_prints_beside_is_a_metric() {
 /// Without a log ratio the trial once ran all its pairs on broken traffic.
 #[test]
 fn a_change_that_stops_all_work_is_rolled_back_at_once() {
-    let mut record = record(5);
-    let mut bench = Simulated::new(Noise::white(0.01), 5, -1.0);
-    let ending = run(&mut record, 0, &mut bench).expect("simulated");
+    let (record, ending) = ran(&mut quiet(-1.0));
     assert!(ending.guard.is_some_and(|guard| guard.starts_with("nothing got through")));
     assert!(record.slots.len() <= 3, "the first slot of arm A shows that work was done");
 }
@@ -254,13 +194,13 @@ fn arms(record: &TrialRecord) -> Vec<(usize, Arm)> {
 #[test]
 fn before_and_after_runs_one_arm_after_the_other_and_goes_on_there() {
     let mut whole = before_after();
-    run(&mut whole, 0, &mut Simulated::new(noise(), 1, 0.10)).expect("simulated");
+    run(&mut whole, 0, &mut simulated(noise(), 1, 0.10)).expect("simulated");
     let wanted: Vec<_> =
         [Arm::A, Arm::B].into_iter().flat_map(|arm| (0..6).map(move |at| (at, arm))).collect();
     assert_eq!(arms(&whole), wanted);
     for cut in 0..12 {
         let mut resumed = TrialRecord { slots: whole.slots[..cut].to_vec(), ..before_after() };
-        run(&mut resumed, 0, &mut Simulated::new(noise(), 1, 0.10)).expect("simulated");
+        run(&mut resumed, 0, &mut simulated(noise(), 1, 0.10)).expect("simulated");
         assert_eq!(arms(&resumed), wanted, "after {cut} slots");
         assert!(resumed.slots.iter().all(|slot| slot.void.is_none()));
     }
@@ -270,7 +210,7 @@ fn before_and_after_runs_one_arm_after_the_other_and_goes_on_there() {
 #[test]
 fn before_and_after_claims_nothing() {
     let mut record = before_after();
-    let ending = run(&mut record, 0, &mut Simulated::new(Noise::white(0.001), 1, 0.10)).expect("simulated");
+    let ending = run(&mut record, 0, &mut simulated(Noise::white(0.001), 1, 0.10)).expect("simulated");
     let analysis = conclude(&record, &ending, false, None);
     assert_eq!(analysis.verdict, Verdict::Unproven { apparent: Call::Helps });
     assert!(
