@@ -390,10 +390,6 @@ mod tests {
         toml::from_str(text).expect("a check")
     }
 
-    fn refused(text: &str) -> String {
-        Check::check_all(&[check(text)]).expect_err("refused").to_string()
-    }
-
     #[test]
     fn defaults_and_limits() {
         let plain = check("name = 'front'\nurl = 'http://h:1/health'");
@@ -401,27 +397,17 @@ mod tests {
         assert_eq!(plain.load().connections, 6, "a slow response delays no later request");
         assert_eq!(Check::check_all(std::slice::from_ref(&plain)), Ok(()));
         assert_eq!(Check::check_all(&[plain.clone(), plain]), Err(CheckError::Twice("front".to_owned())));
-        let front = "name = 'front'\nurl = 'http://h:1/'\n";
-        assert_eq!(
-            refused("name = 'a.b'\nurl = 'udp://h:1'"),
-            "[[check]] name = `a.b`: 1 to 40 letters, digits, `-` or `_` expected"
-        );
-        assert_eq!(
-            refused("name = 'a'\nurl = 'udp-sink://h:1'"),
-            "[[check]] a: udp-sink://h:1 has no responses to check"
-        );
-        assert_eq!(
-            refused(&format!("{front}every = '1ms'")),
-            "[[check]] front: every = 1ms: must be at least 10ms"
-        );
-        assert_eq!(
-            refused(&format!("{front}timeout = '1m'")),
-            "[[check]] front: timeout: must be at most 256 times `every`"
-        );
-        assert_eq!(
-            refused(&format!("{front}insecure = true")),
-            "[[check]] front: --ca and --insecure are for https:// only"
-        );
+        for (name, rest, wanted) in [
+            ("a.b", "url = 'udp://h:1'", "name = `a.b`: 1 to 40 letters, digits, `-` or `_` expected"),
+            ("a", "url = 'udp-sink://h:1'", "a: udp-sink://h:1 has no responses to check"),
+            ("a", "url = 'http://h:1/'\nevery = '1ms'", "a: every = 1ms: must be at least 10ms"),
+            ("a", "url = 'http://h:1/'\ntimeout = '1m'", "a: timeout: must be at most 256 times `every`"),
+            ("a", "url = 'http://h:1/'\ninsecure = true", "a: --ca and --insecure are for https:// only"),
+        ] {
+            let check = check(&format!("name = '{name}'\n{rest}"));
+            let error = Check::check_all(&[check]).expect_err("refused").to_string();
+            assert_eq!(error, format!("[[check]] {wanted}"));
+        }
     }
 
     #[test]

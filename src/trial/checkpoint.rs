@@ -129,7 +129,8 @@ fn logs(values: impl Iterator<Item = f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::{Checkpoint, State, state, still_none};
-    use crate::trial::record::{Effect, TrialRecord};
+    use crate::trial::record::{Arm, Effect, Phase, Slot, TrialRecord};
+    use crate::trial::simulate;
     use crate::trial::stats::interval::Interval;
 
     #[test]
@@ -162,19 +163,11 @@ mod tests {
 
     /// A trial of two pairs whose arm B is 20 % above arm A.
     fn record() -> TrialRecord {
-        let slot = |pair: usize, arm: &str, value: f64| {
-            serde_json::json!({ "pair": pair, "phase": "comparison", "position": 0, "arm": arm, "start_s": 0.0,
-                "seconds": 1.0, "values": { "throughput": value }, "net_rx": {}, "packets": {}, "softirq": {} })
-        };
-        let json = serde_json::json!({
-            "schema": "rxlab.trial/3", "id": "0001-rps", "version": "", "name": "rps", "change": [], "workload": "",
-            "cpus": 1, "started": "2026-11-22T10:00:00Z", "seed": 1, "margin": 0.03, "min_pairs": 2, "max_pairs": 2,
-            "host": { "hostname": "", "kernel": "", "boot_id": "" }, "washout_s": 0.0, "measure_s": 1.0,
-            "metrics": [{ "name": "throughput", "title": "throughput", "unit": "", "better": "higher" }],
-            "calibration": null, "analysis": null,
-            "slots": [slot(0, "A", 100.0), slot(0, "B", 120.0), slot(1, "A", 101.0), slot(1, "B", 121.0)],
-        });
-        serde_json::from_value(json).expect("a record")
+        let slots = [(0, Arm::A, 100.0), (0, Arm::B, 120.0), (1, Arm::A, 101.0), (1, Arm::B, 121.0)];
+        let slot =
+            |(pair, arm, value)| Slot::sample((Phase::Comparison, pair, 0, arm), &[("throughput", value)]);
+        let started = "2026-11-22T10:00:00Z".to_owned();
+        TrialRecord { started, slots: slots.map(slot).to_vec(), ..simulate::record() }
     }
 
     #[test]

@@ -108,6 +108,32 @@ pub struct Slot {
     pub void: Option<String>,
 }
 
+#[cfg(test)]
+impl Slot {
+    /// A slot of a second that counts, by its phase, pair, position and arm.
+    pub(crate) fn sample(
+        (phase, pair, position, arm): (Phase, usize, u8, Arm),
+        values: &[(&str, f64)],
+    ) -> Self {
+        Self {
+            pair,
+            phase,
+            position,
+            arm,
+            start_s: (2 * pair + usize::from(position)) as f64 * 1.5,
+            seconds: 1.0,
+            values: values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+            at_least: Vec::new(),
+            absent: BTreeMap::new(),
+            net_rx: BTreeMap::new(),
+            packets: BTreeMap::new(),
+            softirq: BTreeMap::new(),
+            probe_cost: None,
+            void: None,
+        }
+    }
+}
+
 /// Evidence on capacity from a trial in which throughput is not proven to rise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -215,7 +215,8 @@ const SCHEDULE: &str = "schedule.json";
 
 #[cfg(test)]
 mod tests {
-    use super::{RECORD, TrialDir};
+    use super::{RECORD, TrialDir, TrialRecord};
+    use crate::trial::simulate;
 
     #[test]
     fn numbers_go_on_and_records_must_exist() {
@@ -230,14 +231,8 @@ mod tests {
     fn a_record_of_another_version_is_refused() {
         let state = tempfile::tempdir().expect("a temporary directory");
         let trial = TrialDir::create(state.path(), "rps").expect("made");
-        let record = serde_json::json!({
-            "schema": "rxlab.trial/1", "id": "0001-rps", "version": "0.1.0", "name": "rps",
-            "change": ["A: true", "B: false"], "workload": "", "cpus": 1, "started": "", "seed": 1,
-            "host": { "hostname": "", "kernel": "", "boot_id": "" }, "margin": 0.03, "max_pairs": 5,
-            "washout_s": 0.0, "measure_s": 1.0, "metrics": [], "calibration": null, "slots": [],
-            "analysis": null
-        });
-        trial.replace(RECORD, &record).expect("written");
+        let record = TrialRecord { schema: "rxlab.trial/1".to_owned(), ..simulate::record() };
+        trial.save(&record).expect("written");
         let error = trial.record().expect_err("an earlier one").to_string();
         assert!(
             error.ends_with("record.json: schema is `rxlab.trial/1`, this version reads `rxlab.trial/3`"),

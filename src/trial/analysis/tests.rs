@@ -1,7 +1,5 @@
 //! Whole trials with a known truth, from slots to conclusion.
 
-use std::collections::BTreeMap;
-
 use super::{analyse, calibrate, primary_decision};
 use crate::trial::design::order;
 use crate::trial::monitor::Monitor;
@@ -17,22 +15,7 @@ fn empty(seed: u64) -> TrialRecord {
 }
 
 fn slot(phase: Phase, pair: usize, position: u8, arm: Arm, values: &[(&str, f64)]) -> Slot {
-    Slot {
-        pair,
-        phase,
-        position,
-        arm,
-        start_s: (2 * pair + usize::from(position)) as f64 * 1.5,
-        seconds: 1.0,
-        values: values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
-        at_least: Vec::new(),
-        net_rx: BTreeMap::new(),
-        packets: BTreeMap::new(),
-        softirq: BTreeMap::new(),
-        probe_cost: None,
-        absent: BTreeMap::new(),
-        void: None,
-    }
+    Slot::sample((phase, pair, position, arm), values)
 }
 
 /// Runs pairs until the monitor stops, as the runner does.

@@ -357,23 +357,12 @@ mod tests {
         let mut steps = Vec::new();
         while let Some(rate) = search.ask() {
             let late = rate / 9000.0;
-            let margins = vec![0.01, -late.ln() * 3.0, 0.0005];
+            let margins = [0.01, -late.ln() * 3.0, 0.0005];
             let values = vec![(late < 2.0).then_some(5000.0 * late.powi(3)), Some(0.0005)];
             let client_limited =
                 (rate > 9000.0).then(|| "thread 0 at 95 % CPU; the server was 22 % busy".to_owned());
-            let purpose = search.purpose();
-            let (start_s, seconds, answered, elsewhere) = (4.0 * steps.len() as f64, 1.0, rate, None);
-            let step = Step {
-                rate,
-                start_s,
-                seconds,
-                answered,
-                values,
-                margins,
-                purpose,
-                client_limited,
-                elsewhere,
-            };
+            let start_s = 4.0 * steps.len() as f64;
+            let step = Step { start_s, values, client_limited, ..step(rate, &margins, search.purpose()) };
             search.tell(step.kept());
             steps.push(step);
         }
