@@ -125,23 +125,16 @@ pub(super) fn has(model: &Model, target: &Target) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{ApplyError, check};
+    use crate::apply::testbed::setting;
     use crate::host::{EthtoolGet, Question, RecordedHost};
     use crate::knob::testbed::{channels_answer, model};
     use crate::model::DeviceAddress;
     use crate::parse::ethtool::{Channels, Count};
     use crate::parse::{attribute, one_message};
-    use crate::plan::{Plan, PlannedSetting};
+    use crate::plan::Plan;
 
     fn plan(settings: &[&str]) -> Plan {
-        let planned = |text: &&str| PlannedSetting::new(text.parse().expect("a setting"), "", None);
-        Plan {
-            schema: Plan::SCHEMA.into(),
-            name: "test".into(),
-            host: None,
-            settings: settings.iter().map(planned).collect(),
-            notes: Vec::new(),
-            prediction: None,
-        }
+        Plan::new("test", &settings.iter().map(|text| setting(text)).collect::<Vec<_>>())
     }
 
     #[test]

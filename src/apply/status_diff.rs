@@ -51,17 +51,8 @@ pub struct StatusDiff {
 /// A transaction as last seen.
 #[derive(Debug)]
 struct Seen {
-    standing: Standing,
+    standing: State,
     values: BTreeMap<(String, String), Live>,
-}
-
-/// A state without elapsed seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Applied,
-    Waiting,
-    Overdue,
-    Unfinished,
 }
 
 impl StatusDiff {
@@ -71,10 +62,10 @@ impl StatusDiff {
         let mut seen = BTreeMap::new();
         for transaction in all {
             let before = self.last.as_ref().and_then(|last| last.get(&transaction.id));
-            let now = standing(&transaction.state);
+            let now = standing(transaction.state);
             let expected = match before {
                 Some(before) => Some(before.standing),
-                None => self.last.is_none().then_some(Standing::Applied),
+                None => self.last.is_none().then_some(State::Applied),
             };
             if expected != Some(now) {
                 news.push(News::Transaction { id: transaction.id.clone(), state: transaction.state });
@@ -97,12 +88,11 @@ impl StatusDiff {
     }
 }
 
-fn standing(state: &State) -> Standing {
+/// A state with only the sign of the seconds that are left.
+fn standing(state: State) -> State {
     match state {
-        State::Applied => Standing::Applied,
-        State::Unconfirmed { seconds_left } if *seconds_left < 0.0 => Standing::Overdue,
-        State::Unconfirmed { .. } => Standing::Waiting,
-        State::Unfinished => Standing::Unfinished,
+        State::Unconfirmed { seconds_left } => State::Unconfirmed { seconds_left: seconds_left.signum() },
+        other => other,
     }
 }
 
