@@ -35,8 +35,8 @@ pub use deadline::{Guard, LiveWatchpost, Watchpost, boottime, hold_deadline, lau
 pub use drift::{Culprit, Likelihood, Suspect, in_words};
 pub use ending::{Ending, ending};
 pub use error::ApplyError;
-pub(crate) use locate::interface_id;
 pub use locate::reach;
+pub(crate) use locate::{interface_id, look};
 pub use owners::{OtherOwner, other_owners};
 pub use reapply::{Reapplied, Reapply, preview_reapply};
 pub use rehearse::{Change, rehearse};

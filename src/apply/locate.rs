@@ -161,7 +161,7 @@ fn elsewhere(
 }
 
 /// The current receive path.
-pub(super) fn look(host: &dyn Host) -> Model {
+pub(crate) fn look(host: &dyn Host) -> Model {
     Model::new(&Inventory::take(host, Scope::Path))
 }
 

@@ -4,12 +4,11 @@ use thiserror::Error;
 
 use super::record::Arm;
 use super::watched::{Foreign, Watched};
-use crate::apply::{ApplyError, Kept, Transaction, Undo, UndoOutcome};
+use crate::apply::{ApplyError, Kept, Transaction, Undo, UndoOutcome, look};
 use crate::host::Host;
 use crate::journal::{BackCommand, Outcome};
 use crate::model::Model;
 use crate::plan::{Setting, Target};
-use crate::sample::{Inventory, Scope};
 
 /// The factor of a trial. A killed trial is undone like any other change.
 pub struct Factor {
@@ -82,6 +81,7 @@ impl Factor {
     }
 
     fn flip(&mut self, host: &dyn Host, arm: usize) -> Result<(), FactorError> {
+        // An interface may have been renamed or removed since the last flip, and interrupt numbers may have changed owners.
         let mut model = look(host);
         self.compare(host, &model)?;
         let (from, to) = (self.now.map_or(&[][..], |now| self.settings(now)), self.settings(arm));
@@ -199,12 +199,6 @@ fn of_command(error: ApplyError, arm: Arm, command: &str) -> FactorError {
     }
 }
 
-/// Current locations of the targets: an interface may have been renamed or removed since the last flip, and
-/// interrupt numbers may have changed owners.
-fn look(host: &dyn Host) -> Model {
-    Model::new(&Inventory::take(host, Scope::Path))
-}
-
 /// Flips from one arm's settings to the other's: values are set back first, newest first. Returns the
 /// writes in order.
 fn flip(
@@ -241,7 +235,6 @@ fn set_back(
 
 #[cfg(test)]
 mod tests {
-
     use super::{Arms, Factor};
     use crate::apply::{BeginInfo, Transaction};
     use crate::host::{Host, LiveHost};

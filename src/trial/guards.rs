@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::check::{Checked, Checks};
-use super::query::{Asked, Queries};
+use super::check::Checks;
+use super::query::Queries;
 use super::spec::Guards;
 use super::workload::Driver;
 use crate::host::Host;
@@ -80,11 +80,12 @@ fn tripped_by_drops(guards: &Guards, drops: u64, time: Duration) -> Option<Strin
 pub struct Watch<'a> {
     host: &'a dyn Host,
     inventory: &'a Inventory,
-    guards: Guards,
+    /// The limits.
+    pub(super) guards: Guards,
     /// Checks from outside.
-    checks: Checks,
+    pub(super) checks: Checks,
     /// Queries to a Prometheus.
-    queries: Queries,
+    pub(super) queries: Queries,
     /// Set when the user wants to stop.
     stop: &'a AtomicBool,
     /// Start of the slot, right after the flip.
@@ -140,16 +141,6 @@ impl<'a> Watch<'a> {
         self.tripped.is_some() || self.stop.load(Ordering::SeqCst)
     }
 
-    /// What the checks measured since the measured interval began.
-    pub fn checked(&mut self) -> Checked {
-        self.checks.end()
-    }
-
-    /// The current values of the queries. Waits for the answers.
-    pub fn asked(&mut self) -> Asked {
-        self.queries.end()
-    }
-
     fn check(&mut self, driver: Option<&Driver>) -> Option<String> {
         let guards_load = self.guards.error_rate.is_some() || self.guards.p99_us.is_some();
         let limit = self.guards.p99_us.map(|us| Duration::from_secs_f64(us.max(0.0) / 1e6));
@@ -165,11 +156,6 @@ impl<'a> Watch<'a> {
         }
         let drops = Drops::take(self.host, self.inventory).since(self.drops.as_ref()?);
         tripped_by_drops(&self.guards, drops, self.part_began.elapsed())
-    }
-
-    /// The limits.
-    pub fn guards(&self) -> &Guards {
-        &self.guards
     }
 
     /// The tripped guard, with its figures.

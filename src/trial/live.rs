@@ -194,9 +194,9 @@ impl<Record> Live<'_, Record> {
         }
         let last = self.mark()?;
         let after = Counters::take(self.host, self.inventory);
-        let checked = self.watch.checked();
+        let checked = self.watch.checks.end();
         let (work, trouble) = self.driver.end(printed.as_deref())?;
-        let asked = self.watch.asked();
+        let asked = self.watch.queries.end();
         let mut rates = rates(&before, &after)?;
         if let Some(windows) = windows {
             windows.time(&mut rates);
@@ -217,7 +217,7 @@ impl<Record> Live<'_, Record> {
         values.extend(asked.values);
         let at_least = [work.at_least, checked.at_least].concat();
         let void = placement::contradiction(&self.expected[arm], &rates);
-        let guard = guards::tripped(self.watch.guards(), &trouble, &rates).or(asked.tripped);
+        let guard = guards::tripped(&self.watch.guards, &trouble, &rates).or(asked.tripped);
         let guard = guard.map(|why| in_arm(arm, &why));
         Ok(Measured {
             start_s,
@@ -239,7 +239,7 @@ impl<Record> Live<'_, Record> {
     /// A slot that a guard or the user ended before its time. The runner voids one that the user ended.
     fn cut_short(&mut self, arm: usize, start_s: f64, seconds: f64) -> Measured {
         // Nothing that has to be waited for: the change is still set.
-        let Checked { values, at_least } = self.watch.checked();
+        let Checked { values, at_least } = self.watch.checks.end();
         let guard = self.watch.tripped().map(|why| in_arm(arm, why));
         let void = guard.as_ref().map(|why| format!("guard tripped: {why}"));
         Measured { start_s, seconds, values, at_least, void, guard, ..Measured::default() }

@@ -105,7 +105,7 @@ impl Probed {
             Self::Inferred => counted.inferred.map(|part| 100.0 * part.max(LEAST)),
             Self::NetRxPerPacket => each(counted.net_rx()?.into_iter().sum()),
             Self::NetRxMaxCpu => counted.net_rx()?.into_iter().reduce(f64::max).map(percent),
-            Self::Interference => counted.lost().map(percent),
+            Self::Interference => counted.lost_ns().map(|ns| percent(ns.max(LEAST * 1e9))),
             Self::InterferencePerPacket => each(counted.lost_ns()?).map(|ns| ns.max(LEAST_EACH)),
             Self::Victim(name) => counted.lost_by(name).map(percent),
         }
@@ -156,12 +156,7 @@ impl Counted<'_> {
         Some(runs.chain(interrupts).sum::<u64>() as f64 / seconds)
     }
 
-    /// The same, with the floor, so that every ratio exists.
-    fn lost(&self) -> Option<f64> {
-        Some(self.lost_ns()?.max(LEAST * 1e9))
-    }
-
-    /// The same for one name; `None` if nothing has that name.
+    /// Time that tasks of one name lost, with the floor, so that every ratio exists; `None` if nothing has that name.
     fn lost_by(&self, name: &str) -> Option<f64> {
         let (reading, seconds) = self.losses()?;
         let there = self.named.get(name);
