@@ -72,7 +72,7 @@ fn shell(host: &dyn Host, command: &str, back: &BackCommand, interruptible: bool
 mod tests {
     use super::CommandUndo;
     use crate::apply::testbed::{begin, flaky, resume};
-    use crate::apply::{State, Undo, status};
+    use crate::apply::{State, Transaction, Undo, status};
     use crate::host::{Cause, Fuse, Host, LiveHost, Mishap};
     use crate::journal::{BackCommand, Disk, FlakyStorage, Outcome, Store, Trouble};
     use crate::knob::testbed::model;
@@ -93,6 +93,14 @@ mod tests {
 
         fn store(&self) -> Store {
             Store::new(Disk::new(self.folder.path().join("state")))
+        }
+
+        /// A transaction that ran `command`, which `back` reverts, and its id.
+        fn ran(&self, command: &str, back: &BackCommand) -> (Transaction, String) {
+            let mut transaction = begin(&self.store(), None);
+            transaction.run(&self.host, command, back).expect("it echoes");
+            let id = transaction.id().to_owned();
+            (transaction, id)
         }
 
         /// Uses the working directory of the scene.
@@ -134,8 +142,7 @@ mod tests {
     fn what_was_taken_back_already_is_not_taken_back_again() {
         let scene = Scene::new();
         let back = scene.back("echo a >> said");
-        let mut transaction = begin(&scene.store(), None);
-        transaction.run(&scene.host, "echo b >> said", &back).expect("it echoes");
+        let (mut transaction, _) = scene.ran("echo b >> said", &back);
         transaction.run_back(&scene.host, &back).expect("it echoes");
         let undo = transaction.undo(&scene.host, &model());
         assert!(undo.closed && undo.is_clean());
@@ -161,9 +168,7 @@ mod tests {
     fn a_way_back_that_fails_leaves_the_transaction_open() {
         let scene = Scene::new();
         let back = scene.back("test -e said && echo no >&2 && exit 7");
-        let mut transaction = begin(&scene.store(), None);
-        let id = transaction.id().to_owned();
-        transaction.run(&scene.host, "echo b > said", &back).expect("it echoes");
+        let (transaction, id) = scene.ran("echo b > said", &back);
         drop(transaction);
         for _ in 0..2 {
             let undo = scene.undo(&id);
@@ -180,9 +185,7 @@ mod tests {
     fn a_command_that_is_kept_stays_undoable() {
         let scene = Scene::new();
         let back = scene.back("echo a >> said");
-        let mut transaction = begin(&scene.store(), None);
-        let id = transaction.id().to_owned();
-        transaction.run(&scene.host, "echo b >> said", &back).expect("it echoes");
+        let (transaction, id) = scene.ran("echo b >> said", &back);
         transaction.keep_confirmed(&scene.host, &model()).expect("kept");
         let open = scene.store().open_of("/", "boot-1").expect("listed");
         let status = status(&open[0].1, &[], &scene.host, &model()).expect("begun");

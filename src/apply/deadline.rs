@@ -192,7 +192,7 @@ pub(super) fn lapse(
     (deadline <= now_ns).then_some(Lapse::NotConfirmed)
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -70,7 +70,7 @@ pub(super) fn split_by_origin(
 ) -> (Vec<Displaced>, Vec<Displaced>) {
     let (mut chosen, mut set) = (Vec::new(), Vec::new());
     for value in values {
-        match choice(host, model, value, &value.target) {
+        match choice(host, model, value) {
             Some(choice) => chosen.push(Displaced { value: choice.to_owned(), ..value.clone() }),
             None => set.push(value.clone()),
         }
@@ -82,13 +82,13 @@ pub(super) fn split_by_origin(
 pub(super) fn left_over(host: &dyn Host, model: &Model, chosen: Vec<Displaced>) -> Vec<Displaced> {
     let chosen_again = |value: &Displaced| {
         let live = knob_of(&value.knob).ok()?.read(host, model, &value.target).ok()?;
-        choice(host, model, &Displaced { value: live, ..value.clone() }, &value.target)
+        choice(host, model, &Displaced { value: live, ..value.clone() })
     };
     chosen.into_iter().filter(|value| chosen_again(value).is_none()).collect()
 }
 
-fn choice(host: &dyn Host, model: &Model, value: &Displaced, target: &Target) -> Option<&'static str> {
-    knob_of(&value.knob).ok()?.driver_default(host, model, target, &value.value)
+fn choice(host: &dyn Host, model: &Model, value: &Displaced) -> Option<&'static str> {
+    knob_of(&value.knob).ok()?.driver_default(host, model, &value.target, &value.value)
 }
 
 /// Current values of those in `values` that still exist. A value the driver chose for the current queues

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::ApplyError;
 use super::check::{device_of, knob_of};
+use super::deadline::{boottime, nanoseconds};
 use super::displaced;
 use super::locate::{ids_of, interface_id, is_another};
 use super::surroundings::surroundings;
 use super::undo::{self, Undo, UndoOptions};
-use super::{ApplyError, boottime};
 use crate::host::{Host, Namespace, ProcessId};
 use crate::journal::{
     Archived, Begin, History, Intent, Journal, JournalError, Open, Seen, Store, SysfsIds, Touched, Unreadable,
@@ -118,7 +119,6 @@ impl Transaction {
                 return Err(ApplyError::OtherJournal { state, id });
             }
         }
-        let nanoseconds = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         let begin = Begin {
             schema: Begin::SCHEMA.to_owned(),
             id: String::new(),

@@ -30,7 +30,7 @@ pub enum Record {
         /// Reason, in one line.
         why: String,
         /// It was not attempted: nothing of the value is on the machine.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         untried: bool,
     },
     /// Surroundings of the values once they were set, for later comparison.
@@ -162,7 +162,7 @@ pub struct Intent {
     #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "beside")]
     pub displaced: Vec<Displaced>,
     /// `before` is foreign: it replaced our value, which is set again.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub foreign: bool,
 }
 
@@ -193,11 +193,6 @@ pub struct SysfsIds {
     /// Inode of the queue, for a queue target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<u64>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// A value that writing another one may reset.
@@ -231,7 +226,7 @@ pub enum Outcome {
         live: String,
         /// It is the kernel's value for a new queue, and it is unclear if the kernel recreated the queue or
         /// the value was set on purpose. The original is kept until that is decided.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fresh: bool,
     },
     /// The device, process or thread no longer exists, nor does its value. For a device this is

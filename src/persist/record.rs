@@ -34,13 +34,7 @@ mod tests {
 
     #[test]
     fn the_unit() {
-        let restore = Restore {
-            program: "/opt/my tools/rxlab".into(),
-            options: vec!["--state-dir".to_owned(), "/srv/100%".to_owned()],
-            etc: "/etc".into(),
-            state: "/srv/100%".into(),
-        };
-        let files = record_files(&["--every".to_owned(), "1s".to_owned()], &restore);
+        let files = record_files(&["--every".to_owned(), "1s".to_owned()], &Restore::sample());
         insta::assert_snapshot!(shown(&files));
     }
 }

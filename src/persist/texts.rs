@@ -1,7 +1,6 @@
 //! Contents of the files: the plan, a unit for the boot, a unit for an interface that appears, and the
 //! udev rule that starts the latter. Pure.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use super::folder::{Installed, wanted_by};
@@ -33,6 +32,17 @@ impl Restore {
     pub(super) fn command(&self) -> String {
         let options = self.options.iter().map(|option| word(option));
         std::iter::once(word(&self.program.to_string_lossy())).chain(options).collect::<Vec<_>>().join(" ")
+    }
+
+    /// With everything that has to be quoted.
+    #[cfg(test)]
+    pub(super) fn sample() -> Self {
+        Self {
+            program: "/opt/my tools/rxlab".into(),
+            options: vec!["--state-dir".to_owned(), "/srv/100%".to_owned()],
+            etc: "/etc".into(),
+            state: "/srv/100%".into(),
+        }
     }
 
     /// For the paths of files to remove: they do not depend on what the files say.
@@ -97,13 +107,9 @@ pub(super) fn word(text: &str) -> String {
 /// A line for each interface of the plan. `systemctl` only queues the unit: a rule must not wait. `$name` is
 /// the name that udev is about to assign, if it assigns one.
 fn rules(plan: &Plan) -> String {
-    let mut text = String::from("# Start the unit of a persisted interface that appears or is renamed.\n");
     let mut lines: Vec<String> = Vec::new();
     for planned in &plan.settings {
-        let matched = match (&planned.device, &planned.set.target) {
-            (Some(device), target) => matched(device, target),
-            (None, _) => None,
-        };
+        let matched = planned.device.as_ref().and_then(|device| matched(device, &planned.set.target));
         let line = matched.map(|matched| {
             format!(
                 "ACTION==\"add|move\", SUBSYSTEM==\"net\", {matched}, \
@@ -112,8 +118,7 @@ fn rules(plan: &Plan) -> String {
         });
         lines.extend(line.filter(|line| !lines.contains(line)));
     }
-    lines.iter().for_each(|line| text.write_str(line).expect("writing to a string does not fail"));
-    text
+    format!("# Start the unit of a persisted interface that appears or is renamed.\n{}", lines.concat())
 }
 
 /// The udev match for a device.

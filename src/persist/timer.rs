@@ -49,14 +49,8 @@ mod tests {
 
     #[test]
     fn the_units() {
-        let restore = Restore {
-            program: "/opt/my tools/rxlab".into(),
-            options: vec!["--state-dir".to_owned(), "/srv/100%".to_owned()],
-            etc: "/etc".into(),
-            state: "/srv/100%".into(),
-        };
         let times = ["2026-11-24 11:00:00 UTC", "2026-11-25 10:00:00 UTC"].map(str::to_owned);
-        let files = timer_files("0003-rps+rfs", &times, &restore);
+        let files = timer_files("0003-rps+rfs", &times, &Restore::sample());
         insta::assert_snapshot!(shown(&files));
         assert_eq!(unit_name("0003-rps"), "rxlab-checkpoint-0003-rps");
     }

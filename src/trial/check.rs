@@ -176,62 +176,48 @@ impl Check {
         }
     }
 
-    /// The metric `what` of this check.
-    fn metric(&self, what: What) -> String {
-        format!("{PREFIX}{}.{}", self.name, what.key())
+    /// The metric of this check whose name ends with `key`.
+    fn metric(&self, key: &str) -> String {
+        format!("{PREFIX}{}.{key}", self.name)
     }
 
     /// Metrics that are judged without being asked for.
     pub fn judged(&self) -> [String; 2] {
-        [What::Median, What::Worst].map(|what| self.metric(what))
+        [MEDIAN, WORST].map(|key| self.metric(key))
     }
 
     /// True for the name of one of its metrics.
     pub fn measures(&self, metric: &str) -> bool {
-        What::ALL.iter().any(|what| self.metric(*what) == metric)
+        METRICS.iter().any(|(key, ..)| self.metric(key) == metric)
     }
 
     /// Requests of a slot with these values, and how many of them failed.
     pub fn counts(&self, values: &BTreeMap<String, f64>) -> Option<(u64, u64)> {
-        let requests = *values.get(&self.metric(What::Requests))?;
-        let share = values.get(&self.metric(What::Failed)).copied().unwrap_or_default();
+        let requests = *values.get(&self.metric(REQUESTS))?;
+        let share = values.get(&self.metric(FAILED)).copied().unwrap_or_default();
         Some((requests as u64, (requests * share / 100.0).round() as u64))
     }
 }
 
 const PREFIX: &str = "check.";
 
-/// What is measured of a check in a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
-    Median,
-    Worst,
-    Failed,
-    Requests,
-}
+const MEDIAN: &str = "p50_us";
+const WORST: &str = "worst_us";
+const FAILED: &str = "failed";
+const REQUESTS: &str = "requests";
 
-impl What {
-    const ALL: [Self; 4] = [Self::Median, Self::Worst, Self::Failed, Self::Requests];
-
-    fn key(self) -> &'static str {
-        match self {
-            Self::Median => "p50_us",
-            Self::Worst => "worst_us",
-            Self::Failed => "failed",
-            Self::Requests => "requests",
-        }
-    }
-}
+/// What is measured of a check in a slot: the end of its name, its title and its unit.
+const METRICS: [(&str, &str, &str); 4] = [
+    (MEDIAN, "latency p50", "us"),
+    (WORST, "worst latency", "us"),
+    (FAILED, "failed requests", "%"),
+    (REQUESTS, "requests", ""),
+];
 
 /// The metric of a check by its name, such as `check.front.p50_us`; `None` for other names.
 pub fn describe(metric: &str) -> Option<Metric> {
     let (check, key) = metric.strip_prefix(PREFIX)?.split_once('.')?;
-    let (title, unit) = match What::ALL.into_iter().find(|what| what.key() == key)? {
-        What::Median => ("latency p50", "us"),
-        What::Worst => ("worst latency", "us"),
-        What::Failed => ("failed requests", "%"),
-        What::Requests => ("requests", ""),
-    };
+    let (_, title, unit) = METRICS.into_iter().find(|(known, ..)| *known == key)?;
     let title = format!("check {check}, {title}");
     Some(Metric { name: metric.to_owned(), title, unit: unit.to_owned(), better: Better::Lower })
 }
@@ -364,18 +350,18 @@ fn put(all: &mut Checked, check: &Check, interval: &Interval) {
         // The histogram would take a value with a count of 0 for its maximum.
         latencies.saturating_record_n(check.timeout.as_nanos() as u64, failed);
     }
-    let quantiles = [(What::Median, 0.5, ENOUGH_FOR_MEDIAN), (What::Worst, 1.0, 1)];
-    for (what, q, _) in quantiles.into_iter().filter(|(.., least)| latencies.len() >= *least) {
-        let name = check.metric(what);
+    let quantiles = [(MEDIAN, 0.5, ENOUGH_FOR_MEDIAN), (WORST, 1.0, 1)];
+    for (key, q, _) in quantiles.into_iter().filter(|(.., least)| latencies.len() >= *least) {
+        let name = check.metric(key);
         if failed > 0 || interval.is_lower_bound(q) {
             all.at_least.push(name.clone());
         }
         all.values.insert(name, latencies.value_at_quantile(q) as f64 / 1000.0);
     }
     if ended > 0 {
-        all.values.insert(check.metric(What::Failed), 100.0 * failed as f64 / ended as f64);
+        all.values.insert(check.metric(FAILED), 100.0 * failed as f64 / ended as f64);
     }
-    all.values.insert(check.metric(What::Requests), ended as f64);
+    all.values.insert(check.metric(REQUESTS), ended as f64);
 }
 
 #[cfg(test)]

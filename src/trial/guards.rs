@@ -184,17 +184,15 @@ mod tests {
     fn each_guard_says_its_figures() {
         let guards = Guards { error_rate: Some(0.01), p99_us: Some(500.0), drops: Some(0.0) };
         let fine = Trouble { error_rate: 0.01, p99_us: Some(500.0), client_limited: None };
-        assert_eq!(tripped(&guards, &fine, &Rates::empty(1.0)), None);
         let errors = Trouble { error_rate: 0.05, ..fine.clone() };
-        assert_eq!(
-            tripped(&guards, &errors, &Rates::empty(1.0)).as_deref(),
-            Some("5.00 % of the requests failed (limit 1.00 %)")
-        );
-        let slow = Trouble { p99_us: Some(501.0), ..fine };
-        assert_eq!(
-            tripped(&guards, &slow, &Rates::empty(1.0)).as_deref(),
-            Some("p99 was 501 us (limit 500 us)")
-        );
+        let slow = Trouble { p99_us: Some(501.0), ..fine.clone() };
+        for (trouble, wanted) in [
+            (fine, None),
+            (errors, Some("5.00 % of the requests failed (limit 1.00 %)")),
+            (slow, Some("p99 was 501 us (limit 500 us)")),
+        ] {
+            assert_eq!(tripped(&guards, &trouble, &Rates::empty(1.0)).as_deref(), wanted);
+        }
     }
 
     /// A rate over a short time is a guess: two failures of the first ten requests are not 20 %.

@@ -370,7 +370,7 @@ pub struct Analysis {
 }
 
 /// The record of one trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TrialRecord {
     /// `rxlab.trial/3`.

@@ -19,8 +19,6 @@ use super::design::{Purpose, orders, stream};
 use super::metrics;
 use super::prior::PIECE;
 use super::record::{Arm, Phase, TrialRecord};
-use super::spec::Kind;
-use crate::model::Identity;
 
 /// Persistence of the drift: 0.9 from slot to slot.
 const DRIFT_MEMORY: f64 = 0.9;
@@ -205,33 +203,16 @@ pub fn record() -> TrialRecord {
     TrialRecord {
         schema: TrialRecord::SCHEMA.to_owned(),
         id: "0001-simulated".to_owned(),
-        version: String::new(),
         name: "simulated".to_owned(),
-        design: Kind::Pairs,
-        against: Vec::new(),
-        change: Vec::new(),
-        plan: None,
-        probe: None,
-        softirq_timed: false,
-        prediction: None,
-        planned: None,
-        paths: Vec::new(),
-        checks: Vec::new(),
-        queries: Vec::new(),
         workload: "simulated".to_owned(),
-        host: Identity::default(),
         cpus: 2,
-        started: String::new(),
         seed: 1,
         margin: 0.03,
         min_pairs: 9,
         max_pairs: 40,
-        washout_s: 0.0,
         measure_s: 1.0,
         metrics: vec![metrics::describe(metrics::name::THROUGHPUT, "req/s")],
-        calibration: None,
-        slots: Vec::new(),
-        analysis: None,
+        ..TrialRecord::default()
     }
 }
 

@@ -53,13 +53,16 @@ pub enum StoreError {
     },
 }
 
+fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    move |error| StoreError::Io { path: path.to_owned(), error }
+}
+
 impl TrialDir {
     /// Creates the directory of a new trial below `state`, numbered after the last one.
     pub fn create(state: &Path, name: &str) -> Result<Self, StoreError> {
         let trials = state.join("trials");
-        let failed = |path: &Path, error| StoreError::Io { path: path.to_owned(), error };
-        fs::create_dir_all(&trials).map_err(|error| failed(&trials, error))?;
-        let names = fs::read_dir(&trials).map_err(|error| failed(&trials, error))?;
+        fs::create_dir_all(&trials).map_err(io_error(&trials))?;
+        let names = fs::read_dir(&trials).map_err(io_error(&trials))?;
         let number = |entry: io::Result<fs::DirEntry>| -> Option<u32> {
             entry.ok()?.file_name().to_str()?.split('-').next()?.parse().ok()
         };
@@ -69,7 +72,7 @@ impl TrialDir {
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self { path }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => next += 1,
-                Err(error) => return Err(failed(&path, error)),
+                Err(error) => return Err(io_error(&path)(error)),
             }
         }
     }
@@ -79,7 +82,7 @@ impl TrialDir {
         let direct = PathBuf::from(id);
         let named = state.join("trials").join(id);
         let path = if id.contains('/') { direct } else { named };
-        fs::metadata(path.join(RECORD)).map_err(|error| StoreError::Io { path: path.join(RECORD), error })?;
+        fs::metadata(path.join(RECORD)).map_err(io_error(&path.join(RECORD)))?;
         Ok(Self { path })
     }
 
@@ -88,7 +91,7 @@ impl TrialDir {
         let trials = state.join("trials");
         let entries = match fs::read_dir(&trials) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(|error| StoreError::Io { path: trials.clone(), error })?,
+            entries => entries.map_err(io_error(&trials))?,
         };
         let mut dirs: Vec<Self> = entries
             .filter_map(|entry| Some(Self { path: entry.ok()?.path() }))
@@ -138,11 +141,8 @@ impl TrialDir {
     /// When the record was written last, and its length in bytes.
     pub fn modified(&self) -> Result<(SystemTime, u64), StoreError> {
         let path = self.path.join(RECORD);
-        let read = || {
-            let metadata = fs::metadata(&path)?;
-            Ok((metadata.modified()?, metadata.len()))
-        };
-        read().map_err(|error| StoreError::Io { path: path.clone(), error })
+        let read = fs::metadata(&path).and_then(|about| Ok((about.modified()?, about.len())));
+        read.map_err(io_error(&path))
     }
 
     /// Fields of the record so far, whatever its design and version.
@@ -198,12 +198,12 @@ impl TrialDir {
         let path = self.path.join(name);
         let json = serde_json::to_vec_pretty(value)
             .map_err(|error| StoreError::Json { path: path.clone(), error })?;
-        replace(&path, &json, None).map_err(|error| StoreError::Io { path, error })
+        replace(&path, &json, None).map_err(io_error(&path))
     }
 
     fn load<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         let path = self.path.join(name);
-        let bytes = fs::read(&path).map_err(|error| StoreError::Io { path: path.clone(), error })?;
+        let bytes = fs::read(&path).map_err(io_error(&path))?;
         serde_json::from_slice(&bytes).map_err(|error| StoreError::Json { path, error })
     }
 }

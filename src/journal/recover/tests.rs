@@ -10,12 +10,21 @@ fn begin() -> Record {
     Record::Begin(Begin { id: "000001-abcd".into(), deadline: Some(5), ..Begin::sample() })
 }
 
-fn intent(seq: u64, nic: &str, before: &str, after: &str) -> Record {
-    Record::Intent(Intent {
+fn rps(seq: u64, nic: &str, before: &str, after: &str) -> Intent {
+    Intent {
         seq,
         device: Some(crate::model::DeviceAddress("pci:0000:00:03.0".into())),
         ..Intent::sample("rps", &format!("{nic}/rx-0"), before, after)
-    })
+    }
+}
+
+fn intent(seq: u64, nic: &str, before: &str, after: &str) -> Record {
+    Record::Intent(rps(seq, nic, before, after))
+}
+
+fn displaced(queue: u32, value: &str) -> Displaced {
+    let target = format!("eth0/rx-{queue}").parse().expect("a target");
+    Displaced { knob: "rps".into(), target, value: value.into() }
 }
 
 fn file(records: &[Record]) -> Vec<u8> {
@@ -73,19 +82,9 @@ fn many_flips_are_one_target_with_the_first_value_as_the_original() {
 /// A flip to fewer queues and back once lost the values of the removed queues.
 #[test]
 fn queues_that_a_flip_took_away_keep_their_values() {
-    let displaced = |queue: u32, value: &str| Displaced {
-        knob: "rps".into(),
-        target: format!("eth0/rx-{queue}").parse().expect("a target"),
-        value: value.into(),
-    };
-    let channels = |seq, displaced| match intent(seq, "eth0", "4", "2") {
-        Record::Intent(intent) => Record::Intent(Intent {
-            knob: "channels".into(),
-            target: "eth0".parse().expect("a target"),
-            displaced,
-            ..intent
-        }),
-        other => other,
+    let channels = |seq, displaced| {
+        let target = "eth0".parse().expect("a target");
+        Record::Intent(Intent { knob: "channels".into(), target, displaced, ..rps(seq, "eth0", "4", "2") })
     };
     let records = [
         begin(),
@@ -101,10 +100,7 @@ fn queues_that_a_flip_took_away_keep_their_values() {
 /// Undo would once have overwritten a value that another program had set twice.
 #[test]
 fn a_strangers_value_is_never_ours() {
-    let again = |seq, before: &str| match intent(seq, "eth0", before, "2") {
-        Record::Intent(intent) => Record::Intent(Intent { foreign: true, ..intent }),
-        other => other,
-    };
+    let again = |seq, before: &str| Record::Intent(Intent { foreign: true, ..rps(seq, "eth0", before, "2") });
     let done = |seq| Record::Done { seq, kept: "2".into() };
     let records = [begin(), intent(1, "eth0", "off", "2"), done(1), again(2, "5"), done(2), again(3, "off")];
     let [touched] = &History::parse(&file(&records)).expect("whole").touched()[..] else { panic!("one") };
@@ -165,10 +161,7 @@ proptest! {
 /// Journals of earlier versions call the displaced values `beside`.
 #[test]
 fn displaced_values_of_earlier_journals_are_read() {
-    let one =
-        Displaced { knob: "rps".into(), target: "eth0/rx-0".parse().expect("a target"), value: "2".into() };
-    let Record::Intent(intent) = intent(1, "eth0", "4", "2") else { panic!("an intent") };
-    let record = Record::Intent(Intent { displaced: vec![one], ..intent });
+    let record = Record::Intent(Intent { displaced: vec![displaced(0, "2")], ..rps(1, "eth0", "4", "2") });
     let text = serde_json::to_string(&record).expect("JSON");
     let earlier = text.replace("\"displaced\"", "\"beside\"");
     assert_ne!(text, earlier);

@@ -75,12 +75,11 @@ fn trials_of_nothing_end_as_no_measurable_effect_on_a_quiet_machine() {
 
 #[test]
 fn an_effect_of_ten_percent_is_nearly_always_found() {
-    let found =
-        (100..120).filter(|&seed| analyse(&run(seed, &rough(), 0.10)).verdict == Verdict::Helps).count();
-    assert!(found >= 19, "{found} of 20");
-    let lost =
-        (100..120).filter(|&seed| analyse(&run(seed, &rough(), -0.10)).verdict == Verdict::Hurts).count();
-    assert!(lost >= 19, "{lost} of 20");
+    for (effect, verdict) in [(0.10, Verdict::Helps), (-0.10, Verdict::Hurts)] {
+        let found =
+            (100..120).filter(|seed| analyse(&run(*seed, &rough(), effect)).verdict == verdict).count();
+        assert!(found >= 19, "{found} of 20 at {effect}");
+    }
 }
 
 #[test]

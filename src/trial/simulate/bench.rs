@@ -7,23 +7,23 @@ use super::Noise;
 use crate::trial::runner::{Bench, Measured};
 
 /// A machine whose slots are `noise`, times the part of the arm.
-pub(in crate::trial) struct Simulated {
-    pub(in crate::trial) noise: Vec<f64>,
+pub(crate) struct Simulated {
+    pub(crate) noise: Vec<f64>,
     /// Throughput of each arm, as a part of the baseline's.
-    pub(in crate::trial) work: Vec<f64>,
+    pub(crate) work: Vec<f64>,
     /// Slots so far.
-    pub(in crate::trial) slots: usize,
-    pub(in crate::trial) saves: usize,
-    pub(in crate::trial) stop_after: usize,
+    pub(crate) slots: usize,
+    pub(crate) saves: usize,
+    pub(crate) stop_after: usize,
     /// True for the arm and the number of a slot that does not count.
-    pub(in crate::trial) void: fn(usize, usize) -> bool,
-    pub(in crate::trial) guard_at: Option<usize>,
-    pub(in crate::trial) changed_at: Option<usize>,
-    pub(in crate::trial) limited: bool,
+    pub(crate) void: fn(usize, usize) -> bool,
+    pub(crate) guard_at: Option<usize>,
+    pub(crate) changed_at: Option<usize>,
+    pub(crate) limited: bool,
 }
 
 impl Simulated {
-    pub(in crate::trial) fn new(noise: Noise, seed: u64, work: &[f64]) -> Self {
+    pub(crate) fn new(noise: Noise, seed: u64, work: &[f64]) -> Self {
         Self {
             noise: noise.values(seed, 400),
             work: work.to_vec(),

@@ -228,11 +228,11 @@ impl Spec {
     fn check_metrics(&self) -> Result<(), SpecError> {
         let design = &self.design;
         let known = metrics::names(self.workload.load.as_ref().map(|load| load.url.protocol));
-        for (key, name) in design.primary.iter().map(|name| ("primary", name)) {
+        if let Some(name) = &design.primary {
             let is_known = known.contains(&name.as_str()) || self.workload.command.is_some();
             if !is_known && !self.measures(name) {
                 let known = known.iter().copied().chain(probed::NAMES).collect();
-                return Err(SpecError::Metric { key, name: name.clone(), known });
+                return Err(SpecError::Metric { key: "primary", name: name.clone(), known });
             }
         }
         if let Some(name) = design.metrics.iter().find(|name| !self.measures(name)) {
