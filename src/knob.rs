@@ -18,7 +18,6 @@ mod napi;
 mod ntuple_rule;
 mod offload;
 mod priority;
-mod queue_coalesce;
 mod queue_napi;
 mod reference;
 mod registry;
@@ -28,6 +27,7 @@ mod rps;
 mod rss;
 mod rss_context;
 mod rss_hash;
+mod site;
 mod sysctl;
 #[cfg(test)]
 pub(crate) mod testbed;
@@ -37,6 +37,7 @@ mod xps;
 pub use error::{KnobError, Result};
 pub use reference::reference;
 pub use registry::{KNOBS, find};
+pub use site::Site;
 
 use crate::host::Host;
 use crate::journal::{Armed, Displaced};
@@ -71,7 +72,7 @@ pub struct Doc {
 /// One tunable.
 ///
 /// Values are text in the knob's canonical form, the one that [`Knob::read`] and [`Knob::check`] return.
-/// Targets are resolved through the model at each call: nothing is remembered.
+/// Targets are resolved through the model of their [`Site`] at each call: nothing is remembered.
 pub trait Knob: Sync {
     /// Name and user documentation.
     fn doc(&self) -> &Doc;
@@ -81,21 +82,23 @@ pub trait Knob: Sync {
         self.doc().name
     }
 
+    /// The site of `target` on a machine.
+    fn site<'a>(&self, host: &'a dyn Host, model: &'a Model, target: &'a Target) -> Site<'a> {
+        Site { knob: self.name(), host, model, target }
+    }
+
     /// Everything on this machine that the knob can act on.
     fn targets(&self, model: &Model) -> Vec<Target>;
 
     /// Checks a value against the machine and returns its canonical form. Refuses values that the kernel
     /// would silently change.
-    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String>;
-
-    /// The files behind a target, relative to the root; at least one.
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>>;
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String>;
 
     /// Returns the current value.
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String>;
+    fn read(&self, site: Site<'_>) -> Result<String>;
 
     /// Writes a canonical value. [`Knob::read`] returns what the kernel made of it.
-    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, armed: &Armed) -> Result;
+    fn write(&self, site: Site<'_>, value: &str, armed: &Armed) -> Result;
 
     /// Names of the knobs whose values on the same interface a write may discard, such as the affinities of
     /// interrupts that the driver re-creates. The applier saves and replays them.
@@ -111,31 +114,18 @@ pub trait Knob: Sync {
 
     /// Refuses an original `value`, which was not checked, where restoring it would discard later changes.
     /// `kept` is set again afterwards.
-    fn check_restore(
-        &self,
-        _host: &dyn Host,
-        _model: &Model,
-        _target: &Target,
-        _value: &str,
-        _kept: &[Displaced],
-    ) -> Result {
+    fn check_restore(&self, _site: Site<'_>, _value: &str, _kept: &[Displaced]) -> Result {
         Ok(())
     }
 
     /// Returns `value`, read with a different number of queues, as it is written with the current number.
-    fn for_current_queues(&self, _host: &dyn Host, _model: &Model, _target: &Target, value: &str) -> String {
+    fn for_current_queues(&self, _site: Site<'_>, value: &str) -> String {
         value.to_owned()
     }
 
     /// If `value` is the driver's own choice for the current queues, which it makes again when their number
     /// changes: the value that asks for that choice.
-    fn driver_default(
-        &self,
-        _host: &dyn Host,
-        _model: &Model,
-        _target: &Target,
-        _value: &str,
-    ) -> Option<&'static str> {
+    fn driver_default(&self, _site: Site<'_>, _value: &str) -> Option<&'static str> {
         None
     }
 
@@ -176,7 +166,7 @@ pub trait Knob: Sync {
     }
 
     /// A remark after `value` was written and read back, such as an interrupt that has not moved yet.
-    fn remark(&self, _host: &dyn Host, _model: &Model, _target: &Target, _value: &str) -> Option<String> {
+    fn remark(&self, _site: Site<'_>, _value: &str) -> Option<String> {
         None
     }
 }

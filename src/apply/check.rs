@@ -79,7 +79,7 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
         let value = if has(&foreseen, target) && !has(model, target) {
             value.clone()
         } else {
-            let canonical = knob.check(host, &foreseen, target, value)?;
+            let canonical = knob.check(knob.site(host, &foreseen, target), value)?;
             // The canonical form of an interface value may depend on its queues, so wait for them.
             let by_queues = matches!(target, Target::Nic(_)) && is_made_anew(&settings, name, target);
             if by_queues { value.clone() } else { canonical }
@@ -98,10 +98,11 @@ pub fn awaits(host: &dyn Host, model: &Model, setting: &Setting, settings: &[Set
     let Setting { knob, target, value } = setting;
     let knob = knob::find(knob).filter(|knob| knob.is_fleeting())?;
     let absent = |error: &KnobError| matches!(error, KnobError::NotThere { .. });
-    match knob.check(host, model, target, value) {
+    let site = knob.site(host, model, target);
+    match knob.check(site, value) {
         Err(error) => absent(&error).then_some(error),
         Ok(_) if is_made_anew(settings, knob.name(), target) => None,
-        Ok(_) => knob.read(host, model, target).err().filter(absent),
+        Ok(_) => knob.read(site).err().filter(absent),
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn displaced(
         // The registry's test rejects a name without a knob.
         let Ok(knob) = knob_of(name) else { continue };
         for target in knob.targets(model).into_iter().filter(|other| other.nic() == target.nic()) {
-            match knob.read(host, model, &target) {
+            match knob.read(knob.site(host, model, &target)) {
                 Ok(value) => values.push(Displaced { knob: (*name).to_owned(), target, value }),
                 Err(error) if is_absent(&error) => {}
                 Err(error) => return Err(error.into()),
@@ -81,14 +81,16 @@ pub(super) fn split_by_origin(
 /// Those of `chosen` that the driver has not chosen again for the current queues.
 pub(super) fn left_over(host: &dyn Host, model: &Model, chosen: Vec<Displaced>) -> Vec<Displaced> {
     let chosen_again = |value: &Displaced| {
-        let live = knob_of(&value.knob).ok()?.read(host, model, &value.target).ok()?;
+        let knob = knob_of(&value.knob).ok()?;
+        let live = knob.read(knob.site(host, model, &value.target)).ok()?;
         choice(host, model, &Displaced { value: live, ..value.clone() })
     };
     chosen.into_iter().filter(|value| chosen_again(value).is_none()).collect()
 }
 
 fn choice(host: &dyn Host, model: &Model, value: &Displaced) -> Option<&'static str> {
-    knob_of(&value.knob).ok()?.driver_default(host, model, &value.target, &value.value)
+    let knob = knob_of(&value.knob).ok()?;
+    knob.driver_default(knob.site(host, model, &value.target), &value.value)
 }
 
 /// Current values of those in `values` that still exist. A value the driver chose for the current queues
@@ -97,9 +99,10 @@ pub(super) fn now(host: &dyn Host, model: &Model, nic: &NicName, values: &[Displ
     let read = |value: &Displaced| {
         let target = value.target.of_nic(nic);
         let knob = knob_of(&value.knob).ok()?;
-        let live = knob.read(host, model, &target).ok()?;
-        let as_it_was = knob.driver_default(host, model, &target, &live).is_some()
-            || knob.same(&knob.for_current_queues(host, model, &target, &value.value), &live);
+        let site = knob.site(host, model, &target);
+        let live = knob.read(site).ok()?;
+        let as_it_was = knob.driver_default(site, &live).is_some()
+            || knob.same(&knob.for_current_queues(site, &value.value), &live);
         let value = if as_it_was { value.clone() } else { Displaced { value: live, ..value.clone() } };
         Some(value)
     };
@@ -142,14 +145,15 @@ pub(super) fn replay(
     for Displaced { knob, target, value } in values {
         let target = target.of_nic(nic);
         let knob = knob_of(knob)?;
-        let value = &knob.for_current_queues(host, model, &target, value);
+        let value = &knob.for_current_queues(knob.site(host, model, &target), value);
         let setting = Setting { knob: knob.name().to_owned(), target, value: value.clone() };
         let lost =
             |error| ApplyError::NotReplayed { setting: Box::new(setting.clone()), error: Box::new(error) };
         if interface_id(host, &setting.target) != inode {
             return Err(ApplyError::another_interface(&setting.knob, &setting.target));
         }
-        match knob.read(host, model, &setting.target) {
+        let site = knob.site(host, model, &setting.target);
+        match knob.read(site) {
             Ok(live) if knob.same(value, &live) => continue,
             // These two live in the queue's own object: the current value is not a driver leftover.
             Ok(live)
@@ -163,8 +167,8 @@ pub(super) fn replay(
             Err(error) if is_gone(&error) => continue,
             Err(error) => return Err(lost(error)),
         }
-        let written = knob.write(host, model, &setting.target, value, armed);
-        let kept = written.and_then(|()| knob.read(host, model, &setting.target)).map_err(lost)?;
+        let written = knob.write(site, value, armed);
+        let kept = written.and_then(|()| knob.read(site)).map_err(lost)?;
         if !knob.same(value, &kept) {
             let why = knob.difference(value, &kept);
             return Err(ApplyError::NotKept { setting: Box::new(setting), why });

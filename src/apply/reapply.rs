@@ -141,11 +141,12 @@ fn canonical(
     model: &Model,
 ) -> Result<String, ApplyError> {
     let knob = knob_of(&value.knob)?;
+    let site = knob.site(host, model, &value.target);
     if value.wanted == value.original {
-        knob.check_restore(host, model, &value.target, &value.wanted, displaced)?;
+        knob.check_restore(site, &value.wanted, displaced)?;
         return Ok(value.wanted.clone());
     }
-    Ok(knob.check(host, model, &value.target, &value.wanted)?)
+    Ok(knob.check(site, &value.wanted)?)
 }
 
 fn failed(error: ApplyError) -> Reapply {

@@ -61,14 +61,16 @@ pub fn rehearse(host: &dyn Host, model: &Model, settings: &[Setting]) -> Result<
 
 /// True if the setting's thread does not exist yet and another setting may create it.
 fn is_awaited(host: &dyn Host, model: &Model, setting: &Setting, settings: &[Setting]) -> bool {
-    let missing =
-        |knob: &dyn Knob| matches!(knob.read(host, model, &setting.target), Err(KnobError::NotThere { .. }));
+    let missing = |knob: &dyn Knob| {
+        let read = knob.read(knob.site(host, model, &setting.target));
+        matches!(read, Err(KnobError::NotThere { .. }))
+    };
     is_made_anew(settings, &setting.knob, &setting.target) && knob::find(&setting.knob).is_some_and(missing)
 }
 
 /// True if only the future machine can have the value: it refers to a queue that does not exist yet.
 fn needs(host: &dyn Host, model: &Model, foreseen: &Model, setting: &Setting) -> bool {
     let Setting { knob, target, value } = setting;
-    let takes = |knob: &dyn Knob, model| knob.check(host, model, target, value).is_ok();
+    let takes = |knob: &dyn Knob, model| knob.check(knob.site(host, model, target), value).is_ok();
     knob::find(knob).is_some_and(|knob| !takes(knob, model) && takes(knob, foreseen))
 }

@@ -244,7 +244,7 @@ fn live(touched: &Touched, host: &dyn Host, model: &Model, target: &Target) -> L
     let Some(knob) = knob::find(&touched.knob) else {
         return Live::Unreadable { why: format!("this version has no knob `{}`", touched.knob) };
     };
-    match knob.read(host, model, target) {
+    match knob.read(knob.site(host, model, target)) {
         Ok(live) if knob.same(&touched.wanted, &live) => Live::Kept,
         Ok(live) if knob.same(&touched.original, &live) => Live::Original,
         Ok(value) => Live::Drifted { value },

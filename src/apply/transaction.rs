@@ -178,7 +178,7 @@ impl Transaction {
     /// `model` is rebuilt if the value changes the devices or queues of the machine.
     pub fn set(&mut self, host: &dyn Host, model: &mut Model, setting: &Setting) -> Result<Kept, ApplyError> {
         let knob = knob_of(&setting.knob)?;
-        let value = knob.check(host, model, &setting.target, &setting.value)?;
+        let value = knob.check(knob.site(host, model, &setting.target), &setting.value)?;
         self.write(host, model, knob, &setting.target, value, false)
     }
 
@@ -197,7 +197,7 @@ impl Transaction {
         let Touched { original, displaced, .. } = touched
             .ok_or_else(|| ApplyError::NotTouched { knob: knob.to_owned(), target: target.clone() })?;
         let knob = knob_of(knob)?;
-        knob.check_restore(host, model, target, &original, &displaced)?;
+        knob.check_restore(knob.site(host, model, target), &original, &displaced)?;
         self.write(host, model, knob, target, original, false)
     }
 
@@ -211,7 +211,7 @@ impl Transaction {
         value: String,
         foreign: bool,
     ) -> Result<Kept, ApplyError> {
-        let before = knob.read(host, model, target)?;
+        let before = knob.read(knob.site(host, model, target))?;
         let setting = Setting { knob: knob.name().to_owned(), target: target.clone(), value };
         if knob.same(&setting.value, &before) {
             let (kept, replayed) = (before.clone(), Vec::new());
@@ -264,9 +264,10 @@ impl Transaction {
             let _ = self.journal.failed(&armed, &error.to_string(), true);
             return Err(error);
         }
+        let site = knob.site(host, model, target);
         let written = knob
-            .write(host, model, target, &setting.value, &armed)
-            .and_then(|()| knob.read(host, model, target))
+            .write(site, &setting.value, &armed)
+            .and_then(|()| knob.read(site))
             .map_err(ApplyError::from)
             .and_then(|kept| {
                 // The value read back may belong to another interface.
@@ -297,7 +298,7 @@ impl Transaction {
             let why = knob.difference(&setting.value, &kept);
             return Err(ApplyError::NotKept { setting: Box::new(setting), why });
         }
-        let remark = knob.remark(host, model, target, &setting.value);
+        let remark = knob.remark(knob.site(host, model, target), &setting.value);
         Ok(Kept { setting, before, kept, changed: true, replayed, remark })
     }
 
@@ -399,7 +400,7 @@ fn still_so(
     if ids_of(host, target) != ids {
         return changed("it is now another interface or queue".to_owned());
     }
-    match knob.read(host, model, target)? {
+    match knob.read(knob.site(host, model, target))? {
         live if knob.same(before, &live) => Ok(()),
         live => changed(format!("it was {before} and is now {live}")),
     }

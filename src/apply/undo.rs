@@ -181,7 +181,7 @@ fn put_back(
     }
     let found = found.map(|found| found.interface);
     let is_still_it = || interface_id(host, target) == found;
-    let live = match knob.read(host, model, target) {
+    let live = match knob.read(knob.site(host, model, target)) {
         Ok(live) => live,
         // The process or thread has ended. Interrupts are not included: they are missing while their
         // interface is down, and come back with their values.
@@ -211,7 +211,8 @@ fn put_back(
         }
     }
     if !is_original
-        && let Err(error) = knob.check_restore(host, model, target, &touched.original, &touched.displaced)
+        && let Err(error) =
+            knob.check_restore(knob.site(host, model, target), &touched.original, &touched.displaced)
     {
         return failed(error.to_string());
     }
@@ -233,14 +234,13 @@ fn put_back(
         if !is_still_it() {
             return another_interface();
         }
-        match knob.read(host, model, target) {
+        let site = knob.site(host, model, target);
+        match knob.read(site) {
             Ok(now) if knob.same(&live, &now) => {}
             Ok(now) => return failed(format!("it changed to {now} in the meantime")),
             Err(error) => return failed(error.to_string()),
         }
-        let written = knob
-            .write(host, model, target, &touched.original, &armed)
-            .and_then(|()| knob.read(host, model, target));
+        let written = knob.write(site, &touched.original, &armed).and_then(|()| knob.read(site));
         match written {
             // The value read back may belong to another interface.
             Ok(_) if !is_still_it() => return another_interface(),

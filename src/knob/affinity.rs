@@ -4,14 +4,12 @@ mod cpuset;
 mod lists;
 mod threads;
 
-use super::{Doc, Knob, KnobError, Result, value};
-use crate::host::Host;
+use super::{Doc, Knob, Result, Site};
 use crate::journal::Armed;
 use crate::model::{Model, Process};
 use crate::plan::Target;
 use lists::{ALL, Lists};
 
-const NAME: &str = "affinity";
 const DENIED: &str = " (needs CAP_SYS_NICE for a process, and write access for a control group; in version \
                       1 a group accepts only CPUs of its parent)";
 
@@ -22,7 +20,7 @@ const DENIED: &str = " (needs CAP_SYS_NICE for a process, and write access for a
 pub(super) struct Affinity;
 
 static DOC: Doc = Doc {
-    name: NAME,
+    name: "affinity",
     summary: "Sets the CPUs that an application runs on: near the CPUs that take its packets, or away from \
               them. For a process it sets each thread, for a control group or a systemd unit the cpuset.",
     target: "`pid:N`, `cgroup:/PATH` or `unit:NAME`",
@@ -41,14 +39,8 @@ static DOC: Doc = Doc {
              it.",
 };
 
-fn bad(value: &str, why: &str) -> KnobError {
-    KnobError::bad(NAME, value, why.to_owned())
-}
-
-fn wrong(target: &Target) -> KnobError {
-    let acts_on = "a process (pid:N), a control group (cgroup:/PATH) or a unit (unit:NAME)";
-    KnobError::wrong(NAME, target, acts_on)
-}
+const EXPECTED: &str = "expected a list of CPUs such as 2-5";
+const ACTS_ON: &str = "a process (pid:N), a control group (cgroup:/PATH) or a unit (unit:NAME)";
 
 impl Knob for Affinity {
     fn doc(&self) -> &Doc {
@@ -65,54 +57,42 @@ impl Knob for Affinity {
         targets
     }
 
-    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
-        match (target, value) {
-            (Target::Process(_), ALL) => return self.read(host, model, target).map(|_| ALL.to_owned()),
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        match (site.target, value) {
+            (Target::Process(_), ALL) => return self.read(site).map(|_| ALL.to_owned()),
             (Target::Cgroup(_) | Target::Unit(_), cpuset::INHERIT) => {
-                return cpuset::file(host, target).map(|_| cpuset::INHERIT.to_owned());
+                return cpuset::file(site).map(|_| cpuset::INHERIT.to_owned());
             }
             (Target::Process(_) | Target::Cgroup(_) | Target::Unit(_), _) => {}
-            _ => return Err(wrong(target)),
+            _ => return Err(site.wrong(ACTS_ON)),
         }
-        let cpus = value::online_cpus(NAME, model, target, value)?;
+        let cpus = site.online_cpus(value)?;
         if cpus.is_empty() {
-            return Err(bad(value, "expected a list of CPUs such as 2-5"));
+            return Err(site.bad(value, EXPECTED));
         }
         // A process that may run on all CPUs always reads as `all`.
-        let everywhere = matches!(target, Target::Process(_)) && model.online().difference(&cpus).is_empty();
+        let is_process = matches!(site.target, Target::Process(_));
+        let everywhere = is_process && site.model.online().difference(&cpus).is_empty();
         let value = if everywhere { ALL.to_owned() } else { cpus.to_string() };
-        self.read(host, model, target).map(|_| value)
+        self.read(site).map(|_| value)
     }
 
-    fn locate(&self, _model: &Model, target: &Target) -> Result<Vec<String>> {
-        match target {
-            Target::Process(pid) => Ok(vec![format!("proc/{pid}/task")]),
-            // The directory depends on the mounts; the group's own name identifies it.
-            Target::Cgroup(path) => Ok(vec![format!("sys/fs/cgroup{path}/cpuset.cpus")]),
-            Target::Unit(name) => Ok(vec![format!("sys/fs/cgroup/{name}/cpuset.cpus")]),
-            _ => Err(wrong(target)),
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        match site.target {
+            Target::Process(pid) => Ok(threads::read(site, *pid)?.to_string()),
+            Target::Cgroup(_) | Target::Unit(_) => cpuset::read(site, &cpuset::file(site)?),
+            _ => Err(site.wrong(ACTS_ON)),
         }
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
-        match target {
-            Target::Process(pid) => Ok(threads::read(host, model, target, *pid)?.to_string()),
-            Target::Cgroup(_) | Target::Unit(_) => cpuset::read(host, target, &cpuset::file(host, target)?),
-            _ => Err(wrong(target)),
-        }
-    }
-
-    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
-        match target {
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        match site.target {
             Target::Process(pid) => {
-                let lists =
-                    Lists::parse(value).ok_or_else(|| bad(value, "expected a list of CPUs such as 2-5"))?;
-                threads::write(host, model, target, *pid, &lists)
+                let lists = Lists::parse(value).ok_or_else(|| site.bad(value, EXPECTED))?;
+                threads::write(site, *pid, &lists)
             }
-            Target::Cgroup(_) | Target::Unit(_) => {
-                cpuset::write(host, target, &cpuset::file(host, target)?, value)
-            }
-            _ => Err(wrong(target)),
+            Target::Cgroup(_) | Target::Unit(_) => cpuset::write(site, &cpuset::file(site)?, value),
+            _ => Err(site.wrong(ACTS_ON)),
         }
     }
 
@@ -143,10 +123,10 @@ impl Knob for Affinity {
         mixed || ours.iter().chain(unsettled).any(|value| value == live)
     }
 
-    fn remark(&self, host: &dyn Host, _model: &Model, target: &Target, value: &str) -> Option<String> {
-        match target {
+    fn remark(&self, site: Site<'_>, value: &str) -> Option<String> {
+        match site.target {
             Target::Process(_) => None,
-            _ => cpuset::remark(host, &cpuset::file(host, target).ok()?, value),
+            _ => cpuset::remark(site.host, &cpuset::file(site).ok()?, value),
         }
     }
 }

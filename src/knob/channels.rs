@@ -3,8 +3,8 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, value};
-use crate::host::{Action, EthtoolGet, Host};
+use super::{Doc, Knob, Result, Site, value};
+use crate::host::{Action, EthtoolGet};
 use crate::journal::Armed;
 use crate::model::{Model, RxQueue};
 use crate::parse::ethtool::{ChannelKind, Channels, channels};
@@ -54,11 +54,8 @@ const OF_QUEUES: &[&str] = &[
 /// The kinds that a setting names. The others carry events of the device and are left alone.
 const KINDS: [ChannelKind; 3] = [ChannelKind::Rx, ChannelKind::Tx, ChannelKind::Combined];
 
-impl NicChannels {
-    fn ask(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<Channels> {
-        let nic = value::nic(self.name(), model, target)?;
-        value::ethtool(self.name(), host, target, EthtoolGet::Channels, &nic.name, channels)
-    }
+fn shown(site: Site<'_>) -> Result<Channels> {
+    site.ethtool(EthtoolGet::Channels, site.nic()?, channels)
 }
 
 /// The canonical form: every kind that the device has, as `rx 2 tx 2`.
@@ -105,10 +102,10 @@ impl Knob for NicChannels {
         value::nic_targets(model, |nic| nic.hardware.channels != Fact::Unsupported)
     }
 
-    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
-        let channels = self.ask(host, model, target)?;
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        let (channels, target) = (shown(site)?, site.target);
         let has = now(&channels);
-        let bad = |why: String| KnobError::bad(self.name(), value, why);
+        let bad = |why: String| site.bad(value, why);
         let asked = match (value::plain_number(value), &has[..]) {
             (Some(count), [(kind, _)]) => vec![(*kind, count)],
             _ => counts(value)
@@ -136,20 +133,15 @@ impl Knob for NicChannels {
         Ok(text(&all))
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
-        value::ethtool_path(self.name(), model, target, EthtoolGet::Channels)
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        Ok(text(&now(&shown(site)?)))
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
-        Ok(text(&now(&self.ask(host, model, target)?)))
-    }
-
-    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
-        let nic = value::nic(self.name(), model, target)?;
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let nic = site.nic()?.name.clone();
         let counts = counts(value).unwrap_or_default();
         let attributes = counts.iter().flat_map(|(kind, count)| kind.attribute(*count)).collect();
-        let action = Action::Ethtool { get: EthtoolGet::Channels, nic: nic.name.clone(), attributes };
-        value::act(self.name(), host, target, value, &action, MEANINGS)
+        site.act(value, &Action::Ethtool { get: EthtoolGet::Channels, nic, attributes }, MEANINGS)
     }
 
     fn disturbs(&self) -> &'static [&'static str] {
@@ -169,7 +161,7 @@ impl Knob for NicChannels {
 mod tests {
     use super::{ChannelKind, EthtoolGet, Knob, NicChannels};
     use crate::host::{Host, Question, RecordedHost};
-    use crate::knob::testbed::{self, model, path, target};
+    use crate::knob::testbed::{self, check, model, path, read, target, write};
     use crate::parse::ethtool::{Channels, Count};
 
     fn host(channels: Channels) -> RecordedHost {
@@ -188,7 +180,7 @@ mod tests {
     #[test]
     fn values_are_words_of_ethtool() {
         let check = |channels: Channels, value: &str| {
-            NicChannels.check(&host(channels), &model(), &target("eth0"), value).map_err(|e| e.to_string())
+            check(&NicChannels, &host(channels), "eth0", value).map_err(|error| error.to_string())
         };
         assert_eq!(check(combined(), "4").as_deref(), Ok("combined 4"));
         assert_eq!(check(combined(), "combined 8").as_deref(), Ok("combined 8"));
@@ -211,10 +203,8 @@ mod tests {
     #[test]
     fn writes_only_the_kinds_that_there_are() {
         let host = host(separate());
-        let armed = testbed::armed();
-        let (model, eth0) = (model(), target("eth0"));
-        NicChannels.write(&host, &model, &eth0, "rx 1 tx 4", &armed).expect("written");
-        assert_eq!(NicChannels.read(&host, &model, &eth0).as_deref(), Ok("rx 1 tx 4"));
+        write(&NicChannels, &host, "eth0", "rx 1 tx 4").expect("written");
+        assert_eq!(read(&NicChannels, &host, "eth0").as_deref(), Ok("rx 1 tx 4"));
         let question = Question::Ethtool(EthtoolGet::Channels, "eth0".parse().expect("a name"));
         let after = crate::parse::ethtool::channels(&host.ask(&question).expect("answered")).expect("whole");
         assert_eq!(after.count(ChannelKind::Rx), Some(Count { now: 1, max: 4 }));

@@ -32,25 +32,25 @@ mod tests {
     use super::CLOCKSOURCE;
     use crate::host::RecordedHost;
     use crate::knob::Knob;
-    use crate::knob::testbed::{model, target};
+    use crate::knob::testbed::{check, model, read, target};
     use crate::model::Fact;
 
     const PATH: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
 
     #[test]
     fn only_what_is_available() {
-        let check = |value: &str| CLOCKSOURCE.check(&RecordedHost::new(), &model(), &target("host"), value);
+        let check = |value: &str| check(&CLOCKSOURCE, &RecordedHost::new(), "host", value);
         assert_eq!(check("hpet").as_deref(), Ok("hpet"));
         let error = check("tcs").expect_err("a typing error");
         assert_eq!(error.to_string(), "invalid value `tcs` for clocksource: available: tsc, hpet");
         let host = RecordedHost::new().with(PATH, "tsc\n");
-        assert_eq!(CLOCKSOURCE.read(&host, &model(), &target("host")).as_deref(), Ok("tsc"));
-        assert!(CLOCKSOURCE.read(&host, &model(), &target("eth0")).is_err());
+        assert_eq!(read(&CLOCKSOURCE, &host, "host").as_deref(), Ok("tsc"));
+        assert!(read(&CLOCKSOURCE, &host, "eth0").is_err());
         let empty = RecordedHost::new().with(PATH, "\n");
-        assert!(CLOCKSOURCE.read(&empty, &model(), &target("host")).is_err());
+        assert!(read(&CLOCKSOURCE, &empty, "host").is_err());
         let mut blind = model();
         blind.settings.clocksource = Fact::Unsupported;
         assert!(CLOCKSOURCE.targets(&blind).is_empty());
-        assert!(CLOCKSOURCE.check(&RecordedHost::new(), &blind, &target("host"), "tsc").is_err());
+        assert!(CLOCKSOURCE.check(CLOCKSOURCE.site(&host, &blind, &target("host")), "tsc").is_err());
     }
 }

@@ -1,13 +1,15 @@
-//! Interrupt moderation: how long a device delays its interrupts, and whether its driver decides that.
+//! Interrupt moderation: how long a device, or one of its receive queues, delays its interrupts, and whether its driver
+//! decides that.
 //!
-//! Kernel: `Documentation/networking/ethtool-netlink.rst`, `COALESCE_SET`.
+//! Kernel: `Documentation/networking/ethtool-netlink.rst`, `COALESCE_SET`; of single queues: ethtool(8), `-Q`, and
+//! `ETHTOOL_PERQUEUE` of include/uapi/linux/ethtool.h.
 
 use rustix::io::Errno;
 
 use super::Doc;
 use super::error::Meanings;
 use super::ethtool::{EthtoolKnob, Value};
-use crate::parse::ethtool::{Adaptive, Holdback};
+use crate::parse::ethtool::{Adaptive, Holdback, QueueDelay};
 
 const LOST: &str = "Re-creating the interface, for example by reloading its driver. Some drivers forget it \
                     in a reset, or when the number of queues changes.";
@@ -119,12 +121,90 @@ pub(super) static TX_FRAMES: EthtoolKnob = moderation(
     "tx_frames eth0 = 64",
 );
 
+/// A knob of the moderation of one receive queue.
+const fn of_queue(
+    name: &'static str,
+    which: QueueDelay,
+    values: &'static str,
+    summary: &'static str,
+    example: &'static str,
+) -> EthtoolKnob {
+    let doc = Doc {
+        name,
+        summary,
+        target: "`NIC/rx-N`",
+        values,
+        example,
+        source: "ethtool(8), -Q",
+        since: "4.6",
+        lost: QUEUE_LOST,
+        beware: match which {
+            QueueDelay::AdaptiveRx => QUEUE_SWITCH_BEWARE,
+            _ => QUEUE_NUMBER_BEWARE,
+        },
+    };
+    EthtoolKnob {
+        doc,
+        value: Value::QueueDelay(which),
+        absent: NOT_OF_QUEUES,
+        fixed: NOT_OF_QUEUES,
+        meanings: &[(
+            Errno::INVAL,
+            "the driver does not accept this value, or not while it adapts by itself (queue_adaptive_rx)",
+        )],
+        disturbs: &[],
+        replaces: &[],
+    }
+}
+
+const NOT_OF_QUEUES: &str = "the driver does not moderate single queues (ethtool -Q)";
+const QUEUE_LOST: &str = "Re-creating the interface, for example by reloading its driver. With some drivers also a change of the \
+                    number of queues or of their rings.";
+const QUEUE_NUMBER_BEWARE: &str = "With `queue_adaptive_rx` on, the driver changes it by itself. Drivers round it to their own \
+                             steps; rxlab then restores the old value and reports what the driver kept. A driver that \
+                             does not have the value shows 0. Some drivers hold back the transmit interrupt of the same \
+                             queue with it. Setting the value of all queues replaces it; undo sets both again.";
+const QUEUE_SWITCH_BEWARE: &str = "While it is on, the numbers of the queue show the driver's latest choice. Setting \
+                                   `adaptive_rx` replaces it; undo sets both again.";
+
+/// `adaptive_rx` of one queue.
+pub(super) static QUEUE_ADAPTIVE_RX: EthtoolKnob = of_queue(
+    "queue_adaptive_rx",
+    QueueDelay::AdaptiveRx,
+    SWITCH,
+    "`adaptive_rx` of a single receive queue.",
+    "queue_adaptive_rx eth0/rx-0 = off",
+);
+
+/// `rx_usecs` of one queue.
+pub(super) static QUEUE_RX_USECS: EthtoolKnob = of_queue(
+    "queue_rx_usecs",
+    QueueDelay::RxUsecs,
+    USECS,
+    "`rx_usecs` of a single receive queue: the queue of a bulk transfer can wait for more packets while the others \
+     interrupt at once.",
+    "queue_rx_usecs eth0/rx-0 = 50",
+);
+
+/// `rx_frames` of one queue.
+pub(super) static QUEUE_RX_FRAMES: EthtoolKnob = of_queue(
+    "queue_rx_frames",
+    QueueDelay::RxFrames,
+    FRAMES,
+    "`rx_frames` of a single receive queue.",
+    "queue_rx_frames eth0/rx-0 = 64",
+);
+
 #[cfg(test)]
 mod tests {
-    use super::{ADAPTIVE_RX, ADAPTIVE_TX, RX_USECS, TX_FRAMES};
+    use super::{
+        ADAPTIVE_RX, ADAPTIVE_TX, QUEUE_ADAPTIVE_RX, QUEUE_RX_FRAMES, QUEUE_RX_USECS, RX_USECS, TX_FRAMES,
+    };
     use crate::host::{Cause, EthtoolGet, RecordedHost};
     use crate::knob::Knob;
-    use crate::knob::testbed::{answer, armed, list, model, path, refusing, target, write};
+    use crate::knob::testbed::{answer, check, list, model, path, read, refusal, refusing, target, write};
+    use crate::parse::ethtool::queue_coalesce::{COALESCE, QUEUE_COALESCE, QUEUE_MASK};
+    use crate::parse::push_message;
 
     /// Adaptive on receive, at 8 microseconds.
     fn host() -> RecordedHost {
@@ -134,19 +214,20 @@ mod tests {
 
     #[test]
     fn numbers_and_switches_are_set_alone() {
-        let (host, model, eth0, armed) = (host(), model(), target("eth0"), armed());
-        let read = |knob: &dyn Knob| knob.read(&host, &model, &eth0).map_err(|error| error.to_string());
-        assert_eq!(RX_USECS.check(&host, &model, &eth0, "050").as_deref(), Ok("50"));
-        RX_USECS.write(&host, &model, &eth0, "50", &armed).expect("written");
+        let (host, eth0) = (host(), "eth0");
+        let read = |knob: &dyn Knob| read(knob, &host, eth0).map_err(|error| error.to_string());
+        assert_eq!(check(&RX_USECS, &host, eth0, "050").as_deref(), Ok("50"));
+        write(&RX_USECS, &host, eth0, "50").expect("written");
         assert_eq!((read(&RX_USECS).as_deref(), read(&ADAPTIVE_RX).as_deref()), (Ok("50"), Ok("on")));
-        let remark = RX_USECS.remark(&host, &model, &eth0, "50");
+        let (model, target) = (model(), target(eth0));
+        let remark = || RX_USECS.remark(RX_USECS.site(&host, &model, &target), "50");
         assert_eq!(
-            remark.as_deref(),
+            remark().as_deref(),
             Some("adaptive_rx eth0 is on: the driver changes this number by itself")
         );
-        ADAPTIVE_RX.write(&host, &model, &eth0, "off", &armed).expect("written");
+        write(&ADAPTIVE_RX, &host, eth0, "off").expect("written");
         assert_eq!((read(&RX_USECS).as_deref(), read(&ADAPTIVE_RX).as_deref()), (Ok("50"), Ok("off")));
-        assert_eq!(RX_USECS.remark(&host, &model, &eth0, "50"), None);
+        assert_eq!(remark(), None);
         for knob in [&ADAPTIVE_TX, &TX_FRAMES] {
             let why = read(knob).expect_err("not shown");
             assert!(why.contains("its module may have an option"), "{why}");
@@ -155,9 +236,7 @@ mod tests {
 
     #[test]
     fn what_is_no_value_is_refused() {
-        let says = |knob: &dyn Knob, value: &str| {
-            knob.check(&host(), &model(), &target("eth0"), value).expect_err(value).to_string()
-        };
+        let says = |knob: &dyn Knob, value: &str| refusal(knob, &host(), "eth0", value);
         assert_eq!(says(&ADAPTIVE_RX, "1"), "invalid value `1` for adaptive_rx: expected on or off");
         assert_eq!(says(&RX_USECS, "-1"), "invalid value `-1` for rx_usecs: expected a whole number");
         assert_eq!(
@@ -184,5 +263,41 @@ mod tests {
             ADAPTIVE_RX.left_by(&[], &list(&["on"]), "on")
                 && !ADAPTIVE_RX.left_by(&[], &list(&["on"]), "off")
         );
+    }
+
+    /// Composed: both queues of `eth0` adapt by themselves, at 8 microseconds.
+    fn by_queue() -> RecordedHost {
+        let mut answer = Vec::new();
+        for queue in [0, 1] {
+            let mut message = vec![0; QUEUE_COALESCE];
+            (message[QUEUE_MASK], message[COALESCE + 4], message[COALESCE + 40]) = (1 << queue, 8, 1);
+            push_message(&mut answer, &message);
+        }
+        RecordedHost::new().with(&path(EthtoolGet::QueueCoalesce), answer)
+    }
+
+    #[test]
+    fn each_queue_has_its_own_value() {
+        let (host, first, second) = (by_queue(), "eth0/rx-0", "eth0/rx-1");
+        let all: [(&dyn Knob, &str, &str); 3] =
+            [(&QUEUE_ADAPTIVE_RX, "on", "off"), (&QUEUE_RX_USECS, "8", "50"), (&QUEUE_RX_FRAMES, "0", "64")];
+        for (knob, before, after) in all {
+            assert_eq!(check(knob, &host, second, after).as_deref(), Ok(after));
+            write(knob, &host, "eth0/rx-1", after).expect("written");
+            let values = [first, second].map(|at| read(knob, &host, at).expect("there"));
+            assert_eq!(values, [before, after], "{}", knob.name());
+        }
+        let bad = refusal(&QUEUE_RX_USECS, &host, first, "-1");
+        assert_eq!(bad, "invalid value `-1` for queue_rx_usecs: expected a whole number");
+    }
+
+    #[test]
+    fn a_driver_that_moderates_no_single_queue_is_named() {
+        let says = |host: &RecordedHost| refusal(&QUEUE_RX_USECS, host, "eth0/rx-0", "50");
+        let why = "eth0/rx-0 has no queue_rx_usecs: the driver does not moderate single queues (ethtool -Q)";
+        assert_eq!(says(&RecordedHost::new()), why);
+        let host = refusing(by_queue(), "perqueue/eth0", Cause::Errno(22));
+        let error = write(&QUEUE_RX_USECS, &host, "eth0/rx-0", "5").expect_err("refused").to_string();
+        assert!(error.contains("the driver does not accept this value"), "{error}");
     }
 }

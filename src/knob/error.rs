@@ -6,7 +6,6 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::error::Kind;
-use crate::host::{Cause, HostError, Operation};
 use crate::plan::Target;
 use crate::units::{CpuMask, NicName, QueueId};
 
@@ -14,7 +13,7 @@ use crate::units::{CpuMask, NicName, QueueId};
 pub(super) type Meanings = &'static [(Errno, &'static str)];
 
 /// Transient errnos, for any knob.
-const TRANSIENT: Meanings = &[
+pub(super) const TRANSIENT: Meanings = &[
     (Errno::BUSY, "it is busy; try again"),
     (Errno::AGAIN, "it is busy; try again"),
     (Errno::NOMEM, "not enough memory; try again or ask for less"),
@@ -166,16 +165,8 @@ fn cpu_word(cpus: &CpuMask) -> &'static str {
 }
 
 impl KnobError {
-    pub(super) fn wrong(knob: &'static str, target: &Target, acts_on: &'static str) -> Self {
-        KnobError::WrongTarget { knob, acts_on, target: target.clone() }
-    }
-
-    pub(super) fn bad(knob: &'static str, value: &str, why: impl Into<String>) -> Self {
-        KnobError::BadValue { knob, value: value.to_owned(), why: why.into() }
-    }
-
-    pub(super) fn lacks(knob: &'static str, target: &Target, why: &'static str) -> Self {
-        KnobError::Lacks { knob, target: target.clone(), why }
+    pub(super) fn broken(path: &str, text: &str, expected: &'static str) -> Self {
+        KnobError::Broken { path: path.to_owned(), text: text.trim().to_owned(), expected }
     }
 
     /// The same error, except that a missing file has the reason `why`.
@@ -196,42 +187,6 @@ impl KnobError {
             | KnobError::ReadOnly { .. } => Kind::Denied,
             KnobError::Refused { .. } | KnobError::Broken { .. } => Kind::Failed,
             _ => Kind::Usage,
-        }
-    }
-
-    /// The meaning of an operation on `path` that failed; `meanings` has the errnos that are special to
-    /// the knob.
-    pub(super) fn from_host(
-        knob: &'static str,
-        target: &Target,
-        value: Option<&str>,
-        error: &HostError,
-        denied: &'static str,
-        meanings: Meanings,
-    ) -> Self {
-        let path = error.path.clone();
-        let verb =
-            if matches!(error.operation, Operation::Write | Operation::Act) { "write" } else { "read" };
-        match error.cause {
-            Cause::Missing => KnobError::Unsupported { knob, target: target.clone(), path },
-            Cause::Denied => KnobError::Denied { verb, path, meaning: denied },
-            Cause::NotText | Cause::Withheld | Cause::Command => {
-                KnobError::Broken { path, text: "?".to_owned(), expected: "text" }
-            }
-            Cause::Errno(errno) if Errno::from_raw_os_error(errno) == Errno::ROFS => {
-                KnobError::ReadOnly { path }
-            }
-            Cause::Errno(errno) => {
-                let errno = Errno::from_raw_os_error(errno);
-                let mut meanings = meanings.iter().chain(TRANSIENT);
-                let meaning = meanings.find(|(known, _)| *known == errno).map(|(_, meaning)| *meaning);
-                KnobError::Refused {
-                    knob,
-                    target: target.clone(),
-                    value: value.unwrap_or("?").to_owned(),
-                    meaning: meaning.map_or_else(|| error.reason(), str::to_owned),
-                }
-            }
         }
     }
 }

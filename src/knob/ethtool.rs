@@ -2,13 +2,13 @@
 //! in `coalesce`, `offload` and `ring`.
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, value};
-use crate::host::{Action, EthtoolGet, Host};
+use super::{Doc, Knob, KnobError, Result, Site, value};
+use crate::host::{Action, EthtoolChange, EthtoolGet};
 use crate::journal::{Armed, Displaced};
 use crate::model::{Model, Nic};
-use crate::parse::WireError;
 use crate::parse::ethtool::{
-    Adaptive, Coalesce, Count, Feature, Holdback, RingKind, coalesce, features, rings, rules, wanted,
+    Adaptive, Count, Feature, Holdback, QueueDelay, RingKind, coalesce, features, queue_coalesce, rings,
+    rules, wanted,
 };
 use crate::plan::Target;
 use crate::units::Fact;
@@ -40,6 +40,8 @@ pub(super) enum Value {
     /// A delay of interrupts, and the switch that lets the driver change it by itself.
     Delay(Holdback, Adaptive),
     Adaptive(Adaptive),
+    /// A value of the moderation of a single receive queue.
+    QueueDelay(QueueDelay),
     Ring(RingKind),
     /// An offload, by its name in the kernel.
     Offload(&'static str),
@@ -77,46 +79,38 @@ impl EthtoolKnob {
     fn get(&self) -> EthtoolGet {
         match self.value {
             Value::Delay(..) | Value::Adaptive(_) => EthtoolGet::Coalesce,
+            Value::QueueDelay(_) => EthtoolGet::QueueCoalesce,
             Value::Ring(_) => EthtoolGet::Rings,
             Value::Offload(_) | Value::FlowRules(_) => EthtoolGet::Features,
         }
     }
 
-    fn ask<T>(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        parse: fn(&[u8]) -> Result<T, WireError>,
-    ) -> Result<T> {
-        let nic = value::nic(self.doc.name, model, target)?;
-        value::ethtool(self.doc.name, host, target, self.get(), &nic.name, parse)
-    }
-
-    fn shown(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<Shown> {
+    fn shown(&self, site: Site<'_>) -> Result<Shown> {
+        let get = self.get();
         let shown = match self.value {
             Value::Delay(which, _) => {
-                self.ask(host, model, target, coalesce)?.holdback(which).map(Shown::Number)
+                site.ethtool(get, site.nic()?, coalesce)?.holdback(which).map(Shown::Number)
             }
             Value::Adaptive(which) => {
-                let on = self.ask(host, model, target, coalesce)?.adaptive(which);
+                let on = site.ethtool(get, site.nic()?, coalesce)?.adaptive(which);
                 on.map(|on| Shown::Switch { on, changeable: true })
             }
-            Value::Ring(kind) => self.ask(host, model, target, rings)?.count(kind).map(Shown::Limited),
+            Value::QueueDelay(which) => {
+                let (nic, queue) = site.rx_queue()?;
+                let all =
+                    site.ethtool(get, nic, queue_coalesce).map_err(|error| error.or_lacks(self.absent))?;
+                all.iter().find(|found| found.queue == queue.index).map(|found| match which {
+                    QueueDelay::AdaptiveRx => Shown::Switch { on: found.value(which) != 0, changeable: true },
+                    _ => Shown::Number(found.value(which)),
+                })
+            }
+            Value::Ring(kind) => site.ethtool(get, site.nic()?, rings)?.count(kind).map(Shown::Limited),
             Value::Offload(name) | Value::FlowRules(name) => {
-                let all = self.ask(host, model, target, features)?;
+                let all = site.ethtool(get, site.nic()?, features)?;
                 feature(&all, name).map(|found| Shown::Switch { on: found.on, changeable: found.changeable })
             }
         };
-        shown.ok_or_else(|| self.lacks(target, self.absent))
-    }
-
-    fn lacks(&self, target: &Target, why: &'static str) -> KnobError {
-        KnobError::lacks(self.doc.name, target, why)
-    }
-
-    fn bad(&self, value: &str, why: String) -> KnobError {
-        KnobError::bad(self.doc.name, value, why)
+        shown.ok_or_else(|| site.lacks(self.absent))
     }
 
     /// True if the interface may have the value, as far as is known.
@@ -131,36 +125,35 @@ impl EthtoolKnob {
         match self.value {
             Value::Delay(which, _) => may(&hardware.coalesce, |shown| shown.holdback(which).is_some()),
             Value::Adaptive(which) => may(&hardware.coalesce, |shown| shown.adaptive(which).is_some()),
+            Value::QueueDelay(_) => nic.rx.iter().any(|queue| !queue.irqs.is_empty()),
             Value::Ring(kind) => may(&hardware.rings, |shown| shown.count(kind).is_some()),
             Value::Offload(name) | Value::FlowRules(name) => {
                 may(&hardware.features, |all| feature(all, name).is_some_and(|found| found.changeable))
             }
         }
     }
+}
 
-    /// Refuses to remove flow rules that no setting names and that are not `kept`.
-    fn keeps_rules(&self, host: &dyn Host, model: &Model, target: &Target, kept: &[Displaced]) -> Result {
-        let nic = value::nic(self.doc.name, model, target)?;
-        let mut lost = match value::ethtool(self.doc.name, host, target, EthtoolGet::Rules, &nic.name, rules)
-        {
-            Ok(rules) => rules,
-            // Some drivers have the switch only for accelerated RFS.
-            Err(KnobError::Unsupported { .. }) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        let is_at = |displaced: &Displaced, slot: u32| {
-            displaced.knob == RULE
-                && matches!(displaced.target, Target::Rule { location, .. } if location == slot)
-        };
-        lost.retain(|rule| kept.iter().all(|displaced| !is_at(displaced, rule.location)));
-        let (Some(first), number) = (lost.first(), lost.len()) else { return Ok(()) };
-        let rules = if number == 1 { "a flow rule".to_owned() } else { format!("{number} flow rules") };
-        let why = format!(
-            "{target} has {rules} that would be removed; remove first: ntuple_rule {target}/rule-{} = none",
-            first.location
-        );
-        Err(self.bad("off", why))
-    }
+/// Refuses to remove flow rules that no setting names and that are not `kept`.
+fn keeps_rules(site: Site<'_>, kept: &[Displaced]) -> Result {
+    let mut lost = match site.ethtool(EthtoolGet::Rules, site.nic()?, rules) {
+        Ok(rules) => rules,
+        // Some drivers have the switch only for accelerated RFS.
+        Err(KnobError::Unsupported { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let is_at = |displaced: &Displaced, slot: u32| {
+        displaced.knob == RULE
+            && matches!(displaced.target, Target::Rule { location, .. } if location == slot)
+    };
+    lost.retain(|rule| kept.iter().all(|displaced| !is_at(displaced, rule.location)));
+    let (Some(first), number) = (lost.first(), lost.len()) else { return Ok(()) };
+    let rules = if number == 1 { "a flow rule".to_owned() } else { format!("{number} flow rules") };
+    let (nic, slot) = (site.target, first.location);
+    let why = format!(
+        "{nic} has {rules} that would be removed; remove first: ntuple_rule {nic}/rule-{slot} = none"
+    );
+    Err(site.bad("off", why))
 }
 
 impl Knob for EthtoolKnob {
@@ -169,53 +162,58 @@ impl Knob for EthtoolKnob {
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {
-        value::nic_targets(model, |nic| self.is_listed(nic))
+        match self.value {
+            Value::QueueDelay(_) => value::rx_targets(model, |queue| !queue.irqs.is_empty()),
+            _ => value::nic_targets(model, |nic| self.is_listed(nic)),
+        }
     }
 
-    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
-        match self.shown(host, model, target)? {
-            Shown::Number(_) => {
-                value::number32(self.doc.name, value, "a whole number").map(|number| number.to_string())
-            }
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        match self.shown(site)? {
+            Shown::Number(_) => site.number(value, "a whole number").map(|number| number.to_string()),
             Shown::Limited(Count { max, .. }) => {
-                match value::number32(self.doc.name, value, "a number of packets, such as 1024")? {
+                match site.number(value, "a number of packets, such as 1024")? {
                     size if (1..=max).contains(&size) => Ok(size.to_string()),
-                    _ => Err(self.bad(value, format!("must be from 1 to {max} for {target}"))),
+                    _ => Err(site.bad(value, format!("must be from 1 to {max} for {}", site.target))),
                 }
             }
             Shown::Switch { on: now, changeable } => {
-                let on = value::switch(self.doc.name, value)?;
+                let on = site.switch(value)?;
                 if on != now && !changeable {
-                    return Err(self.lacks(target, self.fixed));
+                    return Err(site.lacks(self.fixed));
                 }
                 if now {
-                    self.check_restore(host, model, target, value, &[])?;
+                    self.check_restore(site, value, &[])?;
                 }
                 Ok(value::on_off(on))
             }
         }
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
-        value::ethtool_path(self.doc.name, model, target, self.get())
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        Ok(self.shown(site)?.text())
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
-        Ok(self.shown(host, model, target)?.text())
-    }
-
-    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
-        let nic = value::nic(self.doc.name, model, target)?;
-        let number = || value::number32(self.doc.name, value, "a whole number");
-        let switch = || value::switch(self.doc.name, value);
-        let attributes = match self.value {
-            Value::Delay(which, _) => which.attribute(number()?),
-            Value::Adaptive(which) => which.attribute(switch()?),
-            Value::Ring(kind) => kind.attribute(number()?),
-            Value::Offload(name) | Value::FlowRules(name) => wanted(name, switch()?),
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let number = || site.number(value, "a whole number");
+        let request =
+            |attributes| Ok(Action::Ethtool { get: self.get(), nic: site.nic()?.name.clone(), attributes });
+        let action = match self.value {
+            Value::Delay(which, _) => request(which.attribute(number()?)),
+            Value::Adaptive(which) => request(which.attribute(site.switch(value)?)),
+            Value::QueueDelay(which) => {
+                let (nic, queue) = site.rx_queue()?;
+                let value = match which {
+                    QueueDelay::AdaptiveRx => site.switch(value)?.into(),
+                    _ => number()?,
+                };
+                let change = EthtoolChange::QueueDelay { queue: queue.index, which, value };
+                Ok(Action::EthtoolIoctl { nic: nic.name.clone(), change })
+            }
+            Value::Ring(kind) => request(kind.attribute(number()?)),
+            Value::Offload(name) | Value::FlowRules(name) => request(wanted(name, site.switch(value)?)),
         };
-        let action = Action::Ethtool { get: self.get(), nic: nic.name.clone(), attributes };
-        value::act_or(self.doc.name, host, target, value, &action, self.meanings, self.fixed)
+        site.act(value, &action?, self.meanings).map_err(|error| error.or_lacks(self.fixed))
     }
 
     fn disturbs(&self) -> &'static [&'static str] {
@@ -226,25 +224,18 @@ impl Knob for EthtoolKnob {
         self.replaces
     }
 
-    fn check_restore(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-        kept: &[Displaced],
-    ) -> Result {
+    fn check_restore(&self, site: Site<'_>, value: &str, kept: &[Displaced]) -> Result {
         match self.value {
-            Value::FlowRules(_) if !value::switch(self.doc.name, value)? => {
-                self.keeps_rules(host, model, target, kept)
-            }
+            Value::FlowRules(_) if !site.switch(value)? => keeps_rules(site, kept),
             _ => Ok(()),
         }
     }
 
     fn difference(&self, want: &str, got: &str) -> String {
         match self.value {
-            Value::Delay(..) | Value::Adaptive(_) => format!("asked for {want}, the kernel kept {got}"),
+            Value::Delay(..) | Value::Adaptive(_) | Value::QueueDelay(_) => {
+                format!("asked for {want}, the kernel kept {got}")
+            }
             Value::Ring(_) => {
                 format!("asked for {want}, the driver rounded it to {got}; ask for a number that it keeps")
             }
@@ -259,20 +250,21 @@ impl Knob for EthtoolKnob {
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
         let first = if matches!(self.value, Value::Ring(_)) { 512 } else { 16 };
         ours.iter().any(|value| value == live)
-            || unsettled.iter().any(|want| match (want.parse(), live.parse()) {
-                (Ok(want), Ok(got)) => rounded(want, got, first),
+            || unsettled.iter().any(|want| match (self.value, want.parse(), live.parse()) {
+                (Value::QueueDelay(_), ..) => want == live,
+                (_, Ok(want), Ok(got)) => rounded(want, got, first),
                 _ => want == live,
             })
     }
 
-    fn remark(&self, host: &dyn Host, model: &Model, target: &Target, _value: &str) -> Option<String> {
+    fn remark(&self, site: Site<'_>, _value: &str) -> Option<String> {
         let Value::Delay(_, adaptive) = self.value else { return None };
-        let shown: Coalesce = self.ask(host, model, target, coalesce).ok()?;
+        let shown = site.ethtool(self.get(), site.nic().ok()?, coalesce).ok()?;
         let switch = match adaptive {
             Adaptive::Rx => "adaptive_rx",
             Adaptive::Tx => "adaptive_tx",
         };
         let is_on = shown.adaptive(adaptive) == Some(true);
-        is_on.then(|| format!("{switch} {target} is on: the driver changes this number by itself"))
+        is_on.then(|| format!("{switch} {} is on: the driver changes this number by itself", site.target))
     }
 }

@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, value};
+use super::{Doc, Knob, KnobError, Result, Site, value};
 use crate::host::{Cause, Host, HostError};
 use crate::journal::Armed;
 use crate::model::{Fact, Model, Nic};
@@ -66,6 +66,9 @@ pub(super) enum Missing {
     OnWrite(&'static str),
 }
 
+/// Form of a mask.
+const LIST: &str = "expected a list such as 2-7, or off";
+
 /// True if a source exists: one that was denied or is broken may become readable.
 pub(super) fn exists<T>(fact: &Fact<T>) -> bool {
     !matches!(fact, Fact::NotAsked | Fact::Unsupported)
@@ -93,111 +96,97 @@ impl FileKnob {
         Self { replaces, ..self }
     }
 
-    fn path(&self, model: &Model, target: &Target) -> Result<String> {
+    fn path(&self, site: Site<'_>) -> Result<String> {
         match self.at {
-            At::Host(_) => value::only_host(self.doc.name, target)?,
-            At::Nic(_) => value::nic(self.doc.name, model, target).map(drop)?,
-            At::RxQueue => value::rx_queue(self.doc.name, model, target).map(drop)?,
+            At::Host(_) => site.only_host()?,
+            At::Nic(_) => site.nic().map(drop)?,
+            At::RxQueue => site.rx_queue().map(drop)?,
             At::TxQueue(only_one) => {
-                let (_, queue) = value::tx_queue(self.doc.name, model, target)?;
+                let (_, queue) = site.tx_queue()?;
                 // The kernel has no `xps_cpus` there, and an `xps_rxqs` without effect.
                 if queue.xps_cpus == Fact::Unsupported {
-                    return Err(self.lacks(target, only_one));
+                    return Err(site.lacks(only_one));
                 }
             }
         }
-        let file = tunable(self.doc.name).and_then(|row| row.owner.file(target));
+        let file = tunable(self.doc.name).and_then(|row| row.owner.file(site.target));
         Ok(file.expect("the row of the knob names a file for such targets")[1..].to_owned())
     }
 
-    fn lacks(&self, target: &Target, why: &'static str) -> KnobError {
-        KnobError::lacks(self.doc.name, target, why)
-    }
-
-    fn bad(&self, value: &str, why: impl Into<String>) -> KnobError {
-        KnobError::bad(self.doc.name, value, why.into())
-    }
-
-    fn check_number(&self, range: &RangeInclusive<u64>, outside: &str, value: &str) -> Result<String> {
-        let (first, last) = (*range.start(), *range.end());
-        if value == "off" && first == 0 {
-            return Ok("0".to_owned());
-        }
-        if value.is_empty() || !value.bytes().all(|b| b.is_ascii_digit()) {
-            let off = if first == 0 { ", or off" } else { "" };
-            return Err(self.bad(value, format!("expected a whole number from {first} to {last}{off}")));
-        }
-        // A number with too many digits is above any range.
-        match value.parse::<u64>() {
-            Ok(number) if range.contains(&number) => Ok(number.to_string()),
-            _ => Err(self.bad(value, format!("must be from {first} to {last}: {outside}"))),
-        }
-    }
-
-    fn check_mask(&self, members: Members, model: &Model, target: &Target, value: &str) -> Result<String> {
-        if value == "off" {
-            return Ok("off".to_owned());
-        }
-        let mask = match members {
-            Members::RxQueues => self.rx_queues(model, target, value)?,
-            _ => value::online_cpus(self.doc.name, model, target, value)?,
-        };
-        let isolated = mask.intersection(&model.isolated());
-        if members == Members::HousekeepingCpus && !isolated.is_empty() {
-            let is = if isolated.len() == 1 { "is" } else { "are" };
-            return Err(KnobError::UnusableCpus {
-                knob: self.doc.name,
-                target: target.clone(),
-                cpus: isolated,
-                why: format!(
-                    "{is} isolated at boot and would be dropped silently by the kernel; leave it out"
-                ),
-            });
-        }
-        if mask.is_empty() {
-            return Err(self.bad(value, "expected a list such as 2-7, or off"));
-        }
-        Ok(set_text(&mask))
-    }
-
-    /// Parses `value` as a list of receive queues of the interface.
-    fn rx_queues(&self, model: &Model, target: &Target, value: &str) -> Result<CpuMask> {
-        let (nic, _) = value::tx_queue(self.doc.name, model, target)?;
-        let why = "expected a list of receive queues such as 0-3, or off";
-        let mask: CpuMask = value.parse().map_err(|_| self.bad(value, why))?;
-        let known: CpuMask = nic.rx.iter().map(|queue| CpuId(queue.index)).collect();
-        match mask.difference(&known).first() {
-            None => Ok(mask),
-            Some(CpuId(missing)) => Err(KnobError::UnknownQueue {
-                nic: nic.name.clone(),
-                queue: QueueId::rx(missing),
-                known: nic.rx.iter().map(|queue| QueueId::rx(queue.index)).collect(),
-            }),
-        }
-    }
-
-    fn check_clock(&self, model: &Model, value: &str) -> Result<String> {
-        let known = model.settings.clocksource.known().map(|clock| clock.available.as_slice());
-        match known.unwrap_or_default() {
-            [] => Err(self.bad(value, "the available clocks cannot be read here")),
-            known if known.iter().any(|name| name == value) => Ok(value.to_owned()),
-            known => Err(self.bad(value, format!("available: {}", known.join(", ")))),
-        }
-    }
-
-    fn error(&self, target: &Target, value: Option<&str>, error: &HostError) -> KnobError {
+    fn error(&self, site: Site<'_>, value: Option<&str>, error: &HostError) -> KnobError {
         match (error.cause, &self.missing, value) {
             (Cause::Missing, Missing::Because(why), _) | (Cause::Missing, Missing::OnWrite(why), Some(_)) => {
-                self.lacks(target, why)
+                site.lacks(why)
             }
             _ => {
                 let denied = match self.at {
                     At::Host(_) => " (needs root)",
                     _ => " (needs CAP_NET_ADMIN)",
                 };
-                KnobError::from_host(self.doc.name, target, value, error, denied, self.meanings)
+                site.failed(value, error, denied, self.meanings)
             }
         }
+    }
+}
+
+fn check_number(site: Site<'_>, range: &RangeInclusive<u64>, outside: &str, value: &str) -> Result<String> {
+    let (first, last) = (*range.start(), *range.end());
+    if value == "off" && first == 0 {
+        return Ok("0".to_owned());
+    }
+    if !value::is_digits(value) {
+        let off = if first == 0 { ", or off" } else { "" };
+        return Err(site.bad(value, format!("expected a whole number from {first} to {last}{off}")));
+    }
+    // A number with too many digits is above any range.
+    match value.parse::<u64>() {
+        Ok(number) if range.contains(&number) => Ok(number.to_string()),
+        _ => Err(site.bad(value, format!("must be from {first} to {last}: {outside}"))),
+    }
+}
+
+fn check_mask(site: Site<'_>, members: Members, value: &str) -> Result<String> {
+    if value == "off" {
+        return Ok("off".to_owned());
+    }
+    let mask = match members {
+        Members::RxQueues => rx_queues(site, value)?,
+        _ => site.online_cpus(value)?,
+    };
+    let isolated = mask.intersection(&site.model.isolated());
+    if members == Members::HousekeepingCpus && !isolated.is_empty() {
+        let is = if isolated.len() == 1 { "is" } else { "are" };
+        let why = "isolated at boot and would be dropped silently by the kernel; leave it out";
+        return Err(site.unusable(isolated, format!("{is} {why}")));
+    }
+    if mask.is_empty() {
+        return Err(site.bad(value, LIST));
+    }
+    Ok(set_text(&mask))
+}
+
+/// Parses `value` as a list of receive queues of the interface.
+fn rx_queues(site: Site<'_>, value: &str) -> Result<CpuMask> {
+    let (nic, _) = site.tx_queue()?;
+    let why = "expected a list of receive queues such as 0-3, or off";
+    let mask: CpuMask = value.parse().map_err(|_| site.bad(value, why))?;
+    let known: CpuMask = nic.rx.iter().map(|queue| CpuId(queue.index)).collect();
+    match mask.difference(&known).first() {
+        None => Ok(mask),
+        Some(CpuId(missing)) => Err(KnobError::UnknownQueue {
+            nic: nic.name.clone(),
+            queue: QueueId::rx(missing),
+            known: nic.rx.iter().map(|queue| QueueId::rx(queue.index)).collect(),
+        }),
+    }
+}
+
+fn check_clock(site: Site<'_>, value: &str) -> Result<String> {
+    let known = site.model.settings.clocksource.known().map(|clock| clock.available.as_slice());
+    match known.unwrap_or_default() {
+        [] => Err(site.bad(value, "the available clocks cannot be read here")),
+        known if known.iter().any(|name| name == value) => Ok(value.to_owned()),
+        known => Err(site.bad(value, format!("available: {}", known.join(", ")))),
     }
 }
 
@@ -237,41 +226,37 @@ impl Knob for FileKnob {
         }
     }
 
-    fn check(&self, _host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
-        self.path(model, target)?;
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        self.path(site)?;
         match &self.value {
-            Value::Number(range, outside) => self.check_number(range, outside, value),
-            Value::Flows => value::flows(self.doc.name, value),
-            Value::Switch => value::switch(self.doc.name, value).map(value::on_off),
-            Value::Mask(members) => self.check_mask(*members, model, target, value),
-            Value::Clock => self.check_clock(model, value),
+            Value::Number(range, outside) => check_number(site, range, outside, value),
+            Value::Flows => value::flows(value).map_err(|why| site.bad(value, why)),
+            Value::Switch => site.switch(value).map(value::on_off),
+            Value::Mask(members) => check_mask(site, *members, value),
+            Value::Clock => check_clock(site, value),
         }
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
-        Ok(vec![self.path(model, target)?])
-    }
-
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
-        let path = self.path(model, target)?;
-        let text = host.read_text(&path).map_err(|error| self.error(target, None, &error))?;
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        let path = self.path(site)?;
+        let text = site.host.read_text(&path).map_err(|error| self.error(site, None, &error))?;
         let (value, expected) = match self.value {
             Value::Number(..) | Value::Flows => (canonical(&text), "a number"),
             Value::Switch => (canonical(&text).map(|number| word(&number).to_owned()), "a number"),
             Value::Mask(_) => (CpuMask::from_hex(&text).ok().map(|mask| set_text(&mask)), "a CPU mask"),
             Value::Clock => (Some(text.trim().to_owned()).filter(|name| !name.is_empty()), "a clock name"),
         };
-        value.ok_or_else(|| KnobError::Broken { path, text: text.trim().to_owned(), expected })
+        value.ok_or_else(|| KnobError::broken(&path, &text, expected))
     }
 
-    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
-        let path = self.path(model, target)?;
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let path = self.path(site)?;
         let text = match self.value {
             Value::Switch => digits(value).to_owned(),
-            Value::Mask(_) => value::hex(self.doc.name, value)?,
+            Value::Mask(_) => set_of(value).ok_or_else(|| site.bad(value, LIST))?.to_hex(),
             _ => value.to_owned(),
         };
-        host.write(&path, text.as_bytes()).map_err(|error| self.error(target, Some(value), &error))
+        site.host.write(&path, text.as_bytes()).map_err(|error| self.error(site, Some(value), &error))
     }
 
     fn disturbs(&self) -> &'static [&'static str] {
@@ -341,7 +326,7 @@ mod tests {
 
     use super::{canonical, digits, word};
     use crate::host::{Cause, Host, RecordedHost};
-    use crate::knob::testbed::{model, refusing, target, write};
+    use crate::knob::testbed::{check, model, read, refusing, target, write};
     use crate::knob::{Knob, find};
 
     const BUDGET: &str = "proc/sys/net/core/netdev_budget";
@@ -355,11 +340,11 @@ mod tests {
     fn words_stand_for_numbers_and_unknown_modes_stay() {
         for (text, value) in [("0\n", "off"), ("1\n", "on"), ("2\n", "2")] {
             let host = RecordedHost::new().with(THREADED, text);
-            assert_eq!(knob("threaded").read(&host, &model(), &target("veth0")).as_deref(), Ok(value));
+            assert_eq!(read(knob("threaded"), &host, "veth0").as_deref(), Ok(value));
             assert_eq!(word(digits(value)), value);
         }
         for value in ["1", "2"] {
-            let refused = knob("threaded").check(&RecordedHost::new(), &model(), &target("veth0"), value);
+            let refused = check(knob("threaded"), &RecordedHost::new(), "veth0", value);
             assert!(refused.is_err(), "{value}");
         }
     }
@@ -394,20 +379,18 @@ mod tests {
     fn tables_of_flows_are_rounded_up_by_the_kernel() {
         let file = |queue: u32| format!("sys/class/net/eth0/queues/rx-{queue}/rps_flow_cnt");
         let host = RecordedHost::new().with(&file(0), "0\n").with(&file(1), "4096\n");
-        assert_eq!(knob("rfs").read(&host, &model(), &target("eth0/rx-1")).as_deref(), Ok("4096"));
+        assert_eq!(read(knob("rfs"), &host, "eth0/rx-1").as_deref(), Ok("4096"));
         assert!(knob("rfs").same("3000", "4096") && !knob("rfs").same("4096", "2048"));
-        let error = knob("rfs").read(&host, &model(), &target("veth0/rx-0")).expect_err("no such file");
+        let error = read(knob("rfs"), &host, "veth0/rx-0").expect_err("no such file");
         assert_eq!(
             error.to_string(),
             "this kernel or device does not support rfs on veth0/rx-0: \
              /sys/class/net/veth0/queues/rx-0/rps_flow_cnt does not exist"
         );
         let global = RecordedHost::new().with("proc/sys/net/core/rps_sock_flow_entries", "32768\n");
-        assert_eq!(knob("rfs_entries").read(&global, &model(), &target("host")).as_deref(), Ok("32768"));
+        assert_eq!(read(knob("rfs_entries"), &global, "host").as_deref(), Ok("32768"));
         let check = |name: &str, at: &str, value: &str| {
-            knob(name)
-                .check(&RecordedHost::new(), &model(), &target(at), value)
-                .map_err(|error| error.to_string())
+            check(knob(name), &RecordedHost::new(), at, value).map_err(|error| error.to_string())
         };
         assert_eq!(check("rfs", "eth0/rx-0", "off").as_deref(), Ok("0"));
         assert_eq!(
@@ -419,23 +402,22 @@ mod tests {
 
     #[test]
     fn whatever_the_file_holds_can_be_gone_back_to() {
-        let budget = find("netdev_budget").expect("registered");
+        let budget = knob("netdev_budget");
         for (text, value) in
             [("300\n", "300"), ("-1\n", "-1"), ("18446744073709551615\n", "18446744073709551615")]
         {
             let host = RecordedHost::new().with(BUDGET, text);
-            assert_eq!(budget.read(&host, &model(), &target("host")).as_deref(), Ok(value));
+            assert_eq!(read(budget, &host, "host").as_deref(), Ok(value));
         }
         let host = RecordedHost::new().with(BUDGET, "many\n");
-        let error = budget.read(&host, &model(), &target("host")).expect_err("no number");
+        let error = read(budget, &host, "host").expect_err("no number");
         assert_eq!(error.to_string(), "/proc/sys/net/core/netdev_budget contains `many`, expected a number");
     }
 
     #[test]
     fn a_value_out_of_range_says_why() {
-        let says = |knob: &str, at: &str, value: &str| {
-            let knob = find(knob).expect("registered");
-            knob.check(&RecordedHost::new(), &model(), &target(at), value).map_err(|error| error.to_string())
+        let says = |name: &str, at: &str, value: &str| {
+            check(knob(name), &RecordedHost::new(), at, value).map_err(|error| error.to_string())
         };
         assert_eq!(says("napi_defer_hard_irqs", "eth0", "02").as_deref(), Ok("2"));
         assert_eq!(says("busy_poll", "host", "off").as_deref(), Ok("0"));
@@ -465,10 +447,9 @@ mod tests {
 
     #[test]
     fn refusals_are_explained() {
-        let refused = |knob: &str, at: &str, path: &str, cause| {
+        let refused = |name: &str, at: &str, path: &str, cause| {
             let host = RecordedHost::new().with_failure(path, cause);
-            let error = find(knob).expect("registered").read(&host, &model(), &target(at));
-            error.expect_err("it fails").to_string()
+            read(knob(name), &host, at).expect_err("it fails").to_string()
         };
         assert_eq!(
             refused("netdev_budget", "host", BUDGET, Cause::Missing),
@@ -492,8 +473,8 @@ mod tests {
         let mut model = model();
         model.settings.busy_poll = crate::model::Fact::Unsupported;
         model.nics[1].napi = crate::model::NapiSettings::default();
-        assert!(find("busy_poll").expect("registered").targets(&model).is_empty());
-        let listed = find("gro_flush_timeout").expect("registered").targets(&model);
+        assert!(knob("busy_poll").targets(&model).is_empty());
+        let listed = knob("gro_flush_timeout").targets(&model);
         assert_eq!(listed, [target("eth0")]);
         // Another namespace has no such files, and neither does the recorded host.
         assert!(RecordedHost::new().read(BUDGET).is_err());
@@ -509,8 +490,8 @@ mod tests {
 
         #[test]
         fn any_value_is_in_range_or_refused(text in "off|[0-9]{0,30}|.{0,20}") {
-            for (knob, at, range) in [("netdev_budget", "host", 1..=2_147_483_647), ("busy_poll", "host", 0..=2_147_483_647)] {
-                if let Ok(value) = find(knob).expect("registered").check(&RecordedHost::new(), &model(), &target(at), &text) {
+            for (name, at, range) in [("netdev_budget", "host", 1..=2_147_483_647), ("busy_poll", "host", 0..=2_147_483_647)] {
+                if let Ok(value) = check(knob(name), &RecordedHost::new(), at, &text) {
                     prop_assert!(range.contains(&value.parse::<u64>().expect("a number")));
                 }
             }

@@ -5,8 +5,8 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, value};
-use crate::host::{Action, Host, Question};
+use super::{Doc, Knob, Result, Site, value};
+use crate::host::{Action, Question};
 use crate::journal::Armed;
 use crate::model::Model;
 use crate::parse::{self, GroSize};
@@ -78,38 +78,26 @@ impl Knob for GroSizeKnob {
         value::nic_targets(model, |_| true)
     }
 
-    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
-        self.read(host, model, target)?;
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        self.read(site)?;
         match value::plain_number(value) {
             Some(bytes) if (1..=MAX).contains(&bytes) => Ok(bytes.to_string()),
-            _ => Err(KnobError::bad(self.doc.name, value, format!("must be from 1 to {MAX}"))),
+            _ => Err(site.bad(value, format!("must be from 1 to {MAX}"))),
         }
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
-        value::nic(self.doc.name, model, target).map(|_| vec![Question::Links.path()])
-    }
-
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
-        let nic = value::nic(self.doc.name, model, target)?;
-        let answer = host.ask(&Question::Links);
-        let answer =
-            answer.map_err(|error| KnobError::from_host(self.doc.name, target, None, &error, "", &[]))?;
-        let links = parse::links(&answer).map_err(|error| KnobError::Broken {
-            path: Question::Links.path(),
-            text: error.to_string(),
-            expected: "a list of interfaces",
-        })?;
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        let nic = site.nic()?;
+        let links = site.ask(&Question::Links, parse::links, "a list of interfaces")?;
         let size = links.iter().find(|link| link.name == nic.name).and_then(|link| self.size.of(link));
-        size.map(|bytes| bytes.to_string())
-            .ok_or_else(|| KnobError::lacks(self.doc.name, target, self.absent))
+        size.map(|bytes| bytes.to_string()).ok_or_else(|| site.lacks(self.absent))
     }
 
-    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
-        let nic = value::nic(self.doc.name, model, target)?.name.clone();
-        let bytes = value::number32(self.doc.name, value, "a number of bytes")?;
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let nic = site.nic()?.name.clone();
+        let bytes = site.number(value, "a number of bytes")?;
         let action = Action::Link { nic, attributes: self.size.attribute(bytes) };
-        value::act(self.doc.name, host, target, value, &action, MEANINGS)
+        site.act(value, &action, MEANINGS)
     }
 
     fn disturbs(&self) -> &'static [&'static str] {
@@ -121,8 +109,7 @@ impl Knob for GroSizeKnob {
 mod tests {
     use super::{GRO_IPV4_MAX_SIZE, GRO_MAX_SIZE};
     use crate::host::RecordedHost;
-    use crate::knob::Knob;
-    use crate::knob::testbed::{model, target, write};
+    use crate::knob::testbed::{check, read, refusal, write};
     use crate::parse::{GroSize, attribute, one_message};
 
     /// `eth0` as a kernel reports it that has only the first of the two.
@@ -133,20 +120,19 @@ mod tests {
 
     #[test]
     fn lengths_are_set() {
-        let (host, eth0) = (host(), target("eth0"));
-        assert_eq!(GRO_MAX_SIZE.check(&host, &model(), &eth0, "185000").as_deref(), Ok("185000"));
+        let host = host();
+        assert_eq!(check(&GRO_MAX_SIZE, &host, "eth0", "185000").as_deref(), Ok("185000"));
         write(&GRO_MAX_SIZE, &host, "eth0", "185000").expect("written");
-        assert_eq!(GRO_MAX_SIZE.read(&host, &model(), &eth0).as_deref(), Ok("185000"));
+        assert_eq!(read(&GRO_MAX_SIZE, &host, "eth0").as_deref(), Ok("185000"));
         for bad in ["0", "524281", "off"] {
-            let error = GRO_MAX_SIZE.check(&host, &model(), &eth0, bad).expect_err(bad).to_string();
+            let error = refusal(&GRO_MAX_SIZE, &host, "eth0", bad);
             assert!(error.ends_with("must be from 1 to 524280"), "{error}");
         }
     }
 
     #[test]
     fn older_kernels_are_named() {
-        let error = GRO_IPV4_MAX_SIZE.check(&host(), &model(), &target("eth0"), "65536").expect_err("6.1");
         let expected = "eth0 has no gro_ipv4_max_size: this kernel does not have it (6.3 and later do)";
-        assert_eq!(error.to_string(), expected);
+        assert_eq!(refusal(&GRO_IPV4_MAX_SIZE, &host(), "eth0", "65536"), expected);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, value};
+use super::{Doc, Knob, KnobError, Result, Site, value};
 use crate::host::Host;
 use crate::journal::Armed;
 use crate::model::{Model, Nic, NicKind};
@@ -42,25 +42,18 @@ static DOC: Doc = Doc {
 /// Parts of a value that is one list for each interrupt.
 const EACH: char = ';';
 
-impl IrqAffinity {
-    fn irqs(&self, model: &Model, target: &Target) -> Result<Vec<IrqId>> {
-        let nic = match target {
-            Target::Queue { queue, .. } if queue.direction == Direction::Rx => {
-                value::rx_queue(self.name(), model, target)?.0
-            }
-            Target::Queue { .. } => value::tx_queue(self.name(), model, target)?.0,
-            Target::Irq { nic, .. } => value::known_nic(model, nic)?,
-            _ => {
-                let acts_on = "a queue or an interrupt (NIC/rx-N, NIC/tx-N, NIC/irq-NAME)";
-                return Err(KnobError::wrong(self.name(), target, acts_on));
-            }
-        };
-        let irqs: Vec<IrqId> = interrupts(nic, target).iter().map(|irq| irq.number).collect();
-        if irqs.is_empty() {
-            return Err(none(nic, target));
-        }
-        Ok(irqs)
+fn irqs(site: Site<'_>) -> Result<Vec<IrqId>> {
+    let nic = match site.target {
+        Target::Queue { queue, .. } if queue.direction == Direction::Rx => site.rx_queue()?.0,
+        Target::Queue { .. } => site.tx_queue()?.0,
+        Target::Irq { nic, .. } => site.known_nic(nic)?,
+        _ => return Err(site.wrong("a queue or an interrupt (NIC/rx-N, NIC/tx-N, NIC/irq-NAME)")),
+    };
+    let irqs: Vec<IrqId> = interrupts(nic, site.target).iter().map(|irq| irq.number).collect();
+    if irqs.is_empty() {
+        return Err(none(nic, site.target));
     }
+    Ok(irqs)
 }
 
 fn none(nic: &Nic, target: &Target) -> KnobError {
@@ -94,8 +87,11 @@ fn path(irq: IrqId) -> String {
 /// While an interrupt moves, the kernel briefly shows the mask it is emptying (`show_irq_affinity` reads
 /// `pending_mask` without the lock under which `irq_move_masked_irq` clears it). No interrupt has an empty
 /// affinity, so an empty mask is read again.
-fn affinity(host: &dyn Host, target: &Target, path: &str) -> Result<CpuMask> {
-    let read = || value::mask(path, &value::read_plain("irq_affinity", host, target, path)?);
+fn affinity(site: Site<'_>, path: &str) -> Result<CpuMask> {
+    let read = || {
+        let text = site.read_text(path)?;
+        CpuMask::from_hex(&text).map_err(|_| KnobError::broken(path, &text, "a CPU mask"))
+    };
     let mut mask = read()?;
     for _ in 0..LOOKS {
         if !mask.is_empty() {
@@ -110,9 +106,9 @@ fn affinity(host: &dyn Host, target: &Target, path: &str) -> Result<CpuMask> {
 /// Waits until a mask that was written is shown. The kernel stores it next to the old one and applies it when
 /// the interrupt next fires; for a moment (`irq_move_masked_irq` before `irq_do_set_affinity`) it shows the
 /// old one again. The wait is bounded in case the kernel keeps something else: reading back reveals that.
-fn await_shown(host: &dyn Host, target: &Target, path: &str, mask: &CpuMask) {
+fn await_shown(site: Site<'_>, path: &str, mask: &CpuMask) {
     for _ in 0..LOOKS {
-        match affinity(host, target, path) {
+        match affinity(site, path) {
             Ok(shown) if shown != *mask => std::thread::sleep(BETWEEN_LOOKS),
             _ => return,
         }
@@ -139,28 +135,26 @@ impl Knob for IrqAffinity {
 
     fn targets(&self, model: &Model) -> Vec<Target> {
         let queues = value::rx_targets(model, |_| true).into_iter().chain(value::tx_targets(model, |_| true));
-        let queues = queues.filter(|target| self.irqs(model, target).is_ok());
-        queues.chain(model.nics.iter().flat_map(queueless_targets)).collect()
+        let has_some = |target: &Target| {
+            let nic = target.nic().and_then(|nic| model.nic(nic));
+            nic.is_some_and(|nic| !interrupts(nic, target).is_empty())
+        };
+        queues.filter(has_some).chain(model.nics.iter().flat_map(queueless_targets)).collect()
     }
 
-    fn check(&self, _host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
-        self.irqs(model, target)?;
-        let mask = value::online_cpus(self.name(), model, target, value)?;
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        irqs(site)?;
+        let mask = site.online_cpus(value)?;
         if mask.is_empty() {
-            let why = "expected a list of CPUs such as 2 or 0-3".to_owned();
-            return Err(KnobError::bad(self.name(), value, why));
+            return Err(site.bad(value, "expected a list of CPUs such as 2 or 0-3"));
         }
         Ok(mask.to_string())
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
-        Ok(self.irqs(model, target)?.into_iter().map(path).collect())
-    }
-
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
+    fn read(&self, site: Site<'_>) -> Result<String> {
         let mut lists = Vec::new();
-        for path in self.locate(model, target)? {
-            lists.push(affinity(host, target, &path)?.to_string());
+        for irq in irqs(site)? {
+            lists.push(affinity(site, &path(irq))?.to_string());
         }
         if lists.iter().all(|list| *list == lists[0]) {
             lists.truncate(1);
@@ -168,25 +162,24 @@ impl Knob for IrqAffinity {
         Ok(lists.join(&EACH.to_string()))
     }
 
-    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
-        let paths = self.locate(model, target)?;
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let irqs = irqs(site)?;
         let given = parts(value).count();
-        if given != 1 && given != paths.len() {
-            let why = format!("{target} now has {} interrupts, not {given}", paths.len());
-            return Err(KnobError::bad(self.name(), value, why));
+        if given != 1 && given != irqs.len() {
+            let why = format!("{} now has {} interrupts, not {given}", site.target, irqs.len());
+            return Err(site.bad(value, why));
         }
-        for (path, list) in paths.iter().zip(parts(value).cycle()) {
-            let mask: CpuMask =
-                list.parse().map_err(|_| KnobError::bad(self.name(), value, "not a list of CPUs"))?;
+        for (irq, list) in irqs.into_iter().zip(parts(value).cycle()) {
+            let path = path(irq);
+            let mask: CpuMask = list.parse().map_err(|_| site.bad(value, "not a list of CPUs"))?;
             // Undoing a write that was refused halfway must not ask the refusing interrupt for the mask it
             // already has.
-            if host.read_text(path).is_ok_and(|text| CpuMask::from_hex(&text).as_ref() == Ok(&mask)) {
+            if site.host.read_text(&path).is_ok_and(|text| CpuMask::from_hex(&text).as_ref() == Ok(&mask)) {
                 continue;
             }
-            host.write(path, mask.to_hex().as_bytes()).map_err(|error| {
-                KnobError::from_host(self.name(), target, Some(value), &error, DENIED, MEANINGS)
-            })?;
-            await_shown(host, target, path, &mask);
+            let written = site.host.write(&path, mask.to_hex().as_bytes());
+            written.map_err(|error| site.failed(Some(value), &error, DENIED, MEANINGS))?;
+            await_shown(site, &path, &mask);
         }
         Ok(())
     }
@@ -213,11 +206,11 @@ impl Knob for IrqAffinity {
         })
     }
 
-    fn remark(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Option<String> {
-        let irqs = self.irqs(model, target).ok()?;
+    fn remark(&self, site: Site<'_>, value: &str) -> Option<String> {
+        let irqs = irqs(site).ok()?;
         let stays = irqs.iter().zip(parts(value).cycle()).find_map(|(irq, list)| {
             // Kernels without the file give no remark.
-            let text = host.read_text(&format!("proc/irq/{irq}/effective_affinity")).ok()?;
+            let text = site.host.read_text(&format!("proc/irq/{irq}/effective_affinity")).ok()?;
             let effective = CpuMask::from_hex(&text).ok()?;
             let elsewhere = effective.difference(&list.parse().ok()?);
             (!elsewhere.is_empty()).then_some((irq, elsewhere))

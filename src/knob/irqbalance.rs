@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, value};
-use crate::host::{Action, Cause, Host, HostError, Question};
+use super::{Doc, Knob, KnobError, Result, Site, value};
+use crate::host::{Action, Cause, HostError, Question};
 use crate::journal::Armed;
 use crate::model::{Fact, Model, Nic};
 use crate::parse;
@@ -20,13 +20,12 @@ use crate::units::IrqId;
 /// place among the interface's interrupts, `banned:0,2`.
 pub(super) struct IrqbalanceKnob;
 
-const NAME: &str = "irqbalance";
 const MANAGED: &str = "managed";
 const BANNED: &str = "banned";
 const SOME: &str = "banned:";
 
 static DOC: Doc = Doc {
-    name: NAME,
+    name: "irqbalance",
     summary: "Tells a running irqbalance to leave the interrupts of an interface where they are. Applied \
               before `irq_affinity`, otherwise irqbalance moves them back.",
     target: "`NIC`, of a NIC that has interrupts, while irqbalance runs",
@@ -42,14 +41,11 @@ static DOC: Doc = Doc {
 };
 
 /// All interrupts of an interface that irqbalance could move, by number.
-fn irqs(model: &Model, target: &Target) -> Result<Vec<IrqId>> {
-    let nic = value::nic(NAME, model, target)?;
-    let irqs = irqs_of(nic);
-    if irqs.is_empty() {
-        let why = "the interface has no interrupts of its own";
-        return Err(KnobError::lacks(NAME, target, why));
+fn irqs(site: Site<'_>) -> Result<Vec<IrqId>> {
+    match irqs_of(site.nic()?) {
+        irqs if irqs.is_empty() => Err(site.lacks("the interface has no interrupts of its own")),
+        irqs => Ok(irqs),
     }
-    Ok(irqs)
 }
 
 fn irqs_of(nic: &Nic) -> Vec<IrqId> {
@@ -57,48 +53,42 @@ fn irqs_of(nic: &Nic) -> Vec<IrqId> {
     all.map(|irq| irq.number).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-fn pid(model: &Model, target: &Target) -> Result<u32> {
-    match &model.irqbalance {
+fn pid(site: Site<'_>) -> Result<u32> {
+    match &site.model.irqbalance {
         Fact::Known(Some(irqbalance)) => Ok(irqbalance.pid),
-        Fact::Known(None) => Err(not_running(target)),
-        _ => {
-            let why = "cannot tell from here if irqbalance is running";
-            Err(KnobError::lacks(NAME, target, why))
-        }
+        Fact::Known(None) => Err(not_running(site)),
+        _ => Err(site.lacks("cannot tell from here if irqbalance is running")),
     }
 }
 
-fn not_running(target: &Target) -> KnobError {
-    let why = "irqbalance is not running: nothing moves its interrupts".to_owned();
-    KnobError::NotThere { target: target.clone(), why }
+fn not_running(site: Site<'_>) -> KnobError {
+    site.not_there("irqbalance is not running: nothing moves its interrupts")
 }
 
 /// All interrupts that irqbalance leaves alone by number.
-fn banned(host: &dyn Host, target: &Target, pid: u32) -> Result<BTreeSet<IrqId>> {
+fn banned(site: Site<'_>, pid: u32) -> Result<BTreeSet<IrqId>> {
     let question = Question::IrqbalanceSetup { pid };
-    let answer = host.ask(&question).map_err(|error| failed(host, target, None, pid, &error))?;
-    let broken = |error: parse::ParseError| KnobError::Broken {
+    let answer = site.host.ask(&question).map_err(|error| failed(site, None, pid, &error))?;
+    let setup = parse::irqbalance_setup(&answer).map_err(|error| KnobError::Broken {
         path: question.path(),
         text: error.to_string(),
         expected: "an answer of irqbalance",
-    };
-    Ok(parse::irqbalance_setup(&answer).map_err(broken)?.banned_irqs.into_iter().collect())
+    })?;
+    Ok(setup.banned_irqs.into_iter().collect())
 }
 
-fn failed(host: &dyn Host, target: &Target, value: Option<&str>, pid: u32, error: &HostError) -> KnobError {
+fn failed(site: Site<'_>, value: Option<&str>, pid: u32, error: &HostError) -> KnobError {
     match error.cause {
-        Cause::Missing if host.read(&format!("proc/{pid}/comm")).is_err() => not_running(target),
-        Cause::Missing => KnobError::lacks(
-            NAME,
-            target,
+        Cause::Missing if site.host.read(&format!("proc/{pid}/comm")).is_err() => not_running(site),
+        Cause::Missing => site.lacks(
             "irqbalance runs but has no socket here; stop the service, or ban interrupts in its \
-                  configuration",
+             configuration",
         ),
         Cause::Denied => {
             let meaning = "; irqbalance accepts requests only from root: be root, or stop the service";
-            KnobError::from_host(NAME, target, value, error, meaning, &[])
+            site.failed(value, error, meaning, &[])
         }
-        _ => KnobError::from_host(NAME, target, value, error, "", MEANINGS),
+        _ => site.failed(value, error, "", MEANINGS),
     }
 }
 
@@ -144,34 +134,29 @@ impl Knob for IrqbalanceKnob {
         value::nic_targets(model, |nic| !irqs_of(nic).is_empty())
     }
 
-    fn check(&self, _host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
-        irqs(model, target)?;
-        pid(model, target)?;
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        irqs(site)?;
+        pid(site)?;
         match value {
             MANAGED | BANNED => Ok(value.to_owned()),
-            _ => Err(KnobError::bad(NAME, value, "expected banned or managed")),
+            _ => Err(site.bad(value, "expected banned or managed")),
         }
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
-        irqs(model, target)?;
-        Ok(vec![Question::IrqbalanceSetup { pid: pid(model, target)? }.path()])
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        let irqs = irqs(site)?;
+        Ok(text(&irqs, &banned(site, pid(site)?)?))
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
-        let irqs = irqs(model, target)?;
-        Ok(text(&irqs, &banned(host, target, pid(model, target)?)?))
-    }
-
-    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
-        let (own, pid) = (irqs(model, target)?, pid(model, target)?);
-        let wanted = wanted(&own, value).ok_or_else(|| KnobError::bad(NAME, value, "no ban"))?;
-        let mut list = banned(host, target, pid)?;
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let (own, pid) = (irqs(site)?, pid(site)?);
+        let wanted = wanted(&own, value).ok_or_else(|| site.bad(value, "no ban"))?;
+        let mut list = banned(site, pid)?;
         list.retain(|irq| !own.contains(irq));
         list.extend(wanted);
         let irqs = list.into_iter().collect();
-        host.act(&Action::IrqbalanceBan { pid, irqs })
-            .map_err(|error| failed(host, target, Some(value), pid, &error))
+        let done = site.host.act(&Action::IrqbalanceBan { pid, irqs });
+        done.map_err(|error| failed(site, Some(value), pid, &error))
     }
 
     // irqbalance loses its list when it exits.
@@ -193,8 +178,8 @@ mod tests {
     use super::{IrqbalanceKnob, Knob, text, wanted};
     use crate::host::{Cause, Host, RecordedHost};
     use crate::knob::KnobError;
-    use crate::knob::testbed::{balanced, target, write};
-    use crate::model::Fact;
+    use crate::knob::testbed::{balanced, read, target, write};
+    use crate::model::{Fact, Model};
     use crate::units::IrqId;
 
     const SETUP: &str = "socket/irqbalance/70/setup";
@@ -217,11 +202,10 @@ mod tests {
 
     #[test]
     fn the_bans_of_others_stay() {
-        let eth0 = target("eth0");
         for (own, value) in [(&[][..], "managed"), (&[25, 27], "banned:1,3"), (&[24, 25, 26, 27], "banned")] {
             let host = host(own);
             let before = list(&host);
-            assert_eq!(IrqbalanceKnob.read(&host, &balanced(), &eth0).as_deref(), Ok(value));
+            assert_eq!(read(&IrqbalanceKnob, &host, "eth0").as_deref(), Ok(value));
             write(&IrqbalanceKnob, &host, "eth0", "banned").expect("told");
             assert_eq!(list(&host), [3, 24, 25, 26, 27]);
             write(&IrqbalanceKnob, &host, "eth0", "managed").expect("told");
@@ -233,8 +217,7 @@ mod tests {
 
     #[test]
     fn each_absence_says_what_to_do() {
-        let eth0 = target("eth0");
-        let says = |host: &RecordedHost| IrqbalanceKnob.read(host, &balanced(), &eth0).expect_err("absent");
+        let says = |host: &RecordedHost| read(&IrqbalanceKnob, host, "eth0").expect_err("absent");
         let silent = RecordedHost::new().with("proc/70/comm", "irqbalance\n");
         let no_socket = says(&silent);
         assert!(matches!(no_socket, KnobError::Lacks { .. }));
@@ -246,10 +229,10 @@ mod tests {
         assert!(late.contains("does not answer; try again"), "{late}");
         assert!(matches!(says(&host(&[]).with(SETUP, "SLEEP")), KnobError::Broken { .. }));
         let mut model = balanced();
-        let check = |model: &_, at: &str, value: &str| {
-            IrqbalanceKnob
-                .check(&RecordedHost::new(), model, &target(at), value)
-                .map_err(|error| error.to_string())
+        let check = |model: &Model, at: &str, value: &str| {
+            let (host, target) = (RecordedHost::new(), target(at));
+            let checked = IrqbalanceKnob.check(IrqbalanceKnob.site(&host, model, &target), value);
+            checked.map_err(|error| error.to_string())
         };
         assert_eq!(check(&model, "eth0", "banned").as_deref(), Ok("banned"));
         assert!(check(&model, "eth0", "banned:1").is_err(), "places cannot be set");

@@ -3,8 +3,8 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, value};
-use crate::host::{Action, EthtoolChange, EthtoolGet, Host, Question};
+use super::{Doc, Knob, Result, Site};
+use crate::host::{Action, EthtoolChange, EthtoolGet};
 use crate::journal::Armed;
 use crate::model::{Model, Nic};
 use crate::parse::ethtool::{FlowAction, FlowRule, flow_bytes, flow_text, rules};
@@ -55,32 +55,26 @@ const MEANINGS: Meanings = &[
     ),
 ];
 
-impl NtupleRule {
-    fn find<'m>(&self, model: &'m Model, target: &Target) -> Result<(&'m Nic, u32)> {
-        match target {
-            Target::Rule { nic, location } => Ok((value::known_nic(model, nic)?, *location)),
-            _ => Err(KnobError::wrong(self.name(), target, "a flow rule (NIC/rule-N)")),
-        }
+/// The interface and the slot.
+fn find(site: Site<'_>) -> Result<(&Nic, u32)> {
+    match site.target {
+        Target::Rule { nic, location } => Ok((site.known_nic(nic)?, *location)),
+        _ => Err(site.wrong("a flow rule (NIC/rule-N)")),
     }
+}
 
-    fn ask(&self, host: &dyn Host, target: &Target, nic: &Nic, location: u32) -> Result<Option<FlowRule>> {
-        let all = value::ethtool(self.name(), host, target, EthtoolGet::Rules, &nic.name, rules);
-        let all = all.map_err(|error| error.or_lacks(LACKS))?;
-        Ok(all.into_iter().find(|rule| rule.location == location))
-    }
+fn shown(site: Site<'_>, nic: &Nic, location: u32) -> Result<Option<FlowRule>> {
+    let all = site.ethtool(EthtoolGet::Rules, nic, rules).map_err(|error| error.or_lacks(LACKS))?;
+    Ok(all.into_iter().find(|rule| rule.location == location))
+}
 
-    fn bad(&self, value: &str, why: String) -> KnobError {
-        KnobError::bad(self.name(), value, why)
-    }
-
-    /// The bytes of the rule, and the rule as the kernel will read them.
-    fn encode(&self, location: u32, value: &str) -> Result<(Vec<u8>, FlowRule)> {
-        let bytes = flow_bytes(location, value).map_err(|why| self.bad(value, why))?;
-        let answer = crate::parse::one_message(&bytes);
-        let understood = rules(&answer).ok().and_then(|mut rules| rules.pop());
-        let rule = understood.ok_or_else(|| self.bad(value, "not a valid rule".to_owned()))?;
-        Ok((bytes, rule))
-    }
+/// The bytes of the rule, and the rule as the kernel will read them.
+fn encode(site: Site<'_>, location: u32, value: &str) -> Result<(Vec<u8>, FlowRule)> {
+    let bytes = flow_bytes(location, value).map_err(|why| site.bad(value, why))?;
+    let answer = crate::parse::one_message(&bytes);
+    let understood = rules(&answer).ok().and_then(|mut rules| rules.pop());
+    let rule = understood.ok_or_else(|| site.bad(value, "not a valid rule"))?;
+    Ok((bytes, rule))
 }
 
 fn text(rule: Option<&FlowRule>) -> String {
@@ -101,46 +95,41 @@ impl Knob for NtupleRule {
         all.map(|(nic, rule)| Target::Rule { nic: nic.name.clone(), location: rule.location }).collect()
     }
 
-    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
-        let (nic, location) = self.find(model, target)?;
-        let now = text(self.ask(host, target, nic, location)?.as_ref());
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        let (nic, location) = find(site)?;
+        let now = text(shown(site, nic, location)?.as_ref());
         if now != NONE && flow_bytes(location, &now).is_err() {
-            return Err(self.bad(value, format!("the current rule, {now}, could not be restored")));
+            return Err(site.bad(value, format!("the current rule, {now}, could not be restored")));
         }
         if value == NONE {
             return Ok(NONE.to_owned());
         }
-        let (_, rule) = self.encode(location, value)?;
+        let (_, rule) = encode(site, location, value)?;
         if let FlowAction::Queue(queue) = rule.action {
-            value::check_queues(self.name(), nic, value, &[queue])?;
+            site.check_queues(nic, value, &[queue])?;
         }
         Ok(flow_text(&rule))
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
-        let (nic, _) = self.find(model, target)?;
-        Ok(vec![Question::Ethtool(EthtoolGet::Rules, nic.name.clone()).path()])
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        let (nic, location) = find(site)?;
+        Ok(text(shown(site, nic, location)?.as_ref()))
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
-        let (nic, location) = self.find(model, target)?;
-        Ok(text(self.ask(host, target, nic, location)?.as_ref()))
-    }
-
-    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
-        let (nic, location) = self.find(model, target)?;
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let (nic, location) = find(site)?;
         let change = if value == NONE {
-            if self.ask(host, target, nic, location)?.is_none() {
+            if shown(site, nic, location)?.is_none() {
                 return Ok(());
             }
             EthtoolChange::NoRule { location }
         } else {
             // Replaces an existing rule in one step too: between removing it and adding another one, it could
             // be lost.
-            EthtoolChange::Rule { location, rule: self.encode(location, value)?.0 }
+            EthtoolChange::Rule { location, rule: encode(site, location, value)?.0 }
         };
         let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
-        value::act_or(self.name(), host, target, value, &action, MEANINGS, LACKS)
+        site.act(value, &action, MEANINGS).map_err(|error| error.or_lacks(LACKS))
     }
 
     // Drivers may clear the bits of a value that its mask leaves out.
@@ -159,7 +148,7 @@ impl Knob for NtupleRule {
 mod tests {
     use super::{EthtoolGet, Knob, NtupleRule};
     use crate::host::{Cause, Host, RecordedHost};
-    use crate::knob::testbed::{armed, list, model, path, refusing, target, write};
+    use crate::knob::testbed::{check, list, path, read, refusal, refusing, write};
     use crate::parse::ethtool::flow_bytes;
     use crate::parse::{one_message, push_message};
 
@@ -174,8 +163,8 @@ mod tests {
 
     #[test]
     fn a_rule_comes_is_replaced_and_goes() {
-        let (host, model, armed) = (host(), model(), armed());
-        let read = |at: &str| NtupleRule.read(&host, &model, &target(at)).expect("readable");
+        let host = host();
+        let read = |at: &str| read(&NtupleRule, &host, at).expect("readable");
         for (at, value, kept) in [
             ("eth0/rule-3", "tcp4 dst-ip 10.0.0.2 action 1", "tcp4 dst-ip 10.0.0.2 action 1"),
             ("eth0/rule-3", "ether dst 02:fc:00:00:00:0A action 0", "ether dst 02:fc:00:00:00:0a action 0"),
@@ -184,8 +173,8 @@ mod tests {
             ("eth0/rule-3", "none", "none"),
             ("eth0/rule-7", "none", "none"),
         ] {
-            let value = NtupleRule.check(&host, &model, &target(at), value).expect(value);
-            NtupleRule.write(&host, &model, &target(at), &value, &armed).expect("written");
+            let value = check(&NtupleRule, &host, at, value).expect(value);
+            write(&NtupleRule, &host, at, &value).expect("written");
             assert_eq!(read(at), kept);
         }
         assert_eq!(read("eth0/rule-9"), "unknown(51) action 1", "the others stay");
@@ -193,16 +182,14 @@ mod tests {
 
     #[test]
     fn refusals_say_what_and_why() {
-        let says = |at: &str, value: &str| {
-            NtupleRule.check(&host(), &model(), &target(at), value).expect_err(value).to_string()
-        };
+        let says = |at: &str, value: &str| refusal(&NtupleRule, &host(), at, value);
         assert!(says("eth0/rule-3", "tcp4 action 2").ends_with("eth0 has 2 receive queues, and no rx-2"));
         assert!(says("eth0/rule-3", "tcp4 dst-prt 2 action 1").contains("unknown field `dst-prt`"));
         assert!(says("eth0/rule-9", "none").contains("unknown(51) action 1, could not be restored"));
         assert_eq!(says("eth0", "none"), "ntuple_rule acts on a flow rule (NIC/rule-N), not on eth0");
         let none = RecordedHost::new();
-        let error = NtupleRule.check(&none, &model(), &target("eth0/rule-3"), "none").expect_err("no table");
-        assert_eq!(error.to_string(), format!("eth0/rule-3 has no ntuple_rule: {}", super::LACKS));
+        let error = refusal(&NtupleRule, &none, "eth0/rule-3", "none");
+        assert_eq!(error, format!("eth0/rule-3 has no ntuple_rule: {}", super::LACKS));
         let full = refusing(host(), "grxclsrlall/eth0", Cause::Errno(28));
         let error = write(&NtupleRule, &full, "eth0/rule-3", "tcp4 action 1");
         assert!(error.expect_err("full").to_string().contains("no room for another rule"));

@@ -151,7 +151,7 @@ mod tests {
     use super::{GRO, GRO_HW, LRO, NTUPLE, RX_CHECKSUM, UDP_GRO_FORWARDING};
     use crate::host::{EthtoolGet, RecordedHost};
     use crate::knob::Knob;
-    use crate::knob::testbed::{self, model, path, target};
+    use crate::knob::testbed::{self, check, path, read, refusal, write};
     use crate::parse::ethtool::flow_bytes;
     use crate::parse::one_message;
 
@@ -164,12 +164,12 @@ mod tests {
 
     #[test]
     fn an_offload_goes_off_and_on() {
-        let (host, model, eth0, armed) = (host(), model(), target("eth0"), testbed::armed());
+        let (host, eth0) = (host(), "eth0");
         for value in ["off", "on", "on"] {
-            assert_eq!(GRO.check(&host, &model, &eth0, value).as_deref(), Ok(value));
-            GRO.write(&host, &model, &eth0, value, &armed).expect("written");
-            assert_eq!(GRO.read(&host, &model, &eth0).as_deref(), Ok(value));
-            assert_eq!(NTUPLE.read(&host, &model, &eth0).as_deref(), Ok("on"), "the others stay");
+            assert_eq!(check(&GRO, &host, eth0, value).as_deref(), Ok(value));
+            write(&GRO, &host, eth0, value).expect("written");
+            assert_eq!(read(&GRO, &host, eth0).as_deref(), Ok(value));
+            assert_eq!(read(&NTUPLE, &host, eth0).as_deref(), Ok("on"), "the others stay");
         }
     }
 
@@ -190,7 +190,7 @@ mod tests {
             testbed::write(knob, &host, "eth0", "on").expect("written");
             let on: Vec<&str> = all
                 .iter()
-                .filter(|(knob, _)| knob.read(&host, &model(), &target("eth0")).as_deref() == Ok("on"))
+                .filter(|(knob, _)| read(*knob, &host, "eth0").as_deref() == Ok("on"))
                 .map(|(_, name)| *name)
                 .collect();
             assert_eq!(on, [name]);
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn what_cannot_change_is_named() {
         let check = |knob: &dyn Knob, value: &str| {
-            knob.check(&host(), &model(), &target("eth0"), value).map_err(|error| error.to_string())
+            check(knob, &host(), "eth0", value).map_err(|error| error.to_string())
         };
         let fixed = check(&LRO, "on").expect_err("fixed");
         assert_eq!(
@@ -216,25 +216,24 @@ mod tests {
     /// The kernel accepts the request and keeps the feature as it is.
     #[test]
     fn a_fixed_offload_stays_as_it_is() {
-        let (host, model, eth0) = (host(), model(), target("eth0"));
-        LRO.write(&host, &model, &eth0, "on", &testbed::armed()).expect("no error");
-        assert_eq!(LRO.read(&host, &model, &eth0).as_deref(), Ok("off"));
+        let (host, eth0) = (host(), "eth0");
+        write(&LRO, &host, eth0, "on").expect("no error");
+        assert_eq!(read(&LRO, &host, eth0).as_deref(), Ok("off"));
     }
 
     #[test]
     fn flow_rules_are_not_lost_with_their_switch() {
         let rules = one_message(&flow_bytes(7, "tcp4 dst-port 80 action 1").expect("a rule"));
         let with = host().with(&path(EthtoolGet::Rules), rules);
-        let error = NTUPLE.check(&with, &model(), &target("eth0"), "off").expect_err("a rule");
+        let error = refusal(&NTUPLE, &with, "eth0", "off");
         assert!(
             error
-                .to_string()
                 .ends_with("a flow rule that would be removed; remove first: ntuple_rule eth0/rule-7 = none"),
             "{error}"
         );
-        assert_eq!(NTUPLE.check(&with, &model(), &target("eth0"), "on").as_deref(), Ok("on"));
+        assert_eq!(check(&NTUPLE, &with, "eth0", "on").as_deref(), Ok("on"));
         for none in [host(), host().with(&path(EthtoolGet::Rules), Vec::new())] {
-            assert_eq!(NTUPLE.check(&none, &model(), &target("eth0"), "off").as_deref(), Ok("off"));
+            assert_eq!(check(&NTUPLE, &none, "eth0", "off").as_deref(), Ok("off"));
         }
     }
 }

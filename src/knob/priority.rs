@@ -5,13 +5,13 @@ mod text;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, queue_napi, value};
-use crate::host::{Action, Cause, Host, Question};
+use super::{Doc, Knob, KnobError, Result, Site, queue_napi, value};
+use crate::host::{Action, Cause, Host};
 use crate::journal::Armed;
 use crate::model::Model;
 use crate::parse::{self, Scheduling};
 use crate::plan::Target;
-use crate::units::{CpuId, CpuMask};
+use crate::units::CpuId;
 
 /// Scheduling of one kernel thread: sched_setattr(2).
 pub(super) struct Priority {
@@ -68,49 +68,40 @@ pub(super) static NAPI_PRIORITY: Priority = Priority {
 };
 
 impl Priority {
-    fn not_there(&self, target: &Target, why: &str) -> KnobError {
-        KnobError::NotThere { target: target.clone(), why: why.to_owned() }
-    }
-
     /// Checks only that the target can exist, not that it has a thread.
-    fn known(&self, model: &Model, target: &Target) -> Result {
-        match (self.of, target) {
-            (Of::Napi, _) => value::rx_queue(self.doc.name, model, target).map(|_| ()),
-            (Of::Ksoftirqd, Target::Cpu(cpu)) if model.cpu(*cpu).is_some() => Ok(()),
-            (Of::Ksoftirqd, Target::Cpu(cpu)) => Err(KnobError::UnusableCpus {
-                knob: self.doc.name,
-                target: target.clone(),
-                cpus: [*cpu].into_iter().collect::<CpuMask>(),
-                why: "does not exist on this machine".to_owned(),
-            }),
-            (Of::Ksoftirqd, _) => Err(KnobError::wrong(self.doc.name, target, "a CPU (cpu:N)")),
+    fn known(&self, site: Site<'_>) -> Result {
+        match (self.of, site.target) {
+            (Of::Napi, _) => site.rx_queue().map(drop),
+            (Of::Ksoftirqd, Target::Cpu(cpu)) if site.model.cpu(*cpu).is_some() => Ok(()),
+            (Of::Ksoftirqd, Target::Cpu(cpu)) => {
+                Err(site.unusable([*cpu].into_iter().collect(), "does not exist on this machine"))
+            }
+            (Of::Ksoftirqd, _) => Err(site.wrong("a CPU (cpu:N)")),
         }
     }
 
     /// The thread's number, looked up each time: a NAPI gets another one when its link goes down and up.
-    fn thread(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<u32> {
-        self.known(model, target)?;
-        match (self.of, target) {
-            (Of::Ksoftirqd, Target::Cpu(cpu)) => ksoftirqd(host, *cpu).ok_or_else(|| {
-                self.not_there(target, "its ksoftirqd is not visible (from within a container it is not)")
+    fn thread(&self, site: Site<'_>) -> Result<u32> {
+        self.known(site)?;
+        match (self.of, site.target) {
+            (Of::Ksoftirqd, Target::Cpu(cpu)) => ksoftirqd(site.host, *cpu).ok_or_else(|| {
+                site.not_there("its ksoftirqd is not visible (from within a container it is not)")
             }),
-            _ => self.napi_thread(host, model, target),
+            _ => napi_thread(site),
         }
     }
+}
 
-    fn napi_thread(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<u32> {
-        let pid = queue_napi::napi(self.doc.name, host, model, target)?.pid;
-        let Some(pid) = pid else {
-            let nic = target.nic().map(|nic| format!(" {nic}")).unwrap_or_default();
-            let why = format!("its NAPI has no thread; `threaded{nic} = on` creates one");
-            return Err(self.not_there(target, &why));
-        };
-        // The kernel's number, which within a container is another process.
-        if is_kernel_thread(host, pid, |name| name.starts_with("napi/")) {
-            return Ok(pid);
-        }
-        Err(self.not_there(target, &format!("its thread, process {pid}, is not visible from here")))
+fn napi_thread(site: Site<'_>) -> Result<u32> {
+    let Some(pid) = queue_napi::napi(site)?.pid else {
+        let nic = site.target.nic().map(|nic| format!(" {nic}")).unwrap_or_default();
+        return Err(site.not_there(format!("its NAPI has no thread; `threaded{nic} = on` creates one")));
+    };
+    // The kernel's number, which within a container is another process.
+    if is_kernel_thread(site.host, pid, |name| name.starts_with("napi/")) {
+        return Ok(pid);
     }
+    Err(site.not_there(format!("its thread, process {pid}, is not visible from here")))
 }
 
 /// True if this is a kernel thread with such a name: any process can take any name.
@@ -147,30 +138,16 @@ impl Knob for Priority {
     }
 
     // Does not require a thread: `threaded` earlier in the same plan creates one.
-    fn check(&self, _host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
-        self.known(model, target)?;
-        text::asked(value).map(|scheduling| text::format(&scheduling)).ok_or_else(|| {
-            KnobError::bad(
-                self.doc.name,
-                value,
-                "expected other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)",
-            )
-        })
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        self.known(site)?;
+        let asked = text::asked(value)
+            .ok_or_else(|| site.bad(value, "expected other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)"))?;
+        Ok(text::format(&asked))
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
-        self.known(model, target)?;
-        Ok(vec![match self.of {
-            // The process is found by name.
-            Of::Ksoftirqd => "proc".to_owned(),
-            Of::Napi => Question::Napis.path(),
-        }])
-    }
-
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
-        let path = format!("proc/{}/stat", self.thread(host, model, target)?);
-        let stat = value::read_plain(self.doc.name, host, target, &path)?;
-        let now = parse::scheduling(&stat).map_err(|error| KnobError::Broken {
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        let path = format!("proc/{}/stat", self.thread(site)?);
+        let now = parse::scheduling(&site.read_text(&path)?).map_err(|error| KnobError::Broken {
             path,
             text: error.to_string(),
             expected: "a stat file",
@@ -178,20 +155,15 @@ impl Knob for Priority {
         if text::parse(&text::format(&now)) == Some(now) {
             return Ok(text::format(&now));
         }
-        let why = "its thread has a scheduling policy that rxlab could not restore";
-        Err(KnobError::lacks(self.doc.name, target, why))
+        Err(site.lacks("its thread has a scheduling policy that rxlab could not restore"))
     }
 
-    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
-        let scheduling: Scheduling = text::parse(value)
-            .ok_or_else(|| KnobError::bad(self.doc.name, value, "not a scheduling policy"))?;
-        let pid = self.thread(host, model, target)?;
-        host.act(&Action::ThreadPolicy { pid, scheduling }).map_err(|error| match error.cause {
-            Cause::Missing => self.not_there(target, "its thread has ended"),
-            _ => {
-                let denied = " (needs CAP_SYS_NICE)";
-                KnobError::from_host(self.doc.name, target, Some(value), &error, denied, MEANINGS)
-            }
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let scheduling = text::parse(value).ok_or_else(|| site.bad(value, "not a scheduling policy"))?;
+        let pid = self.thread(site)?;
+        site.host.act(&Action::ThreadPolicy { pid, scheduling }).map_err(|error| match error.cause {
+            Cause::Missing => site.not_there("its thread has ended"),
+            _ => site.failed(Some(value), &error, " (needs CAP_SYS_NICE)", MEANINGS),
         })
     }
 

@@ -6,8 +6,8 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, value};
-use crate::host::{Action, Host, Question};
+use super::{Doc, Knob, Result, Site, value};
+use crate::host::{Action, Question};
 use crate::journal::Armed;
 use crate::model::Model;
 use crate::parse::{self, NapiSetting, NetdevNapi};
@@ -119,29 +119,17 @@ pub(super) static QUEUE_THREADED: QueueNapiKnob = QueueNapiKnob {
     disturbs: &["napi_priority"],
 };
 
-/// The NAPI that polls the queue that `target` names.
-pub(super) fn napi(
-    knob: &'static str,
-    host: &dyn Host,
-    model: &Model,
-    target: &Target,
-) -> Result<NetdevNapi> {
-    let (_, queue) = value::rx_queue(knob, model, target)?;
-    let not_there = |why: &str| KnobError::NotThere { target: target.clone(), why: why.to_owned() };
-    let answer = host.ask(&Question::Napis);
-    let answer = answer.map_err(|error| KnobError::from_host(knob, target, None, &error, "", &[]))?;
-    let napis = parse::netdev_napis(&answer).map_err(|error| KnobError::Broken {
-        path: Question::Napis.path(),
-        text: error.to_string(),
-        expected: "a list of NAPIs",
+/// The NAPI that polls the queue of a site.
+pub(super) fn napi(site: Site<'_>) -> Result<NetdevNapi> {
+    let (_, queue) = site.rx_queue()?;
+    let napis = site.ask(&Question::Napis, parse::netdev_napis, "a list of NAPIs")?;
+    let known = queue.napi.as_ref().ok_or_else(|| {
+        site.not_there(
+            "the kernel does not report which NAPI polls it (it does since 6.8, while the interface is up)",
+        )
     })?;
-    let Some(known) = &queue.napi else {
-        let why =
-            "the kernel does not report which NAPI polls it (it does since 6.8, while the interface is up)";
-        return Err(not_there(why));
-    };
     let found = napis.into_iter().find(|napi| napi.id == known.id);
-    found.ok_or_else(|| not_there("its NAPI is gone: the interface is down, or has other queues by now"))
+    found.ok_or_else(|| site.not_there("its NAPI is gone: the interface is down, or has other queues by now"))
 }
 
 impl QueueNapiKnob {
@@ -173,39 +161,28 @@ impl Knob for QueueNapiKnob {
         value::rx_targets(model, |queue| queue.napi.is_some())
     }
 
-    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
-        self.read(host, model, target)?;
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        self.read(site)?;
         let Some(max) = self.max else {
-            return value::switch(self.doc.name, value).map(value::on_off);
+            return site.switch(value).map(value::on_off);
         };
         match self.number(value) {
             Some(number) if number <= max => Ok(self.text(number)),
-            _ => Err(KnobError::bad(
-                self.doc.name,
-                value,
-                format!("expected a whole number up to {max}, or off"),
-            )),
+            _ => Err(site.bad(value, format!("expected a whole number up to {max}, or off"))),
         }
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
-        value::rx_queue(self.doc.name, model, target).map(|_| vec![Question::Napis.path()])
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        let napi = napi(site).map_err(|error| error.or_lacks(self.absent))?;
+        let number = self.setting.of(&napi).ok_or_else(|| site.lacks(self.absent))?;
+        Ok(self.text(number))
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
-        let napi = napi(self.doc.name, host, model, target).map_err(|error| error.or_lacks(self.absent))?;
-        let number = self.setting.of(&napi);
-        number
-            .map(|number| self.text(number))
-            .ok_or_else(|| KnobError::lacks(self.doc.name, target, self.absent))
-    }
-
-    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
-        let id = napi(self.doc.name, host, model, target)?.id;
-        let number = self.number(value);
-        let number = number.ok_or_else(|| KnobError::bad(self.doc.name, value, "expected a number"))?;
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let id = napi(site)?.id;
+        let number = self.number(value).ok_or_else(|| site.bad(value, "expected a number"))?;
         let action = Action::Napi { id, attributes: self.setting.attribute(number) };
-        value::act_or(self.doc.name, host, target, value, &action, MEANINGS, self.absent)
+        site.act(value, &action, MEANINGS).map_err(|error| error.or_lacks(self.absent))
     }
 
     fn disturbs(&self) -> &'static [&'static str] {
@@ -217,7 +194,7 @@ impl Knob for QueueNapiKnob {
 mod tests {
     use super::{IRQ_SUSPEND_TIMEOUT, QUEUE_DEFER_HARD_IRQS, QUEUE_GRO_FLUSH_TIMEOUT, QUEUE_THREADED};
     use crate::host::RecordedHost;
-    use crate::knob::testbed::{model, target, write};
+    use crate::knob::testbed::{check, read, refusal, write};
     use crate::knob::{Knob, KnobError};
     use crate::parse::{NapiSetting, attribute, one_message};
 
@@ -243,7 +220,7 @@ mod tests {
         .map(|setting| setting.attribute(0))
         .concat();
         let host = host(&zero);
-        let (first, second) = (target("eth0/rx-0"), target("eth0/rx-1"));
+        let (first, second) = ("eth0/rx-0", "eth0/rx-1");
         let all: [(&dyn Knob, &str, &str); 4] = [
             (&QUEUE_DEFER_HARD_IRQS, "0", "2"),
             (&QUEUE_GRO_FLUSH_TIMEOUT, "0", "20000"),
@@ -251,23 +228,21 @@ mod tests {
             (&QUEUE_THREADED, "off", "on"),
         ];
         for (knob, off, on) in all {
-            assert_eq!(knob.check(&host, &model(), &second, "off").as_deref(), Ok(off));
-            assert_eq!(knob.check(&host, &model(), &second, on).as_deref(), Ok(on));
+            assert_eq!(check(knob, &host, second, "off").as_deref(), Ok(off));
+            assert_eq!(check(knob, &host, second, on).as_deref(), Ok(on));
             write(knob, &host, "eth0/rx-1", on).expect("written");
-            let values = [&first, &second].map(|at| knob.read(&host, &model(), at).expect("there"));
+            let values = [first, second].map(|at| read(knob, &host, at).expect("there"));
             assert_eq!(values, [off, on], "{}", knob.name());
         }
-        let bad = QUEUE_GRO_FLUSH_TIMEOUT.check(&host, &model(), &first, "1000000001").expect_err("too long");
-        assert!(bad.to_string().ends_with("expected a whole number up to 1000000000, or off"), "{bad}");
+        let bad = refusal(&QUEUE_GRO_FLUSH_TIMEOUT, &host, first, "1000000001");
+        assert!(bad.ends_with("expected a whole number up to 1000000000, or off"), "{bad}");
     }
 
     /// Linux 6.1 has no such family, 6.8 shows NAPIs without settings.
     #[test]
     fn older_kernels_are_named() {
         for host in [RecordedHost::new(), host(&[])] {
-            let says = |knob: &dyn Knob| {
-                knob.check(&host, &model(), &target("eth0/rx-0"), "off").expect_err("none").to_string()
-            };
+            let says = |knob: &dyn Knob| refusal(knob, &host, "eth0/rx-0", "off");
             let expected = "eth0/rx-0 has no queue_defer_hard_irqs: this kernel does not set single NAPIs (6.13 and \
                             later do)";
             assert_eq!(says(&QUEUE_DEFER_HARD_IRQS), expected);
@@ -278,9 +253,9 @@ mod tests {
     #[test]
     fn a_napi_that_is_gone_takes_its_value_along() {
         let host = RecordedHost::new().with(PATH, Vec::new());
-        let error = QUEUE_THREADED.read(&host, &model(), &target("eth0/rx-0")).expect_err("gone");
+        let error = read(&QUEUE_THREADED, &host, "eth0/rx-0").expect_err("gone");
         assert!(matches!(error, KnobError::NotThere { .. }), "{error}");
-        let error = QUEUE_THREADED.read(&host, &model(), &target("veth0/rx-0")).expect_err("never there");
+        let error = read(&QUEUE_THREADED, &host, "veth0/rx-0").expect_err("never there");
         assert!(error.to_string().contains("does not report which NAPI polls it"), "{error}");
     }
 }

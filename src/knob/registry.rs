@@ -4,7 +4,10 @@ use super::Knob;
 use super::affinity::Affinity;
 use super::channels::NicChannels;
 use super::clocksource::CLOCKSOURCE;
-use super::coalesce::{ADAPTIVE_RX, ADAPTIVE_TX, RX_FRAMES, RX_USECS, TX_FRAMES, TX_USECS};
+use super::coalesce::{
+    ADAPTIVE_RX, ADAPTIVE_TX, QUEUE_ADAPTIVE_RX, QUEUE_RX_FRAMES, QUEUE_RX_USECS, RX_FRAMES, RX_USECS,
+    TX_FRAMES, TX_USECS,
+};
 use super::gro_size::{GRO_IPV4_MAX_SIZE, GRO_MAX_SIZE};
 use super::irq_affinity::IrqAffinity;
 use super::irqbalance::IrqbalanceKnob;
@@ -12,7 +15,6 @@ use super::napi::{GRO_FLUSH_TIMEOUT, NAPI_DEFER_HARD_IRQS, THREADED};
 use super::ntuple_rule::NtupleRule;
 use super::offload::{GRO, GRO_HW, LRO, NTUPLE, RX_CHECKSUM, UDP_GRO_FORWARDING};
 use super::priority::{KSOFTIRQD_PRIORITY, NAPI_PRIORITY};
-use super::queue_coalesce::{QUEUE_ADAPTIVE_RX, QUEUE_RX_FRAMES, QUEUE_RX_USECS};
 use super::queue_napi::{
     IRQ_SUSPEND_TIMEOUT, QUEUE_DEFER_HARD_IRQS, QUEUE_GRO_FLUSH_TIMEOUT, QUEUE_THREADED,
 };
@@ -102,9 +104,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::KNOBS;
+    use crate::error::Kind;
+    use crate::host::RecordedHost;
+    use crate::knob::{KnobError, testbed};
 
     /// Files of this directory that are shared by knobs and define none.
-    const OTHERS: [&str; 7] = ["error", "ethtool", "file", "reference", "registry", "testbed", "value"];
+    const OTHERS: [&str; 8] =
+        ["error", "ethtool", "file", "reference", "registry", "site", "testbed", "value"];
 
     #[test]
     #[allow(clippy::disallowed_methods)] // The test compares the folder with the slice.
@@ -153,13 +159,17 @@ mod tests {
     }
 
     #[test]
-    fn every_target_listed_can_be_located() {
-        let model = crate::knob::testbed::balanced();
+    fn every_target_listed_is_one_of_the_knob() {
+        let (host, model) = (RecordedHost::new(), testbed::balanced());
         for knob in KNOBS {
             let targets = knob.targets(&model);
             assert!(!targets.is_empty(), "{}", knob.name());
             for target in targets {
-                assert!(!knob.locate(&model, &target).expect("listed").is_empty());
+                let error = knob.read(knob.site(&host, &model, &target)).expect_err("there is no file");
+                assert!(
+                    error.kind() != Kind::Usage || matches!(error, KnobError::NotThere { .. }),
+                    "{error}"
+                );
             }
         }
     }

@@ -67,7 +67,7 @@ mod tests {
     use super::{RING_RX, RING_TX};
     use crate::host::{Cause, EthtoolGet, RecordedHost};
     use crate::knob::Knob;
-    use crate::knob::testbed::{answer, list, model, path, refusing, target, write};
+    use crate::knob::testbed::{answer, check, list, path, read, refusal, refusing, write};
 
     /// 256 of 4096 receive descriptors, and no transmit ring that ethtool knows of.
     fn host() -> RecordedHost {
@@ -77,16 +77,16 @@ mod tests {
 
     #[test]
     fn a_size_within_the_limits_is_set() {
-        let (host, model, eth0) = (host(), model(), target("eth0"));
-        assert_eq!(RING_RX.check(&host, &model, &eth0, "01024").as_deref(), Ok("1024"));
+        let (host, eth0) = (host(), "eth0");
+        assert_eq!(check(&RING_RX, &host, eth0, "01024").as_deref(), Ok("1024"));
         write(&RING_RX, &host, "eth0", "1024").expect("written");
-        assert_eq!(RING_RX.read(&host, &model, &eth0).as_deref(), Ok("1024"));
-        let says = |value: &str| RING_RX.check(&host, &model, &eth0, value).expect_err(value).to_string();
+        assert_eq!(read(&RING_RX, &host, eth0).as_deref(), Ok("1024"));
+        let says = |value: &str| refusal(&RING_RX, &host, eth0, value);
         assert_eq!(says("4097"), "invalid value `4097` for ring_rx: must be from 1 to 4096 for eth0");
         assert_eq!(says("0"), "invalid value `0` for ring_rx: must be from 1 to 4096 for eth0");
         assert_eq!(says("1k"), "invalid value `1k` for ring_rx: expected a number of packets, such as 1024");
-        let error = RING_TX.check(&host, &model, &eth0, "1").expect_err("no such ring");
-        assert_eq!(error.to_string(), "eth0 has no ring_tx: the device has no such rings");
+        let error = refusal(&RING_TX, &host, eth0, "1");
+        assert_eq!(error, "eth0 has no ring_tx: the device has no such rings");
     }
 
     #[test]

@@ -40,16 +40,16 @@ mod tests {
     use super::RPS;
     use crate::host::{Host, RecordedHost};
     use crate::knob::Knob;
-    use crate::knob::testbed::{self, list, model, target};
+    use crate::knob::testbed::{self, check, list, read, refusal};
 
     #[test]
     fn reads_the_mask_as_a_list() {
         let host = RecordedHost::new().with("sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000,000000fe\n");
-        assert_eq!(RPS.read(&host, &model(), &target("eth0/rx-0")).as_deref(), Ok("1-7"));
+        assert_eq!(read(&RPS, &host, "eth0/rx-0").as_deref(), Ok("1-7"));
         let host = RecordedHost::new().with("sys/class/net/eth0/queues/rx-0/rps_cpus", "00\n");
-        assert_eq!(RPS.read(&host, &model(), &target("eth0/rx-0")).as_deref(), Ok("off"));
+        assert_eq!(read(&RPS, &host, "eth0/rx-0").as_deref(), Ok("off"));
         let host = RecordedHost::new().with("sys/class/net/eth0/queues/rx-0/rps_cpus", "zz\n");
-        let error = RPS.read(&host, &model(), &target("eth0/rx-0")).expect_err("no mask");
+        let error = read(&RPS, &host, "eth0/rx-0").expect_err("no mask");
         assert_eq!(
             error.to_string(),
             "/sys/class/net/eth0/queues/rx-0/rps_cpus contains `zz`, expected a CPU mask"
@@ -59,7 +59,7 @@ mod tests {
     /// CPU 3 of the test machine is isolated, CPU 7 is offline, CPU 8 does not exist.
     #[test]
     fn refuses_what_the_kernel_would_drop() {
-        let check = |value: &str| RPS.check(&RecordedHost::new(), &model(), &target("eth0/rx-0"), value);
+        let check = |value: &str| check(&RPS, &RecordedHost::new(), "eth0/rx-0", value);
         assert_eq!(check("2,1").as_deref(), Ok("1-2"));
         assert_eq!(check("off").as_deref(), Ok("off"));
         let says = |value: &str| check(value).expect_err(value).to_string();
@@ -71,8 +71,7 @@ mod tests {
 
     #[test]
     fn unknown_targets_are_answered_with_the_known_ones() {
-        let says =
-            |t: &str| RPS.check(&RecordedHost::new(), &model(), &target(t), "1").expect_err(t).to_string();
+        let says = |t: &str| refusal(&RPS, &RecordedHost::new(), t, "1");
         assert_eq!(says("eth7/rx-0"), "there is no interface eth7 (there are: eth0, veth0)");
         assert_eq!(says("eth0/rx-9"), "eth0 has no queue rx-9 (it has rx-0, rx-1)");
         assert_eq!(says("host"), "rps acts on a receive queue (NIC/rx-N), not on host");

@@ -5,8 +5,8 @@ pub(super) mod form;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, value};
-use crate::host::{Action, EthtoolChange, EthtoolGet, Host};
+use super::{Doc, Knob, KnobError, Result, Site, value};
+use crate::host::{Action, EthtoolChange, EthtoolGet};
 use crate::journal::Armed;
 use crate::model::{Model, Nic};
 use crate::parse::ethtool::{Rss, rss, rss_ioctl, rx_rings};
@@ -46,64 +46,49 @@ const DEFAULT: &str = "default";
 pub(super) const NO_TABLE: &str = "the device has no RSS table, or its driver does not report it";
 
 /// The current table, and the question that returned it.
-pub(super) fn shown(
-    knob: &'static str,
-    host: &dyn Host,
-    target: &Target,
-    nic: &Nic,
-) -> Result<(EthtoolGet, Rss)> {
-    let by_netlink = value::ethtool(knob, host, target, EthtoolGet::Rss, &nic.name, rss);
-    let (get, rss) = match by_netlink {
+pub(super) fn shown(site: Site<'_>, nic: &Nic) -> Result<(EthtoolGet, Rss)> {
+    let (get, rss) = match site.ethtool(EthtoolGet::Rss, nic, rss) {
         Err(KnobError::Unsupported { .. }) => {
-            let get = EthtoolGet::RssIoctl;
-            (get, value::ethtool(knob, host, target, get, &nic.name, rss_ioctl)?)
+            (EthtoolGet::RssIoctl, site.ethtool(EthtoolGet::RssIoctl, nic, rss_ioctl)?)
         }
         rss => (EthtoolGet::Rss, rss?),
     };
     if rss.table.is_empty() {
-        return Err(KnobError::lacks(knob, target, NO_TABLE));
+        return Err(site.lacks(NO_TABLE));
     }
     Ok((get, rss))
 }
 
 /// The table that `value` describes.
-pub(super) fn entries(knob: &'static str, value: &str, size: usize) -> Result<Vec<u32>> {
-    form::table(value, size).map_err(|why| KnobError::bad(knob, value, why))
+pub(super) fn entries(site: Site<'_>, value: &str, size: usize) -> Result<Vec<u32>> {
+    form::table(value, size).map_err(|why| site.bad(value, why))
 }
 
 /// [`entries`], limited to queues that the interface has.
-pub(super) fn table_of(knob: &'static str, nic: &Nic, value: &str, size: usize) -> Result<Vec<u32>> {
-    let table = entries(knob, value, size)?;
-    value::check_queues(knob, nic, value, &table)?;
+pub(super) fn table_of(site: Site<'_>, nic: &Nic, value: &str, size: usize) -> Result<Vec<u32>> {
+    let table = entries(site, value, size)?;
+    site.check_queues(nic, value, &table)?;
     Ok(table)
 }
 
 /// Number of queues that the default spreads over. If the driver does not report it, the queues are counted.
-fn rings(knob: &'static str, host: &dyn Host, target: &Target, nic: &Nic) -> Result<u32> {
-    match value::ethtool(knob, host, target, EthtoolGet::RxRings, &nic.name, rx_rings) {
+fn rings(site: Site<'_>, nic: &Nic) -> Result<u32> {
+    match site.ethtool(EthtoolGet::RxRings, nic, rx_rings) {
         Err(KnobError::Unsupported { .. }) => Ok(u32::try_from(nic.rx.len()).unwrap_or(u32::MAX)),
         rings => rings,
     }
 }
 
-impl RssTable {
-    /// The table that `value` describes, `None` for the default, and the number of queues that the default
-    /// spreads over.
-    fn table_and_rings(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Result<(Option<Vec<u32>>, u32)> {
-        let nic = value::nic(self.name(), model, target)?;
-        let rings = rings(self.name(), host, target, nic)?;
-        if value == DEFAULT {
-            return Ok((None, rings));
-        }
-        let (_, now) = shown(self.name(), host, target, nic)?;
-        Ok((Some(entries(self.name(), value, now.table.len())?), rings))
+/// The table that `value` describes, `None` for the default, and the number of queues that the default
+/// spreads over.
+fn table_and_rings(site: Site<'_>, value: &str) -> Result<(Option<Vec<u32>>, u32)> {
+    let nic = site.nic()?;
+    let rings = rings(site, nic)?;
+    if value == DEFAULT {
+        return Ok((None, rings));
     }
+    let (_, now) = shown(site, nic)?;
+    Ok((Some(entries(site, value, now.table.len())?), rings))
 }
 
 const MEANINGS: Meanings =
@@ -121,66 +106,44 @@ impl Knob for RssTable {
         })
     }
 
-    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
-        let nic = value::nic(self.name(), model, target)?;
-        let (_, now) = shown(self.name(), host, target, nic)?;
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        let nic = site.nic()?;
+        let (_, now) = shown(site, nic)?;
         if value == DEFAULT {
             return Ok(value.to_owned());
         }
-        let table = table_of(self.name(), nic, value, now.table.len())?;
-        Ok(form::text(&table, Some(rings(self.name(), host, target, nic)?)))
+        let table = table_of(site, nic, value, now.table.len())?;
+        Ok(form::text(&table, Some(rings(site, nic)?)))
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
-        value::ethtool_path(self.name(), model, target, EthtoolGet::Rss)
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        let nic = site.nic()?;
+        let (_, now) = shown(site, nic)?;
+        Ok(form::text(&now.table, Some(rings(site, nic)?)))
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
-        let nic = value::nic(self.name(), model, target)?;
-        let (_, now) = shown(self.name(), host, target, nic)?;
-        Ok(form::text(&now.table, Some(rings(self.name(), host, target, nic)?)))
-    }
-
-    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
-        let nic = value::nic(self.name(), model, target)?;
-        let (get, now) = shown(self.name(), host, target, nic)?;
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let nic = site.nic()?;
+        let (get, now) = shown(site, nic)?;
         let (size, reset) = (now.table.len(), value == DEFAULT);
-        let queues = if reset {
-            form::equal(rings(self.name(), host, target, nic)?, size)
-        } else {
-            entries(self.name(), value, size)?
-        };
+        let queues = if reset { form::equal(rings(site, nic)?, size) } else { entries(site, value, size)? };
         let change = EthtoolChange::Table { get, queues, reset };
         let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
-        value::act_or(
-            self.name(),
-            host,
-            target,
-            value,
-            &action,
-            MEANINGS,
-            "the driver does not let it be set",
-        )
+        let fixed = "the driver does not let it be set";
+        site.act(value, &action, MEANINGS).map_err(|error| error.or_lacks(fixed))
     }
 
     // The table `equal 2` of four queues is the default of two.
-    fn for_current_queues(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> String {
-        let now = || {
-            let (table, rings) = self.table_and_rings(host, model, target, value).ok()?;
-            Some(form::text(&table?, Some(rings)))
-        };
-        now().unwrap_or_else(|| value.to_owned())
+    fn for_current_queues(&self, site: Site<'_>, value: &str) -> String {
+        match table_and_rings(site, value) {
+            Ok((Some(table), rings)) => form::text(&table, Some(rings)),
+            _ => value.to_owned(),
+        }
     }
 
     // Some drivers do not start with the kernel's default: igb gives each queue a block of the table.
-    fn driver_default(
-        &self,
-        host: &dyn Host,
-        model: &Model,
-        target: &Target,
-        value: &str,
-    ) -> Option<&'static str> {
-        let chosen = match self.table_and_rings(host, model, target, value).ok()? {
+    fn driver_default(&self, site: Site<'_>, value: &str) -> Option<&'static str> {
+        let chosen = match table_and_rings(site, value).ok()? {
             (None, _) => true,
             (Some(table), rings) => form::is_even(&table, rings),
         };
@@ -192,7 +155,7 @@ impl Knob for RssTable {
 mod tests {
     use super::{EthtoolGet, Knob, RssTable};
     use crate::host::{Host, RecordedHost};
-    use crate::knob::testbed::{self, answer, model, path, target};
+    use crate::knob::testbed::{answer, check, model, path, read, refusal, target, write};
     use crate::parse::{one_message, push_message};
 
     fn bytes(numbers: &[u32]) -> Vec<u8> {
@@ -213,9 +176,9 @@ mod tests {
     /// `eth0` of the test machine has two queues. Synthetic: no recorded machine has an RSS table.
     #[test]
     fn every_form_is_written_and_read_by_both_ways() {
-        let (model, eth0, armed) = (model(), target("eth0"), testbed::armed());
+        let eth0 = "eth0";
         for host in [netlink(&[0, 1, 0, 1]), ioctl(&[0, 1, 0, 1])] {
-            assert_eq!(RssTable.read(&host, &model, &eth0).as_deref(), Ok("default"));
+            assert_eq!(read(&RssTable, &host, eth0).as_deref(), Ok("default"));
             for (value, canonical) in [
                 ("equal 1", "equal 1"),
                 ("weights 3,1", "weights 3,1"),
@@ -225,19 +188,17 @@ mod tests {
                 ("table 1,1,1,1", "weights 0,1"),
                 ("default", "default"),
             ] {
-                let checked = RssTable.check(&host, &model, &eth0, value).expect(value);
+                let checked = check(&RssTable, &host, eth0, value).expect(value);
                 assert_eq!(checked, canonical);
-                RssTable.write(&host, &model, &eth0, &checked, &armed).expect(value);
-                assert_eq!(RssTable.read(&host, &model, &eth0).as_deref(), Ok(canonical));
+                write(&RssTable, &host, eth0, &checked).expect(value);
+                assert_eq!(read(&RssTable, &host, eth0).as_deref(), Ok(canonical));
             }
         }
     }
 
     #[test]
     fn what_the_device_does_not_have_is_refused() {
-        let says = |host: &RecordedHost, value: &str| {
-            RssTable.check(host, &model(), &target("eth0"), value).expect_err(value).to_string()
-        };
+        let says = |host: &RecordedHost, value: &str| refusal(&RssTable, host, "eth0", value);
         let host = netlink(&[0, 1, 0, 1]);
         assert_eq!(
             says(&host, "equal 3"),
@@ -262,8 +223,9 @@ mod tests {
             ("weights 1,1,1,1", "equal 4", None),
             ("table 0,1,0", "table 0,1,0", None),
         ] {
-            assert_eq!(RssTable.for_current_queues(&host, &model, &eth0, value), called);
-            assert_eq!(RssTable.driver_default(&host, &model, &eth0, value), choice, "{value}");
+            let site = RssTable.site(&host, &model, &eth0);
+            assert_eq!(RssTable.for_current_queues(site, value), called);
+            assert_eq!(RssTable.driver_default(site, value), choice, "{value}");
         }
     }
 
@@ -273,7 +235,7 @@ mod tests {
         let mut rings = vec![0; 192];
         rings[8] = 1;
         let host = netlink(&[0, 0, 0, 0]).with(&path(EthtoolGet::RxRings), one_message(&rings));
-        assert_eq!(RssTable.read(&host, &model(), &target("eth0")).as_deref(), Ok("default"));
+        assert_eq!(read(&RssTable, &host, "eth0").as_deref(), Ok("default"));
         assert!(host.read(&path(EthtoolGet::RssIoctl)).is_err(), "netlink is enough");
     }
 }

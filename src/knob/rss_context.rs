@@ -4,8 +4,8 @@ use rustix::io::Errno;
 
 use super::error::Meanings;
 use super::rss::{NO_TABLE, entries, form, shown, table_of};
-use super::{Doc, Knob, KnobError, Result, value};
-use crate::host::{Action, EthtoolChange, EthtoolGet, Host, Question};
+use super::{Doc, Knob, Result, Site};
+use crate::host::{Action, EthtoolChange, EthtoolGet};
 use crate::journal::Armed;
 use crate::model::{Model, Nic};
 use crate::parse::ethtool::{Rss, rss_contexts};
@@ -43,25 +43,22 @@ const MEANINGS: Meanings = &[
     (Errno::NOSPC, "the device has no room for another context"),
 ];
 
-impl RssContext {
-    fn find<'m>(&self, model: &'m Model, target: &Target) -> Result<(&'m Nic, u32)> {
-        match target {
-            Target::Context { nic, id } => Ok((value::known_nic(model, nic)?, *id)),
-            _ => Err(KnobError::wrong(self.name(), target, "an RSS context (NIC/context-N)")),
-        }
+/// The interface and the number of the context.
+fn find(site: Site<'_>) -> Result<(&Nic, u32)> {
+    match site.target {
+        Target::Context { nic, id } => Ok((site.known_nic(nic)?, *id)),
+        _ => Err(site.wrong("an RSS context (NIC/context-N)")),
     }
+}
 
-    fn contexts(&self, host: &dyn Host, target: &Target, nic: &Nic) -> Result<Vec<Rss>> {
-        let get = EthtoolGet::RssContexts;
-        value::ethtool(self.name(), host, target, get, &nic.name, rss_contexts)
-            .map_err(|error| error.or_lacks(TOO_OLD))
-    }
+fn contexts(site: Site<'_>, nic: &Nic) -> Result<Vec<Rss>> {
+    site.ethtool(EthtoolGet::RssContexts, nic, rss_contexts).map_err(|error| error.or_lacks(TOO_OLD))
+}
 
-    /// A table for a context has as many entries as the default one.
-    fn size(&self, host: &dyn Host, target: &Target, nic: &Nic) -> Result<usize> {
-        let shown = shown(self.name(), host, target, nic).map_err(|error| error.or_lacks(NO_TABLE));
-        shown.map(|(_, rss)| rss.table.len())
-    }
+/// A table for a context has as many entries as the default one.
+fn size(site: Site<'_>, nic: &Nic) -> Result<usize> {
+    let (_, rss) = shown(site, nic).map_err(|error| error.or_lacks(NO_TABLE))?;
+    Ok(rss.table.len())
 }
 
 impl Knob for RssContext {
@@ -77,53 +74,46 @@ impl Knob for RssContext {
         all.map(|(nic, rss)| Target::Context { nic: nic.name.clone(), id: rss.context }).collect()
     }
 
-    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
-        let (nic, _) = self.find(model, target)?;
-        self.contexts(host, target, nic)?;
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        let (nic, _) = find(site)?;
+        contexts(site, nic)?;
         if value == NONE {
             return Ok(NONE.to_owned());
         }
-        let table = table_of(self.name(), nic, value, self.size(host, target, nic)?)?;
+        let table = table_of(site, nic, value, size(site, nic)?)?;
         Ok(form::text(&table, None))
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
-        let (nic, _) = self.find(model, target)?;
-        Ok(vec![Question::Ethtool(EthtoolGet::RssContexts, nic.name.clone()).path()])
-    }
-
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
-        let (nic, id) = self.find(model, target)?;
-        let contexts = self.contexts(host, target, nic)?;
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        let (nic, id) = find(site)?;
+        let contexts = contexts(site, nic)?;
         let found = contexts.iter().find(|rss| rss.context == id);
         Ok(found.map_or_else(|| NONE.to_owned(), |rss| form::text(&rss.table, None)))
     }
 
-    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
-        let (nic, id) = self.find(model, target)?;
-        let there = self.contexts(host, target, nic)?.into_iter().find(|rss| rss.context == id);
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let (nic, id) = find(site)?;
+        let there = contexts(site, nic)?.into_iter().find(|rss| rss.context == id);
         let change = match (there, value == NONE) {
             (None, true) => return Ok(()),
             (Some(_), true) => EthtoolChange::NoContext { id },
             (Some(rss), false) => {
-                let queues = entries(self.name(), value, rss.table.len())?;
-                EthtoolChange::Context { id, queues }
+                EthtoolChange::Context { id, queues: entries(site, value, rss.table.len())? }
             }
             (None, false) => {
-                let queues = entries(self.name(), value, self.size(host, target, nic)?)?;
-                EthtoolChange::NewContext { id, queues }
+                EthtoolChange::NewContext { id, queues: entries(site, value, size(site, nic)?)? }
             }
         };
         let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
-        value::act_or(self.name(), host, target, value, &action, MEANINGS, TOO_OLD)
+        site.act(value, &action, MEANINGS).map_err(|error| error.or_lacks(TOO_OLD))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EthtoolGet, Knob, RssContext};
+    use super::{EthtoolGet, RssContext};
     use crate::host::{Cause, RecordedHost};
-    use crate::knob::testbed::{answer, armed, model, path, refusing, target, write};
+    use crate::knob::testbed::{answer, check, path, read, refusal, refusing, write};
 
     /// Synthetic: no available machine has RSS contexts. A table of four, and the context 1.
     fn host() -> RecordedHost {
@@ -136,11 +126,11 @@ mod tests {
 
     #[test]
     fn a_context_comes_and_goes() {
-        let (host, model, armed) = (host(), model(), armed());
-        let read = |at: &str| RssContext.read(&host, &model, &target(at)).expect("readable");
+        let host = host();
+        let read = |at: &str| read(&RssContext, &host, at).expect("readable");
         let set = |at: &str, value: &str| {
-            let value = RssContext.check(&host, &model, &target(at), value).expect(value);
-            RssContext.write(&host, &model, &target(at), &value, &armed).expect("written");
+            let value = check(&RssContext, &host, at, value).expect(value);
+            write(&RssContext, &host, at, &value).expect("written");
         };
         assert_eq!(
             (read("eth0/context-1").as_str(), read("eth0/context-2").as_str()),
@@ -163,9 +153,7 @@ mod tests {
 
     #[test]
     fn refusals_are_one_line() {
-        let says = |host: &RecordedHost, at: &str, value: &str| {
-            RssContext.check(host, &model(), &target(at), value).expect_err(value).to_string()
-        };
+        let says = |host: &RecordedHost, at: &str, value: &str| refusal(&RssContext, host, at, value);
         assert_eq!(
             says(&host(), "eth0", "none"),
             "rss_context acts on an RSS context (NIC/context-N), not on eth0"

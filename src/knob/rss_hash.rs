@@ -5,10 +5,10 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, rss, value};
-use crate::host::{Action, EthtoolChange, EthtoolGet, Host, Question};
+use super::{Doc, Knob, KnobError, Result, Site, rss, value};
+use crate::host::{Action, EthtoolChange, EthtoolGet, Question};
 use crate::journal::Armed;
-use crate::model::{Fact, Model, Nic};
+use crate::model::{Fact, Model};
 use crate::parse::ethtool::{hash_fields, hash_letters, hash_letters_of, hash_letters_of_bits};
 use crate::plan::Target;
 
@@ -131,21 +131,13 @@ const NO_KEY: &str = "the driver does not report its hash key";
 const FIXED: &str = "the driver does not let it be changed";
 
 impl RssHashKnob {
-    fn bad(&self, value: &str, why: impl Into<String>) -> KnobError {
-        KnobError::bad(self.doc.name, value, why)
-    }
-
-    fn lacks(&self, target: &Target, why: &'static str) -> KnobError {
-        KnobError::lacks(self.doc.name, target, why)
-    }
-
     /// The hash's question and its current value.
-    fn shown(&self, host: &dyn Host, target: &Target, nic: &Nic) -> Result<(EthtoolGet, String)> {
-        let name = self.doc.name;
+    fn shown(&self, site: Site<'_>) -> Result<(EthtoolGet, String)> {
+        let nic = site.nic()?;
         if let Part::Fields(kind) = self.part {
-            let all = value::ethtool(name, host, target, EthtoolGet::HashFields, &nic.name, hash_fields)?;
+            let all = site.ethtool(EthtoolGet::HashFields, nic, hash_fields)?;
             let of_kind = all.iter().find(|fields| fields.kind == kind);
-            let of_kind = of_kind.ok_or_else(|| self.lacks(target, NO_FIELDS))?;
+            let of_kind = of_kind.ok_or_else(|| site.lacks(NO_FIELDS))?;
             let letters = hash_letters(&of_kind.fields).ok_or_else(|| KnobError::Broken {
                 path: Question::Ethtool(EthtoolGet::HashFields, nic.name.clone()).path(),
                 text: of_kind.fields.join(" "),
@@ -153,9 +145,9 @@ impl RssHashKnob {
             })?;
             return Ok((EthtoolGet::HashFields, letters));
         }
-        let (get, now) = rss::shown(name, host, target, nic)?;
+        let (get, now) = rss::shown(site, nic)?;
         let value = match (self.part, now.transform.as_deref()) {
-            (Part::Key, _) => now.key.ok_or_else(|| self.lacks(target, NO_KEY))?,
+            (Part::Key, _) => now.key.ok_or_else(|| site.lacks(NO_KEY))?,
             (_, None) => "off".to_owned(),
             (_, Some(transform)) => {
                 let known = TRANSFORMS.iter().find(|(_, name, _)| *name == transform);
@@ -195,56 +187,46 @@ impl Knob for RssHashKnob {
         })
     }
 
-    fn check(&self, host: &dyn Host, model: &Model, target: &Target, value: &str) -> Result<String> {
-        let nic = value::nic(self.doc.name, model, target)?;
-        let (_, now) = self.shown(host, target, nic)?;
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        let (_, now) = self.shown(site)?;
         match self.part {
             Part::Key => {
                 let is_hex = value.bytes().all(|digit| digit.is_ascii_hexdigit());
                 if !is_hex || value.len() != now.len() {
-                    let why = format!("the key of {target} has {} hexadecimal digits", now.len());
-                    return Err(self.bad(value, why));
+                    let why = format!("the key of {} has {} hexadecimal digits", site.target, now.len());
+                    return Err(site.bad(value, why));
                 }
                 Ok(value.to_ascii_lowercase())
             }
             Part::Fields(_) => {
                 let fields = hash_letters_of(value);
                 let letters = fields.and_then(hash_letters_of_bits);
-                letters.ok_or_else(|| self.bad(value, "expected letters of sdfnmvter, such as sdfn, or none"))
+                letters.ok_or_else(|| site.bad(value, "expected letters of sdfnmvter, such as sdfn, or none"))
             }
             Part::Symmetry if value == "off" || TRANSFORMS.iter().any(|(word, ..)| *word == value) => {
                 Ok(value.to_owned())
             }
-            Part::Symmetry => Err(self.bad(value, "expected off, xor or or-xor")),
+            Part::Symmetry => Err(site.bad(value, "expected off, xor or or-xor")),
         }
     }
 
-    fn locate(&self, model: &Model, target: &Target) -> Result<Vec<String>> {
-        let get = match self.part {
-            Part::Fields(_) => EthtoolGet::HashFields,
-            Part::Key | Part::Symmetry => EthtoolGet::Rss,
-        };
-        value::ethtool_path(self.doc.name, model, target, get)
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        self.shown(site).map(|(_, value)| value)
     }
 
-    fn read(&self, host: &dyn Host, model: &Model, target: &Target) -> Result<String> {
-        let nic = value::nic(self.doc.name, model, target)?;
-        self.shown(host, target, nic).map(|(_, value)| value)
-    }
-
-    fn write(&self, host: &dyn Host, model: &Model, target: &Target, value: &str, _armed: &Armed) -> Result {
-        let nic = value::nic(self.doc.name, model, target)?;
-        let (get, _) = self.shown(host, target, nic)?;
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let nic = site.nic()?.name.clone();
+        let (get, _) = self.shown(site)?;
         let change = match self.part {
             Part::Key => {
                 let pairs = value.as_bytes().chunks(2).map(|pair| {
                     std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok())
                 });
                 let key: Option<Vec<u8>> = pairs.collect();
-                EthtoolChange::HashKey { get, key: key.ok_or_else(|| self.bad(value, "not a key"))? }
+                EthtoolChange::HashKey { get, key: key.ok_or_else(|| site.bad(value, "not a key"))? }
             }
             Part::Fields(kind) => {
-                let fields = hash_letters_of(value).ok_or_else(|| self.bad(value, "not fields"))?;
+                let fields = hash_letters_of(value).ok_or_else(|| site.bad(value, "not fields"))?;
                 EthtoolChange::HashFields { kind, fields }
             }
             Part::Symmetry => {
@@ -252,8 +234,8 @@ impl Knob for RssHashKnob {
                 EthtoolChange::HashTransform { get, bits }
             }
         };
-        let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
-        value::act_or(self.doc.name, host, target, value, &action, self.meanings(), FIXED)
+        let action = Action::EthtoolIoctl { nic, change };
+        site.act(value, &action, self.meanings()).map_err(|error| error.or_lacks(FIXED))
     }
 }
 
@@ -262,7 +244,7 @@ mod tests {
     use super::{RSS_FIELDS_TCP6, RSS_FIELDS_UDP4, RSS_KEY, RSS_SYMMETRIC};
     use crate::host::{Cause, EthtoolGet, RecordedHost};
     use crate::knob::Knob;
-    use crate::knob::testbed::{answer, model, path, refusing, target, write};
+    use crate::knob::testbed::{answer, check, path, read, refusal, refusing, write};
     use crate::parse::one_message;
 
     /// A table of two entries, a key of four bytes, and UDP over IPv4 hashed by addresses.
@@ -282,21 +264,21 @@ mod tests {
 
     #[test]
     fn key_and_symmetry_are_set_by_either_interface() {
-        let eth0 = target("eth0");
+        let eth0 = "eth0";
         for get in [EthtoolGet::Rss, EthtoolGet::RssIoctl] {
             let host = host(get);
-            let read = |knob: &dyn Knob| knob.read(&host, &model(), &eth0).expect("there");
+            let read = |knob: &dyn Knob| read(knob, &host, eth0).expect("there");
             assert_eq!((read(&RSS_KEY).as_str(), read(&RSS_SYMMETRIC).as_str()), ("6d5a01ff", "off"));
-            assert_eq!(RSS_KEY.check(&host, &model(), &eth0, "00AAbbcc").as_deref(), Ok("00aabbcc"));
+            assert_eq!(check(&RSS_KEY, &host, eth0, "00AAbbcc").as_deref(), Ok("00aabbcc"));
             write(&RSS_KEY, &host, "eth0", "00aabbcc").expect("written");
             for value in ["xor", "or-xor", "off", "xor"] {
-                assert_eq!(RSS_SYMMETRIC.check(&host, &model(), &eth0, value).as_deref(), Ok(value));
+                assert_eq!(check(&RSS_SYMMETRIC, &host, eth0, value).as_deref(), Ok(value));
                 write(&RSS_SYMMETRIC, &host, "eth0", value).expect("written");
                 assert_eq!(read(&RSS_SYMMETRIC), value);
             }
             assert_eq!(read(&RSS_KEY), "00aabbcc");
             for bad in ["00aabb", "00aabbcg", ""] {
-                let error = RSS_KEY.check(&host, &model(), &eth0, bad).expect_err(bad).to_string();
+                let error = refusal(&RSS_KEY, &host, eth0, bad);
                 assert!(error.ends_with("the key of eth0 has 8 hexadecimal digits"), "{error}");
             }
         }
@@ -304,17 +286,17 @@ mod tests {
 
     #[test]
     fn fields_are_letters_of_ethtool() {
-        let (host, eth0) = (host(EthtoolGet::Rss), target("eth0"));
-        let read = || RSS_FIELDS_UDP4.read(&host, &model(), &eth0).expect("there");
-        assert_eq!(read(), "sd");
-        assert_eq!(RSS_FIELDS_UDP4.check(&host, &model(), &eth0, "nfsd").as_deref(), Ok("sdfn"));
+        let (host, eth0) = (host(EthtoolGet::Rss), "eth0");
+        let shown = || read(&RSS_FIELDS_UDP4, &host, eth0).expect("there");
+        assert_eq!(shown(), "sd");
+        assert_eq!(check(&RSS_FIELDS_UDP4, &host, eth0, "nfsd").as_deref(), Ok("sdfn"));
         for value in ["sdfn", "none", "r", "mvtsdfne"] {
             write(&RSS_FIELDS_UDP4, &host, "eth0", value).expect("written");
-            assert_eq!(read(), value);
+            assert_eq!(shown(), value);
         }
-        let error = RSS_FIELDS_UDP4.check(&host, &model(), &eth0, "sx").expect_err("x").to_string();
+        let error = refusal(&RSS_FIELDS_UDP4, &host, eth0, "sx");
         assert!(error.ends_with("expected letters of sdfnmvter, such as sdfn, or none"), "{error}");
-        let error = RSS_FIELDS_TCP6.read(&host, &model(), &eth0).expect_err("not reported").to_string();
+        let error = read(&RSS_FIELDS_TCP6, &host, eth0).expect_err("not reported").to_string();
         assert_eq!(error, "eth0 has no rss_fields_tcp6: the driver does not report such packets");
     }
 

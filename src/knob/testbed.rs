@@ -100,9 +100,24 @@ fn listener() -> Listener {
     }
 }
 
+/// Reads the value of a target.
+pub(super) fn read(knob: &dyn Knob, host: &dyn Host, at: &str) -> Result<String> {
+    knob.read(knob.site(host, &balanced(), &target(at)))
+}
+
+/// Checks a value.
+pub(super) fn check(knob: &dyn Knob, host: &dyn Host, at: &str, value: &str) -> Result<String> {
+    knob.check(knob.site(host, &balanced(), &target(at)), value)
+}
+
+/// The reason why a value is refused.
+pub(super) fn refusal(knob: &dyn Knob, host: &dyn Host, at: &str, value: &str) -> String {
+    check(knob, host, at, value).expect_err(value).to_string()
+}
+
 /// Writes a canonical value, as the applier would.
 pub(crate) fn write(knob: &dyn Knob, host: &dyn Host, at: &str, value: &str) -> Result {
-    knob.write(host, &balanced(), &target(at), value, &armed())
+    knob.write(knob.site(host, &balanced(), &target(at)), value, &armed())
 }
 
 /// Parses a target.

@@ -60,7 +60,7 @@ pub(super) static XPS_RXQS: FileKnob = FileKnob::new(
 mod tests {
     use super::{XPS_CPUS, XPS_RXQS};
     use crate::host::{Cause, Host, RecordedHost};
-    use crate::knob::testbed::{model, target, write};
+    use crate::knob::testbed::{check, model, read, refusal, write};
     use crate::knob::{Knob, KnobError};
 
     const CPUS: &str = "sys/class/net/eth0/queues/tx-1/xps_cpus";
@@ -69,9 +69,9 @@ mod tests {
     #[test]
     fn masks_are_lists() {
         let host = RecordedHost::new().with(CPUS, "00000000,00000006\n").with(RXQS, "0\n");
-        let tx = target("eth0/tx-1");
-        assert_eq!(XPS_CPUS.read(&host, &model(), &tx).as_deref(), Ok("1-2"));
-        assert_eq!(XPS_RXQS.read(&host, &model(), &tx).as_deref(), Ok("off"));
+        let tx = "eth0/tx-1";
+        assert_eq!(read(&XPS_CPUS, &host, tx).as_deref(), Ok("1-2"));
+        assert_eq!(read(&XPS_RXQS, &host, tx).as_deref(), Ok("off"));
         write(&XPS_CPUS, &host, "eth0/tx-1", "4-5").expect("written");
         write(&XPS_RXQS, &host, "eth0/tx-1", "0-1").expect("written");
         assert_eq!((host.read_text(CPUS).as_deref(), host.read_text(RXQS).as_deref()), (Ok("30"), Ok("3")));
@@ -82,11 +82,9 @@ mod tests {
     /// CPU 3 of the test machine is isolated, which XPS does not mind; CPU 7 is offline.
     #[test]
     fn what_is_not_there_is_refused_by_name() {
-        let tx = target("eth0/tx-1");
-        assert_eq!(XPS_CPUS.check(&RecordedHost::new(), &model(), &tx, "3,2").as_deref(), Ok("2-3"));
-        let says = |knob: &dyn Knob, at: &str, value: &str| {
-            knob.check(&RecordedHost::new(), &model(), &target(at), value).expect_err(value).to_string()
-        };
+        let tx = "eth0/tx-1";
+        assert_eq!(check(&XPS_CPUS, &RecordedHost::new(), tx, "3,2").as_deref(), Ok("2-3"));
+        let says = |knob: &dyn Knob, at: &str, value: &str| refusal(knob, &RecordedHost::new(), at, value);
         assert_eq!(says(&XPS_CPUS, "eth0/tx-1", "6-7"), "xps_cpus eth0/tx-1: CPU 7 is offline (online: 0-6)");
         assert_eq!(says(&XPS_RXQS, "eth0/tx-1", "1-2"), "eth0 has no queue rx-2 (it has rx-0, rx-1)");
         assert!(says(&XPS_RXQS, "eth0/tx-1", "a").contains("expected a list of receive queues"));
@@ -102,14 +100,12 @@ mod tests {
     fn an_interface_with_one_transmit_queue_has_none() {
         for knob in [&XPS_CPUS, &XPS_RXQS] {
             assert!(knob.targets(&model()).iter().all(|t| t.to_string().starts_with("eth0/")));
-            let error = knob
-                .check(&RecordedHost::new(), &model(), &target("veth0/tx-0"), "1")
-                .expect_err("one queue");
+            let error = check(knob, &RecordedHost::new(), "veth0/tx-0", "1").expect_err("one queue");
             assert!(matches!(error, KnobError::Lacks { .. }), "{error}");
             assert!(error.to_string().contains("has one transmit queue"), "{error}");
         }
         let host = RecordedHost::new().with_failure(CPUS, Cause::Missing);
-        let error = XPS_CPUS.read(&host, &model(), &target("eth0/tx-1")).expect_err("gone since");
+        let error = read(&XPS_CPUS, &host, "eth0/tx-1").expect_err("gone since");
         assert!(matches!(error, KnobError::Lacks { .. }), "{error}");
     }
 

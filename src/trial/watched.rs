@@ -46,7 +46,7 @@ struct Value {
 impl Value {
     fn read(&self, host: &dyn Host, model: &Model) -> Option<String> {
         // The next flip reports why a value cannot be read.
-        let live = self.knob.read(host, model, &self.target).ok()?;
+        let live = self.knob.read(self.knob.site(host, model, &self.target)).ok()?;
         (!self.is_renamed(host)).then_some(live)
     }
 

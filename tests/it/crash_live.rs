@@ -73,7 +73,7 @@ fn values(host: &LiveHost) -> BTreeMap<String, String> {
     for knob in KNOBS {
         for target in knob.targets(&model) {
             if target.nic() == Some(&Range::server_nic())
-                && let Ok(value) = knob.read(host, &model, &target)
+                && let Ok(value) = knob.read(knob.site(host, &model, &target))
             {
                 values.insert(format!("{} {target}", knob.name()), value);
             }

@@ -18,7 +18,7 @@ fn setting(text: &str) -> Setting {
 
 fn read(host: &dyn Host, model: &Model, setting: &Setting) -> String {
     let knob = find(&setting.knob).expect("a knob");
-    knob.read(host, model, &setting.target).expect("readable")
+    knob.read(knob.site(host, model, &setting.target)).expect("readable")
 }
 
 /// A veth has offloads and queues. The new value is read back from the kernel, and so is the original.

@@ -106,7 +106,7 @@ fn interrupts_are_banned_from_irqbalance() {
     wait_for("irqbalance's answer", || list().is_some());
     let before = list().expect("it answers");
     let target = rxlab::plan::Target::Nic(nic.name.clone());
-    assert_eq!(knob.read(&host, &look(), &target).expect("told"), "banned:0");
+    assert_eq!(knob.read(knob.site(&host, &look(), &target)).expect("told"), "banned:0");
     let state = tempfile::tempdir().expect("a temporary directory");
     let (setting, managed) =
         (format!("irqbalance {target} = banned"), format!("irqbalance {target} = managed"));

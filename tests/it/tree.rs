@@ -267,7 +267,7 @@ pub(crate) fn values_in(host: &dyn Host, model: &Model) -> BTreeMap<String, Stri
     let mut values = BTreeMap::new();
     for knob in KNOBS {
         for target in knob.targets(model) {
-            match knob.read(host, model, &target) {
+            match knob.read(knob.site(host, model, &target)) {
                 Ok(value) => values.insert(format!("{} {target}", knob.name()), value),
                 Err(KnobError::Unsupported { .. } | KnobError::NotThere { .. }) => None,
                 Err(error) => panic!("{error}"),

@@ -180,7 +180,7 @@ fn foreign_rules_are_not_thrown_away() {
     assert!(!undo.closed && !undo.is_clean());
     let knob = crate::knob::find("ntuple").expect("a knob");
     let target = "eth0".parse().expect("a target");
-    assert_eq!(knob.read(&host, &model(), &target).as_deref(), Ok("on"));
+    assert_eq!(knob.read(knob.site(&host, &model(), &target)).as_deref(), Ok("on"));
     let mut again = resume(&store, &id);
     let error = again.set_back(&host, &mut model(), "ntuple", &target).expect_err("nor by a trial");
     assert_eq!(error.to_string(), why);
@@ -188,5 +188,5 @@ fn foreign_rules_are_not_thrown_away() {
     let host = with_rules(true, &[7]);
     let undo = undone(&store, &id, &host, &model());
     assert_eq!((outcomes(&undo), undo.closed), (vec![Outcome::Restored], true));
-    assert_eq!(knob.read(&host, &model(), &target).as_deref(), Ok("off"));
+    assert_eq!(knob.read(knob.site(&host, &model(), &target)).as_deref(), Ok("off"));
 }

@@ -2,10 +2,10 @@
 
 use rustix::io::Errno;
 
-use super::{DENIED, NAME};
+use super::DENIED;
 use crate::host::{Cause, Host};
 use crate::knob::error::Meanings;
-use crate::knob::{KnobError, Result};
+use crate::knob::{KnobError, Result, Site};
 use crate::parse::{self, Mount};
 use crate::plan::Target;
 use crate::units::CpuMask;
@@ -21,13 +21,14 @@ const USUAL: [&str; 3] = ["sys/fs/cgroup/cpuset", "sys/fs/cgroup", "sys/fs/cgrou
 const DEPTH: u32 = 16;
 
 /// The file with the CPUs of a group or a unit.
-pub(super) fn file(host: &dyn Host, target: &Target) -> Result<String> {
-    let path = match target {
-        Target::Unit(name) => of_unit(host, target, name)?,
+pub(super) fn file(site: Site<'_>) -> Result<String> {
+    let host = site.host;
+    let path = match site.target {
+        Target::Unit(name) => of_unit(site, name)?,
         Target::Cgroup(path) if !path.split('/').any(|part| part == "..") => {
             path.trim_end_matches('/').to_owned()
         }
-        _ => return Err(not_there(target, "no such control group")),
+        _ => return Err(site.not_there("no such control group")),
     };
     let mut found = false;
     for directory in directories(host) {
@@ -36,30 +37,30 @@ pub(super) fn file(host: &dyn Host, target: &Target) -> Result<String> {
         match host.read(&file) {
             Ok(_) => return Ok(file),
             Err(error) if error.cause == Cause::Missing => found |= host.list(&group).is_ok(),
-            Err(error) => return Err(KnobError::from_host(NAME, target, None, &error, "", &[])),
+            Err(error) => return Err(site.unreadable(&error)),
         }
     }
     if !found {
-        return Err(not_there(target, "no such control group"));
+        return Err(site.not_there("no such control group"));
     }
-    let why = "the cpuset controller is not enabled for its control group (for a unit, `systemctl \
-               set-property --runtime UNIT AllowedCPUs=` enables it); or set its processes by pid:N";
-    Err(KnobError::lacks(NAME, target, why))
+    Err(site.lacks(
+        "the cpuset controller is not enabled for its control group (for a unit, `systemctl \
+         set-property --runtime UNIT AllowedCPUs=` enables it); or set its processes by pid:N",
+    ))
 }
 
 /// The value of the file.
-pub(super) fn read(host: &dyn Host, target: &Target, file: &str) -> Result<String> {
-    let text =
-        host.read_text(file).map_err(|error| KnobError::from_host(NAME, target, None, &error, "", &[]))?;
-    list(file, &text).map(|cpus| if cpus.is_empty() { INHERIT.to_owned() } else { cpus.to_string() })
+pub(super) fn read(site: Site<'_>, file: &str) -> Result<String> {
+    list(file, &site.read_text(file)?)
+        .map(|cpus| if cpus.is_empty() { INHERIT.to_owned() } else { cpus.to_string() })
 }
 
 /// Writes a canonical value.
-pub(super) fn write(host: &dyn Host, target: &Target, file: &str, value: &str) -> Result {
+pub(super) fn write(site: Site<'_>, file: &str, value: &str) -> Result {
     // An empty write would be ignored.
     let text = if value == INHERIT { "\n" } else { value };
-    host.write(file, text.as_bytes())
-        .map_err(|error| KnobError::from_host(NAME, target, Some(value), &error, DENIED, MEANINGS))
+    let written = site.host.write(file, text.as_bytes());
+    written.map_err(|error| site.failed(Some(value), &error, DENIED, MEANINGS))
 }
 
 /// The CPUs that the parent groups withhold, if any.
@@ -80,9 +81,7 @@ const MEANINGS: Meanings = &[
 ];
 
 fn list(file: &str, text: &str) -> Result<CpuMask> {
-    let broken =
-        |_| KnobError::Broken { path: file.to_owned(), text: text.trim().to_owned(), expected: "a CPU list" };
-    text.trim().parse().map_err(broken)
+    text.trim().parse().map_err(|_| KnobError::broken(file, text, "a CPU list"))
 }
 
 /// Control group mounts, relative to the root; those that can have a cpuset come first.
@@ -106,15 +105,15 @@ fn directories(host: &dyn Host) -> Vec<String> {
 }
 
 /// The control group of a unit: the one with its name, below slices.
-fn of_unit(host: &dyn Host, target: &Target, name: &str) -> Result<String> {
+fn of_unit(site: Site<'_>, name: &str) -> Result<String> {
     let name = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
-    for directory in directories(host) {
+    for directory in directories(site.host) {
         let mut found = Vec::new();
         let mut open = vec![String::new()];
         for _ in 0..DEPTH {
             let mut below = Vec::new();
             for path in open {
-                for child in host.list(&format!("{directory}{path}")).unwrap_or_default() {
+                for child in site.host.list(&format!("{directory}{path}")).unwrap_or_default() {
                     if child == name {
                         found.push(format!("{path}/{child}"));
                     }
@@ -133,13 +132,9 @@ fn of_unit(host: &dyn Host, target: &Target, name: &str) -> Result<String> {
             several => {
                 let why =
                     format!("several units have this name; use one of cgroup:{}", several.join(", cgroup:"));
-                return Err(not_there(target, &why));
+                return Err(site.not_there(why));
             }
         }
     }
-    Err(not_there(target, "no control group has this unit's name: the unit is not running"))
-}
-
-fn not_there(target: &Target, why: &str) -> KnobError {
-    KnobError::NotThere { target: target.clone(), why: why.to_owned() }
+    Err(site.not_there("no control group has this unit's name: the unit is not running"))
 }

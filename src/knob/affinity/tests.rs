@@ -1,7 +1,7 @@
 use super::{Affinity, Knob};
 use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
 use crate::knob::KnobError;
-use crate::knob::testbed::{model, target, write};
+use crate::knob::testbed::{self, check, model, refusal, target, write};
 
 fn status(list: &str) -> String {
     format!("Name:\tweb\nCpus_allowed_list:\t{list}\nMems_allowed_list:\t0\n")
@@ -16,7 +16,7 @@ fn host() -> RecordedHost {
 }
 
 fn read(host: &dyn Host, at: &str) -> Result<String, String> {
-    Affinity.read(host, &model(), &target(at)).map_err(|error| error.to_string())
+    testbed::read(&Affinity, host, at).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -42,8 +42,8 @@ fn going_back_to_all_names_no_cpus() {
     let text = host.read_text("proc/812/task/812/status").expect("there");
     assert!(text.contains("Cpus_allowed_list:\t0-1023\n"), "{text}");
     assert_eq!(read(&host, "pid:812").as_deref(), Ok("all@812-814"));
-    assert_eq!(Affinity.check(&host, &model(), &target("pid:812"), "0-6").as_deref(), Ok("all"));
-    assert_eq!(Affinity.check(&host, &model(), &target("pid:812"), "all").as_deref(), Ok("all"));
+    assert_eq!(check(&Affinity, &host, "pid:812", "0-6").as_deref(), Ok("all"));
+    assert_eq!(check(&Affinity, &host, "pid:812", "all").as_deref(), Ok("all"));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn refusals_of_one_thread_name_the_reason() {
 
 #[test]
 fn who_is_not_there_is_told_so() {
-    let error = Affinity.check(&host(), &model(), &target("pid:9"), "1").expect_err("no such process");
+    let error = check(&Affinity, &host(), "pid:9", "1").expect_err("no such process");
     assert!(matches!(error, KnobError::NotThere { .. }));
     assert_eq!(error.to_string(), "pid:9: no such process");
     for group in ["cgroup:/x", "cgroup:/a/../b"] {
@@ -72,9 +72,7 @@ fn who_is_not_there_is_told_so() {
     }
     let unit = read(&host(), "unit:web.service").expect_err("no unit");
     assert!(unit.starts_with("unit:web.service: no control group has this unit's name"), "{unit}");
-    let says = |at: &str, value: &str| {
-        Affinity.check(&host(), &model(), &target(at), value).expect_err(value).to_string()
-    };
+    let says = |at: &str, value: &str| refusal(&Affinity, &host(), at, value);
     assert!(says("eth0", "1").starts_with("affinity acts on a process (pid:N), a control group"));
     assert_eq!(says("pid:812", "6-7"), "affinity pid:812: CPU 7 is offline (online: 0-6)");
     assert!(says("pid:812", "1@812").contains("invalid value"));
@@ -98,14 +96,13 @@ fn a_group_without_cpus_of_its_own_inherits() {
     let host = version_2();
     let at = "cgroup:/system.slice/web.service";
     assert_eq!(read(&host, at).as_deref(), Ok("inherit"));
-    assert_eq!(Affinity.check(&host, &model(), &target(at), "5,2").as_deref(), Ok("2,5"));
+    assert_eq!(check(&Affinity, &host, at, "5,2").as_deref(), Ok("2,5"));
     write(&Affinity, &host, at, "2,5").expect("written");
     assert_eq!(read(&host, at).as_deref(), Ok("2,5"));
-    assert_eq!(
-        Affinity.remark(&host, &model(), &target(at), "2,5").as_deref(),
-        Some("its parent groups or other partitions withhold CPU 5")
-    );
-    assert_eq!(Affinity.remark(&host, &model(), &target(at), "2-3"), None);
+    let (model, target) = (model(), target(at));
+    let remark = |value: &str| Affinity.remark(Affinity.site(&host, &model, &target), value);
+    assert_eq!(remark("2,5").as_deref(), Some("its parent groups or other partitions withhold CPU 5"));
+    assert_eq!(remark("2-3"), None);
     write(&Affinity, &host, at, "inherit").expect("written");
     assert_eq!(host.read_text(&format!("{GROUP}/cpuset.cpus")).as_deref(), Ok("\n"));
     assert_eq!(read(&host, at).as_deref(), Ok("inherit"));

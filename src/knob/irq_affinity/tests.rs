@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{IrqAffinity, Knob};
 use crate::host::{Cause, Host, HostError, Operation, RecordedHost};
-use crate::knob::KnobError;
-use crate::knob::testbed::{armed, model, target};
+use crate::knob::testbed::{model, read, refusal, target, write};
 use crate::model::Irq;
 use crate::units::IrqId;
 
@@ -33,7 +32,7 @@ impl Host for Moving {
 #[test]
 fn an_affinity_that_is_just_being_moved_is_looked_at_again() {
     let host = Moving { inner: host(), shows: (0, b"00\n"), looks: AtomicU32::new(0) };
-    assert_eq!(IrqAffinity.read(&host, &model(), &target("eth0/rx-0")).as_deref(), Ok("0"));
+    assert_eq!(read(&IrqAffinity, &host, "eth0/rx-0").as_deref(), Ok("0"));
     assert_eq!(host.looks.into_inner(), 2);
 }
 
@@ -41,7 +40,7 @@ fn an_affinity_that_is_just_being_moved_is_looked_at_again() {
 #[test]
 fn a_write_ends_when_the_new_affinity_is_shown() {
     let host = Moving { inner: host(), shows: (1, b"01\n"), looks: AtomicU32::new(0) };
-    IrqAffinity.write(&host, &model(), &target("eth0/rx-0"), "2", &armed()).expect("written");
+    write(&IrqAffinity, &host, "eth0/rx-0", "2").expect("written");
     // Before the write, the old one after it, the new one.
     assert_eq!(host.looks.into_inner(), 3);
     assert_eq!(host.inner.read_text("proc/irq/24/smp_affinity").as_deref(), Ok("4"));
@@ -58,7 +57,7 @@ fn host() -> RecordedHost {
 
 #[test]
 fn several_interrupts_are_one_value() {
-    let read = |t: &str| IrqAffinity.read(&host(), &model(), &target(t)).expect("a value");
+    let read = |at: &str| read(&IrqAffinity, &host(), at).expect("a value");
     assert_eq!(read("eth0/rx-0"), "0");
     assert_eq!(read("eth0/rx-1"), "0;2-3");
 }
@@ -84,21 +83,20 @@ fn a_new_interrupt_has_the_default_or_every_cpu() {
 
 #[test]
 fn an_interrupt_that_has_not_moved_is_remarked_on() {
-    let remark = |value: &str| IrqAffinity.remark(&host(), &model(), &target("eth0/rx-0"), value);
+    let remark =
+        |at: &str, value: &str| IrqAffinity.remark(IrqAffinity.site(&host(), &model(), &target(at)), value);
     assert_eq!(
-        remark("2").as_deref(),
+        remark("eth0/rx-0", "2").as_deref(),
         Some("interrupt 24 is still taken by CPU 0; it moves when it next fires")
     );
-    assert_eq!(remark("0-1"), None);
-    assert_eq!(IrqAffinity.remark(&host(), &model(), &target("eth0/rx-1"), "5"), None, "no such file");
+    assert_eq!(remark("eth0/rx-0", "0-1"), None);
+    assert_eq!(remark("eth0/rx-1", "5"), None, "no such file");
 }
 
 #[test]
 fn a_virtual_interface_has_no_interrupt() {
-    let error =
-        IrqAffinity.check(&RecordedHost::new(), &model(), &target("veth0/rx-0"), "1").expect_err("veth");
     assert_eq!(
-        error.to_string(),
+        refusal(&IrqAffinity, &RecordedHost::new(), "veth0/rx-0", "1"),
         "veth0/rx-0 has no interrupt: a virtual interface takes packets on the sender's CPU; use rps to move them"
     );
     assert!(IrqAffinity.targets(&model()).iter().all(|t| t.to_string().starts_with("eth0/")));
@@ -114,10 +112,10 @@ fn interrupts_of_transmit_queues_and_of_the_device() {
     }
     let targets: Vec<String> = IrqAffinity.targets(&model).iter().map(ToString::to_string).collect();
     assert_eq!(targets, ["eth0/rx-0", "eth0/rx-1", "eth0/tx-1", "eth0/irq-virtio0-config"]);
-    let locate = |at: &str| IrqAffinity.locate(&model, &target(at));
-    assert_eq!(locate("eth0/tx-1"), Ok(vec!["proc/irq/28/smp_affinity".to_owned()]));
-    let both = [29, 30].map(|irq| format!("proc/irq/{irq}/smp_affinity"));
-    assert_eq!(locate("eth0/irq-virtio0-config"), Ok(both.to_vec()));
+    let host = host();
+    let irqs = |at: &str| super::irqs(IrqAffinity.site(&host, &model, &target(at)));
+    assert_eq!(irqs("eth0/tx-1"), Ok(vec![IrqId(28)]));
+    assert_eq!(irqs("eth0/irq-virtio0-config"), Ok(vec![IrqId(29), IrqId(30)]));
     for (at, why) in [
         (
             "eth0/tx-0",
@@ -135,7 +133,7 @@ fn interrupts_of_transmit_queues_and_of_the_device() {
             "irq_affinity acts on a queue or an interrupt (NIC/rx-N, NIC/tx-N, NIC/irq-NAME), not on eth0",
         ),
     ] {
-        assert_eq!(locate(at).expect_err(at).to_string(), why);
+        assert_eq!(irqs(at).expect_err(at).to_string(), why);
     }
 }
 
@@ -143,9 +141,9 @@ fn interrupts_of_transmit_queues_and_of_the_device() {
 fn each_errno_says_what_it_means() {
     let says = |cause: Cause| {
         let error = HostError::new(Operation::Write, "proc/irq/24/smp_affinity", cause);
-        let target = target("eth0/rx-0");
-        KnobError::from_host("irq_affinity", &target, Some("2"), &error, super::DENIED, super::MEANINGS)
-            .to_string()
+        let (host, model, target) = (host(), model(), target("eth0/rx-0"));
+        let site = IrqAffinity.site(&host, &model, &target);
+        site.failed(Some("2"), &error, super::DENIED, super::MEANINGS).to_string()
     };
     for (errno, meaning) in [
         (5, "the kernel manages this interrupt itself"),

@@ -1,7 +1,7 @@
 use super::{KSOFTIRQD_PRIORITY, Knob, NAPI_PRIORITY};
 use crate::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
 use crate::knob::KnobError;
-use crate::knob::testbed::{model, target, write};
+use crate::knob::testbed::{check, read, refusal, write};
 use crate::parse::{attribute, one_message};
 
 fn stat(pid: u32, name: &str, parent: u32, (policy, priority, nice): (u32, u32, i32)) -> String {
@@ -31,8 +31,8 @@ fn host() -> RecordedHost {
 #[test]
 fn the_kernel_s_own_thread_is_found_and_set() {
     let host = host();
-    let cpu = target("cpu:2");
-    let read = || KSOFTIRQD_PRIORITY.read(&host, &model(), &cpu).expect("there");
+    let cpu = "cpu:2";
+    let read = || read(&KSOFTIRQD_PRIORITY, &host, cpu).expect("there");
     assert_eq!(read(), "other");
     for value in ["nice:-5", "fifo:10", "rr:3", "other"] {
         write(&KSOFTIRQD_PRIORITY, &host, "cpu:2", value).expect("set");
@@ -44,39 +44,37 @@ fn the_kernel_s_own_thread_is_found_and_set() {
 #[test]
 fn what_others_have_set_can_be_gone_back_to() {
     let host = host();
-    let rx = target("eth0/rx-0");
-    assert_eq!(NAPI_PRIORITY.read(&host, &model(), &rx).as_deref(), Ok("batch nice:4"));
+    let rx = "eth0/rx-0";
+    assert_eq!(read(&NAPI_PRIORITY, &host, rx).as_deref(), Ok("batch nice:4"));
     write(&NAPI_PRIORITY, &host, "eth0/rx-0", "fifo:10").expect("set");
-    assert_eq!(NAPI_PRIORITY.read(&host, &model(), &rx).as_deref(), Ok("fifo:10"));
+    assert_eq!(read(&NAPI_PRIORITY, &host, rx).as_deref(), Ok("fifo:10"));
     write(&NAPI_PRIORITY, &host, "eth0/rx-0", "batch nice:4").expect("set back");
     assert_eq!(host.read_text("proc/500/stat"), Ok(stat(500, "napi/eth0-8193", 2, (3, 0, 4))));
     let deadline = host.with("proc/500/stat", stat(500, "napi/eth0-8193", 2, (6, 0, 0)));
-    let error = NAPI_PRIORITY.read(&deadline, &model(), &rx).expect_err("no way back");
+    let error = read(&NAPI_PRIORITY, &deadline, rx).expect_err("no way back");
     assert!(error.to_string().contains("could not restore"), "{error}");
 }
 
 /// The value goes with the thread: undo has nothing to do.
 #[test]
 fn a_queue_without_a_thread_is_told_from_one_that_is_not_there() {
-    let says = |at: &str| NAPI_PRIORITY.read(&host(), &model(), &target(at)).expect_err(at);
+    let says = |at: &str| read(&NAPI_PRIORITY, &host(), at).expect_err(at);
     let none = says("eth0/rx-1");
     assert!(matches!(none, KnobError::NotThere { .. }));
     assert_eq!(none.to_string(), "eth0/rx-1: its NAPI has no thread; `threaded eth0 = on` creates one");
     assert!(says("veth0/rx-0").to_string().contains("does not report which NAPI"));
     assert!(matches!(says("eth0/rx-7"), KnobError::UnknownQueue { .. }));
-    assert_eq!(NAPI_PRIORITY.check(&host(), &model(), &target("eth0/rx-1"), "rr:1").as_deref(), Ok("rr:1"));
+    assert_eq!(check(&NAPI_PRIORITY, &host(), "eth0/rx-1", "rr:1").as_deref(), Ok("rr:1"));
     let elsewhere = host().with("proc/500/comm", "bash\n");
-    let error = NAPI_PRIORITY.read(&elsewhere, &model(), &target("eth0/rx-0")).expect_err("another process");
+    let error = read(&NAPI_PRIORITY, &elsewhere, "eth0/rx-0").expect_err("another process");
     assert!(error.to_string().contains("process 500, is not visible from here"), "{error}");
-    let cpu = KSOFTIRQD_PRIORITY.read(&host(), &model(), &target("cpu:1")).expect_err("not recorded");
+    let cpu = read(&KSOFTIRQD_PRIORITY, &host(), "cpu:1").expect_err("not recorded");
     assert!(matches!(cpu, KnobError::NotThere { .. }), "{cpu}");
 }
 
 #[test]
 fn bad_values_and_refusals() {
-    let says = |at: &str, value: &str| {
-        KSOFTIRQD_PRIORITY.check(&host(), &model(), &target(at), value).expect_err(value).to_string()
-    };
+    let says = |at: &str, value: &str| refusal(&KSOFTIRQD_PRIORITY, &host(), at, value);
     assert!(says("cpu:2", "high").ends_with("expected other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)"));
     assert_eq!(says("cpu:8", "other"), "ksoftirqd_priority cpu:8: CPU 8 does not exist on this machine");
     assert_eq!(says("host", "other"), "ksoftirqd_priority acts on a CPU (cpu:N), not on host");

@@ -47,7 +47,7 @@ impl Bench {
     fn read(&self, setting: &str) -> String {
         let setting: Setting = setting.parse().expect("a setting");
         let knob = find(&setting.knob).expect("registered");
-        knob.read(&self.host, &self.model(), &setting.target).expect(&setting.knob)
+        knob.read(knob.site(&self.host, &self.model(), &setting.target)).expect(&setting.knob)
     }
 }
 
@@ -122,7 +122,7 @@ fn an_interface_with_one_transmit_queue() {
     for name in ["xps_cpus", "xps_rxqs"] {
         let knob = find(name).expect("registered");
         assert!(knob.targets(&model).is_empty(), "{name}");
-        let text = knob.check(&host, &model, &tx, "0").expect_err("one queue").to_string();
+        let text = knob.check(knob.site(&host, &model, &tx), "0").expect_err("one queue").to_string();
         assert!(text.contains("has one transmit queue"), "{text}");
     }
 }
@@ -317,7 +317,7 @@ fn another_namespace_has_no_machine_wide_sysctls() {
         let host = LiveHost::open(Path::new("/")).expect("opened");
         let (model, knob) = (look(&host), find("netdev_budget").expect("registered"));
         assert!(knob.targets(&model).is_empty());
-        knob.read(&host, &model, &Target::Host).expect_err("not there").to_string()
+        knob.read(knob.site(&host, &model, &Target::Host)).expect_err("not there").to_string()
     };
     let text = std::thread::scope(|scope| scope.spawn(inside).join().expect("no panic"));
     assert!(text.starts_with("host has no netdev_budget: "), "{text}");
