@@ -148,7 +148,7 @@ pub struct Rule {
 pub enum Check {
     /// The whole machine.
     Machine(fn(&Model, &Rates) -> Vec<Finding>),
-    /// Each interface; at most one finding for each.
+    /// Each interface; at most one finding for each, which is then about it.
     Nic(fn(&Model, &Rates, &Nic) -> Option<Finding>),
     /// The same for devices on a bus only.
     Device(fn(&Model, &Rates, &Nic) -> Option<Finding>),
@@ -163,7 +163,11 @@ impl Rule {
             Check::Device(check) => (true, check),
         };
         let nics = model.nics.iter().filter(|nic| !devices_only || nic.kind == NicKind::Device);
-        nics.filter_map(|nic| check(model, rates, nic)).collect()
+        let of_nic = |nic: &Nic| {
+            let finding = check(model, rates, nic)?;
+            Some(Finding { nic: Some(nic.name.clone()), ..finding })
+        };
+        nics.filter_map(of_nic).collect()
     }
 
     /// A finding of this rule that is still empty: no interface, CPU, text or plan.

@@ -162,20 +162,20 @@ mod tests {
 
     #[test]
     fn a_program_that_may_not_go_elsewhere() {
-        let found = host(0.45, 0.54).program("redis-server", 0.6, "2-3").findings(&RULE);
-        assert_eq!(found[0].title, "redis-server shares CPU 2 with interrupts: 45 % in softirq");
-        assert_eq!(found[0].severity, Severity::Warning);
+        let found = host(0.45, 0.54).program("redis-server", 0.6, "2-3").finding(&RULE);
+        assert_eq!(found.title, "redis-server shares CPU 2 with interrupts: 45 % in softirq");
+        assert_eq!(found.severity, Severity::Warning);
         assert_eq!(
-            found[0].evidence[1].text,
+            found.seen()[1],
             "redis-server (800): 60 % of a CPU in one thread, may use CPUs 2-3, ran on CPU 2"
         );
-        assert_eq!(found[0].evidence[2].text, "CPUs 0-1,4-7 handle no interrupts and are at least half idle");
+        assert_eq!(found.seen()[2], "CPUs 0-1,4-7 handle no interrupts and are at least half idle");
     }
 
     #[test]
     fn one_that_stays_although_it_may_go() {
         let stays = |sketch: Sketch| sketch.program("haproxy", 0.6, "2-7");
-        assert_eq!(stays(host(0.45, 0.54)).findings(&RULE)[0].severity, Severity::Note);
+        assert_eq!(stays(host(0.45, 0.54)).finding(&RULE).severity, Severity::Note);
         let moved = stays(host(0.45, 0.54)).last(|process| process.stays_on = None);
         moved.silent(&RULE, "the scheduler moves it");
     }

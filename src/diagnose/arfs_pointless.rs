@@ -47,7 +47,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let cpus: CpuMask = queues.iter().map(|queue| queue.cpu).collect();
     Some(Finding {
         severity: Severity::Note,
-        nic: Some(nic.name.clone()),
         title: format!("{} steers flows, but has no queue near their readers", nic.name),
         evidence: vec![
             Evidence::fact(
@@ -82,12 +81,10 @@ mod tests {
 
     #[test]
     fn readers_on_the_other_node() {
-        let found = host(2, "4-7", true).findings(&RULE);
-        assert_eq!(found[0].title, "eth0 steers flows, but has no queue near their readers");
+        let found = host(2, "4-7", true).finding(&RULE);
+        assert_eq!(found.title, "eth0 steers flows, but has no queue near their readers");
         assert!(
-            found[0].evidence[0]
-                .text
-                .starts_with("processes run on CPU 4-7, the queues' interrupts land on CPU 0-1")
+            found.seen()[0].starts_with("processes run on CPU 4-7, the queues' interrupts land on CPU 0-1")
         );
     }
 

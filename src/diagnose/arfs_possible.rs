@@ -52,7 +52,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }
     Some(Finding {
         severity: Severity::Note,
-        nic: Some(nic.name.clone()),
         title: format!("{} could steer flows to their readers itself", nic.name),
         evidence: vec![
             Evidence::fact(
@@ -108,12 +107,9 @@ mod tests {
 
     #[test]
     fn the_offload_is_off() {
-        let found = host("ice", false).findings(&RULE);
-        assert_eq!(found[0].title, "eth0 could steer flows to their readers itself");
-        assert_eq!(
-            found[0].evidence[2].text,
-            "processes run on CPU 0-3; a queue lands on the node of 4 of them"
-        );
+        let found = host("ice", false).finding(&RULE);
+        assert_eq!(found.title, "eth0 could steer flows to their readers itself");
+        assert_eq!(found.seen()[2], "processes run on CPU 0-3; a queue lands on the node of 4 of them");
     }
 
     #[test]

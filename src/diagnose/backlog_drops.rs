@@ -114,11 +114,11 @@ mod tests {
 
     #[test]
     fn drops_are_given_by_cpu_worst_first() {
-        let found = Sketch::case_a().drops(2, 812.0).drops(5, 0.4).findings(&RULE);
-        assert_eq!(found[0].title, "812 packets/s are dropped at the backlog of 2 CPUs");
-        assert!(found[0].evidence[0].text.starts_with("CPU 2: 812 drops/s and 42,000 packets/s, 98 %"));
-        assert!(found[0].evidence[1].text.starts_with("CPU 5: 0.4 drops/s"));
-        assert_eq!(found[0].plans, ["rps"]);
+        let found = Sketch::case_a().drops(2, 812.0).drops(5, 0.4).finding(&RULE);
+        assert_eq!(found.title, "812 packets/s are dropped at the backlog of 2 CPUs");
+        assert!(found.seen()[0].starts_with("CPU 2: 812 drops/s and 42,000 packets/s, 98 %"));
+        assert!(found.seen()[1].starts_with("CPU 5: 0.4 drops/s"));
+        assert_eq!(found.plans, ["rps"]);
     }
 
     /// Two packets in five seconds were once as critical as a thousand per second.
@@ -138,9 +138,9 @@ mod tests {
     #[test]
     fn a_flow_that_is_limited_is_no_full_backlog() {
         let sketch = Sketch::case_a().rps("eth0", "0-1,3-7").drops(5, 300.0).flow_limited(2, 290.0);
-        let found = &sketch.findings(&RULE)[0];
+        let found = &sketch.finding(&RULE);
         assert!(found.why.starts_with("flow limit drops") && found.plans.is_empty(), "{found:?}");
-        assert_eq!(found.evidence[1].text, "290 of 300 drops/s are due to flow limit");
+        assert_eq!(found.seen()[1], "290 of 300 drops/s are due to flow limit");
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn drops_on_loopback_are_told_without_a_plan() {
         let sketch = Sketch::new(2).loopback().traffic("lo", 1e5).receives(0, 0.9, 1e5);
-        let found = sketch.drops(0, 9.0).findings(&RULE);
-        assert!(found[0].plans.is_empty() && found[0].nic.is_none());
+        let found = sketch.drops(0, 9.0).finding(&RULE);
+        assert!(found.plans.is_empty() && found.nic.is_none());
     }
 }

@@ -50,7 +50,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }
     Some(Finding {
         severity: Severity::Warning,
-        nic: Some(nic.name.clone()),
         cpu: Some(busiest.cpu),
         title: format!("GRO is off on {}, packets average {} bytes", nic.name, count(size)),
         evidence: vec![
@@ -85,9 +84,9 @@ mod tests {
 
     #[test]
     fn large_packets_one_by_one() {
-        let found = host(false, 1448.0).findings(&RULE);
-        assert_eq!(found[0].title, "GRO is off on eth0, packets average 1,448 bytes");
-        assert_eq!(found[0].evidence[0].text, "eth0: rx-gro off, 80,000 packets/s, 115,840,000 bytes/s");
+        let found = host(false, 1448.0).finding(&RULE);
+        assert_eq!(found.title, "GRO is off on eth0, packets average 1,448 bytes");
+        assert_eq!(found.seen()[0], "eth0: rx-gro off, 80,000 packets/s, 115,840,000 bytes/s");
     }
 
     #[test]

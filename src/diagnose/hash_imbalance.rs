@@ -233,7 +233,6 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     };
     Some(Finding {
         severity: if load(cpu) >= FULL { Severity::Critical } else { Severity::Warning },
-        nic: Some(name.clone()),
         cpu: Some(cpu),
         title: title(nic, queue, &alike, (most + alike.iter().map(|one| one.1).sum::<f64>()) / total),
         evidence,
@@ -260,15 +259,15 @@ mod tests {
 
     #[test]
     fn one_large_flow() {
-        let found = host(&ONE, 0.7).findings(&RULE);
-        assert_eq!(found[0].title, "rx-2 takes 87 % of the packets of eth0's 4 queues");
-        assert!(found[0].why.contains("one large flow"), "{}", found[0].why);
-        assert_eq!(found[0].evidence[2].text, "25 % of the RSS table leads to rx-2");
+        let found = host(&ONE, 0.7).finding(&RULE);
+        assert_eq!(found.title, "rx-2 takes 87 % of the packets of eth0's 4 queues");
+        assert!(found.why.contains("one large flow"), "{}", found.why);
+        assert_eq!(found.seen()[2], "25 % of the RSS table leads to rx-2");
         assert_eq!(
-            (found[0].severity, host(&ONE, 0.95).findings(&RULE)[0].severity),
+            (found.severity, host(&ONE, 0.95).finding(&RULE).severity),
             (Severity::Warning, Severity::Critical)
         );
-        assert!(host(&[0.0, 0.0, 2e5, 0.0], 0.7).findings(&RULE)[0].why.contains("fewer flows than queues"));
+        assert!(host(&[0.0, 0.0, 2e5, 0.0], 0.7).finding(&RULE).why.contains("fewer flows than queues"));
     }
 
     /// Only the first was once named, and from four of eight on none.
@@ -293,26 +292,26 @@ mod tests {
 
     #[test]
     fn an_uneven_table() {
-        let found = host(&ONE, 0.7).table("eth0", &[2, 2, 2, 2, 2, 2, 0, 1, 2, 3]).findings(&RULE);
-        assert_eq!(found[0].remedy, "an even table: ethtool -X eth0 equal 4");
+        let found = host(&ONE, 0.7).table("eth0", &[2, 2, 2, 2, 2, 2, 0, 1, 2, 3]).finding(&RULE);
+        assert_eq!(found.remedy, "an even table: ethtool -X eth0 equal 4");
     }
 
     /// RPS also hashes ports: packets it cannot spread belong to one flow, or a few.
     #[test]
     fn a_mask_tells_few_flows_from_many() {
         let rps = |packets: f64| host(&ONE, 0.7).rps("eth0", "4-7").all_receive("4-7", 0.3, packets);
-        let few = rps(100.0).receives(5, 0.7, 2e5).findings(&RULE);
-        assert_eq!(few[0].evidence[3].text, "RPS may hand them to CPUs 4-7, but CPU 5 takes most");
-        assert_eq!(few[0].remedy, "use more flows: a mask cannot split one");
+        let few = rps(100.0).receives(5, 0.7, 2e5).finding(&RULE);
+        assert_eq!(few.seen()[3], "RPS may hand them to CPUs 4-7, but CPU 5 takes most");
+        assert_eq!(few.remedy, "use more flows: a mask cannot split one");
         let many = rps(5e4).findings(&RULE);
         assert!(many[0].why.ends_with("treats as one"), "{}", many[0].why);
         assert!(many[0].remedy.starts_with("with many UDP flows"), "{}", many[0].remedy);
-        let on_lo = rps(5e4).receives(5, 0.7, 2.5e5).loopback().traffic("lo", 2e5).findings(&RULE);
-        assert!(on_lo[0].why.ends_with("treats as one"), "they may be sent there: {on_lo:?}");
+        let on_lo = rps(5e4).receives(5, 0.7, 2.5e5).loopback().traffic("lo", 2e5).finding(&RULE);
+        assert!(on_lo.why.ends_with("treats as one"), "they may be sent there: {on_lo:?}");
         let reader = rps(100.0).receives(5, 0.7, 2e5).rfs(32768, "eth0", 2048).findings(&RULE);
         assert!(reader[0].why.ends_with("treats as one"), "RFS takes many flows to one reader: {reader:?}");
-        let without = host(&ONE, 0.7).findings(&RULE);
-        assert!(without[0].remedy.starts_with("with many flows RPS spreads"), "{}", without[0].remedy);
+        let without = host(&ONE, 0.7).finding(&RULE);
+        assert!(without.remedy.starts_with("with many flows RPS spreads"), "{}", without.remedy);
         let shared =
             rps(100.0).device("eth1", &[5]).traffic("eth1", 2e5).receives(5, 0.7, 2e5).findings(&RULE);
         assert!(shared[0].why.ends_with("treats as one"), "eth1 brings CPU 5 its packets: {shared:?}");

@@ -1,10 +1,10 @@
 //! A device without interrupt moderation raises an interrupt for every packet or two, on a CPU short of time.
 
-use super::evidence::{queue_packets, receive_time, receiving};
+use super::evidence::{irq_cpus, queue_packets, receive_time, receiving};
 use super::figures::{Evidence, Subject, count, percent};
-use super::workload::{Landing, interrupts, landings};
+use super::workload::interrupts;
 use super::{Check, Finding, Rule, Severity};
-use crate::model::{CpuRates, Function, Model, Nic, NicKind, Rates};
+use crate::model::{CpuRates, Function, Model, Nic, Rates};
 
 /// Interrupts/s on one CPU: at about 2 us each, with the cache misses they cause, 4 % of it.
 pub(crate) const INTERRUPTS: f64 = 20_000.0;
@@ -35,14 +35,8 @@ pub(super) const RULE: Rule = Rule {
     remedy: "Moderate interrupts: adaptively if the driver can, else by 10 to 50 us; or defer them in \
              software (napi_defer_hard_irqs and gro_flush_timeout).",
     source: "ethtool(8) -C; Documentation/networking/napi.rst (Software IRQ coalescing)",
-    check: Check::Machine(check),
+    check: Check::Device(finding),
 };
-
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let landings = landings(model, rates);
-    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device && is_off(nic));
-    devices.filter_map(|nic| finding(&landings, rates, nic)).collect()
-}
 
 /// True if neither the device nor the kernel (which needs a count of polls and a time) holds interrupts back.
 /// Values of 1 and more are left alone: some drivers (ixgbe, igb, e1000e) mean "adaptive" by 1 or 3.
@@ -72,11 +66,14 @@ fn half(nic: &Nic) -> Option<&'static str> {
     }
 }
 
-fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding> {
+fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    if !is_off(nic) {
+        return None;
+    }
     let on = |cpu: &CpuRates| {
-        let own = landings.iter().filter(|landing| landing.nic.name == nic.name);
-        own.filter(|landing| landing.cpus.contains(cpu.cpu)).fold((0.0, 0.0), |(rings, packets), landing| {
-            (rings + interrupts(landing.queue, rates), packets + queue_packets(nic, landing.queue, rates))
+        let here = nic.rx.iter().filter(|queue| irq_cpus(queue, model, rates).contains(cpu.cpu));
+        here.fold((0.0, 0.0), |(rings, packets), queue| {
+            (rings + interrupts(queue, rates), packets + queue_packets(nic, queue, rates))
         })
     };
     let caught = rates.cpus.iter().map(|cpu| (cpu, on(cpu))).filter(|(cpu, (rings, packets))| {
@@ -97,7 +94,6 @@ fn finding(landings: &[Landing<'_>], rates: &Rates, nic: &Nic) -> Option<Finding
     };
     Some(Finding {
         severity: Severity::Warning,
-        nic: Some(name.clone()),
         cpu: Some(id),
         title: format!("{name}: {} interrupts/s on CPU {id}, {each:.1} packets each", count(rings)),
         evidence: vec![
@@ -166,8 +162,8 @@ mod tests {
         for (times, timeout, lacks) in
             [(2, 0, "gro_flush_timeout is 0"), (0, 20_000, "napi_defer_hard_irqs is 0")]
         {
-            let found = deferral(Fact::Known(times), Fact::Known(timeout)).findings(&RULE);
-            assert!(found[0].why.contains(lacks) && found[0].evidence[2].text.contains(lacks), "{found:?}");
+            let found = deferral(Fact::Known(times), Fact::Known(timeout)).finding(&RULE);
+            assert!(found.why.contains(lacks) && found.seen()[2].contains(lacks), "{found:?}");
         }
     }
 
@@ -188,6 +184,6 @@ mod tests {
     fn a_device_that_a_hypervisor_makes_up_is_moderated_in_software() {
         let made_up =
             host(8e4, 1.2e5, 0.99).driven_by("eth0", "ixgbevf", crate::model::Function::Paravirtual);
-        assert!(made_up.findings(&RULE)[0].remedy.starts_with("defer in software"));
+        assert!(made_up.finding(&RULE).remedy.starts_with("defer in software"));
     }
 }

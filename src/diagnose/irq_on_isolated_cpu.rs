@@ -3,7 +3,7 @@
 use super::figures::{Evidence, Subject, count, percent};
 use super::workload::processing;
 use super::{Check, Finding, Rule, Severity};
-use crate::model::{Model, Nic, NicKind, Rates};
+use crate::model::{Model, Nic, Rates};
 use crate::units::{CpuId, CpuMask, Fact};
 
 /// Interrupts/s on these CPUs together from which they disturb: a link change causes a few.
@@ -38,17 +38,8 @@ pub(super) const RULE: Rule = Rule {
     remedy: "Move the interrupts to other CPUs. Managed interrupts cannot be moved: use fewer queues, or \
              isolcpus=managed_irq at boot.",
     source: "Documentation/admin-guide/kernel-parameters.txt (isolcpus=, irqaffinity=, nohz_full=)",
-    check: Check::Machine(check),
+    check: Check::Device(finding),
 };
-
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let reserved = reserved(model);
-    if model.online().difference(&reserved).is_empty() {
-        return Vec::new();
-    }
-    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
-    devices.filter_map(|nic| finding(model, rates, nic, &reserved)).collect()
-}
 
 /// Online CPUs that are isolated or without a tick, unless interrupts were assigned to them at boot.
 fn reserved(model: &Model) -> CpuMask {
@@ -68,15 +59,19 @@ fn counted(rates: &Rates, nic: &Nic, cpus: &CpuMask) -> Vec<(CpuId, f64)> {
     counted
 }
 
-fn finding(model: &Model, rates: &Rates, nic: &Nic, reserved: &CpuMask) -> Option<Finding> {
-    let counted = counted(rates, nic, reserved);
+fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let reserved = reserved(model);
+    if model.online().difference(&reserved).is_empty() {
+        return None;
+    }
+    let counted = counted(rates, nic, &reserved);
     let all: f64 = counted.iter().map(|(_, rate)| rate).sum();
     let (first, _) = counted.first().filter(|_| all >= SOME)?;
     let hit: CpuMask = counted.iter().map(|(cpu, _)| *cpu).collect();
     let used = |cpu: CpuId| rates.cpu(cpu).map_or(0.0, processing);
     let is_used = counted.iter().any(|(cpu, _)| used(*cpu) >= USED);
     let isolated = model.set_apart().contains(*first);
-    let mut evidence = vec![Evidence::fact(Subject::Cpus(reserved.clone()), kept_free(model))];
+    let mut evidence = vec![Evidence::fact(Subject::Cpus(reserved), kept_free(model))];
     evidence.extend(counted.iter().take(SHOWN).map(|(cpu, rate)| {
         Evidence::about(Subject::Cpu(*cpu), |seen| {
             format!(
@@ -89,7 +84,6 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic, reserved: &CpuMask) -> Optio
     }));
     Some(Finding {
         severity: if is_used { Severity::Warning } else { Severity::Note },
-        nic: Some(nic.name.clone()),
         cpu: Some(*first),
         title: format!(
             "{} interrupts/s of {} on {} {} {hit}",
@@ -133,19 +127,19 @@ mod tests {
 
     #[test]
     fn isolated_and_tickless_cpus() {
-        let found = host().isolate("4-7").findings(&RULE);
-        assert_eq!(found[0].title, "150 interrupts/s of eth0 on isolated CPU 5");
+        let found = host().isolate("4-7").finding(&RULE);
+        assert_eq!(found.title, "150 interrupts/s of eth0 on isolated CPU 5");
         assert_eq!(
-            found[0].seen(),
+            found.seen(),
             ["isolated: 4-7", "CPU 5: 150 interrupts/s of eth0, 2 % of its time in processes"]
         );
-        assert_eq!(found[0].severity, Severity::Note, "nothing runs there");
+        assert_eq!(found.severity, Severity::Note, "nothing runs there");
         let tickless = || host().set(|settings| settings.nohz_full = Fact::Known(cpus("5")));
-        assert_eq!(tickless().findings(&RULE)[0].title, "150 interrupts/s of eth0 on tickless CPU 5");
-        let used = tickless().works(5, 0.9).findings(&RULE);
-        assert_eq!(used[0].severity, Severity::Warning, "the process that it is isolated for");
+        assert_eq!(tickless().finding(&RULE).title, "150 interrupts/s of eth0 on tickless CPU 5");
+        let used = tickless().works(5, 0.9).finding(&RULE);
+        assert_eq!(used.severity, Severity::Warning, "the process that it is isolated for");
         let partition = host().set(|settings| settings.cpuset_isolated = Fact::Known(cpus("1,5")));
-        assert_eq!(partition.findings(&RULE)[0].title, "300 interrupts/s of eth0 on isolated CPUs 1,5");
+        assert_eq!(partition.finding(&RULE).title, "300 interrupts/s of eth0 on isolated CPUs 1,5");
     }
 
     #[test]

@@ -49,7 +49,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let there = format!("node{} {}", if nodes.len() == 1 { "" } else { "s" }, there.join(", "));
     Some(Finding {
         severity: Severity::Note,
-        nic: Some(nic.name.clone()),
         cpu: Some(busiest.cpu),
         title: format!("{} is on node {own}, its interrupts land on {there}", nic.name),
         evidence: vec![
@@ -80,11 +79,11 @@ mod tests {
     /// The shape of field case C, with the interrupt on the other node.
     #[test]
     fn on_the_other_node() {
-        let found = host(&[3]).on_node("eth0", 1).findings(&RULE);
-        assert_eq!(found[0].title, "eth0 is on node 1, its interrupts land on node 0");
-        assert_eq!(found[0].evidence[1].text, "node 1 has CPUs 16-31");
+        let found = host(&[3]).on_node("eth0", 1).finding(&RULE);
+        assert_eq!(found.title, "eth0 is on node 1, its interrupts land on node 0");
+        assert_eq!(found.seen()[1], "node 1 has CPUs 16-31");
         assert_eq!(
-            host(&[3, 4]).on_node("eth0", 1).findings(&RULE)[0].evidence[0].text,
+            host(&[3, 4]).on_node("eth0", 1).finding(&RULE).seen()[0],
             "2 queues with traffic, interrupts on CPU 3-4"
         );
     }

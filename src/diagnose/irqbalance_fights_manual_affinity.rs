@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::evidence::{TRAFFIC, queue_packets};
 use super::figures::{Evidence, Subject, count};
 use super::{Check, Finding, Rule, Severity};
-use crate::model::{Irq, Model, Nic, NicKind, Rates};
+use crate::model::{Irq, Model, Nic, Rates};
 use crate::units::{CpuId, CpuMask, Fact, IrqId};
 
 /// Interrupts counted on a CPU from which the interrupt was there: a few may arrive late.
@@ -33,44 +33,36 @@ pub(super) const RULE: Rule = Rule {
     cause: "irqbalance re-places interrupts every ten seconds, unless they are banned.",
     remedy: "Ban these interrupts in irqbalance, or stop it, before placing them by hand.",
     source: "irqbalance(1)",
-    check: Check::Machine(check),
+    check: Check::Device(finding),
 };
 
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let Fact::Known(Some(irqbalance)) = &model.irqbalance else { return Vec::new() };
-    let carries = |nic: &&Nic| {
-        nic.kind == NicKind::Device && rates.nic(&nic.name).is_some_and(|nic| nic.rx_packets >= TRAFFIC)
-    };
-    let mut findings = Vec::new();
+fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let Fact::Known(Some(irqbalance)) = &model.irqbalance else { return None };
     let banned = irqbalance.banned_irqs.known().map(Vec::as_slice).unwrap_or_default();
-    for nic in model.nics.iter().filter(carries) {
-        let moved = moved(rates, nic, banned);
-        let process = Subject::Process { pid: irqbalance.pid, command: "irqbalance".to_owned() };
-        let mut evidence = vec![Evidence::fact(process, format!("irqbalance runs (pid {})", irqbalance.pid))];
-        evidence.extend(moved.as_ref().map(|moved| moved.evidence.clone()));
-        evidence.extend(rps_around(model, nic, banned));
-        evidence.extend(crowded(model, rates, nic, banned));
-        if evidence.len() == 1 {
-            continue;
-        }
-        let name = &nic.name;
-        findings.push(Finding {
-            severity: if moved.is_some() { Severity::Warning } else { Severity::Note },
-            nic: Some(name.clone()),
-            cpu: moved.as_ref().map(|moved| moved.to),
-            title: match &moved {
-                Some(Moved { irq, from, to, .. }) => {
-                    format!("IRQ {irq} of {name} moved from CPU {from} to CPU {to} under irqbalance")
-                }
-                None => format!("irqbalance may undo the interrupt placement of {name}"),
-            },
-            evidence,
-            why: "irqbalance moves interrupts every 10 s by default, even those placed by hand".to_owned(),
-            remedy: "if they were placed by hand, ban them in irqbalance or stop it".to_owned(),
-            ..RULE.finding()
-        });
+    let moved = moved(rates, nic, banned);
+    let process = Subject::Process { pid: irqbalance.pid, command: "irqbalance".to_owned() };
+    let mut evidence = vec![Evidence::fact(process, format!("irqbalance runs (pid {})", irqbalance.pid))];
+    evidence.extend(moved.as_ref().map(|moved| moved.evidence.clone()));
+    evidence.extend(rps_around(model, nic, banned));
+    evidence.extend(crowded(model, rates, nic, banned));
+    if evidence.len() == 1 || rates.nic(&nic.name)?.rx_packets < TRAFFIC {
+        return None;
     }
-    findings
+    let name = &nic.name;
+    Some(Finding {
+        severity: if moved.is_some() { Severity::Warning } else { Severity::Note },
+        cpu: moved.as_ref().map(|moved| moved.to),
+        title: match &moved {
+            Some(Moved { irq, from, to, .. }) => {
+                format!("IRQ {irq} of {name} moved from CPU {from} to CPU {to} under irqbalance")
+            }
+            None => format!("irqbalance may undo the interrupt placement of {name}"),
+        },
+        evidence,
+        why: "irqbalance moves interrupts every 10 s by default, even those placed by hand".to_owned(),
+        remedy: "if they were placed by hand, ban them in irqbalance or stop it".to_owned(),
+        ..RULE.finding()
+    })
 }
 
 /// An interrupt that was counted on two CPUs.
@@ -203,13 +195,13 @@ mod tests {
 
     #[test]
     fn an_interrupt_is_seen_moving_into_the_mask() {
-        let found = moving("0-1,3-7", 30.0).findings(&RULE);
-        assert_eq!(found[0].title, "IRQ 41 of eth0 moved from CPU 2 to CPU 5 under irqbalance");
+        let found = moving("0-1,3-7", 30.0).finding(&RULE);
+        assert_eq!(found.title, "IRQ 41 of eth0 moved from CPU 2 to CPU 5 under irqbalance");
         assert_eq!(
-            found[0].evidence[1].text,
+            found.seen()[1],
             "IRQ 41 of eth0/rx-0: 30 interrupts/s on CPU 2, then 50 on CPU 5, which is in its RPS mask 0-1,3-7"
         );
-        assert_eq!(found[0].severity, crate::diagnose::Severity::Warning);
+        assert_eq!(found.severity, crate::diagnose::Severity::Warning);
     }
 
     #[test]

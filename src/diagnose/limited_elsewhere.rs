@@ -148,15 +148,11 @@ mod tests {
 
     #[test]
     fn field_case_b_is_limited_by_its_programs() {
-        let found = case_b(0.95, 0.02).findings(&RULE);
-        assert_eq!(found[0].title, "programs take 96 % of all CPU time, receive work 2 %");
-        assert_eq!((found[0].severity, found[0].plans.len()), (Severity::Note, 0));
-        assert_eq!(found[0].evidence[1].text, "CPUs' time by program: server (800) 7.7");
-        assert!(
-            found[0].evidence[2]
-                .text
-                .starts_with("without any receive work there would be 2.0 % more capacity")
-        );
+        let found = case_b(0.95, 0.02).finding(&RULE);
+        assert_eq!(found.title, "programs take 96 % of all CPU time, receive work 2 %");
+        assert_eq!((found.severity, found.plans.len()), (Severity::Note, 0));
+        assert_eq!(found.seen()[1], "CPUs' time by program: server (800) 7.7");
+        assert!(found.seen()[2].starts_with("without any receive work there would be 2.0 % more capacity"));
     }
 
     /// Field case C on bare metal: 495k requests/s over 1 Gbit/s, limited by bandwidth. The bytes are made
@@ -170,8 +166,8 @@ mod tests {
                 .speed("eth0", 1000)
                 .bytes("eth0", rx, tx)
         };
-        let found = link(1.1e8, 0.0).findings(&RULE);
-        assert_eq!(found[0].title, "eth0 receives at 94 % of its link speed");
+        let found = link(1.1e8, 0.0).finding(&RULE);
+        assert_eq!(found.title, "eth0 receives at 94 % of its link speed");
         link(1.0e8, 0.0).silent(&RULE, "86 %");
         link(2.0e8, 0.0).silent(&RULE, "more than it can: the speed is made up");
         assert!(

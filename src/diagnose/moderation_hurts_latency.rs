@@ -56,7 +56,6 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let name = &nic.name;
     Some(Finding {
         severity: Severity::Note,
-        nic: Some(name.clone()),
         title: format!("packets of {name} wait up to {held} us for an interrupt"),
         evidence: vec![
             Evidence::about(Subject::nic(nic), |seen| {

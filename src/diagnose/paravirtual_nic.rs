@@ -32,15 +32,13 @@ pub(super) const RULE: Rule = Rule {
             copies.",
     remedy: "Move the traffic to the other function, if it is on the same network.",
     source: OWN_RULE,
-    check: Check::Machine(check),
+    check: Check::Nic(of_nic),
 };
 
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let paravirtual = model.nics.iter().filter(|nic| nic.hardware.function == Function::Paravirtual);
-    paravirtual.filter_map(|nic| of_nic(model, rates, nic)).collect()
-}
-
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    if nic.hardware.function != Function::Paravirtual {
+        return None;
+    }
     let queues = loaded_of(model, rates, nic);
     let busiest = most_loaded(&queues).filter(|queue| queue.load >= BUSY)?;
     let packets = |nic: &Nic| rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
@@ -63,7 +61,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     };
     Some(Finding {
         severity: Severity::Note,
-        nic: Some(nic.name.clone()),
         cpu: Some(busiest.cpu),
         title: format!("{} is paravirtual, {} is {kind} and idle", nic.name, other.name),
         evidence: vec![seen(nic), busiest.evidence(rates), seen(other)],
@@ -88,9 +85,9 @@ mod tests {
     /// The start of field case C.
     #[test]
     fn a_virtual_function_is_there_and_idle() {
-        let found = host(Function::Virtual { physical: None }).findings(&RULE);
-        assert_eq!(found[0].title, "eth0 is paravirtual, eth1 is a virtual function and idle");
-        assert_eq!(found[0].evidence[2].text, "eth1: driver ixgbevf, 10 packets/s");
+        let found = host(Function::Virtual { physical: None }).finding(&RULE);
+        assert_eq!(found.title, "eth0 is paravirtual, eth1 is a virtual function and idle");
+        assert_eq!(found.seen()[2], "eth1: driver ixgbevf, 10 packets/s");
         assert_eq!(host(Function::Physical { vfs: 0, max: 8 }).findings(&RULE).len(), 1);
     }
 

@@ -179,12 +179,10 @@ mod tests {
 
     #[test]
     fn two_queues_on_one_cpu() {
-        let found = host(0.7).findings(&RULE);
-        assert_eq!(found[0].title, "CPU 0 handles the interrupts of 2 busy queues");
-        assert!(
-            found[0].evidence[0].text.ends_with("eth0/rx-0 30,000 packets/s, eth0/rx-1 30,000 packets/s")
-        );
-        assert_eq!(found[0].remedy, "move the interrupts of all but one of these queues to CPUs 2-3");
+        let found = host(0.7).finding(&RULE);
+        assert_eq!(found.title, "CPU 0 handles the interrupts of 2 busy queues");
+        assert!(found.seen()[0].ends_with("eth0/rx-0 30,000 packets/s, eth0/rx-1 30,000 packets/s"));
+        assert_eq!(found.remedy, "move the interrupts of all but one of these queues to CPUs 2-3");
     }
 
     #[test]
@@ -212,8 +210,8 @@ mod tests {
     #[test]
     fn queues_of_two_devices_on_one_cpu() {
         let sketch = Sketch::new(4).device("eth0", &[0]).device("eth1", &[0]);
-        let found = sketch.traffic("eth0", 2e4).traffic("eth1", 5e4).receives(0, 0.8, 7e4).findings(&RULE);
-        assert_eq!(found[0].nic.as_ref().map(ToString::to_string).as_deref(), Some("eth1"));
+        let found = sketch.traffic("eth0", 2e4).traffic("eth1", 5e4).receives(0, 0.8, 7e4).finding(&RULE);
+        assert_eq!(found.nic.as_ref().map(ToString::to_string).as_deref(), Some("eth1"));
     }
 
     #[test]

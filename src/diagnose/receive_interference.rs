@@ -144,21 +144,18 @@ mod tests {
 
     #[test]
     fn field_case_e() {
-        let found = case_e(0.8, 0.195).findings(&RULE);
-        assert_eq!(found[0].title, "packets take 80 % of CPU 5, where openssl is pinned");
-        assert!(found[0].evidence[1].text.starts_with("sampled by ticks"));
-        assert!(found[0].evidence[2].text.starts_with("openssl (800): 73 % of CPU 5 by its own account"));
-        assert!(found[0].remedy.contains("`rxlab interference`"));
+        let found = case_e(0.8, 0.195).finding(&RULE);
+        assert_eq!(found.title, "packets take 80 % of CPU 5, where openssl is pinned");
+        assert!(found.seen()[1].starts_with("sampled by ticks"));
+        assert!(found.seen()[2].starts_with("openssl (800): 73 % of CPU 5 by its own account"));
+        assert!(found.remedy.contains("`rxlab interference`"));
         let title = &case_e(0.8, 0.195).measured(|rates| rates.cpus[5].irq = 0.3).titles(&RULE)[0];
         assert!(
             title.starts_with("packets take 100 % of CPU 5"),
             "ticks may count more than there was: {title}"
         );
         let exact = case_e(0.55, 0.44).measured(|rates| rates.exact_softirq_time = Some(true));
-        assert!(
-            exact.findings(&RULE)[0].evidence[1].text.starts_with("exact"),
-            "one stream: 4.0 to 4.5 seconds"
-        );
+        assert!(exact.finding(&RULE).seen()[1].starts_with("exact"), "one stream: 4.0 to 4.5 seconds");
     }
 
     #[test]

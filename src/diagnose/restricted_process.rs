@@ -132,30 +132,28 @@ mod tests {
 
     #[test]
     fn field_case_b_with_six_cores_instead_of_eight() {
-        let found = case_b(0.98).program("server", 5.8, "0-5").threads(14, 6).findings(&RULE);
-        assert_eq!(found[0].title, "server fills its 6 of 8 CPUs; the others are 96 % idle");
-        assert_eq!(found[0].severity, Severity::Note, "six threads on six CPUs may be all there is");
+        let found = case_b(0.98).program("server", 5.8, "0-5").threads(14, 6).finding(&RULE);
+        assert_eq!(found.title, "server fills its 6 of 8 CPUs; the others are 96 % idle");
+        assert_eq!(found.severity, Severity::Note, "six threads on six CPUs may be all there is");
         assert_eq!(
-            found[0].evidence[0].text,
+            found.seen()[0],
             "server (800): uses 5.8 CPUs, 6 runnable threads, limited to CPUs 0-5 by its affinity"
         );
-        assert_eq!(found[0].remedy, "if it serves this traffic, let it run on CPUs 6-7 as well");
+        assert_eq!(found.remedy, "if it serves this traffic, let it run on CPUs 6-7 as well");
         let waiting = case_b(0.98).program("server", 5.8, "0-5").threads(14, 9);
         let waiting = waiting.last(|process| process.cpuset = process.allowed.clone());
-        let found = waiting.findings(&RULE);
-        assert_eq!(found[0].severity, Severity::Warning);
-        assert!(found[0].why.starts_with("its cpuset limits it to 6 CPUs"), "{}", found[0].why);
+        let found = waiting.finding(&RULE);
+        assert_eq!(found.severity, Severity::Warning);
+        assert!(found.why.starts_with("its cpuset limits it to 6 CPUs"), "{}", found.why);
     }
 
     #[test]
     fn workers_with_one_set_are_one() {
         let worker =
             |sketch: Sketch, _| sketch.program("nginx", 0.97, "0-5").last(|process| process.stays_on = None);
-        let found = case_b(0.98).each("0-5", worker).findings(&RULE);
+        let found = case_b(0.98).each("0-5", worker).finding(&RULE);
         assert!(
-            found[0].evidence[0]
-                .text
-                .starts_with("nginx (800) and 5 more: uses 5.8 CPUs, 6 runnable threads"),
+            found.seen()[0].starts_with("nginx (800) and 5 more: uses 5.8 CPUs, 6 runnable threads"),
             "{found:?}"
         );
     }

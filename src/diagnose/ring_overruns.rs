@@ -131,7 +131,6 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     };
     Some(Finding {
         severity: if part >= FELT { Severity::Critical } else { Severity::Warning },
-        nic: Some(name.clone()),
         cpu: hottest.map(|cpu| cpu.cpu),
         title: format!("{name} loses {} packets/s: its ring is full", count(lost)),
         evidence,
@@ -145,8 +144,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::RULE;
+    use crate::diagnose::Severity;
     use crate::diagnose::sketch::Sketch;
-    use crate::diagnose::{Finding, Severity};
 
     fn host(softirq: f64, missed: f64) -> Sketch {
         Sketch::new(8)
@@ -156,36 +155,30 @@ mod tests {
             .missed("eth0", missed)
     }
 
-    fn one(sketch: Sketch) -> Finding {
-        let mut found = sketch.findings(&RULE);
-        assert_eq!(found.len(), 1, "{found:?}");
-        found.remove(0)
-    }
-
     /// The advice of most guides, a larger ring, does not help if the CPU is the limit.
     #[test]
     fn a_full_cpu_is_no_short_ring() {
-        let finding = one(host(0.95, 4_000.0).rings("eth0", 256, 4096));
+        let finding = host(0.95, 4_000.0).rings("eth0", 256, 4096).finding(&RULE);
         assert_eq!(finding.title, "eth0 loses 4,000 packets/s: its ring is full");
         assert!(finding.why.contains("no time left") && !finding.remedy.contains("ethtool"), "{finding:?}");
         assert_eq!(
             (finding.plans.as_slice(), finding.severity),
             (["rps".to_owned()].as_slice(), Severity::Critical)
         );
-        let steered = one(host(0.9, 50.0).rps("eth0", "3-6"));
+        let steered = host(0.9, 50.0).rps("eth0", "3-6").finding(&RULE);
         assert!(steered.plans.is_empty() && steered.remedy.contains("takes what it can"), "{steered:?}");
-        let crowded = one(host(0.3, 50.0).rings("eth0", 256, 4096).works(2, 0.69));
+        let crowded = host(0.3, 50.0).rings("eth0", 256, 4096).works(2, 0.69).finding(&RULE);
         assert!(crowded.why.starts_with("processes share"), "{}", crowded.why);
     }
 
     #[test]
     fn a_short_ring_is_one_where_the_cpu_has_time() {
-        let finding = one(host(0.3, 9.0).rings("eth0", 256, 4096));
+        let finding = host(0.3, 9.0).rings("eth0", 256, 4096).finding(&RULE);
         assert!(finding.remedy.contains("at most 4096") && finding.plans.is_empty(), "{finding:?}");
         assert_eq!(finding.severity, Severity::Warning, "9 of 200,000");
-        assert_eq!(finding.evidence[1].text, "RX ring: 256 descriptors per queue, at most 4096");
-        assert!(one(host(0.3, 9.0).rings("eth0", 4096, 4096)).why.contains("at its maximum"));
-        assert!(one(host(0.3, 9.0)).why.contains("does not report"));
+        assert_eq!(finding.seen()[1], "RX ring: 256 descriptors per queue, at most 4096");
+        assert!(host(0.3, 9.0).rings("eth0", 4096, 4096).finding(&RULE).why.contains("at its maximum"));
+        assert!(host(0.3, 9.0).finding(&RULE).why.contains("does not report"));
     }
 
     #[test]

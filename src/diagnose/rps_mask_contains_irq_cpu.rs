@@ -4,7 +4,7 @@ use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, queue_packets, receiving};
 use super::figures::{Evidence, Subject, count, percent};
 use super::places::{mean, receive_work, same_on};
 use super::{Check, Finding, Rule, Severity};
-use crate::model::{Model, NicKind, Rates};
+use crate::model::{Model, Nic, Rates};
 
 /// Receive time of the interrupt's CPU from which its part of the RPS work is better done
 /// elsewhere. Field case C: 250k requests/s on all 32 CPUs, 670k on 7 without the interrupt's CPU.
@@ -36,64 +36,55 @@ pub(super) const RULE: Rule = Rule {
     cause: "The CPU that polls the queue and hands packets over also gets a part of them back.",
     remedy: "Remove the interrupt's CPU from the mask.",
     source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
-    check: Check::Machine(check),
+    check: Check::Device(finding),
 };
 
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for nic in model.nics.iter().filter(|nic| nic.kind == NicKind::Device) {
-        // One finding per interface, for its busiest such queue: the remedy is the same for all.
-        let caught = nic.rx.iter().filter_map(|queue| {
-            let mask = queue.rps_cpus.known()?;
-            let both = mask.intersection(&irq_cpus(queue, model, rates));
-            let packets = queue_packets(nic, queue, rates);
-            let load = |cpu| receive_work(rates, cpu, packets);
-            let cpu = both.iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
-            let time = rates.cpu(cpu).map_or(0.0, receiving);
-            let rest = mask.difference(&both);
-            let most = time >= ODDS * mean(rates, &rest, receiving) && rest.len() >= LEFT;
-            let matters = packets >= TRAFFIC && load(cpu) >= BUSY && most && !may_be_lo(model, rates, cpu);
-            matters.then_some((queue, mask, cpu, time, packets))
-        });
-        let caught: Vec<_> = caught.collect();
-        let Some((queue, mask, cpu, time, packets)) =
-            caught.iter().rev().max_by(|a, b| a.3.total_cmp(&b.3)).copied()
-        else {
-            continue;
-        };
-        let name = &nic.name;
-        let mut evidence = vec![
-            Evidence::about(Subject::rx(nic, queue.index), |seen| {
-                let packets = seen.packets("packets", packets);
-                format!("{name}/rx-{}: {packets} packets/s, RPS {mask}, interrupt on CPU {cpu}", queue.index)
-            }),
-            Evidence::about(Subject::Cpu(cpu), |seen| {
-                let others = mean(rates, &mask.difference(&irq_cpus(queue, model, rates)), receiving);
-                format!(
-                    "CPU {cpu}: {} of its time in interrupts and softirq, others in the mask {} on average; {}",
-                    seen.percent("receiving", time),
-                    seen.percent("receiving_others", others),
-                    seen.tier(rates)
-                )
-            }),
-        ];
-        evidence.extend(same_on(caught.len(), nic));
-        findings.push(Finding {
-            severity: Severity::Warning,
-            nic: Some(name.clone()),
-            cpu: Some(cpu),
-            title: format!("CPU {cpu} handles the interrupt of {name}/rx-{} and its RPS work", queue.index),
-            evidence,
-            why:
-                "the interrupt's CPU must first take every packet off the queue; stack work on top makes it \
+/// One finding per interface, for its busiest such queue: the remedy is the same for all.
+fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let caught = nic.rx.iter().filter_map(|queue| {
+        let mask = queue.rps_cpus.known()?;
+        let both = mask.intersection(&irq_cpus(queue, model, rates));
+        let packets = queue_packets(nic, queue, rates);
+        let load = |cpu| receive_work(rates, cpu, packets);
+        let cpu = both.iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
+        let time = rates.cpu(cpu).map_or(0.0, receiving);
+        let rest = mask.difference(&both);
+        let most = time >= ODDS * mean(rates, &rest, receiving) && rest.len() >= LEFT;
+        let matters = packets >= TRAFFIC && load(cpu) >= BUSY && most && !may_be_lo(model, rates, cpu);
+        matters.then_some((queue, mask, cpu, time, packets))
+    });
+    let caught: Vec<_> = caught.collect();
+    let worst = caught.iter().rev().max_by(|a, b| a.3.total_cmp(&b.3));
+    let (queue, mask, cpu, time, packets) = *worst?;
+    let name = &nic.name;
+    let mut evidence = vec![
+        Evidence::about(Subject::rx(nic, queue.index), |seen| {
+            let packets = seen.packets("packets", packets);
+            format!("{name}/rx-{}: {packets} packets/s, RPS {mask}, interrupt on CPU {cpu}", queue.index)
+        }),
+        Evidence::about(Subject::Cpu(cpu), |seen| {
+            let others = mean(rates, &mask.difference(&irq_cpus(queue, model, rates)), receiving);
+            format!(
+                "CPU {cpu}: {} of its time in interrupts and softirq, others in the mask {} on average; {}",
+                seen.percent("receiving", time),
+                seen.percent("receiving_others", others),
+                seen.tier(rates)
+            )
+        }),
+    ];
+    evidence.extend(same_on(caught.len(), nic));
+    Some(Finding {
+        severity: Severity::Warning,
+        cpu: Some(cpu),
+        title: format!("CPU {cpu} handles the interrupt of {name}/rx-{} and its RPS work", queue.index),
+        evidence,
+        why: "the interrupt's CPU must first take every packet off the queue; stack work on top makes it \
                  the bottleneck"
-                    .to_owned(),
-            remedy: format!("remove CPU {cpu} from the mask"),
-            plans: vec!["rps".to_owned()],
-            ..RULE.finding()
-        });
-    }
-    findings
+            .to_owned(),
+        remedy: format!("remove CPU {cpu} from the mask"),
+        plans: vec!["rps".to_owned()],
+        ..RULE.finding()
+    })
 }
 
 #[cfg(test)]
@@ -117,9 +108,9 @@ mod tests {
     #[test]
     fn hard_interrupts_are_in_the_figure_that_is_shown() {
         let seen = || host("0-7", 0.05).measured(|rates| rates.cpus[2].irq = 0.25);
-        let found = seen().findings(&RULE);
+        let found = seen().finding(&RULE);
         assert!(
-            found[0].evidence[1].text.starts_with("CPU 2: 30 % of its time in interrupts and softirq"),
+            found.seen()[1].starts_with("CPU 2: 30 % of its time in interrupts and softirq"),
             "{found:?}"
         );
         let all = seen().each("0-1,3-7", |sketch, cpu| sketch.interrupted(cpu, 0.3));

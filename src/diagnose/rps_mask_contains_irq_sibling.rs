@@ -61,7 +61,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     evidence.extend(same_on(caught.len(), nic));
     Some(Finding {
         severity: Severity::Warning,
-        nic: Some(nic.name.clone()),
         cpu: Some(queue.cpu),
         title: format!("RPS of {name} uses the core of its interrupt, CPU {}", queue.cpu),
         evidence,
@@ -96,9 +95,9 @@ mod tests {
 
     #[test]
     fn the_other_thread_at_a_high_rate() {
-        let found = host("0-1,3-7", 9e4, 0.3).findings(&RULE);
-        assert_eq!(found[0].title, "RPS of eth0/rx-0 uses the core of its interrupt, CPU 2");
-        assert_eq!(found[0].evidence[1].text, "eth0/rx-0: RPS 0-1,3-7; CPU 6 is on the same core as CPU 2");
+        let found = host("0-1,3-7", 9e4, 0.3).finding(&RULE);
+        assert_eq!(found.title, "RPS of eth0/rx-0 uses the core of its interrupt, CPU 2");
+        assert_eq!(found.seen()[1], "eth0/rx-0: RPS 0-1,3-7; CPU 6 is on the same core as CPU 2");
         assert_eq!(host("0-1,3-7", 2e4, 0.6).findings(&RULE).len(), 1, "dear packets");
     }
 

@@ -55,7 +55,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     evidence.extend(same_on(caught.len(), nic));
     Some(Finding {
         severity: Severity::Note,
-        nic: Some(nic.name.clone()),
         cpu: Some(queue.cpu),
         title: format!("RPS of {name} hands packets to CPUs outside node {home}"),
         evidence,
@@ -96,10 +95,10 @@ mod tests {
 
     #[test]
     fn all_cpus_but_that_of_the_interrupt() {
-        let found = host("0-15,17-31").findings(&RULE);
-        assert_eq!(found[0].title, "RPS of eth0/rx-0 hands packets to CPUs outside node 1");
+        let found = host("0-15,17-31").finding(&RULE);
+        assert_eq!(found.title, "RPS of eth0/rx-0 hands packets to CPUs outside node 1");
         assert_eq!(
-            found[0].evidence[1].text,
+            found.seen()[1],
             "eth0/rx-0: RPS 0-15,17-31; the interrupt is on node 1, CPUs 0-15 are not"
         );
         assert_eq!(host("0-7").findings(&RULE).len(), 1, "only far ones");

@@ -25,7 +25,7 @@ pub(super) const RULE: Rule = Rule {
     remedy: "Rewrite the mask without these CPUs.",
     source: "net/core/dev.c get_rps_cpu, net/core/net-sysfs.c netdev_rx_queue_set_rps_mask; \
              Documentation/admin-guide/cgroup-v2.rst (cpuset.cpus.partition)",
-    check: Check::Machine(check),
+    check: Check::Nic(of_nic),
 };
 
 /// A queue whose mask has CPUs that cannot or should not process its packets.
@@ -37,13 +37,11 @@ struct Caught<'a> {
     packets: f64,
 }
 
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
-    nics.filter_map(|nic| of_nic(model, rates, nic)).collect()
-}
-
 /// One finding per interface, for its busiest such queue.
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    if nic.kind == NicKind::Loopback {
+        return None;
+    }
     let (online, kept) = (model.online(), model.set_apart());
     let caught = nic.rx.iter().filter_map(|queue| {
         let mask = queue.rps_cpus.known()?;
@@ -82,7 +80,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     evidence.extend(same_on(caught.len(), nic));
     Some(Finding {
         severity: Severity::Note,
-        nic: Some(nic.name.clone()),
         cpu: bad.first(),
         title: format!("the RPS mask of {name} contains {word} CPUs"),
         evidence,
@@ -109,14 +106,14 @@ mod tests {
 
     #[test]
     fn offline_isolated_and_both() {
-        let found = host().offline("6-7").findings(&RULE);
-        assert_eq!(found[0].title, "the RPS mask of eth0/rx-0 contains offline CPUs");
-        assert!(found[0].evidence[0].text.ends_with("29 % of the mask's CPUs are offline"), "{found:?}");
-        assert_eq!(found[0].evidence[1].text, "offline: CPU 6-7");
-        assert_eq!(isolate(host(), "5").findings(&RULE)[0].evidence[1].text, "isolated: CPU 5");
-        let both = isolate(host().offline("7"), "6").findings(&RULE);
-        assert_eq!(both[0].title, "the RPS mask of eth0/rx-0 contains offline or isolated CPUs");
-        assert_eq!(both[0].remedy, "rewrite the mask without CPU 6-7");
+        let found = host().offline("6-7").finding(&RULE);
+        assert_eq!(found.title, "the RPS mask of eth0/rx-0 contains offline CPUs");
+        assert!(found.seen()[0].ends_with("29 % of the mask's CPUs are offline"), "{found:?}");
+        assert_eq!(found.seen()[1], "offline: CPU 6-7");
+        assert_eq!(isolate(host(), "5").finding(&RULE).seen()[1], "isolated: CPU 5");
+        let both = isolate(host().offline("7"), "6").finding(&RULE);
+        assert_eq!(both.title, "the RPS mask of eth0/rx-0 contains offline or isolated CPUs");
+        assert_eq!(both.remedy, "rewrite the mask without CPU 6-7");
     }
 
     #[test]

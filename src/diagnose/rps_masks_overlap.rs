@@ -115,10 +115,10 @@ mod tests {
 
     #[test]
     fn two_interfaces_use_the_same_cpus() {
-        let found = host("2-3", 0.7).findings(&RULE);
-        assert_eq!(found[0].title, "CPU 3 is in the RPS masks of 2 queues, 4 nearby CPUs in none");
-        assert_eq!(found[0].evidence[0].text, "eth0/rx-0: 50,000 packets/s, RPS 2-3");
-        assert_eq!(host("3-4", 0.7).findings(&RULE)[0].cpu.map(|cpu| cpu.0), Some(3), "a part of the masks");
+        let found = host("2-3", 0.7).finding(&RULE);
+        assert_eq!(found.title, "CPU 3 is in the RPS masks of 2 queues, 4 nearby CPUs in none");
+        assert_eq!(found.seen()[0], "eth0/rx-0: 50,000 packets/s, RPS 2-3");
+        assert_eq!(host("3-4", 0.7).finding(&RULE).cpu.map(|cpu| cpu.0), Some(3), "a part of the masks");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, nic_irq_cpus};
 use super::figures::{Evidence, Subject, count, percent, plural};
 use super::places::busiest;
 use super::{Check, Finding, Rule, Severity};
-use crate::model::{Model, Nic, NicKind, Rates};
+use crate::model::{Model, Nic, Rates};
 
 /// Receive time of the busiest CPU from which the cost of handing packets on is worth avoiding.
 const BUSY: f64 = 0.10;
@@ -31,15 +31,10 @@ pub(super) const RULE: Rule = Rule {
     cause: "RPS was set on a device that got more queues later, or by a script that sets it everywhere.",
     remedy: "Switch RPS off on this interface.",
     source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
-    check: Check::Machine(check),
+    check: Check::Device(finding),
 };
 
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device && nic.rx.len() > 1);
-    devices.filter_map(|nic| of_nic(model, rates, nic)).collect()
-}
-
-fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let traffic = rates.nic(&nic.name).filter(|traffic| traffic.rx_packets >= TRAFFIC)?;
     let served = nic_irq_cpus(nic, model, rates);
     let elsewhere = nic.rx.iter().filter(|queue| {
@@ -47,7 +42,8 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         !mask.difference(&irq_cpus(queue, model, rates)).is_empty()
     });
     let steered: Vec<_> = elsewhere.collect();
-    if !model.usable().difference(&served).is_empty() || steered.len() * 2 < nic.rx.len() {
+    let everywhere = nic.rx.len() > 1 && model.usable().difference(&served).is_empty();
+    if !everywhere || steered.len() * 2 < nic.rx.len() {
         return None;
     }
     // They are known to be even only if every queue is counted.
@@ -63,7 +59,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let mask = first.rps_cpus.known()?;
     Some(Finding {
         severity: Severity::Warning,
-        nic: Some(nic.name.clone()),
         title: format!("RPS is on for {}, although each CPU has a queue", nic.name),
         evidence: vec![
             Evidence::about(Subject::nic(nic), |seen| {
@@ -110,13 +105,10 @@ mod tests {
 
     #[test]
     fn a_queue_for_each_cpu() {
-        let found = host().findings(&RULE);
-        assert_eq!(found[0].title, "RPS is on for eth0, although each CPU has a queue");
-        assert_eq!(
-            found[0].evidence[0].text,
-            "4 RX queues on 4 CPUs; the busiest queue has 25 % of 80,000 packets/s"
-        );
-        assert_eq!(found[0].evidence[1].text, "RPS on 4 queues: eth0/rx-0 0-3");
+        let found = host().finding(&RULE);
+        assert_eq!(found.title, "RPS is on for eth0, although each CPU has a queue");
+        assert_eq!(found.seen()[0], "4 RX queues on 4 CPUs; the busiest queue has 25 % of 80,000 packets/s");
+        assert_eq!(found.seen()[1], "RPS on 4 queues: eth0/rx-0 0-3");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, receiving};
 use super::figures::{Evidence, Subject, count, percent};
 use super::places::{receive_work, spreading};
 use super::{Check, Finding, Rule, Severity};
-use crate::model::{Model, NicKind, Rates};
+use crate::model::{Model, Nic, Rates};
 
 /// Receive time of the interrupt's CPU, including hard interrupts, from which the traffic is real: at half of
 /// it even twice the traffic would not cause a hotspot.
@@ -28,48 +28,36 @@ pub(super) const RULE: Rule = Rule {
     cause: "One queue has one interrupt, which lands on one CPU.",
     remedy: "RPS, before the traffic grows.",
     source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
-    check: Check::Machine(check),
+    check: Check::Device(finding),
 };
 
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    if model.online().len() < 2 {
-        return Vec::new();
+fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let ([queue], Some(traffic)) = (&nic.rx[..], rates.nic(&nic.name)) else { return None };
+    let off = queue.rps_cpus.known().is_some_and(|mask| mask.is_empty());
+    let cpus = irq_cpus(queue, model, rates);
+    let load = |cpu| receive_work(rates, cpu, traffic.rx_packets);
+    let cpu = cpus.iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
+    let real = traffic.rx_packets >= TRAFFIC && load(cpu) >= BUSY && !may_be_lo(model, rates, cpu);
+    if model.online().len() < 2 || !off || !real {
+        return None;
     }
-    let mut findings = Vec::new();
-    for nic in model.nics.iter().filter(|nic| nic.kind == NicKind::Device) {
-        let ([queue], Some(traffic)) = (&nic.rx[..], rates.nic(&nic.name)) else { continue };
-        let off = queue.rps_cpus.known().is_some_and(|mask| mask.is_empty());
-        let cpus = irq_cpus(queue, model, rates);
-        let load = |cpu| receive_work(rates, cpu, traffic.rx_packets);
-        let Some(cpu) = cpus.iter().max_by(|a, b| load(*a).total_cmp(&load(*b))) else { continue };
-        let real = traffic.rx_packets >= TRAFFIC && load(cpu) >= BUSY && !may_be_lo(model, rates, cpu);
-        if !off || !real {
-            continue;
-        }
-        findings.push(Finding {
-            severity: Severity::Note,
-            nic: Some(nic.name.clone()),
-            cpu: Some(cpu),
-            title: format!(
-                "all {} packets/s of {} go through CPU {cpu}",
-                count(traffic.rx_packets),
-                nic.name
-            ),
-            evidence: vec![Evidence::about(Subject::Cpu(cpu), |seen| {
-                format!(
-                    "CPU {cpu}: {} of its time in interrupts and softirq ({}), headroom {}",
-                    seen.percent("receiving", rates.cpu(cpu).map_or(0.0, receiving)),
-                    seen.tier(rates),
-                    seen.times("headroom", 1.0 / load(cpu))
-                )
-            })],
-            why: "one queue, no RPS: every packet is processed where its interrupt lands".to_owned(),
-            remedy: "RPS, before the traffic grows".to_owned(),
-            plans: spreading(rates, cpu),
-            ..RULE.finding()
-        });
-    }
-    findings
+    Some(Finding {
+        severity: Severity::Note,
+        cpu: Some(cpu),
+        title: format!("all {} packets/s of {} go through CPU {cpu}", count(traffic.rx_packets), nic.name),
+        evidence: vec![Evidence::about(Subject::Cpu(cpu), |seen| {
+            format!(
+                "CPU {cpu}: {} of its time in interrupts and softirq ({}), headroom {}",
+                seen.percent("receiving", rates.cpu(cpu).map_or(0.0, receiving)),
+                seen.tier(rates),
+                seen.times("headroom", 1.0 / load(cpu))
+            )
+        })],
+        why: "one queue, no RPS: every packet is processed where its interrupt lands".to_owned(),
+        remedy: "RPS, before the traffic grows".to_owned(),
+        plans: spreading(rates, cpu),
+        ..RULE.finding()
+    })
 }
 
 #[cfg(test)]
@@ -83,14 +71,14 @@ mod tests {
 
     #[test]
     fn real_traffic_on_one_queue() {
-        let found = host(4, &[1]).findings(&RULE);
-        assert_eq!(found[0].title, "all 20,000 packets/s of eth0 go through CPU 1");
+        let found = host(4, &[1]).finding(&RULE);
+        assert_eq!(found.title, "all 20,000 packets/s of eth0 go through CPU 1");
         assert_eq!(
-            found[0].seen(),
+            found.seen(),
             ["CPU 1: 15 % of its time in interrupts and softirq (tick-sampled), headroom 6.7x"]
         );
         assert_eq!(
-            host(4, &[1]).measured(|rates| rates.cpus[1].irq = 0.15).findings(&RULE)[0].seen(),
+            host(4, &[1]).measured(|rates| rates.cpus[1].irq = 0.15).finding(&RULE).seen(),
             ["CPU 1: 30 % of its time in interrupts and softirq (tick-sampled), headroom 3.3x"]
         );
     }

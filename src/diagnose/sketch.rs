@@ -289,6 +289,14 @@ impl Sketch {
         self.findings(rule).into_iter().map(|finding| finding.title).collect()
     }
 
+    /// The only finding of one rule.
+    #[track_caller]
+    pub(crate) fn finding(self, rule: &Rule) -> Finding {
+        let found = self.findings(rule);
+        let [one] = <[Finding; 1]>::try_from(found).expect("one finding");
+        one
+    }
+
     /// The findings of one rule.
     pub(crate) fn findings(self, rule: &Rule) -> Vec<Finding> {
         let (model, rates) = self.build();

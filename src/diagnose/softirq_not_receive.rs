@@ -176,17 +176,20 @@ mod tests {
     /// Ticks miss what runs between them; the thread's own time does not.
     #[test]
     fn its_ksoftirqd_drowns() {
-        let line = &disks(0.3).ksoftirqd(5, 0.9).findings(&RULE)[0].evidence[0].text;
-        assert_eq!(line, "CPU 5: 30 % of its time in softirqs (tick-sampled), ksoftirqd/5 ran 90 %");
-        let found = disks(0.93).measured(|rates| rates.cpus[5].other_softirqs.clear()).findings(&RULE);
-        assert_eq!((found[0].evidence.len(), found[0].why.as_str()), (2, "most of it is not receive work"));
+        let found = disks(0.3).ksoftirqd(5, 0.9).finding(&RULE);
+        assert_eq!(
+            found.seen()[0],
+            "CPU 5: 30 % of its time in softirqs (tick-sampled), ksoftirqd/5 ran 90 %"
+        );
+        let found = disks(0.93).measured(|rates| rates.cpus[5].other_softirqs.clear()).finding(&RULE);
+        assert_eq!((found.evidence.len(), found.why.as_str()), (2, "most of it is not receive work"));
     }
 
     #[test]
     fn a_storm_is_named() {
         let storm = |vector: &str| {
             let host = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4).receives(2, 0.1, 4e4);
-            host.receives(5, 0.93, 3e3).softirqs(5, vector, 4e4).findings(&RULE).remove(0)
+            host.receives(5, 0.93, 3e3).softirqs(5, vector, 4e4).finding(&RULE)
         };
         let rcu = storm("RCU");
         assert!(
@@ -207,7 +210,7 @@ mod tests {
         let found =
             disks(0.93).device("eth1", &[5]).traffic("eth1", 2e3).receives(5, 0.93, 2e3).findings(&RULE);
         assert!(found[0].remedy.starts_with("keep eth1/rx-0 off CPU 5; `rxlab trace --cpu 5"), "{found:?}");
-        assert!(disks(0.93).findings(&RULE)[0].remedy.starts_with("nothing to tune on the receive path; "));
+        assert!(disks(0.93).finding(&RULE).remedy.starts_with("nothing to tune on the receive path; "));
     }
 
     #[test]

@@ -28,16 +28,14 @@ pub(super) const RULE: Rule = Rule {
             interrupt between CPUs.",
     remedy: "Keep one of the two: switch RPS off and pin the threads, or switch the threads off.",
     source: "Documentation/networking/napi.rst (Threaded NAPI); Documentation/networking/scaling.rst (RPS)",
-    check: Check::Machine(check),
+    check: Check::Nic(of_nic),
 };
 
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+fn of_nic(_model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let ipis: f64 = rates.cpus.iter().map(|cpu| cpu.rps_ipis).sum();
-    let threaded = model.nics.iter().filter(|nic| ipis >= IPIS && nic.napi.threaded.known() == Some(&true));
-    threaded.filter_map(|nic| of_nic(rates, nic, ipis)).collect()
-}
-
-fn of_nic(rates: &Rates, nic: &Nic, ipis: f64) -> Option<Finding> {
+    if ipis < IPIS || nic.napi.threaded.known() != Some(&true) {
+        return None;
+    }
     let traffic = rates.nic(&nic.name).filter(|traffic| traffic.rx_packets >= PACKETS)?;
     let masks = nic.rx.iter().filter_map(|queue| Some((queue.index, queue.rps_cpus.known()?)));
     let masks: Vec<_> = masks.filter(|(_, mask)| !mask.is_empty()).collect();
@@ -47,7 +45,6 @@ fn of_nic(rates: &Rates, nic: &Nic, ipis: f64) -> Option<Finding> {
     let pids = if threads.is_empty() { String::new() } else { format!(" (process {})", threads.join(", ")) };
     Some(Finding {
         severity: Severity::Note,
-        nic: Some(nic.name.clone()),
         title: format!("{} is polled by threads and also has RPS on", nic.name),
         evidence: vec![
             Evidence::fact(Subject::nic(nic), format!("threaded NAPI on {}{pids}", nic.name)),
@@ -91,7 +88,7 @@ mod tests {
             .findings(&RULE);
         assert_eq!(found[0].title, "eth0 is polled by threads and also has RPS on");
         assert_eq!(found[0].evidence[0].text, "threaded NAPI on eth0 (process 812)");
-        assert_eq!(host(true).findings(&RULE)[0].evidence[0].text, "threaded NAPI on eth0");
+        assert_eq!(host(true).finding(&RULE).seen()[0], "threaded NAPI on eth0");
     }
 
     #[test]

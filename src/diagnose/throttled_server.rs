@@ -120,19 +120,16 @@ mod tests {
 
     #[test]
     fn a_server_waits() {
-        let found = host(20).findings(&RULE);
-        assert_eq!(found[0].title, "web waits for CPU time in 40 % of its periods");
+        let found = host(20).finding(&RULE);
+        assert_eq!(found.title, "web waits for CPU time in 40 % of its periods");
         assert_eq!(
-            found[0].seen(),
+            found.seen(),
             [
                 "web (800): uses 1.40 CPUs; limit of /web.slice: 1.50 CPUs in periods of 100 ms",
                 "throttled in 20 of 50 periods (40 %), waited 0.40 s/s, summed over CPUs"
             ]
         );
-        assert_eq!(
-            (found[0].severity, host(1).findings(&RULE)[0].severity),
-            (Severity::Warning, Severity::Note)
-        );
+        assert_eq!((found.severity, host(1).finding(&RULE).severity), (Severity::Warning, Severity::Note));
         let two = host(20).program("web", 1.0, "0-3").tcp(80, 0, 0, None);
         let two = two.last(|process| process.throttled = throttled(20));
         assert_eq!(two.findings(&RULE).len(), 1, "one group");

@@ -175,32 +175,29 @@ mod tests {
 
     #[test]
     fn it_matters_where_packets_are_lost_or_wait() {
-        let lost = &host(0.5, 90.0).works(2, 0.45).missed("eth0", 300.0).findings(&RULE)[0];
+        let lost = host(0.5, 90.0).works(2, 0.45).missed("eth0", 300.0).finding(&RULE);
         assert_eq!(lost.title, "CPU 2 exhausts its budget 90 times/s and packets are lost");
         assert_eq!(lost.severity, Severity::Warning);
-        let waiting = &host(0.4, 90.0).ksoftirqd(2, 0.2).works(2, 0.59).findings(&RULE)[0];
+        let waiting = host(0.4, 90.0).ksoftirqd(2, 0.2).works(2, 0.59).finding(&RULE);
         assert_eq!(waiting.title, "CPU 2 leaves packets to ksoftirqd 90 times/s");
-        assert!(
-            waiting.evidence[1].text.contains("softirq (ksoftirqd 20 %), 60 % in processes"),
-            "{waiting:?}"
-        );
+        assert!(waiting.seen()[1].contains("softirq (ksoftirqd 20 %), 60 % in processes"), "{waiting:?}");
     }
 
     #[test]
     fn many_harmless_ones_are_said_to_be_so() {
-        let note = &host(0.4, 600.0).findings(&RULE)[0];
+        let note = host(0.4, 600.0).finding(&RULE);
         assert_eq!((note.severity, note.plans.len()), (Severity::Note, 0));
         assert!(note.remedy.starts_with("nothing to do"), "{}", note.remedy);
     }
 
     #[test]
     fn a_larger_budget_is_never_the_first_thing() {
-        let advice = |sketch: Sketch| sketch.findings(&RULE)[0].remedy.clone();
+        let advice = |sketch: Sketch| sketch.finding(&RULE).remedy;
         let full = host(0.5, 90.0).works(2, 0.45).missed("eth0", 300.0);
         let hosts = [full, host(0.4, 90.0).ksoftirqd(2, 0.2).works(2, 0.59)];
         assert!(hosts.into_iter().map(advice).all(|remedy| !remedy.contains("budget")));
         let small = host(0.4, 600.0).set(|now| now.netdev_budget = Fact::Known(64));
-        assert!(small.findings(&RULE)[0].remedy.contains("smaller than the kernel's default"));
+        assert!(small.finding(&RULE).remedy.contains("smaller than the kernel's default"));
     }
 
     /// A device's losses were once blamed on any of its CPUs that exhausted the budget.
@@ -215,7 +212,7 @@ mod tests {
         assert_eq!(other(0.1).len(), 1, "CPU 2 is the full one");
         host(0.4, 600.0).missed("eth0", 300.0).silent(&RULE, "the ring is what is short");
         let small = host(0.4, 90.0).missed("eth0", 300.0).set(|now| now.netdev_budget = Fact::Known(64));
-        assert!(small.findings(&RULE)[0].remedy.contains("restore the default first"), "or the budget");
+        assert!(small.finding(&RULE).remedy.contains("restore the default first"), "or the budget");
     }
 
     #[test]

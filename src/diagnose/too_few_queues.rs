@@ -65,7 +65,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let busiest = most_loaded(&queues)?;
     Some(Finding {
         severity: Severity::Warning,
-        nic: Some(name.clone()),
         cpu: Some(busiest.cpu),
         title: format!("{name} has {number} ({could}) on CPUs {} full", percent(load)),
         evidence: evidence(rates, nic, &queues, most, &others),
@@ -149,12 +148,12 @@ mod tests {
 
     #[test]
     fn more_queues_where_the_driver_has_them() {
-        let found = host(0.63).queues_at_most("eth0", 8).findings(&RULE);
-        assert_eq!(found[0].title, "eth0 has 2 RX queues (of at most 8) on CPUs 63 % full");
-        assert_eq!(found[0].evidence[2].text, "the driver has 2 queues of at most 8");
-        assert_eq!(found[0].plans, ["full.channels", "rps"]);
-        let steered = host(0.63).queues_at_most("eth0", 8).rps_of("eth0", 0, "4").findings(&RULE);
-        assert_eq!(steered[0].plans, ["full.channels"]);
+        let found = host(0.63).queues_at_most("eth0", 8).finding(&RULE);
+        assert_eq!(found.title, "eth0 has 2 RX queues (of at most 8) on CPUs 63 % full");
+        assert_eq!(found.seen()[2], "the driver has 2 queues of at most 8");
+        assert_eq!(found.plans, ["full.channels", "rps"]);
+        let steered = host(0.63).queues_at_most("eth0", 8).rps_of("eth0", 0, "4").finding(&RULE);
+        assert_eq!(steered.plans, ["full.channels"]);
         let one = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
         assert_eq!(one.queues_at_most("eth0", 4).findings(&RULE).len(), 1);
     }
@@ -176,7 +175,7 @@ mod tests {
         assert_eq!(one(function())[0].remedy, "a driver or a host that allows more queues; RPS until then");
         assert_eq!(one(Function::Plain), [], "the hotspot covers it");
         assert_eq!(
-            host(0.63).findings(&RULE)[0].evidence[2].text,
+            host(0.63).finding(&RULE).seen()[2],
             "the driver does not report its maximum number of queues"
         );
     }

@@ -162,7 +162,6 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let kind = tunnel.stack.kind.as_deref().unwrap_or_default();
     Some(Finding {
         severity: if loaded.load >= FULL { Severity::Critical } else { Severity::Warning },
-        nic: Some(nic.name.clone()),
         cpu: Some(loaded.cpu),
         title: format!(
             "{} ({kind}) arrives as one flow on {} and CPU {}",
@@ -210,24 +209,16 @@ mod tests {
 
     #[test]
     fn each_tunnel_has_its_remedy() {
-        let found = host("wireguard", &ONE).findings(&RULE);
-        assert_eq!(found[0].title, "tun0 (wireguard) arrives as one flow on eth0/rx-2 and CPU 2");
-        assert!(
-            found[0].remedy.starts_with("RPS on tun0 (rxlab plan rps --nic tun0)"),
-            "{}",
-            found[0].remedy
-        );
-        assert!(
-            found[0].evidence[1].text.starts_with("tun0 (wireguard): 80,000"),
-            "{}",
-            found[0].evidence[1].text
-        );
-        assert_eq!(found[0].severity, Severity::Warning);
+        let found = host("wireguard", &ONE).finding(&RULE);
+        assert_eq!(found.title, "tun0 (wireguard) arrives as one flow on eth0/rx-2 and CPU 2");
+        assert!(found.remedy.starts_with("RPS on tun0 (rxlab plan rps --nic tun0)"), "{}", found.remedy);
+        assert!(found.seen()[1].starts_with("tun0 (wireguard): 80,000"), "{}", found.seen()[1]);
+        assert_eq!(found.severity, Severity::Warning);
         assert_eq!(
-            host("wireguard", &ONE).receives(2, 0.97, 9e4).findings(&RULE)[0].severity,
+            host("wireguard", &ONE).receives(2, 0.97, 9e4).finding(&RULE).severity,
             Severity::Critical
         );
-        let remedy = |kind: &str| host(kind, &ONE).findings(&RULE)[0].remedy.clone();
+        let remedy = |kind: &str| host(kind, &ONE).finding(&RULE).remedy;
         for (kind, words) in [
             ("vxlan", "rss_fields_udp4 eth0 = sdfn"),
             ("xfrm", "for the SPI of each"),
@@ -245,7 +236,7 @@ mod tests {
         let fields = ["ip-src", "ip-dst", "l4-b-0-1", "l4-b-2-3"].map(str::to_owned).to_vec();
         let hashed = vec![HashFields { kind: "udp4".to_owned(), fields }];
         let found = host("vxlan", &ONE).edit("eth0", |nic| nic.hardware.hash_fields = Fact::Known(hashed));
-        let remedy = found.findings(&RULE).remove(0).remedy;
+        let remedy = found.finding(&RULE).remedy;
         assert!(
             remedy.ends_with(
                 "eth0 hashes UDP ports, so the sender's source port is fixed or the flows are few"
@@ -260,8 +251,8 @@ mod tests {
         host("vxlan", &ONE).traffic("tun0", 1e4).silent(&RULE, "most packets are others");
         host("vxlan", &ONE).receives(2, 0.3, 9e4).silent(&RULE, "time to spare");
         host("gre", &ONE).rps("eth0", "4-7").silent(&RULE, "RPS reads the inner headers");
-        let both = host("wireguard", &ONE).rps("eth0", "4-7").rps("tun0", "4-7").findings(&RULE);
-        assert!(both[0].remedy.starts_with("RPS on tun0, which is on,"), "{}", both[0].remedy);
+        let both = host("wireguard", &ONE).rps("eth0", "4-7").rps("tun0", "4-7").finding(&RULE);
+        assert!(both.remedy.starts_with("RPS on tun0, which is on,"), "{}", both.remedy);
     }
 
     #[test]

@@ -108,17 +108,17 @@ mod tests {
     fn the_new_one_has_none() {
         let found = host(1.5e4, "1-7")
             .set(|settings| settings.rps_default_mask = Fact::Known(cpus("")))
-            .findings(&RULE);
-        assert_eq!(found[0].title, "1 busy container interface without RPS, 1 with it");
+            .finding(&RULE);
+        assert_eq!(found.title, "1 busy container interface without RPS, 1 with it");
         assert_eq!(
-            found[0].seen(),
+            found.seen(),
             [
                 "without: veth2 15,000 packets/s",
                 "with: veth1 20,000 packets/s",
                 "net.core.rps_default_mask is empty: new interfaces get no RPS"
             ]
         );
-        assert!(host(1.5e4, "1-7").findings(&RULE)[0].evidence[2].text.starts_with("this kernel has no"));
+        assert!(host(1.5e4, "1-7").finding(&RULE).seen()[2].starts_with("this kernel has no"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::figures::{Evidence, Subject, count, percent};
 use super::{Check, Finding, Rule, Severity};
-use crate::model::{Model, Nic, NicKind, NicRates, Rates, XdpMode};
+use crate::model::{Model, Nic, NicRates, Rates, XdpMode};
 
 /// Packets/s of the interface from which it matters where they go.
 const PACKETS: f64 = 10_000.0;
@@ -38,14 +38,8 @@ pub(super) const RULE: Rule = Rule {
     remedy: "Spread these packets by queues (channels, rss, ntuple_rule) and place their interrupts. RPS and RFS have no \
              effect on them, and packets/s of CPUs understate the load.",
     source: "Documentation/networking/af_xdp.rst; net/core/dev.c (generic XDP runs after RPS)",
-    check: Check::Machine(check),
+    check: Check::Device(finding),
 };
-
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let processed: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();
-    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
-    devices.filter_map(|nic| finding(rates, nic, processed)).collect()
-}
 
 /// Packets that the stack may have counted as one.
 fn merged_at_most(nic: &Nic, rates: &NicRates) -> f64 {
@@ -66,8 +60,9 @@ fn taker(nic: &Nic) -> Option<String> {
     }
 }
 
-fn finding(rates: &Rates, nic: &Nic, processed: f64) -> Option<Finding> {
+fn finding(_model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let taker = taker(nic)?;
+    let processed: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();
     let counted = rates.nic(&nic.name)?;
     let received = counted.rx_packets;
     let is_taken = processed < received * PART / merged_at_most(nic, counted);
@@ -87,7 +82,6 @@ fn finding(rates: &Rates, nic: &Nic, processed: f64) -> Option<Finding> {
     }
     Some(Finding {
         severity: Severity::Note,
-        nic: Some(nic.name.clone()),
         title: format!("{taker} most packets of {} before the stack", nic.name),
         evidence,
         why: "the driver hands these packets over before the stack counts them: packets/s of CPUs understate the load"
@@ -116,9 +110,9 @@ mod tests {
 
     #[test]
     fn a_program_and_a_socket() {
-        let found = with_program(host(2e4, 64.0), XdpMode::Driver).findings(&RULE);
-        assert_eq!(found[0].title, "XDP program 17 takes most packets of eth0 before the stack");
-        assert!(found[0].evidence[0].text.starts_with("eth0 receives 500,000 packets/s"), "{found:?}");
+        let found = with_program(host(2e4, 64.0), XdpMode::Driver).finding(&RULE);
+        assert_eq!(found.title, "XDP program 17 takes most packets of eth0 before the stack");
+        assert!(found.seen()[0].starts_with("eth0 receives 500,000 packets/s"), "{found:?}");
         let held =
             host(2e4, 64.0).edit("eth0", |nic| nic.rx[1].held_by = Some(Holder::AfXdp)).findings(&RULE);
         assert_eq!(held[0].title, "holders of queues take most packets of eth0 before the stack");

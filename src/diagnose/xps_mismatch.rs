@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::figures::{Evidence, Subject, count, plural};
 use super::places::{node, readers};
 use super::{Check, Finding, Rule, Severity};
-use crate::model::{Irq, Model, Nic, NicKind, Rates};
+use crate::model::{Irq, Model, Nic, Rates};
 use crate::units::{CpuId, CpuMask, QueueId};
 
 /// Sent packets/s from which a cache miss for each, up to a microsecond, is 1 % of a CPU.
@@ -31,17 +31,12 @@ pub(super) const RULE: Rule = Rule {
     remedy: "Give every CPU one queue whose completions land on its node.",
     source: "Documentation/networking/scaling.rst (XPS: Suggested Configuration); net/core/dev.c \
              get_xps_queue",
-    check: Check::Machine(check),
+    check: Check::Device(finding),
 };
 
-fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device && nic.tx.len() > 1);
-    devices.filter_map(|nic| of_nic(model, rates, nic)).collect()
-}
-
-fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     // The receive queue of a flow decides first, and the CPUs only where it is not known.
-    if nic.tx.iter().any(|queue| queue.xps_by_rxq.known() == Some(&true)) {
+    if nic.tx.len() < 2 || nic.tx.iter().any(|queue| queue.xps_by_rxq.known() == Some(&true)) {
         return None;
     }
     let sent = rates.nic(&nic.name)?.tx_packets;
@@ -79,7 +74,6 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }
     Some(Finding {
         severity: Severity::Note,
-        nic: Some(name.clone()),
         title,
         evidence,
         why: match far.is_empty() {
@@ -138,17 +132,17 @@ mod tests {
 
     #[test]
     fn completions_on_the_other_node() {
-        let found = host(&["4-5", "2-3", "0-1", "6-7"]).findings(&RULE);
-        assert_eq!(found[0].title, "2 transmit queues of eth0 completed on another node");
-        assert_eq!(found[0].evidence[1].text, "eth0/tx-0: XPS 4-5, completions on CPU 0, node 0");
+        let found = host(&["4-5", "2-3", "0-1", "6-7"]).finding(&RULE);
+        assert_eq!(found.title, "2 transmit queues of eth0 completed on another node");
+        assert_eq!(found.seen()[1], "eth0/tx-0: XPS 4-5, completions on CPU 0, node 0");
     }
 
     #[test]
     fn busy_cpus_without_a_queue() {
-        let found = host(&["0", "2", "4", "6"]).findings(&RULE);
-        assert_eq!(found[0].title, "4 busy CPUs without a transmit queue of eth0");
+        let found = host(&["0", "2", "4", "6"]).finding(&RULE);
+        assert_eq!(found.title, "4 busy CPUs without a transmit queue of eth0");
         assert_eq!(
-            found[0].evidence[1].text,
+            found.seen()[1],
             "CPUs 1,3,5,7 are in no queue's XPS mask and spend 40 % of their time in processes"
         );
     }

@@ -1,20 +1,14 @@
 //! Machines where one CPU does most receive work, and similar ones.
 
 use super::RULE;
+use crate::diagnose::Severity;
 use crate::diagnose::sketch::Sketch;
-use crate::diagnose::{Finding, Severity};
 use crate::model::IrqRates;
 use crate::units::CpuId;
 
-fn one(sketch: Sketch) -> Finding {
-    let mut found = sketch.findings(&RULE);
-    assert_eq!(found.len(), 1, "{found:?}");
-    found.remove(0)
-}
-
 #[test]
 fn field_case_a_names_cpu_queue_and_interrupt() {
-    let finding = one(Sketch::case_a());
+    let finding = Sketch::case_a().finding(&RULE);
     assert_eq!(finding.title, "CPU 2 does 96 % of receive work, 100 % busy; 7 others 79 %");
     assert_eq!(finding.severity, Severity::Critical);
     assert_eq!(finding.nic.as_ref().expect("a NIC").as_str(), "eth0");
@@ -39,17 +33,21 @@ fn a_cpu_that_drowns_beside_half_idle_ones_is_one() {
         let sketch = Sketch::case_a().rps("eth0", "0-1,3-7").receives(2, 0.95, 0.0).net_rx(2, 500.0);
         [0, 1, 3, 4, 5, 6, 7].iter().fold(sketch, |sketch, cpu| sketch.receives(*cpu, others, 4_000.0))
     };
-    let found = one(with(0.35));
+    let found = with(0.35).finding(&RULE);
     assert_eq!(found.cpu.map(|cpu| cpu.0), Some(2));
     assert_eq!(found.title, "CPU 2 spends 95 % of its time on receive work, 7 others 35 %");
     with(0.6).silent(&RULE, "all of them are short of time");
-    assert_eq!(one(with(0.04).receives(5, 0.5, 2e4)).cpu.map(|cpu| cpu.0), Some(2), "one more has work");
+    assert_eq!(
+        with(0.04).receives(5, 0.5, 2e4).finding(&RULE).cpu.map(|cpu| cpu.0),
+        Some(2),
+        "one more has work"
+    );
 }
 
 #[test]
 fn two_cpus_and_a_veth() {
     let veth = || Sketch::new(2).veth("veth0").traffic("veth0", 2.7e5);
-    let finding = one(veth().receives(0, 0.45, 2.7e5));
+    let finding = veth().receives(0, 0.45, 2.7e5).finding(&RULE);
     assert_eq!(finding.title, "CPU 0 does 99 % of receive work, 47 % busy; 1 other idle");
     assert!(finding.why.contains("on the CPU that sends them"));
     veth().receives(0, 0.45, 1.8e5).receives(1, 0.2, 0.9e5).silent(&RULE, "two thirds on one of two");
@@ -61,7 +59,7 @@ fn two_cpus_and_a_veth() {
 fn a_full_cpu_is_found_by_its_packets() {
     let veth =
         |user| Sketch::new(2).veth("veth0").traffic("veth0", 7e4).receives(0, 0.03, 7e4).works(0, user);
-    assert_eq!(one(veth(0.95)).severity, Severity::Critical);
+    assert_eq!(veth(0.95).finding(&RULE).severity, Severity::Critical);
     veth(0.5).silent(&RULE, "the CPU has room");
     let steered = veth(0.95).rps("veth0", "1").receives(1, 0.2, 7e4).works(1, 0.8);
     steered.receives(0, 0.01, 0.0).net_rx(0, 7e4).silent(&RULE, "RPS works: runs on both sides");
@@ -101,7 +99,7 @@ fn a_cpu_that_drowns_is_measured_against_its_own_device() {
         let sketch = sketch.traffic("eth0", 1e5).traffic("eth1", 1e5).receives(2, 0.95, 1e5);
         sketch.all_receive("0-1", other, 5e4)
     };
-    let found = one(host(8, 0.5));
+    let found = host(8, 0.5).finding(&RULE);
     assert_eq!(found.title, "CPU 2 spends 95 % of its time on receive work, 2 others 50 %");
     assert_eq!(found.plans, ["rps", "rfs"]);
     host(3, 0.5).silent(&RULE, "no CPU has room");
@@ -118,12 +116,10 @@ fn interrupts_count_on_all_cpus() {
         sketch.each("1-3", |sketch, cpu| sketch.interrupted(cpu, others))
     };
     assert_eq!(equal(0.42).findings(&RULE), []);
-    let found = one(equal(0.0).all_receive("1-3", 0.3, 2e5));
+    let found = equal(0.0).all_receive("1-3", 0.3, 2e5).finding(&RULE);
     assert_eq!(found.title, "CPU 0 spends 84 % of its time on receive work, 3 others 30 %");
     assert!(
-        found.evidence[0]
-            .text
-            .starts_with("CPU 0: 42 % of its time in softirq, 42 % in interrupts, the others"),
+        found.seen()[0].starts_with("CPU 0: 42 % of its time in softirq, 42 % in interrupts, the others"),
         "{:?}",
         found.evidence
     );
@@ -139,7 +135,7 @@ fn balanced_queues_of_a_wide_machine_are_no_hotspot() {
     };
     assert_eq!(queues(0.26).findings(&RULE), []);
     assert_eq!(queues(0.82).findings(&RULE), []);
-    assert_eq!(one(queues(0.4).receives(5, 0.95, 5e5)).cpu.map(|cpu| cpu.0), Some(5));
+    assert_eq!(queues(0.4).receives(5, 0.95, 5e5).finding(&RULE).cpu.map(|cpu| cpu.0), Some(5));
 }
 
 #[test]
@@ -147,7 +143,11 @@ fn loopback_is_refused() {
     let sketch = Sketch::new(2).loopback().traffic("lo", 3e5).receives(0, 0.6, 3e5);
     assert_eq!(sketch.findings(&RULE), []);
     let proxy = Sketch::case_a().loopback().traffic("lo", 3e5);
-    assert_eq!(one(proxy).severity, Severity::Critical, "most packets on lo, and CPU 2 drowns in eth0's");
+    assert_eq!(
+        proxy.finding(&RULE).severity,
+        Severity::Critical,
+        "most packets on lo, and CPU 2 drowns in eth0's"
+    );
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn what_rps_cannot_move_gets_no_plan() {
     for cpu in [0, 1, 3, 4, 5, 6, 7] {
         sketch = sketch.receives(cpu, 0.1, 6_000.0);
     }
-    let finding = one(sketch);
+    let finding = sketch.finding(&RULE);
     assert!(finding.why.contains("RPS cannot move"), "{}", finding.why);
     assert!(finding.plans.is_empty());
 }
@@ -166,7 +166,7 @@ fn what_rps_cannot_move_gets_no_plan() {
 #[test]
 fn a_thread_that_polls_is_no_interrupt() {
     let host = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e5).receives(3, 0.0, 4e5).polls(3, 0.98);
-    let found = one(host);
+    let found = host.finding(&RULE);
     assert!(found.why.starts_with("kernel threads poll queues here"), "{}", found.why);
     assert!(found.plans.is_empty(), "{found:?}");
 }
@@ -174,12 +174,12 @@ fn a_thread_that_polls_is_no_interrupt() {
 #[test]
 fn several_queues_on_one_cpu_are_a_cause() {
     let sketch = Sketch::new(8).device("eth0", &[2, 2, 2, 2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
-    assert!(one(sketch).why.starts_with("the interrupts of 4 queues land here"));
+    assert!(sketch.finding(&RULE).why.starts_with("the interrupts of 4 queues land here"));
 }
 
 #[test]
 fn an_unseen_namespace_is_said() {
-    let finding = one(Sketch::new(2).veth("veth0").receives(0, 0.5, 3e5));
+    let finding = Sketch::new(2).veth("veth0").receives(0, 0.5, 3e5).finding(&RULE);
     assert_eq!(finding.nic, None);
     assert!(finding.remedy.contains("--netns"));
 }
@@ -189,9 +189,9 @@ fn an_unseen_namespace_is_said() {
 fn other_queues_whose_cpu_drowns_are_named() {
     let sketch = Sketch::new(16).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[3e5, 2.8e5, 3e4, 3e4]);
     let sketch = sketch.receives(0, 0.98, 3e5).receives(1, 0.82, 2.8e5).all_receive("2-3", 0.1, 3e4);
-    let found = sketch.findings(&RULE);
-    let seen = found[0].seen();
-    assert_eq!(found[0].cpu, Some(crate::units::CpuId(0)));
+    let found = sketch.finding(&RULE);
+    let seen = found.seen();
+    assert_eq!(found.cpu, Some(crate::units::CpuId(0)));
     assert!(seen[2].starts_with("eth0/rx-0: 300,000 packets/s"), "{seen:?}");
     assert!(seen[3].starts_with("eth0/rx-1: 280,000 packets/s, interrupt on CPU 1, 82 %"), "{seen:?}");
 }

@@ -18,11 +18,11 @@ fn behind() -> Sketch {
 
 #[test]
 fn a_server_of_one_thread() {
-    let found = behind().findings(&RULE);
-    assert_eq!(found[0].title, "redis-server: one thread is full, other CPUs 97 % idle");
-    assert_eq!((found[0].severity, found[0].cpu), (Severity::Warning, Some(CpuId(2))));
+    let found = behind().finding(&RULE);
+    assert_eq!(found.title, "redis-server: one thread is full, other CPUs 97 % idle");
+    assert_eq!((found.severity, found.cpu), (Severity::Warning, Some(CpuId(2))));
     assert_eq!(
-        found[0].seen(),
+        found.seen(),
         [
             "redis-server (800), thread 900: ran 99.0 % of the time, waited 0.1 % of it for a CPU; on CPU 2",
             "CPU 2: 0.5 % of its time in interrupts and softirqs (tick-sampled)",
@@ -32,9 +32,9 @@ fn a_server_of_one_thread() {
         ]
     );
     assert!(
-        found[0].remedy.contains("off CPU 2 and its sibling (gains at most 0.5 %); no RFS"),
+        found.remedy.contains("off CPU 2 and its sibling (gains at most 0.5 %); no RFS"),
         "{}",
-        found[0].remedy
+        found.remedy
     );
 }
 
@@ -42,15 +42,15 @@ fn a_server_of_one_thread() {
 #[test]
 fn wherever_the_scheduler_moves_it() {
     let moved = behind().each("0-7", |sketch, cpu| sketch.works(cpu, 0.12));
-    let found = moved.findings(&RULE);
-    assert_eq!((found[0].cpu, found[0].severity), (None, Severity::Warning));
-    assert!(found[0].evidence[0].text.ends_with("; last on CPU 2, moved by the scheduler"), "{found:?}");
-    assert!(found[0].evidence[1].text.starts_with("each of its CPUs: at most 5.0 %"), "{found:?}");
+    let found = moved.finding(&RULE);
+    assert_eq!((found.cpu, found.severity), (None, Severity::Warning));
+    assert!(found.seen()[0].ends_with("; last on CPU 2, moved by the scheduler"), "{found:?}");
+    assert!(found.seen()[1].starts_with("each of its CPUs: at most 5.0 %"), "{found:?}");
 }
 
 #[test]
 fn what_shows_that_it_is_behind() {
-    let shown = |sketch: Sketch| sketch.findings(&RULE)[0].evidence[2].text.clone();
+    let shown = |sketch: Sketch| sketch.finding(&RULE).seen()[2].to_owned();
     assert_eq!(
         shown(redis().tcp(80, 128, 127, None)),
         "TCP port 80: 128 and 127 connections waiting to be accepted in the two samples"
@@ -75,7 +75,7 @@ fn where_the_queues_are_not_seen_it_is_a_note_with_a_condition() {
     let others = SocketRates { held: Vec::new(), others: true };
     assert_eq!(sockets(Fact::Known(others)), "it has no public socket in this namespace");
     assert_eq!(
-        redis().tcp(80, 0, 0, None).findings(&RULE)[0].severity,
+        redis().tcp(80, 0, 0, None).finding(&RULE).severity,
         Severity::Note,
         "connections are not seen"
     );
@@ -100,7 +100,7 @@ fn two_workers_are_two() {
         sketch.tcp(80, 9, 9, None)
     };
     let two = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("2-3", worker);
-    assert_eq!(two.findings(&RULE)[0].title, "nginx: 2 threads are full, other CPUs 98 % idle");
+    assert_eq!(two.finding(&RULE).title, "nginx: 2 threads are full, other CPUs 98 % idle");
     let all = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("0-7", worker);
     all.silent(&RULE, "one for each CPU");
     let confined = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("2-3", worker);
