@@ -1,6 +1,7 @@
 //! Reasons why a knob cannot do something, each in one line that says what, where and what to do.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 use rustix::io::Errno;
 use thiserror::Error;
@@ -165,8 +166,9 @@ fn cpu_word(cpus: &CpuMask) -> &'static str {
 }
 
 impl KnobError {
-    pub(super) fn broken(path: &str, text: &str, expected: &'static str) -> Self {
-        KnobError::Broken { path: path.to_owned(), text: text.trim().to_owned(), expected }
+    /// A file, or an answer, with this content or error in it.
+    pub(super) fn broken(path: &str, text: impl Display, expected: &'static str) -> Self {
+        KnobError::Broken { path: path.to_owned(), text: text.to_string().trim().to_owned(), expected }
     }
 
     /// The same error, except that a missing file has the reason `why`.

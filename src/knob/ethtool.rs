@@ -5,13 +5,12 @@ use super::error::Meanings;
 use super::{Doc, Knob, KnobError, Result, Site, value};
 use crate::host::{Action, EthtoolChange, EthtoolGet};
 use crate::journal::{Armed, Displaced};
-use crate::model::{Model, Nic};
+use crate::model::Model;
 use crate::parse::ethtool::{
     Adaptive, Count, Feature, Holdback, QueueDelay, RingKind, coalesce, features, queue_coalesce, rings,
     rules, wanted,
 };
 use crate::plan::Target;
-use crate::units::Fact;
 
 /// Settings that drivers may discard when they re-create their queues or restart their device.
 pub(super) const OF_QUEUES: &[&str] = &["irq_affinity", "xps_cpus", "xps_rxqs"];
@@ -112,26 +111,6 @@ impl EthtoolKnob {
         };
         shown.ok_or_else(|| site.lacks(self.absent))
     }
-
-    /// True if the interface may have the value, as far as is known.
-    fn is_listed(&self, nic: &Nic) -> bool {
-        fn may<T: PartialEq>(fact: &Fact<T>, has: impl FnOnce(&T) -> bool) -> bool {
-            match fact {
-                Fact::Known(known) => has(known),
-                other => *other != Fact::Unsupported,
-            }
-        }
-        let hardware = &nic.hardware;
-        match self.value {
-            Value::Delay(which, _) => may(&hardware.coalesce, |shown| shown.holdback(which).is_some()),
-            Value::Adaptive(which) => may(&hardware.coalesce, |shown| shown.adaptive(which).is_some()),
-            Value::QueueDelay(_) => nic.rx.iter().any(|queue| !queue.irqs.is_empty()),
-            Value::Ring(kind) => may(&hardware.rings, |shown| shown.count(kind).is_some()),
-            Value::Offload(name) | Value::FlowRules(name) => {
-                may(&hardware.features, |all| feature(all, name).is_some_and(|found| found.changeable))
-            }
-        }
-    }
 }
 
 /// Refuses to remove flow rules that no setting names and that are not `kept`.
@@ -163,8 +142,21 @@ impl Knob for EthtoolKnob {
 
     fn targets(&self, model: &Model) -> Vec<Target> {
         match self.value {
+            Value::Delay(which, _) => value::nic_targets(model, |nic| {
+                value::may(&nic.hardware.coalesce, |shown| shown.holdback(which).is_some())
+            }),
+            Value::Adaptive(which) => value::nic_targets(model, |nic| {
+                value::may(&nic.hardware.coalesce, |shown| shown.adaptive(which).is_some())
+            }),
             Value::QueueDelay(_) => value::rx_targets(model, |queue| !queue.irqs.is_empty()),
-            _ => value::nic_targets(model, |nic| self.is_listed(nic)),
+            Value::Ring(kind) => value::nic_targets(model, |nic| {
+                value::may(&nic.hardware.rings, |shown| shown.count(kind).is_some())
+            }),
+            Value::Offload(name) | Value::FlowRules(name) => value::nic_targets(model, |nic| {
+                let is_changeable =
+                    |all: &Vec<Feature>| feature(all, name).is_some_and(|found| found.changeable);
+                value::may(&nic.hardware.features, is_changeable)
+            }),
         }
     }
 

@@ -69,11 +69,8 @@ fn not_running(site: Site<'_>) -> KnobError {
 fn banned(site: Site<'_>, pid: u32) -> Result<BTreeSet<IrqId>> {
     let question = Question::IrqbalanceSetup { pid };
     let answer = site.host.ask(&question).map_err(|error| failed(site, None, pid, &error))?;
-    let setup = parse::irqbalance_setup(&answer).map_err(|error| KnobError::Broken {
-        path: question.path(),
-        text: error.to_string(),
-        expected: "an answer of irqbalance",
-    })?;
+    let setup = parse::irqbalance_setup(&answer)
+        .map_err(|error| KnobError::broken(&question.path(), error, "an answer of irqbalance"))?;
     Ok(setup.banned_irqs.into_iter().collect())
 }
 

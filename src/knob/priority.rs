@@ -147,11 +147,8 @@ impl Knob for Priority {
 
     fn read(&self, site: Site<'_>) -> Result<String> {
         let path = format!("proc/{}/stat", self.thread(site)?);
-        let now = parse::scheduling(&site.read_text(&path)?).map_err(|error| KnobError::Broken {
-            path,
-            text: error.to_string(),
-            expected: "a stat file",
-        })?;
+        let now = parse::scheduling(&site.read_text(&path)?)
+            .map_err(|error| KnobError::broken(&path, error, "a stat file"))?;
         if text::parse(&text::format(&now)) == Some(now) {
             return Ok(text::format(&now));
         }

@@ -11,7 +11,6 @@ use crate::journal::Armed;
 use crate::model::{Model, Nic};
 use crate::parse::ethtool::{Rss, rss, rss_ioctl, rx_rings};
 use crate::plan::Target;
-use crate::units::Fact;
 
 /// The default RSS table of an interface.
 ///
@@ -100,10 +99,7 @@ impl Knob for RssTable {
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {
-        value::nic_targets(model, |nic| match &nic.hardware.rss {
-            Fact::Known(rss) => !rss.table.is_empty(),
-            other => *other != Fact::Unsupported,
-        })
+        value::nic_targets(model, |nic| value::may(&nic.hardware.rss, |rss| !rss.table.is_empty()))
     }
 
     fn check(&self, site: Site<'_>, value: &str) -> Result<String> {

@@ -8,7 +8,7 @@ use super::error::Meanings;
 use super::{Doc, Knob, KnobError, Result, Site, rss, value};
 use crate::host::{Action, EthtoolChange, EthtoolGet, Question};
 use crate::journal::Armed;
-use crate::model::{Fact, Model};
+use crate::model::Model;
 use crate::parse::ethtool::{hash_fields, hash_letters, hash_letters_of, hash_letters_of_bits};
 use crate::plan::Target;
 
@@ -138,10 +138,9 @@ impl RssHashKnob {
             let all = site.ethtool(EthtoolGet::HashFields, nic, hash_fields)?;
             let of_kind = all.iter().find(|fields| fields.kind == kind);
             let of_kind = of_kind.ok_or_else(|| site.lacks(NO_FIELDS))?;
-            let letters = hash_letters(&of_kind.fields).ok_or_else(|| KnobError::Broken {
-                path: Question::Ethtool(EthtoolGet::HashFields, nic.name.clone()).path(),
-                text: of_kind.fields.join(" "),
-                expected: "fields that ethtool has a letter for",
+            let letters = hash_letters(&of_kind.fields).ok_or_else(|| {
+                let path = Question::Ethtool(EthtoolGet::HashFields, nic.name.clone()).path();
+                KnobError::broken(&path, of_kind.fields.join(" "), "fields that ethtool has a letter for")
             })?;
             return Ok((EthtoolGet::HashFields, letters));
         }
@@ -179,11 +178,11 @@ impl Knob for RssHashKnob {
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {
-        value::nic_targets(model, |nic| match (self.part, &nic.hardware.hash_fields, &nic.hardware.rss) {
-            (Part::Fields(kind), Fact::Known(all), _) => all.iter().any(|fields| fields.kind == kind),
-            (Part::Fields(_), fields, _) => *fields != Fact::Unsupported,
-            (_, _, Fact::Known(rss)) => !rss.table.is_empty(),
-            (_, _, rss) => *rss != Fact::Unsupported,
+        value::nic_targets(model, |nic| match self.part {
+            Part::Fields(kind) => {
+                value::may(&nic.hardware.hash_fields, |all| all.iter().any(|fields| fields.kind == kind))
+            }
+            _ => value::may(&nic.hardware.rss, |rss| !rss.table.is_empty()),
         })
     }
 

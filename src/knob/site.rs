@@ -101,11 +101,7 @@ impl Site<'_> {
         expected: &'static str,
     ) -> Result<T> {
         let answer = self.host.ask(question).map_err(|error| self.unreadable(&error))?;
-        parse(&answer).map_err(|error| KnobError::Broken {
-            path: question.path(),
-            text: error.to_string(),
-            expected,
-        })
+        parse(&answer).map_err(|error| KnobError::broken(&question.path(), error, expected))
     }
 
     /// The driver's answer, parsed by `parse`.

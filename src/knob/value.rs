@@ -1,6 +1,6 @@
 //! Common code of several knobs: interfaces and queues as targets, and values that are lists, switches and numbers.
 
-use crate::model::{Model, Nic, RxQueue, TxQueue};
+use crate::model::{Fact, Model, Nic, RxQueue, TxQueue};
 use crate::plan::{Target, set_of};
 use crate::units::{CpuMask, QueueId};
 
@@ -41,6 +41,14 @@ pub(super) fn flows(value: &str) -> Result<String, String> {
         _ if !is_digits(value) => Err("expected a number of flows, such as 4096, or off".to_owned()),
         Ok(flows) if flows <= MAX_FLOWS => Ok(flows.to_string()),
         _ => Err(format!("the largest table has {MAX_FLOWS} entries")),
+    }
+}
+
+/// True if a known value is `so`, or if it may become known.
+pub(super) fn may<T: PartialEq>(fact: &Fact<T>, so: impl FnOnce(&T) -> bool) -> bool {
+    match fact {
+        Fact::Known(known) => so(known),
+        other => *other != Fact::Unsupported,
     }
 }
 

@@ -91,11 +91,8 @@ fn allowed(site: Site<'_>, pid: u32, tid: u32) -> Result<Option<CpuMask>> {
         Err(error) if error.cause == Cause::Missing => return Ok(None),
         Err(error) => return Err(site.unreadable(&error)),
     };
-    parse::allowed_cpus(&text).map(Some).map_err(|error| KnobError::Broken {
-        path,
-        text: error.to_string(),
-        expected: "the status of a thread",
-    })
+    let cpus = parse::allowed_cpus(&text);
+    cpus.map(Some).map_err(|error| KnobError::broken(&path, error, "the status of a thread"))
 }
 
 fn gone(site: Site<'_>) -> KnobError {
