@@ -137,7 +137,8 @@ mod tests {
     /// The CPU that hands on counts the flow limit, the target CPU counts the drop.
     #[test]
     fn a_flow_that_is_limited_is_no_full_backlog() {
-        let sketch = Sketch::case_a().rps("eth0", "0-1,3-7").drops(5, 300.0).flow_limited(2, 290.0);
+        let sketch = Sketch::case_a().rps("eth0", "0-1,3-7").drops(5, 300.0);
+        let sketch = sketch.measured(|rates| rates.cpus[2].flow_limit = 290.0);
         let found = &sketch.finding(&RULE);
         assert!(found.why.starts_with("flow limit drops") && found.plans.is_empty(), "{found:?}");
         assert_eq!(found.seen()[1], "290 of 300 drops/s are due to flow limit");

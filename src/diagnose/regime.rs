@@ -16,11 +16,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{
-    LOST, TRAFFIC, busy, carrier, full_link, irq_cpus, loopback_share, lost, queue_packets, receiving, tier,
+    LOST, TRAFFIC, busy, carrier, full_link, loopback_share, lost, queue_packets, receiving, tier,
 };
 use super::figures::{count, percent, precise_percent};
 use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
+use super::workload::{Landing, landings};
 use super::{Finding, one_core_hotspot};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
@@ -213,23 +214,20 @@ fn cpus(model: &Model, rates: &Rates, findings: &[Finding]) -> Vec<CpuRegime> {
 }
 
 /// A queue, and a CPU's part of its packets.
-type Landing<'a> = (&'a RxQueue, f64);
+type Part<'a> = (&'a RxQueue, f64);
 
 /// Queues of devices by the CPUs that handle their interrupts.
-fn landing<'a>(model: &'a Model, rates: &Rates) -> BTreeMap<CpuId, Vec<Landing<'a>>> {
-    let mut landing = BTreeMap::<CpuId, Vec<Landing<'a>>>::new();
-    for nic in model.nics.iter().filter(|nic| nic.kind == NicKind::Device) {
-        for queue in &nic.rx {
-            let cpus = irq_cpus(queue, model, rates);
-            let part = queue_packets(nic, queue, rates) / cpus.len() as f64;
-            cpus.iter().for_each(|cpu| landing.entry(cpu).or_default().push((queue, part)));
-        }
+fn landing<'a>(model: &'a Model, rates: &Rates) -> BTreeMap<CpuId, Vec<Part<'a>>> {
+    let mut landing = BTreeMap::<CpuId, Vec<Part<'a>>>::new();
+    for Landing { nic, queue, cpus } in landings(model, rates) {
+        let part = queue_packets(nic, queue, rates) / cpus.len() as f64;
+        cpus.iter().for_each(|cpu| landing.entry(cpu).or_default().push((queue, part)));
     }
     landing
 }
 
 /// `landing`: the queues whose interrupts the CPU handles.
-fn of_cpu(rates: &Rates, cpu: &CpuRates, is_hot: bool, landing: &[Landing<'_>]) -> Option<CpuRegime> {
+fn of_cpu(rates: &Rates, cpu: &CpuRates, is_hot: bool, landing: &[Part<'_>]) -> Option<CpuRegime> {
     let taken: f64 = landing.iter().map(|(_, packets)| packets).sum();
     let takes_interrupts = taken >= 1.0;
     if !takes_interrupts && cpu.packets < TRAFFIC {

@@ -5,6 +5,7 @@ mod settings;
 
 use std::collections::BTreeMap;
 
+use super::regime::{Regime, regime};
 use super::{Finding, Rule};
 use crate::model::{
     Cpu, CpuRates, DeviceAddress, Fact, Identity, Irq, IrqRates, Irqbalance, Model, Nic, NicKind, NicRates,
@@ -236,11 +237,6 @@ impl Sketch {
         self.cpu(cpu, |rates| rates.dropped = rate)
     }
 
-    /// Packets/s that a CPU would have handed on, but flow limit dropped.
-    pub(crate) fn flow_limited(self, cpu: u32, rate: f64) -> Self {
-        self.cpu(cpu, |rates| rates.flow_limit = rate)
-    }
-
     fn cpu(mut self, cpu: u32, change: impl FnOnce(&mut CpuRates)) -> Self {
         let rates = &mut self.rates.cpus[cpu as usize];
         change(rates);
@@ -249,21 +245,14 @@ impl Sketch {
     }
 
     /// The RPS mask of every queue of an interface.
-    pub(crate) fn rps(mut self, name: &str, list: &str) -> Self {
-        self.queues(name).for_each(|queue| queue.rps_cpus = Fact::Known(cpus(list)));
-        self
+    pub(crate) fn rps(self, name: &str, list: &str) -> Self {
+        self.edit(name, |nic| nic.rx.iter_mut().for_each(|queue| queue.rps_cpus = Fact::Known(cpus(list))))
     }
 
     /// The global RFS table, and the table of every queue of an interface.
-    pub(crate) fn rfs(mut self, global: u32, name: &str, queue: u32) -> Self {
-        self.model.rps_sock_flow_entries = Fact::Known(global);
-        self.queues(name).for_each(|rx| rx.rps_flow_cnt = Fact::Known(queue));
-        self
-    }
-
-    fn queues(&mut self, name: &str) -> impl Iterator<Item = &mut RxQueue> {
-        let nic = self.model.nics.iter_mut().find(|nic| nic.name.as_str() == name);
-        nic.expect("the interface is in the sketch").rx.iter_mut()
+    pub(crate) fn rfs(self, global: u32, name: &str, queue: u32) -> Self {
+        let sketch = self.tune(|model| model.rps_sock_flow_entries = Fact::Known(global));
+        sketch.edit(name, |nic| nic.rx.iter_mut().for_each(|rx| rx.rps_flow_cnt = Fact::Known(queue)))
     }
 
     /// A running irqbalance.
@@ -301,6 +290,12 @@ impl Sketch {
     pub(crate) fn findings(self, rule: &Rule) -> Vec<Finding> {
         let (model, rates) = self.build();
         rule.findings(&model, &rates)
+    }
+
+    /// The verdict on the possible gain, without findings.
+    pub(crate) fn regime(self) -> Regime {
+        let (model, rates) = self.build();
+        regime(&model, &rates, &[], &|_, _| None).expect("there is traffic")
     }
 
     /// The machine.

@@ -223,7 +223,6 @@ fn queues(model: &Model, nic: &Nic) -> Result<Vec<Candidate>, String> {
 mod tests {
     use super::{Searched, candidates};
     use crate::diagnose::sketch::{Sketch, cpus};
-    use crate::parse::ethtool::{Channels, Coalesce, Count};
     use crate::units::Fact;
 
     fn texts(sketch: Sketch) -> Vec<String> {
@@ -280,13 +279,10 @@ mod tests {
 
     #[test]
     fn delays_and_queues_are_those_of_the_device() {
-        let (mut model, _) = Sketch::new(6).device("eth0", &[0]).build();
+        let (model, _) = Sketch::new(6).device("eth0", &[0]).build();
         assert!(candidates(&model, &model.nics[0], Searched::Queues).is_err());
-        let nic = &mut model.nics[0];
-        nic.hardware.coalesce =
-            Fact::Known(Coalesce { rx_usecs: Some(50), adaptive_rx: Some(false), ..Coalesce::default() });
-        nic.hardware.channels =
-            Fact::Known(Channels { combined: Some(Count { now: 1, max: 8 }), ..Channels::default() });
+        let sketch = Sketch::new(6).device("eth0", &[0]).queues_at_most("eth0", 8);
+        let (model, _) = sketch.moderation("eth0", 50, false).build();
         let of = |searched| {
             let found = candidates(&model, &model.nics[0], searched).expect("candidates");
             found.into_iter().map(|one| one.name).collect::<Vec<_>>()

@@ -237,10 +237,8 @@ fn a_mask_of_the_cpu_of_the_interrupt_moves_nothing() {
     // Hyper-V: a channel instead of an interrupt.
     let signalled = |cpu: u32| {
         let sketch = Sketch::new(2).device("eth0", &[0]).traffic("eth0", 1e5).rps("eth0", "1");
-        let (mut model, rates) = sketch.receives(0, 0.3, 0.0).receives(1, 0.95, 1e5).build();
-        model.nics[0].rx[0].irqs.clear();
-        model.nics[0].rx[0].channel_cpu = Some(CpuId(cpu));
-        RULE.findings(&model, &rates).into_iter().map(|found| found.cpu).collect::<Vec<_>>()
+        let sketch = sketch.channels("eth0", &[cpu]).receives(0, 0.3, 0.0).receives(1, 0.95, 1e5);
+        sketch.findings(&RULE).into_iter().map(|found| found.cpu).collect::<Vec<_>>()
     };
     assert_eq!((signalled(0), signalled(1)), (vec![], vec![Some(CpuId(1))]));
 }

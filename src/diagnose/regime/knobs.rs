@@ -279,15 +279,12 @@ fn rfs(model: &Model, nic: &Nic, rps_helps: bool, handed_over: bool, full: Optio
 #[cfg(test)]
 mod tests {
     use super::{Family, Worth};
-    use crate::diagnose::regime::regime;
     use crate::diagnose::sketch::Sketch;
     use crate::model::Function;
-    use crate::parse::ethtool::{Channels, Count};
     use crate::units::Fact;
 
     fn worth(sketch: Sketch, family: Family) -> Worth {
-        let (model, rates) = sketch.receives(0, 0.9, 6e4).build();
-        let regime = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic");
+        let regime = sketch.receives(0, 0.9, 6e4).regime();
         regime.knobs.into_iter().find(|knob| knob.knob == family).expect("all are judged")
     }
 
@@ -297,11 +294,7 @@ mod tests {
 
     #[test]
     fn more_queues_are_for_cores_that_may_work() {
-        let combined = Some(Count { now: 4, max: 16 });
-        let with = |sketch: Sketch| {
-            let channels = Fact::Known(Channels { combined, ..Channels::default() });
-            worth(sketch.edit("eth0", |nic| nic.hardware.channels = channels), Family::Queues)
-        };
+        let with = |sketch: Sketch| worth(sketch.queues_at_most("eth0", 16), Family::Queues);
         assert!(with(host(8, &[0, 1, 2, 3])).trial);
         let threads = with(host(8, &[0, 1, 2, 3]).smt());
         assert_eq!((threads.trial, threads.why.as_str()), (false, "4 queues for 4 cores"));
@@ -311,8 +304,8 @@ mod tests {
     #[test]
     fn moderation_as_the_driver_can() {
         let with = |driver: &str, usecs, function| {
-            let sketch = host(4, &[0]).driver("eth0", driver).moderation("eth0", usecs, false);
-            sketch.interrupts("eth0", 3e4).edit("eth0", |nic| nic.hardware.function = function)
+            let sketch = host(4, &[0]).driven_by("eth0", driver, function);
+            sketch.moderation("eth0", usecs, false).interrupts("eth0", 3e4)
         };
         let why = |sketch| worth(sketch, Family::Moderation).why;
         assert!(why(with("mlx5_core", 8, Function::Plain)).starts_with("fixed at 8 us"));

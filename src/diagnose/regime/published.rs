@@ -1,15 +1,10 @@
 //! The published investigations as inputs: their measurements and the expected verdicts. Figures that were
 //! not published are marked.
 
-use super::{Family, Regime, regime};
+use super::{Family, Regime};
 use crate::diagnose::sketch::Sketch;
-use crate::model::{Fact, Function, Model, Rates};
-use crate::parse::ethtool::{Channels, Coalesce, Count};
+use crate::model::Function;
 use crate::units::CpuId;
-
-fn regime_of(model: &Model, rates: &Rates) -> Regime {
-    regime(model, rates, &[], &|_, _| None).expect("there is traffic")
-}
 
 fn worth(regime: &Regime) -> Vec<Family> {
     regime.knobs.iter().filter(|knob| knob.trial).map(|knob| knob.knob).collect()
@@ -19,8 +14,7 @@ fn worth(regime: &Regime) -> Vec<Family> {
 /// packet rate was not published.
 #[test]
 fn case_a_is_spread() {
-    let (model, rates) = Sketch::case_a().build();
-    let regime = regime_of(&model, &rates);
+    let regime = Sketch::case_a().regime();
     assert_eq!(
         regime.summary,
         "one-core hotspot on CPU 2 (98 % of its time): RPS on CPUs 0-1,3-7 or RFS will spread it"
@@ -36,11 +30,7 @@ fn case_b(receive: f64, packets: f64) -> Regime {
     for cpu in cpus {
         sketch = sketch.works(cpu, 1.0 - receive - 0.01).receives(cpu, receive, packets / 8.0);
     }
-    let (model, mut rates) = sketch.build();
-    for irq in &mut rates.irqs {
-        irq.per_cpu.values_mut().for_each(|rate| *rate = 12_000.0);
-    }
-    regime_of(&model, &rates)
+    sketch.interrupts("eth0", 12_000.0).regime()
 }
 
 #[test]
@@ -73,8 +63,7 @@ fn case_d_cannot_matter() {
     for cpu in 0..128 {
         sketch = if cpu < 112 { sketch.works(cpu, 0.24) } else { sketch.receives(cpu, 0.24, 1e5) };
     }
-    let (model, rates) = sketch.build();
-    let regime = regime_of(&model, &rates);
+    let regime = sketch.regime();
     assert!(regime.summary.starts_with("IRQ pinning cannot matter here"), "{}", regime.summary);
     assert!(regime.summary.contains("no CPU is busier than 26 %"), "{}", regime.summary);
     assert_eq!(worth(&regime), []);
@@ -83,35 +72,27 @@ fn case_d_cannot_matter() {
 /// 32 CPUs in 2 nodes, the one queue's interrupt on CPU 16, which is full (published of the run with the
 /// virtual function; taken for the run before it too). The interrupt rate was not published, so none is
 /// counted here.
-fn case_c(driver: &str, function: Function, adaptive: bool) -> (Model, Rates) {
+fn case_c(driver: &str, function: Function, adaptive: bool) -> Regime {
     let mut sketch = Sketch::new(32).nodes(2).device("eth0", &[16]).traffic("eth0", 120_000.0);
     for cpu in 0..32 {
         sketch = sketch.works(cpu, if cpu == 16 { 0.0 } else { 0.2 });
     }
-    let (mut model, mut rates) = sketch.receives(16, 0.99, 120_000.0).build();
-    let nic = &mut model.nics[0];
-    nic.driver = Some(driver.to_owned());
-    nic.hardware.function = function;
-    let fixed = Coalesce { rx_usecs: Some(30), adaptive_rx: Some(adaptive), ..Coalesce::default() };
-    nic.hardware.coalesce = Fact::Known(fixed);
-    let one = Some(Count { now: 1, max: 1 });
-    nic.hardware.channels = Fact::Known(Channels { combined: one, ..Channels::default() });
-    rates.irqs.clear();
-    (model, rates)
+    let sketch = sketch.receives(16, 0.99, 120_000.0).driven_by("eth0", driver, function);
+    let sketch = sketch.moderation("eth0", 30, adaptive).queues_at_most("eth0", 1);
+    sketch.measured(|rates| rates.irqs.clear()).regime()
 }
 
 #[test]
 fn case_c_in_its_order() {
-    let (model, rates) = case_c("vif", Function::Paravirtual, false);
-    let stock = regime_of(&model, &rates);
+    let stock = case_c("vif", Function::Paravirtual, false);
     let order = "VF, then moderation, then RPS on CPUs 17-31, then RFS, in this order";
     assert!(stock.summary.ends_with(order), "{}", stock.summary);
     let rps = stock.knobs.iter().find(|knob| knob.knob == Family::Rps).expect("judged");
     assert!(rps.why.contains("the same node, without CPU 16"), "{}", rps.why);
 
-    let (model, rates) = case_c("ixgbevf", Function::Virtual { physical: None }, false);
-    assert_eq!(worth(&regime_of(&model, &rates)), [Family::Moderation, Family::Rps, Family::Rfs]);
-    let (model, rates) = case_c("ixgbevf", Function::Virtual { physical: None }, true);
-    assert_eq!(worth(&regime_of(&model, &rates)), [Family::Rps, Family::Rfs]);
-    assert_eq!(regime_of(&model, &rates).cpus[0].cpu, CpuId(16));
+    let fixed = case_c("ixgbevf", Function::Virtual { physical: None }, false);
+    assert_eq!(worth(&fixed), [Family::Moderation, Family::Rps, Family::Rfs]);
+    let adaptive = case_c("ixgbevf", Function::Virtual { physical: None }, true);
+    assert_eq!(worth(&adaptive), [Family::Rps, Family::Rfs]);
+    assert_eq!(adaptive.cpus[0].cpu, CpuId(16));
 }

@@ -21,11 +21,7 @@ fn a_thread_that_limits_is_the_reason() {
         let sketch = sketch.each("0-7", |sketch, cpu| sketch.works(cpu, 0.12));
         sketch.program("redis-server", 0.99, "0-7").thread(2, 0.99, 0.0).udp(53, 900, 900)
     };
-    let regime_of = |sketch: Sketch| {
-        let (model, rates) = sketch.build();
-        regime(&model, &rates, &[], &|_, _| None).expect("there is traffic")
-    };
-    let summary = regime_of(host(0.02)).summary;
+    let summary = host(0.02).regime().summary;
     assert!(
         summary.starts_with(
             "IRQ pinning cannot matter here, and other steering cannot raise throughput at the current load: \
@@ -34,10 +30,10 @@ fn a_thread_that_limits_is_the_reason() {
         "{summary}"
     );
     assert!(summary.contains("one thread of redis-server, and receive work takes 2.0 %"), "{summary}");
-    let summary = regime_of(host(0.02).socket(|held| held.queued = 0)).summary;
+    let summary = host(0.02).socket(|held| held.queued = 0).regime().summary;
     assert!(!summary.contains("redis"), "it keeps up: {summary}");
     // Enough to matter, and RFS would bring more of it.
-    let busy = regime_of(host(0.09).works(3, 0.85));
+    let busy = host(0.09).works(3, 0.85).regime();
     let rfs = busy.knobs.iter().find(|knob| knob.knob == Family::Rfs).expect("judged");
     assert!(!rfs.trial && rfs.why.contains("no time left"), "{busy:?}");
     assert!(busy.knobs.iter().any(|knob| knob.trial), "{busy:?}");
@@ -50,10 +46,10 @@ fn threads_that_poll_are_receive_work() {
         let sketch = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e5);
         sketch.receives(3, 0.0, 4e5).polls(3, 0.98)
     };
-    let (model, mut rates) = host().build();
-    let found = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic");
+    let found = host().regime();
     assert_eq!((found.cpus[0].cpu.0, found.cpus[0].receive), (3, 0.98));
     assert!(found.summary.starts_with("one-core hotspot on CPU 3 (98 % of its time)"), "{}", found.summary);
+    let (model, mut rates) = host().build();
     rates.cpus[3].napi = 0.0;
     rates.unseen = vec![model.nics[0].name.clone()];
     assert_eq!(regime(&model, &rates, &[], &|_, _| None), None, "not known");
@@ -61,33 +57,31 @@ fn threads_that_poll_are_receive_work() {
 
 #[test]
 fn figures_of_an_interrupt_s_cpu() {
-    let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 5e4).build();
-    rates.cpus[1].softirq = 0.4;
-    rates.cpus[1].irq = 0.1;
-    let regime = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic");
+    let sketch = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 5e4);
+    let busy = sketch.measured(|rates| (rates.cpus[1].softirq, rates.cpus[1].irq) = (0.4, 0.1));
+    let regime = busy.regime();
     let [cpu] = regime.cpus.as_slice() else { panic!("{regime:?}") };
     assert_eq!((cpu.cpu.0, cpu.takes_interrupts, cpu.interrupts), (1, true, Some(50.0)));
     assert!((cpu.ns_per_packet.expect("packets") - 10_000.0).abs() < 1.0 && cpu.ceiling == 1.0, "{cpu:?}");
 }
 
-fn busy_at(receive: f64) -> (crate::model::Model, crate::model::Rates) {
-    Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4).receives(2, receive, 4e4).build()
+fn busy_at(receive: f64) -> Sketch {
+    Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4).receives(2, receive, 4e4)
 }
 
 /// "Nothing can matter" was once printed next to a finding that advised RPS.
 #[test]
 fn advice_for_later_is_not_contradicted() {
-    let (model, rates) = busy_at(0.45);
-    let alone = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic");
+    let alone = busy_at(0.45).regime();
     assert!(alone.summary.starts_with("IRQ pinning cannot matter here"), "{}", alone.summary);
     assert!(alone.summary.contains("Latency is a separate question"), "{}", alone.summary);
+    let (model, mut rates) = busy_at(0.45).build();
     let found = diagnose(&model, &rates);
     assert!(found.iter().any(|finding| !finding.plans.is_empty()), "{found:?}");
     let limited = regime(&model, &rates, &found, &|_, _| None).expect("there is traffic");
     assert!(!limited.summary.contains("cannot matter"), "{}", limited.summary);
     assert!(limited.summary.contains("no throughput gain at the current load"), "{}", limited.summary);
     assert!(limited.knobs.iter().any(|knob| knob.trial), "{limited:?}");
-    let (model, mut rates) = busy_at(0.45);
     rates.cpus[2].dropped = 40.0;
     let losing = regime(&model, &rates, &found, &|_, _| None).expect("there is traffic").summary;
     assert!(
@@ -98,9 +92,7 @@ fn advice_for_later_is_not_contradicted() {
 
 #[test]
 fn lost_packets_matter_however_idle_the_machine_is() {
-    let (model, mut rates) = busy_at(0.03);
-    rates.nics[0].rx_missed = 120.0;
-    let summary = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic").summary;
+    let summary = busy_at(0.03).missed("eth0", 120.0).regime().summary;
     assert!(summary.starts_with("120 packets/s are lost although the CPUs have time"), "{summary}");
 }
 
@@ -172,16 +164,14 @@ fn a_full_thread_leaves_the_advice_for_later() {
 /// The effect on capacity is stated once, by the prediction of a plan.
 #[test]
 fn a_hotspot_is_spread() {
-    let (model, rates) = busy_at(0.98);
-    let summary = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic").summary;
+    let summary = busy_at(0.98).regime().summary;
     assert!(summary.ends_with("will spread it"), "{summary}");
 }
 
 #[test]
 fn a_veth_has_no_interrupt_to_pin() {
-    let (model, rates) =
-        Sketch::new(2).veth("veth0").traffic("veth0", 5e5).works(0, 0.5).receives(0, 0.45, 5e5).build();
-    let regime = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic");
+    let veth = Sketch::new(2).veth("veth0").traffic("veth0", 5e5).works(0, 0.5).receives(0, 0.45, 5e5);
+    let regime = veth.regime();
     assert!(!regime.cpus[0].takes_interrupts);
     let worth: Vec<Family> = regime.knobs.iter().filter(|knob| knob.trial).map(|knob| knob.knob).collect();
     assert_eq!(worth, [Family::Rps, Family::Rfs]);

@@ -2,7 +2,7 @@
 
 use super::{RULE, thread_room};
 use crate::diagnose::Severity;
-use crate::diagnose::sketch::Sketch;
+use crate::diagnose::sketch::{Sketch, cpus};
 use crate::model::SocketRates;
 use crate::units::{CpuId, Fact, Need};
 
@@ -63,10 +63,10 @@ fn what_shows_that_it_is_behind() {
 #[test]
 fn where_the_queues_are_not_seen_it_is_a_note_with_a_condition() {
     let sockets = |sockets| {
-        let found = redis().last(|process| process.sockets = sockets).findings(&RULE);
-        assert_eq!(found[0].severity, Severity::Note);
-        assert!(found[0].remedy.starts_with("if it serves this traffic: "), "{}", found[0].remedy);
-        found[0].evidence[2].text.clone()
+        let found = redis().last(|process| process.sockets = sockets).finding(&RULE);
+        assert_eq!(found.severity, Severity::Note);
+        assert!(found.remedy.starts_with("if it serves this traffic: "), "{}", found.remedy);
+        found.seen()[2].to_owned()
     };
     assert_eq!(
         sockets(Fact::Denied(Need::SysPtrace)),
@@ -103,9 +103,9 @@ fn two_workers_are_two() {
     assert_eq!(two.finding(&RULE).title, "nginx: 2 threads are full, other CPUs 98 % idle");
     let all = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("0-7", worker);
     all.silent(&RULE, "one for each CPU");
-    let confined = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("2-3", worker);
-    let confined =
-        confined.each_program(|process| process.allowed = Fact::Known("2-3".parse().expect("a list")));
+    let confined = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).each("2-3", |sketch, cpu| {
+        worker(sketch, cpu).last(|process| process.allowed = Fact::Known(cpus("2-3")))
+    });
     confined.silent(&RULE, "it needs more CPUs first: restricted-process");
 }
 

@@ -71,12 +71,6 @@ impl Sketch {
         })
     }
 
-    /// Changes every program.
-    pub(crate) fn each_program(mut self, change: impl Fn(&mut ProcessRates)) -> Self {
-        self.processes().iter_mut().for_each(change);
-        self
-    }
-
     /// Changes the last program.
     pub(crate) fn last(mut self, change: impl FnOnce(&mut ProcessRates)) -> Self {
         change(self.processes().last_mut().expect("there is a program"));
@@ -103,7 +97,7 @@ impl Sketch {
         self.nic_rates(name, |rates| (rates.rx_bytes, rates.tx_bytes) = (rx, tx))
     }
 
-    fn nic_rates(mut self, name: &str, change: impl FnOnce(&mut NicRates)) -> Self {
+    pub(super) fn nic_rates(mut self, name: &str, change: impl FnOnce(&mut NicRates)) -> Self {
         let rates = self.rates.nics.iter_mut().find(|nic| nic.name.as_str() == name);
         change(rates.expect("the interface is in the sketch"));
         self
@@ -159,13 +153,11 @@ impl Sketch {
     }
 
     /// Takes CPUs from the scheduler at boot.
-    pub(crate) fn isolate(mut self, list: &str) -> Self {
+    pub(crate) fn isolate(self, list: &str) -> Self {
         let isolated = cpus(list);
-        for cpu in self.model.cpus.iter_mut().filter(|cpu: &&mut crate::model::Cpu| isolated.contains(cpu.id))
-        {
-            cpu.isolated = true;
-        }
-        self
+        self.tune(|model| {
+            model.cpus.iter_mut().filter(|cpu| isolated.contains(cpu.id)).for_each(|cpu| cpu.isolated = true);
+        })
     }
 
     /// Every CPU of a list.

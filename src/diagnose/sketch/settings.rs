@@ -4,7 +4,7 @@ use super::Sketch;
 use crate::model::{Clocksource, Function, Model, Nic, Peer, TxQueue};
 use crate::parse::ethtool::{Channels, Count, Feature};
 use crate::sample::Settings;
-use crate::units::{CpuMask, Fact};
+use crate::units::{CpuId, CpuMask, Fact};
 
 impl Sketch {
     /// Changes the machine in a way that no other method covers.
@@ -28,18 +28,15 @@ impl Sketch {
 
     /// Packets/s of each queue of an interface, as counted by the kernel.
     pub(crate) fn queue_traffic(self, name: &str, packets: &[f64]) -> Self {
-        let mut sketch = self.traffic(name, packets.iter().sum());
-        let nic = sketch.rates.nics.iter_mut().find(|nic| nic.name.as_str() == name);
-        nic.expect("just pushed").queues = (0..).zip(packets.iter().copied()).collect();
-        sketch
+        let queues = (0..).zip(packets.iter().copied()).collect();
+        self.traffic(name, packets.iter().sum()).nic_rates(name, |rates| rates.queues = queues)
     }
 
     /// Bytes/s and packets/s that an interface sends, and bytes/s that it receives.
-    pub(crate) fn volume(mut self, name: &str, rx_bytes: f64, tx_packets: f64) -> Self {
-        let nic = self.rates.nics.iter_mut().find(|nic| nic.name.as_str() == name);
-        let nic = nic.expect("the interface is in the sketch");
-        (nic.rx_bytes, nic.tx_packets, nic.tx_bytes) = (rx_bytes, tx_packets, tx_packets * 200.0);
-        self
+    pub(crate) fn volume(self, name: &str, rx_bytes: f64, tx_packets: f64) -> Self {
+        self.nic_rates(name, |rates| {
+            (rates.rx_bytes, rates.tx_packets, rates.tx_bytes) = (rx_bytes, tx_packets, tx_packets * 200.0);
+        })
     }
 
     /// RPS interrupts/s of a CPU.
@@ -120,6 +117,16 @@ impl Sketch {
         let available = [current].iter().chain(others).map(|name| (*name).to_owned()).collect();
         let clock = Clocksource { current: current.to_owned(), available };
         self.set(|settings| settings.clocksource = Fact::Known(clock))
+    }
+
+    /// VMBus channels that signal these CPUs, instead of the interrupts of an interface's queues.
+    pub(crate) fn channels(self, name: &str, cpus: &[u32]) -> Self {
+        self.edit(name, |nic| {
+            for (queue, cpu) in nic.rx.iter_mut().zip(cpus) {
+                queue.irqs.clear();
+                queue.channel_cpu = Some(CpuId(*cpu));
+            }
+        })
     }
 
     /// CPUs that are no longer online.

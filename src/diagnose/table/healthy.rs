@@ -2,7 +2,6 @@
 
 use super::Host;
 use crate::diagnose::diagnose;
-use crate::diagnose::regime::regime;
 use crate::diagnose::sketch::Sketch;
 use crate::model::Function;
 
@@ -69,9 +68,8 @@ fn nothing_is_found() {
 /// that.
 #[test]
 fn what_disks_take_is_no_hotspot() {
-    let (model, rates) =
-        Sketch::new(8).device("eth0", &[2, 2]).traffic("eth0", 2.5e3).receives(2, 0.9, 100.0).build();
-    let regime = regime(&model, &rates, &[], &|_, _| None).expect("there is traffic");
+    let disks = Sketch::new(8).device("eth0", &[2, 2]).traffic("eth0", 2.5e3).receives(2, 0.9, 100.0);
+    let regime = disks.regime();
     assert!(regime.cpus[0].receive < 0.27, "{regime:?}");
     assert!(regime.summary.starts_with("receive work on CPU 2 (26 % of its time)"), "{}", regime.summary);
 }

@@ -137,12 +137,8 @@ fn queues_of_one_interrupt_move_together() {
 /// Hyper-V: the signals of a channel come to one CPU, and no interrupt shows it.
 #[test]
 fn a_channel_brings_its_cpu_the_packets() {
-    let sketch = Sketch::new(8).device("eth0", &[0, 0]).traffic("eth0", 6e4);
-    let (mut model, rates) = sketch.receives(1, 0.6, 3e4).receives(3, 0.9, 3e4).build();
-    for (queue, cpu) in model.nics[0].rx.iter_mut().zip([1, 3]) {
-        queue.irqs.clear();
-        queue.channel_cpu = Some(CpuId(cpu));
-    }
+    let sketch = Sketch::new(8).device("eth0", &[0, 0]).channels("eth0", &[1, 3]).traffic("eth0", 6e4);
+    let (model, rates) = sketch.receives(1, 0.6, 3e4).receives(3, 0.9, 3e4).build();
     let own = plan(&["rps eth0/rx-0 = 4-7"]);
     let moved = forecast(&model, &rates, &own).expect("it moves");
     assert!(moved.cpu == CpuId(1) && (moved.after - 0.6 * 0.48).abs() < 1e-9, "{moved:?}");

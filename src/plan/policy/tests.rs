@@ -4,10 +4,10 @@ mod machines;
 
 use super::{Options, Policed, Policy, Variable};
 use crate::diagnose::sketch::{Sketch, cpus};
-use crate::model::{Clocksource, Fact, Function, IdleState, Irqbalance, Model, Rates, TxQueue};
-use crate::parse::ethtool::{Channels, Coalesce, Count, Rss};
+use crate::model::{Fact, Function, IdleState, Irqbalance, Model, Rates};
+use crate::parse::ethtool::Coalesce;
 use crate::plan::{Plan, Risk, Upkeep, paper};
-use crate::units::{CpuId, CpuMask, IrqId};
+use crate::units::{CpuMask, IrqId};
 
 fn texts(plan: &Plan) -> Vec<String> {
     plan.settings.iter().map(|planned| planned.set.to_string()).collect()
@@ -15,6 +15,11 @@ fn texts(plan: &Plan) -> Vec<String> {
 
 fn planned(policy: Policy, (model, rates): &(Model, Rates), options: &Options) -> Policed {
     policy.plan(model, rates, options, None)
+}
+
+/// The plan with the default options.
+fn plan_of(policy: Policy, host: &(Model, Rates)) -> Plan {
+    planned(policy, host, &Options::default()).plan
 }
 
 /// The settings of one knob.
@@ -94,7 +99,7 @@ fn each_variable_is_a_plan_for_the_machine_as_it_is() {
     assert_eq!(texts(&alone(Variable::Irq)).len(), 3);
     assert_eq!(texts(&alone(Variable::Xps)), [""; 0]);
     assert_eq!(only(&alone(Variable::Rfs), "rfs").len(), 4, "asked for by name");
-    let whole = planned(Policy::NumaLocal, &case_c, &Options::default()).plan;
+    let whole = plan_of(Policy::NumaLocal, &case_c);
     assert_eq!(
         whole.notes,
         [
@@ -109,9 +114,8 @@ fn each_variable_is_a_plan_for_the_machine_as_it_is() {
 
 #[test]
 fn a_device_of_a_known_node_stays_there() {
-    let (mut model, rates) = Sketch::new(32).nodes(2).device("eth0", &[0, 1]).build();
-    model.nics[0].node = Some(1);
-    let plan = Policy::NumaLocal.plan(&model, &rates, &Options::default(), None).plan;
+    let host = Sketch::new(32).nodes(2).device("eth0", &[0, 1]).on_node("eth0", 1);
+    let plan = plan_of(Policy::NumaLocal, &host.build());
     assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-0 = 16", "eth0/rx-1 = 24"]);
     assert_eq!(only(&plan, "rps"), ["eth0/rx-0 = 17-23", "eth0/rx-1 = 25-31"]);
 }
@@ -119,7 +123,7 @@ fn a_device_of_a_known_node_stays_there() {
 #[test]
 fn interrupts_take_cores_and_at_high_rates_whole_ones() {
     let host = |packets| Sketch::new(8).smt().device("eth0", &[5, 5]).traffic("eth0", packets).build();
-    let plan = |packets| planned(Policy::NumaLocal, &host(packets), &Options::default()).plan;
+    let plan = |packets| plan_of(Policy::NumaLocal, &host(packets));
     assert_eq!(only(&plan(2e3), "irq_affinity"), ["eth0/rx-0 = 0", "eth0/rx-1 = 2"]);
     assert_eq!(only(&plan(2e3), "rps"), ["eth0/rx-0 = 1,4-5", "eth0/rx-1 = 3,6-7"]);
     assert_eq!(only(&plan(2e5), "rps"), ["eth0/rx-0 = 1,5", "eth0/rx-1 = 3,7"]);
@@ -145,7 +149,7 @@ fn isolation_keeps_the_cpus_that_are_named_clean() {
 /// Field case B gave two of eight CPUs to eight queues.
 #[test]
 fn isolation_chooses_the_last_cpus_itself() {
-    let plan = |sketch: Sketch| planned(Policy::Isolate, &sketch.build(), &Options::default()).plan;
+    let plan = |sketch: Sketch| plan_of(Policy::Isolate, &sketch.build());
     let case_b = plan(Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7]).rps("eth0", "0-7"));
     let expected = (0..8).map(|queue| format!("eth0/rx-{queue} = {}", 6 + queue % 2)).collect::<Vec<_>>();
     let moved: Vec<String> = expected
@@ -170,7 +174,7 @@ fn spread_moves_only_interrupts_that_share_a_cpu() {
     );
     assert_eq!(policed.plan.settings[0].why, "CPU 2 already takes another queue's interrupt");
     let apart = Sketch::new(8).device("eth0", &[2, 5]).traffic("eth0", 9e4).build();
-    let plan = planned(Policy::Spread, &apart, &Options::default()).plan;
+    let plan = plan_of(Policy::Spread, &apart);
     assert_eq!(only(&plan, "irq_affinity"), [""; 0]);
     let narrow = Options { cpus_per_queue: Some(1), ..Options::default() };
     assert_eq!(
@@ -196,7 +200,7 @@ fn of_thirteen_queues_the_busy_one_gets_a_mask() {
         let sketch = Sketch::new(count).device("eth0", &irqs).queue_traffic("eth0", &packets);
         sketch.receives(4, 0.97, 8.8e5).build()
     };
-    let masks = |policy, count| only(&planned(policy, &host(count), &Options::default()).plan, "rps");
+    let masks = |policy, count| only(&plan_of(policy, &host(count)), "rps");
     for policy in [Policy::Latency, Policy::Spread, Policy::NumaLocal] {
         assert_eq!(masks(policy, 16), ["eth0/rx-4 = 13-15"], "{policy}");
         assert_eq!(masks(policy, 13), ["eth0/rx-4 = 0-3,5-12"], "{policy}: their CPUs have time");
@@ -213,7 +217,7 @@ fn a_queue_is_not_handed_to_its_own_core_while_others_are_free() {
         sketch.all_receive(&format!("0-{}", queues - 1), 0.6, 8e4).build()
     };
     let masks = |queues| {
-        let plan = planned(Policy::Spread, &host(queues), &Options::default()).plan;
+        let plan = plan_of(Policy::Spread, &host(queues));
         only(&plan, "rps")
             .iter()
             .map(|text| cpus(text.split(" = ").nth(1).expect("a mask")))
@@ -226,7 +230,7 @@ fn a_queue_is_not_handed_to_its_own_core_while_others_are_free() {
     let packets: Vec<f64> = (0..10).map(|queue| if queue == 3 { 3e5 } else { 1e4 }).collect();
     let sketch = Sketch::new(24).smt().device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     let one_busy = sketch.queue_traffic("eth0", &packets).receives(3, 0.95, 3e5).build();
-    let plan = planned(Policy::Spread, &one_busy, &Options::default()).plan;
+    let plan = plan_of(Policy::Spread, &one_busy);
     assert_eq!(only(&plan, "rps"), ["eth0/rx-3 = 10-14,16-23"], "every free CPU but its own core");
 }
 
@@ -244,16 +248,10 @@ fn what_shares_a_cpu_stays_in_its_node() {
     assert_eq!(moved, ["eth0/rx-1 = 2"], "the CPU with fewest packets");
     assert_eq!(why.as_deref(), Some("the queues of CPU 0 fill it, and CPU 2 has room"));
     let filled = Sketch::new(3).device("eth0", &[0, 0]).traffic("eth0", 9e4).works(1, 0.95).build();
-    assert_eq!(
-        only(&planned(Policy::Spread, &filled, &Options::default()).plan, "irq_affinity"),
-        ["eth0/rx-1 = 2"]
-    );
+    assert_eq!(only(&plan_of(Policy::Spread, &filled), "irq_affinity"), ["eth0/rx-1 = 2"]);
     let busy_first =
         Sketch::new(3).device("eth0", &[0, 0, 0, 1]).queue_traffic("eth0", &[1e4, 1e3, 9e4, 1e3]);
-    assert_eq!(
-        only(&planned(Policy::Spread, &busy_first.build(), &Options::default()).plan, "irq_affinity"),
-        ["eth0/rx-2 = 2"]
-    );
+    assert_eq!(only(&plan_of(Policy::Spread, &busy_first.build()), "irq_affinity"), ["eth0/rx-2 = 2"]);
 }
 
 /// Drivers that start at CPU 0 for each device: an interface moves off a CPU that another one fills.
@@ -293,20 +291,10 @@ fn irqbalance_is_told_and_only_where_interrupts_are_placed() {
 
 /// A device whose driver supports everything: 2 of 8 queues, no moderation, an uneven table, on a slow clock.
 fn able() -> (Model, Rates) {
-    let (mut model, rates) = Sketch::new(8).device("eth0", &[0, 1]).traffic("eth0", 6e4).build();
-    let nic = &mut model.nics[0];
-    nic.driver = Some("i40e".to_owned());
-    let count = Some(Count { now: 2, max: 64 });
-    nic.hardware.channels = Fact::Known(Channels { combined: count, ..Channels::default() });
-    nic.hardware.coalesce =
-        Fact::Known(Coalesce { rx_usecs: Some(0), adaptive_rx: Some(false), ..Coalesce::default() });
-    nic.hardware.rss = Fact::Known(Rss { table: [0, 0, 0, 1].repeat(32), ..Rss::default() });
-    nic.tx = (0..2)
-        .map(|index| TxQueue { index, xps_cpus: Fact::Known(CpuMask::new()), xps_by_rxq: Fact::Unsupported })
-        .collect();
-    let available = vec!["tsc".to_owned(), "hpet".to_owned()];
-    model.settings.clocksource = Fact::Known(Clocksource { current: "hpet".to_owned(), available });
-    (model, rates)
+    let sketch = Sketch::new(8).device("eth0", &[0, 1]).traffic("eth0", 6e4).driver("eth0", "i40e");
+    let sketch = sketch.queues_at_most("eth0", 64).moderation("eth0", 0, false);
+    let sketch = sketch.table("eth0", &[0, 0, 0, 1].repeat(32)).xps("eth0", &["", ""]);
+    sketch.clock("hpet", &["tsc"]).build()
 }
 
 /// Field case C's advice in two tiers: all of it for the record, the cheap and safe for production.
@@ -321,7 +309,7 @@ fn full_has_all_and_minimal_what_is_safe_and_stays() {
     assert_eq!(only(&full.plan, "irq_affinity").len(), 6, "those that there are stay on CPU 0 and 1");
     assert_eq!(only(&full.plan, "xps_cpus").len(), 8);
     assert_eq!(only(&full.plan, "rps"), [""; 0], "every CPU has a queue then");
-    let minimal = planned(Policy::Minimal, &able(), &Options::default()).plan;
+    let minimal = plan_of(Policy::Minimal, &able());
     assert_eq!(texts(&minimal), ["rx_usecs eth0 = 20"]);
     let careful = |plan: &Plan| {
         plan.settings.iter().all(|s| s.risk == Some(Risk::Safe) && s.upkeep == Some(Upkeep::Low))
@@ -380,7 +368,7 @@ fn latency_names_the_idle_state_that_packets_wake_a_cpu_from() {
         let (mut model, rates) = sketch.receives(1, 0.02, 2e3).net_rx(1, runs).build();
         let state = |name: &str, exit_us| IdleState { name: name.to_owned(), exit_us, disabled: false };
         model.settings.idle_states = Fact::Known(vec![state("C1", 2), state("C6", exit_us)]);
-        let plan = planned(Policy::Latency, &(model, rates), &Options::default()).plan;
+        let plan = plan_of(Policy::Latency, &(model, rates));
         plan.notes.into_iter().find(|note| note.contains("C6"))
     };
     let found = note(133, 2e3).expect("idle for 490 us");
@@ -452,11 +440,8 @@ fn names_read_as_they_are_written() {
 /// No setting moves them, so their CPUs are not free.
 #[test]
 fn channels_signal_cpus_that_are_not_kept_clean() {
-    let signalled = Sketch::new(8).device("eth0", &[6]).traffic("eth0", 5e4).edit("eth0", |nic| {
-        nic.rx[0].irqs.clear();
-        nic.rx[0].channel_cpu = Some(CpuId(2));
-    });
-    let plan = planned(Policy::Isolate, &signalled.build(), &Options::default()).plan;
+    let signalled = Sketch::new(8).device("eth0", &[6]).traffic("eth0", 5e4).channels("eth0", &[2]);
+    let plan = plan_of(Policy::Isolate, &signalled.build());
     let note = |start: &str| plan.notes.iter().any(|note| note.starts_with(start));
     assert!(note("receive work on CPU 7, none on CPU 0-1,3-6"), "{:?}", plan.notes);
     assert!(note("VMBus channels still signal CPU 2"), "{:?}", plan.notes);

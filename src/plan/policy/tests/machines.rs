@@ -1,6 +1,6 @@
 //! Machines on which a plan would do harm: each has something that a rule of thumb misses.
 
-use super::{able, only, planned, simulate, texts};
+use super::{able, only, plan_of, planned, simulate, texts};
 use crate::diagnose::sketch::{Sketch, cpus};
 use crate::model::{Fact, Irq, Model, Rates, TxQueue};
 use crate::parse::ethtool::{Coalesce, Rss};
@@ -9,7 +9,7 @@ use crate::plan::expected::Work;
 use crate::plan::policy::{Options, Policy, Variable};
 use crate::plan::share::Machine;
 use crate::plan::topology::CpuTopology;
-use crate::units::{CpuId, IrqId, Need};
+use crate::units::{IrqId, Need};
 
 /// The queues may outnumber the CPUs and all land on one of them: then only RPS spreads their work.
 #[test]
@@ -66,11 +66,9 @@ fn latency_leaves_work_where_its_cpu_cannot_take_it() {
 /// plan took it out.
 #[test]
 fn the_load_of_a_queue_goes_where_its_interrupt_goes() {
-    let sketch = Sketch::new(8).smt().device("eth0", &[2, 2]).traffic("eth0", 2e4).receives(2, 0.98, 4e4);
-    let (model, rates) = sketch.receives(6, 0.9, 10.0).build();
-    // Of both queues together, which part, one has 90 %.
-    let mut rates = rates;
-    rates.nics.iter_mut().for_each(|nic| nic.queues = [(0, 1.8e4), (1, 2e3)].into());
+    // Of the packets of both queues, one has 90 %.
+    let sketch = Sketch::new(8).smt().device("eth0", &[2, 2]).queue_traffic("eth0", &[1.8e4, 2e3]);
+    let (model, rates) = sketch.receives(2, 0.98, 4e4).receives(6, 0.9, 10.0).build();
     let plan =
         |model: &Model, rates: &Rates| Policy::NumaLocal.plan(model, rates, &Options::default(), None).plan;
     let first = plan(&model, &rates);
@@ -92,7 +90,7 @@ fn the_other_thread_of_a_busy_core_gets_nothing() {
     let busy = planned(Policy::Full, &host.traffic("eth0", 8e5).build(), &Options::default());
     assert_eq!(only(&busy.plan, "rps"), [""; 0]);
     let calm = Sketch::new(8).smt().device("eth0", &[0, 1, 2, 3]).traffic("eth0", 8e3).build();
-    assert_eq!(only(&planned(Policy::Full, &calm, &Options::default()).plan, "rps").len(), 4);
+    assert_eq!(only(&plan_of(Policy::Full, &calm), "rps").len(), 4);
 }
 
 #[test]
@@ -194,14 +192,14 @@ fn interrupts_of_quiet_devices_never_leave_their_node() {
 #[test]
 fn no_interrupt_moves_to_a_full_cpu() {
     let host = |busy: f64| Sketch::new(8).device("eth0", &[1, 1, 1]).works(0, busy).works(5, busy).build();
-    let plan = |busy| planned(Policy::NumaLocal, &host(busy), &Options::default()).plan;
+    let plan = |busy| plan_of(Policy::NumaLocal, &host(busy));
     assert_eq!(only(&plan(0.5), "irq_affinity"), ["eth0/rx-0 = 0", "eth0/rx-1 = 2", "eth0/rx-2 = 5"]);
     assert_eq!(only(&plan(0.97), "irq_affinity"), ["eth0/rx-1 = 3", "eth0/rx-2 = 6"]);
 }
 
 #[test]
 fn interrupts_that_are_well_placed_stay() {
-    let plan = |sketch: Sketch| planned(Policy::NumaLocal, &sketch.build(), &Options::default()).plan;
+    let plan = |sketch: Sketch| plan_of(Policy::NumaLocal, &sketch.build());
     assert_eq!(only(&plan(Sketch::new(8).device("eth0", &[2])), "irq_affinity"), [""; 0]);
     let two = Sketch::new(8).nodes(2).device("eth0", &[3, 5, 3]).on_node("eth0", 0);
     assert_eq!(only(&plan(two), "irq_affinity"), ["eth0/rx-0 = 0", "eth0/rx-1 = 1", "eth0/rx-2 = 2"]);
@@ -306,9 +304,8 @@ fn isolation_takes_all_interrupts_along_and_leaves_something() {
     assert_eq!(texts(&refused.plan), [""; 0]);
     assert!(refused.reasons[0].contains("leaves none to keep clean"), "{:?}", refused.reasons);
     assert_eq!(refused.plan.notes.iter().filter(|note| note.contains("CPU ,")).count(), 0);
-    let (mut model, rates) = Sketch::new(16).nodes(2).device("eth0", &[0, 1]).device("eth1", &[8, 9]).build();
-    (model.nics[0].node, model.nics[1].node) = (Some(0), Some(1));
-    let plan = Policy::Isolate.plan(&model, &rates, &Options::default(), None).plan;
+    let two = Sketch::new(16).nodes(2).device("eth0", &[0, 1]).device("eth1", &[8, 9]);
+    let plan = plan_of(Policy::Isolate, &two.on_node("eth0", 0).on_node("eth1", 1).build());
     assert_eq!(
         only(&plan, "irq_affinity"),
         ["eth0/rx-0 = 6", "eth0/rx-1 = 7", "eth1/rx-0 = 14", "eth1/rx-1 = 15"],
@@ -323,7 +320,7 @@ fn an_interrupt_that_was_sent_counts_where_it_goes() {
         let sketch = Sketch::new(8).device("eth0", &[0, 4]);
         sketch.edit("eth0", |nic| nic.rx[1].irqs[0].effective = Fact::Known(cpus("2")))
     };
-    let plan = |policy: Policy, sketch: Sketch| planned(policy, &sketch.build(), &Options::default()).plan;
+    let plan = |policy: Policy, sketch: Sketch| plan_of(policy, &sketch.build());
     assert_eq!(only(&plan(Policy::NumaLocal, idle()), "irq_affinity"), [""; 0]);
     let apart = idle().edit("eth0", |nic| nic.rx[0].irqs[0] = nic.rx[1].irqs[0].clone());
     let apart = apart.edit("eth0", |nic| nic.rx[1].irqs[0].number = IrqId(7));
@@ -334,7 +331,7 @@ fn an_interrupt_that_was_sent_counts_where_it_goes() {
 #[test]
 fn spread_predicts_the_whole_plan() {
     let sketch = Sketch::new(8).device("eth0", &[0, 0]).traffic("eth0", 6e4).receives(0, 0.9, 6e4);
-    let plan = planned(Policy::Spread, &sketch.build(), &Options::default()).plan;
+    let plan = plan_of(Policy::Spread, &sketch.build());
     assert!(!only(&plan, "irq_affinity").is_empty() && !only(&plan, "rps").is_empty());
     let prediction = plan.prediction.expect("work moves");
     assert!((prediction.after - 0.45 * 0.48).abs() < 1e-6, "half goes, and half of the rest: {prediction:?}");
@@ -435,10 +432,7 @@ fn interrupts_stay_where_the_cpu_for_them_could_not_take_them() {
     }
     let calm = Sketch::new(3).isolate("1-2").device("eth0", &[0, 1]).traffic("eth0", 2e4);
     let calm = calm.receives(0, 0.1, 1e4).receives(1, 0.1, 1e4).build();
-    assert_eq!(
-        only(&planned(Policy::NumaLocal, &calm, &Options::default()).plan, "irq_affinity"),
-        ["eth0/rx-1 = 0"]
-    );
+    assert_eq!(only(&plan_of(Policy::NumaLocal, &calm), "irq_affinity"), ["eth0/rx-1 = 0"]);
 }
 
 /// Two each, and both busy queues on one CPU.
@@ -446,7 +440,7 @@ fn interrupts_stay_where_the_cpu_for_them_could_not_take_them() {
 fn busy_queues_share_cpus_by_their_packets() {
     let sketch = Sketch::new(2).device("eth0", &[0, 0, 1, 1]).queue_traffic("eth0", &[4e4, 4e4, 1e3, 1e3]);
     let host = sketch.receives(0, 0.8, 8e4).receives(1, 0.02, 2e3).build();
-    let plan = planned(Policy::NumaLocal, &host, &Options::default()).plan;
+    let plan = plan_of(Policy::NumaLocal, &host);
     assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-1 = 1", "eth0/rx-2 = 0"]);
 }
 
@@ -479,16 +473,8 @@ fn interrupts_whose_affinity_cannot_be_read_stay() {
 /// to leave these alone.
 #[test]
 fn new_queues_of_a_device_without_interrupts_have_none() {
-    let (mut model, rates) = Sketch::new(8)
-        .device("eth0", &[0])
-        .queues_at_most("eth0", 4)
-        .traffic("eth0", 2e4)
-        .irqbalance()
-        .build();
-    let queue = &mut model.nics[0].rx[0];
-    queue.irqs.clear();
-    queue.channel_cpu = Some(CpuId(0));
-    let plan = Policy::Full.plan(&model, &rates, &Options::default(), None).plan;
+    let sketch = Sketch::new(8).device("eth0", &[0]).queues_at_most("eth0", 4).channels("eth0", &[0]);
+    let plan = plan_of(Policy::Full, &sketch.traffic("eth0", 2e4).irqbalance().build());
     assert_eq!(only(&plan, "channels").len(), 1, "{:?}", texts(&plan));
     assert_eq!([only(&plan, "irqbalance"), only(&plan, "irq_affinity")].concat(), [""; 0]);
 }
