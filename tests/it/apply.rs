@@ -2,7 +2,8 @@
 
 use rxlab::journal::{Disk, Storage};
 
-use crate::tree::{Ended, PCI, Tree, said};
+use crate::process::Ended;
+use crate::tree::{PCI, Tree};
 
 const RPS: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
 
@@ -36,8 +37,8 @@ fn apply_and_undo_restore_the_machine() {
     tree.rxlab(&["status"]).says(0, "rps eth0/rx-0 = 2-3  (was off)  kept");
     tree.rxlab(&["undo"]).says(0, "rps eth0/rx-0: back to off");
     assert_eq!(tree.values(), original);
-    assert_eq!(said(&tree.rxlab(&["undo"])), (0, "nothing to undo\n".into()));
-    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+    assert_eq!(tree.rxlab(&["undo"]).said(), (0, "nothing to undo\n".into()));
+    assert_eq!(tree.rxlab(&["status"]).said(), (0, "nothing is applied\n".into()));
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn foreign_changes_are_reported_and_kept() {
         &["rps eth0/rx-0: left alone: another program changed it to 5", "rps eth0/rx-1: back to off"],
     );
     assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("20".into(), "0".into()));
-    assert_eq!(said(&tree.rxlab(&["undo"])), (0, "nothing to undo\n".into()));
+    assert_eq!(tree.rxlab(&["undo"]).said(), (0, "nothing to undo\n".into()));
 }
 
 #[test]
@@ -104,16 +105,16 @@ fn a_dry_run_of_undo_lists_what_it_would_restore() {
 #[test]
 fn the_history_lists_past_and_present_changes() {
     let tree = Tree::new();
-    assert_eq!(said(&tree.rxlab(&["history"])), (0, "nothing was changed or tried here yet\n".into()));
+    assert_eq!(tree.rxlab(&["history"]).said(), (0, "nothing was changed or tried here yet\n".into()));
     tree.rxlab(&RPS).exits(0);
     tree.rxlab(&["undo"]).exits(0);
     tree.rxlab(&RPS).exits(0);
-    let (code, text) = said(&tree.rxlab(&["history"]));
+    let (code, text) = tree.rxlab(&["history"]).said();
     let lines: Vec<&str> = text.lines().collect();
     assert!(code == 0 && lines.len() == 4, "{text}");
     assert!(lines[2].contains(" put back  apply rps eth0/rx-0 = 2-3"), "{text}");
     assert!(lines[3].contains(" applied   apply rps eth0/rx-0 = 2-3"), "{text}");
-    let (_, text) = said(&tree.rxlab(&["--json", "history"]));
+    let (_, text) = tree.rxlab(&["--json", "history"]).said();
     let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let standing = |at: usize| value["transactions"][at]["standing"].as_str();
     assert_eq!([standing(0), standing(1)], [Some("ended"), Some("open")]);
@@ -124,7 +125,7 @@ fn another_boot_is_archived_and_never_replayed() {
     let tree = Tree::new();
     tree.rxlab(&RPS).exits(0);
     tree.write("proc/sys/kernel/random/boot_id", "boot-2\n");
-    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+    assert_eq!(tree.rxlab(&["status"]).said(), (0, "nothing is applied\n".into()));
     tree.rxlab(&["undo"]).says_all(0, &["archived 000001-", "nothing to undo"]);
     assert_eq!(tree.rps("eth0", 0), "c", "left alone");
 }
@@ -139,8 +140,7 @@ fn transactions_are_undone_newest_first() {
     tree.rxlab(&["undo", "0"]).says(2, "no open transaction `0`");
     tree.rxlab(&["undo", "--last"]).exits(0);
     assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("4".into(), "0".into()));
-    let text = tree.rxlab(&["undo", "--json"]).exits(0);
-    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let json: serde_json::Value = tree.rxlab(&["undo", "--json"]).json(0);
     assert_eq!(json["transactions"][0]["outcomes"][0]["outcome"], "restored");
     assert_eq!(json["transactions"][1]["closed"], true);
     assert_eq!(tree.rps("eth0", 0), "0");
@@ -158,18 +158,18 @@ fn a_damaged_journal_is_passed_over() {
     // The intent is damaged, so its target is unknown; a second intent is intact.
     std::fs::write(&file, text).expect("written");
     let other = ["apply", "--setting", "rps eth0/rx-1 = 1"];
-    assert_eq!(said(&tree.rxlab(&other)).0, 0, "it shares no target");
+    assert_eq!(tree.rxlab(&other).said().0, 0, "it shares no target");
     tree.rxlab(&["status"]).says_all(1, &["rps eth0/rx-1 = 1", "line 2 is damaged"]);
     let text = tree.rxlab(&["undo"]).says(5, "rps eth0/rx-1: back to off");
     assert!(text.contains(&format!("skipped transaction {damaged}: line 2 is damaged")), "{text}");
     assert_eq!(tree.rps("eth0", 1), "0");
     let confirm = [&other[..], &["--confirm", "60s"]].concat();
     tree.rxlab(&confirm).exits(0);
-    assert_eq!(said(&tree.rxlab(&["confirm"])).0, 0, "a healthy change can be confirmed");
+    assert_eq!(tree.rxlab(&["confirm"]).said().0, 0, "a healthy change can be confirmed");
     tree.rxlab(&["reapply"]).exits(0);
     tree.rxlab(&["undo", "--forget", &damaged]).says(0, "is given up");
     tree.rxlab(&["undo"]).exits(0);
-    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+    assert_eq!(tree.rxlab(&["status"]).said(), (0, "nothing is applied\n".into()));
 }
 
 /// The target of a damaged transaction must not be changed again: only its file has the original value.

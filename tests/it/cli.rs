@@ -5,5 +5,5 @@ mod fixture_show;
 mod flow;
 mod output;
 mod poisoned;
-mod show;
+pub(crate) mod show;
 mod unprivileged;

@@ -12,17 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
-use rxlab::apply::{BeginInfo, Failure, Kept, Transaction};
-use rxlab::host::{Cause, FlakyHost, Fuse, Host, LiveHost, Mishap, Rule};
+use rxlab::apply::{Failure, Kept, Transaction};
+use rxlab::host::{FlakyHost, Fuse, Host, LiveHost, Mishap, Rule};
 use rxlab::journal::{Disk, FlakyStorage, Folder, Storage, Store, Trouble};
-use rxlab::model::Model;
 use rxlab::plan::Setting;
-use rxlab::sample::{Inventory, Scope};
+use rxlab::sample::Scope;
 
 use crate::driver::Driver;
 use crate::observed::Observed;
-use crate::settings::{SETTINGS, everything, groups, settings};
-use crate::tree::{Tree, model};
+use crate::settings::{everything, groups, setting};
+use crate::tree::{Tree, begin, look, model};
 
 const DIRECTORY: &str = "RXLAB_TEST_CRASH_DIRECTORY";
 const AT: &str = "RXLAB_TEST_CRASH_AT";
@@ -33,25 +32,14 @@ const GROUP: &str = "RXLAB_TEST_CRASH_GROUP";
 /// The setting that a kernel drops silently, and its file.
 const DROPPED: (&str, &str) = ("rps veth0/rx-0 = 2", "veth0/queues/rx-0/rps_cpus");
 
-fn begin(store: &Store, root: &Path) -> Result<Transaction, rxlab::apply::ApplyError> {
-    let identity = model().identity;
-    let info = BeginInfo { root, what: "a test".into(), ..BeginInfo::new(&identity) };
-    Transaction::begin(store, info)
-}
-
 fn apply(
     settings: &[Setting],
     store: &Store,
     host: &dyn Host,
     root: &Path,
 ) -> Result<Vec<Kept>, Option<Box<Failure>>> {
-    let transaction = begin(store, root).map_err(|_| None)?;
+    let transaction = begin(store, root, &model().identity).map_err(|_| None)?;
     transaction.apply(host, &model(), settings, &AtomicBool::new(false)).map_err(Some)
-}
-
-/// The current receive path. Reading it is not an operation of the program under test.
-fn fresh(root: &Path) -> Model {
-    Model::new(&Inventory::take(&LiveHost::open(root).expect("opened"), Scope::Path))
 }
 
 fn driven(tree: &Tree) -> Driver<LiveHost> {
@@ -66,7 +54,9 @@ fn undo(store: &Store, host: &dyn Host, directory: &Path) {
     drop(lock);
     for (id, _) in store.open_of(&root, "boot-1").expect("never damaged").iter().rev() {
         let transaction = Transaction::resume(store, id, Duration::ZERO).expect("resumed");
-        let undo = transaction.undo(host, &fresh(directory));
+        // Reading the receive path is not an operation of the program under test.
+        let current = look(&LiveHost::open(directory).expect("opened"), Scope::Path);
+        let undo = transaction.undo(host, &current);
         assert!(undo.journal_error.is_none(), "{:?}", undo.journal_error);
     }
 }
@@ -91,7 +81,7 @@ impl Work {
         let mut settings = groups().swap_remove(group);
         if let Work::ApplyDropped = self {
             // The last one, so that every other one is restored.
-            let dropped: Setting = DROPPED.0.parse().expect("a setting");
+            let dropped = setting(DROPPED.0);
             settings.retain(|setting| *setting != dropped);
             settings.push(dropped);
         }
@@ -143,7 +133,8 @@ impl Work {
     }
 }
 
-fn die() {
+/// Ends this process at once.
+pub(crate) fn die() {
     kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
     unreachable!("SIGKILL is not survived");
 }
@@ -156,12 +147,8 @@ fn child() {
     else {
         return;
     };
-    let work = match work.as_str() {
-        "Apply" => Work::Apply,
-        "ApplyDropped" => Work::ApplyDropped,
-        "UndoFull" => Work::UndoFull,
-        _ => Work::Undo,
-    };
+    let all = [Work::Apply, Work::ApplyDropped, Work::Undo, Work::UndoFull];
+    let work = all.into_iter().find(|one| format!("{one:?}") == work).expect("its name");
     let settings = work.settings(group.parse().expect("a number"));
     work.run(&settings, tree.as_ref(), Fuse::new(Some(at.parse().expect("a number")), die));
     panic!("the fuse has not blown");
@@ -273,34 +260,6 @@ fn apply_on_disk(settings: &[Setting], original: &BTreeMap<String, String>, trou
     operations
 }
 
-/// The kernel refuses one of the files with EIO, as it does for a managed interrupt.
-#[test]
-fn refusing_any_file_restores_the_others() {
-    let files = [
-        "irq/24/smp_affinity",
-        "irq/25/smp_affinity",
-        "irq/26/smp_affinity",
-        "eth0/queues/rx-0/rps_cpus",
-        "veth0/queues/rx-0/rps_cpus",
-        "rps_sock_flow_entries",
-        "rx-0/rps_flow_cnt",
-        "rx-1/rps_flow_cnt",
-    ];
-    for file in files {
-        let tree = Tree::new();
-        let original = tree.values();
-        let refuse = Rule { suffix: file.into(), mishap: Mishap::Refuse(Cause::Errno(5)) };
-        let host = FlakyHost::new(tree.host(), vec![refuse], Fuse::new(None, || ()));
-        // With a driver that resets values, a file that is always refused cannot be restored.
-        let failed = apply(&settings(&SETTINGS), &tree.store(), &host, &tree.root());
-        let Err(Some(failure)) = failed else { panic!("{file}: refused") };
-        assert!(failure.error.to_string().contains("the kernel rejected it"), "{}", failure.error);
-        assert!(failure.undo.is_clean(), "{file}: {:?}", failure.undo);
-        assert_eq!(tree.values(), original, "{file}");
-        assert_eq!(tree.store().open_ids().expect("listed"), [""; 0], "{file}");
-    }
-}
-
 /// The intent is in the journal and synced before the file changes, as seen from inside the write.
 #[test]
 fn the_old_value_is_synced_before_the_write() {
@@ -326,12 +285,10 @@ fn hundreds_of_flips_are_one_undo() {
     let tree = Tree::new();
     tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "01\n");
     let original = tree.values();
-    let (store, host) = (tree.store(), tree.host());
-    let mut transaction = begin(&store, &tree.root()).expect("begun");
-    let setting = "rps eth0/rx-0 = 2-3".parse().expect("a setting");
-    let irqs: Setting = "irq_affinity eth0/rx-1 = 2".parse().expect("a setting");
+    let (host, mut transaction) = (tree.host(), tree.begin());
+    let (rps, irqs) = (setting("rps eth0/rx-0 = 2-3"), setting("irq_affinity eth0/rx-1 = 2"));
     for _ in 0..100 {
-        for setting in [&setting, &irqs] {
+        for setting in [&rps, &irqs] {
             assert!(transaction.set(&host, &mut model(), setting).expect("set").changed);
             let back =
                 transaction.set_back(&host, &mut model(), &setting.knob, &setting.target).expect("set back");
@@ -339,7 +296,7 @@ fn hundreds_of_flips_are_one_undo() {
         }
         assert_eq!(tree.values(), original, "also the two interrupts that differ");
     }
-    transaction.set(&host, &mut model(), &setting).expect("set");
+    transaction.set(&host, &mut model(), &rps).expect("set");
     let undo = transaction.undo(&host, &model());
     assert!(undo.is_clean() && undo.closed);
     assert_eq!(undo.outcomes.len(), 2, "one for each target");

@@ -9,18 +9,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rustix::process::{Signal, getpid, kill_process};
 use rxlab::apply::{self, BeginInfo, Transaction};
 use rxlab::host::{FlakyHost, Fuse, Host, LiveHost, Namespace};
 use rxlab::journal::{Disk, FlakyStorage, Store};
 use rxlab::knob::KNOBS;
-use rxlab::lab::{Range, RangeSpec};
-use rxlab::model::Model;
+use rxlab::lab::Range;
 use rxlab::plan::Plan;
-use rxlab::sample::{Inventory, Scope};
+use rxlab::sample::Scope;
 
-use crate::require;
+use crate::crash::die;
+use crate::lab::range;
 use crate::settings::settings;
+use crate::tree::look;
 
 const NETNS: &str = "RXLAB_TEST_CRASH_NETNS";
 const STATE: &str = "RXLAB_TEST_CRASH_STATE";
@@ -44,12 +44,8 @@ fn open(netns: &Path) -> LiveHost {
     LiveHost::open_in_namespace("/".as_ref(), netns).expect("the namespace exists")
 }
 
-fn look(host: &dyn Host) -> Model {
-    Model::new(&Inventory::take(host, Scope::Path))
-}
-
 fn change(store: &Store, host: &dyn Host, netns: &Path, texts: &[&str]) {
-    let model = look(host);
+    let model = look(host, Scope::Path);
     let checked = apply::check(host, &model, &Plan::new("test", &settings(texts))).expect("sound");
     let netns = Namespace::open(netns).ok();
     let info =
@@ -59,16 +55,17 @@ fn change(store: &Store, host: &dyn Host, netns: &Path, texts: &[&str]) {
 }
 
 fn undo(store: &Store, host: &LiveHost) {
-    let boot = look(host).identity.boot_id;
+    let boot = look(host, Scope::Path).identity.boot_id;
     for (id, _) in store.open_of("/", &boot).expect("never damaged").iter().rev() {
-        let undo = Transaction::resume(store, id, Duration::ZERO).expect("resumed").undo(host, &look(host));
+        let transaction = Transaction::resume(store, id, Duration::ZERO).expect("resumed");
+        let undo = transaction.undo(host, &look(host, Scope::Path));
         assert!(undo.is_clean() && undo.closed, "{undo:?}");
     }
 }
 
 /// Every readable value of the interface.
 fn values(host: &LiveHost) -> BTreeMap<String, String> {
-    let model = look(host);
+    let model = look(host, Scope::Path);
     let mut values = BTreeMap::new();
     for knob in KNOBS {
         for target in knob.targets(&model) {
@@ -80,11 +77,6 @@ fn values(host: &LiveHost) -> BTreeMap<String, String> {
         }
     }
     values
-}
-
-fn die() {
-    kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
-    unreachable!("SIGKILL is not survived");
 }
 
 fn apply_counted(state: &Path, netns: &Path, fuse: &Arc<Fuse>) {
@@ -107,8 +99,7 @@ fn child() {
 
 #[test]
 fn killed_at_every_operation_on_the_running_kernel() {
-    require::needs!(netns);
-    let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
+    let Some(range) = range(2) else { return };
     let netns = range.server.path();
     let host = open(&netns);
     let state = tempfile::tempdir().expect("a temporary directory");

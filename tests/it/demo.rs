@@ -11,8 +11,7 @@ use rxlab::report::words;
 use rxlab::trial::record::TrialRecord;
 use serde_json::Value;
 
-use crate::process::{Running, end_guards, mentioning, rxlab, wait_for};
-use crate::tree::{Ended, said};
+use crate::process::{Ended, Running, end_guards, mentioning, rxlab, wait_for};
 use crate::{quiet, require};
 
 const FLOW_ENTRIES: &str = "/proc/sys/net/core/rps_sock_flow_entries";
@@ -77,10 +76,7 @@ impl Stage {
     fn is_as_before(&self) {
         assert_eq!(Machine::now(), self.before);
         assert_eq!(mentioning(self.directory.path()), []);
-        assert_eq!(
-            said(&rxlab(&self.state(), &["status"]).output().expect("rxlab runs")),
-            (0, "nothing is applied\n".into())
-        );
+        assert_eq!(rxlab(&self.state(), &["status"]).said(), (0, "nothing is applied\n".into()));
         for entry in std::fs::read_dir(self.state().join("journal")).into_iter().flatten() {
             let path = entry.expect("listed").path();
             assert!(path.is_dir(), "an open transaction: {}", path.display());
@@ -128,7 +124,7 @@ fn runs_to_its_end() {
         let out = Running::start(stage.demo("3", "1s").arg("--json")).output();
         let text = String::from_utf8(out.stdout.clone()).expect("text");
         stage.is_as_before();
-        let (code, all) = said(&out);
+        let (code, all) = out.said();
         if hidden(code, &all) {
             return Err(all);
         }
@@ -187,7 +183,7 @@ fn interrupted_in_its_first_trial() {
         let measured = || stage.record("0001-rps-costly").is_some_and(|record| record.slots.len() >= 3);
         wait_for("three slots", || measured() || demo.has_ended());
         demo.signal(Signal::INT);
-        let (code, text) = said(&demo.output());
+        let (code, text) = demo.output().said();
         stage.is_as_before();
         if hidden(code, &text) {
             return Err(text);
@@ -225,7 +221,7 @@ fn killed_with_a_sysctl_set_and_undone() {
         let mut demo = Running::start(&mut stage.demo("3", "1s"));
         wait_for("arm B of RFS", || entries() != stage.before.flow_entries || demo.has_ended());
         if demo.has_ended() {
-            let (code, text) = said(&demo.output());
+            let (code, text) = demo.output().said();
             assert!(hidden(code, &text), "{code}: {text}");
             return Err(text);
         }
@@ -234,8 +230,8 @@ fn killed_with_a_sysctl_set_and_undone() {
         demo.signal(Signal::KILL);
         assert_eq!(demo.output().status.code(), None, "killed");
         assert_ne!(entries(), stage.before.flow_entries);
-        rxlab(&stage.state(), &["status"]).output().expect("rxlab runs").says(1, "`rxlab undo` continues");
-        rxlab(&stage.state(), &["undo"]).output().expect("rxlab runs").says(0, "rfs_entries host: back to ");
+        rxlab(&stage.state(), &["status"]).says(1, "`rxlab undo` continues");
+        rxlab(&stage.state(), &["undo"]).says(0, "rfs_entries host: back to ");
         wait_for("the workload's end", || mentioning(stage.directory.path()).is_empty());
         stage.is_as_before();
         Ok(())

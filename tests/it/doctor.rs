@@ -1,24 +1,24 @@
 //! The doctor on the practice range, checked against the kernel's own counters.
 
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::Path;
+use std::process::Output;
 use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
 use rxlab::diagnose::{Finding, diagnose};
 use rxlab::doctor::{Alert, Alerts, Change};
-use rxlab::lab::{Flood, Range, RangeSpec};
+use rxlab::lab::{Flood, Range};
 use rxlab::load::Session;
-use rxlab::model::{Model, Rates};
-use rxlab::sample::{Counters, Inventory, Scope};
-use rxlab::snapshot::Snapshot;
 use rxlab::target::Target;
 use rxlab::units::CpuId;
 use serde_json::Value;
 
-use crate::process::{Running, json, rxlab, wait_for};
-use crate::{flood, quiet, require};
+use crate::fixtures::recorded;
+use crate::lab::range;
+use crate::process::{Ended, Running, json, rxlab, wait_for};
+use crate::{flood, quiet};
 
 /// NET_RX runs of each CPU since boot.
 fn net_rx() -> Vec<u64> {
@@ -27,19 +27,29 @@ fn net_rx() -> Vec<u64> {
     line.split_whitespace().skip(1).map(|count| count.parse().expect("a number")).collect()
 }
 
+/// `rxlab` on the server host.
+fn on_server(range: &Range, state: &Path, args: &[&str]) -> Output {
+    rxlab(state, args).arg("--netns").arg(range.server.path()).output().expect("rxlab runs")
+}
+
 /// Exit code and report of one diagnosis of the server host.
 pub(crate) fn look(range: &Range) -> (i32, Value) {
     let state = tempfile::tempdir().expect("a temporary directory");
-    let mut command = rxlab(state.path(), &["doctor", "--json", "--for", "1s", "--netns"]);
-    let out = command.arg(range.server.path()).output().expect("rxlab runs");
+    let out = on_server(range, state.path(), &["doctor", "--json", "--for", "1s"]);
     (out.status.code().expect("not killed"), json(&out))
+}
+
+/// The finding of a rule in a report.
+pub(crate) fn finding(report: &Value, id: &str) -> Option<Value> {
+    let findings = report["findings"].as_array().expect("a list");
+    println!("{} {findings:?}", report["load"]);
+    findings.iter().find(|finding| finding["id"] == id).cloned()
 }
 
 #[test]
 fn the_hotspot_matches_the_counters() {
-    require::needs!(netns);
     let _alone = quiet::alone();
-    let range = Range::build(&RangeSpec::default()).expect("built");
+    let Some(range) = range(1) else { return };
     for (sender, receiver) in [("0", "1"), ("1", "0")] {
         let _target = flood::sink(&range, receiver);
         let _session = flood::sender(&range, sender);
@@ -50,11 +60,7 @@ fn the_hotspot_matches_the_counters() {
             let runs: Vec<u64> = net_rx().iter().zip(&before).map(|(after, before)| after - before).collect();
             let hottest = (0..runs.len()).max_by_key(|cpu| runs[*cpu]).expect("a CPU");
             println!("attempt {attempt}, sender on {sender}: exit {code}, NET_RX {runs:?}");
-            let findings = report["findings"].as_array().expect("a list");
-            let Some(hotspot) = findings.iter().find(|finding| finding["id"] == "one-core-hotspot") else {
-                println!("{report:#}");
-                return false;
-            };
+            let Some(hotspot) = finding(&report, "one-core-hotspot") else { return false };
             assert_eq!(code, 1);
             assert_eq!(hotspot["cpu"], hottest, "{hotspot:#}");
             assert_eq!((hotspot["nic"].as_str(), hottest.to_string().as_str()), (Some("srv0"), sender));
@@ -68,9 +74,8 @@ fn the_hotspot_matches_the_counters() {
 /// Two veth pairs into a container's namespace. The first got RPS before the second existed.
 #[test]
 fn a_container_missed_by_tuning_is_found() {
-    require::needs!(netns);
     let _alone = quiet::alone();
-    let range = Range::build(&RangeSpec::default()).expect("built");
+    let Some(range) = range(1) else { return };
     let away = range.client.path();
     range
         .server
@@ -80,12 +85,9 @@ fn a_container_missed_by_tuning_is_found() {
         host.ip(&format!("address add {address}/24 dev {nic}")).expect("set");
         host.ip(&format!("link set {nic} up")).expect("set");
     }
-    let target = Target::start(&rxlab::target::Spec {
-        udp_sink: Some(SocketAddr::from(([0, 0, 0, 0], 9000))),
-        netns: Some(range.server.path()),
-        ..rxlab::target::Spec::default()
-    });
-    let _target = target.expect("started");
+    let (udp_sink, netns) = (Some(([0, 0, 0, 0], 9000).into()), Some(range.server.path()));
+    let target = rxlab::target::Spec { udp_sink, netns, ..rxlab::target::Spec::default() };
+    let _target = Target::start(&target).expect("started");
     let send = |address: Ipv4Addr| {
         let url = format!("udp-sink://{address}:9000").parse().expect("a URL");
         let mut load = rxlab::load::Spec::new(url);
@@ -96,15 +98,11 @@ fn a_container_missed_by_tuning_is_found() {
 
     let state = tempfile::tempdir().expect("a temporary directory");
     let tune = |nic: &str| {
-        let mut command =
-            rxlab(state.path(), &["apply", "--setting", &format!("rps {nic}/rx-0 = 1"), "--netns"]);
-        let out = command.arg(range.server.path()).output().expect("rxlab runs");
-        assert!(out.status.success(), "{out:?}");
+        let apply = ["apply", "--setting", &format!("rps {nic}/rx-0 = 1")];
+        on_server(&range, state.path(), &apply).exits(0);
     };
     let missed = || {
-        let (_, report) = look(&range);
-        let findings = report["findings"].as_array().expect("a list");
-        let found = findings.iter().find(|finding| finding["id"] == "untouched-containers");
+        let found = finding(&look(&range).1, "untouched-containers");
         found.map(|finding| finding["nic"].as_str().expect("a name").to_owned())
     };
     assert_eq!(missed(), None, "no queue is tuned");
@@ -117,18 +115,14 @@ fn a_container_missed_by_tuning_is_found() {
 /// The foreign program is another rxlab, with its own journal.
 #[test]
 fn values_reset_by_another_program_are_noted() {
-    require::needs!(netns);
-    let range = Range::build(&RangeSpec::default()).expect("built");
+    let Some(range) = range(1) else { return };
     let [ours, strange] = [(); 2].map(|()| tempfile::tempdir().expect("a temporary directory"));
-    let run = |state: &Path, args: &[&str]| {
-        rxlab(state, args).arg("--netns").arg(range.server.path()).output().expect("rxlab runs")
-    };
     let set = |state: &Path, cpu: &str| {
-        let out = run(state, &["apply", "--setting", &format!("rps srv0/rx-0 = {cpu}")]);
-        assert!(out.status.success(), "{out:?}");
+        on_server(&range, state, &["apply", "--setting", &format!("rps srv0/rx-0 = {cpu}")]).exits(0);
     };
     let noted = |nic: &str| {
-        let report: Value = json(&run(ours.path(), &["doctor", "--json", "--for", "200ms", "--nic", nic]));
+        let doctor = ["doctor", "--json", "--for", "200ms", "--nic", nic];
+        let report: Value = json(&on_server(&range, ours.path(), &doctor));
         report["notes"].to_string().contains("1 of 1 value set by rxlab is no longer in effect")
     };
     set(ours.path(), "0");
@@ -140,34 +134,27 @@ fn values_reset_by_another_program_are_noted() {
 /// From the plan file through the journal to the next sample.
 #[test]
 fn the_effect_of_a_plan_is_compared_with_the_sample_before() {
-    require::needs!(netns);
-    let range = Range::build(&RangeSpec::default()).expect("built");
+    let Some(range) = range(1) else { return };
     let _flood = Flood::start(&range, CpuId(0), 16).expect("started");
     let state = tempfile::tempdir().expect("a temporary directory");
     let plan = state.path().join("rps.toml");
-    let run = |args: &[&str]| {
-        let mut command = rxlab(state.path(), args);
-        command.arg("--netns").arg(range.server.path()).output().expect("rxlab runs")
-    };
+    let run = |args: &[&str]| on_server(&range, state.path(), args);
     let since = || json::<Value>(&run(&["doctor", "--json", "--for", "300ms"]))["since"].clone();
     let path = plan.to_str().expect("text");
-    let out = run(&["plan", "rps", "--nic", "srv0", "--for", "500ms", "-o", path]);
-    assert!(out.status.success(), "{out:?}");
+    run(&["plan", "rps", "--nic", "srv0", "--for", "500ms", "-o", path]).exits(0);
     assert_eq!(since(), Value::Null, "nothing is applied yet");
-    let out = run(&["apply", path]);
-    assert!(out.status.success(), "{out:?}");
+    run(&["apply", path]).exits(0);
     let told = since();
     assert_eq!((&told["what"], &told["cpu"]), (&"apply rps".into(), &0.into()), "{told}");
     assert!(told["packets_before"].as_f64() > Some(0.0) && told["packets"].as_f64() > Some(0.0), "{told}");
-    assert!(run(&["undo"]).status.success());
+    run(&["undo"]).exits(0);
     assert_eq!(since(), Value::Null, "it was put back");
 }
 
 #[test]
 fn a_quiet_host_gets_no_advice() {
-    require::needs!(netns);
     let _alone = quiet::alone();
-    let range = Range::build(&RangeSpec::default()).expect("built");
+    let Some(range) = range(1) else { return };
     // Other programs use the same CPUs: findings about those are not caused by the range.
     let quiet = (0..6).any(|attempt| {
         let (code, report) = look(&range);
@@ -181,18 +168,6 @@ fn a_quiet_host_gets_no_advice() {
         findings.is_empty()
     });
     assert!(quiet, "this machine was never quiet");
-}
-
-/// Model and rates of a captured machine between its two samples.
-fn recorded(name: &str) -> (Model, Rates) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/hosts").join(name).join("host.tar.zst");
-    let file = std::fs::File::open(file).expect("there");
-    let snapshot = Snapshot::read(BufReader::new(file)).expect("a snapshot");
-    let first = Counters::take(snapshot.first(), &Inventory::take(snapshot.first(), Scope::Counters));
-    let inventory = Inventory::take(snapshot.last(), Scope::Counters);
-    let last = Counters::take(snapshot.last(), &inventory);
-    let rates = Rates::between(&first, &last).expect("an interval").accounted(&inventory);
-    (Model::new(&inventory), rates)
 }
 
 /// Several machines in turn, as if they were one.
@@ -246,9 +221,8 @@ fn lines(running: &mut Running) -> Arc<Mutex<Vec<String>>> {
 
 #[test]
 fn a_watch_prints_new_and_cleared_findings() {
-    require::needs!(netns);
     let _alone = quiet::alone();
-    let range = Range::build(&RangeSpec::default()).expect("built");
+    let Some(range) = range(1) else { return };
     let state = tempfile::tempdir().expect("a temporary directory");
     let watch = ["doctor", "--watch", "--json", "--for", "500ms", "--nic", "srv0", "--netns"];
     let mut watch = Running::start(rxlab(state.path(), &watch).arg(range.server.path()));

@@ -6,12 +6,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use rxlab::apply::{BeginInfo, Transaction};
+use rxlab::apply::Transaction;
 use rxlab::host::{FlakyHost, Fuse};
 use rxlab::journal::{Disk, FlakyStorage, Outcome, Store};
 
-use crate::process::{Running, wait_for};
-use crate::tree::{Ended, Tree, model, said};
+use crate::process::{Ended, Running, one_line, wait_for};
+use crate::settings::settings;
+use crate::tree::{Tree, model};
 
 /// Foreign writes: to one queue, and to the two interrupts of another one.
 const EXTERNAL: [(&str, &str); 3] =
@@ -20,49 +21,38 @@ const EXTERNAL: [(&str, &str); 3] =
 const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
 const APPLY: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
 
-fn ok(tree: &Tree, args: &[&str]) -> String {
-    tree.rxlab(args).exits(0)
-}
-
-/// Text without the line breaks of an 80-column terminal.
-fn joined(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 #[test]
 fn drifted_values_are_reapplied_and_undone() {
     let tree = Tree::new();
     let original = tree.values();
-    ok(&tree, &[&APPLY[..], &["--setting", "rps eth0/rx-1 = 4"]].concat());
+    tree.rxlab(&[&APPLY[..], &["--setting", "rps eth0/rx-1 = 4"]].concat()).exits(0);
     tree.write(RPS, "20\n");
     tree.rxlab(&["status"]).says(1, "DRIFTED: it is 5 now\n    cause unknown\n");
-    let text = ok(&tree, &["reapply", "--dry-run"]);
-    assert!(text.contains("rps eth0/rx-0 = 2-3: would be set again, it is 5 (cause unknown)"), "{text}");
+    tree.rxlab(&["reapply", "--dry-run"])
+        .says(0, "rps eth0/rx-0 = 2-3: would be set again, it is 5 (cause unknown)");
     assert_eq!(tree.rps("eth0", 0), "20");
-    let text = ok(&tree, &["reapply"]);
-    assert!(text.contains("rps eth0/rx-0 = 2-3: set again, it was 5 (cause unknown)"), "{text}");
-    assert!(text.contains("rps eth0/rx-1 = 4: holds"), "{text}");
+    let expected = ["rps eth0/rx-0 = 2-3: set again, it was 5 (cause unknown)", "rps eth0/rx-1 = 4: holds"];
+    tree.rxlab(&["reapply"]).says_all(0, &expected);
     assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("c".into(), "10".into()));
-    assert!(ok(&tree, &["status"]).contains("rps eth0/rx-0 = 2-3  (was off)  kept"));
-    assert!(ok(&tree, &["undo"]).contains("rps eth0/rx-0: back to off"));
+    tree.rxlab(&["status"]).says(0, "rps eth0/rx-0 = 2-3  (was off)  kept");
+    tree.rxlab(&["undo"]).says(0, "rps eth0/rx-0: back to off");
     assert_eq!(tree.values(), original);
-    assert_eq!(ok(&tree, &["reapply"]), "nothing is applied\n");
+    assert_eq!(tree.rxlab(&["reapply"]).exits(0), "nothing is applied\n");
 }
 
 #[test]
 fn one_of_several_transactions_is_reapplied() {
     let tree = Tree::new();
-    ok(&tree, &APPLY);
-    ok(&tree, &["apply", "--setting", "rps eth0/rx-1 = 4"]);
-    ok(&tree, &["apply", "--setting", "rps eth0/rx-0 = 1"]);
+    tree.rxlab(&APPLY).exits(0);
+    tree.rxlab(&["apply", "--setting", "rps eth0/rx-1 = 4"]).exits(0);
+    tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 1"]).exits(0);
     tree.write(RPS, "20\n");
     tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "20\n");
-    let text = ok(&tree, &["reapply", "000001"]);
-    assert!(text.contains("rps eth0/rx-0 = 2-3: left to 000003-"), "{text}");
-    ok(&tree, &["reapply", "000002"]);
+    tree.rxlab(&["reapply", "000001"]).says(0, "rps eth0/rx-0 = 2-3: left to 000003-");
+    tree.rxlab(&["reapply", "000002"]).exits(0);
     assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("20".into(), "10".into()));
     tree.rxlab(&["reapply", "000009"]).says(2, "no open transaction `000009`");
-    let json: serde_json::Value = serde_json::from_str(&ok(&tree, &["reapply", "--json"])).expect("JSON");
+    let json: serde_json::Value = tree.rxlab(&["reapply", "--json"]).json(0);
     assert_eq!(json["schema"], "rxlab.reapply/1");
     assert_eq!(json["transactions"][0]["values"][0]["outcome"], "covered");
     assert_eq!(json["transactions"][2]["values"][0]["was"], "5");
@@ -72,32 +62,32 @@ fn one_of_several_transactions_is_reapplied() {
 #[test]
 fn reapply_reports_why_a_value_cannot_be_set() {
     let tree = Tree::new();
-    ok(&tree, &APPLY);
+    tree.rxlab(&APPLY).exits(0);
     tree.write(RPS, "20\n");
     tree.write("sys/devices/system/cpu/online", "0-2,4-6\n");
     let text = tree.rxlab(&["reapply"]).exits(5);
     assert!(
-        joined(&text).contains("not set again: rps eth0/rx-0: CPU 3 is offline (online: 0-2,4-6)"),
+        one_line(&text).contains("not set again: rps eth0/rx-0: CPU 3 is offline (online: 0-2,4-6)"),
         "{text}"
     );
     std::fs::remove_file(tree.root().join("sys/class/net/eth0")).expect("removed");
     tree.rxlab(&["reapply"]).says(4, "gone with its device");
-    let (code, text) = said(&tree.rxlab(&["status"]));
-    assert!(code == 1 && joined(&text).contains("no interface has the address pci:0000:00:03.0"), "{text}");
+    let (code, text) = tree.rxlab(&["status"]).said();
+    assert!(code == 1 && one_line(&text).contains("no interface has the address pci:0000:00:03.0"), "{text}");
 }
 
 #[test]
 fn nothing_is_reapplied_while_a_change_awaits_confirmation() {
     let tree = Tree::new();
-    ok(&tree, &APPLY);
-    ok(&tree, &["apply", "--confirm", "600s", "--setting", "rps eth0/rx-1 = 4"]);
+    tree.rxlab(&APPLY).exits(0);
+    tree.rxlab(&["apply", "--confirm", "600s", "--setting", "rps eth0/rx-1 = 4"]).exits(0);
     tree.write(RPS, "20\n");
     for args in [&["reapply"][..], &["reapply", "--dry-run"]] {
         tree.rxlab(args).says(4, "is waiting for confirmation");
     }
     assert_eq!(tree.rps("eth0", 0), "20");
-    ok(&tree, &["confirm"]);
-    ok(&tree, &["reapply"]);
+    tree.rxlab(&["confirm"]).exits(0);
+    tree.rxlab(&["reapply"]).exits(0);
     assert_eq!(tree.rps("eth0", 0), "c");
 }
 
@@ -106,20 +96,19 @@ fn nothing_is_reapplied_while_a_change_awaits_confirmation() {
 fn a_recreated_interface_is_detected() {
     let tree = Tree::new();
     tree.write("sys/class/net/veth0/ifindex", "3\n");
-    ok(&tree, &["apply", "--setting", "rps veth0/rx-0 = 1"]);
+    tree.rxlab(&["apply", "--setting", "rps veth0/rx-0 = 1"]).exits(0);
     tree.write("sys/class/net/veth0/ifindex", "8\n");
     tree.write("sys/class/net/veth0/queues/rx-0/rps_cpus", "00\n");
     let text = tree.rxlab(&["status"]).exits(1);
     let who = "probably new queues created by the driver: interface number of veth0 changed from 3 to 8";
-    assert!(joined(&text).contains(who), "{text}");
-    let json = said(&tree.rxlab(&["status", "--json"])).1;
-    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert!(one_line(&text).contains(who), "{text}");
+    let json: serde_json::Value = tree.rxlab(&["status", "--json"]).json(1);
     let suspect = &json["transactions"][0]["values"][0]["suspects"][0];
     assert_eq!(
         (suspect["who"].as_str(), suspect["likelihood"].as_str()),
         (Some("new_queues"), Some("probable"))
     );
-    ok(&tree, &["reapply"]);
+    tree.rxlab(&["reapply"]).exits(0);
     assert_eq!(tree.rps("veth0", 0), "2");
 }
 
@@ -127,14 +116,11 @@ fn a_recreated_interface_is_detected() {
 /// the original or a foreign one that the reapply had not overwritten yet; the journal is valid.
 #[test]
 fn killed_at_every_operation_of_a_reapply() {
-    let settings = ["rps eth0/rx-0 = 2-3", "irq_affinity eth0/rx-1 = 4", "rps eth0/rx-1 = 1"];
-    let settings = settings.map(|text| text.parse().expect("a setting"));
+    let settings = settings(&["rps eth0/rx-0 = 2-3", "irq_affinity eth0/rx-1 = 4", "rps eth0/rx-1 = 1"]);
     let run = |at: Option<u64>| {
         let tree = Tree::new();
         let original = tree.values();
-        let (identity, root) = (model().identity, tree.root());
-        let info = BeginInfo { root: &root, what: "a test".into(), ..BeginInfo::new(&identity) };
-        let transaction = Transaction::begin(&tree.store(), info).expect("begun");
+        let transaction = tree.begin();
         let id = transaction.id().to_owned();
         transaction.apply(&tree.host(), &model(), &settings, &AtomicBool::new(false)).expect("applied");
         EXTERNAL.iter().for_each(|(path, value)| tree.write(path, value));
@@ -213,18 +199,18 @@ impl Watch {
 #[test]
 fn a_watch_prints_changes_and_nothing_else() {
     let tree = Tree::new();
-    ok(&tree, &APPLY);
+    tree.rxlab(&APPLY).exits(0);
     let watch = Watch::start(&tree, &[]);
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(watch.lines(), [""; 0], "all holds");
     tree.write(RPS, "20\n");
     watch.wait_for("rps eth0/rx-0 = 2-3  DRIFTED: it is 5 now; cause unknown");
-    ok(&tree, &["reapply"]);
+    tree.rxlab(&["reapply"]).exits(0);
     watch.wait_for("rps eth0/rx-0 = 2-3  kept");
-    ok(&tree, &["apply", "--setting", "rps eth0/rx-1 = 4"]);
+    tree.rxlab(&["apply", "--setting", "rps eth0/rx-1 = 4"]).exits(0);
     let id = tree.store().open_ids().expect("listed").remove(1);
     watch.wait_for(&format!("transaction {id}  applied"));
-    ok(&tree, &["undo", "--last"]);
+    tree.rxlab(&["undo", "--last"]).exits(0);
     watch.wait_for(&format!("transaction {id}  put back, no longer open"));
     let lines = watch.lines().len();
     assert_eq!(watch.end(), (0, lines));
@@ -233,8 +219,8 @@ fn a_watch_prints_changes_and_nothing_else() {
 #[test]
 fn a_watch_exits_like_status() {
     let tree = Tree::new();
-    ok(&tree, &APPLY);
-    assert_eq!(ok(&tree, &["status", "--watch", "--every", "20ms", "--for", "100ms"]), "");
+    tree.rxlab(&APPLY).exits(0);
+    assert_eq!(tree.rxlab(&["status", "--watch", "--every", "20ms", "--for", "100ms"]).exits(0), "");
     tree.write(RPS, "20\n");
     let watch = Watch::start(&tree, &["--json"]);
     let line: serde_json::Value = serde_json::from_str(&watch.wait_for("drifted")).expect("JSON");

@@ -1,20 +1,17 @@
 //! Ethtool settings of veths on the real kernel.
 
-use std::path::Path;
-
-use rxlab::host::{Host, LiveHost};
+use rxlab::host::Host;
 use rxlab::knob::find;
 use rxlab::lab::Namespace;
 use rxlab::model::Model;
 use rxlab::plan::Setting;
-use rxlab::sample::{Inventory, Scope};
+use rxlab::sample::Scope;
 
+use crate::lab::host_in;
+use crate::process::{Ended, rxlab};
 use crate::require;
-use crate::tree::{Ended, said};
-
-fn setting(text: &str) -> Setting {
-    text.parse().expect("a setting")
-}
+use crate::settings::setting;
+use crate::tree::look;
 
 fn read(host: &dyn Host, model: &Model, setting: &Setting) -> String {
     let knob = find(&setting.knob).expect("a knob");
@@ -32,21 +29,16 @@ fn a_veth_is_changed_and_changed_back() {
     let settings =
         ["channels kv0 = rx 2 tx 2", "gro kv0 = on", "rx_checksum kv0 = off", "udp_gro_forwarding kv0 = on"]
             .map(setting);
-    let host = LiveHost::open_in_namespace(Path::new("/"), &namespace.path()).expect("opened");
+    let host = host_in(&namespace);
     let values = || {
-        let model = Model::new(&Inventory::take(&host, Scope::All));
+        let model = look(&host, Scope::All);
         settings.each_ref().map(|setting| read(&host, &model, setting))
     };
     let before = values();
     assert_eq!(before, ["rx 4 tx 4", "off", "on", "off"]);
 
     let state = tempfile::tempdir().expect("a temporary directory");
-    let rxlab = |arguments: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"));
-        command.arg("--netns").arg(namespace.path()).arg("--state-dir").arg(state.path());
-        command.arg("--run-dir").arg(state.path().join("run")).args(arguments);
-        said(&command.output().expect("rxlab runs"))
-    };
+    let rxlab = |args: &[&str]| rxlab(state.path(), args).arg("--netns").arg(namespace.path()).said();
     let all: Vec<String> = settings.iter().map(Setting::to_string).collect();
     let arguments: Vec<&str> = all.iter().flat_map(|setting| ["--setting", setting]).collect();
     rxlab(&[&["apply"], &arguments[..]].concat()).exits(0);
@@ -57,8 +49,7 @@ fn a_veth_is_changed_and_changed_back() {
         ("ring_rx kv0 = 64", "does not support ring_rx on kv0"),
         ("ntuple_rule kv0/rule-1 = tcp4 action 1", "the driver does not support flow rules"),
     ] {
-        let (code, text) = rxlab(&["apply", "--setting", refused]);
-        assert!(code == 3 && text.contains(why), "{refused}: {code}: {text}");
+        rxlab(&["apply", "--setting", refused]).says(3, why);
     }
     rxlab(&["undo"]).exits(0);
     assert_eq!(values(), before);

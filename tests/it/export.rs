@@ -9,22 +9,31 @@ mod sysctl;
 mod tuned;
 
 use std::path::Path;
-use std::process::Output;
 
-use crate::process::rxlab;
-use crate::tree::{Ended, Tree, said};
+use crate::process::{Ended, rxlab};
+use crate::tree::Tree;
 
-/// `rxlab export` of settings for the interfaces of a network namespace, into `output`.
-fn exported(folder: &Path, netns: Option<&Path>, form: &str, settings: &[&str]) -> Output {
-    let plan = folder.join("plan.toml");
+/// A file that `rxlab export` wrote.
+struct Exported {
+    _folder: tempfile::TempDir,
+    file: String,
+    /// Output of the program.
+    text: String,
+}
+
+/// Exports settings for the interfaces of a network namespace.
+fn exported(netns: Option<&Path>, form: &str, settings: &[&str]) -> Exported {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (plan, file) = (folder.path().join("plan.toml"), folder.path().join("out"));
     let text: String = settings.iter().map(|setting| format!("[[setting]]\nset = \"{setting}\"\n")).collect();
     std::fs::write(&plan, format!("name = \"test\"\n{text}")).expect("written");
-    let mut command = rxlab(folder, &["export", "--to", form]);
-    command.arg(&plan).arg("-o").arg(folder.join("out"));
+    let mut command = rxlab(folder.path(), &["export", "--to", form]);
+    command.arg(&plan).arg("-o").arg(&file);
     if let Some(netns) = netns {
         command.arg("--netns").arg(netns);
     }
-    command.output().expect("rxlab runs")
+    let text = command.exits(0);
+    Exported { _folder: folder, file: file.into_os_string().into_string().expect("text"), text }
 }
 
 #[test]
@@ -39,7 +48,7 @@ fn settings_that_cannot_be_exported_are_reported() {
     assert!(text.contains("# Not in here:\n#   rps eth0/rx-0 = 1: not a sysctl;"), "{text}");
     assert!(said_too.starts_with("rxlab: not in sysctl: rps eth0/rx-0 = 1: not a sysctl;"), "{said_too}");
     assert_eq!(said_too.lines().count(), 1);
-    let (code, text) = said(&export("irqbalance-policy", &[]));
+    let (code, text) = export("irqbalance-policy", &[]).said();
     assert!(
         code == 1 && text.ends_with("rxlab: irqbalance-policy cannot express any setting of the plan\n"),
         "{text}"

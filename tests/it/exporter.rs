@@ -9,10 +9,10 @@ use rustix::process::Signal;
 use rxlab::parse::{attribute, one_message};
 use serde_json::Value;
 
-use crate::process::{Running, rxlab, wait_for};
+use crate::process::{Ended, Running, rxlab, wait_for};
 use crate::prometheus::Prometheus;
 use crate::require;
-use crate::tree::{Ended, Tree};
+use crate::tree::Tree;
 
 /// A running exporter.
 struct Exporter {

@@ -1,7 +1,5 @@
 //! The captured hosts below fixtures/hosts: each is read completely and matches its README.
 
-#![allow(clippy::disallowed_methods)] // Lists the fixtures.
-
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,17 +11,33 @@ use rxlab::sample::{Counters, Inventory, Sample, Scope};
 use rxlab::snapshot::Snapshot;
 use rxlab::units::{CpuId, CpuMask, Need};
 
+use crate::tree::look;
+
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
 
+/// The file of a captured host.
+pub(crate) fn captured(name: &str) -> String {
+    format!("{}/hosts/{name}/host.tar.zst", fixtures().display())
+}
+
 fn host(name: &str) -> Snapshot {
-    let file = File::open(fixtures().join("hosts").join(name).join("host.tar.zst")).expect("a captured host");
-    Snapshot::read(file).expect("a snapshot")
+    Snapshot::read(File::open(captured(name)).expect("a captured host")).expect("a snapshot")
+}
+
+/// Model and rates of a captured host between its two samples.
+pub(crate) fn recorded(name: &str) -> (Model, Rates) {
+    let snapshot = host(name);
+    let before = Counters::take(snapshot.first(), &Inventory::take(snapshot.first(), Scope::All));
+    let inventory = Inventory::take(snapshot.last(), Scope::All);
+    let after = Counters::take(snapshot.last(), &inventory);
+    let rates = Rates::between(&before, &after).expect("two moments of one boot").accounted(&inventory);
+    (Model::new(&inventory), rates)
 }
 
 fn model(name: &str) -> Model {
-    Model::new(&Inventory::take(host(name).last(), Scope::All))
+    look(host(name).last(), Scope::All)
 }
 
 fn eth0(model: &Model) -> &Nic {
@@ -258,12 +272,8 @@ fn e1000e_4cpu() {
 /// Field case A, recorded under load: the finding, its CPU and the plan come from the file.
 #[test]
 fn the_recorded_hotspot_is_found() {
-    let snapshot = host("virtio-8cpu-1queue");
-    let before = Counters::take(snapshot.first(), &Inventory::take(snapshot.first(), Scope::All));
-    let inventory = Inventory::take(snapshot.last(), Scope::All);
-    let after = Counters::take(snapshot.last(), &inventory);
-    let rates = Rates::between(&before, &after).expect("two moments of one boot").accounted(&inventory);
-    let report = doctor(&Model::new(&inventory), &rates, "rxlab");
+    let (model, rates) = recorded("virtio-8cpu-1queue");
+    let report = doctor(&model, &rates, "rxlab");
     let hotspot = report.findings.iter().find(|finding| finding.id == "one-core-hotspot");
     assert_eq!(hotspot.and_then(|finding| finding.cpu), Some(CpuId(2)), "{:?}", report.findings);
     let plan = report.plans.iter().find(|proposal| proposal.plan.name == "rps").expect("a plan");

@@ -1,14 +1,13 @@
 //! Packets sent by one CPU and possibly received by another, on the real kernel.
 
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::Command;
 
-use rxlab::host::{Host, LiveHost};
+use rxlab::host::Host;
 use rxlab::lab::{Range, RangeSpec};
 use rxlab::load::Session;
 use rxlab::target::{Spec, Target};
 
+use crate::lab::{host_in, inside};
 use crate::process::{Running, rxlab, wait_for, weighty};
 use crate::{quiet, require};
 
@@ -53,7 +52,7 @@ impl Flood {
         }
         let alone = quiet::alone();
         let range = Range::build(&RangeSpec { rules, ..RangeSpec::default() }).expect("built");
-        let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
+        let host = host_in(&range.server);
         host.write("sys/class/net/srv0/queues/rx-0/rps_cpus", rps.as_bytes()).expect("written");
         let target = sink(&range, "1");
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -75,17 +74,10 @@ impl Flood {
 
     /// A veth has a NAPI only with GRO, and UDP goes through it only with this kind of GRO. `false` if skipped.
     pub(crate) fn has_napi(&self) -> bool {
-        let mut command = self.inside("ethtool");
+        let mut command = inside(&self.range.server, "ethtool");
         command.args(["-K", "srv0", "gro", "on", "rx-udp-gro-forwarding", "on"]);
         let gro = command.output().expect("nsenter runs");
         let why = String::from_utf8_lossy(&gro.stderr).trim().to_owned();
         require::have("netns", (!gro.status.success()).then_some(why))
-    }
-
-    /// A program on the server.
-    pub(crate) fn inside(&self, program: &str) -> Command {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net={}", self.range.server.path().display())).arg(program);
-        command
     }
 }

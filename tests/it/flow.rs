@@ -2,18 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::net::sockopt::socket_incoming_cpu;
-use rxlab::host::{Host, LiveHost, enter_netns, pin_thread};
-use rxlab::lab::{Range, RangeSpec};
-use rxlab::model::{Certainty, Flow, FlowPath, Model};
-use rxlab::sample::{Inventory, Scope};
+use rxlab::host::{Host, enter_netns, pin_thread};
+use rxlab::lab::Range;
+use rxlab::model::{Certainty, Flow, FlowPath};
+use rxlab::sample::Scope;
 use rxlab::units::CpuId;
 
+use crate::lab::{host_in, range};
 use crate::packets::{Sender, random_flows};
-use crate::process::{PATIENCE, rxlab, wait_for};
+use crate::process::{Ended, PATIENCE, rxlab, wait_for};
+use crate::tree::look;
 use crate::{quiet, require};
 
 /// So many flows miss one of two CPUs by chance once in 2^63 runs.
@@ -56,18 +58,15 @@ fn processed(servers: &[UdpSocket], clients: &[UdpSocket]) -> BTreeSet<CpuId> {
 
 #[test]
 fn packets_land_on_the_cpus_that_are_named() {
-    require::needs!(netns);
-    let range = Range::build(&RangeSpec::default()).expect("built");
-    let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
+    let Some(range) = range(1) else { return };
+    let host = host_in(&range.server);
     let servers = sockets(range.server.path(), Range::SERVER, Range::CLIENT);
     let clients = sockets(range.client.path(), Range::CLIENT, Range::SERVER);
     let state = tempfile::tempdir().expect("a temporary directory");
     let netns = range.server.path();
     let named = || -> FlowPath {
         let flow = format!("udp {}:20000 {}:20000", Range::SERVER, Range::CLIENT);
-        let mut command = rxlab(state.path(), &["flow", "--json", &flow, "--netns"]);
-        let out = command.arg(&netns).output().expect("rxlab runs");
-        serde_json::from_slice(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"))
+        rxlab(state.path(), &["flow", "--json", &flow, "--netns"]).arg(&netns).json(0)
     };
     // Without RPS the sender's CPU receives: a flow does not say which that is.
     let path = named();
@@ -129,10 +128,10 @@ fn taken(packets: usize) -> BTreeMap<CpuId, usize> {
 /// a mask of one CPU, that is one CPU for each flow.
 #[test]
 fn random_flows_land_on_the_cpus_that_are_named() {
-    require::needs!(netns, nft);
+    require::needs!(nft);
     let _noise = quiet::noisy();
-    let range = Range::build(&RangeSpec::default()).expect("built");
-    let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
+    let Some(range) = range(1) else { return };
+    let host = host_in(&range.server);
     let mac = host.read_text("sys/class/net/srv0/address").expect("readable");
     range.client.ip("-6 address add fd98::1/128 dev lo").expect("added");
     for via in [Range::SERVER.to_string(), "fe80::2".to_owned()] {
@@ -143,7 +142,7 @@ fn random_flows_land_on_the_cpus_that_are_named() {
     let flows = random_flows(RANDOM_FLOWS);
     for (mask, cpus) in [("1", 1), ("2", 1), ("3", 2)] {
         host.write("sys/class/net/srv0/queues/rx-0/rps_cpus", mask.as_bytes()).expect("written");
-        let model = Model::new(&Inventory::take(&host, Scope::Path));
+        let model = look(&host, Scope::Path);
         let nic = model.nic(&Range::server_nic()).expect("there");
         let named = |flow: &Flow| FlowPath::new(&model, nic, flow, false).rps_cpu.among;
         let among: BTreeSet<Vec<CpuId>> = flows.iter().map(named).collect();

@@ -2,17 +2,17 @@
 //! namespace, recreated or out of sight. Each of these once closed the transaction with rxlab's value still set, or
 //! wrote to another interface.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use rxlab::host::{Host, LiveHost};
+use rxlab::host::Host;
 use rxlab::journal::{Disk, Store};
-use rxlab::lab::{Namespace, Range, RangeSpec};
+use rxlab::lab::{Namespace, Range};
 
-use crate::process::{Running, end_guards, guards, wait_for};
+use crate::lab::{host_in, inside, range};
+use crate::process::{Ended, Running, end_guards, guards, wait_for};
 use crate::require;
-use crate::tree::{Ended, said};
 
 /// Two namespaces connected by a veth pair with two queues, and their own journal.
 struct World {
@@ -23,11 +23,8 @@ struct World {
 impl World {
     /// `None` if skipped.
     fn new() -> Option<Self> {
-        if !require::netns() {
-            return None;
-        }
-        let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
-        Some(Self { range, state: tempfile::tempdir().expect("a temporary directory") })
+        let state = tempfile::tempdir().expect("a temporary directory");
+        range(2).map(|range| Self { range, state })
     }
 
     fn state(&self) -> PathBuf {
@@ -57,12 +54,9 @@ impl World {
 
     /// A shell script in `namespace`, with its own mount namespace whose /sys shows it. `$@` is rxlab.
     fn inside(&self, namespace: &Namespace, script: &str) -> Command {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net={}", namespace.path().display()));
-        command.args(["unshare", "--mount", "sh", "-euc"]);
-        command.arg(format!("mount -t sysfs sysfs /sys\n{script}")).arg("sh");
-        command.arg(env!("CARGO_BIN_EXE_rxlab"));
-        self.places(&mut command).stdin(Stdio::null());
+        let mut command = inside(namespace, "unshare");
+        command.args(["--mount", "sh", "-euc", &format!("mount -t sysfs sysfs /sys\n{script}"), "sh"]);
+        self.places(command.arg(env!("CARGO_BIN_EXE_rxlab")));
         command
     }
 
@@ -72,8 +66,8 @@ impl World {
 
     /// A trial of RPS on the server, in its second slot.
     fn start_trial(&self) -> Running {
-        let netns = self.range.server.path();
-        let mut command = self.command(&["--netns", netns.to_str().expect("text"), "trial", "run", "--live"]);
+        let mut command = self.command(&["trial", "run", "--live", "--netns"]);
+        command.arg(self.range.server.path());
         command.args(["--set", "rps srv0/rx-0 = 0-1", "--washout", "50ms", "--measure", "100ms"]);
         let trial = Running::start(command.args(["--pairs", "400", "--calibration", "0"]));
         wait_for("arm B", || mask(&self.range.server, "srv0", 0) == "3");
@@ -95,16 +89,12 @@ fn mask_path(nic: &str, queue: u32) -> String {
     format!("sys/class/net/{nic}/queues/rx-{queue}/rps_cpus")
 }
 
-fn host(namespace: &Namespace) -> LiveHost {
-    LiveHost::open_in_namespace(Path::new("/"), &namespace.path()).expect("opened")
-}
-
 fn mask(namespace: &Namespace, nic: &str, queue: u32) -> String {
-    host(namespace).read_text(&mask_path(nic, queue)).expect("there").trim().to_owned()
+    host_in(namespace).read_text(&mask_path(nic, queue)).expect("there").trim().to_owned()
 }
 
 fn set_mask(namespace: &Namespace, nic: &str, queue: u32, mask: &str) {
-    host(namespace).write(&mask_path(nic, queue), mask.as_bytes()).expect("written");
+    host_in(namespace).write(&mask_path(nic, queue), mask.as_bytes()).expect("written");
 }
 
 #[test]
@@ -162,11 +152,11 @@ fn undo_works_from_another_namespace() {
     let Some(world) = World::new() else { return };
     let (server, client) = (&world.range.server, &world.range.client);
     let apply = "exec \"$@\" apply --setting 'rps srv0/rx-0 = 0-1'";
-    world.inside(server, apply).output().expect("it runs").exits(0);
+    world.inside(server, apply).exits(0);
     // An interface with the same name in this namespace is a different one.
     client.ip("link add srv0 type veth peer name other").expect("added");
     set_mask(client, "srv0", 0, "3");
-    world.inside(client, "exec \"$@\" undo").output().expect("it runs").says(0, "rps srv0/rx-0: back to off");
+    world.inside(client, "exec \"$@\" undo").says(0, "rps srv0/rx-0: back to off");
     assert_eq!((mask(server, "srv0", 0).as_str(), mask(client, "srv0", 0).as_str()), ("0", "3"));
     assert!(!world.has_open());
 }
@@ -215,8 +205,7 @@ fn a_queue_that_went_and_came_back() {
     let server = &world.range.server;
     let channels = |count: u32| {
         let script = format!("exec ethtool -L srv0 rx {count} tx {count}");
-        let output = world.inside(server, &script).output().expect("it runs");
-        assert!(output.status.success(), "{output:?}");
+        world.inside(server, &script).exits(0);
     };
     set_mask(server, "srv0", 1, "2");
     world.apply("rps srv0/rx-1 = 0-1");
@@ -254,14 +243,14 @@ fn a_default_set_after_a_link_flap_is_foreign() {
     let Some(world) = World::new() else { return };
     let (server, client) = (&world.range.server, &world.range.client);
     let path = "sys/class/net/srv0/queues/tx-0/xps_cpus";
-    let set = |mask: &str| host(server).write(path, mask.as_bytes()).expect("written");
+    let set = |mask: &str| host_in(server).write(path, mask.as_bytes()).expect("written");
     set("1");
     world.apply("xps_cpus srv0/tx-0 = 1");
     client.ip("link set cli0 down").expect("down");
     client.ip("link set cli0 up").expect("up");
     set("0");
     let text = world.rxlab(&["undo"]).says(4, "left alone");
-    assert_eq!(host(server).read_text(path).expect("there").trim(), "0");
+    assert_eq!(host_in(server).read_text(path).expect("there").trim(), "0");
     assert!(world.has_open() && text.contains("next: `rxlab undo --force"), "{text}");
 }
 
@@ -278,11 +267,7 @@ fn an_interface_in_a_namespace_held_only_by_a_mount() {
                   nsenter --net=\"$DIR/my ns\" sh -euc \
                   'mount -t sysfs sysfs /sys; cat /sys/class/net/srv0/queues/rx-0/rps_cpus'";
     let mut command = world.inside(&world.range.server, script);
-    let text = command
-        .env("DIR", world.state.path())
-        .output()
-        .expect("it runs")
-        .says(0, "rps srv0/rx-0: back to off");
+    let text = command.env("DIR", world.state.path()).says(0, "rps srv0/rx-0: back to off");
     assert_eq!(text.lines().last(), Some("0"), "{text}");
 }
 
@@ -301,8 +286,7 @@ fn a_file_system_that_went_read_only() {
                   while ls \"$STATE\"/journal/*.jsonl 2>/dev/null; do sleep 0.1; done";
     let mut command = world
         .inside(server, &format!("exec timeout 40 sh -euc '{}' sh \"$@\"", script.replace('\'', "'\\''")));
-    let output = command.env("STATE", world.state()).output().expect("it runs");
-    output.says(0, "the values are back, but cannot append to the journal");
+    command.env("STATE", world.state()).says(0, "the values are back, but cannot append to the journal");
     assert_eq!(mask(server, "srv0", 0), "0");
 }
 
@@ -312,13 +296,11 @@ fn two_journals_on_one_machine() {
     let Some(world) = World::new() else { return };
     world.apply("rps srv0/rx-0 = 0");
     let other = world.state.path().join("other");
-    let netns = world.range.server.path();
     let second = |root: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
         command.args(["--root", root]).arg("--state-dir").arg(&other);
-        command.arg("--run-dir").arg(world.state.path().join("run"));
-        command.arg("--netns").arg(&netns).args(["apply", "--setting", "rps srv0/rx-0 = 1"]);
-        said(&command.output().expect("rxlab runs"))
+        command.arg("--run-dir").arg(world.state.path().join("run")).arg("--netns");
+        command.arg(world.range.server.path()).args(["apply", "--setting", "rps srv0/rx-0 = 1"]).said()
     };
     second("/").says(4, "is open in another journal");
     assert_eq!(mask(&world.range.server, "srv0", 0), "1", "as it was");

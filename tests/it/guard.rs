@@ -4,12 +4,26 @@ use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use rxlab::apply::{BeginInfo, Transaction};
 use rxlab::host::ProcessId;
-use rxlab::journal::Disk;
+use rxlab::journal::{Disk, Storage};
 
-use crate::process::{copy_program, wait_for};
-use crate::tree::{Ended, Tree, model, said};
+use crate::process::{Ended, Running, copy_program, wait_for};
+use crate::settings::setting;
+use crate::tree::{Tree, model};
+
+/// Begins a transaction that has to be confirmed within so many seconds.
+fn begin(tree: &Tree, seconds: u64, applier: Option<ProcessId>) -> Transaction {
+    let (identity, root) = (model().identity, tree.root());
+    let (what, confirm) = ("trial 0001-rps".to_owned(), Some(Duration::from_secs(seconds)));
+    let info = BeginInfo { root: &root, what, confirm, applier, ..BeginInfo::new(&identity) };
+    Transaction::begin(&tree.store(), info).expect("begun")
+}
+
+fn set(tree: &Tree, transaction: &mut Transaction) {
+    transaction.set(&tree.host(), &mut model(), &setting("rps eth0/rx-0 = 2-3")).expect("set");
+}
 
 #[test]
 fn an_unconfirmed_change_is_restored() {
@@ -27,7 +41,7 @@ fn an_unconfirmed_change_is_restored() {
             "was not confirmed in time and was put back",
         ],
     );
-    let (_, text) = said(&tree.rxlab(&["confirm"]));
+    let (_, text) = tree.rxlab(&["confirm"]).said();
     assert!(!text.contains("was not confirmed in time"), "said once: {text}");
 }
 
@@ -35,22 +49,12 @@ fn an_unconfirmed_change_is_restored() {
 #[test]
 fn the_next_command_restores_changes_of_a_killed_process() {
     let tree = Tree::new();
-    let identity = model().identity;
-    let root = tree.root();
     let own = ProcessId::own().expect("procfs is mounted");
-    let info = BeginInfo {
-        root: &root,
-        applier: Some(ProcessId { start: own.start + 1, ..own }),
-        what: "trial 0001-rps".into(),
-        confirm: Some(Duration::from_secs(600)),
-        ..BeginInfo::new(&identity)
-    };
-    let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
-    let setting = "rps eth0/rx-0 = 2-3".parse().expect("a setting");
-    transaction.set(&tree.host(), &mut model(), &setting).expect("set");
+    let mut transaction = begin(&tree, 600, Some(ProcessId { start: own.start + 1, ..own }));
+    set(&tree, &mut transaction);
     drop(transaction);
     let apply =
-        |more: &[&str]| said(&tree.rxlab(&[&["apply", "--setting", "rps eth0/rx-1 = 2"], more].concat()));
+        |more: &[&str]| tree.rxlab(&[&["apply", "--setting", "rps eth0/rx-1 = 2"], more].concat()).said();
     let (code, text) = apply(&["--dry-run"]);
     assert!(code == 0 && tree.rps("eth0", 0) == "c", "a dry run writes nothing: {text}");
     let text = apply(&[]).exits(0);
@@ -79,22 +83,16 @@ fn a_confirmed_change_is_kept() {
 #[test]
 fn the_guard_outlives_the_applier() {
     let tree = Tree::new();
-    let identity = model().identity;
-    let root = tree.root();
-    let confirm = Some(Duration::from_secs(1));
-    let info = BeginInfo { root: &root, what: "a test".into(), confirm, ..BeginInfo::new(&identity) };
-    let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
-    let id = transaction.id().to_owned();
-    let mut guard = tree.command(&["guard", &id]).stdout(Stdio::null()).spawn().expect("started");
-    let setting = "rps eth0/rx-0 = 2-3".parse().expect("a setting");
-    transaction.set(&tree.host(), &mut model(), &setting).expect("set");
+    let mut transaction = begin(&tree, 1, None);
+    let guard = Running::start(&mut tree.command(&["guard", transaction.id()]));
+    set(&tree, &mut transaction);
     // The deadline passes while the applier still holds the lock: the guard waits for it.
     std::thread::sleep(Duration::from_millis(1300));
     assert_eq!(tree.rps("eth0", 0), "c");
     tree.rxlab(&["confirm"]).exits(5);
     drop(transaction);
     wait_for("the guard", || tree.rps("eth0", 0) == "0");
-    assert!(guard.wait().expect("ended").success());
+    guard.output().exits(0);
     assert!(tree.store().open_ids().expect("listed").is_empty());
 }
 
@@ -102,24 +100,15 @@ fn the_guard_outlives_the_applier() {
 #[test]
 fn a_terminated_guard_restores_the_change() {
     let tree = Tree::new();
-    let identity = model().identity;
-    let root = tree.root();
-    let confirm = Some(Duration::from_secs(600));
-    let info = BeginInfo { root: &root, what: "a test".into(), confirm, ..BeginInfo::new(&identity) };
-    let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
-    let mut command = tree.command(&["guard", transaction.id()]);
-    let mut guard = command.stdout(Stdio::piped()).spawn().expect("started");
-    let mut ready = String::new();
-    let mut answer = std::io::BufReader::new(guard.stdout.take().expect("piped"));
-    std::io::BufRead::read_line(&mut answer, &mut ready).expect("answered");
-    assert_eq!(ready, "ready\n");
-    let setting = "rps eth0/rx-0 = 2-3".parse().expect("a setting");
-    transaction.set(&tree.host(), &mut model(), &setting).expect("set");
+    let mut transaction = begin(&tree, 600, None);
+    let mut guard = Running::start(&mut tree.command(&["guard", transaction.id()]));
+    assert_eq!(guard.first_line(), "ready\n");
+    set(&tree, &mut transaction);
     transaction.keep().expect("kept");
-    let pid = rustix::process::Pid::from_child(&guard);
-    rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("sent");
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("sent");
-    assert!(guard.wait().expect("ended").success(), "a hang-up does not end it, and TERM is answered");
+    // A hang-up does not end it, and TERM is answered.
+    guard.signal(Signal::HUP);
+    guard.signal(Signal::TERM);
+    guard.output().exits(0);
     assert_eq!(tree.rps("eth0", 0), "0");
 }
 
@@ -142,16 +131,5 @@ fn without_a_guard_nothing_is_written() {
     apply.wait_with_output().expect("ended").says(5, "nothing was changed: the guard did not start");
     assert_eq!(tree.rps("eth0", 0), "00");
     assert!(tree.store().open_ids().expect("listed").is_empty());
-    assert!(Disk::new(tree.state()).lock_is_free());
-}
-
-/// Query of a lock by the tests.
-trait Free {
-    fn lock_is_free(&self) -> bool;
-}
-
-impl Free for Disk {
-    fn lock_is_free(&self) -> bool {
-        rxlab::journal::Storage::lock(self).is_ok()
-    }
+    assert!(Disk::new(tree.state()).lock().is_ok(), "the lock is free");
 }

@@ -3,24 +3,20 @@
 mod compare;
 mod replay;
 
-use std::path::Path;
-
 use libbpf_rs::query::ProgInfoIter;
 use rustix::process::{Pid, Signal};
-use rxlab::host::{Host, LiveHost};
+use rxlab::host::Host;
 use rxlab::probe::{Class, CpuInterference, Interference, Tier};
 use rxlab::units::{CpuId, Fact};
 
 use crate::flood::Flood;
-use crate::process::{Running, rxlab, wait_for};
+use crate::lab::{host_in, inside};
+use crate::process::{Running, json, rxlab, wait_for};
 use crate::require;
 
 fn look(flood: &Flood, arguments: &[&str]) -> Interference {
     let all = [&["--json", "interference", "--for", "1s"], arguments].concat();
-    let out = rxlab(flood.directory.path(), &all).output().expect("rxlab runs");
-    let text = String::from_utf8_lossy(&out.stdout);
-    let sample: Result<Interference, _> = serde_json::from_str(&text);
-    sample.unwrap_or_else(|error| panic!("{error}: {text} {}", String::from_utf8_lossy(&out.stderr)))
+    json(&rxlab(flood.directory.path(), &all).output().expect("rxlab runs"))
 }
 
 fn on(sample: &Interference, cpu: u32) -> &CpuInterference {
@@ -31,8 +27,17 @@ fn ns(cpu: &CpuInterference, class: Class) -> u64 {
     *cpu.by_class[&class].known().expect("measured")
 }
 
+fn everywhere(sample: &Interference, class: Class) -> u64 {
+    sample.cpus.iter().map(|cpu| ns(cpu, class)).sum()
+}
+
 fn total(cpu: &CpuInterference) -> u64 {
     *cpu.net_rx_ns.known().expect("measured")
+}
+
+fn adds_up(cpu: &CpuInterference) {
+    let sum: u64 = cpu.by_class.values().filter_map(|ns| ns.known()).sum();
+    assert_eq!(sum, total(cpu), "the classes add up to the total");
 }
 
 #[test]
@@ -45,13 +50,12 @@ fn packets_from_rps_interrupt_the_running_task() {
     // The CPU is never idle: the probe is on it.
     let interfering = ns(cpu, Class::RpsIpi) + ns(cpu, Class::Ksoftirqd);
     assert!(ns(cpu, Class::RpsIpi) > total(cpu) / 2 && interfering > total(cpu) * 9 / 10, "{cpu:?}");
-    let sum: u64 = cpu.by_class.values().filter_map(|ns| ns.known()).sum();
-    assert_eq!(sum, total(cpu), "the classes add up to the total");
+    adds_up(cpu);
 
     // Victims of every class are part of some CPU's time, and the time lost by the probe is theirs.
     let victims = sample.victims.known().expect("measured");
     let taken: u64 = victims.iter().filter_map(|victim| victim.by_class.get(&Class::RpsIpi)).sum();
-    let given: u64 = sample.cpus.iter().map(|cpu| ns(cpu, Class::RpsIpi)).sum();
+    let given = everywhere(&sample, Class::RpsIpi);
     // The two are read one after the other while packets flow.
     assert!(taken < given * 101 / 100 && taken > given * 9 / 10, "{taken} of {given}");
 
@@ -95,16 +99,14 @@ fn both_tiers_have_the_same_columns() {
 #[test]
 fn a_threaded_napi_is_in_the_total() {
     let Some(flood) = Flood::start("0", &[]) else { return };
-    let host = LiveHost::open_in_namespace(Path::new("/"), &flood.range.server.path()).expect("opened");
     if !flood.has_napi() {
         return;
     }
     let softirq = look(&flood, &["--tier", "ebpf"]);
-    host.write("sys/class/net/srv0/threaded", b"1").expect("written");
+    host_in(&flood.range.server).write("sys/class/net/srv0/threaded", b"1").expect("written");
     let threaded = look(&flood, &["--tier", "ebpf"]);
-    let sum = |sample: &Interference, class| sample.cpus.iter().map(|cpu| ns(cpu, class)).sum::<u64>();
-    assert_eq!(sum(&softirq, Class::ThreadedNapi), 0);
-    let thread = sum(&threaded, Class::ThreadedNapi);
+    assert_eq!(everywhere(&softirq, Class::ThreadedNapi), 0);
+    let thread = everywhere(&threaded, Class::ThreadedNapi);
     assert!(thread > threaded.cpus.iter().map(total).sum::<u64>() / 2, "{:?}", threaded.cpus);
     assert!(threaded.threads.iter().any(|thread| thread.name.starts_with("napi/srv0") && thread.ns > 0));
     // The scheduler's sum for the thread includes the same time, and its interrupts.
@@ -143,29 +145,20 @@ fn busy_polling_tasks_are_in_the_total() {
     if !flood.has_napi() {
         return;
     }
-    let poller = Running::start(flood.inside("python3").args(["-c", POLLER]));
-    let mut sender = std::process::Command::new("nsenter");
-    sender.arg(format!("--net={}", flood.range.client.path().display())).args(["python3", "-c", SENDER]);
-    let sender = Running::start(&mut sender);
+    let _poller = Running::start(inside(&flood.range.server, "python3").args(["-c", POLLER]));
+    let _sender = Running::start(inside(&flood.range.client, "python3").args(["-c", SENDER]));
     let mut sample = None;
     wait_for("polls", || {
         let look = look(&flood, &["--tier", "ebpf"]);
-        let polled = look.cpus.iter().any(|cpu| ns(cpu, Class::BusyPoll) > 0);
+        let polled = everywhere(&look, Class::BusyPoll) > 0;
         sample = Some(look);
         polled
     });
     let sample = sample.expect("looked");
-    let polled: u64 = sample.cpus.iter().map(|cpu| ns(cpu, Class::BusyPoll)).sum();
+    let polled = everywhere(&sample, Class::BusyPoll);
     // 500 waits per second, each at most 200 us plus the length of a poll.
     assert!(sample.share(polled) < 0.5, "{:?}", sample.cpus);
-    for cpu in &sample.cpus {
-        let sum: u64 = cpu.by_class.values().filter_map(|ns| ns.known()).sum();
-        assert_eq!(sum, total(cpu), "the classes add up to the total");
-    }
-    sender.signal(Signal::KILL);
-    poller.signal(Signal::KILL);
-    sender.output();
-    poller.output();
+    sample.cpus.iter().for_each(adds_up);
 }
 
 /// Polls for packets without waiting, and computes for some 40 us in between.
@@ -189,16 +182,13 @@ fn own_work_between_two_polls_of_a_socket_is_not_receive_time() {
     if !flood.has_napi() {
         return;
     }
-    let _poller = Running::start(flood.inside("python3").args(["-c", LOOKS_IN]));
-    let mut sender = std::process::Command::new("nsenter");
-    sender.arg(format!("--net={}", flood.range.client.path().display())).args(["python3", "-c", SENDER]);
-    let _sender = Running::start(&mut sender);
+    let _poller = Running::start(inside(&flood.range.server, "python3").args(["-c", LOOKS_IN]));
+    let _sender = Running::start(inside(&flood.range.client, "python3").args(["-c", SENDER]));
     let mut polled = 0.0;
     wait_for("polls", || {
         let sample = look(&flood, &["--tier", "ebpf"]);
-        let ns: u64 = sample.cpus.iter().map(|cpu| ns(cpu, Class::BusyPoll)).sum();
-        polled = sample.share(ns);
-        ns > 0
+        polled = sample.share(everywhere(&sample, Class::BusyPoll));
+        polled > 0.0
     });
     // A poll takes one or two microseconds of each 40.
     assert!(polled < 0.3, "{polled} of the time");

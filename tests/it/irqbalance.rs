@@ -3,22 +3,25 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
 use rustix::process::Signal;
+use rxlab::apply::{Culprit, Likelihood, Suspect, status};
 use rxlab::host::{Host, LiveHost};
-use rxlab::model::{Irqbalance, Model, Nic};
+use rxlab::model::{Fact, Irqbalance, Nic};
 use rxlab::sample::{Inventory, Scope};
 use rxlab::units::{CpuMask, IrqId};
 
-use crate::process::{Running, rxlab, wait_for};
+use crate::process::{Ended, Running, rxlab, wait_for};
 use crate::require;
-use crate::tree::{Ended, said};
+use crate::settings::setting;
+use crate::tree::{Tree, look, model};
 
 /// Every affinity of this machine, restored however the test ends: irqbalance is about to run.
-pub(crate) struct Affinities(Vec<(String, Vec<u8>)>);
+struct Affinities(Vec<(String, Vec<u8>)>);
 
 impl Affinities {
-    pub(crate) fn save(host: &LiveHost) -> Self {
+    fn save(host: &LiveHost) -> Self {
         let irqs =
             host.list("proc/irq").expect("listed").into_iter().filter(|name| name.parse::<u32>().is_ok());
         let paths = irqs.map(|irq| format!("proc/irq/{irq}/smp_affinity"));
@@ -38,7 +41,7 @@ impl Drop for Affinities {
 }
 
 /// irqbalance with these arguments. It moves interrupts at the end of an interval, long after a test has ended.
-pub(crate) fn irqbalance(arguments: impl IntoIterator<Item = String>) -> Command {
+fn irqbalance(arguments: impl IntoIterator<Item = String>) -> Command {
     let mut command = Command::new("irqbalance");
     command.args(["--foreground", "--interval", "3600"]).args(arguments).stdin(Stdio::null());
     command
@@ -51,11 +54,11 @@ fn terminate(irqbalance: Running) {
 }
 
 /// Starts irqbalance, waits until it answers, ends it, and returns what it said.
-pub(crate) fn answer(host: &LiveHost, command: &mut Command) -> Irqbalance {
+fn answer(host: &LiveHost, command: &mut Command) -> Irqbalance {
     let irqbalance = Running::start(command);
     let mut found = None;
     wait_for("irqbalance's answer", || {
-        found = Model::new(&Inventory::take(host, Scope::Path)).irqbalance.known().cloned().flatten();
+        found = look(host, Scope::Path).irqbalance.known().cloned().flatten();
         found.as_ref().is_some_and(|irqbalance| irqbalance.banned_irqs.known().is_some())
     });
     terminate(irqbalance);
@@ -82,7 +85,7 @@ fn interrupts_are_banned_from_irqbalance() {
     require::needs!(irqbalance);
     let host = LiveHost::open(Path::new("/")).expect("opened");
     let _affinities = Affinities::save(&host);
-    let look = || Model::new(&Inventory::take(&host, Scope::All));
+    let look = || look(&host, Scope::All);
     let knob = rxlab::knob::find("irqbalance").expect("registered");
     let interrupts = |nic: &Nic| {
         let irqs = nic.rx.iter().flat_map(|queue| &queue.irqs).chain(&nic.other_irqs);
@@ -110,7 +113,7 @@ fn interrupts_are_banned_from_irqbalance() {
     let state = tempfile::tempdir().expect("a temporary directory");
     let (setting, managed) =
         (format!("irqbalance {target} = banned"), format!("irqbalance {target} = managed"));
-    let run = |args: &[&str]| said(&rxlab(state.path(), args).output().expect("rxlab runs"));
+    let run = |args: &[&str]| rxlab(state.path(), args).said();
     for (setting, expected) in [(&setting, &before | &own), (&managed, &before - &own)] {
         run(&["apply", "--setting", setting]).exits(0);
         assert_eq!(list().expect("it answers"), expected, "{setting}");
@@ -128,4 +131,40 @@ fn interrupts_are_banned_from_irqbalance() {
 fn all_irqs(host: &LiveHost) -> Vec<IrqId> {
     let inventory = Inventory::take(host, Scope::All);
     inventory.irqs.known().expect("known").iter().map(|irq| irq.number).collect()
+}
+
+/// Suspects, by irqbalance's own report, for a change of the affinity of `irq` while irqbalance runs with these additional arguments. The
+/// interrupt has the number of a real one, and everything else about it is from a tree: irqbalance is queried, but moves
+/// nothing.
+fn suspects(host: &LiveHost, irq: IrqId, arguments: Option<String>) -> Vec<Suspect> {
+    let found = answer(host, &mut irqbalance(arguments));
+    let tree = Tree::new();
+    let affinity = format!("proc/irq/{irq}/smp_affinity");
+    tree.write(&affinity, "01\n");
+    let mut model = model();
+    model.irqbalance = Fact::Known(Some(found));
+    let eth0 = model.nics.iter_mut().find(|nic| nic.name.as_str() == "eth0").expect("there");
+    eth0.rx[0].irqs[0].number = irq;
+    let settings = [setting("irq_affinity eth0/rx-0 = 3")];
+    tree.begin().apply(&tree.host(), &model, &settings, &AtomicBool::new(false)).expect("applied");
+    tree.write(&affinity, "02\n");
+    let root = tree.root();
+    let open = tree.store().open_of(&root.to_string_lossy(), &model.identity.boot_id).expect("listed");
+    let found = status(&open[0].1, &[], &tree.host(), &model).expect("begun");
+    found.values[0].suspects.clone()
+}
+
+#[test]
+fn irqbalance_is_suspected_unless_the_interrupt_is_banned() {
+    let _alone = require::alone_with_irqbalance();
+    require::needs!(irqbalance);
+    let host = LiveHost::open(Path::new("/")).expect("opened");
+    let _affinities = Affinities::save(&host);
+    let irq = *all_irqs(&host).first().expect("a machine has one");
+    let free = suspects(&host, irq, None);
+    let [suspect] = &free[..] else { panic!("{free:?}") };
+    assert_eq!((suspect.who, suspect.likelihood), (Culprit::Irqbalance, Likelihood::Probable));
+    assert!(suspect.evidence[0].starts_with("running (pid "), "{suspect:?}");
+    assert_eq!(suspect.evidence[1], format!("interrupt {irq} is not banned there"));
+    assert_eq!(suspects(&host, irq, Some(format!("--banirq={irq}"))), []);
 }

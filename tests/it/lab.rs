@@ -1,21 +1,39 @@
-//! The practice range on the real kernel.
+//! The practice range and other network namespaces on the real kernel.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use rxlab::host::{Host, LiveHost};
-use rxlab::lab::{Range, RangeSpec};
-use rxlab::model::{Fact, Model, NicKind};
-use rxlab::sample::{Inventory, Scope};
+use rxlab::lab::{Namespace, Range, RangeSpec};
+use rxlab::model::{Fact, NicKind};
+use rxlab::sample::Scope;
 
 use crate::process::wait_for;
 use crate::require;
+use crate::tree::look;
+
+/// A range with this number of queues; `None` if skipped.
+pub(crate) fn range(queues: u32) -> Option<Range> {
+    require::netns().then(|| Range::build(&RangeSpec { queues, ..RangeSpec::default() }).expect("built"))
+}
+
+/// The machine as seen from a network namespace.
+pub(crate) fn host_in(namespace: &Namespace) -> LiveHost {
+    LiveHost::open_in_namespace(Path::new("/"), &namespace.path()).expect("opened")
+}
+
+/// A program in a network namespace.
+pub(crate) fn inside(namespace: &Namespace, program: &str) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net={}", namespace.path().display())).arg(program).stdin(Stdio::null());
+    command
+}
 
 #[test]
 fn the_server_host_is_visible_from_outside() {
-    require::needs!(netns);
-    let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
-    let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
-    let model = || Model::new(&Inventory::take(&host, Scope::All));
+    let Some(range) = range(2) else { return };
+    let host = host_in(&range.server);
+    let model = || look(&host, Scope::All);
     // The kernel reports the carrier a little later.
     wait_for("the carrier", || model().nic(&Range::server_nic()).is_some_and(|nic| nic.up));
     let model = model();
@@ -29,7 +47,7 @@ fn the_server_host_is_visible_from_outside() {
 
     let rps = "sys/class/net/srv0/queues/rx-1/rps_cpus";
     host.write(rps, b"1").expect("written");
-    let model = Model::new(&Inventory::take(&host, Scope::All));
+    let model = look(&host, Scope::All);
     let nic = model.nic(&Range::server_nic()).expect("there");
     assert_eq!(nic.rx[1].rps_cpus, Fact::Known("0".parse().expect("a list")));
     assert_eq!(nic.rx[0].rps_cpus, Fact::Known("".parse().expect("a list")));
@@ -37,10 +55,9 @@ fn the_server_host_is_visible_from_outside() {
 
 #[test]
 fn a_range_leaves_nothing_behind() {
-    require::needs!(netns);
+    let Some(range) = range(1) else { return };
     // Namespaces are distinguished by inode: the number of a closed descriptor is soon reused.
     let inode = |path: &Path| std::fs::metadata(path).map(|file| std::os::unix::fs::MetadataExt::ino(&file));
-    let range = Range::build(&RangeSpec::default()).expect("built");
     let path = range.server.path();
     let before = inode(&path).expect("the namespace exists");
     drop(range);

@@ -1,8 +1,6 @@
 //! The load generator against its own target, against misbehaving servers, and as a program. Everything runs on
 //! 127.0.0.1 or in a namespace created here.
 
-#![allow(clippy::disallowed_methods)] // Tests run the program.
-
 mod cli;
 mod dns;
 mod expect;
@@ -18,7 +16,7 @@ mod target;
 mod tracker;
 mod udp;
 
-use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -35,10 +33,43 @@ fn target(threads: usize) -> Target {
     Target::start(&spec).expect("the target starts")
 }
 
+/// A target, and the URL of a path of its HTTP server.
+fn serve_http(path: &str) -> (Target, String) {
+    let target = target(1);
+    let url = format!("http://{}{path}", target.addresses().http.expect("served"));
+    (target, url)
+}
+
+/// Serves every TCP connection with `behave`, each on a separate thread.
+pub(crate) fn connections(behave: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let behave = behave.clone();
+            std::thread::spawn(move || behave(stream));
+        }
+    });
+    address
+}
+
+/// Calls `behave` with every datagram and its sender.
+fn datagrams(mut behave: impl FnMut(&UdpSocket, &mut [u8], SocketAddr) + Send + 'static) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let address = socket.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            behave(&socket, &mut buffer[..length], from);
+        }
+    });
+    address
+}
+
 /// The program with these arguments.
 fn rxlab(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(args).stdin(Stdio::null());
     command
 }
 
@@ -46,9 +77,7 @@ fn rxlab(args: &[&str]) -> Command {
 fn serve() -> (Running, Value) {
     let servers = ["--http", "127.0.0.1:0", "--udp-echo", "127.0.0.1:0"];
     let mut server = Running::start(rxlab(&["--json", "target", "--threads", "1"]).args(servers));
-    let mut line = String::new();
-    BufReader::new(server.stdout()).read_line(&mut line).expect("readable");
-    let mut started: Value = serde_json::from_str(&line).expect("JSON");
+    let mut started: Value = serde_json::from_str(&server.first_line()).expect("JSON");
     (server, started["addresses"].take())
 }
 

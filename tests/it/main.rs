@@ -14,7 +14,6 @@ mod demo;
 mod docs;
 mod doctor;
 mod drift;
-mod drift_irqbalance;
 mod driver;
 mod ethtool;
 mod export;

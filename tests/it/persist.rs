@@ -6,9 +6,9 @@ use std::process::{Command, Output};
 use std::sync::MutexGuard;
 use std::time::Duration;
 
-use crate::process::{Running, copy_program};
+use crate::process::{Ended, Running, copy_program};
 use crate::require;
-use crate::tree::{Ended, Tree, program, said};
+use crate::tree::{Tree, program};
 
 const SET: [&str; 5] = ["apply", "--setting", "rps eth0/rx-0 = 2-3", "--setting", "rfs_entries host = 4096"];
 
@@ -67,7 +67,7 @@ fn settings_survive_a_boot_until_unpersisted() {
             "etc/udev/rules.d/90-rxlab.rules",
         ]
     );
-    let (code, text) = said(&tree.rxlab(&["persist"]));
+    let (code, text) = tree.rxlab(&["persist"]).said();
     assert!(code == 0 && !text.contains("wrote "), "{text}");
     assert_eq!(etc(&tree), installed);
     boot(&tree);
@@ -76,13 +76,13 @@ fn settings_survive_a_boot_until_unpersisted() {
         (tree.rps("eth0", 0).as_str(), tree.read("proc/sys/net/core/rps_sock_flow_entries")),
         ("c", "4096".into())
     );
-    assert_eq!(said(&tree.rxlab(&["restore"])), (0, "everything is set already\n".into()));
+    assert_eq!(tree.rxlab(&["restore"]).said(), (0, "everything is set already\n".into()));
     tree.rxlab(&["unpersist"]).says_all(0, &["removed ", "current values are unchanged"]);
     assert_eq!(etc(&tree), before);
     assert_eq!(tree.rps("eth0", 0), "c");
-    let (code, text) = said(&tree.rxlab(&["undo"]));
+    let (code, text) = tree.rxlab(&["undo"]).said();
     assert!(code == 0 && tree.rps("eth0", 0) == "0", "restored values are in the journal: {text}");
-    assert_eq!(said(&tree.rxlab(&["unpersist"])), (0, "nothing is persisted\n".into()));
+    assert_eq!(tree.rxlab(&["unpersist"]).said(), (0, "nothing is persisted\n".into()));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn only_settings_that_can_hold_are_persisted() {
     let plan = tree.path().join("plan.toml");
     let persist = |text: &str| {
         std::fs::write(&plan, text).expect("written");
-        said(&tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")]))
+        tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")]).said()
     };
     persist("[[setting]]\nset = \"rps eth7/rx-0 = 1\"\n").says(2, "there is no interface eth7");
     persist("host = \"web1\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n")
@@ -133,12 +133,12 @@ fn a_boot_with_rxlab_off_restores_nothing() {
     tree.write("proc/cmdline", "root=/dev/vda1 quiet rxlab=off\n");
     let off = (0, "nothing is restored: the kernel was booted with `rxlab=off`\n".to_owned());
     for args in [&["restore", "--wait", "60s"][..], &["restore", "--nic", "eth0"]] {
-        assert_eq!(said(&tree.rxlab(args)), off);
+        assert_eq!(tree.rxlab(args).said(), off);
     }
     assert_eq!(tree.rps("eth0", 0), "00");
     tree.write("etc/rxlab/plan.toml", &format!("{plan}\n"));
     tree.write("proc/cmdline", "root=/dev/vda1 quiet rxlab=on\n");
-    let (code, text) = said(&tree.rxlab(&["restore"]));
+    let (code, text) = tree.rxlab(&["restore"]).said();
     assert!(code == 0 && tree.rps("eth0", 0) == "c", "{text}");
 }
 
@@ -227,7 +227,7 @@ fn restore_waits_for_processes_and_sets_the_rest() {
         assert!(text.contains(set), "{text}");
     }
     assert!(!text.contains("irq_affinity"), "{text}");
-    assert_eq!(said(&tree.rxlab(&["restore"])), (0, "everything is set already\n".to_owned()));
+    assert_eq!(tree.rxlab(&["restore"]).said(), (0, "everything is set already\n".to_owned()));
 }
 
 /// Only a read-only mount keeps root out.
@@ -241,7 +241,7 @@ fn a_read_only_etc_is_one_clear_line() {
     let script = "mount --bind \"$0/etc\" \"$0/etc\" && mount -o remount,ro,bind \"$0/etc\" && exec \"$@\"";
     command.args(["--mount", "sh", "-c", script]).arg(tree.root()).arg(env!("CARGO_BIN_EXE_rxlab"));
     command.arg("--root").arg(tree.root()).arg("--state-dir").arg(tree.state()).arg("persist");
-    let (code, text) = said(&command.output().expect("unshare runs"));
+    let (code, text) = command.said();
     let line = format!(
         "rxlab: cannot write {}/etc/rxlab/plan.toml: Read-only file system (os error 30)\n",
         tree.root().display()
@@ -262,7 +262,7 @@ fn systemd_accepts_the_units() {
     let verify = |units: &Path| {
         let mut command = Command::new("systemd-analyze");
         command.arg("verify").args(["rxlab.service", "rxlab@eth0.service"].map(|unit| units.join(unit)));
-        said(&command.output().expect("it runs"))
+        command.said()
     };
     let (code, text) = verify(&units);
     // It also reads the machine's own units, and may complain about some.
@@ -303,7 +303,7 @@ fn udev_starts_the_unit_of_an_interface() {
         command.arg(format!("--net={}", namespace.path().display()));
         command.args(["unshare", "--mount", "sh", "-euc", script, "sh"]);
         command.arg(tree.root()).args([&udevadm, action]);
-        let text = command.output().expect("nsenter runs").exits(0);
+        let text = command.exits(0);
         let said_of_it = text.lines().filter(|line| line.contains("90-rxlab.rules:"));
         let complaints: Vec<&str> = said_of_it.filter(|line| !line.contains(" RUN '")).collect();
         assert_eq!(complaints, [""; 0], "{text}");
@@ -319,7 +319,7 @@ fn udev_starts_the_unit_of_an_interface() {
         };
         let mut command = Command::new(&udevadm);
         command.args(["test-builtin", "path_id"]).arg(format!("/sys/class/net/{}", nic.name));
-        let (_, text) = said(&command.output().expect("it runs"));
+        let (_, text) = command.said();
         assert!(text.contains(&format!("ID_PATH=pci-{address}\n")), "{text}");
     }
 }
@@ -413,22 +413,22 @@ fn a_program_that_others_can_change_is_not_persisted() {
     };
     let program = installed.at("bin/rxlab");
     installed.chmod("bin/rxlab", 0o775);
-    let text = refused(said(&installed.persist()), &program, "root", "0775");
+    let text = refused(installed.persist().said(), &program, "root", "0775");
     assert!(
         text.ends_with(&format!("hint: or: chown root: {0} && chmod go-w {0}\n", program.display())),
         "{text}"
     );
     installed.chmod("bin/rxlab", 0o757);
-    refused(said(&installed.persist()), &program, "root", "0757");
+    refused(installed.persist().said(), &program, "root", "0757");
     installed.chmod("bin/rxlab", 0o755);
     installed.chown("bin/rxlab", NOBODY);
-    refused(said(&installed.persist()), &program, "uid 65534", "0755");
+    refused(installed.persist().said(), &program, "uid 65534", "0755");
     installed.chown("bin/rxlab", 0);
     installed.chown("bin", NOBODY);
-    refused(said(&installed.persist()), &installed.at("bin"), "uid 65534", "0755");
+    refused(installed.persist().said(), &installed.at("bin"), "uid 65534", "0755");
     installed.chown("bin", 0);
     installed.chmod("bin", 0o1777);
-    let text = refused(said(&installed.persist()), &installed.at("bin"), "root", "1777");
+    let text = refused(installed.persist().said(), &installed.at("bin"), "root", "1777");
     assert!(!text.contains("chmod"), "a directory like /tmp is accepted: {text}");
     installed.chmod("bin", 0o755);
     // The units name the program itself, so a link to it does not matter.
@@ -453,9 +453,9 @@ fn a_plan_or_journal_that_others_can_change_is_refused() {
     };
     for (component, does) in [("etc", "apply"), ("state", "keep its journal in")] {
         installed.chmod(component, 0o775);
-        refused(said(&installed.persist()), does, component, " && chmod go-w ");
+        refused(installed.persist().said(), does, component, " && chmod go-w ");
         installed.chmod(component, 0o1777);
-        refused(said(&installed.persist()), does, component, "hint: name another directory with --");
+        refused(installed.persist().said(), does, component, "hint: name another directory with --");
         installed.chmod(component, 0o755);
         assert_eq!(installed.etc(), 0, "nothing is written");
     }
@@ -463,16 +463,16 @@ fn a_plan_or_journal_that_others_can_change_is_refused() {
     for component in ["etc/rxlab/plan.toml", "etc/rxlab", "etc"] {
         let mode = if component.ends_with("toml") { 0o644 } else { 0o755 };
         installed.chmod(component, mode | 0o020);
-        refused(said(&installed.restore()), "apply", component, " && chmod go-w ");
+        refused(installed.restore().said(), "apply", component, " && chmod go-w ");
         installed.chmod(component, mode);
         installed.chown(component, NOBODY);
-        refused(said(&installed.restore()), "apply", component, "hint: chown root: ");
+        refused(installed.restore().said(), "apply", component, "hint: chown root: ");
         installed.chown(component, 0);
     }
     installed.chmod("state", 0o777);
-    refused(said(&installed.restore()), "keep its journal in", "state", " && chmod go-w ");
+    refused(installed.restore().said(), "keep its journal in", "state", " && chmod go-w ");
     installed.chmod("state", 0o755);
-    assert_eq!(said(&installed.restore()), (0, "everything is set already\n".to_owned()));
+    assert_eq!(installed.restore().said(), (0, "everything is set already\n".to_owned()));
 }
 
 /// Root's umask may allow group writes; `restore` would refuse directories created with it.
@@ -483,8 +483,8 @@ fn a_lax_umask_creates_no_directory_that_restore_refuses() {
         "umask 0; exec \"$0\" --state-dir \"$1/state\" persist --plan \"$1/plan.toml\" --etc \"$1/etc\"";
     let mut command = Command::new("sh");
     command.args(["-c", script]).arg(installed.at("bin/rxlab")).arg(installed.directory.path());
-    command.output().expect("it runs").exits(0);
-    assert_eq!(said(&installed.restore()), (0, "everything is set already\n".to_owned()));
+    command.exits(0);
+    assert_eq!(installed.restore().said(), (0, "everything is set already\n".to_owned()));
 }
 
 /// The units are for the machine that boots from the other root: its paths, and its program.
@@ -493,7 +493,7 @@ fn units_of_another_root_have_its_paths() {
     let tree = Tree::new();
     tree.rxlab(&SET).exits(0);
     if require::root() {
-        let (code, text) = said(&tree.rxlab(&["persist"]));
+        let (code, text) = tree.rxlab(&["persist"]).said();
         let hint = format!("hint: `make install DESTDIR={0}` puts the program", tree.root().display());
         assert!(
             code == 2 && text.contains(" at each boot, but there is no ") && text.contains(&hint),
@@ -504,7 +504,7 @@ fn units_of_another_root_have_its_paths() {
     let persist = |state: &Path, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
         command.arg("--root").arg(tree.root()).arg("--state-dir").arg(state).arg("persist").args(more);
-        said(&command.output().expect("it runs"))
+        command.said()
     };
     tree.install_program();
     let plan = tree.plan(&["rps eth0/rx-0 = 1"]);
@@ -520,7 +520,7 @@ fn units_of_another_root_have_its_paths() {
     std::fs::create_dir(&outside).expect("made");
     std::os::unix::fs::symlink(&outside, tree.root().join("etc/udev")).expect("linked");
     for args in [&["unpersist"][..], &["persist"]] {
-        let (code, text) = said(&tree.rxlab(args));
+        let (code, text) = tree.rxlab(args).said();
         let line = format!("/etc/udev/rules.d leads to {}, out of the root\n", outside.display());
         assert!(code == 2 && text.contains(&line), "{text}");
     }

@@ -4,7 +4,9 @@ use rxlab::plan::Plan;
 use rxlab::report::forecast::Forecast;
 use rxlab::units::CpuMask;
 
-use crate::tree::{Ended, Tree, said};
+use crate::fixtures::captured;
+use crate::process::{Ended, rxlab};
+use crate::tree::Tree;
 
 #[test]
 fn a_plan_of_own_values_is_checked_and_bound_to_the_machine() {
@@ -27,11 +29,8 @@ fn a_plan_of_own_values_is_checked_and_bound_to_the_machine() {
 
 /// Output of `rxlab plan` for a captured machine.
 fn planned(host: &str, args: &[&str]) -> (i32, String) {
-    let tree = Tree::new();
-    let snapshot = format!("{}/fixtures/hosts/{host}/host.tar.zst", env!("CARGO_MANIFEST_DIR"));
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"));
-    command.arg("--state-dir").arg(tree.state()).arg("plan").args(args).args(["--snapshot", &snapshot]);
-    said(&command.output().expect("rxlab runs"))
+    let state = tempfile::tempdir().expect("a temporary directory");
+    rxlab(state.path(), &["plan", "--snapshot", &captured(host)]).args(args).said()
 }
 
 /// The plan for a captured machine, in lines that fit a terminal.
@@ -107,12 +106,9 @@ fn plans_of_a_snapshot_by_name_or_by_choice() {
     let plan = |args: &[&str]| planned("virtio-8cpu-1queue", args);
     let chosen = plan_of("virtio-8cpu-1queue", &[]);
     assert_eq!(chosen.name.as_str(), "spread");
-    let (code, text) = plan(&["rps+rfs"]);
-    let both = Plan::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    assert_eq!((code, both.settings.len()), (0, 3));
-    let (code, text) = plan(&["rps", "--nic", "eth0"]);
-    let rps = Plan::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    assert_eq!((code, rps.settings.len(), &rps.settings), (0, 1, &chosen.settings));
+    assert_eq!(plan_of("virtio-8cpu-1queue", &["rps+rfs"]).settings.len(), 3);
+    let rps = plan_of("virtio-8cpu-1queue", &["rps", "--nic", "eth0"]);
+    assert_eq!((rps.settings.len(), &rps.settings), (1, &chosen.settings));
     assert!(!rps.settings[0].why.is_empty());
     plan(&["xps"]).says_all(2, &["there is no plan `xps`", "rps, rfs, rps+rfs"]);
     let (code, text) = plan(&["--nic", "lo"]);
@@ -154,17 +150,9 @@ fn a_prediction_does_not_change_the_plan() {
 /// Costs cannot be measured on a snapshot: fixed fractions are used, and the output says so.
 #[test]
 fn plans_of_a_snapshot_are_predicted_without_calibration() {
-    let snapshot = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/hosts/virtio-8cpu-1queue/host.tar.zst");
-    let tree = Tree::new();
-    let plan = |args: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"));
-        command.arg("--state-dir").arg(tree.state()).args(args).args(["--snapshot", snapshot]);
-        said(&command.output().expect("rxlab runs"))
-    };
-    let (code, text) = plan(&["plan", "--predict", "--json"]);
-    let report: Forecast = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let report: Forecast = planned("virtio-8cpu-1queue", &["--predict", "--json"]).json(0);
     let names: Vec<&str> = report.plans.iter().map(|plan| plan.name.as_str()).collect();
-    assert_eq!((code, names), (0, vec!["rps", "rfs", "rps+rfs"]));
+    assert_eq!(names, ["rps", "rfs", "rps+rfs"]);
     let prediction = report.plans[0].prediction.as_ref().expect("RPS moves work");
     assert!(prediction.basis.starts_with("not calibrated: fixed fractions"), "{prediction:?}");
     assert!(prediction.packets > 0.0 && prediction.most_after > prediction.most_before, "{prediction:?}");
@@ -177,11 +165,12 @@ fn plans_of_a_snapshot_are_predicted_without_calibration() {
     planned("virtio-16cpu-2nic", &["--predict"]).says(0, "no prediction: 0.2 packets/s are too few");
 
     // The user's own values have a prediction too, and the file keeps it.
+    let tree = Tree::new();
     let file = tree.path().join("own.toml");
     let path = file.to_str().expect("text");
-    let own = ["plan", "--setting", "rps eth0/rx-0 = 4-7", "--predict", "-o", path];
-    let (code, text) = plan(&own);
-    assert!(code == 0 && text.ends_with(&format!("plan: {path}\n")), "{text}");
+    let own = ["--setting", "rps eth0/rx-0 = 4-7", "--predict", "-o", path];
+    let text = planned("virtio-8cpu-1queue", &own).exits(0);
+    assert!(text.ends_with(&format!("plan: {path}\n")), "{text}");
     let own = Plan::from_toml(&std::fs::read_to_string(&file).expect("written")).expect("a plan");
     let prediction = own.prediction.expect("RPS moves work");
     let gets_more = |cpu: u32| {

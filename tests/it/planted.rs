@@ -1,6 +1,7 @@
 //! Links that another user planted at paths that rxlab is about to write.
 
-use crate::tree::{Ended, Tree, said};
+use crate::process::Ended;
+use crate::tree::Tree;
 
 #[test]
 fn planted_links_are_not_followed() {
@@ -23,7 +24,7 @@ fn planted_links_are_not_followed() {
         &["load", "http://127.0.0.1:1/", "--for", "100ms", "--hdr-log"],
         &["demo", "--html"],
     ] {
-        let (code, text) = said(&tree.rxlab(&[command, &[link.to_str().expect("text")]].concat()));
+        let (code, text) = tree.rxlab(&[command, &[link.to_str().expect("text")]].concat()).said();
         assert!([2, 5].contains(&code), "{command:?}: {text}");
         let line = format!("rxlab: cannot write {}: it is a symbolic link; name the file ", link.display());
         assert!(text.lines().any(|said| said.starts_with(&line)), "{command:?}: {text}");
@@ -32,6 +33,6 @@ fn planted_links_are_not_followed() {
     assert!(link.is_symlink());
     // A dangling link would create the file that it names.
     std::fs::remove_file(&victim).expect("removed");
-    let (code, text) = said(&tree.rxlab(&["snapshot", "--for", "0s", "-o", link.to_str().expect("text")]));
+    let (code, text) = tree.rxlab(&["snapshot", "--for", "0s", "-o", link.to_str().expect("text")]).said();
     assert!(code == 2 && text.contains("link already exists") && !victim.exists(), "{text}");
 }

@@ -1,10 +1,13 @@
 //! Processes of the program under test: starting, finding and stopping them.
 
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
 
 /// Far longer than anything here takes: only a hang reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -16,6 +19,16 @@ pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
         assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// A TCP port of 127.0.0.1 that was free a moment ago, and that the kernel does not reassign so soon.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port()
+}
+
+/// A text without the line breaks of an 80-column terminal.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// `rxlab` with a separate state directory and no input.
@@ -32,8 +45,61 @@ pub(crate) fn rxlab(state: &Path, args: &[&str]) -> Command {
 }
 
 /// The JSON on standard output of a program that ended.
-pub(crate) fn json<T: serde::de::DeserializeOwned>(output: &Output) -> T {
+pub(crate) fn json<T: DeserializeOwned>(output: &Output) -> T {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// Checks of a command that ended, or is run to its end here; each returns its text.
+pub(crate) trait Ended: Sized {
+    /// Exit code, and standard output followed by standard error.
+    fn said(self) -> (i32, String);
+
+    /// It ended with this exit code, and all `parts` are in its text.
+    #[track_caller]
+    fn says_all(self, code: i32, parts: &[&str]) -> String {
+        let (exit, text) = self.said();
+        assert!(exit == code, "expected {code}, but {exit}: {text}");
+        parts.iter().for_each(|part| assert!(text.contains(part), "expected {part:?}, but: {text}"));
+        text
+    }
+
+    /// It ended with this exit code, and `part` is in its text.
+    #[track_caller]
+    fn says(self, code: i32, part: &str) -> String {
+        self.says_all(code, &[part])
+    }
+
+    /// It ended with this exit code.
+    #[track_caller]
+    fn exits(self, code: i32) -> String {
+        self.says_all(code, &[])
+    }
+
+    /// It ended with this exit code, and its text is JSON.
+    #[track_caller]
+    fn json<T: DeserializeOwned>(self, code: i32) -> T {
+        let text = self.exits(code);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+}
+
+impl Ended for &Output {
+    fn said(self) -> (i32, String) {
+        let text = [&self.stdout[..], &self.stderr[..]].concat();
+        (self.status.code().expect("not killed"), String::from_utf8(text).expect("text"))
+    }
+}
+
+impl Ended for &mut Command {
+    fn said(self) -> (i32, String) {
+        self.output().expect("the program runs").said()
+    }
+}
+
+impl<T: AsRef<str>> Ended for (i32, T) {
+    fn said(self) -> (i32, String) {
+        (self.0, self.1.as_ref().to_owned())
+    }
 }
 
 /// The same command with a higher CPU weight than other processes: in a separate session, because weights apply
@@ -125,6 +191,13 @@ impl Running {
     /// Its standard output, for reading while it runs.
     pub(crate) fn stdout(&mut self) -> std::process::ChildStdout {
         self.child().stdout.take().expect("not taken yet")
+    }
+
+    /// The first line of its standard output. Later ones are lost.
+    pub(crate) fn first_line(&mut self) -> String {
+        let mut line = String::new();
+        BufReader::new(self.stdout()).read_line(&mut line).expect("readable");
+        line
     }
 
     /// Waits for its end.

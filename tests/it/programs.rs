@@ -2,18 +2,9 @@
 
 use std::process::Command;
 
-use serde_json::Value;
-
+use crate::doctor::finding;
 use crate::flood::Flood;
-use crate::process::{Running, json, rxlab, weighty};
-
-/// The finding of a rule in a report.
-fn finding(out: std::process::Output, id: &str) -> Option<Value> {
-    let report: Value = json(&out);
-    let findings = report["findings"].as_array().expect("a list");
-    println!("{findings:?}");
-    findings.iter().find(|finding| finding["id"] == id).cloned()
-}
+use crate::process::{Ended, Running, json, rxlab, weighty};
 
 /// RPS hands packets to CPU 0, where a program of one thread is pinned.
 #[test]
@@ -24,16 +15,13 @@ fn a_pinned_victim_is_named() {
     victim.args(["-c", "0", "sh", "-c", "while :; do :; done"]);
     // A victim is a program that gets most of the remaining time of its CPU.
     let _victim = Running::start(&mut weighty(&victim));
-    let run = |arguments: &[&str]| {
-        let mut command = rxlab(flood.directory.path(), arguments);
-        command.output().expect("rxlab runs")
-    };
+    let run = |args: &[&str]| rxlab(flood.directory.path(), args).output().expect("rxlab runs");
+    let victim =
+        |args: &[&str]| finding(&json(&run(&[&["doctor", "--json"], args].concat())), "receive-interference");
     let netns = flood.range.server.path();
     let netns = netns.to_str().expect("text");
     // Another program of this machine can use both CPUs for a while.
-    let seen = (0..12).find_map(|_| {
-        finding(run(&["doctor", "--json", "--for", "1s", "--netns", netns]), "receive-interference")
-    });
+    let seen = (0..12).find_map(|_| victim(&["--for", "1s", "--netns", netns]));
     let seen = seen.expect("the victim is seen");
     assert_eq!(seen["cpu"], 0);
     assert!(seen["title"].as_str().expect("text").ends_with(" of CPU 0, where sh is pinned"), "{seen}");
@@ -42,9 +30,8 @@ fn a_pinned_victim_is_named() {
     let file = file.to_str().expect("text");
     let kept = (0..12).find_map(|_| {
         let _ = std::fs::remove_file(file);
-        let out = run(&["snapshot", "-o", file, "--for", "1s", "--netns", netns]);
-        assert!(out.status.success(), "{out:?}");
-        finding(run(&["doctor", "--json", "--snapshot", file]), "receive-interference")
+        run(&["snapshot", "-o", file, "--for", "1s", "--netns", netns]).exits(0);
+        victim(&["--snapshot", file])
     });
     assert_eq!(kept.expect("a snapshot has the programs")["cpu"], 0);
 }

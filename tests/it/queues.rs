@@ -4,15 +4,16 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rxlab::apply::{self, BeginInfo, Failure, Kept, Transaction};
+use rxlab::apply::{self, Failure, Kept, Transaction};
 use rxlab::host::{Action, EthtoolGet, Host, LiveHost};
 use rxlab::model::Model;
 use rxlab::parse::ethtool::ChannelKind;
-use rxlab::plan::{Plan, Setting};
-use rxlab::sample::{Inventory, Scope};
+use rxlab::plan::Plan;
+use rxlab::sample::Scope;
 
 use crate::driver::{Driver, Table};
-use crate::tree::{Tree, model, values_in};
+use crate::settings::settings;
+use crate::tree::{Tree, look, model, values_in};
 
 fn tuned() -> Tree {
     let tree = Tree::new();
@@ -26,22 +27,18 @@ fn driver(tree: &Tree) -> Driver<LiveHost> {
     Driver::new(tree.host(), &tree.root())
 }
 
-fn plan(settings: &[&str]) -> Plan {
-    let settings: Vec<Setting> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
-    Plan::new("test", &settings)
+fn plan(texts: &[&str]) -> Plan {
+    Plan::new("test", &settings(texts))
 }
 
 fn fresh(host: &dyn Host) -> Model {
-    Model::new(&Inventory::take(host, Scope::Path))
+    look(host, Scope::Path)
 }
 
 fn try_to_apply(tree: &Tree, host: &dyn Host, settings: &[&str]) -> Result<Vec<Kept>, Box<Failure>> {
     let model = fresh(host);
     let settings = apply::check(host, &model, &plan(settings)).expect("sound");
-    let root = tree.root();
-    let info = BeginInfo { root: &root, what: "test".into(), ..BeginInfo::new(&model.identity) };
-    let transaction = Transaction::begin(&tree.store(), info).expect("begun");
-    transaction.apply(host, &model, &settings, &AtomicBool::new(false))
+    tree.begin().apply(host, &model, &settings, &AtomicBool::new(false))
 }
 
 fn apply(tree: &Tree, host: &dyn Host, settings: &[&str]) -> Vec<Kept> {
@@ -151,32 +148,28 @@ fn flips_to_fewer_queues_and_back_keep_all_values() {
     tree.write("sys/class/net/eth0/queues/rx-2/rps_cpus", "06\n");
     tree.write("sys/class/net/eth0/queues/tx-3/xps_cpus", "11\n");
     tree.write("proc/irq/28/smp_affinity", "20\n");
-    let look = || Model::new(&Inventory::take(&host, Scope::Path));
-    let original = values_in(&host, &look());
+    let original = values_in(&host, &fresh(&host));
     for flips in [3, 4] {
-        let (identity, root) = (model().identity, tree.root());
-        let info = BeginInfo { root: &root, what: "test".into(), ..BeginInfo::new(&identity) };
-        let mut transaction = Transaction::begin(&tree.store(), info).expect("begun");
-        let settings = plan(&["channels eth0 = combined 2", "rps eth0/rx-0 = 5"]).settings;
-        let settings: Vec<Setting> = settings.into_iter().map(|planned| planned.set).collect();
+        let mut transaction = tree.begin();
+        let settings = settings(&["channels eth0 = combined 2", "rps eth0/rx-0 = 5"]);
         for flip in 0..flips {
-            let mut model = look();
+            let mut model = fresh(&host);
             if flip % 2 == 0 {
                 for setting in &settings {
                     transaction.set(&host, &mut model, setting).expect("set");
                 }
-                assert_eq!(look().nics[0].rx.len(), 2);
+                assert_eq!(fresh(&host).nics[0].rx.len(), 2);
             } else {
                 for setting in settings.iter().rev() {
                     let back = transaction.set_back(&host, &mut model, &setting.knob, &setting.target);
                     back.expect("set back");
                 }
-                assert_eq!(values_in(&host, &look()), original, "flip {flip}");
+                assert_eq!(values_in(&host, &fresh(&host)), original, "flip {flip}");
             }
         }
-        let undo = transaction.undo(&host, &look());
+        let undo = transaction.undo(&host, &fresh(&host));
         assert!(undo.is_clean() && undo.closed, "{:?}", undo.outcomes);
-        assert_eq!(values_in(&host, &look()), original, "after {flips} flips");
+        assert_eq!(values_in(&host, &fresh(&host)), original, "after {flips} flips");
     }
 }
 
@@ -188,9 +181,7 @@ fn queues_recreated_by_another_program_get_their_missing_values() {
     let host = driver(&tree);
     let original = tree.values();
     apply(&tree, &host, &["channels eth0 = 1"]);
-    let attributes = ChannelKind::Combined.attribute(2).into_iter().collect();
-    let nic = "eth0".parse().expect("a name");
-    host.act(&Action::Ethtool { get: EthtoolGet::Channels, nic, attributes }).expect("done");
+    host.act(&channels(2)).expect("done");
     tree.write("sys/class/net/eth0/queues/rx-1/rps_cpus", "10\n");
     assert_ne!(tree.read("proc/irq/24/smp_affinity"), "10", "thrown away");
     undo(&tree, &host);

@@ -7,8 +7,8 @@ use rustix::process::Signal;
 use rxlab::recorder::{Begun, Disk, Limits, Recorder, Ring, Span};
 use serde_json::Value;
 
-use crate::process::{Running, rxlab, wait_for};
-use crate::tree::{Ended, Tree, said};
+use crate::process::{Ended, Running, rxlab, wait_for};
+use crate::tree::Tree;
 
 #[path = "../../bench/record/machine.rs"]
 mod machine;
@@ -40,7 +40,7 @@ fn span(state: &Path) -> Option<Span> {
 }
 
 fn of_ring(state: &Path, args: &[&str]) -> (i32, String) {
-    said(&rxlab(state, args).output().expect("started"))
+    rxlab(state, args).said()
 }
 
 fn json(state: &Path, args: &[&str]) -> Value {

@@ -8,8 +8,9 @@ use rxlab::knob::KNOBS;
 use rxlab::plan::Plan;
 
 use crate::observed::Observed;
+use crate::process::Ended;
 use crate::settings::everything;
-use crate::tree::{Ended, Tree, model, said};
+use crate::tree::{Tree, model};
 
 #[test]
 fn every_knob_is_rehearsed_without_a_write() {
@@ -37,15 +38,15 @@ fn every_knob_is_rehearsed_without_a_write() {
 fn a_dry_run_prints_the_changes_and_leaves_no_trace() {
     let tree = Tree::new();
     let rps = ["apply", "--setting", "rps eth0/rx-0 = 2-3", "--setting", "rps veth0/rx-0 = off"];
-    let (code, text) = said(&tree.rxlab(&[&rps[..], &["--dry-run"]].concat()));
+    let (code, text) = tree.rxlab(&[&rps[..], &["--dry-run"]].concat()).said();
     let expected =
         "rps eth0/rx-0 = 2-3  (now off)\nrps veth0/rx-0 = off  (already set)\nnothing was changed\n";
     assert_eq!((code, text.as_str()), (0, expected));
-    let (code, text) = said(&tree.rxlab(&[&rps[..], &["--dry-run", "--diff"]].concat()));
+    let (code, text) = tree.rxlab(&[&rps[..], &["--dry-run", "--diff"]].concat()).said();
     let expected = "- rps eth0/rx-0 = off\n+ rps eth0/rx-0 = 2-3\nnothing was changed\n";
     assert_eq!((code, text.as_str()), (0, expected));
     let queue = ["apply", "--dry-run", "--setting", "channels eth0 = 3", "--setting", "rps eth0/rx-2 = 1"];
-    let (code, text) = said(&tree.rxlab(&queue));
+    let (code, text) = tree.rxlab(&queue).said();
     let expected = "channels eth0 = combined 3  (now combined 2)\n\
                     rps eth0/rx-2 = 1  (once its target exists)\nnothing was changed\n";
     assert_eq!((code, text.as_str()), (0, expected));
@@ -57,7 +58,7 @@ fn a_dry_run_prints_the_changes_and_leaves_no_trace() {
         "xps_rxqs eth0/tx-0 = 2-3",
     ];
     let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--setting", setting]).collect();
-    let (code, text) = said(&tree.rxlab(&[&["apply", "--dry-run"], &arguments[..]].concat()));
+    let (code, text) = tree.rxlab(&[&["apply", "--dry-run"], &arguments[..]].concat()).said();
     let mut expected = "channels eth0 = combined 4  (now combined 2)\n".to_owned();
     settings[1..].iter().for_each(|setting| expected += &format!("{setting}  (once its target exists)\n"));
     assert_eq!((code, text), (0, expected + "nothing was changed\n"));

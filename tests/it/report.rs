@@ -5,19 +5,17 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::browser::Browser;
-use crate::process::rxlab;
+use crate::fixtures::captured;
+use crate::process::{Ended, rxlab};
 use crate::require;
-use crate::tree::{Ended, Tree, said};
+use crate::tree::Tree;
 
 /// The findings of a captured machine, in a file.
 fn findings(tree: &Tree, name: &str) -> PathBuf {
-    let fixture =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/hosts/virtio-8cpu-1queue/host.tar.zst");
-    let mut command = rxlab(&tree.state(), &["doctor", "--json", "--snapshot"]);
-    let found = command.arg(fixture).output().expect("started").stdout;
+    let doctor = ["doctor", "--json", "--snapshot", &captured("virtio-8cpu-1queue")];
+    let found: Value = rxlab(&tree.state(), &doctor).json(1);
     let file = tree.path().join(name);
-    std::fs::write(&file, &found).expect("written");
-    serde_json::from_slice::<Value>(&found).expect("JSON");
+    std::fs::write(&file, found.to_string()).expect("written");
     file
 }
 
@@ -41,10 +39,9 @@ fn a_page_gives_back_its_records_and_a_directory_has_each_once() {
     let found = findings(&tree, "kept/found.json");
     let page = folder.join("page.html");
     tree.rxlab(&["report", text(&found), "0001-trial", "-o", text(&page)]).says(0, "report: ");
-    let asked = said(&tree.rxlab(&["report", text(&found), "0001-trial", "--json"]));
-    assert_eq!(said(&tree.rxlab(&["report", text(&page), "--json"])), asked, "to the last digit");
-    let all: Value =
-        serde_json::from_str(&said(&tree.rxlab(&["report", text(&folder), "--json"])).1).expect("JSON");
+    let asked = tree.rxlab(&["report", text(&found), "0001-trial", "--json"]).said();
+    assert_eq!(tree.rxlab(&["report", text(&page), "--json"]).said(), asked, "to the last digit");
+    let all: Value = tree.rxlab(&["report", text(&folder), "--json"]).json(0);
     assert_eq!(all["schema"], "rxlab.report/1");
     let schemas: Vec<&str> =
         all["parts"].as_array().expect("parts").iter().filter_map(|part| part["schema"].as_str()).collect();
@@ -55,8 +52,8 @@ fn a_page_gives_back_its_records_and_a_directory_has_each_once() {
     assert_eq!(read(&again), read(&page));
     let shown = tree.path().join("shown.html");
     tree.rxlab(&["trial", "show", "0001-trial", "--html", text(&shown)]).exits(0);
-    let alone = said(&tree.rxlab(&["report", text(&shown), "--json"]));
-    assert_eq!(alone, said(&tree.rxlab(&["report", "0001-trial", "--json"])));
+    let alone = tree.rxlab(&["report", text(&shown), "--json"]).said();
+    assert_eq!(alone, tree.rxlab(&["report", "0001-trial", "--json"]).said());
 }
 
 #[test]

@@ -5,43 +5,44 @@ use std::collections::BTreeSet;
 use rxlab::knob::KNOBS;
 use rxlab::plan::Setting;
 
-/// One value for each knob, one queue with two interrupts and one process with two threads: writes to two files.
-pub(crate) const SETTINGS: [&str; 35] = [
-    "irqbalance eth0 = banned",
-    "threaded eth0 = on",
-    "queue_threaded eth0/rx-1 = on",
-    "napi_defer_hard_irqs eth0 = 2",
-    "queue_defer_hard_irqs eth0/rx-0 = 5",
-    "gro_flush_timeout eth0 = 20000",
-    "queue_gro_flush_timeout eth0/rx-0 = 50000",
-    "irq_suspend_timeout eth0/rx-1 = 20000000",
-    "irq_affinity eth0/rx-0 = 3",
-    "default_smp_affinity host = 0-3",
-    "irq_affinity eth0/rx-1 = 4-5",
-    "irq_affinity eth0/tx-1 = 5",
-    "irq_affinity eth0/irq-eth0 = 2",
-    "xps_cpus eth0/tx-0 = 0-1",
-    "xps_rxqs eth0/tx-1 = 1",
-    "rps_default_mask host = 2-3",
-    "rps eth0/rx-0 = 1-3",
-    "rps veth0/rx-0 = 2",
-    "rfs_entries host = 32768",
-    "rfs eth0/rx-0 = 16384",
-    "rfs eth0/rx-1 = 16384",
-    "netdev_budget host = 600",
-    "netdev_budget_usecs host = 12000",
-    "netdev_max_backlog host = 2000",
-    "dev_weight host = 128",
-    "flow_limit_cpus host = 0-1",
-    "gro_normal_batch host = 16",
-    "skb_defer_max host = 128",
-    "busy_poll host = 50",
-    "busy_read host = 50",
-    "clocksource host = hpet",
-    "affinity pid:812 = 4-5",
-    "ksoftirqd_priority cpu:2 = fifo:10",
-    "ksoftirqd_priority cpu:3 = nice:-5",
-    "napi_priority eth0/rx-1 = rr:3",
+/// One value for each knob, and the file that its write changes: two files for the queue with two interrupts and for the
+/// process with two threads.
+pub(crate) const SETTINGS: [(&str, &str); 35] = [
+    ("irqbalance eth0 = banned", "socket/irqbalance/70/setup"),
+    ("threaded eth0 = on", "eth0/threaded"),
+    ("queue_threaded eth0/rx-1 = on", "netdev/napi-get"),
+    ("napi_defer_hard_irqs eth0 = 2", "eth0/napi_defer_hard_irqs"),
+    ("queue_defer_hard_irqs eth0/rx-0 = 5", "netdev/napi-get"),
+    ("gro_flush_timeout eth0 = 20000", "eth0/gro_flush_timeout"),
+    ("queue_gro_flush_timeout eth0/rx-0 = 50000", "netdev/napi-get"),
+    ("irq_suspend_timeout eth0/rx-1 = 20000000", "netdev/napi-get"),
+    ("irq_affinity eth0/rx-0 = 3", "irq/24/smp_affinity"),
+    ("default_smp_affinity host = 0-3", "default_smp_affinity"),
+    ("irq_affinity eth0/rx-1 = 4-5", "irq/25/smp_affinity"),
+    ("irq_affinity eth0/tx-1 = 5", "irq/41/smp_affinity"),
+    ("irq_affinity eth0/irq-eth0 = 2", "irq/39/smp_affinity"),
+    ("xps_cpus eth0/tx-0 = 0-1", "tx-0/xps_cpus"),
+    ("xps_rxqs eth0/tx-1 = 1", "tx-1/xps_rxqs"),
+    ("rps_default_mask host = 2-3", "rps_default_mask"),
+    ("rps eth0/rx-0 = 1-3", "eth0/queues/rx-0/rps_cpus"),
+    ("rps veth0/rx-0 = 2", "veth0/queues/rx-0/rps_cpus"),
+    ("rfs_entries host = 32768", "rps_sock_flow_entries"),
+    ("rfs eth0/rx-0 = 16384", "rx-0/rps_flow_cnt"),
+    ("rfs eth0/rx-1 = 16384", "rx-1/rps_flow_cnt"),
+    ("netdev_budget host = 600", "netdev_budget"),
+    ("netdev_budget_usecs host = 12000", "netdev_budget_usecs"),
+    ("netdev_max_backlog host = 2000", "netdev_max_backlog"),
+    ("dev_weight host = 128", "dev_weight"),
+    ("flow_limit_cpus host = 0-1", "flow_limit_cpu_bitmap"),
+    ("gro_normal_batch host = 16", "gro_normal_batch"),
+    ("skb_defer_max host = 128", "skb_defer_max"),
+    ("busy_poll host = 50", "busy_poll"),
+    ("busy_read host = 50", "busy_read"),
+    ("clocksource host = hpet", "current_clocksource"),
+    ("affinity pid:812 = 4-5", "task/813/status"),
+    ("ksoftirqd_priority cpu:2 = fifo:10", "22/stat"),
+    ("ksoftirqd_priority cpu:3 = nice:-5", "23/stat"),
+    ("napi_priority eth0/rx-1 = rr:3", "501/stat"),
 ];
 
 /// The driver recreates its queues, and adds one.
@@ -84,14 +85,19 @@ const DEVICE: [&str; 30] = [
     "gro_ipv4_max_size eth0 = 180000",
 ];
 
+pub(crate) fn setting(text: &str) -> Setting {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
 pub(crate) fn settings(texts: &[&str]) -> Vec<Setting> {
-    texts.iter().map(|text| text.parse().expect("a setting")).collect()
+    texts.iter().copied().map(setting).collect()
 }
 
 /// All of them, in the order of applying.
 pub(crate) fn everything() -> Vec<Setting> {
     let [channels, irq, rps] = QUEUES;
-    let (before, rest) = SETTINGS.split_at(1);
+    let texts = SETTINGS.map(|(text, _)| text);
+    let (before, rest) = texts.split_at(1);
     let (irqs, rest) = rest.split_at(11);
     settings(&[before, &RINGS, &[channels], &DEVICE, irqs, &[irq, rps], rest].concat())
 }

@@ -4,8 +4,8 @@
 use std::io::Read;
 use std::path::Path;
 
-use crate::process::rxlab;
-use crate::tree::{Ended, Tree, said};
+use crate::process::{Ended, rxlab};
+use crate::tree::Tree;
 
 const RPS: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
 
@@ -18,7 +18,7 @@ fn snapshot(tree: &Tree, file: &Path, more: &[&str]) {
 fn of_file(file: &Path, args: &[&str]) -> (i32, String) {
     let nowhere = tempfile::tempdir().expect("a temporary directory");
     let mut command = rxlab(&nowhere.path().join("state"), args);
-    said(&command.arg("--snapshot").arg(file).output().expect("started"))
+    command.arg("--snapshot").arg(file).said()
 }
 
 #[test]
@@ -28,13 +28,13 @@ fn show_and_status_are_identical_byte_for_byte() {
     let file = tree.path().join("tree.tar.zst");
     snapshot(&tree, &file, &["--unredacted"]);
     for args in [&["show", "--json"][..], &["show"], &["show", "--json", "--nic", "eth0"], &["status"]] {
-        assert_eq!(of_file(&file, args), said(&tree.rxlab(args)), "{args:?}");
+        assert_eq!(of_file(&file, args), tree.rxlab(args).said(), "{args:?}");
     }
     // Later changes of the machine do not change the snapshot.
     let before = of_file(&file, &["status", "--json"]);
     tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "01\n");
     assert_eq!(of_file(&file, &["status", "--json"]), before);
-    assert_eq!(said(&tree.rxlab(&["status"])).0, 1, "drifted by now");
+    assert_eq!(tree.rxlab(&["status"]).said().0, 1, "drifted by now");
 }
 
 #[test]

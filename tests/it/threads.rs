@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
@@ -10,15 +9,16 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::gettid;
 use rxlab::host::{Action, Host, LiveHost, enter_netns, pin_thread};
-use rxlab::lab::{Range, RangeSpec};
+use rxlab::lab::Range;
 use rxlab::model::{HeldRates, ProcessRates, Rates};
 use rxlab::parse::Scheduling;
 use rxlab::sample::{Counters, Inventory, Scope, Transport, busiest};
 use rxlab::units::{CpuId, Fact};
 
-use crate::doctor::look;
+use crate::doctor::{finding, look};
 use crate::flood::Flood;
-use crate::{quiet, require};
+use crate::lab::{host_in, range};
+use crate::quiet;
 
 /// From include/uapi/linux/sched.h.
 const SCHED_FIFO: u32 = 1;
@@ -122,9 +122,8 @@ impl Drop for Stop<'_> {
 /// A server with one thread that works longer on a packet than the next one takes to arrive: the doctor names it.
 #[test]
 fn a_saturated_single_threaded_server_is_named() {
-    require::needs!(netns);
     let _alone = quiet::alone();
-    let range = Range::build(&RangeSpec::default()).expect("built");
+    let Some(range) = range(1) else { return };
     let done = AtomicBool::new(false);
     let address = (Range::SERVER, 9000);
     let (told, number) = mpsc::channel();
@@ -165,10 +164,7 @@ fn a_saturated_single_threaded_server_is_named() {
         // While other work fills the other CPU, the load waits for CPUs.
         let found = (0..120).find_map(|_| {
             let (_, report) = look(&range);
-            let findings = report["findings"].as_array().expect("a list");
-            println!("{} {findings:?}", report["load"]);
-            let named = findings.iter().find(|finding| finding["id"] == "single-thread-limit")?;
-            Some((named.clone(), report["load"]["thread"].clone()))
+            Some((finding(&report, "single-thread-limit")?, report["load"]["thread"].clone()))
         });
         (found, number)
     });
@@ -186,7 +182,7 @@ fn a_saturated_single_threaded_server_is_named() {
 #[test]
 fn polling_threads_are_receive_time() {
     let Some(flood) = Flood::start("0", &[]) else { return };
-    let host = LiveHost::open_in_namespace(Path::new("/"), &flood.range.server.path()).expect("opened");
+    let host = host_in(&flood.range.server);
     if !flood.has_napi() {
         return;
     }

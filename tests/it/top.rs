@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use rxlab::lab::{Range, RangeSpec};
 use serde_json::Value;
 
+use crate::fixtures::captured;
+use crate::lab::range;
 use crate::process::{end_guards, json, mentioning, rxlab, wait_for};
 use crate::{flood, quiet, require};
 
@@ -108,17 +109,13 @@ fn line(state: &Path, args: &[&str]) -> String {
     words.map(|word| format!("'{}'", word.to_str().expect("text"))).collect::<Vec<_>>().join(" ")
 }
 
-fn captured() -> String {
-    format!("{}/fixtures/hosts/virtio-8cpu-1queue/host.tar.zst", env!("CARGO_MANIFEST_DIR"))
-}
-
 /// It once read the terminal that was gone for ever, unless the signal came first.
 #[test]
 fn a_screen_ends_with_its_terminal() {
     require::needs!(tmux);
     let state = tempfile::tempdir().expect("a temporary directory");
     let terminal = Terminal::start(80, 24);
-    let line = line(state.path(), &["top", "--snapshot", &captured()]);
+    let line = line(state.path(), &["top", "--snapshot", &captured("virtio-8cpu-1queue")]);
     terminal.enter(&format!("exec {line}"));
     terminal.wait_for("receive time of each CPU");
     assert_eq!(mentioning(state.path()).len(), 1);
@@ -132,8 +129,10 @@ fn a_snapshot_is_walked_through_by_keys() {
     let state = tempfile::tempdir().expect("a temporary directory");
     for (columns, rows) in [(80, 24), (60, 15)] {
         let terminal = Terminal::start(columns, rows);
-        terminal
-            .enter(&format!("{}; echo ended=$?", line(state.path(), &["top", "--snapshot", &captured()])));
+        terminal.enter(&format!(
+            "{}; echo ended=$?",
+            line(state.path(), &["top", "--snapshot", &captured("virtio-8cpu-1queue")])
+        ));
         terminal.wait_for("receive time of each CPU");
         let screen = terminal.screen();
         assert!(screen.contains("CPU 2 98 %") && screen.contains("eth0/rx-0"), "{screen}");
@@ -168,7 +167,10 @@ fn a_snapshot_is_walked_through_with_the_mouse() {
     require::needs!(tmux);
     let state = tempfile::tempdir().expect("a temporary directory");
     let terminal = Terminal::start(80, 12);
-    terminal.enter(&format!("{}; echo ended=$?", line(state.path(), &["top", "--snapshot", &captured()])));
+    terminal.enter(&format!(
+        "{}; echo ended=$?",
+        line(state.path(), &["top", "--snapshot", &captured("virtio-8cpu-1queue")])
+    ));
     terminal.wait_for("receive time of each CPU");
     let (left, wheel_down, wheel_up) = (0, 65, 64);
     terminal.point(left, "3 CPUs");
@@ -201,7 +203,7 @@ fn every_signal_restores_the_terminal() {
     let pid = state.path().join("pid");
     for signal in [Signal::TERM, Signal::HUP, Signal::QUIT, Signal::INT] {
         let terminal = Terminal::start(80, 24);
-        let top = line(state.path(), &["top", "--snapshot", &captured()]);
+        let top = line(state.path(), &["top", "--snapshot", &captured("virtio-8cpu-1queue")]);
         terminal.enter(&format!("sh -c 'echo $$ > {}; exec \"$@\"' sh {top}; echo ended=$?", pid.display()));
         terminal.wait_for("receive time of each CPU");
         let text = std::fs::read_to_string(&pid).expect("the shell wrote it");
@@ -225,9 +227,9 @@ fn every_signal_restores_the_terminal() {
 /// The value is set by `rxlab apply` itself: its countdown, its journal, its undo.
 #[test]
 fn a_plan_is_applied_from_the_screen() {
-    require::needs!(tmux, netns);
+    require::needs!(tmux);
     let _alone = quiet::alone();
-    let range = Range::build(&RangeSpec::default()).expect("built");
+    let Some(range) = range(1) else { return };
     let state = tempfile::tempdir().expect("a temporary directory");
     let netns = range.server.path().to_str().expect("text").to_owned();
     let _target = flood::sink(&range, "1");

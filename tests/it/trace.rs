@@ -9,7 +9,7 @@ use rxlab::units::{CpuId, Fact};
 use serde_json::Value;
 
 use crate::flood::Flood;
-use crate::process::{Running, rxlab, wait_for};
+use crate::process::{Ended, Running, json, rxlab, wait_for};
 use crate::require;
 
 /// Track of CPU 0 in the file.
@@ -29,23 +29,13 @@ impl Stream {
     }
 
     fn trace(&self, arguments: &[&str]) -> Trace {
-        let out = rxlab(self.0.directory.path(), &["--json", "trace", "--out"])
-            .arg(self.file())
-            .args(arguments)
-            .output()
-            .expect("rxlab runs");
-        summary(&out.stdout, &out.stderr)
+        let mut command = rxlab(self.0.directory.path(), &["--json", "trace", "--out"]);
+        json(&command.arg(self.file()).args(arguments).output().expect("rxlab runs"))
     }
 
     fn lines(&self) -> Vec<Value> {
         lines(&self.file())
     }
-}
-
-fn summary(stdout: &[u8], stderr: &[u8]) -> Trace {
-    let text = String::from_utf8_lossy(stdout);
-    let trace: Result<Trace, _> = serde_json::from_str(&text);
-    trace.unwrap_or_else(|error| panic!("{error}: {text} {}", String::from_utf8_lossy(stderr)))
 }
 
 fn lines(path: &Path) -> Vec<Value> {
@@ -125,11 +115,9 @@ fn lost_events_are_counted_and_shown() {
     let lines = stream.lines();
     let told: u64 = lines.iter().filter_map(|line| line["args"]["lost"].as_u64()).sum();
     assert_eq!(told, trace.lost, "the file marks the losses");
-    let out = rxlab(stream.0.directory.path(), &["trace", "--for", "200ms", "--buffer", "4"]);
-    let out = { out }.output().expect("rxlab runs");
-    let text = String::from_utf8_lossy(&out.stdout);
+    let args = ["trace", "--for", "200ms", "--buffer", "4"];
+    let text = rxlab(stream.0.directory.path(), &args).says(0, "the ring buffer had no room");
     assert!(text.lines().next().is_some_and(|first| first.ends_with(" lost")), "{text}");
-    assert!(text.contains("the ring buffer had no room"), "{text}");
 }
 
 #[test]
@@ -137,19 +125,12 @@ fn a_picture_draws_the_work_of_each_cpu() {
     let Some(stream) = Stream::start(&["--rate", "20000"]) else { return };
     let file = stream.file().with_extension("svg");
     let trace = |length: &str| {
-        let mut command =
-            rxlab(stream.0.directory.path(), &["trace", "--cpu", "0", "--for", length, "--out"]);
-        command.arg(&file).output().expect("rxlab runs")
+        let args = ["trace", "--cpu", "0", "--for", length, "--out"];
+        rxlab(stream.0.directory.path(), &args).arg(&file).said()
     };
-    let out = trace("200ms");
-    assert_eq!(out.status.code(), Some(2), "{out:?}");
-    assert!(
-        String::from_utf8_lossy(&out.stderr).contains("too long for a picture: at most 100ms"),
-        "{out:?}"
-    );
+    trace("200ms").says(2, "too long for a picture: at most 100ms");
     assert!(!file.exists());
-    let out = trace("50ms");
-    assert!(out.status.success(), "{out:?}");
+    trace("50ms").exits(0);
     let picture = std::fs::read_to_string(&file).expect("written");
     assert!(picture.contains("CPU 0") && !picture.contains("CPU 1"), "{picture}");
     assert!(picture.contains("<title>NET_RX: ") && picture.contains(" packets"), "{picture}");
@@ -165,8 +146,8 @@ fn an_interrupted_trace_is_complete() {
     wait_for("the file", || std::fs::metadata(&file).is_ok_and(|file| file.len() > 0));
     running.signal(Signal::INT);
     let out = running.output();
-    assert!(out.status.success(), "{out:?}");
-    let trace = summary(&out.stdout, &out.stderr);
+    out.exits(0);
+    let trace: Trace = json(&out);
     assert!(trace.seconds < 50.0, "{trace:?}");
     assert!(lines(&file).len() >= 2);
 }
@@ -175,9 +156,6 @@ fn an_interrupted_trace_is_complete() {
 fn an_unwritable_trace_names_its_file() {
     require::needs!(bpf);
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let out = rxlab(directory.path(), &["trace", "--for", "100ms", "--out", "/dev/full"]).output();
-    let out = out.expect("rxlab runs");
-    let text = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(5), "{text}");
-    assert!(text.contains("cannot write /dev/full: No space left"), "{text}");
+    rxlab(directory.path(), &["trace", "--for", "100ms", "--out", "/dev/full"])
+        .says(5, "cannot write /dev/full: No space left");
 }

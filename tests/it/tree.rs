@@ -7,10 +7,11 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rxlab::apply::{ApplyError, BeginInfo, Transaction};
 use rxlab::host::{Host, LiveHost};
 use rxlab::journal::{Disk, Store};
 use rxlab::knob::{KNOBS, KnobError};
-use rxlab::model::Model;
+use rxlab::model::{Identity, Model};
 use rxlab::parse::{attribute, one_message};
 use rxlab::sample::{Inventory, Scope};
 
@@ -233,9 +234,13 @@ impl Tree {
         std::fs::set_permissions(self.root().join(program), executable).expect("made executable");
     }
 
+    pub(crate) fn begin(&self) -> Transaction {
+        begin(&self.store(), &self.root(), &model().identity).expect("begun")
+    }
+
     /// The value of every target of every knob.
     pub(crate) fn values(&self) -> BTreeMap<String, String> {
-        values(&self.host())
+        values_in(&self.host(), &model())
     }
 }
 
@@ -257,11 +262,6 @@ pub(crate) fn numbers(all: &[(u16, u32)]) -> Vec<u8> {
     all.iter().flat_map(|(kind, value)| attribute(*kind, value.to_ne_bytes())).collect()
 }
 
-/// The value of every target of every knob.
-pub(crate) fn values(host: &dyn Host) -> BTreeMap<String, String> {
-    values_in(host, &model())
-}
-
 /// The value of every target of every knob on this machine.
 pub(crate) fn values_in(host: &dyn Host, model: &Model) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
@@ -280,50 +280,16 @@ pub(crate) fn values_in(host: &dyn Host, model: &Model) -> BTreeMap<String, Stri
 /// The receive path of a fresh tree. Queue 1 of `eth0` has two interrupts. Read once, and from a separate tree:
 /// reading is not an operation of the machine under test.
 pub(crate) fn model() -> Model {
-    static MODEL: LazyLock<Model> =
-        LazyLock::new(|| Model::new(&Inventory::take(&Tree::new().host(), Scope::All)));
+    static MODEL: LazyLock<Model> = LazyLock::new(|| look(&Tree::new().host(), Scope::All));
     MODEL.clone()
 }
 
-/// Exit code, and standard output followed by standard error.
-pub(crate) fn said(output: &Output) -> (i32, String) {
-    let text = [&output.stdout[..], &output.stderr[..]].concat();
-    (output.status.code().expect("not killed"), String::from_utf8(text).expect("text"))
+/// The receive path of a machine, read now.
+pub(crate) fn look(host: &dyn Host, scope: Scope) -> Model {
+    Model::new(&Inventory::take(host, scope))
 }
 
-/// Checks of a command that ended; each returns its text.
-pub(crate) trait Ended {
-    /// It ended with this exit code, and `part` is in its text.
-    fn says(&self, code: i32, part: &str) -> String;
-
-    /// It ended with this exit code, and all `parts` are in its text.
-    #[track_caller]
-    fn says_all(&self, code: i32, parts: &[&str]) -> String {
-        let text = self.exits(code);
-        parts.iter().for_each(|part| assert!(text.contains(part), "expected {part:?}, but: {text}"));
-        text
-    }
-
-    /// It ended with this exit code.
-    #[track_caller]
-    fn exits(&self, code: i32) -> String {
-        self.says(code, "")
-    }
-}
-
-/// What [`said`] returned.
-impl<T: AsRef<str>> Ended for (i32, T) {
-    #[track_caller]
-    fn says(&self, code: i32, part: &str) -> String {
-        let (exit, text) = (self.0, self.1.as_ref());
-        assert!(exit == code && text.contains(part), "expected {code} and {part:?}, but {exit}: {text}");
-        text.to_owned()
-    }
-}
-
-impl Ended for Output {
-    #[track_caller]
-    fn says(&self, code: i32, part: &str) -> String {
-        said(self).says(code, part)
-    }
+/// Begins a transaction on the machine at `root`.
+pub(crate) fn begin(store: &Store, root: &Path, identity: &Identity) -> Result<Transaction, ApplyError> {
+    Transaction::begin(store, BeginInfo { root, what: "a test".into(), ..BeginInfo::new(identity) })
 }

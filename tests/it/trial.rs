@@ -17,6 +17,7 @@ mod with_commands;
 use std::path::Path;
 
 use rxlab::trial::record::TrialRecord;
+use serde::de::DeserializeOwned;
 
 use crate::tree::Tree;
 
@@ -40,8 +41,17 @@ fn moving_workload(tree: &Tree, pause: &str, rest: &str) -> String {
     format!("sh '{}'", path.display())
 }
 
-/// The record of a trial, if it exists yet.
-fn record(state: &Path, id: &str) -> Option<TrialRecord> {
+/// The record of a trial of pairs, if it exists yet.
+pub(crate) fn record(state: &Path, id: &str) -> Option<TrialRecord> {
+    saved(state, id)
+}
+
+fn saved<T: DeserializeOwned>(state: &Path, id: &str) -> Option<T> {
     let file = state.join("trials").join(id).join("record.json");
     serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()
+}
+
+/// The masks of both queues of `eth0`.
+fn queues(tree: &Tree) -> [String; 2] {
+    [0, 1].map(|queue| tree.rps("eth0", queue))
 }

@@ -4,7 +4,6 @@
 
 mod console;
 mod e1000e;
-mod eight_queues;
 mod firewall;
 mod flows;
 mod guest;

@@ -2,13 +2,14 @@
 
 use std::net::TcpListener;
 
-use crate::tree::{Ended, Tree, said};
+use crate::process::Ended;
+use crate::tree::Tree;
 
 /// The first line states the error; further lines are hints.
 fn refused(tree: &Tree, args: &[&str], code: i32, message: &str) {
     let out = tree.rxlab(args);
     assert!(out.stdout.is_empty(), "{args:?}: {out:?}");
-    let (ended, text) = said(&out);
+    let (ended, text) = out.said();
     assert_eq!(ended, code, "{args:?}: {text}");
     let mut lines = text.lines();
     let first = lines.next().expect("one line");
@@ -37,7 +38,7 @@ fn an_unknown_interface_is_reported_with_the_existing_ones() {
         &["trial", "run", "--set", "rps eth0/rx-0 = 2-3", "--live", "--nic", "eth7"],
     ] {
         refused(&tree, args, 2, "there is no interface `eth7`");
-        let (_, text) = said(&tree.rxlab(args));
+        let (_, text) = tree.rxlab(args).said();
         assert!(text.contains("hint: interfaces here: eth0, veth0"), "{text}");
     }
     let here = "there is no interface eth7 (there are: eth0, veth0)";
@@ -52,7 +53,7 @@ fn a_misspelt_finding_gets_a_suggestion() {
     let tree = Tree::new();
     let args = ["explain", "one-core-hotpot"];
     refused(&tree, &args, 2, "there is no finding `one-core-hotpot`");
-    let (_, text) = said(&tree.rxlab(&args));
+    let (_, text) = tree.rxlab(&args).said();
     assert!(text.contains("hint: nearest: one-core-hotspot, "), "{text}");
 }
 

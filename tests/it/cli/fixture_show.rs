@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use crate::process::rxlab;
-use crate::tree::Ended;
+use crate::process::{Ended, rxlab};
 
 #[test]
 fn captured_hosts_are_shown() {

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::show::complaint;
 use crate::process;
-use crate::tree::{Ended, Tree};
+use crate::process::Ended;
+use crate::tree::Tree;
 
 /// The first of the published values of the hash: 0x51ccc178 with this key, 0x323e8fc2 without ports.
 const FLOW: &str = "tcp 161.142.100.80:1766 66.9.149.187:2794";

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::process::{Running, json, rxlab};
-use crate::tree::{Ended, Tree, said};
+use crate::fixtures::captured;
+use crate::process::{Ended, Running, json, rxlab};
+use crate::tree::Tree;
 
 const APPLY: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
 
@@ -59,7 +60,7 @@ fn plain(what: &[&str], text: &str) {
 fn lines_fit_and_a_pipe_gets_no_escape_codes() {
     let tree = Tree::new();
     let plain_of = |args: &[&str]| {
-        let (_, text) = said(&tree.rxlab(args));
+        let (_, text) = tree.rxlab(args).said();
         assert!(!text.is_empty(), "{args:?}");
         plain(args, &text);
     };
@@ -99,8 +100,7 @@ fn lines_fit_and_a_pipe_gets_no_escape_codes() {
     plain_of(&["status"]);
     plain_of(&["reapply", "--dry-run"]);
     plain_of(&["undo"]);
-    let (_, text) = said(&rxlab(&tree.state(), &["doctor", "--for", "100ms"]).output().expect("rxlab runs"));
-    plain(&["doctor"], &text);
+    plain(&["doctor"], &rxlab(&tree.state(), &["doctor", "--for", "100ms"]).said().1);
 }
 
 /// A terminal gets styles unless NO_COLOR is set.
@@ -116,7 +116,7 @@ fn no_color_is_obeyed_on_a_terminal() {
         let mut command = Command::new("script");
         command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).env("TERM", "xterm");
         command.env_remove("NO_COLOR").envs(no_color.map(|value| ("NO_COLOR", value)));
-        command.output().expect("script runs").exits(0)
+        command.exits(0)
     };
     assert!(on_a_terminal(None).contains('\x1b'));
     assert!(!on_a_terminal(Some("1")).contains('\x1b'));
@@ -153,10 +153,10 @@ fn unread(mut command: Command, errors_too: bool) -> Command {
 #[test]
 fn a_closed_pipe_does_not_change_the_exit_code() {
     let tree = Tree::new();
-    let captured = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/hosts/virtio-8cpu-1queue/host.tar.zst");
+    let captured = captured("virtio-8cpu-1queue");
     let plan = tree.path().join("plan.toml");
     let plan_out = format!("rps={}", plan.display());
-    let doctor = ["doctor", "--snapshot", captured, "--plan-out", &plan_out];
+    let doctor = ["doctor", "--snapshot", &captured, "--plan-out", &plan_out];
     let fails = ["trial", "run", "--set", "rps eth0/rx-0 = 2", "--command", "false", "--washout", "0s"];
     for json in [&[][..], &["--json"]] {
         for errors_too in [false, true] {
@@ -198,7 +198,7 @@ fn a_full_disk_does_not_change_the_exit_code() {
     let tree = Tree::new();
     let full = |args: &[&str]| {
         let disk = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("opened");
-        said(&tree.command(args).stdout(disk).output().expect("rxlab runs"))
+        tree.command(args).stdout(disk).said()
     };
     let text = full(&APPLY).exits(5);
     assert!(

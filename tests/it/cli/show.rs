@@ -5,7 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::process;
-use crate::tree::{Ended, Tree};
+use crate::process::Ended;
+use crate::tree::Tree;
 
 fn shown(tree: &Tree, args: &[&str]) -> String {
     tree.rxlab(&[&["show"], args].concat()).exits(0)
@@ -67,7 +68,7 @@ fn json_of_one_interface_is_the_model_without_the_others() {
 }
 
 /// First violation of the published schema `file` by a value.
-pub(super) fn complaint(file: &str, value: &Value) -> Option<String> {
+pub(crate) fn complaint(file: &str, value: &Value) -> Option<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema").join(file);
     let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
     let index = compiler.compile(path.to_str().expect("text"), &mut schemas).expect("a valid schema");

@@ -4,9 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::process::copy_program;
+use crate::process::{Ended, copy_program};
 use crate::require;
-use crate::tree::{Ended, said};
 
 /// A copy of the program that everyone may run, and a state directory of the user who runs it.
 struct Place {
@@ -132,7 +131,7 @@ fn units_created_without_root_come_with_a_warning() {
 #[test]
 fn reading_needs_no_privilege() {
     let Some(place) = Place::new() else { return };
-    let (code, text) = said(&place.rxlab(&["show"]));
+    let (code, text) = place.rxlab(&["show"]).said();
     assert!(code == 0 && text.contains("NIC") && text.contains("rx-0"), "{text}");
     let doctor = place.rxlab(&["doctor", "--for", "200ms"]);
     // Other tests may be overloading a CPU at this moment.
@@ -151,10 +150,10 @@ fn denied_changes_are_named_and_not_made() {
     // First the value is not writable, then not even the journal.
     place.refused(&[&["apply"], &setting[..]].concat(), "ermission denied");
     assert_eq!(masks(), before);
-    assert_eq!(said(&place.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+    assert_eq!(place.rxlab(&["status"]).said(), (0, "nothing is applied\n".into()));
     let set = ["trial", "run", "--set", "rps lo/rx-0 = 0", "--live", "--calibration", "0"];
     place.refused(&set, "ermission denied");
-    assert_eq!(said(&place.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+    assert_eq!(place.rxlab(&["status"]).said(), (0, "nothing is applied\n".into()));
     let Some(place) = Place::new() else { return };
     std::os::unix::fs::chown(place.state(), Some(0), None).expect("taken back");
     place.refused(&[&["apply"], &setting[..]].concat(), "Permission denied");
@@ -170,7 +169,7 @@ fn namespaces_and_the_demo_need_root() {
     let own = format!("/proc/{}/ns/net", std::process::id());
     for args in [&["--netns", &own, "show"][..], &["--netns", &own, "doctor", "--for", "150ms"]] {
         place.refused(args, "cannot enter the network namespace");
-        let (_, text) = said(&place.rxlab(args));
+        let (_, text) = place.rxlab(args).said();
         assert!(text.contains("hint: another network namespace needs root"), "{text}");
     }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use rxlab::host::{Host, LiveHost};
 
 use super::exported;
-use crate::tree::Ended;
+use crate::process::Ended;
 use crate::{quiet, require};
 
 const KEYS: [(&str, &str, &str); 3] = [
@@ -32,12 +32,10 @@ fn sysctl_sets_the_values_of_the_file() {
     let host = LiveHost::open("/".as_ref()).expect("opened");
     let values = KEYS.map(|(_, path, _)| host.read(path).expect("readable")).to_vec();
     let saved = Saved(host, values);
-    let folder = tempfile::tempdir().expect("a temporary directory");
     let settings = KEYS.map(|(knob, _, value)| format!("{knob} host = {value}"));
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    assert!(exported(folder.path(), None, "sysctl", &settings).status.success());
-    let out = Command::new("sysctl").arg("-p").arg(folder.path().join("out")).output().expect("sysctl runs");
-    out.exits(0);
+    let sysctls = exported(None, "sysctl", &settings);
+    Command::new("sysctl").args(["-p", &sysctls.file]).exits(0);
     for (knob, path, value) in KEYS {
         assert_eq!(saved.0.read_text(path).expect("readable").trim(), value, "{knob}");
     }

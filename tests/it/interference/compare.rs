@@ -8,8 +8,8 @@ use rxlab::trial::compare::{Comparison, Measure};
 use rxlab::trial::record::{Arm, Verdict};
 
 use crate::flood::Flood;
-use crate::process::{Running, mentioning, rxlab, wait_for};
-use crate::tree::{Ended, said};
+use crate::lab::host_in;
+use crate::process::{Ended, Running, mentioning, rxlab, wait_for};
 
 const RPS: &str = "sys/class/net/srv0/queues/rx-0/rps_cpus";
 /// RPS to the CPU of the victim, and no RPS.
@@ -24,10 +24,6 @@ fn compare(flood: &Flood, a: &str, b: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn host(flood: &Flood) -> LiveHost {
-    LiveHost::open_in_namespace("/".as_ref(), &flood.range.server.path()).expect("opened")
-}
-
 fn rps(host: &LiveHost) -> String {
     host.read_text(RPS).expect("readable").trim().to_owned()
 }
@@ -38,11 +34,10 @@ fn measure<'a>(comparison: &'a Comparison, name: &str) -> &'a Measure {
 }
 
 fn is_restored(flood: &Flood) {
-    assert_eq!(rps(&host(flood)), "0");
+    assert_eq!(rps(&host_in(&flood.range.server)), "0");
     assert_eq!(mentioning(flood.directory.path()).len(), 1, "the flood alone");
-    let status = rxlab(flood.directory.path(), &["status"]).output().expect("rxlab runs");
-    let (code, text) = said(&status);
-    assert!(code == 0 && text.starts_with("nothing is applied\n"), "{text}");
+    let text = rxlab(flood.directory.path(), &["status"]).exits(0);
+    assert!(text.starts_with("nothing is applied\n"), "{text}");
 }
 
 /// The answer to the question of field case E, which is the same if A and B are exchanged.
@@ -53,16 +48,12 @@ fn the_setup_that_interferes_is_named() {
     for (a, b, less, verdict) in
         [(COSTS, SPARES, Arm::B, Verdict::Helps), ("rps srv0/rx-0 = off", COSTS, Arm::A, Verdict::Hurts)]
     {
-        let out = compare(&flood, a, b, &["--json", "--for", "300ms", "--pairs", "6"]).output();
-        let text = out.expect("rxlab runs").exits(0);
-        let comparison: Comparison = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+        let comparison: Comparison =
+            compare(&flood, a, b, &["--json", "--for", "300ms", "--pairs", "6"]).json(0);
         assert_eq!((comparison.pairs, comparison.seed), (6, 7));
-        assert_eq!(
-            (comparison.per_second.less, comparison.per_packet.less),
-            (Some(less), Some(less)),
-            "{text}"
-        );
-        assert_eq!(comparison.verdict, verdict, "{text}");
+        let lesser = (comparison.per_second.less, comparison.per_packet.less);
+        assert_eq!(lesser, (Some(less), Some(less)), "{comparison:?}");
+        assert_eq!(comparison.verdict, verdict, "{comparison:?}");
         for name in ["interference.share", "interference.ns_per_packet"] {
             let measure = measure(&comparison, name);
             let (high, low) = if less == Arm::B { (measure.a, measure.b) } else { (measure.b, measure.a) };
@@ -92,7 +83,7 @@ fn the_setup_that_interferes_is_named() {
 #[test]
 fn ctrl_c_restores_the_machine() {
     let Some(flood) = Flood::start("0", &[]) else { return };
-    let host = host(&flood);
+    let host = host_in(&flood.range.server);
     let running = Running::start(&mut compare(&flood, SPARES, COSTS, &["--for", "200ms", "--pairs", "200"]));
     wait_for("the setup that interferes", || rps(&host) == "1");
     running.signal(Signal::INT);
@@ -106,14 +97,13 @@ fn ctrl_c_restores_the_machine() {
 #[test]
 fn a_kill_leaves_an_undoable_change() {
     let Some(flood) = Flood::start("0", &[]) else { return };
-    let host = host(&flood);
+    let host = host_in(&flood.range.server);
     let running = Running::start(&mut compare(&flood, SPARES, COSTS, &["--for", "5s", "--pairs", "200"]));
     wait_for("the setup that interferes", || rps(&host) == "1");
     running.signal(Signal::KILL);
     running.output();
     assert_eq!(rps(&host), "1", "a kill cannot be caught");
-    let undo = rxlab(flood.directory.path(), &["undo"]).output().expect("rxlab runs");
-    assert_eq!(said(&undo).0, 0, "{}", said(&undo).1);
+    rxlab(flood.directory.path(), &["undo"]).exits(0);
     wait_for("the guard's end", || mentioning(flood.directory.path()).len() == 1);
     is_restored(&flood);
 }
@@ -123,14 +113,10 @@ fn setups_can_be_commands() {
     let Some(flood) = Flood::start("0", &[]) else { return };
     let path = flood.directory.path().join("said");
     let say = |word: &str| format!("cmd: echo {word} >> '{}'", path.display());
-    let out = compare(&flood, &say("a"), &say("b"), &["--for", "100ms", "--pairs", "2"]).output();
-    let text = out.expect("rxlab runs").exits(0);
+    let text = compare(&flood, &say("a"), &say("b"), &["--for", "100ms", "--pairs", "2"]).exits(0);
     assert!(text.ends_with("the machine was left in the state of A's command\n"), "{text}");
     let words = std::fs::read_to_string(&path).expect("said");
     let words: Vec<&str> = words.lines().collect();
     assert!(words.contains(&"b") && words.last() == Some(&"a"), "{words:?}");
-    compare(&flood, &say("a"), SPARES, &[])
-        .output()
-        .expect("rxlab runs")
-        .says(2, "a command on one side needs one on the other");
+    compare(&flood, &say("a"), SPARES, &[]).says(2, "a command on one side needs one on the other");
 }

@@ -8,14 +8,16 @@ use rxlab::apply::Transaction;
 use rxlab::host::{Cause, FlakyHost, Fuse, Host, LiveHost, Mishap, Question, Rule, enter_netns};
 use rxlab::journal::{Disk, Outcome, Store};
 use rxlab::knob::find;
-use rxlab::lab::{Range, RangeSpec};
+use rxlab::lab::{Namespace, Range};
 use rxlab::model::Model;
-use rxlab::plan::{Setting, Target};
+use rxlab::plan::Target;
+use rxlab::sample::Scope;
 
-use super::{begin, look};
-use crate::process::{Running, rxlab, wait_for};
+use crate::lab::{host_in, inside, range};
+use crate::process::{Ended, Running, rxlab, wait_for};
 use crate::require;
-use crate::tree::Ended;
+use crate::settings::{setting, settings};
+use crate::tree::look;
 
 struct Bench {
     state: tempfile::TempDir,
@@ -31,21 +33,21 @@ impl Bench {
         Self::new(LiveHost::open(Path::new("/")).expect("opened"))
     }
 
-    fn store(&self) -> Store {
-        Store::new(Disk::new(self.state.path()))
+    fn model(&self) -> Model {
+        look(&self.host, Scope::All)
     }
 
-    fn model(&self) -> Model {
-        look(&self.host)
+    fn transaction(&self) -> Transaction {
+        let store = Store::new(Disk::new(self.state.path()));
+        crate::tree::begin(&store, Path::new("/"), &self.model().identity).expect("begun")
     }
 
     fn begin(&self) -> Open<'_> {
-        let model = self.model();
-        Open { bench: self, transaction: Some(begin(&self.store(), &model, Path::new("/"))) }
+        Open { bench: self, transaction: Some(self.transaction()) }
     }
 
-    fn read(&self, setting: &str) -> String {
-        let setting: Setting = setting.parse().expect("a setting");
+    fn read(&self, text: &str) -> String {
+        let setting = setting(text);
         let knob = find(&setting.knob).expect("registered");
         knob.read(knob.site(&self.host, &self.model(), &setting.target)).expect(&setting.knob)
     }
@@ -58,11 +60,10 @@ struct Open<'a> {
 }
 
 impl Open<'_> {
-    fn set(&mut self, setting: &str) {
+    fn set(&mut self, text: &str) {
         let transaction = self.transaction.as_mut().expect("not undone yet");
-        let setting: Setting = setting.parse().expect("a setting");
-        let kept = transaction.set(&self.bench.host, &mut self.bench.model(), &setting);
-        assert!(kept.expect("set").changed, "{setting}");
+        let kept = transaction.set(&self.bench.host, &mut self.bench.model(), &setting(text));
+        assert!(kept.expect("set").changed, "{text}");
     }
 
     fn undo(mut self) -> Vec<Outcome> {
@@ -83,10 +84,8 @@ impl Drop for Open<'_> {
 
 #[test]
 fn an_interface_in_another_namespace() {
-    require::needs!(netns);
-    let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
-    let bench =
-        Bench::new(LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened"));
+    let Some(range) = range(2) else { return };
+    let bench = Bench::new(host_in(&range.server));
     let settings = [
         ("napi_defer_hard_irqs srv0 = 2", "0"),
         ("gro_flush_timeout srv0 = 20000", "0"),
@@ -104,21 +103,18 @@ fn an_interface_in_another_namespace() {
         assert_eq!(bench.read(setting), before, "{setting}");
     }
     // A veth has no NAPI until GRO is on.
-    let model = bench.model();
-    let mut transaction = begin(&bench.store(), &model, Path::new("/"));
-    let error =
-        transaction.set(&bench.host, &mut model.clone(), &"threaded srv0 = on".parse().expect("a setting"));
+    let mut transaction = bench.transaction();
+    let error = transaction.set(&bench.host, &mut bench.model(), &setting("threaded srv0 = on"));
     let text = error.expect_err("no NAPI").to_string();
     assert!(text.starts_with("srv0 has no threaded: it has no NAPI now"), "{text}");
-    assert!(transaction.undo(&bench.host, &model).is_clean());
+    assert!(transaction.undo(&bench.host, &bench.model()).is_clean());
 }
 
 #[test]
 fn an_interface_with_one_transmit_queue() {
-    require::needs!(netns);
-    let range = Range::build(&RangeSpec::default()).expect("built");
-    let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
-    let (model, tx): (Model, Target) = (look(&host), "srv0/tx-0".parse().expect("a target"));
+    let Some(range) = range(1) else { return };
+    let host = host_in(&range.server);
+    let (model, tx) = (look(&host, Scope::All), "srv0/tx-0".parse().expect("a target"));
     for name in ["xps_cpus", "xps_rxqs"] {
         let knob = find(name).expect("registered");
         assert!(knob.targets(&model).is_empty(), "{name}");
@@ -127,24 +123,18 @@ fn an_interface_with_one_transmit_queue() {
     }
 }
 
-/// The server's end of a range with two queues, which have NAPIs: a veth has one for each queue while GRO is on.
-fn with_napis() -> (Range, Bench) {
-    let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
-    let path = range.server.path();
-    let with_gro = || {
-        enter_netns(&path).expect("entered");
-        Command::new("ethtool").args(["-K", "srv0", "gro", "on"]).status().expect("ethtool runs")
-    };
-    let status = std::thread::scope(|scope| scope.spawn(with_gro).join().expect("no panic"));
-    assert!(status.success());
-    let bench = Bench::new(LiveHost::open_in_namespace(Path::new("/"), &path).expect("opened"));
-    (range, bench)
+/// The server's end of a range with two queues, which have NAPIs: a veth has one for each queue while GRO is on. `None` if
+/// skipped.
+fn with_napis() -> Option<(Range, Bench)> {
+    let range = range(2).filter(|_| require::ethtool())?;
+    inside(&range.server, "ethtool").args(["-K", "srv0", "gro", "on"]).exits(0);
+    let bench = Bench::new(host_in(&range.server));
+    Some((range, bench))
 }
 
 #[test]
 fn a_threaded_napi() {
-    require::needs!(netns, ethtool);
-    let (_range, bench) = with_napis();
+    let Some((_range, bench)) = with_napis() else { return };
     let threads = || {
         let napis = bench.host.ask(&Question::Napis).expect("answered");
         let napis = rxlab::parse::netdev_napis(&napis).expect("understood");
@@ -173,8 +163,7 @@ fn sets_single_napis(bench: &Bench) -> bool {
 
 #[test]
 fn single_napis_of_a_veth() {
-    require::needs!(netns, ethtool);
-    let (_range, bench) = with_napis();
+    let Some((_range, bench)) = with_napis() else { return };
     if !sets_single_napis(&bench) {
         return;
     }
@@ -201,8 +190,7 @@ fn single_napis_of_a_veth() {
 /// The kernel replaces the values of single queues by that of the interface.
 #[test]
 fn the_value_of_all_queues_replaces_that_of_one() {
-    require::needs!(netns, ethtool);
-    let (_range, bench) = with_napis();
+    let Some((_range, bench)) = with_napis() else { return };
     if !sets_single_napis(&bench) {
         return;
     }
@@ -236,7 +224,7 @@ fn the_value_of_all_queues_replaces_that_of_one() {
         // A trial goes back without ending the transaction.
         let mut open = bench.begin();
         open.set(all);
-        let setting: Setting = all.parse().expect("a setting");
+        let setting = setting(all);
         let transaction = open.transaction.as_mut().expect("begun");
         let kept = transaction.set_back(&bench.host, &mut bench.model(), &setting.knob, &setting.target);
         assert_eq!(kept.expect("set back").replayed.len(), 1);
@@ -248,10 +236,8 @@ fn the_value_of_all_queues_replaces_that_of_one() {
 
 #[test]
 fn lengths_of_merged_packets() {
-    require::needs!(netns);
-    let range = Range::build(&RangeSpec::default()).expect("built");
-    let bench =
-        Bench::new(LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened"));
+    let Some(range) = range(1) else { return };
+    let bench = Bench::new(host_in(&range.server));
     let read = || ["gro_max_size srv0 = 1", "gro_ipv4_max_size srv0 = 1"].map(|text| bench.read(text));
     assert_eq!(read(), ["65536", "65536"]);
     let mut open = bench.begin();
@@ -300,9 +286,10 @@ fn sysctls_are_restored_after_a_failure() {
     let host =
         FlakyHost::new(LiveHost::open(Path::new("/")).expect("opened"), vec![rule], Fuse::new(None, || ()));
     let model = bench.model();
-    let all: Vec<Setting> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
-    let transaction = begin(&bench.store(), &model, Path::new("/"));
-    let failure = transaction.apply(&host, &model, &all, &AtomicBool::new(false)).expect_err("refused");
+    let failure = bench
+        .transaction()
+        .apply(&host, &model, &self::settings(&settings), &AtomicBool::new(false))
+        .expect_err("refused");
     assert!(failure.undo.is_clean(), "{:?}", failure.undo);
     assert_eq!(settings.map(|setting| bench.read(setting)), before);
 }
@@ -311,20 +298,19 @@ fn sysctls_are_restored_after_a_failure() {
 #[test]
 fn another_namespace_has_no_machine_wide_sysctls() {
     require::needs!(netns);
-    let namespace = rxlab::lab::Namespace::new().expect("made");
+    let namespace = Namespace::new().expect("made");
     let inside = || {
         enter_netns(&namespace.path()).expect("entered");
         let host = LiveHost::open(Path::new("/")).expect("opened");
-        let (model, knob) = (look(&host), find("netdev_budget").expect("registered"));
+        let (model, knob) = (look(&host, Scope::All), find("netdev_budget").expect("registered"));
         assert!(knob.targets(&model).is_empty());
         knob.read(knob.site(&host, &model, &Target::Host)).expect_err("not there").to_string()
     };
     let text = std::thread::scope(|scope| scope.spawn(inside).join().expect("no panic"));
     assert!(text.starts_with("host has no netdev_budget: "), "{text}");
     let _settings = require::settings();
-    let host = LiveHost::open_in_namespace(Path::new("/"), &namespace.path()).expect("opened");
-    let own = LiveHost::open(Path::new("/")).expect("opened");
-    assert_eq!(look(&host).settings.netdev_budget, look(&own).settings.netdev_budget);
+    let seen = look(&host_in(&namespace), Scope::All);
+    assert_eq!(seen.settings.netdev_budget, Bench::here().model().settings.netdev_budget);
 }
 
 #[test]
@@ -375,7 +361,7 @@ fn a_process_is_moved_by_the_program() {
     let setting = format!("affinity pid:{} = 1", sleeper.pid().as_raw_nonzero());
     let run = |args: &[&str]| {
         let output = rxlab(state.path(), args).output().expect("rxlab runs");
-        crate::tree::said(&output)
+        output.said()
     };
     run(&["apply", "--setting", &setting]).says(0, "(was all)");
     let allowed = || {

@@ -1,16 +1,18 @@
 //! The commands `load` and `target` as used by people and scripts: output, exit codes, signals.
 
 use std::io::{BufRead, BufReader};
-use std::process::Output;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{millis, rxlab, target};
-use crate::process::Running;
+use super::{millis, rxlab, serve_http, target};
+use crate::process::{Ended, Running, free_port};
 
-fn output(args: &[&str]) -> Output {
-    rxlab(args).output().expect("the program runs")
+/// Invalid arguments are complaints alone, and code 2.
+pub(super) fn refused(args: &[&str]) {
+    let out = rxlab(args).output().expect("the program runs");
+    out.exits(2);
+    assert!(out.stdout.is_empty() && !out.stderr.is_empty(), "{args:?}: {out:?}");
 }
 
 #[test]
@@ -27,10 +29,8 @@ fn load_and_target_as_programs() {
     assert_eq!(started["schema"], "rxlab.target/1");
     let url = format!("http://{}/simple", started["addresses"]["http"].as_str().expect("served"));
 
-    let load = output(&["load", &url, "--for", "200ms", "-c", "3", "-p", "4", "--json"]);
-    assert_eq!(load.status.code(), Some(0), "{load:?}");
-    assert!(load.stderr.is_empty(), "{load:?}");
-    let report: Value = serde_json::from_slice(&load.stdout).expect("JSON");
+    let load = ["load", &url, "--for", "200ms", "-c", "3", "-p", "4", "--json"];
+    let report: Value = rxlab(&load).json(0);
     assert_eq!(report["schema"], "rxlab.load/2");
     assert_eq!((&report["spec"]["connections"], &report["spec"]["pipeline"]), (&3.into(), &4.into()));
     assert!(report["requests"].as_u64() > Some(0));
@@ -47,15 +47,13 @@ fn load_and_target_as_programs() {
     assert!(turns["thread"] == 0 && turns["lag_us"]["max"].as_f64() > Some(0.0), "{turns}");
 
     let sink = started["addresses"]["udp_sink"].as_str().expect("served");
-    let load =
-        output(&["load", &format!("udp-sink://{sink}"), "--for", "100ms", "--flows", "2", "--rate", "1000"]);
-    let text = String::from_utf8(load.stdout).expect("text");
-    assert!(text.contains("counted by the sink") && text.contains("open loop"), "{text}");
+    let load = ["load", &format!("udp-sink://{sink}"), "--for", "100ms", "--flows", "2", "--rate", "1000"];
+    let text = rxlab(&load).says_all(0, &["counted by the sink", "open loop"]);
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
 
     server.signal(Signal::INT);
     let ended = line();
-    assert_eq!(server.output().status.code(), Some(0));
+    server.output().exits(0);
     assert!(ended["counters"]["requests"].as_u64() >= report["requests"].as_u64());
     assert!(ended["counters"]["sink_packets"].as_u64() > Some(0));
     let threads = ended["threads"].as_array().expect("one for each thread");
@@ -66,26 +64,17 @@ fn load_and_target_as_programs() {
 #[test]
 fn an_unreachable_prometheus_is_reported_and_not_an_error() {
     let _noise = crate::quiet::noisy();
-    let target = target(1);
-    let url = format!("http://{}/simple", target.addresses().http.expect("served"));
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
-    let prometheus = format!("http://127.0.0.1:{port}");
-    let load =
-        output(&["load", &url, "--for", "50ms", "--prometheus", &prometheus, "--prometheus-query", "up"]);
-    assert_eq!(load.status.code(), Some(0), "{load:?}");
-    let text = String::from_utf8(load.stdout).expect("text");
-    assert!(text.contains("prometheus  up") && text.contains("refused"), "{text}");
-    assert!(text.contains("event loop  late by ") && text.contains("server CPU"), "{text}");
+    let (_target, url) = serve_http("/simple");
+    let prometheus = format!("http://127.0.0.1:{}", free_port());
+    let load = ["load", &url, "--for", "50ms", "--prometheus", &prometheus, "--prometheus-query", "up"];
+    let parts = ["prometheus  up", "refused", "event loop  late by ", "server CPU"];
+    let text = rxlab(&load).says_all(0, &parts);
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
 }
 
 #[test]
 fn an_unreachable_target_is_one_line_and_code_5() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
-    let load = output(&["load", &format!("http://127.0.0.1:{port}/"), "--for", "1s"]);
-    assert_eq!(load.status.code(), Some(5));
-    assert!(load.stdout.is_empty());
-    let text = String::from_utf8(load.stderr).expect("text");
+    let text = rxlab(&["load", &format!("http://127.0.0.1:{}/", free_port()), "--for", "1s"]).exits(5);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("rxlab: cannot reach the target") && lines[0].contains("refused"), "{text}");
     assert!(lines.len() == 2 && lines[1].starts_with("  hint: "), "{text}");
@@ -94,11 +83,8 @@ fn an_unreachable_target_is_one_line_and_code_5() {
 #[test]
 fn code_5_if_all_requests_fail() {
     let _noise = crate::quiet::noisy();
-    let target = target(1);
-    let url = format!("http://{}/nowhere", target.addresses().http.expect("served"));
-    let load = output(&["load", &url, "--for", "50ms"]);
-    assert_eq!(load.status.code(), Some(5));
-    assert!(String::from_utf8(load.stdout).expect("text").contains("status 4xx"));
+    let (_target, url) = serve_http("/nowhere");
+    rxlab(&["load", &url, "--for", "50ms"]).says(5, "status 4xx");
 }
 
 #[test]
@@ -118,25 +104,20 @@ fn invalid_flags_are_code_2() {
         &["target"],
         &["target", "--http", "127.0.0.1"],
     ] {
-        let out = output(args);
-        assert_eq!(out.status.code(), Some(2), "{args:?}: {out:?}");
-        assert!(out.stdout.is_empty() && !out.stderr.is_empty(), "{args:?}: {out:?}");
+        refused(args);
     }
 }
 
 #[test]
 fn ctrl_c_prints_the_result_so_far() {
     let _noise = crate::quiet::noisy();
-    let target = target(1);
-    let url = format!("http://{}/simple", target.addresses().http.expect("served"));
+    let (target, url) = serve_http("/simple");
     let load = Running::start(&mut rxlab(&["load", &url, "--for", "60s", "--json"]));
     while target.counters().requests == 0 {
         std::thread::sleep(millis(10));
     }
     load.signal(Signal::INT);
-    let out = load.output();
-    assert_eq!(out.status.code(), Some(130));
-    let report: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let report: Value = load.output().json(130);
     assert!(report["requests"].as_u64() > Some(0) && report["seconds"].as_f64() < Some(30.0));
 }
 

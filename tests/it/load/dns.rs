@@ -11,7 +11,7 @@ use crate::process::Running;
 use crate::require;
 use crate::trial::checks::{fails, passes};
 
-use super::{millis, run, spec, steady};
+use super::{datagrams, millis, run, spec, steady};
 
 /// dnsmasq on 127.0.0.1 with one name, stopped when dropped.
 struct Dnsmasq {
@@ -29,14 +29,8 @@ impl Dnsmasq {
         let port = UdpSocket::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
         let user = if rustix::process::geteuid().is_root() { "--user=root" } else { "--no-hosts" };
         let mut command = Command::new("dnsmasq");
-        command.args([
-            "--no-daemon",
-            "--conf-file=/dev/null",
-            "--pid-file",
-            "--no-hosts",
-            "--no-resolv",
-            user,
-        ]);
+        command.args(["--no-daemon", "--conf-file=/dev/null", "--pid-file", "--no-hosts", "--no-resolv"]);
+        command.arg(user);
         command.args(["--listen-address=127.0.0.1", "--bind-interfaces", &format!("--port={port}")]);
         command.args(["--local=/example/", "--host-record=a.example,192.0.2.1", "--log-facility=-"]);
         let mut running = Running::start(command.stdin(Stdio::null()));
@@ -107,41 +101,29 @@ fn a_name_server_is_checked() {
 
 #[test]
 fn each_failure_has_its_class() {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
-    let address = socket.local_addr().expect("bound");
-    std::thread::spawn(move || {
-        let (mut buffer, mut count) = ([0; 2048], 0u8);
-        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-            let answer = &mut buffer[..length];
-            answer[2] |= 0x80;
-            match count % 8 {
-                0 | 1 => {}
-                // Truncated, or an error by its rcode.
-                2 => answer[2] |= 0x02,
-                3 => answer[3] |= 2,
-                4 => answer[3] |= 5,
-                5 => answer[3] |= 4,
-                // A response to another question.
-                6 => answer[13] ^= 1,
-                _ => answer[0] ^= 0x80,
-            }
-            count = count.wrapping_add(1);
-            let _ = socket.send_to(answer, from);
+    let mut count = 0u8;
+    let address = datagrams(move |socket, answer, from| {
+        answer[2] |= 0x80;
+        match count % 8 {
+            0 | 1 => {}
+            // Truncated, or an error by its rcode.
+            2 => answer[2] |= 0x02,
+            3 => answer[3] |= 2,
+            4 => answer[3] |= 5,
+            5 => answer[3] |= 4,
+            // A response to another question.
+            6 => answer[13] ^= 1,
+            _ => answer[0] ^= 0x80,
         }
+        count = count.wrapping_add(1);
+        let _ = socket.send_to(answer, from);
     });
     let mut spec = spec(&format!("dns://{address}/a.example?type=TXT"));
     (spec.connections, spec.timeout) = (3, millis(20));
     let total = run(&spec, millis(400));
     let count = |class| total.errors.get(&class).copied().unwrap_or(0);
-    let ended: Vec<u64> = [
-        ErrorClass::Truncated,
-        ErrorClass::Servfail,
-        ErrorClass::Refused,
-        ErrorClass::OtherRcode,
-        ErrorClass::Timeout,
-    ]
-    .map(count)
-    .to_vec();
+    let rcodes = [ErrorClass::Servfail, ErrorClass::Refused, ErrorClass::OtherRcode].map(count);
+    let ended = [&rcodes[..], &[ErrorClass::Truncated, ErrorClass::Timeout].map(count)].concat();
     assert!(total.requests > 0 && ended.iter().all(|count| *count > 0), "{total:?}");
     assert!(count(ErrorClass::Garbage) > 0, "{total:?}");
     assert_eq!(total.sent, total.requests + ended.iter().sum::<u64>() + total.in_flight, "{total:?}");

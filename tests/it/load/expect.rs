@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 use rxlab::load::{ErrorClass, Session};
+use serde_json::Value;
 
-use super::{millis, run, spec, target};
+use super::{connections, millis, run, rxlab, spec, target};
+use crate::process::Ended;
 
 #[test]
 fn an_unexpected_body_is_an_error() {
@@ -65,60 +68,34 @@ fn requests_with_placeholders_are_counted_like_others() {
     );
 }
 
-/// A tracker that serves one connection at a time and refuses every third announce; returns the request lines.
+/// A tracker that refuses every third announce; returns the request lines.
 fn tracker() -> (String, Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let url = format!("http://{}", listener.local_addr().expect("bound"));
     let (lines, asked) = channel();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let mut out = stream.try_clone().expect("cloned");
-            for line in BufReader::new(stream).lines().map_while(Result::ok) {
-                if !line.starts_with("GET ") {
-                    continue;
-                }
-                let count =
-                    lines.send(line).map(|()| COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
-                let body = match count {
-                    Ok(count) if count % 3 == 2 => "d14:failure reason12:unregisterede",
-                    Ok(_) => "d8:completei1e8:intervali1800e5:peers6:abcdefe",
-                    Err(_) => return,
-                };
-                if write!(out, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).is_err() {
-                    break;
-                }
+    let count = Arc::new(AtomicUsize::new(0));
+    let address = connections(move |stream| {
+        let mut out = stream.try_clone().expect("cloned");
+        let all = BufReader::new(stream).lines().map_while(Result::ok);
+        for line in all.filter(|line| line.starts_with("GET ")) {
+            let _ = lines.send(line);
+            let body = match count.fetch_add(1, Ordering::Relaxed) % 3 {
+                2 => "d14:failure reason12:unregisterede",
+                _ => "d8:completei1e8:intervali1800e5:peers6:abcdefe",
+            };
+            if write!(out, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).is_err() {
+                break;
             }
         }
     });
-    (url, asked)
+    (format!("http://{address}"), asked)
 }
-
-static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
 #[test]
 fn announces_differ_and_refusals_are_errors() {
     let (url, asked) = tracker();
-    let program = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"))
-        .args([
-            "--json",
-            "load",
-            &format!("{url}/announce"),
-            "--announce",
-            "-c",
-            "1",
-            "-p",
-            "3",
-            "--requests",
-            "300",
-        ])
-        .output()
-        .expect("the program runs");
-    let report: serde_json::Value = serde_json::from_slice(&program.stdout).expect("JSON");
-    assert_eq!(
-        (&report["requests"], &report["errors"]["tracker_error"]),
-        (&200.into(), &100.into()),
-        "{report}"
-    );
+    let mut load = rxlab(&["--json", "load", &format!("{url}/announce"), "--announce"]);
+    let report: Value = load.args(["-c", "1", "-p", "3", "--requests", "300"]).json(0);
+    let counts = (&report["requests"], &report["errors"]["tracker_error"]);
+    assert_eq!(counts, (&200.into(), &100.into()), "{report}");
     let lines: Vec<String> = asked.try_iter().collect();
     assert_eq!(lines.len(), 300);
     let value = |line: &str, key: &str| {

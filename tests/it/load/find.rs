@@ -1,12 +1,12 @@
 //! The search for the highest rate, on servers with a known limit.
 
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::process::Running;
+use super::rxlab;
+use crate::process::{Ended, Running, json};
 
 /// A search takes long on a busy machine: after this time it is interrupted and prints what it has.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -14,9 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// Result of a search, and true if it is complete. It is not if `patience` ran out, or if no rate held because other
 /// processes use the CPUs of this machine. Either way no run at `most` per second or more kept its limits.
 pub(super) fn search(args: &[&str], patience: Duration, most: f64) -> (Value, bool) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
-    command.args(["--json", "load", "--find-max", "--confirm", "0s"]).args(args).stdin(Stdio::null());
-    let mut running = Running::start(&mut command);
+    let mut command = rxlab(&["--json", "load", "--find-max", "--confirm", "0s"]);
+    let mut running = Running::start(command.args(args));
     let begun = Instant::now();
     while !running.has_ended() && begun.elapsed() < patience {
         std::thread::sleep(Duration::from_millis(50));
@@ -25,7 +24,7 @@ pub(super) fn search(args: &[&str], patience: Duration, most: f64) -> (Value, bo
         running.signal(Signal::INT);
     }
     let out = running.output();
-    let found: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|_| panic!("{out:?}"));
+    let found: Value = json(&out);
     assert_eq!(found["schema"], "rxlab.find-max/3");
     let code = match (&found["interrupted"], &found["holds"]) {
         (Value::Bool(true), _) => 130,
@@ -106,9 +105,6 @@ fn a_search_needs_limits_and_no_rate() {
         &["--find-max", "--slo", "p99<5ms", "--rate", "5"],
         &["--find-max", "--slo", "p99<5ms", "--requests", "5"],
     ] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
-        let out =
-            command.args(["load", "http://127.0.0.1:1/"]).args(args).output().expect("the program runs");
-        assert_eq!(out.status.code(), Some(2), "{args:?}: {out:?}");
+        rxlab(&["load", "http://127.0.0.1:1/"]).args(args).exits(2);
     }
 }

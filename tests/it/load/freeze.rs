@@ -6,7 +6,7 @@ use rxlab::trial::workload::Driver;
 use serde_json::Value;
 
 use super::{millis, rxlab, serve, spec, steady};
-use crate::process::{Running, wait_for};
+use crate::process::{Ended, Running, json, wait_for};
 
 const RATE: f64 = 2000.0;
 /// Length of the freeze at the end of the measurement.
@@ -130,9 +130,7 @@ fn the_result_of_a_frozen_run_has_lower_bounds() {
     server.signal(Signal::STOP);
     std::thread::sleep(millis(FROZEN_MS));
     load.signal(Signal::INT);
-    let out = load.output();
-    assert_eq!(out.status.code(), Some(130));
-    let report: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let report: Value = load.output().json(130);
     let least = 800.0 * FROZEN_MS as f64;
     let seconds = report["series"].as_array().expect("seconds");
     for latency in [&report["latency_us"], &seconds.last().expect("a second")["latency_us"]] {
@@ -159,10 +157,8 @@ fn a_killed_target_is_code_5_with_a_result() {
         wait_for("some requests", || switches(&server) > served + 100);
         drop(server);
         let out = load.output();
-        let complaint = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(5), "{url}: {complaint}");
-        assert!(complaint.contains("was unreachable at the end"), "{url}: {complaint}");
-        let report: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        out.says(5, "was unreachable at the end");
+        let report: Value = json(&out);
         assert!(report["unreachable"] == true && report["requests"].as_u64() > Some(0), "{report}");
         assert!(report["bytes_received"].as_u64() > Some(0), "{report}");
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use rxlab::load::{ErrorClass, LoadError, Session, Spec};
 use rxlab::target::Target;
 
-use super::{millis, run, spec, target};
+use super::{millis, run, serve_http, spec, target};
 
 /// A search opens new connections for every run.
 #[test]
@@ -111,8 +111,8 @@ fn connections_to_a_restarted_target_are_reopened() {
 
 #[test]
 fn missing_cpus_and_namespaces_are_errors() {
-    let target = target(1);
-    let mut spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
+    let (_target, url) = serve_http("/simple");
+    let mut spec = spec(&url);
     spec.cpus = "1000".parse().expect("a list");
     assert!(matches!(Session::start(&spec), Err(LoadError::Pin { .. })));
     spec.cpus = Default::default();
@@ -122,8 +122,8 @@ fn missing_cpus_and_namespaces_are_errors() {
 
 #[test]
 fn pinned_threads_report_their_cpus() {
-    let target = target(1);
-    let mut spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
+    let (_target, url) = serve_http("/simple");
+    let mut spec = spec(&url);
     spec.cpus = "0".parse().expect("a list");
     spec.threads = 2;
     let total = run(&spec, millis(60));

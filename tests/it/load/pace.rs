@@ -1,19 +1,19 @@
 //! The open loop: rates, arrivals, pacing, and a stalled server.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use rxlab::load::{Interval, Pacing, Session, Spec};
 use rxlab::target::Target;
 
-use super::{millis, run, spec, steady, target};
+use super::{connections, millis, run, serve_http, spec, steady};
 
 /// A target, and a load on it with 8 connections and 2 threads.
 fn simple() -> (Target, Spec) {
-    let target = target(1);
-    let mut spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
+    let (target, url) = serve_http("/simple");
+    let mut spec = spec(&url);
     (spec.connections, spec.threads) = (8, 2);
     (target, spec)
 }
@@ -106,16 +106,9 @@ struct Frozen {
 
 impl Frozen {
     fn serve() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-        let address = listener.local_addr().expect("bound");
         let (start, answers) = (Arc::new(OnceLock::new()), Arc::default());
         let kept = Arc::clone(&answers);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (start, answers) = (Arc::clone(&start), Arc::clone(&kept));
-                std::thread::spawn(move || Self::answer(stream, &start, &answers));
-            }
-        });
+        let address = connections(move |stream| Self::answer(stream, &start, &kept));
         Self { address, answers }
     }
 

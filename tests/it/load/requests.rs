@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, TcpListener};
 use std::os::unix::net::UnixListener;
-use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -14,8 +13,9 @@ use rxlab::target::Target;
 use serde_json::Value;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{millis, run, run_held, spec, steady, target};
-use crate::process::Running;
+use super::{connections, millis, run, run_held, rxlab, serve_http, spec, steady};
+use crate::lab::inside;
+use crate::process::{Ended, Running};
 use crate::require;
 
 /// A target on `address`, and a load on it.
@@ -46,18 +46,12 @@ fn finish(spec: &Spec) -> Interval {
 #[test]
 fn tcp_connections_are_the_requests() {
     for rate in [None, steady(300.0)] {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-        let mut load = spec(&format!("tcp://{}", listener.local_addr().expect("bound")));
-        (load.connections, load.rate) = (4, rate);
         let (sender, accepted) = channel();
-        std::thread::spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                let received = stream.read(&mut [0; 16]).unwrap_or(0);
-                if sender.send(received).is_err() {
-                    return;
-                }
-            }
+        let address = connections(move |mut stream| {
+            let _ = sender.send(stream.read(&mut [0; 16]).unwrap_or(0));
         });
+        let mut load = spec(&format!("tcp://{address}"));
+        (load.connections, load.rate) = (4, rate);
         let total = run(&load, millis(300));
         assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
         assert_eq!((total.sent, total.latency.len()), (total.requests + total.in_flight, total.requests));
@@ -72,31 +66,27 @@ fn tcp_connections_are_the_requests() {
     }
 }
 
-/// A server that answers every request and passes on what it received, one connection after the other; each text is a
-/// whole request with `body` bytes of body.
+/// A server that answers every request and passes on what it received; each text is a whole request with `body` bytes of
+/// body.
 fn recorder(body: usize) -> (String, Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let url = format!("http://{}", listener.local_addr().expect("bound"));
     let (sender, requests) = channel();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let mut reader = BufReader::new(stream.try_clone().expect("cloned"));
-            loop {
-                let mut text = String::new();
-                while !text.ends_with("\r\n\r\n") && reader.read_line(&mut text).is_ok_and(|n| n > 0) {}
-                let mut bytes = vec![0; body];
-                if text.is_empty() || reader.read_exact(&mut bytes).is_err() {
-                    break;
-                }
-                text += std::str::from_utf8(&bytes).expect("text");
-                let _ = sender.send(text);
-                if (&stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").is_err() {
-                    break;
-                }
+    let address = connections(move |stream| {
+        let mut reader = BufReader::new(&stream);
+        loop {
+            let mut text = String::new();
+            while !text.ends_with("\r\n\r\n") && reader.read_line(&mut text).is_ok_and(|n| n > 0) {}
+            let mut bytes = vec![0; body];
+            if text.is_empty() || reader.read_exact(&mut bytes).is_err() {
+                break;
+            }
+            text += std::str::from_utf8(&bytes).expect("text");
+            let _ = sender.send(text);
+            if (&stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").is_err() {
+                break;
             }
         }
     });
-    (url, requests)
+    (format!("http://{address}"), requests)
 }
 
 #[test]
@@ -256,13 +246,6 @@ fn connections_to_different_destinations_share_source_ports() {
     let namespace = Namespace::new().expect("made");
     namespace.ip("link set lo up").expect("up");
     let netns = Some(namespace.path());
-    let ports = |range: &str| {
-        let set = Command::new("nsenter")
-            .arg(format!("--net={}", namespace.path().display()))
-            .args(["sysctl", "-q", "-w", &format!("net.ipv4.ip_local_port_range={range}")])
-            .status();
-        assert!(set.expect("nsenter runs").success());
-    };
     let start = |port: u16| {
         let http = Some(([127, 0, 0, 1], port).into());
         let target = Target::start(&rxlab::target::Spec { http, netns: netns.clone(), ..Default::default() });
@@ -271,7 +254,7 @@ fn connections_to_different_destinations_share_source_ports() {
         spec.netns = netns.clone();
         (target.expect("started"), spec)
     };
-    ports("40000 40003");
+    inside(&namespace, "sysctl").args(["-q", "-w", "net.ipv4.ip_local_port_range=40000 40003"]).exits(0);
     let [(_one, first), (_other, second)] = [start(8001), start(8002)];
     let _noise = crate::quiet::noisy();
     let session = Session::start(&first).expect("started");
@@ -284,20 +267,17 @@ fn connections_to_different_destinations_share_source_ports() {
 /// started with.
 #[test]
 fn closed_connections_leave_no_open_files() {
-    let target = target(1);
-    let url = format!("http://{}/simple", target.addresses().http.expect("served"));
+    let (target, url) = serve_http("/simple");
     let _noise = crate::quiet::noisy();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
-    command.args(["--json", "load", &url, "--no-keepalive", "--requests", "10000", "--connections", "20"]);
-    let mut load = Running::start(&mut command);
+    let mut load = rxlab(&["--json", "load", &url, "--no-keepalive", "--requests", "10000"]);
+    let mut load = Running::start(load.args(["--connections", "20"]));
     let files = format!("/proc/{}/fd", load.pid().as_raw_nonzero());
     let mut most = 0;
     while !load.has_ended() {
         most = most.max(std::fs::read_dir(&files).map_or(0, Iterator::count));
         std::thread::sleep(millis(10));
     }
-    let out = load.output();
-    let report: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let report: Value = load.output().json(0);
     assert_eq!((&report["requests"], &report["errors"]), (&10_000.into(), &serde_json::json!({})));
     assert!(target.stop().connections >= 10_000);
     assert!((20..60).contains(&most), "{most} files open");

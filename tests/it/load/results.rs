@@ -1,26 +1,12 @@
 //! Output files of a load: JSON by its schema, the series, the HDR log, and merged results.
 
-use std::path::Path;
-use std::process::Command;
-
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use serde_json::Value;
 
-use super::target;
-
-fn rxlab(args: &[&str]) -> (Option<i32>, String, String) {
-    let out = Command::new(env!("CARGO_BIN_EXE_rxlab")).args(args).output().expect("the program runs");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    (out.status.code(), text(out.stdout), text(out.stderr))
-}
-
-/// First violation of the published schema by a value.
-fn complaint(value: &Value) -> Option<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema/load.json");
-    let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
-    let index = compiler.compile(path.to_str().expect("text"), &mut schemas).expect("a valid schema");
-    schemas.validate(value, index).err().map(|error| error.to_string())
-}
+use super::cli::refused;
+use super::{rxlab, serve_http};
+use crate::cli::show::complaint;
+use crate::process::Ended;
 
 fn sum(list: &Value, key: &str) -> u64 {
     list.as_array().expect("a list").iter().map(|one| one[key].as_u64().expect("a number")).sum()
@@ -28,17 +14,14 @@ fn sum(list: &Value, key: &str) -> u64 {
 
 #[test]
 fn results_are_written_read_and_merged() {
-    let target = target(1);
-    let url = format!("http://{}/simple", target.addresses().http.expect("served"));
+    let (_target, url) = serve_http("/simple");
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let _noise = crate::quiet::noisy();
     let load = |more: &[&str]| {
-        let args = [&["load", &url, "--json", "--warm-up", "50ms", "-c", "4"], more].concat();
-        let (code, json, complaints) = rxlab(&args);
-        assert_eq!((code, &*complaints), (Some(0), ""), "{json}");
-        serde_json::from_str::<Value>(&json).expect("JSON")
+        rxlab(&["load", &url, "--json", "--warm-up", "50ms", "-c", "4"]).args(more).json::<Value>(0)
     };
+    let complaint = |value: &Value| complaint("load.json", value);
     let log = file("log.hlog");
     let open = load(&["--for", "1300ms", "--rate", "1000", "--hdr-log", &log]);
     let closed = load(&["--for", "300ms"]);
@@ -63,17 +46,14 @@ fn results_are_written_read_and_merged() {
     for (name, report) in [("a", &open), ("b", &closed)] {
         std::fs::write(file(name), report.to_string()).expect("written");
     }
-    let (code, json, complaints) = rxlab(&["merge", "--json", &file("a"), &file("b")]);
-    assert_eq!((code, &*complaints), (Some(0), ""));
-    let merged: Value = serde_json::from_str(&json).expect("JSON");
+    let merged: Value = rxlab(&["merge", "--json", &file("a"), &file("b")]).json(0);
     assert_eq!(complaint(&merged), None);
     for count in ["requests", "sent"] {
         let both = open[count].as_u64().expect("a number") + closed[count].as_u64().expect("a number");
         assert_eq!(merged[count], both, "{count}");
     }
     assert_eq!(merged["client_cpu"].as_array().expect("a list").len(), 2);
-    let (code, text, _) = rxlab(&["merge", &file("a"), &file("b")]);
-    assert!(code == Some(0) && text.contains("8 connections, 2 threads"), "{text}");
+    let text = rxlab(&["merge", &file("a"), &file("b")]).says(0, "8 connections, 2 threads");
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
 
     // Random arrivals differ by machine or follow the given seed: no two merged results may have the same.
@@ -85,15 +65,14 @@ fn results_are_written_read_and_merged() {
     for (name, report) in [("d", &own[0]), ("e", &own[1]), ("f", &other)] {
         std::fs::write(file(name), report.to_string()).expect("written");
     }
-    let (code, _, complaints) = rxlab(&["merge", &file("d"), &file("e")]);
-    assert!(code == Some(2) && complaints.contains("--seed"), "{complaints}");
-    assert_eq!(rxlab(&["merge", &file("d"), &file("f")]).0, Some(0));
+    rxlab(&["merge", &file("d"), &file("e")]).says(2, "--seed");
+    rxlab(&["merge", &file("d"), &file("f")]).exits(0);
 
     // A file that is not a result is named.
     std::fs::write(file("c"), "{}").expect("written");
     for bad in [file("c"), file("nowhere")] {
-        let (code, out, complaints) = rxlab(&["merge", &file("a"), &bad]);
-        assert!(code == Some(2) && out.is_empty() && complaints.contains(&bad), "{complaints}");
+        let text = rxlab(&["merge", &file("a"), &bad]).says(2, &bad);
+        assert!(text.starts_with("rxlab: "), "{text}");
     }
 }
 
@@ -121,10 +100,6 @@ fn invalid_combinations_of_options_are_code_2() {
         &["--rate", "5", "--seed", "1"],
         &["--hdr-log", "/no/such/folder/log"],
     ] {
-        let (code, out, complaints) = rxlab(&[&["load", "http://127.0.0.1:9/"], args].concat());
-        assert!(
-            code == Some(2) && out.is_empty() && !complaints.is_empty(),
-            "{args:?}: {code:?} {complaints}"
-        );
+        refused(&[&["load", "http://127.0.0.1:9/"], args].concat());
     }
 }

@@ -1,29 +1,16 @@
 //! Servers with wrong, truncated, reset and unsolicited responses: every failure has its class, and nothing hangs.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
 use rxlab::load::{ErrorClass, Interval};
 
-use super::{millis, run, run_held, spec, steady};
-
-/// Serves every connection with `behave`, each on a separate thread.
-fn rogue(behave: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let address = listener.local_addr().expect("bound");
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let behave = behave.clone();
-            std::thread::spawn(move || behave(stream));
-        }
-    });
-    address
-}
+use super::{connections, millis, run, run_held, spec, steady};
 
 /// Waits for a request, then sends `text` and closes the connection.
 fn says(text: &'static str) -> SocketAddr {
-    rogue(move |mut stream| {
+    connections(move |mut stream| {
         let _ = stream.read(&mut [0; 4096]);
         let _ = stream.write_all(text.as_bytes());
     })
@@ -32,7 +19,7 @@ fn says(text: &'static str) -> SocketAddr {
 /// Answers request `n` of a connection (from 0) with `answer(n)`, and closes the connection if that is empty. Later
 /// data is read, so that the close does not become a reset.
 fn answers(answer: impl Fn(u64) -> Vec<u8> + Clone + Send + 'static) -> SocketAddr {
-    rogue(move |mut stream| {
+    connections(move |mut stream| {
         let (mut input, mut buffer, mut n) = (Vec::new(), [0; 4096], 0);
         while let Ok(length @ 1..) = stream.read(&mut buffer) {
             input.extend_from_slice(&buffer[..length]);
@@ -96,7 +83,7 @@ fn garbage_responses() {
 #[test]
 fn closed_and_reset_connections() {
     expect(says(""), ErrorClass::Closed);
-    let reset = rogue(|mut stream| {
+    let reset = connections(|mut stream| {
         let _ = stream.read(&mut [0; 1]);
         let linger = Some(Duration::ZERO);
         rustix::net::sockopt::set_socket_linger(&stream, linger).expect("a socket option");
@@ -106,9 +93,9 @@ fn closed_and_reset_connections() {
 
 #[test]
 fn silence_is_a_timeout() {
-    expect(rogue(|_stream| std::thread::sleep(millis(3000))), ErrorClass::Timeout);
+    expect(connections(|_stream| std::thread::sleep(millis(3000))), ErrorClass::Timeout);
     // A response that never ends is not a response.
-    let endless = rogue(|mut stream| {
+    let endless = connections(|mut stream| {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n";
         let _ = stream.write_all(head);
         while stream.write_all(&[b'x'; 4096]).is_ok() {
@@ -141,7 +128,7 @@ fn error_statuses_are_errors() {
 
 #[test]
 fn unsolicited_responses() {
-    let generous = rogue(|mut stream| {
+    let generous = connections(|mut stream| {
         let _ = stream.read(&mut [0; 4096]);
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
         let _ = stream.write_all(answer.repeat(1000).as_bytes());
@@ -160,7 +147,7 @@ fn one_response_per_connection_causes_no_errors() {
 #[test]
 fn requests_beyond_the_capacity_of_the_connections_are_unsent() {
     // 100 ms per response, four connections, depth 2: at most 80 per second.
-    let slow = rogue(|mut stream| {
+    let slow = connections(|mut stream| {
         while let Ok(1..) = stream.read(&mut [0; 4096]) {
             std::thread::sleep(millis(60));
             if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").is_err() {
@@ -181,7 +168,7 @@ fn requests_beyond_the_capacity_of_the_connections_are_unsent() {
 /// most of them were once not counted.
 #[test]
 fn any_number_of_requests_without_a_connection_is_unsent() {
-    let silent = rogue(|mut stream| while let Ok(1..) = stream.read(&mut [0; 4096]) {});
+    let silent = connections(|mut stream| while let Ok(1..) = stream.read(&mut [0; 4096]) {});
     let mut spec = spec(&format!("http://{silent}/"));
     (spec.connections, spec.rate, spec.timeout) = (1, steady(100_000.0), millis(500));
     let total = run(&spec, millis(1200));
@@ -192,7 +179,7 @@ fn any_number_of_requests_without_a_connection_is_unsent() {
 /// Two wrong lengths: more than the body, and less.
 #[test]
 fn wrong_content_lengths() {
-    let more = rogue(|mut stream| {
+    let more = connections(|mut stream| {
         let _ = stream.read(&mut [0; 4096]);
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
         std::thread::sleep(millis(3000));
@@ -207,7 +194,7 @@ fn wrong_content_lengths() {
 /// Every byte in a separate packet, and all of them count.
 #[test]
 fn responses_byte_by_byte() {
-    let drip = rogue(|mut stream| {
+    let drip = connections(|mut stream| {
         stream.set_nodelay(true).expect("a socket option");
         while let Ok(length @ 1..) = stream.read(&mut [0; 4096]) {
             // Only whole requests, each of more than 16 bytes, one at a time.
@@ -228,14 +215,14 @@ fn responses_byte_by_byte() {
 
 #[test]
 fn an_endless_head() {
-    let drip = rogue(|mut stream| {
+    let drip = connections(|mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nX: ");
         while stream.write_all(b"y").is_ok() {
             std::thread::sleep(millis(5));
         }
     });
     expect(drip, ErrorClass::Timeout);
-    let flood = rogue(|mut stream| {
+    let flood = connections(|mut stream| {
         let _ = stream.read(&mut [0; 1]);
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nX: ");
         while stream.write_all(&[b'y'; 4096]).is_ok() {}

@@ -1,40 +1,29 @@
 //! Arrivals of a one-way load, at slow or silent sinks.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rxlab::target::sink_query;
 use serde_json::Value;
 
 use super::find::search;
-use super::{millis, spec, steady};
+use super::{datagrams, millis, rxlab, spec, steady};
+use crate::process::Ended;
 
 /// Answers queries with the result of `count` for the datagrams so far. Queries overtake datagrams, as with a sink of
 /// several sockets.
 fn sink(mut count: impl FnMut(u64) -> u64 + Send + 'static) -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
-    let address = socket.local_addr().expect("bound");
-    std::thread::spawn(move || {
-        let (mut arrived, mut buffer, query) = (0, [0; 2048], sink_query(0));
-        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-            if length == query.len() && buffer[..16] == query[..16] {
-                let number = u64::from_le_bytes(buffer[16..24].try_into().expect("8 bytes"));
-                let answer = [number, count(arrived), 0, 0].map(u64::to_le_bytes).concat();
-                let _ = socket.send_to(&answer, from);
-            } else {
-                arrived += 1;
-                count(arrived);
-            }
+    let (mut arrived, query) = (0, sink_query(0));
+    datagrams(move |socket, datagram, from| {
+        if datagram.len() == query.len() && datagram[..16] == query[..16] {
+            let number = u64::from_le_bytes(datagram[16..24].try_into().expect("8 bytes"));
+            let answer = [number, count(arrived), 0, 0].map(u64::to_le_bytes).concat();
+            let _ = socket.send_to(&answer, from);
+        } else {
+            arrived += 1;
+            count(arrived);
         }
-    });
-    address
-}
-
-fn rxlab(args: &[&str]) -> (Option<i32>, Value, String) {
-    let out = Command::new(env!("CARGO_BIN_EXE_rxlab")).args(args).output().expect("the program runs");
-    let json = serde_json::from_slice(&out.stdout).unwrap_or(Value::Null);
-    (out.status.code(), json, String::from_utf8_lossy(&out.stderr).into_owned())
+    })
 }
 
 /// The sink counts a datagram 50 ms after its arrival: uncounted datagrams at the end are not lost.
@@ -57,8 +46,7 @@ fn datagrams_in_the_queue_of_a_sink_are_not_lost() {
     let _noise = crate::quiet::noisy();
     let url = format!("udp-sink://{slow}");
     let args = ["--json", "load", &url, "-c", "2", "--rate", "1000", "--for", "300ms", "--warm-up", "100ms"];
-    let (code, json, complaints) = rxlab(&args);
-    assert_eq!((code, &*complaints), (Some(0), ""));
+    let json: Value = rxlab(&args).json(0);
     let number = |name: &str| json[name].as_u64().expect("a number");
     // A warm-up has left at least 50 ms of datagrams in the queue, which arrive within the measurement.
     let (sent, received) = (number("requests"), number("received"));
@@ -110,8 +98,7 @@ fn find_max_without_a_count_of_arrivals_is_refused() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let url = format!("udp-sink://{}", socket.local_addr().expect("bound"));
     let _noise = crate::quiet::noisy();
-    let (code, json, complaints) =
-        rxlab(&["--json", "load", &url, "--find-max", "--slo", "errors<1%", "--for", "50ms"]);
-    assert_eq!((code, json), (Some(5), Value::Null));
-    assert!(complaints.contains("does not report what arrives"), "{complaints}");
+    let args = ["--json", "load", &url, "--find-max", "--slo", "errors<1%", "--for", "50ms"];
+    let text = rxlab(&args).says(5, "does not report what arrives");
+    assert!(text.starts_with("rxlab: "), "{text}");
 }

@@ -14,7 +14,7 @@ use rxlab::target::{Spec, Target};
 use crate::process::Running;
 use crate::require;
 
-use super::{millis, run, spec, steady};
+use super::{datagrams, millis, run, spec, steady};
 
 #[test]
 fn client_and_tracker_count_the_same() {
@@ -45,24 +45,24 @@ fn client_and_tracker_count_the_same() {
 
 /// A tracker that issues connection ids, and then answers every announce with the result of `answer`.
 fn liar(answer: impl Fn(u64, &[u8]) -> Option<Vec<u8>> + Send + 'static) -> std::net::SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
-    let address = socket.local_addr().expect("bound");
-    std::thread::spawn(move || {
-        let (mut buffer, mut count) = ([0; 2048], 0);
-        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-            let request = &buffer[..length];
-            let reply = if length == 16 {
-                Some([&[0; 4], &request[12..16], &7u64.to_be_bytes()[..]].concat())
-            } else {
-                count += 1;
-                answer(count, request)
-            };
-            if let Some(reply) = reply {
-                let _ = socket.send_to(&reply, from);
-            }
+    let mut count = 0;
+    datagrams(move |socket, request, from| {
+        let reply = if request.len() == 16 {
+            Some([&[0; 4], &request[12..16], &7u64.to_be_bytes()[..]].concat())
+        } else {
+            count += 1;
+            answer(count, request)
+        };
+        if let Some(reply) = reply {
+            let _ = socket.send_to(&reply, from);
         }
-    });
-    address
+    })
+}
+
+/// A good answer to a request for a connection id, or to an announce.
+fn reply(request: &[u8]) -> Vec<u8> {
+    let rest = if request.len() == 16 { vec![7; 8] } else { vec![0; 12] };
+    [&[0, 0, 0, u8::from(request.len() != 16)], &request[12..16], &rest[..]].concat()
 }
 
 #[test]
@@ -89,19 +89,13 @@ fn each_faulty_response_has_its_class() {
 /// One flow has its connection id, the others never get theirs: that flow sends everything.
 #[test]
 fn flows_without_a_connection_id_send_nothing() {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
-    let address = socket.local_addr().expect("bound");
-    std::thread::spawn(move || {
-        let (mut buffer, mut chosen) = ([0; 2048], None);
-        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-            if *chosen.get_or_insert(from) != from {
-                assert_eq!(length, 16, "an announce without a connection id");
-                continue;
-            }
-            let rest = if length == 16 { vec![7; 8] } else { vec![0; 12] };
-            let reply = [&[0, 0, 0, u8::from(length != 16)], &buffer[12..16], &rest[..]].concat();
-            let _ = socket.send_to(&reply, from);
+    let mut chosen = None;
+    let address = datagrams(move |socket, request, from| {
+        if *chosen.get_or_insert(from) != from {
+            assert_eq!(request.len(), 16, "an announce without a connection id");
+            return;
         }
+        let _ = socket.send_to(&reply(request), from);
     });
     let mut spec = spec(&format!("udp-tracker://{address}"));
     (spec.connections, spec.rate, spec.timeout) = (3, steady(500.0), millis(600));
@@ -113,19 +107,13 @@ fn flows_without_a_connection_id_send_nothing() {
 
 #[test]
 fn slow_connection_ids_are_not_an_error() {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
-    let address = socket.local_addr().expect("bound");
-    std::thread::spawn(move || {
-        let mut buffer = [0; 2048];
-        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-            let rest = if length == 16 { vec![7; 8] } else { vec![0; 12] };
-            let reply = [&[0, 0, 0, u8::from(length != 16)], &buffer[12..16], &rest[..]].concat();
-            let socket = socket.try_clone().expect("cloned");
-            std::thread::spawn(move || {
-                std::thread::sleep(millis(if length == 16 { 600 } else { 0 }));
-                let _ = socket.send_to(&reply, from);
-            });
-        }
+    let address = datagrams(|socket, request, from| {
+        let (socket, reply) = (socket.try_clone().expect("cloned"), reply(request));
+        let pause = millis(if request.len() == 16 { 600 } else { 0 });
+        std::thread::spawn(move || {
+            std::thread::sleep(pause);
+            let _ = socket.send_to(&reply, from);
+        });
     });
     let mut spec = spec(&format!("udp-tracker://{address}"));
     (spec.connections, spec.rate) = (3, steady(200.0));

@@ -8,7 +8,7 @@ use rxlab::target::{Addresses, Spec, Target};
 
 use crate::require;
 
-use super::{millis, run, spec, steady, target};
+use super::{datagrams, millis, run, spec, steady, target};
 
 #[test]
 fn every_echo_is_counted_once() {
@@ -75,29 +75,21 @@ fn missing_support_for_trains_is_reported() {
 
 #[test]
 fn reordered_datagrams_are_counted() {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
-    let mut spec = spec(&format!("udp://{}", socket.local_addr().expect("bound")));
     let target = target(1);
     let sink = target.addresses().udp_sink.expect("served");
     let relay = UdpSocket::bind("127.0.0.1:0").expect("bound");
-    std::thread::spawn(move || {
-        let mut held: Option<Vec<u8>> = None;
-        let mut buffer = [0; 2048];
-        // Echoes each pair of datagrams in reverse order, once the probe is done.
-        let mut count = 0;
-        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-            count += 1;
-            let _ = relay.send_to(&buffer[..length], sink);
-            let _ = match held.take() {
-                _ if count == 1 => socket.send_to(&buffer[..length], from),
-                None => {
-                    held = Some(buffer[..length].to_vec());
-                    continue;
-                }
-                Some(first) => socket.send_to(&buffer[..length], from).and(socket.send_to(&first, from)),
-            };
-        }
+    // Echoes each pair of datagrams in reverse order, once the probe is done.
+    let (mut count, mut held) = (0, None);
+    let address = datagrams(move |socket, datagram, from| {
+        count += 1;
+        let _ = relay.send_to(datagram, sink);
+        let _ = match held.take() {
+            _ if count == 1 => socket.send_to(datagram, from),
+            None => Ok(held.insert(datagram.to_vec()).len()),
+            Some(first) => socket.send_to(datagram, from).and(socket.send_to(&first, from)),
+        };
     });
+    let mut spec = spec(&format!("udp://{address}"));
     (spec.connections, spec.pipeline) = (1, 2);
     let total = run(&spec, millis(200));
     assert!(total.requests > 2 && total.errors.is_empty(), "{total:?}");
@@ -141,21 +133,16 @@ fn each_flow_has_its_own_source() {
 
 #[test]
 fn lost_and_unknown_datagrams_have_their_class() {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
-    let address = socket.local_addr().expect("bound");
-    std::thread::spawn(move || {
-        let mut buffer = [0; 2048];
-        let mut count = 0;
-        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-            count += 1;
-            let _ = match count % 4 {
-                2 => Ok(0),
-                3 => socket.send_to(b"what?", from),
-                // Sent twice: the second copy does not count.
-                0 => socket.send_to(&buffer[..length], from).and(socket.send_to(&buffer[..length], from)),
-                _ => socket.send_to(&buffer[..length], from),
-            };
-        }
+    let mut count = 0;
+    let address = datagrams(move |socket, datagram, from| {
+        count += 1;
+        let _ = match count % 4 {
+            2 => Ok(0),
+            3 => socket.send_to(b"what?", from),
+            // Sent twice: the second copy does not count.
+            0 => socket.send_to(datagram, from).and(socket.send_to(datagram, from)),
+            _ => socket.send_to(datagram, from),
+        };
     });
     let mut spec = spec(&format!("udp://{address}"));
     spec.timeout = millis(20);

@@ -1,23 +1,20 @@
 //! A value that a trial flips is set by another program: on plain files, with a driver that replaces queues, and on
 //! the running kernel. The trial stops, leaves that value alone, and restores the others.
 
-use std::path::Path;
-
-use rxlab::apply::{self, BeginInfo, Transaction};
-use rxlab::host::{Host, LiveHost};
-use rxlab::lab::{Range, RangeSpec};
-use rxlab::model::Model;
-use rxlab::plan::{Plan, Setting};
-use rxlab::sample::{Inventory, Scope};
+use rxlab::apply;
+use rxlab::host::{FlakyHost, Fuse, Host, Mishap, Rule};
+use rxlab::plan::Plan;
+use rxlab::sample::Scope;
 use rxlab::trial::design::order;
 use rxlab::trial::factor::{Arms, Factor, FactorError};
 use rxlab::trial::record::{Arm, Phase, Verdict};
 
-use super::{QUICK, moving_workload, record};
+use super::{QUICK, moving_workload, queues, record};
 use crate::driver::Driver;
-use crate::process::{Running, mentioning, rxlab, wait_for};
-use crate::require;
-use crate::tree::{Ended, Tree, said};
+use crate::lab::{host_in, range};
+use crate::process::{Ended, Running, mentioning, rxlab, wait_for};
+use crate::settings::settings;
+use crate::tree::{Tree, begin, look};
 
 const ID: &str = "0001-trial";
 /// The original is `off` on both queues.
@@ -39,11 +36,7 @@ fn workload(tree: &Tree, a: &str, b: &str) -> String {
 /// Runs a trial that executes these commands; returns the exit code and the output.
 fn trial(tree: &Tree, a: &str, b: &str, more: &[&str]) -> (i32, String) {
     let command = workload(tree, a, b);
-    said(&tree.rxlab(&[&QUICK[..], &SET, &["--pairs", "6", "--command", &command], more].concat()))
-}
-
-fn queues(tree: &Tree) -> [String; 2] {
-    [0, 1].map(|queue| tree.rps("eth0", queue))
+    tree.rxlab(&[&QUICK[..], &SET, &["--pairs", "6", "--command", &command], more].concat()).said()
 }
 
 /// Checks the output and final state of a trial: `expected` and `found` for the first queue, and the void slot of
@@ -61,7 +54,7 @@ fn stopped(tree: &Tree, (code, text): (i32, String), arm: Arm, expected: &str, f
     assert!(record.slots.iter().rev().skip(1).all(|slot| slot.void.is_none()), "{text}");
     let verdict = record.analysis.expect("concluded").verdict;
     assert_eq!(verdict, Verdict::MachineChanged { reason: what });
-    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+    assert_eq!(tree.rxlab(&["status"]).said(), (0, "nothing is applied\n".into()));
     assert_eq!(mentioning(tree.path()), []);
 }
 
@@ -112,7 +105,7 @@ fn keep_does_not_apply_to_a_value_changed_meanwhile() {
     assert!(text.starts_with("trial trial: stopped, changed from outside\n"), "{text}");
     assert!(text.contains("found 4") && !text.contains("kept: "), "{text}");
     assert_eq!(queues(&tree), ["10", "0"]);
-    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+    assert_eq!(tree.rxlab(&["status"]).said(), (0, "nothing is applied\n".into()));
 }
 
 /// If the workload fails because of it, the trial ends in another way, with the same care.
@@ -127,17 +120,10 @@ fn a_failing_workload_keeps_the_foreign_value_as_well() {
 
 /// A factor on a machine with a driver.
 fn factor(tree: &Tree, host: &dyn Host, a: &[&str], b: &[&str]) -> Factor {
-    let model = Model::new(&Inventory::take(host, Scope::Path));
-    let checked = |texts: &[&str]| {
-        let settings: Vec<Setting> = texts.iter().map(|text| text.parse().expect("a setting")).collect();
-        apply::check(host, &model, &Plan::new("test", &settings)).expect("sound")
-    };
-    let root = tree.root();
-    let what = "a test".to_owned();
-    let info = BeginInfo { root: &root, what, ..BeginInfo::new(&model.identity) };
-    let transaction = Transaction::begin(&tree.store(), info).expect("begun");
-    let (a, b) = (checked(a), checked(b));
-    Factor::new(transaction, Arms::Settings(vec![a, b]), host)
+    let model = look(host, Scope::Path);
+    let checked = |texts| apply::check(host, &model, &Plan::new("test", &settings(texts))).expect("sound");
+    let transaction = begin(&tree.store(), &tree.root(), &model.identity).expect("begun");
+    Factor::new(transaction, Arms::Settings(vec![checked(a), checked(b)]), host)
 }
 
 /// The driver resets values at each flip, including targets of the trial, and queue 1 is removed and recreated.
@@ -192,7 +178,6 @@ fn changes_before_the_first_flip_are_kept() {
 /// A failed flip leaves values that belong to neither arm: they are still the trial's own, and are restored.
 #[test]
 fn a_failed_flip_is_not_a_foreign_change() {
-    use rxlab::host::{FlakyHost, Fuse, Mishap, Rule};
     let tree = Tree::new();
     let rule = Rule { suffix: "rx-1/rps_cpus".into(), mishap: Mishap::Keep(b"01".into()) };
     let host = FlakyHost::new(tree.host(), vec![rule], Fuse::new(None, || ()));
@@ -208,9 +193,8 @@ fn a_failed_flip_is_not_a_foreign_change() {
 /// On the running kernel a removed queue loses its mask.
 #[test]
 fn values_reset_by_the_kernel_are_not_foreign_changes() {
-    require::needs!(netns);
-    let range = Range::build(&RangeSpec { queues: 2, ..RangeSpec::default() }).expect("built");
-    let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
+    let Some(range) = range(2) else { return };
+    let host = host_in(&range.server);
     let tree = Tree::new();
     let values =
         || [0, 1].map(|queue| host.read_text(&format!("sys/class/net/srv0/queues/rx-{queue}/rps_cpus")));
@@ -229,16 +213,14 @@ const RPS: &str = "sys/class/net/srv0/queues/rx-0/rps_cpus";
 
 /// On the running kernel: a trial waits in its first slot, which runs `arm`, until another program has set the mask.
 fn on_the_kernel(arm: Arm, expected: &str) {
-    require::needs!(netns);
-    let range = Range::build(&RangeSpec::default()).expect("built");
-    let netns = range.server.path();
-    let host = LiveHost::open_in_namespace(Path::new("/"), &netns).expect("opened");
+    let Some(range) = range(1) else { return };
+    let host = host_in(&range.server);
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (path, state) = (directory.path(), directory.path().join("state"));
     let seed = (0..).find(|seed| order(*seed, Phase::Comparison, 0)[0] == arm).expect("half of them");
     let workload =
         format!("cd '{}'; touch begun; until test -e go; do sleep 0.02; done; echo 5", path.display());
-    let (seed, netns) = (format!("--seed={seed}"), netns.display().to_string());
+    let (seed, netns) = (format!("--seed={seed}"), range.server.path().display().to_string());
     let args = [
         &["trial", "run", "--netns", &netns, "--washout", "0s", "--calibration", "0"][..],
         &["--pairs", "3", "--set", "rps srv0/rx-0 = 1", "--command", &workload, &seed],

@@ -9,8 +9,8 @@ use super::guards_inside::{is_set, rolls_back};
 use super::on_the_range::{HTTP, Stage, b_first};
 use super::record;
 use crate::nginx::Nginx;
-use crate::process::{Running, mentioning, wait_for};
-use crate::tree::{Ended, Tree};
+use crate::process::{Ended, Running, free_port, mentioning, one_line, wait_for};
+use crate::tree::Tree;
 
 /// Runs a check for some requests: it passes at the beginning, and none fails.
 pub(crate) fn passes(text: &str) {
@@ -52,12 +52,12 @@ fn nginx_is_checked_by_status_body_and_certificate() {
 #[test]
 fn a_check_that_fails_before_the_trial_changes_nothing() {
     let tree = Tree::new();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
+    let port = free_port();
     let text = format!(
         "name = \"front\"\n[change]\nset = [\"rps eth0/rx-0 = 2-3\"]\n[workload]\ncommand = \"echo 5\"\n\
          [[check]]\nname = \"front\"\nurl = \"http://127.0.0.1:{port}/\"\n"
     );
-    let text = tree.trial(&text).output().expect("rxlab runs").exits(5);
+    let text = tree.trial(&text).exits(5);
     let line = format!("rxlab: check front: cannot reach the target http://127.0.0.1:{port}/");
     assert!(text.starts_with(&line) && text.contains("nothing was changed"), "{text}");
     assert_eq!((tree.rps("eth0", 0).as_str(), tree.state().join("trials").exists()), ("00", false));
@@ -95,7 +95,7 @@ fn failures_end_a_command_of_a_minute() {
     };
     assert!(reason.starts_with("check front failed ") && reason.contains("in a row"), "{reason}");
     let line = format!("check: front, {HTTP} every 50ms; failed: 0 of 0 in A, {failed} of {requests} in B");
-    assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(&line), "{text}");
+    assert!(one_line(&text).contains(&line), "{text}");
     stage.is_restored();
 }
 

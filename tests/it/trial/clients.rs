@@ -7,8 +7,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::guards_inside::is_set;
 use super::on_the_range::{HTTP, Stage, b_first};
 use super::record;
-use crate::process::{Running, wait_for};
-use crate::tree::{program, said};
+use crate::process::{Ended, Running, wait_for};
+use crate::tree::program;
 
 /// A trial with two clients of 500 requests/s each in the client's namespace.
 fn trial(stage: &Stage, design: &str) -> Command {
@@ -30,8 +30,7 @@ fn trial(stage: &Stage, design: &str) -> Command {
 #[test]
 fn the_load_of_all_clients_is_one() {
     let Some(stage) = Stage::new("1") else { return };
-    let (code, text) =
-        said(&trial(&stage, "measure = \"1s\"\npairs = 2\nmin_pairs = 2").output().expect("it runs"));
+    let (code, text) = trial(&stage, "measure = \"1s\"\npairs = 2\nmin_pairs = 2").said();
     assert_eq!(code, 0, "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     assert!(record.workload.ends_with(", from each of 2 clients"), "{}", record.workload);
@@ -53,7 +52,7 @@ fn a_client_that_ends_ends_the_slot() {
     let clients = std::fs::read_to_string(stage.directory.path().join("clients")).expect("two started");
     let last = clients.lines().last().and_then(|pid| Pid::from_raw(pid.parse().ok()?)).expect("a pid");
     kill_process(last, Signal::KILL).expect("it runs");
-    let (code, text) = said(&trial.output());
+    let (code, text) = trial.output().said();
     assert!(code != 0 && text.contains("rxlab client") && text.contains("ended"), "{code}: {text}");
     stage.is_restored();
 }

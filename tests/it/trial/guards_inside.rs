@@ -7,8 +7,8 @@ use rxlab::trial::record::{Arm, TrialRecord, Verdict};
 
 use super::on_the_range::{HTTP, RPS, Stage, b_first};
 use super::record;
-use crate::process::{Running, mentioning, wait_for};
-use crate::tree::{Ended, Tree, said};
+use crate::process::{Ended, Running, mentioning, wait_for};
+use crate::tree::Tree;
 
 /// Slots and commands here would last this long.
 const SLOT: Duration = Duration::from_secs(60);
@@ -60,7 +60,7 @@ fn latency_ends_a_washout_of_a_minute() {
     let Some(stage) = Stage::new("1") else { return };
     let design = format!("{}\npairs = 4\nmin_pairs = 4\ncalibration = 0\nwashout = \"60s\"", b_first());
     let begun = Instant::now();
-    let (code, text) = said(&stage.trial(HTTP, &design, "p99_us = 0.001").output().expect("rxlab runs"));
+    let (code, text) = stage.trial(HTTP, &design, "p99_us = 0.001").said();
     rolls_back(begun, || !is_set(&stage.host));
     assert_eq!(code, 1, "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
@@ -72,7 +72,7 @@ fn latency_ends_a_washout_of_a_minute() {
 fn a_slot_without_the_change_says_so() {
     let Some(stage) = Stage::new("1") else { return };
     let design = "pairs = 4\nmin_pairs = 4\ncalibration = 1\nmeasure = \"60s\"";
-    let text = stage.trial(HTTP, design, "p99_us = 0.001").output().expect("rxlab runs").exits(1);
+    let text = stage.trial(HTTP, design, "p99_us = 0.001").exits(1);
     assert!(text.starts_with("trial rps: guard tripped without the change\n"), "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let reason = tripped(&record, Arm::A);

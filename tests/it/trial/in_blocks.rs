@@ -6,16 +6,15 @@ use rustix::process::Signal;
 use rxlab::trial::blocks::{BlocksRecord, Effects, End};
 use rxlab::trial::design::block;
 
-use super::moving_workload;
 use super::on_the_range::Stage;
-use crate::process::{Running, end_guards, mentioning, wait_for};
-use crate::tree::{Ended, Tree, said};
+use super::{moving_workload, queues};
+use crate::process::{Ended, Running, end_guards, mentioning, one_line, wait_for};
+use crate::tree::Tree;
 
 const ID: &str = "0001-masks";
 
 fn record(state: &Path, id: &str) -> Option<BlocksRecord> {
-    let file = state.join("trials").join(id).join("record.json");
-    serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()
+    super::saved(state, id)
 }
 
 /// Writes the specification of a factorial trial of two masks whose workload takes `pause` seconds. Returns its path.
@@ -57,7 +56,7 @@ fn every_cell_has_its_values_and_an_interaction_replaces_the_main_effects() {
     let spec = masks(&tree, "0");
     let text = tree.rxlab(&["trial", "run", &spec]).exits(0);
     assert!(text.starts_with("factorial trial masks: factors interact\n"), "{text}");
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = one_line(&text);
     for part in ["first and second interact", "first without second helps", "first with second hurts"] {
         assert!(words.contains(part), "{part}: {text}");
     }
@@ -71,18 +70,17 @@ fn every_cell_has_its_values_and_an_interaction_replaces_the_main_effects() {
     let wanted: Vec<&str> = cells.iter().map(|cell| masks[*cell]).collect();
     let seen = std::fs::read_to_string(tree.path().join("seen")).expect("seen");
     assert_eq!(seen.lines().map(|line| line.replace("00", "0")).collect::<Vec<_>>(), wanted);
-    assert_eq!([0, 1].map(|queue| tree.rps("eth0", queue)), ["0", "0"]);
+    assert_eq!(queues(&tree), ["0", "0"]);
     let Some(Effects::Factorial(factorial)) = record.conclusion.expect("concluded").found else {
         panic!("{text}")
     };
     assert!(factorial.main.is_empty() && factorial.simple.len() == 4, "{factorial:?}");
 
     tree.rxlab(&["trial", "list"]).says_all(0, &[ID, "factors interact"]);
-    assert_eq!(said(&tree.rxlab(&["history"])).0, 0);
+    tree.rxlab(&["history"]).exits(0);
     tree.rxlab(&["trial", "show", ID]).says(0, "as it was");
-    let (code, json) = said(&tree.rxlab(&["--json", "trial", "show", ID]));
-    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-    assert_eq!((code, &json["conclusion"]["end"]), (0, &"complete".into()));
+    let json: serde_json::Value = tree.rxlab(&["--json", "trial", "show", ID]).json(0);
+    assert_eq!(json["conclusion"]["end"], "complete");
     tree.rxlab(&["trial", "run", "--keep", &spec]).says(2, "no single change to keep");
 }
 
@@ -105,7 +103,7 @@ fn a_search_confirms_its_winner_and_offers_it() {
     // Three candidates and the baseline twice, then two of them, then the winner and the baseline six times.
     let stages = |stage: usize| record.slots.iter().filter(|slot| slot.stage == stage).count();
     assert_eq!([0, 1, 2].map(stages), [8, 9, 12]);
-    assert_eq!([0, 1].map(|queue| tree.rps("eth0", queue)), ["0", "0"]);
+    assert_eq!(queues(&tree), ["0", "0"]);
     tree.rxlab(&["trial", "list"]).says(0, "the winner helps");
 }
 
@@ -114,7 +112,7 @@ fn a_sweep_shows_where_its_curve_bends() {
     let tree = Tree::new();
     let text = tree.rxlab(&["trial", "run", &specification(&tree, "0", ARMS, "sweep")]).exits(0);
     assert!(text.starts_with("sweep masks: better up to a level\n"), "{text}");
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = one_line(&text);
     assert!(words.contains("The last step that helps is that to two"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80 || line.starts_with("record: ")), "{text}");
     let record = record(&tree.state(), ID).expect("on disk");
@@ -124,7 +122,7 @@ fn a_sweep_shows_where_its_curve_bends() {
         (0..6).flat_map(|number| block(11, number, 4)).collect::<Vec<_>>(),
         "the order of the seed"
     );
-    assert_eq!([0, 1].map(|queue| tree.rps("eth0", queue)), ["0", "0"]);
+    assert_eq!(queues(&tree), ["0", "0"]);
 }
 
 #[test]
@@ -152,7 +150,7 @@ fn a_killed_factorial_trial_is_undone_and_resumed_in_the_same_order() {
     let wanted: Vec<usize> = (resumed..).flat_map(|number| block(11, number, 4)).take(order.len()).collect();
     assert_eq!(order, wanted);
     assert_eq!((after.valid().len(), after.conclusion.expect("concluded").end), (6, End::Complete));
-    assert_eq!([0, 1].map(|queue| tree.rps("eth0", queue)), ["0", "0"]);
+    assert_eq!(queues(&tree), ["0", "0"]);
     tree.rxlab(&["trial", "resume", ID]).says(2, "is finished");
 }
 
@@ -161,21 +159,18 @@ fn a_killed_factorial_trial_is_undone_and_resumed_in_the_same_order() {
 fn a_search_makes_its_candidates_from_the_topology() {
     let tree = Tree::new();
     let flags = ["trial", "run", "--search", "rps", "--nic", "eth0", "--live", "--plan-only"];
-    let (code, text) = said(&tree.rxlab(&flags));
-    assert_eq!(code, 0, "{text}");
-    assert!(text.contains("  design: a search\n"), "{text}");
+    let text = tree.rxlab(&flags).says(0, "  design: a search\n");
     assert!(text.contains("  node sets: rps eth0/rx-0 = 0-5; rps eth0/rx-1 = 0-5\n"), "{text}");
     assert!(!text.contains("off sets"), "it is off: {text}");
     tree.rxlab(&["trial", "run", "--search", "queues", "--nic", "veth0", "--live"])
         .says(2, "veth0 does not report its numbers of queues");
     let tables = "[candidates]\nof = \"rps\"\nnic = \"eth0\"\n";
-    let (code, text) = said(&tree.rxlab(&["trial", "run", &specification(&tree, "0", tables, "search")]));
-    assert_eq!(code, 0, "{text}");
+    tree.rxlab(&["trial", "run", &specification(&tree, "0", tables, "search")]).exits(0);
     let record = record(&tree.state(), ID).expect("on disk");
     let names: Vec<&str> = record.settings.iter().map(|named| named.name.as_str()).collect();
     assert!(names.len() >= 4 && names.contains(&"node"), "{names:?}");
     assert_eq!(record.conclusion.expect("concluded").end, End::Complete);
-    assert_eq!([0, 1].map(|queue| tree.rps("eth0", queue)), ["0", "0"]);
+    assert_eq!(queues(&tree), ["0", "0"]);
 }
 
 /// On the real kernel: the mask moves the packets in the cell of the mask alone, and everything goes back.
@@ -185,7 +180,7 @@ fn the_cells_of_rps_and_rfs_are_set_on_the_kernel() {
     let factors = "[[factor]]\nname = \"rps\"\nset = [\"rps srv0/rx-0 = 1\"]\n\
                    [[factor]]\nname = \"rfs\"\nset = [\"rfs srv0/rx-0 = 4096\"]";
     let design = "kind = \"factorial\"\nblocks = 6\nseed = 5";
-    let text = stage.sink(factors, design).output().expect("rxlab runs").exits(0);
+    let text = stage.sink(factors, design).exits(0);
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     assert_eq!(record.valid().len(), 6, "{text}");
     for slot in record.slots.iter().filter(|slot| slot.void.is_none() && slot.cell < 2) {

@@ -1,12 +1,14 @@
 //! A tree has no counters of its own: the workload command of these trials moves its CPU times, and prints a figure
 //! that depends on the value of the knob.
 
+use std::process::Command;
+
 use rustix::process::Signal;
 use rxlab::trial::record::{Arm, Verdict};
 
 use super::{QUICK, moving_workload, record};
-use crate::process::{Running, end_guards, mentioning, wait_for};
-use crate::tree::{Ended, Tree, said};
+use crate::process::{Ended, Running, end_guards, mentioning, one_line, wait_for};
+use crate::tree::Tree;
 
 /// A workload that takes `pause` seconds, fills CPU 0 with softirqs, and prints `plain` while RPS is off and `moved`
 /// while it is on.
@@ -18,6 +20,11 @@ pub(super) fn workload(tree: &Tree, pause: &str, plain: u32, moved: u32) -> Stri
 }
 
 const SET: [&str; 2] = ["--set", "rps eth0/rx-0 = 2-3"];
+
+/// A trial of six pairs under this workload.
+fn trial(tree: &Tree, workload: &str, more: &[&str]) -> Command {
+    tree.command(&[&QUICK[..], &SET, &["--pairs", "6", "--command", workload], more].concat())
+}
 
 #[test]
 fn a_factor_that_does_nothing_has_no_measurable_effect() {
@@ -38,14 +45,13 @@ fn a_factor_that_does_nothing_has_no_measurable_effect() {
 fn a_helpful_change_is_kept_with_keep_and_undone_later() {
     let tree = Tree::new();
     let command = workload(&tree, "0", 100, 120);
-    let args = [&QUICK[..], &SET, &["--pairs", "6", "--keep", "--command", &command]].concat();
-    let text = tree.rxlab(&args).exits(0);
+    let text = trial(&tree, &command, &["--keep"]).exits(0);
     assert!(text.starts_with("trial trial: helps\n") && text.contains("+20"), "{text}");
     assert!(text.contains("kept: `rxlab undo 000001"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "c");
     assert_eq!(mentioning(tree.path()), [], "a kept change needs no guard");
     tree.rxlab(&["status"]).says(0, "rps eth0/rx-0 = 2-3  (was off)  kept");
-    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    tree.rxlab(&["undo"]).exits(0);
     assert_eq!(tree.rps("eth0", 0), "0");
 }
 
@@ -62,8 +68,7 @@ fn both_arms_may_have_settings() {
          set = [\"rps eth0/rx-0 = 3\"]\n[workload]\ncommand = \"\"\"{command}\"\"\"\n\
          [design]\nseed = 11\npairs = 6\nmin_pairs = 6\ncalibration = 1\nwashout = \"0s\"\n"
     );
-    let ended = tree.trial(&text).output().expect("rxlab runs");
-    ended.says_all(0, &["arm A: rps eth0/rx-1 = 2\n", "arm B: rps eth0/rx-0 = 3\n"]);
+    tree.trial(&text).says_all(0, &["arm A: rps eth0/rx-1 = 2\n", "arm B: rps eth0/rx-0 = 3\n"]);
     let seen = std::fs::read_to_string(&seen).expect("looked");
     let record = record(&tree.state(), "0001-arms").expect("kept");
     let wanted: Vec<&str> =
@@ -80,11 +85,10 @@ fn both_arms_may_have_settings() {
 fn a_harmful_change_is_restored_despite_keep() {
     let tree = Tree::new();
     let command = workload(&tree, "0", 100, 80);
-    let args = [&QUICK[..], &SET, &["--pairs", "6", "--keep", "--command", &command]].concat();
-    let text = tree.rxlab(&args).exits(1);
+    let text = trial(&tree, &command, &["--keep"]).exits(1);
     assert!(text.starts_with("trial trial: hurts\n"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "0");
-    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+    assert_eq!(tree.rxlab(&["status"]).said(), (0, "nothing is applied\n".into()));
 }
 
 /// An unwritable report was once found only after the whole run.
@@ -107,7 +111,7 @@ fn a_trial_of_a_plan_has_its_name_and_prints_the_report_path() {
         .expect("written");
     let [plan, html] = [&plan, &html].map(|path| path.to_str().expect("text"));
     let more = ["--pairs", "2", "--min-pairs", "2", "--plan", plan, "--html", html, "--command", &command];
-    let (code, text) = said(&tree.rxlab(&[&QUICK[..], &more].concat()));
+    let (code, text) = tree.rxlab(&[&QUICK[..], &more].concat()).said();
     assert!(code == 0 && text.starts_with("trial spread.rps: "), "{code}: {text}");
     assert!(text.contains(&format!("\nreport: {html}\nnext: rxlab ")), "{text}");
     assert!(record(&tree.state(), "0001-spread.rps").is_some());
@@ -115,9 +119,8 @@ fn a_trial_of_a_plan_has_its_name_and_prints_the_report_path() {
         .says(0, "recommended: do not keep it.");
     let again = record(&tree.state(), "0002-spread.rps").expect("another trial");
     assert_eq!((again.max_pairs, again.slots.len(), again.change.len()), (3, 6, 1));
-    let (code, json) = said(&tree.rxlab(&["--json", "trial", "show", "0002-spread.rps"]));
-    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-    assert_eq!((code, &json["recommendation"]["advice"]), (0, &"do_not_keep".into()));
+    let json: serde_json::Value = tree.rxlab(&["--json", "trial", "show", "0002-spread.rps"]).json(0);
+    assert_eq!(json["recommendation"]["advice"], "do_not_keep");
 }
 
 #[test]
@@ -125,29 +128,16 @@ fn a_failing_workload_ends_the_trial_and_the_value_is_restored() {
     let tree = Tree::new();
     let works = workload(&tree, "0", 100, 120);
     let command = format!("{works}; test $(cat '{}/runs') -lt 400", tree.path().display());
-    let args = [&QUICK[..], &SET, &["--pairs", "6", "--command", &command]].concat();
-    tree.rxlab(&args).says_all(
-        5,
-        &[
-            "the workload command `sh ",
-            "ended with exit status: 1",
-            "hint: the machine is as it was before the trial",
-        ],
-    );
+    let hint = "hint: the machine is as it was before the trial";
+    trial(&tree, &command, &[])
+        .says_all(5, &["the workload command `sh ", "ended with exit status: 1", hint]);
     assert_eq!(tree.rps("eth0", 0), "0");
     assert_eq!(mentioning(tree.path()), []);
 }
 
-/// Starts a trial of six pairs, and some slots later kills first its guard and then the trial while arm B is set: the
-/// change is left for a user to find.
-fn killed(tree: &Tree) {
-    killed_after(tree, || end_guards(tree.path()));
-}
-
+/// Starts a trial of six pairs, and some slots later kills it while arm B is set, after calling `first`.
 fn killed_after(tree: &Tree, first: impl FnOnce()) {
-    let command = workload(tree, "0.1", 100, 120);
-    let args = [&QUICK[..], &SET, &["--pairs", "6", "--command", &command]].concat();
-    let trial = Running::start(&mut tree.command(&args));
+    let trial = Running::start(&mut trial(tree, &workload(tree, "0.1", 100, 120), &[]));
     let id = "0001-trial";
     wait_for("arm B after three slots", || {
         let slots = record(&tree.state(), id).map_or(0, |record| record.slots.len());
@@ -157,14 +147,14 @@ fn killed_after(tree: &Tree, first: impl FnOnce()) {
     trial.signal(Signal::KILL);
     assert_eq!(trial.output().status.code(), None);
     // The running slot ends by itself.
-    let works = |path: &std::path::Path| mentioning(&path.join("work.sh")).is_empty();
-    wait_for("the workload's end", || works(tree.path()));
+    wait_for("the workload's end", || mentioning(&tree.path().join("work.sh")).is_empty());
 }
 
 #[test]
 fn a_killed_trial_is_undone_and_resumed_with_its_slots_and_seed() {
     let tree = Tree::new();
-    killed(&tree);
+    // Without its guard: the change is left for a user to find.
+    killed_after(&tree, || end_guards(tree.path()));
     assert_eq!(tree.rps("eth0", 0), "c", "not restored yet");
     let before = record(&tree.state(), "0001-trial").expect("saved after every slot");
     assert!(before.analysis.is_none());
@@ -199,18 +189,16 @@ fn the_guard_of_a_killed_trial_restores_the_value() {
 #[test]
 fn ctrl_c_is_code_130_and_the_trial_can_be_resumed() {
     let tree = Tree::new();
-    let command = workload(&tree, "0.1", 100, 120);
-    let args = [&QUICK[..], &SET, &["--pairs", "6", "--command", &command]].concat();
-    let trial = Running::start(&mut tree.command(&args));
+    let trial = Running::start(&mut trial(&tree, &workload(&tree, "0.1", 100, 120), &[]));
     wait_for("a slot", || record(&tree.state(), "0001-trial").is_some_and(|record| !record.slots.is_empty()));
     trial.signal(Signal::INT);
     trial.output().says(130, "the machine is as it was before the trial");
     assert!(["0", "00"].contains(&tree.rps("eth0", 0).as_str()), "{}", tree.rps("eth0", 0));
     assert_eq!(mentioning(tree.path()), []);
-    let (code, text) = said(&tree.rxlab(&["trial", "resume", "0001-trial"]));
+    let (code, text) = tree.rxlab(&["trial", "resume", "0001-trial"]).said();
     assert!(code == 0 && text.starts_with("trial trial: helps\n"), "{text}");
     tree.rxlab(&["trial", "list"]).says_all(0, &["0001-trial", "helps"]);
-    let (code, text) = said(&tree.rxlab(&["trial", "show", "0001-trial"]));
+    let (code, text) = tree.rxlab(&["trial", "show", "0001-trial"]).said();
     assert!(code == 0 && text.starts_with("trial trial: helps\n"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80) && !text.contains('\x1b'), "{text}");
 }
@@ -224,12 +212,11 @@ fn a_comparison_before_and_after_proves_nothing() {
         "name = \"rings\"\n[change]\nset = [\"rps eth0/rx-0 = 2-3\"]\n[workload]\ncommand = \"\"\"{command}\"\"\"\n\
          [design]\nkind = \"before-after\"\npairs = 6\nwashout = \"0s\"\n"
     );
-    let kept = tree.trial(&text).arg("--keep").output().expect("rxlab runs");
-    kept.says(2, "--keep: a before-after comparison proves no change");
+    tree.trial(&text).arg("--keep").says(2, "--keep: a before-after comparison proves no change");
     let html = tree.path().join("report.html");
-    let text = tree.trial(&text).arg("--html").arg(&html).output().expect("rxlab runs").exits(0);
+    let text = tree.trial(&text).arg("--html").arg(&html).exits(0);
     assert!(text.starts_with("trial rings: better after the change, not proven\n"), "{text}");
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = one_line(&text);
     assert!(words.contains("Nothing was randomised, so rings is not proven: throughput +20"), "{text}");
     assert!(words.contains("Nothing was randomised: all slots of arm A came first."), "{text}");
     assert!(!words.contains(" helps"), "{text}");

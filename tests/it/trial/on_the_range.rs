@@ -1,7 +1,7 @@
 //! Trials with real packets: the manipulation check, the guards, the restore.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use rxlab::host::{Host, LiveHost};
@@ -11,8 +11,8 @@ use rxlab::trial::design::order;
 use rxlab::trial::record::{Arm, Phase, Verdict};
 
 use super::record;
-use crate::process::{Running, mentioning, rxlab, wait_for};
-use crate::tree::{Ended, said};
+use crate::lab::host_in;
+use crate::process::{Ended, Running, mentioning, one_line, rxlab, wait_for};
 use crate::{quiet, require};
 
 pub(super) const RPS: &str = "sys/class/net/srv0/queues/rx-0/rps_cpus";
@@ -48,7 +48,7 @@ impl Stage {
             netns: Some(range.server.path()),
             ..Spec::default()
         });
-        let host = LiveHost::open_in_namespace(Path::new("/"), &range.server.path()).expect("opened");
+        let host = host_in(&range.server);
         Some(Self {
             directory: tempfile::tempdir().expect("a temporary directory"),
             target: Some(target.expect("started")),
@@ -105,10 +105,7 @@ impl Stage {
         assert_eq!(self.host.read_text(RPS).expect("readable").trim(), "0");
         assert_eq!(self.host.read_text(ENTRIES).expect("readable"), self.entries);
         assert_eq!(mentioning(self.directory.path()), []);
-        assert_eq!(
-            said(&rxlab(&self.state(), &["status"]).output().expect("rxlab runs")),
-            (0, "nothing is applied\n".into())
-        );
+        assert_eq!(rxlab(&self.state(), &["status"]).said(), (0, "nothing is applied\n".into()));
     }
 }
 
@@ -125,11 +122,7 @@ pub(super) fn b_first() -> String {
 fn a_change_that_takes_effect_is_measured_in_every_slot() {
     let Some(stage) = Stage::new("1") else { return };
     let design = "seed = 5\npairs = 3\nmin_pairs = 3\ncalibration = 1";
-    let text = stage
-        .trial(SINK, design, "")
-        .output()
-        .expect("rxlab runs")
-        .says(0, "the machine is as it was before the trial");
+    let text = stage.trial(SINK, design, "").says(0, "the machine is as it was before the trial");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let slots_in = |phase| record.slots.iter().filter(|slot| slot.phase == phase).collect::<Vec<_>>();
     assert_eq!((slots_in(Phase::Calibration).len(), slots_in(Phase::Comparison).len()), (2, 6));
@@ -164,7 +157,7 @@ fn load_tools_are_read_as_they_are() {
              [design]\nwashout = \"50ms\"\npairs = 2\nmin_pairs = 2\n",
             netns.display()
         );
-        let text = stage.run(&text).output().expect("rxlab runs").exits(0);
+        let text = stage.run(&text).exits(0);
         let record = record(&stage.state(), &format!("000{}-rps", at + 1)).expect("on disk");
         assert_eq!(record.slots.len(), 4, "{text}");
         for slot in &record.slots {
@@ -184,8 +177,7 @@ fn a_plan_is_made_from_a_sample_and_changes_nothing() {
          load = {{ url = \"{HTTP}\", connections = 8, cpus = \"0\", netns = \"{}\" }}\n",
         netns.display()
     );
-    let text = stage.run(&text).args(["--plan-only", "--json"]).output().expect("rxlab runs").exits(0);
-    let plan: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let plan: serde_json::Value = stage.run(&text).args(["--plan-only", "--json"]).json(0);
     assert_eq!(
         (plan["schema"].as_str(), plan["primary"]["name"].as_str()),
         (Some("rxlab.trial-plan/1"), Some("throughput"))
@@ -203,20 +195,17 @@ fn a_plan_is_made_from_a_sample_and_changes_nothing() {
 fn a_checkpoint_sees_whether_the_change_is_still_set() {
     let Some(stage) = Stage::new("1") else { return };
     let design = "pairs = 3\nmin_pairs = 3\nprimary = \"throughput\"";
-    stage.trial(SINK, design, "").output().expect("rxlab runs").exits(0);
+    stage.trial(SINK, design, "").exits(0);
     let server = stage.range.server.path();
-    let run = |args: &[&str]| {
-        let out = rxlab(&stage.state(), args).arg("--netns").arg(&server).output();
-        said(&out.expect("rxlab runs"))
-    };
+    let run = |args: &[&str]| rxlab(&stage.state(), args).arg("--netns").arg(&server).said();
     let (code, text) = run(&["trial", "checkpoint", "0001-rps", "--slots", "4"]);
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = one_line(&text);
     assert!(code == 1 && words.contains("the change is not set"), "{code}: {text}");
     assert!(words.contains("found rps srv0/rx-0 = off"), "{text}");
     assert_eq!(run(&["apply", "--set", "rps srv0/rx-0 = 1", "--confirm", "60s"]).0, 0);
-    let (code, json) = run(&["--json", "trial", "checkpoint", "0001-rps", "--slots", "4"]);
-    let checkpoint: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-    assert_eq!((code, &checkpoint["drifted"]), (0, &serde_json::json!([])));
+    let again = run(&["--json", "trial", "checkpoint", "0001-rps", "--slots", "4"]);
+    let checkpoint: serde_json::Value = again.json(0);
+    assert_eq!(checkpoint["drifted"], serde_json::json!([]));
     // Three pairs show no effect, and may show the lack of one.
     assert!(checkpoint["state"] == "unclear" || checkpoint["state"] == "still_none", "{checkpoint}");
     assert_eq!(checkpoint["values"].as_array().map(Vec::len), Some(4));
@@ -242,10 +231,8 @@ fn a_change_without_effect_gives_no_result() {
     let entries = Entries(&stage);
     stage.host.write(ENTRIES, b"4096").expect("written");
     stage.host.write(FLOWS, b"4096").expect("written");
-    let out = stage.trial(HTTP, "pairs = 4\nmin_pairs = 4\ncalibration = 0", "").output();
-    let (code, text) = said(&out.expect("rxlab runs"));
+    let text = stage.trial(HTTP, "pairs = 4\nmin_pairs = 4\ncalibration = 0", "").exits(4);
     drop(entries);
-    assert_eq!(code, 4, "{text}");
     assert!(text.starts_with("trial rps: did not take hold\n"), "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let voids: Vec<&str> = record.slots.iter().filter_map(|slot| slot.void.as_deref()).collect();
@@ -259,9 +246,7 @@ fn a_change_without_effect_gives_no_result() {
 fn a_latency_guard_rolls_back_at_once() {
     let Some(stage) = Stage::new("1") else { return };
     let design = format!("{}\npairs = 4\nmin_pairs = 4\ncalibration = 0", b_first());
-    let out = stage.trial(HTTP, &design, "p99_us = 0.001").output();
-    let (code, text) = said(&out.expect("rxlab runs"));
-    assert_eq!(code, 1, "{text}");
+    let text = stage.trial(HTTP, &design, "p99_us = 0.001").exits(1);
     assert!(text.starts_with("trial rps: guard tripped, rolled back\n"), "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let arms: Vec<Arm> = record.slots.iter().map(|slot| slot.arm).collect();
@@ -274,8 +259,7 @@ fn a_latency_guard_rolls_back_at_once() {
     // Without a reader it ends the same way.
     let mut unread = Running::start(&mut stage.trial(HTTP, &design, "p99_us = 0.001"));
     drop(unread.stdout());
-    let out = unread.output();
-    assert_eq!(out.status.code(), Some(1), "{out:?}");
+    unread.output().exits(1);
     stage.is_restored();
 }
 

@@ -7,8 +7,8 @@ use rxlab::trial::record::{Arm, Phase, ProbeSlots, Slot, TrialRecord};
 
 use super::on_the_range::Stage;
 use super::record;
+use crate::process::Ended;
 use crate::require;
-use crate::tree::Ended;
 
 /// A trial that spreads many flows over both CPUs, with this design and probe.
 fn trial(stage: &Stage, design: &str, probe: &str) -> Command {
@@ -37,10 +37,8 @@ fn rps_spreads_the_measured_time_over_both_cpus() {
     let Some(stage) = Stage::with("1", &rules) else { return };
     let design = "pairs = 6\nmin_pairs = 6\nprimary = \"net_rx.share.max_cpu\"\n\
                   metrics = [\"net_rx.ns_per_packet\", \"net_rx.packets\", \"victim.rxlab.interference\"]";
-    let text = trial(&stage, design, "")
-        .output()
-        .expect("rxlab runs")
-        .says(0, "probe: attached in every slot of both arms, its programs took ");
+    let text =
+        trial(&stage, design, "").says(0, "probe: attached in every slot of both arms, its programs took ");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let analysis = record.analysis.as_ref().expect("concluded");
     let hottest = &analysis.metrics[0];
@@ -67,10 +65,7 @@ fn the_probe_can_run_between_slots() {
     require::needs!(bpf);
     let Some(stage) = Stage::new("1") else { return };
     let design = "pairs = 2\nmin_pairs = 2\nmetrics = [\"net_rx.ns_per_packet\", \"net_rx.packets\"]";
-    let text = trial(&stage, design, "slots = \"detached\"")
-        .output()
-        .expect("rxlab runs")
-        .says(0, "probe: attached after each slot only");
+    let text = trial(&stage, design, "slots = \"detached\"").says(0, "probe: attached after each slot only");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let slots: Vec<&Slot> = compared(&record).collect();
     assert_eq!(slots.len(), 4, "{text}");

@@ -8,9 +8,9 @@ use rxlab::trial::record::Verdict;
 use super::guards_inside::rolls_back;
 use super::on_the_range::b_first;
 use super::{moving_workload, record};
-use crate::process::{Running, mentioning, wait_for};
+use crate::process::{Ended, Running, mentioning, one_line, wait_for};
 use crate::prometheus::Prometheus;
-use crate::tree::{Ended, Tree};
+use crate::tree::Tree;
 
 /// A trial on `tree` with this command and query.
 fn trial(prometheus: &Prometheus, tree: &Tree, command: &str, design: &str, query: &str) -> Command {
@@ -27,10 +27,6 @@ fn trial(prometheus: &Prometheus, tree: &Tree, command: &str, design: &str, quer
 
 fn work(tree: &Tree) -> String {
     moving_workload(tree, "0.1", "echo 5")
-}
-
-fn words(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -52,7 +48,7 @@ fn a_query_is_context_of_every_slot_or_a_metric() {
     };
     assert!(!judged(&trial), "context is not judged");
     let line = "query: q, `sum(up{job='self'}) + 41`: mean 42.0 in A, 42.0 in B";
-    assert!(words(&text).contains(line), "{text}");
+    assert!(one_line(&text).contains(line), "{text}");
     run("metrics = [\"query.q\"]").says(0, "  query q ");
     assert!(judged(&record(&tree.state(), "0002-q").expect("on disk")));
 }

@@ -6,18 +6,25 @@ use rxlab::trial::record::Verdict;
 use rxlab::trial::schedule::{Outcome, Scheduled};
 
 use super::record;
-use crate::tree::{Ended, Tree, said};
+use crate::process::Ended;
+use crate::tree::Tree;
 
 const ID: &str = "0001-trial";
+
+/// A machine with a finished trial under a command.
+fn tried() -> Tree {
+    let tree = Tree::new();
+    let command = super::on_files::workload(&tree, "0", 100, 120);
+    let design = ["--washout", "0s", "--seed", "1", "--pairs", "6", "--command", &command];
+    tree.rxlab(&[&["trial", "run", "--set", "rps eth0/rx-0 = 2-3"], &design[..]].concat()).exits(0);
+    tree
+}
 
 /// A machine with a finished trial of live traffic: the counters of files stand still, so it ran under a command, and
 /// every checkpoint fails.
 fn tree() -> Tree {
-    let tree = Tree::new();
+    let tree = tried();
     tree.install_program();
-    let command = super::on_files::workload(&tree, "0", 100, 120);
-    let design = ["--washout", "0s", "--seed", "1", "--pairs", "6", "--command", &command];
-    tree.rxlab(&[&["trial", "run", "--set", "rps eth0/rx-0 = 2-3"], &design[..]].concat()).exits(0);
     let file = tree.state().join("trials").join(ID).join("spec.json");
     let mut spec: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(&file).expect("kept")).expect("JSON");
@@ -46,9 +53,8 @@ fn expire(tree: &Tree, at: usize) {
 fn a_timer_takes_checkpoints_and_status_shows_what_failed() {
     let tree = tree();
     tree.write("run/systemd/system/README", "");
-    let before = said(&tree.rxlab(&["status"]));
-    let (code, text) = said(&tree.rxlab(&["trial", "checkpoint", ID, "--at", "24h,1h"]));
-    assert_eq!(code, 0, "{text}");
+    let before = tree.rxlab(&["status"]).said();
+    tree.rxlab(&["trial", "checkpoint", ID, "--at", "24h,1h"]).exits(0);
     let units = "etc/systemd/system";
     let timer = tree.read(&format!("{units}/rxlab-checkpoint-{ID}.timer"));
     let (_, all) = schedule(&tree);
@@ -63,30 +69,29 @@ fn a_timer_takes_checkpoints_and_status_shows_what_failed() {
     assert!(
         tree.root().join(units).join(format!("timers.target.wants/rxlab-checkpoint-{ID}.timer")).exists()
     );
-    let (code, text) = said(&tree.rxlab(&["status"]));
+    let (code, text) = tree.rxlab(&["status"]).said();
     assert!(code == 0 && text.matches(": waits\n").count() == 2, "{text}");
 
     let due = ["trial", "checkpoint", ID, "--due"];
-    assert_eq!(said(&tree.rxlab(&due)), (0, String::new()), "nothing is due yet");
+    assert_eq!(tree.rxlab(&due).said(), (0, String::new()), "nothing is due yet");
     expire(&tree, 0);
     tree.rxlab(&["status"]).says(1, "MISSED");
-    let (code, text) = said(&tree.rxlab(&due));
+    let (code, text) = tree.rxlab(&due).said();
     assert_ne!(code, 0, "counters of files stand still: {text}");
     let (_, all) = schedule(&tree);
     assert!(matches!(all[0].outcome, Some(Outcome::Failed { .. })) && all[1].outcome.is_none(), "{all:?}");
     for command in [&["status"][..], &["trial", "show", ID]] {
-        let (code, text) = said(&tree.rxlab(command));
+        let (code, text) = tree.rxlab(command).said();
         assert_eq!(code, i32::from(command == ["status"]), "{text}");
         assert!(text.contains("FAILED: ") && text.contains(": waits"), "{text}");
     }
-    let (code, json) = said(&tree.rxlab(&["--json", "status"]));
-    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-    assert_eq!((code, &json["checkpoints"][0]["scheduled"]["outcome"]["outcome"]), (1, &"failed".into()));
+    let json: serde_json::Value = tree.rxlab(&["--json", "status"]).json(1);
+    assert_eq!(json["checkpoints"][0]["scheduled"]["outcome"]["outcome"], "failed");
 
-    let (code, text) = said(&tree.rxlab(&["trial", "checkpoint", ID, "--cancel"]));
+    let (code, text) = tree.rxlab(&["trial", "checkpoint", ID, "--cancel"]).said();
     assert!(code == 0 && text.starts_with("cancelled 2 checkpoints\nremoved "), "{text}");
     let left = std::fs::read_dir(tree.root().join(units)).expect("listed").count();
-    assert_eq!((said(&tree.rxlab(&["status"])), left), (before, 0));
+    assert_eq!((tree.rxlab(&["status"]).said(), left), (before, 0));
 }
 
 #[test]
@@ -95,7 +100,7 @@ fn the_last_checkpoint_removes_the_timer() {
     tree.write("run/systemd/system/README", "");
     tree.rxlab(&["trial", "checkpoint", ID, "--at", "1h"]).exits(0);
     expire(&tree, 0);
-    assert_ne!(said(&tree.rxlab(&["trial", "checkpoint", ID, "--due"])).0, 0);
+    assert_ne!(tree.rxlab(&["trial", "checkpoint", ID, "--due"]).said().0, 0);
     assert_eq!(std::fs::read_dir(tree.root().join("etc/systemd/system")).expect("listed").count(), 0);
 }
 
@@ -110,10 +115,7 @@ fn without_systemd_there_is_a_line_for_any_scheduler() {
 
 #[test]
 fn what_cannot_be_measured_later_is_not_scheduled() {
-    let tree = Tree::new();
-    let command = super::on_files::workload(&tree, "0", 100, 120);
-    let design = ["--washout", "0s", "--seed", "1", "--pairs", "6", "--command", &command];
-    tree.rxlab(&[&["trial", "run", "--set", "rps eth0/rx-0 = 2-3"], &design[..]].concat()).exits(0);
+    let tree = tried();
     tree.rxlab(&["trial", "checkpoint", ID, "--at", "1h"]).says(2, "which only a trial can measure");
-    assert_eq!(said(&tree.rxlab(&["status"])).0, 0);
+    tree.rxlab(&["status"]).exits(0);
 }

@@ -6,8 +6,7 @@ use rxlab::trial::record::{TrialRecord, Verdict};
 use rxlab::units::CpuId;
 use serde_json::Value;
 
-use crate::process::rxlab;
-use crate::tree::said;
+use crate::process::{json, rxlab};
 use crate::{quiet, require};
 
 /// Enough rules to make a packet several times as expensive as sending it.
@@ -26,7 +25,7 @@ fn doctor_and_a_live_trial_report_where_rps_wins() {
     let server = range.server.path().display().to_string();
 
     let doctor = rxlab(&state, &["doctor", "--for", "1s", "--json", "--netns", &server]).output();
-    let doctor: Value = serde_json::from_slice(&doctor.expect("rxlab runs").stdout).expect("JSON");
+    let doctor: Value = json(&doctor.expect("rxlab runs"));
     let plans = doctor["plans"].as_array().expect("a list");
     let rps =
         plans.iter().find(|plan| plan["name"] == "rps").unwrap_or_else(|| panic!("no plan: {doctor:#}"));
@@ -38,9 +37,7 @@ fn doctor_and_a_live_trial_report_where_rps_wins() {
         let design = ["--calibration", "0", "--measure", "300ms", "--washout", "100ms", "--pairs", "25"];
         let mut command = rxlab(&state, &["trial", "run", "--live", "--nic", "srv0", "--netns", &server]);
         command.args(["--set", "rps srv0/rx-0 = 1", "--json"]).args(design);
-        let out = command.output().expect("rxlab runs");
-        assert!(!out.stdout.is_empty(), "{}", said(&out).1);
-        let record: TrialRecord = serde_json::from_slice(&out.stdout).expect("a record");
+        let record: TrialRecord = json(&command.output().expect("rxlab runs"));
         let (analysis, primary) = (record.analysis.expect("analysed"), &record.metrics[0].name);
         assert_eq!(primary, "throughput", "CPU 0 is full");
         match analysis.verdict {

@@ -6,8 +6,8 @@ use std::os::unix::process::CommandExt;
 use rustix::process::{Signal, kill_process_group};
 
 use super::{QUICK, moving_workload, record};
-use crate::process::{Running, end_guards, mentioning, wait_for};
-use crate::tree::{Ended, Tree, said};
+use crate::process::{Ended, Running, end_guards, mentioning, one_line, wait_for};
+use crate::tree::Tree;
 
 const ID: &str = "0001-trial";
 
@@ -67,14 +67,13 @@ fn a_change_left_by_a_killed_trial_is_shown_and_undone() {
     let tree = Tree::new();
     killed(&tree, A);
     assert_eq!(set(&tree), "b", "a kill cannot be caught");
-    let (code, text) = said(&tree.rxlab(&["status"]));
     let runs = format!("a shell command ran; `rxlab undo` runs in {}: {A}", tree.path().display());
-    assert!(code == 1 && text.contains(&runs), "{code}: {text}");
+    tree.rxlab(&["status"]).says(1, &runs);
     tree.rxlab(&["status", "--json"]).says(1, &format!("\"back\": \"{A}\""));
     // From any directory, not only that of the trial.
     tree.rxlab(&["undo"]).says(0, "  shell command: undone by `echo a > arm`\n");
     assert_eq!(set(&tree), "a");
-    assert_eq!(said(&tree.rxlab(&["status"])), (0, "nothing is applied\n".into()));
+    assert_eq!(tree.rxlab(&["status"]).said(), (0, "nothing is applied\n".into()));
     let mut resumed = tree.command(&["trial", "resume", ID]);
     let resumed = Running::start(resumed.current_dir(tree.path()));
     let before = record(&tree.state(), ID).expect("saved").slots.len();
@@ -103,14 +102,13 @@ fn a_failed_restore_is_reported_and_retried() {
     killed(&tree, a);
     std::fs::write(tree.path().join("refuse"), "").expect("written");
     for _ in 0..2 {
-        let (code, text) = said(&tree.rxlab(&["undo"]));
-        let words: Vec<&str> = text.split_whitespace().collect();
-        assert!(code == 5 && words.join(" ").contains("exit status: 3: not now"), "{code}: {text}");
+        let text = tree.rxlab(&["undo"]).exits(5);
+        assert!(one_line(&text).contains("exit status: 3: not now"), "{text}");
         assert_eq!(set(&tree), "b");
-        assert_eq!(said(&tree.rxlab(&["status"])).0, 1);
+        tree.rxlab(&["status"]).exits(1);
     }
     std::fs::remove_file(tree.path().join("refuse")).expect("removed");
-    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    tree.rxlab(&["undo"]).exits(0);
     assert_eq!(set(&tree), "a");
     wait_for("the guard's end", || mentioning(tree.path()).is_empty());
 }
@@ -122,12 +120,10 @@ fn a_trial_with_a_failed_restore_reports_that_arm_b_is_set() {
     let a = "test \"$(cat arm)\" != b || { echo stuck >&2; exit 3; }; echo a > arm";
     std::fs::write(tree.path().join("arm"), "a\n").expect("written");
     let text = trial(&tree, a, B, &["--pairs", "6"])
-        .output()
-        .expect("rxlab runs")
         .says_all(5, &["arm B is still set: `test ", "exit status: 3: stuck"]);
     assert!(text.contains("try again with `rxlab undo 000001-") && !text.contains("left in arm A"), "{text}");
     std::fs::write(tree.path().join("arm"), "mended\n").expect("written");
-    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    tree.rxlab(&["undo"]).exits(0);
     assert_eq!(set(&tree), "a");
     wait_for("the guard's end", || mentioning(tree.path()).is_empty());
 }
@@ -173,7 +169,7 @@ fn ctrl_c_ends_the_command_of_an_arm() {
 #[test]
 fn a_helpful_change_is_kept_and_undone_later() {
     let tree = Tree::new();
-    let (code, text) = said(&trial(&tree, A, B, &["--pairs", "6", "--keep"]).output().expect("rxlab runs"));
+    let (code, text) = trial(&tree, A, B, &["--pairs", "6", "--keep"]).said();
     assert!(code == 0 && text.starts_with("trial trial: helps\n"), "{code}: {text}");
     assert!(text.contains("runs the command of arm A"), "{text}");
     assert_eq!((set(&tree).as_str(), mentioning(tree.path())), ("b", Vec::new()));
@@ -181,6 +177,6 @@ fn a_helpful_change_is_kept_and_undone_later() {
     tree.rxlab(&["reapply"]).says(0, "it ran a shell command, which is not repeated");
     tree.rxlab(&["persist"]).says(4, "or a shell command");
     assert_eq!(set(&tree), "b");
-    assert_eq!(said(&tree.rxlab(&["undo"])).0, 0);
+    tree.rxlab(&["undo"]).exits(0);
     assert_eq!(set(&tree), "a");
 }

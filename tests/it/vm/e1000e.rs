@@ -5,7 +5,7 @@ use rxlab::units::{Fact, Need};
 
 use super::guest;
 use super::interrupts::{Path, are_where_shown, irq};
-use crate::tree::Ended;
+use crate::process::Ended;
 
 const PATH: Path = Path { nic: 0, queue: 0, cpu: 0 };
 

@@ -1,11 +1,10 @@
 //! One queue for eight CPUs, and a firewall: most of a packet's cost is above the driver, where RPS can move it.
 
-use rxlab::doctor::DoctorReport;
 use rxlab::probe::Interference;
 use rxlab::units::{CpuId, CpuMask};
 
 use super::guest;
-use crate::tree::Ended;
+use crate::process::Ended;
 
 /// A sample that missed the finding is repeated: this machine also runs other work.
 const JOB: &str = r#"
@@ -24,25 +23,15 @@ ran after rxlab interference --for 6s --tier ebpf --json
 
 /// NET_RX time of each CPU, in seconds.
 fn net_rx(answer: &guest::Answer, name: &str) -> Vec<f64> {
-    let text = answer.ran(name).exits(0);
-    let sample: Interference = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let sample: Interference = answer.ran(name).json(0);
     let time = |ns: Option<&u64>| *ns.expect("measured") as f64 / 1e9;
     sample.cpus.iter().map(|cpu| time(cpu.net_rx_ns.known())).collect()
 }
 
 #[test]
 fn the_overloaded_cpu_ends_with_no_more_work_than_the_others() {
-    let job = [guest::FIREWALL, "walls 50\n", guest::FLOODED, "drown\n", JOB].concat();
-    crate::require::needs!(nft);
-    let Some(answer) = guest::run_with(&["nft"], "8cpu-firewall", &job, Some(&guest::flood(2048, 1200)))
-    else {
-        return;
-    };
-    let (_, text) = answer.ran("doctor");
-    let report: DoctorReport = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    let hotspot = report.findings.iter().find(|finding| finding.id == "one-core-hotspot");
-    let hotspot = hotspot.unwrap_or_else(|| panic!("no hotspot, walls {}: {text}", answer.part("walls")));
-    assert_eq!(hotspot.cpu, Some(CpuId(2)), "{hotspot:?}");
+    let Some(answer) = guest::run_firewall("walls 50\n", JOB, 1200) else { return };
+    answer.hotspot();
     let before = net_rx(&answer, "before");
     println!("NET_RX time, seconds: {before:.2?}");
     assert!(before[2] > 0.9 * before.iter().sum::<f64>(), "the time is CPU 2's: {before:?}");

@@ -7,7 +7,7 @@ use rxlab::model::{Certainty, FlowPath};
 
 use super::guest;
 use super::interrupts::irq;
-use crate::tree::Ended;
+use crate::process::Ended;
 
 /// Local ports of the guest, a flow each. Wrong queues would be right by chance once in 4^12 runs.
 const PORTS: std::ops::Range<u16> = 50_000..50_012;
@@ -52,19 +52,18 @@ fn flows_arrive_on_their_queues() {
     assert_eq!(queues.len(), 4);
     let mut used = BTreeSet::new();
     for port in PORTS {
-        let text = answer.ran(&format!("flow {port}")).exits(0);
-        let path: FlowPath = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        let path: FlowPath = answer.ran(&format!("flow {port}")).json(0);
         assert_eq!((path.hash.certainty, path.queue.certainty), (Certainty::Computed, Certainty::Assumed));
         let own = path.queue.only().expect("one queue") as usize;
         let counted = answer.interrupts(&format!("before {port}"), &format!("after {port}"));
         let counts: Vec<u64> = queues.iter().map(|queue| counted.all(irq(queue))).collect();
         println!("port {port}: rx-{own} of {counts:?}");
         let others = counts.iter().sum::<u64>() - counts[own];
-        assert!(counts[own] >= REQUESTS / 4 && others <= REQUESTS / 10, "rx-{own} of {counts:?}: {text}");
+        assert!(counts[own] >= REQUESTS / 4 && others <= REQUESTS / 10, "rx-{own} of {counts:?}: {path:?}");
         assert_eq!(path.irq.only(), Some(irq(&queues[own]).number));
         let cpu = path.cpu.only().expect("one CPU").0 as usize;
         // The first may still be where the interrupt was before the table was set.
-        assert!(counted.on(irq(&queues[own]), cpu) + 1 >= counts[own], "not on CPU {cpu}: {text}");
+        assert!(counted.on(irq(&queues[own]), cpu) + 1 >= counts[own], "not on CPU {cpu}: {path:?}");
         used.insert(own);
     }
     assert!(used.len() > 1, "all flows on one queue");

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rxlab::diagnose::Finding;
+use rxlab::doctor::DoctorReport;
 use rxlab::model::Model;
+use rxlab::units::CpuId;
 
 use super::interrupts::Interrupts;
-use crate::tree::Ended;
+use crate::process::Ended;
 use crate::{quiet, require};
 
 /// Output of a job, part by part.
@@ -59,7 +62,7 @@ sleep 1
 /// A firewall of a hundred rules, none of which matches a packet of the flood; they are evaluated as often as its
 /// chain `input` jumps there. The share of a CPU that this takes depends on the machine that emulates the guest:
 /// `drown` raises it until CPU 2 spends 40 % of its time in softirqs.
-pub(super) const FIREWALL: &str = r#"
+const FIREWALL: &str = r#"
 {
     echo 'table ip firewall {'
     echo ' chain blocked {'
@@ -130,6 +133,16 @@ pub(super) fn run_with(programs: &[&str], shape: &str, job: &str, peer: Option<&
     Some(Answer::parse(&text))
 }
 
+/// A machine with one queue, whose packets walk through a firewall on CPU 2; with these additional commands before the
+/// flood.
+pub(super) fn run_firewall(walls: &str, job: &str, rate: u32) -> Option<Answer> {
+    if !require::nft() {
+        return None;
+    }
+    let job = [FIREWALL, walls, FLOODED, "drown\n", job].concat();
+    run_with(&["nft"], "8cpu-firewall", &job, Some(&flood(2048, rate)))
+}
+
 /// The lab's own command.
 pub(super) fn lab() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/vm")
@@ -157,8 +170,17 @@ impl Answer {
 
     /// Output of `rxlab show --json`.
     pub(super) fn model(&self, name: &str) -> Model {
-        let text = self.ran(name).exits(0);
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+        self.ran(name).json(0)
+    }
+
+    /// The doctor's report in the part `doctor`, and its hotspot, which is on CPU 2.
+    pub(super) fn hotspot(&self) -> (DoctorReport, Finding) {
+        println!("walls {}", self.part("walls"));
+        let report: DoctorReport = self.ran("doctor").json(1);
+        let hotspot = report.findings.iter().find(|finding| finding.id == "one-core-hotspot");
+        let hotspot = hotspot.unwrap_or_else(|| panic!("no hotspot: {report:?}")).clone();
+        assert_eq!(hotspot.cpu, Some(CpuId(2)), "{hotspot:?}");
+        (report, hotspot)
     }
 
     /// Interrupts between two parts of `counts`.

@@ -1,11 +1,10 @@
 //! Field case A: one queue for eight CPUs, with its interrupt on one of them.
 
-use rxlab::doctor::DoctorReport;
 use rxlab::plan::Plan;
 use rxlab::units::{CpuId, CpuMask};
 
 use super::guest;
-use crate::tree::Ended;
+use crate::process::Ended;
 
 /// A sample that missed the finding is repeated: the guest's CPUs share two that others use as well. Then applies the
 /// planner's plan and reads the same counters for as long again.
@@ -74,21 +73,12 @@ fn hottest(counts: &[u64]) -> usize {
 
 #[test]
 fn the_hotspot_and_its_interrupt_are_named() {
-    let job = [guest::FIREWALL, guest::FLOODED, "drown\n", JOB].concat();
-    crate::require::needs!(nft);
-    let Some(answer) = guest::run_with(&["nft"], "8cpu-firewall", &job, Some(&guest::flood(2048, 6000)))
-    else {
-        return;
-    };
-    let text = answer.ran("doctor").exits(1);
-    let report: DoctorReport = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    let hotspot = report.findings.iter().find(|finding| finding.id == "one-core-hotspot");
-    let hotspot = hotspot.unwrap_or_else(|| panic!("no hotspot, walls {}: {text}", answer.part("walls")));
-    assert_eq!(hotspot.cpu.map(|cpu| cpu.0), Some(2), "{hotspot:?}");
+    let Some(answer) = guest::run_firewall("", JOB, 6000) else { return };
+    let (report, hotspot) = answer.hotspot();
     assert_eq!(hotspot.nic.as_ref().map(|nic| nic.as_str()), Some("eth0"), "{hotspot:?}");
     let place = format!("IRQ {} -> CPU 2", answer.part("irq").trim());
     assert!(hotspot.seen().iter().any(|line| line.contains(&place)), "{place}: {hotspot:?}");
-    assert!(report.plans.iter().any(|proposal| proposal.plan.name == "rps"), "{text}");
+    assert!(report.plans.iter().any(|proposal| proposal.plan.name == "rps"), "{report:?}");
     let drowned = NetRx::between(&answer, "quiet", "drowned");
     println!("before: runs {:?}, ticks {:?}", drowned.runs, drowned.ticks);
     assert_eq!((hottest(&drowned.runs), hottest(&drowned.ticks)), (2, 2), "the counters name it too");

@@ -5,7 +5,7 @@ use rxlab::probe::{Class, Interference, Tier};
 use rxlab::units::{CpuId, IrqId};
 
 use super::guest;
-use crate::tree::Ended;
+use crate::process::Ended;
 
 /// The interrupt and the victim are on CPU 2. A sample that missed the finding is repeated: the guest's CPUs share
 /// two that others use as well.
@@ -31,11 +31,7 @@ fn a_queue_s_interrupt_interrupts_a_pinned_process() {
     else {
         return;
     };
-    let sample = |name: &str| -> Interference {
-        let text = answer.ran(name).exits(0);
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
-    };
-    let measured = sample("ebpf");
+    let measured: Interference = answer.ran("ebpf").json(0);
     assert_eq!((measured.tier, measured.missing.as_ref()), (Tier::Ebpf, None));
     let irq = IrqId(answer.part("irq").trim().parse().expect("a number"));
     let irqs = measured.irqs.known().expect("measured");
@@ -56,12 +52,11 @@ fn a_queue_s_interrupt_interrupts_a_pinned_process() {
     let columns = |sample: &Interference| -> Vec<(CpuId, Vec<Class>)> {
         sample.cpus.iter().map(|cpu| (cpu.cpu, cpu.by_class.keys().copied().collect())).collect()
     };
-    let counted = sample("procfs");
+    let counted: Interference = answer.ran("procfs").json(0);
     assert_eq!((counted.tier, columns(&counted)), (Tier::Procfs, columns(&measured)));
 
     // The timeline of the same work has the same names.
-    let text = answer.ran("trace").exits(0);
-    let trace: Trace = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let trace: Trace = answer.ran("trace").json(0);
     let ours = trace.irqs.iter().find(|of| (of.irq, of.cpu) == (irq, CpuId(2)));
     let ours = ours.unwrap_or_else(|| panic!("no IRQ {irq} on CPU 2: {:?}", trace.irqs));
     assert_eq!(ours.queue.as_deref(), Some("eth0/rx-0"), "{ours:?}");

@@ -1,7 +1,7 @@
 //! A real irqbalance next to rxlab: pinned interrupts stay in place, and irqbalance gets them back.
 
 use super::guest;
-use crate::tree::Ended;
+use crate::process::Ended;
 
 /// irqbalance runs every second and has a reason to move interrupts: pings from another CPU each time. `seen` lists
 /// every placement of the interrupts within a minute.

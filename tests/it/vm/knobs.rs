@@ -5,7 +5,7 @@ use rxlab::model::{Fact, Hardware, Model};
 use rxlab::parse::ethtool::Feature;
 
 use super::guest::{self, Answer};
-use crate::tree::Ended;
+use crate::process::Ended;
 
 /// Each new value, and the original one.
 const VALUES: [(&str, &str); 9] = [

@@ -2,7 +2,7 @@
 //! and adds back.
 
 use super::guest;
-use crate::tree::Ended;
+use crate::process::Ended;
 
 #[test]
 fn undo_finds_an_interface_again() {

@@ -3,7 +3,7 @@
 //! persist refuses it.
 
 use super::guest;
-use crate::tree::Ended;
+use crate::process::Ended;
 
 const FIRST: &str = r"
 export RXLAB_STATE_DIR=/var/state

@@ -17,9 +17,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::guest::{self, Answer};
 use crate::packets::{Sender, random_flows};
-use crate::process::PATIENCE;
+use crate::process::{Ended, PATIENCE};
 use crate::require;
-use crate::tree::Ended;
 
 const FLOWS: usize = 10_000;
 

@@ -1,7 +1,7 @@
 //! All settings at once under traffic, on real drivers, and undone: the machine is restored.
 
 use super::guest;
-use crate::tree::Ended;
+use crate::process::Ended;
 
 /// Everything that rxlab can set on this machine, as shown by the kernel, without counters.
 const STATE: &str = r#"

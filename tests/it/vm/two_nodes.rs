@@ -7,7 +7,7 @@ use rxlab::units::{CpuId, CpuMask, NicName};
 
 use super::guest::{self, Answer};
 use super::interrupts::{Path, are_where_shown, irq};
-use crate::tree::Ended;
+use crate::process::Ended;
 
 /// Four queues on node 0, each of which sends for four CPUs, and one on node 1.
 const PATHS: [Path; 5] = [
