@@ -15,7 +15,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rxlab::host::LiveHost;
@@ -23,7 +23,7 @@ use rxlab::lab::{Range, RangeSpec};
 use rxlab::load::Session;
 use rxlab::probe::{Budget, Programs, SoftirqTime};
 use rxlab::target::{Spec, Target};
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use rxlab::trial::stats::{self, interval::t_quantile, sd};
 
 /// Batches of a slot, each with its own rate.
 const BATCHES: usize = 50;
@@ -53,41 +53,41 @@ const PRIME: usize = 7;
 /// Runs `during` with the programs of `arm` attached.
 fn with<T>(arm: Arm, during: impl FnOnce() -> T) -> T {
     let host = LiveHost::open(Path::new("/")).expect("the root is readable");
-    let peer = |program: &str, arguments: &[&str], during: &dyn Fn()| {
-        let mut child = start(program, arguments);
-        during();
-        assert!(child.try_wait().expect("our child").is_none(), "{program} ended by itself");
-        child.kill().expect("our child");
-        child.wait().expect("our child");
-    };
-    let result = std::cell::Cell::new(None);
-    let during = std::cell::Cell::new(Some(during));
     let run = || {
         std::thread::sleep(SETTLE);
-        result.set(Some(during.take().expect("once")()));
+        during()
     };
     match arm {
         Arm::Nothing => run(),
         Arm::Rxlab => {
             let programs = Programs::attach(&host).expect("root may use eBPF");
-            run();
+            let result = run();
             programs.read().expect("still attached");
+            result
         }
         Arm::Attached | Arm::Budget => {
             let budget = if arm == Arm::Budget { Budget::default() } else { "100%".parse().expect("valid") };
             let mut timer = SoftirqTime::load(&host, budget).expect("root may use eBPF");
-            timer.during(run).1.expect("still attached");
+            let (result, windows) = timer.during(run);
+            windows.expect("still attached");
+            result
         }
-        Arm::Softirqs => peer("softirqs", &["1000"], &run),
-        Arm::Perf => peer("perf", &["record", "-a", "-e", TRACEPOINTS, "-o", "/dev/null"], &run),
+        Arm::Softirqs => with_peer("softirqs", &["1000"], run),
+        Arm::Perf => with_peer("perf", &["record", "-a", "-e", TRACEPOINTS, "-o", "/dev/null"], run),
     }
-    result.take().expect("it ran")
 }
 
-fn start(program: &str, arguments: &[&str]) -> Child {
+/// Runs `during` while another program runs.
+fn with_peer<T>(program: &str, arguments: &[&str], during: impl FnOnce() -> T) -> T {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().unwrap_or_else(|error| panic!("{program}: {error}; it is needed to compare"))
+    let child = command.spawn();
+    let mut child = child.unwrap_or_else(|error| panic!("{program}: {error}; it is needed to compare"));
+    let result = during();
+    assert!(child.try_wait().expect("our child").is_none(), "{program} ended by itself");
+    child.kill().expect("our child");
+    child.wait().expect("our child");
+    result
 }
 
 /// Requests per second, batch by batch, without the fastest and the slowest.
@@ -114,7 +114,11 @@ fn trimmed_mean(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let cut = (values.len() as f64 * TRIM).floor() as usize;
     let kept = &values[cut..values.len() - cut];
-    kept.iter().sum::<f64>() / kept.len() as f64
+    mean(kept)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    stats::mean(values).expect("several values")
 }
 
 fn main() {
@@ -168,22 +172,19 @@ fn report(load: &str, rates: &[Vec<f64>]) {
             .zip(&rates[Arm::Nothing as usize])
             .map(|(rate, base)| (1.0 - rate / base) * 100.0)
             .collect();
-        let (mean, half) = interval(&losses);
+        let (loss, half) = interval(&losses);
         println!(
-            "{load:<10} {:<9} {:>12.0} /s   loss {mean:5.1} %   {:5.1} to {:5.1} %",
+            "{load:<10} {:<9} {:>12.0} /s   loss {loss:5.1} %   {:5.1} to {:5.1} %",
             format!("{arm:?}"),
-            mine.iter().sum::<f64>() / mine.len() as f64,
-            mean - half,
-            mean + half,
+            mean(mine),
+            loss - half,
+            loss + half,
         );
     }
 }
 
 /// Mean, and half of the length of its 95 % interval.
 fn interval(values: &[f64]) -> (f64, f64) {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    let student = StudentsT::new(0.0, 1.0, count - 1.0).expect("two blocks or more");
-    (mean, student.inverse_cdf(0.975) * (variance / count).sqrt())
+    let (count, sd) = (values.len() as f64, sd(values).expect("two blocks or more"));
+    (mean(values), t_quantile(0.975, count - 1.0) * sd / count.sqrt())
 }

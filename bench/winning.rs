@@ -21,6 +21,7 @@ use rxlab::load::{Rate, Session, Spec};
 use rxlab::plan::Prediction;
 use rxlab::target::{self, Target};
 use rxlab::trial::record::{Effect, TrialRecord, Verdict};
+use rxlab::trial::stats::{self, sd};
 use rxlab::units::{CpuId, CpuMask};
 
 const FLOWS: usize = 16;
@@ -198,8 +199,7 @@ impl Seed {
         let load = stage.trial(directory.path().join("load"), &[spec.to_str().expect("text")]);
         let ratios: Vec<f64> = on.iter().zip(&off).map(|(on, off)| (on / off).ln()).collect();
         let gain = mean(&ratios);
-        let squares: Vec<f64> = ratios.iter().map(|ratio| (ratio - gain).powi(2)).collect();
-        let error = (mean(&squares) / (ratios.len() - 1) as f64).sqrt();
+        let error = sd(&ratios).expect("several turns") / (ratios.len() as f64).sqrt();
         Self {
             seed,
             rate,
@@ -223,7 +223,7 @@ impl Seed {
 }
 
 fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
+    stats::mean(values).expect("several turns")
 }
 
 fn main() {

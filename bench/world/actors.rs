@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use rxlab::apply::{
-    self, BeginInfo, Failure, Reapply, Transaction, UndoError, UndoOptions, Watchpost, Which, hold_deadline,
-    reach,
+    self, BeginInfo, Failure, Reapply, Transaction, UndoOptions, Watchpost, Which, hold_deadline, reach,
 };
 use rxlab::host::{Host, Namespace, OpenError, ProcessId};
 use rxlab::journal::{History, Store};
@@ -56,6 +55,12 @@ pub(crate) enum Ended {
     Done,
     /// It reported that something was refused or is left.
     Failed,
+}
+
+impl Ended {
+    fn new(is_done: bool) -> Self {
+        if is_done { Ended::Done } else { Ended::Failed }
+    }
 }
 
 impl World {
@@ -107,24 +112,17 @@ impl World {
             })
         }));
         self.state().guards[at].pid = None;
-        let kind = match ended {
-            Ok(Some(_)) => {
-                self.state().guards[at].stands = false;
-                self.check_guard(&id);
-                "guard: ended"
-            }
-            Ok(None) => {
-                self.state().guards[at].stands = false;
-                "guard: killed"
-            }
-            Err(payload) if payload.is::<GaveUp>() => {
-                self.state().guards[at].stands = false;
-                self.check_guard(&id);
-                "guard: gave up"
-            }
-            Err(payload) if payload.is::<Suspended>() => "guard: goes on later",
+        let (kind, stands, by_itself) = match ended {
+            Ok(Some(_)) => ("guard: ended", false, true),
+            Ok(None) => ("guard: killed", false, false),
+            Err(payload) if payload.is::<GaveUp>() => ("guard: gave up", false, true),
+            Err(payload) if payload.is::<Suspended>() => ("guard: goes on later", true, false),
             Err(payload) => resume_unwind(payload),
         };
+        self.state().guards[at].stands &= stands;
+        if by_itself {
+            self.check_guard(&id);
+        }
         self.state().end(kind);
         self.check();
     }
@@ -161,6 +159,11 @@ impl World {
 fn said(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("?")
+}
+
+/// The machine of a command, and its journals.
+fn machine(world: &Arc<World>) -> (SimHost, Store) {
+    (SimHost::own(world), Store::new(SimDisk::new(world)))
 }
 
 fn look(host: &dyn Host) -> Model {
@@ -272,8 +275,7 @@ fn apply(world: &Arc<World>, set: &[Set], confirm: u8, at: u8) -> Ended {
 }
 
 fn undo(world: &Arc<World>, only: Option<u8>, force: bool) -> Ended {
-    let own = SimHost::own(world);
-    let store = Store::new(SimDisk::new(world));
+    let (own, store) = machine(world);
     let before: Vec<String> = world.state().disk.open.keys().cloned().collect();
     let began = world.state().counts[0];
     let identity = look(&own).identity;
@@ -285,27 +287,20 @@ fn undo(world: &Arc<World>, only: Option<u8>, force: bool) -> Ended {
                 && done.done.waiting.is_empty()
                 && (id.is_some() || done.unreadable.is_empty())
                 && done.done.undone.iter().all(apply::Undo::is_clean);
-            if is_done { Ended::Done } else { Ended::Failed }
+            Ended::new(is_done)
         }
-        Err(UndoError::Journal(_)) | Err(_) => Ended::Failed,
+        Err(_) => Ended::Failed,
     };
     // Those that it had to put back, and that existed all the time.
-    let asked: Vec<String> = match id {
-        Some(id) => vec![id],
-        None => before,
-    };
+    let asked = id.map_or(before, |id| vec![id]);
     world.check_undone(&asked, began, ended);
     ended
 }
 
 fn confirm(world: &Arc<World>) -> Ended {
-    let own = SimHost::own(world);
-    let store = Store::new(SimDisk::new(world));
+    let (own, store) = machine(world);
     let identity = look(&own).identity;
-    match apply::confirm(&store, (ROOT, &identity), None) {
-        Ok(_) => Ended::Done,
-        Err(_) => Ended::Failed,
-    }
+    Ended::new(apply::confirm(&store, (ROOT, &identity), None).is_ok())
 }
 
 /// Passes each open transaction with its machine to `act`.
@@ -313,8 +308,7 @@ fn each_open(
     world: &Arc<World>,
     mut act: impl FnMut(&Store, &str, &History, &[(String, History)], &dyn Host, &Model),
 ) -> Ended {
-    let own = SimHost::own(world);
-    let store = Store::new(SimDisk::new(world));
+    let (own, store) = machine(world);
     let boot = look(&own).identity.boot_id;
     let Ok(open) = store.open(ROOT, &boot) else { return Ended::Failed };
     for (at, (id, history)) in open.transactions.iter().enumerate() {
@@ -333,8 +327,7 @@ fn status(world: &Arc<World>) -> Ended {
 }
 
 fn reapply(world: &Arc<World>) -> Ended {
-    let own = SimHost::own(world);
-    let store = Store::new(SimDisk::new(world));
+    let (own, store) = machine(world);
     let boot = look(&own).identity.boot_id;
     let Ok(open) = store.open(ROOT, &boot) else { return Ended::Failed };
     // As in the command: not while a change waits for its confirmation.
@@ -412,7 +405,7 @@ fn trial(world: &Arc<World>, set: &[Set], keep: bool) -> Ended {
             false
         }
     };
-    if ended { Ended::Done } else { Ended::Failed }
+    Ended::new(ended)
 }
 
 /// A guard's view of the world.
@@ -435,8 +428,7 @@ impl Watchpost for Post {
         let file = state.disk.open.get(&self.id);
         let deadline =
             file.and_then(|file| History::parse(&file.bytes).ok()?.pending_deadline()).unwrap_or(0);
-        let is_gone =
-            !state.faults.is_empty() && state.faults.iter().any(|f| f.area == super::Area::DiskGone);
+        let is_gone = state.faults.iter().any(|fault| fault.area == super::Area::DiskGone);
         drop(state);
         if now > deadline {
             let sleeps = self.sleeps.fetch_add(1, Ordering::Relaxed);

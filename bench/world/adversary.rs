@@ -59,8 +59,8 @@ fn at_some_time(random: &mut Random, act: Move) -> Event {
 fn act(random: &mut Random) -> Move {
     match random.below(30) {
         0..3 => Move::Kill,
-        3..5 => Move::Write(slot(random), foreign(random)),
-        5..7 => Move::Run(command(random)),
+        3..5 | 15 => Move::Write(slot(random), foreign(random)),
+        5..7 | 26..28 => Move::Run(command(random)),
         7 => Move::Rename(device(random)),
         8 => Move::Swap(device(random), device(random)),
         9..11 => Move::Netns(device(random), random.byte(NAMESPACES)),
@@ -68,16 +68,13 @@ fn act(random: &mut Random) -> Move {
         12 => Move::Delete(device(random)),
         13 => Move::LinkReset(device(random)),
         14 => Move::Channels(random.byte(2), 1 + random.byte(4)),
-        15 => Move::Write(slot(random), foreign(random)),
         16 => Move::Cpu(1 + random.byte(3), random.percent(30)),
         17 if random.percent(30) => Move::Reboot(random.byte(255)),
-        17..21 => fault(random),
         21 => Move::Stop(random.pick(&[1, 4, 12, 40])),
         22 => Move::KillGuard,
         23 => Move::Clock(random.pick(&[1, 5, 60])),
         24 => Move::Damage(random.byte(3), random.byte(255)),
         25 => Move::Reuse(1 + random.byte(NAMESPACES - 1)),
-        26..28 => Move::Run(command(random)),
         _ => fault(random),
     }
 }

@@ -380,7 +380,7 @@ impl Host for SimHost {
             inode: n.inode,
             cookie: Some(n.cookie),
         };
-        if state.sees_own_only() {
+        if state.knows_names_only() {
             return Ok(all.iter().take(1).map(one).collect());
         }
         Ok(all.iter().map(one).collect())

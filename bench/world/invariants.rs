@@ -37,7 +37,7 @@ impl State {
             }
             Slot::Channels(device) => (device, "nic".to_owned()),
         };
-        let device = &self.machine.devices[usize::from(device) % self.machine.devices.len()];
+        let device = self.machine.device(device);
         let by_address = || {
             let address = device.pci.map(|function| format!("pci:{function}"));
             address.is_some_and(|address| touched.device.as_ref().is_some_and(|d| d.0 == address))
@@ -115,8 +115,8 @@ impl State {
             Slot::Rps(device, _) | Slot::Rfs(device, _) | Slot::Irq(device, _) => device,
             _ => return false,
         };
-        let made_again = self.machine.devices[usize::from(device) % self.machine.devices.len()].made_again;
-        made_again && value == self.machine.foreign(slot, super::schedule::Foreign::Fresh)
+        self.machine.device(device).made_again
+            && value == self.machine.foreign(slot, super::schedule::Foreign::Fresh)
     }
 
     /// True if a list of CPUs is an original that was written back while some of them were offline. A command

@@ -92,6 +92,15 @@ pub(crate) struct Queue {
     pub(crate) affinity: Value,
 }
 
+impl Queue {
+    /// The kernel resets its values.
+    fn reset(&mut self) {
+        self.rps.reset(0);
+        self.rfs.reset(0);
+        self.affinity.reset(ALL_CPUS);
+    }
+}
+
 /// One interface.
 #[derive(Debug, Clone)]
 pub(crate) struct Device {
@@ -139,8 +148,18 @@ const FUNCTIONS: [Option<&str>; 4] = [Some("0000:00:03.0"), Some("0000:00:04.0")
 
 impl Machine {
     pub(crate) fn new() -> Self {
+        Self::booted(1, 0)
+    }
+
+    /// Resets everything to the state after boot.
+    pub(crate) fn boot(&mut self) {
+        *self = Self::booted(self.boot + 1, self.next_name);
+    }
+
+    /// Inodes begin again, so those of another boot prove nothing.
+    fn booted(boot: u32, next_name: u32) -> Self {
         let mut machine = Self {
-            boot: 0,
+            boot,
             namespaces: Vec::new(),
             devices: Vec::new(),
             entries: Value::new(0),
@@ -148,36 +167,22 @@ impl Machine {
             online: ALL_CPUS,
             next_inode: 1000,
             next_cookie: 0,
-            next_name: 0,
+            next_name,
             next_irq: 24,
         };
-        machine.boot();
+        for (inode, path) in (4_026_531_840..).zip(PATHS) {
+            let cookie = machine.cookie();
+            machine.namespaces.push(Netns { path, inode, cookie });
+        }
+        for (at, (name, pci)) in NAMES.into_iter().zip(FUNCTIONS).enumerate() {
+            let count = if pci.is_some() || at == 2 { 2 } else { 1 };
+            let device = machine.make(name, pci, count);
+            machine.devices.push(device);
+        }
         machine
     }
 
-    /// Resets everything to the state after boot. Inodes begin again, so those of another boot prove nothing.
-    pub(crate) fn boot(&mut self) {
-        self.boot += 1;
-        self.next_inode = 1000;
-        self.next_cookie = 0;
-        self.next_irq = 24;
-        self.online = ALL_CPUS;
-        self.entries = Value::new(0);
-        self.budget = Value::new(300);
-        self.namespaces.clear();
-        for (inode, path) in (4_026_531_840..).zip(PATHS) {
-            let cookie = self.cookie();
-            self.namespaces.push(Netns { path, inode, cookie });
-        }
-        self.devices.clear();
-        for (at, (name, pci)) in NAMES.into_iter().zip(FUNCTIONS).enumerate() {
-            let count = if pci.is_some() || at == 2 { 2 } else { 1 };
-            let device = self.device(name, pci, count);
-            self.devices.push(device);
-        }
-    }
-
-    fn device(&mut self, name: &str, pci: Option<&'static str>, count: u8) -> Device {
+    fn make(&mut self, name: &str, pci: Option<&'static str>, count: u8) -> Device {
         let queues = if pci.is_some() { MAX_QUEUES } else { count };
         let inode = self.inode();
         Device {
@@ -229,6 +234,10 @@ impl Machine {
         self.in_netns(cookie).find(|(_, device)| device.name == name).map(|(at, _)| at)
     }
 
+    pub(crate) fn device(&self, device: u8) -> &Device {
+        &self.devices[self.at(device)]
+    }
+
     fn at(&self, device: u8) -> usize {
         usize::from(device) % self.devices.len()
     }
@@ -236,7 +245,7 @@ impl Machine {
     /// The value of a slot; `None` while it does not exist.
     pub(crate) fn value(&self, slot: Slot) -> Option<&Value> {
         let queue = |device: u8, queue: u8| {
-            let device = &self.devices[self.at(device)];
+            let device = self.device(device);
             (device.netns != 0).then_some(())?;
             let at = usize::from(queue);
             device.queues.get(at).filter(|_| u64::from(queue) < device.count.now)
@@ -247,11 +256,11 @@ impl Machine {
             Slot::Rps(device, at) => Some(&queue(device, at)?.rps),
             Slot::Rfs(device, at) => Some(&queue(device, at)?.rfs),
             Slot::Irq(device, at) => {
-                self.devices[self.at(device)].pci?;
+                self.device(device).pci?;
                 Some(&queue(device, at)?.affinity)
             }
             Slot::Channels(device) => {
-                let device = &self.devices[self.at(device)];
+                let device = self.device(device);
                 (device.netns != 0 && device.pci.is_some()).then_some(&device.count)
             }
         }
@@ -309,9 +318,7 @@ impl Machine {
         let device = &mut self.devices[at];
         device.made_again = true;
         for (old, new) in device.queues.iter_mut().zip(&mut made) {
-            old.rps.reset(0);
-            old.rfs.reset(0);
-            old.affinity.reset(ALL_CPUS);
+            old.reset();
             (old.rx_inode, old.tx_inode, old.irq) = (new.rx_inode, new.tx_inode, new.irq);
         }
     }
@@ -354,11 +361,7 @@ impl Machine {
     pub(crate) fn delete(&mut self, device: u8) {
         let at = self.at(device);
         self.devices[at].netns = 0;
-        for queue in &mut self.devices[at].queues {
-            queue.rps.reset(0);
-            queue.rfs.reset(0);
-            queue.affinity.reset(ALL_CPUS);
-        }
+        self.devices[at].queues.iter_mut().for_each(Queue::reset);
         let count = self.devices[at].queues.len().min(2) as u64;
         self.devices[at].count.reset(count);
     }
@@ -426,46 +429,48 @@ impl Machine {
         match what {
             Foreign::Ours(which) => ours(slot, which),
             Foreign::Other(which) => other(slot, which),
-            Foreign::First => match slot {
+            Foreign::First | Foreign::Fresh => match slot {
                 Slot::Entries | Slot::Rps(..) | Slot::Rfs(..) => 0,
                 Slot::Budget => 300,
-                Slot::Irq(..) => ALL_CPUS,
-                Slot::Channels(_) => 2,
-            },
-            Foreign::Fresh => match slot {
+                Slot::Irq(..) if what == Foreign::First => ALL_CPUS,
                 Slot::Irq(..) => self.online,
-                Slot::Budget => 300,
                 Slot::Channels(_) => 2,
-                _ => 0,
             },
         }
+    }
+
+    /// Another program writes a number.
+    pub(crate) fn write_foreign(&mut self, slot: Slot, value: u64) {
+        let Some(kept) = self.kept(slot, value) else { return };
+        let Some(found) = self.value_mut(slot) else { return };
+        let changes = found.now != kept;
+        found.foreign(kept);
+        if let (Slot::Channels(device), true) = (slot, changes) {
+            self.make_queues(device);
+        }
+    }
+}
+
+/// Values that commands set, and values that only others set.
+fn palette(slot: Slot) -> ([u64; 3], [u64; 3]) {
+    match slot {
+        Slot::Rps(..) => ([0b0110, 0b0010, 0b0100], [0b1001, 0b1000, 0b1010]),
+        Slot::Rfs(..) => ([256, 512, 2048], [1024, 64, 128]),
+        Slot::Irq(..) => ([0b0010, 0b0100, 0b0110], [0b1000, 0b1001, 0b1010]),
+        Slot::Channels(_) => ([1, 4, 1], [3, 3, 3]),
+        Slot::Entries => ([32768, 16384, 8192], [4096, 1024, 2048]),
+        Slot::Budget => ([600, 700, 800], [450, 350, 250]),
     }
 }
 
 /// A value that commands set.
 pub(crate) fn ours(slot: Slot, which: u8) -> u64 {
-    let chosen = |values: [u64; 3]| values[usize::from(which) % 3];
-    match slot {
-        Slot::Rps(..) => chosen([0b0110, 0b0010, 0b0100]),
-        Slot::Rfs(..) => chosen([256, 512, 2048]),
-        Slot::Irq(..) => chosen([0b0010, 0b0100, 0b0110]),
-        Slot::Channels(_) => chosen([1, 4, 1]),
-        Slot::Entries => chosen([32768, 16384, 8192]),
-        Slot::Budget => chosen([600, 700, 800]),
-    }
+    palette(slot).0[usize::from(which) % 3]
 }
 
 /// A value that only others set.
 pub(crate) fn other(slot: Slot, which: u8) -> u64 {
-    let chosen = |values: [u64; 3]| values[usize::from(which) % 3];
-    match slot {
-        Slot::Rps(..) => chosen([0b1001, 0b1000, 0b1010]),
-        Slot::Rfs(..) => chosen([1024, 64, 128]),
-        Slot::Irq(..) => chosen([0b1000, 0b1001, 0b1010]),
-        Slot::Channels(_) => chosen([3, 3, 3]),
-        Slot::Entries => chosen([4096, 1024, 2048]),
-        Slot::Budget => chosen([450, 350, 250]),
-    }
+    palette(slot).1[usize::from(which) % 3]
 }
 
 /// A number as a knob writes it: canonical text of the value.

@@ -331,25 +331,14 @@ impl State {
             Move::Delete(device) => self.machine.delete(*device),
             Move::LinkReset(device) => self.machine.reset_link(*device),
             Move::Channels(device, count) => {
-                let slot = Slot::Channels(*device);
-                if let Some(value) =
-                    self.machine.value_mut(slot).filter(|value| value.now != u64::from(*count))
-                {
-                    value.foreign(u64::from(*count));
-                    self.machine.make_queues(*device);
+                let (slot, count) = (Slot::Channels(*device), u64::from(*count));
+                if self.machine.value(slot).is_some_and(|value| value.now != count) {
+                    self.machine.write_foreign(slot, count);
                 }
             }
             Move::Write(slot, what) => {
                 let value = self.machine.foreign(*slot, *what);
-                let kept = self.machine.kept(*slot, value);
-                let changes =
-                    self.machine.value(*slot).zip(kept).is_some_and(|(found, kept)| found.now != kept);
-                if let (Some(found), Some(kept)) = (self.machine.value_mut(*slot), kept) {
-                    found.foreign(kept);
-                }
-                if let (Slot::Channels(device), true) = (slot, changes) {
-                    self.machine.make_queues(*device);
-                }
+                self.machine.write_foreign(*slot, value);
             }
             Move::Cpu(cpu, online) => self.machine.set_online(*cpu, *online),
             Move::Reboot(survives) => {
@@ -415,11 +404,8 @@ impl State {
         self.fault(|area| area == Area::NoInterfaces).is_some()
     }
 
+    /// True if a device is its name, and only one namespace is known.
     pub(crate) fn knows_names_only(&self) -> bool {
-        self.mutation == Mutation::NamesOnly
-    }
-
-    pub(crate) fn sees_own_only(&self) -> bool {
         self.mutation == Mutation::NamesOnly
     }
 

@@ -48,8 +48,7 @@ impl Browser {
         for domain in ["Page", "Runtime", "Network", "Log"] {
             browser.call(&format!("{domain}.enable"), &json!({}));
         }
-        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-        browser.call("Emulation.setDeviceMetricsOverride", &size);
+        browser.set_size(width, height);
         Some(browser)
     }
 
@@ -76,10 +75,14 @@ impl Browser {
         }
     }
 
-    /// Sets the size of the page, and whether the reader prefers dark colours.
-    pub(crate) fn look_as(&self, width: u32, height: u32, dark: bool) {
+    fn set_size(&self, width: u32, height: u32) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", &size);
+    }
+
+    /// Sets the size of the page, and whether the reader prefers dark colours.
+    pub(crate) fn look_as(&self, width: u32, height: u32, dark: bool) {
+        self.set_size(width, height);
         let scheme = if dark { "dark" } else { "light" };
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
@@ -116,6 +119,14 @@ impl Browser {
                 json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
             self.call("Input.dispatchMouseEvent", &event);
         }
+    }
+
+    /// Gives a field a value, as a reader does.
+    pub(crate) fn choose(&self, id: &str, value: &str, event: &str) {
+        self.value(&format!(
+            "(() => {{ const one = document.getElementById('{id}'); one.value = '{value}'; \
+             one.dispatchEvent(new Event('{event}')); }})()"
+        ));
     }
 
     /// Errors of the console, exceptions, and violations of the page's policy.

@@ -12,6 +12,7 @@ use rxlab::trial::record::TrialRecord;
 use serde_json::Value;
 
 use crate::process::{Ended, Running, end_guards, mentioning, rxlab, wait_for};
+use crate::trial::record;
 use crate::{quiet, require};
 
 const FLOW_ENTRIES: &str = "/proc/sys/net/core/rps_sock_flow_entries";
@@ -68,8 +69,7 @@ impl Stage {
     }
 
     fn record(&self, trial: &str) -> Option<TrialRecord> {
-        let file = self.state().join("trials").join(trial).join("record.json");
-        serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()
+        record(&self.state(), trial)
     }
 
     /// Everything is restored, and no process of the demo runs or waits.

@@ -1,18 +1,20 @@
 //! `rxlab exporter`: what it serves, a real Prometheus that scrapes it, and the files below deploy/.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use rxlab::parse::{attribute, one_message};
 use serde_json::Value;
 
-use crate::process::{Ended, Running, rxlab, wait_for};
+use crate::process::{Ended, PATIENCE, Running, Stop, response, rxlab, wait_for};
 use crate::prometheus::Prometheus;
 use crate::require;
-use crate::tree::Tree;
+use crate::tree::{PCI, Tree};
 
 /// A running exporter.
 struct Exporter {
@@ -25,8 +27,7 @@ impl Exporter {
     fn start(command: &mut Command) -> Self {
         let command = command.args(["exporter", "--listen", "127.0.0.1:0", "--every", "1s"]);
         let mut running = Running::start(command.args(["--budget", "100%"]));
-        let mut line = String::new();
-        BufReader::new(running.stdout()).read_line(&mut line).expect("a line");
+        let line = running.first_line();
         let address =
             line.trim().strip_prefix("serving http://").and_then(|rest| rest.strip_suffix("/metrics"));
         let address = address.unwrap_or_else(|| panic!("{line}")).parse().expect("an address");
@@ -38,11 +39,7 @@ impl Exporter {
     }
 
     fn ask(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(self.address).expect("connected");
-        stream.write_all(request.as_bytes()).expect("sent");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("a response");
-        text
+        response(self.address, request)
     }
 
     /// A scrape in the older format.
@@ -55,15 +52,12 @@ impl Exporter {
 
     /// Waits until a scrape has this line.
     fn shows(&self, line: &str) {
-        let mut latest = String::new();
-        let mut is_shown = || {
+        let start = Instant::now();
+        let mut latest = self.scrape();
+        while !latest.lines().any(|other| other == line) {
+            assert!(start.elapsed() < PATIENCE, "no `{line}` in {latest}");
+            std::thread::sleep(Duration::from_millis(100));
             latest = self.scrape();
-            latest.lines().any(|other| other == line)
-        };
-        let start = std::time::Instant::now();
-        while !is_shown() {
-            assert!(start.elapsed() < crate::process::PATIENCE, "no `{line}` in {}", self.scrape());
-            std::thread::sleep(std::time::Duration::from_millis(100));
         }
     }
 
@@ -118,10 +112,7 @@ impl Busy {
             ("tx_packets", 0),
             ("tx_bytes", 0),
         ] {
-            replace(
-                &format!("{}/net/eth0/statistics/{file}", crate::tree::PCI),
-                format!("{count}\n").as_bytes(),
-            );
+            replace(&format!("{PCI}/net/eth0/statistics/{file}"), format!("{count}\n").as_bytes());
         }
         let queue = |queue: u32| {
             let ids = [(1, 4), (2, 0), (3, queue)].map(|(kind, id)| attribute(kind, id.to_ne_bytes()));
@@ -133,15 +124,15 @@ impl Busy {
 
     /// Advances ten times a second while `act` runs.
     fn while_advancing<T>(&self, act: impl FnOnce() -> T) -> T {
-        let stop = std::sync::atomic::AtomicBool::new(false);
+        let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                for n in (10u64..).take_while(|_| !stop.load(std::sync::atomic::Ordering::SeqCst)) {
+                for n in (10u64..).take_while(|_| !stop.load(Ordering::Relaxed)) {
                     self.advance(n);
-                    std::thread::sleep(std::time::Duration::from_millis(100));
+                    std::thread::sleep(Duration::from_millis(100));
                 }
             });
-            let _stops = Stops(&stop);
+            let _stop = Stop(&stop);
             act()
         })
     }
@@ -152,15 +143,6 @@ impl Busy {
         std::fs::create_dir_all(&trial).expect("created");
         std::fs::write(trial.join("record.json"), r#"{"slots": [1, 2, 3], "analysis": null}"#)
             .expect("written");
-    }
-}
-
-/// Ends a thread, also when an assertion fails.
-struct Stops<'a>(&'a std::sync::atomic::AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, std::sync::atomic::Ordering::SeqCst);
     }
 }
 
@@ -192,9 +174,7 @@ fn it_serves_until_a_signal() {
     let taken = exporter.address.to_string();
     tree.rxlab(&["exporter", "--listen", &taken]).says(5, &format!("cannot serve HTTP on {taken}"));
     tree.rxlab(&["exporter", "--every", "50ms"]).says(2, "too short");
-    let ended = exporter.end();
-    let log = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert_eq!(ended.status.code(), Some(0), "{log}");
+    let log = exporter.end().exits(0);
     assert_eq!(log.matches("rxlab: no findings: ").count(), 1, "{log}");
 }
 
@@ -202,9 +182,7 @@ fn it_serves_until_a_signal() {
 fn it_says_where_as_json() {
     let tree = Tree::new();
     let mut running = Running::start(&mut tree.command(&["--json", "exporter", "--listen", "127.0.0.1:0"]));
-    let mut line = String::new();
-    BufReader::new(running.stdout()).read_line(&mut line).expect("a line");
-    let started: Value = serde_json::from_str(&line).expect("JSON");
+    let started: Value = serde_json::from_str(&running.first_line()).expect("JSON");
     assert_eq!(started["schema"], "rxlab.exporter/1");
     started["address"].as_str().expect("text").parse::<SocketAddr>().expect("an address");
     running.signal(Signal::INT);
@@ -260,9 +238,7 @@ fn promtool_accepts_the_metrics() {
         child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("written");
         child.wait_with_output().expect("it ends")
     };
-    let checked = check(&exporter.scrape());
-    let said = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
-    assert!(checked.status.success() && said.is_empty(), "{said}");
+    assert_eq!(check(&exporter.scrape()).said(), (0, String::new()));
     assert!(!check("# TYPE x counter\nx 1\n").status.success(), "the check itself works");
     exporter.end().exits(0);
 }

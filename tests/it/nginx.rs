@@ -1,18 +1,17 @@
 //! The load against a third-party server: its counts match those of nginx.
 
-use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use rxlab::load::{Session, Spec};
 
-use crate::process::wait_for;
+use crate::process::{Running, free_port, response, wait_for};
 use crate::require;
 
 /// nginx on 127.0.0.1 with its own files, stopped when dropped.
 pub(crate) struct Nginx {
-    child: Child,
+    running: Running,
     pub(crate) directory: tempfile::TempDir,
     pub(crate) port: u16,
 }
@@ -34,12 +33,8 @@ impl Nginx {
         openssl.args(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=rxlab".split(' '),
         );
-        openssl.args([
-            "-addext",
-            "subjectAltName=IP:127.0.0.1",
-            "-addext",
-            "basicConstraints=critical,CA:FALSE",
-        ]);
+        openssl.args(["-addext", "subjectAltName=IP:127.0.0.1"]);
+        openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
         openssl.args(["-keyout", "key.pem", "-out", "cert.pem"]).current_dir(directory.path());
         let made = openssl.stderr(Stdio::null()).status().expect("openssl runs");
         assert!(made.success(), "openssl makes a certificate");
@@ -49,8 +44,7 @@ impl Nginx {
     }
 
     fn serve(directory: tempfile::TempDir, access_log: bool, certificate: &str) -> Self {
-        // Free a moment ago, and the kernel does not reassign it so soon.
-        let port = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
+        let port = free_port();
         let at = directory.path().display();
         let log = if access_log { format!("{at}/access.log") } else { "off".to_owned() };
         let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
@@ -70,18 +64,14 @@ impl Nginx {
         let mut command = Command::new("nginx");
         command.arg("-p").arg(directory.path()).arg("-c").arg(&file);
         let error = directory.path().join("error.log");
-        command.arg("-e").arg(error).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let nginx = Self { child: command.spawn().expect("started"), directory, port };
+        let nginx = Self { running: Running::silent(command.arg("-e").arg(error)), directory, port };
         wait_for("nginx", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
         nginx
     }
 
     /// Requests that it has answered, except those that query this number.
     fn answered(&self) -> u64 {
-        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port)).expect("connected");
-        std::io::Write::write_all(&mut stream, b"GET /status HTTP/1.0\r\n\r\n").expect("sent");
-        let mut text = String::new();
-        std::io::Read::read_to_string(&mut stream, &mut text).expect("answered");
+        let text = response(("127.0.0.1", self.port), "GET /status HTTP/1.0\r\n\r\n");
         let counts = text.lines().skip_while(|line| !line.contains("requests")).nth(1).expect("counts");
         counts.split_whitespace().nth(2).expect("three").parse().expect("a number")
     }
@@ -95,8 +85,8 @@ impl Nginx {
 impl Drop for Nginx {
     fn drop(&mut self) {
         // TERM, not KILL: the master also stops its worker.
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        let _ = self.child.wait();
+        self.running.signal(Signal::TERM);
+        let _ = self.running.child().wait();
     }
 }
 
@@ -116,7 +106,7 @@ fn count_agrees(access_log: bool, pipeline: usize) {
     assert_eq!(nginx.answered() - before - own, total.requests, "by the status page");
     let logged = nginx.logged();
     assert_eq!(logged, access_log.then_some(total.requests), "by the log");
-    assert!(Path::new(&format!("/proc/{}", nginx.child.id())).exists());
+    assert!(Path::new(&format!("/proc/{}", nginx.running.pid().as_raw_nonzero())).exists());
 }
 
 #[test]

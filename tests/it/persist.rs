@@ -6,9 +6,13 @@ use std::process::{Command, Output};
 use std::sync::MutexGuard;
 use std::time::Duration;
 
+use rxlab::host::LiveHost;
+use rxlab::sample::Scope;
+
+use crate::lab::inside;
 use crate::process::{Ended, Running, copy_program};
 use crate::require;
-use crate::tree::{Tree, program};
+use crate::tree::{Tree, look, program};
 
 const SET: [&str; 5] = ["apply", "--setting", "rps eth0/rx-0 = 2-3", "--setting", "rfs_entries host = 4096"];
 
@@ -299,20 +303,17 @@ fn udev_starts_the_unit_of_an_interface() {
         // A new one each time: udev renames this one even in a test.
         let namespace = rxlab::lab::Namespace::new().expect("made");
         namespace.ip("link add veth0 type veth peer name veth1").expect("added");
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net={}", namespace.path().display()));
-        command.args(["unshare", "--mount", "sh", "-euc", script, "sh"]);
-        command.arg(tree.root()).args([&udevadm, action]);
-        let text = command.exits(0);
+        let mut command = inside(&namespace, "unshare");
+        command.args(["--mount", "sh", "-euc", script, "sh"]).arg(tree.root());
+        let text = command.args([&udevadm, action]).exits(0);
         let said_of_it = text.lines().filter(|line| line.contains("90-rxlab.rules:"));
         let complaints: Vec<&str> = said_of_it.filter(|line| !line.contains(" RUN '")).collect();
         assert_eq!(complaints, [""; 0], "{text}");
         let run = "run: '/bin/systemctl --no-block start rxlab@lan0.service'";
         assert_eq!(text.matches(run).count(), starts, "{action}: {text}");
     }
-    let host = rxlab::host::LiveHost::open("/".as_ref()).expect("opened");
-    let inventory = rxlab::sample::Inventory::take(&host, rxlab::sample::Scope::Path);
-    for nic in rxlab::model::Model::new(&inventory).nics {
+    let host = LiveHost::open(Path::new("/")).expect("opened");
+    for nic in look(&host, Scope::Path).nics {
         let Some(address) = nic.address.0.strip_prefix("pci:").filter(|address| !address.contains('/'))
         else {
             continue;

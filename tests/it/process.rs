@@ -1,9 +1,10 @@
 //! Processes of the program under test: starting, finding and stopping them.
 
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,6 +19,25 @@ pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     while !done() {
         assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The response of a server to `request`, up to the end of the connection.
+pub(crate) fn response(server: impl ToSocketAddrs, request: &str) -> String {
+    let mut stream = TcpStream::connect(server).expect("connected");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("answered and closed");
+    text
+}
+
+/// Stops threads, even if the test fails.
+pub(crate) struct Stop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -1,12 +1,12 @@
 //! A real Prometheus.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 
 use rxlab::load::Promql;
 
-use crate::process::{PATIENCE, Running, wait_for};
+use crate::process::{PATIENCE, Running, free_port, wait_for};
 use crate::require;
 
 /// Prometheus on 127.0.0.1 with its own files, stopped when dropped.
@@ -23,8 +23,7 @@ impl Prometheus {
         if !require::prometheus() {
             return None;
         }
-        // Free a moment ago, and the kernel does not reassign it so soon.
-        let own = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound");
+        let own = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let directory = tempfile::tempdir().expect("a temporary directory");
         let config = directory.path().join("prometheus.yml");
         let mut text = "global: { scrape_interval: 1s, evaluation_interval: 1s }\n".to_owned();

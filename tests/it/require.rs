@@ -1,6 +1,8 @@
 //! Skips need a reason: a privileged test that cannot run names the missing capability, and `RXLAB_REQUIRE` turns the
 //! skip into a failure.
 
+use std::path::Path;
+use std::process::Command;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Returns from a test that cannot run here: `require::needs!(netns, program("tuned", "tuned-adm", "--version"))`.
@@ -35,15 +37,18 @@ pub(crate) fn netns() -> bool {
     have("netns", MISSING.clone())
 }
 
+/// Why a program cannot be run.
+fn missing(name: &str, argument: &str) -> Option<String> {
+    Command::new(name).arg(argument).output().err().map(|error| format!("cannot run {name}: {error}"))
+}
+
+fn not_root() -> Option<String> {
+    (!rustix::process::geteuid().is_root()).then(|| "the tests do not run as root".to_owned())
+}
+
 /// Root, and `setpriv` to become another user.
 pub(crate) fn root() -> bool {
-    let setpriv = std::process::Command::new("setpriv").arg("--version").output();
-    let missing = match setpriv {
-        _ if !rustix::process::geteuid().is_root() => Some("the tests do not run as root".to_owned()),
-        Err(error) => Some(format!("cannot run setpriv: {error}")),
-        Ok(_) => None,
-    };
-    have("root", missing)
+    have("root", not_root().or_else(|| missing("setpriv", "--version")))
 }
 
 /// The programs that measure receive time; attaches them briefly.
@@ -66,21 +71,14 @@ pub(crate) fn alone_with_irqbalance() -> MutexGuard<'static, ()> {
 pub(crate) fn irqbalance() -> bool {
     let host = rxlab::host::LiveHost::open("/".as_ref()).expect("opened");
     let running = rxlab::sample::Inventory::take(&host, rxlab::sample::Scope::Path).irqbalance;
-    let missing = match std::process::Command::new("irqbalance").arg("--version").output() {
-        _ if !rustix::process::geteuid().is_root() => Some("the tests do not run as root".to_owned()),
-        Err(error) => Some(format!("cannot run irqbalance: {error}")),
-        Ok(_) => running
-            .known()
-            .and_then(Option::as_ref)
-            .map(|irqbalance| format!("process {} is one already", irqbalance.pid)),
-    };
-    have("irqbalance", missing)
+    let running = running.known().and_then(Option::as_ref);
+    let running = running.map(|irqbalance| format!("process {} is one already", irqbalance.pid));
+    have("irqbalance", not_root().or_else(|| missing("irqbalance", "--version")).or(running))
 }
 
 /// A program that the tests only use to check a file.
 pub(crate) fn program(capability: &str, name: &str, version: &str) -> bool {
-    let found = std::process::Command::new(name).arg(version).output();
-    have(capability, found.err().map(|error| format!("cannot run {name}: {error}")))
+    have(capability, missing(name, version))
 }
 
 /// Programs that are capabilities by their own name, with the argument that makes them exit at once.
@@ -117,47 +115,36 @@ pub(crate) fn udevadm() -> Option<String> {
     program("udev", &udevadm, "--version").then_some(udevadm)
 }
 
+/// Output of a program of `lab/`, or why there is none: `failed` and its complaint.
+fn lab(name: &str, arguments: &[&str], failed: &str) -> Result<String, String> {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("lab").join(name);
+    match Command::new(program).args(arguments).output() {
+        Err(error) => Err(format!("cannot run lab/{name}: {error}")),
+        Ok(out) if out.status.success() => Ok(String::from_utf8_lossy(&out.stdout).into_owned()),
+        Ok(out) => Err(format!("{failed}{}", String::from_utf8_lossy(&out.stderr).trim())),
+    }
+}
+
 /// Requirements of `lab/vm` to boot a guest, including its kernel in the cache.
 pub(crate) fn vm() -> bool {
-    let lab = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/vm");
-    let check = std::process::Command::new(lab).arg("--check").output();
-    let missing = match check {
-        Err(error) => Some(format!("cannot run lab/vm: {error}")),
-        Ok(out) if !out.status.success() => Some(String::from_utf8_lossy(&out.stderr).trim().to_owned()),
-        Ok(_) => None,
-    };
-    have("vm", missing)
+    have("vm", lab("vm", &["--check"], "").err())
 }
 
 /// The Go/Fiber server of the field cases, which `scripts/setup.sh test` builds.
 pub(crate) fn fiber() -> bool {
-    let lab = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/fiber");
-    let found = std::process::Command::new(lab).output();
-    let missing = match found {
-        Err(error) => Some(format!("cannot run lab/fiber: {error}")),
-        Ok(out) if !out.status.success() => Some("lab/fiber --build has not built it".to_owned()),
-        Ok(_) => None,
-    };
-    have("fiber", missing)
+    have("fiber", lab("fiber", &[], "lab/fiber --build has not built it: ").err())
 }
 
 /// The source of axe-core, which finds barriers for readers with disabilities; `scripts/setup.sh test` fetches it.
 pub(crate) fn axe() -> Option<String> {
-    let lab = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/axe");
-    let (source, missing) = match std::process::Command::new(lab).output() {
-        Err(error) => (None, Some(format!("cannot run lab/axe: {error}"))),
-        Ok(out) if !out.status.success() => (None, Some("lab/axe --fetch has not fetched it".to_owned())),
-        Ok(out) => {
-            let path = String::from_utf8(out.stdout).expect("a path");
-            (Some(std::fs::read_to_string(path.trim_end()).expect("readable")), None)
-        }
-    };
-    have("axe", missing).then_some(source).flatten()
+    let path = lab("axe", &[], "lab/axe --fetch has not fetched it: ");
+    have("axe", path.as_ref().err().cloned());
+    path.ok().map(|path| std::fs::read_to_string(path.trim_end()).expect("readable"))
 }
 
 /// Held by tests that change machine-wide settings, and by tests that rely on them not to change.
-pub(crate) fn settings() -> std::sync::MutexGuard<'static, ()> {
-    static SETTINGS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+pub(crate) fn settings() -> MutexGuard<'static, ()> {
+    static SETTINGS: Mutex<()> = Mutex::new(());
     // A test that failed while holding them has restored them.
-    SETTINGS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    SETTINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }

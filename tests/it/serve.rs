@@ -1,6 +1,6 @@
 //! `rxlab serve`: its page in a browser, and what it refuses.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use rustix::process::Signal;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::browser::Browser;
 use crate::flood::Flood;
-use crate::process::{Running, rxlab, wait_for};
+use crate::process::{Ended, Running, response, rxlab, wait_for};
 use crate::record::record;
 use crate::require;
 
@@ -41,11 +41,7 @@ impl Server {
     }
 
     fn answer(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).expect("connected");
-        stream.write_all(request.as_bytes()).expect("sent");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("answered");
-        text
+        response(&self.address, request)
     }
 }
 
@@ -74,16 +70,15 @@ fn requests_from_elsewhere_are_refused() {
     let shown: Value = serde_json::from_str(&line[6..]).expect("JSON");
     assert_eq!(shown["frame"]["schema"], "rxlab.top/1");
     server.running.signal(Signal::TERM);
-    assert!(server.running.output().status.success());
+    server.running.output().exits(0);
 }
 
 #[test]
 fn an_address_that_cannot_be_bound_is_named() {
     let server = Server::start(&[]);
     let state = tempfile::tempdir().expect("a directory");
-    let output = rxlab(state.path(), &["serve", "--listen", &server.address]).output().expect("rxlab runs");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains(&format!("cannot listen on {}: ", server.address)), "{text}");
+    rxlab(state.path(), &["serve", "--listen", &server.address])
+        .says(5, &format!("cannot listen on {}: ", server.address));
 }
 
 /// A flood in a network namespace is seen in the browser: the queue, the heatmap and its table; then back in time.
@@ -108,7 +103,7 @@ fn a_browser_shows_what_the_machine_does() {
 
     browser.click("#pause");
     assert_eq!(browser.text("#pause"), "Continue");
-    browser.value("(() => { const time = document.getElementById('time'); time.value = 0; time.dispatchEvent(new Event('input')); })()");
+    browser.choose("time", "0", "input");
     let first = browser.value("intervals()[0].frame.time.slice(11, 19)");
     assert_eq!(browser.value("document.getElementById('clock').textContent"), first);
     browser.click("#pause");
@@ -141,13 +136,12 @@ fn a_browser_goes_through_a_recording() {
     let server = Server::on(state, &[]);
     browser.open(&server.url);
     wait_for("the choice", || browser.value("!document.getElementById('recording').hidden") == true);
-    let choose = "(() => { const one = document.getElementById('source'); one.value = 'recorded'; one.dispatchEvent(new Event('change')); })()";
-    browser.value(choose);
+    browser.choose("source", "recorded", "change");
     wait_for("the recording", || browser.text("#status") == "recorded");
     assert_eq!(browser.value("intervals().length"), 120);
     assert_eq!(browser.text("#clock"), "08:04:59");
     assert!(browser.text("#path").contains("eth0 rx-0"), "{}", browser.text("#path"));
-    browser.value("(() => { const time = document.getElementById('time'); time.value = 0; time.dispatchEvent(new Event('input')); })()");
+    browser.choose("time", "0", "input");
     assert_eq!(browser.text("#clock"), "08:03:00");
     assert_eq!(browser.errors(), Vec::<Value>::new());
     let Some(axe) = require::axe() else { return };

@@ -4,28 +4,20 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use rxlab::host::LiveHost;
-use rxlab::lab::{Namespace, Range, RangeSpec};
+use rxlab::lab::{Namespace, Range};
 use rxlab::model::{Fact, Model, NicKind, Peer, Transport};
 use rxlab::sample::{Inventory, Scope};
-use rxlab::target::Target;
+use rxlab::target::{Spec, Target};
 use rxlab::units::NicName;
 
+use crate::lab::{host_in, inside, range};
 use crate::process::{Running, wait_for};
 use crate::require;
 
 fn look(namespace: &Namespace) -> Model {
-    let host = LiveHost::open_in_namespace(Path::new("/"), &namespace.path()).expect("opened");
-    Model::new(&Inventory::take(&host, Scope::All))
-}
-
-/// An idle process in the namespace.
-fn inhabitant(namespace: &Namespace) -> Running {
-    let mut command = Command::new("nsenter");
-    command.arg(format!("--net={}", namespace.path().display())).args(["sleep", "600"]);
-    Running::start(command.stdin(Stdio::null()))
+    crate::tree::look(&host_in(namespace), Scope::All)
 }
 
 fn name(text: &str) -> NicName {
@@ -34,8 +26,7 @@ fn name(text: &str) -> NicName {
 
 #[test]
 fn the_other_end_of_a_veth_pair_is_found_in_its_namespace() {
-    require::needs!(netns);
-    let range = Range::build(&RangeSpec::default()).expect("built");
+    let Some(range) = range(1) else { return };
     let stack = || look(&range.server).nic(&Range::server_nic()).expect("there").stack.clone();
     // The peer exists even if no process runs in its namespace.
     let Some(Peer { ifindex, nic: None, namespace: None }) = stack().peer else {
@@ -44,7 +35,7 @@ fn the_other_end_of_a_veth_pair_is_found_in_its_namespace() {
     assert_eq!(stack().kind.as_deref(), Some("veth"));
     assert!(stack().lower.is_empty() && stack().physical.is_empty());
 
-    let _inhabitant = inhabitant(&range.client);
+    let _inhabitant = Running::start(inside(&range.client, "sleep").arg("600"));
     // Waits until nsenter has executed it.
     let sleeps = |model: &Model| {
         let namespaces = model.namespaces.known();
@@ -92,15 +83,10 @@ fn both_ends_in_one_namespace_with_a_bridge() {
 
 #[test]
 fn a_listener_s_owner_is_this_process() {
-    require::needs!(netns);
-    let range = Range::build(&RangeSpec::default()).expect("built");
-    let target = Target::start(&rxlab::target::Spec {
-        http: Some((Range::SERVER, 9080).into()),
-        udp_sink: Some((Range::SERVER, 9000).into()),
-        netns: Some(range.server.path()),
-        ..rxlab::target::Spec::default()
-    });
-    let _target = target.expect("started");
+    let Some(range) = range(1) else { return };
+    let [http, udp_sink] = [9080, 9000].map(|port| Some((Range::SERVER, port).into()));
+    let target = Spec { http, udp_sink, netns: Some(range.server.path()), ..Spec::default() };
+    let _target = Target::start(&target).expect("started");
     let model = look(&range.server);
     let listeners = model.listeners.known().expect("known");
     let shown: Vec<_> = listeners.iter().map(|l| (l.transport, l.address, l.port)).collect();
@@ -124,7 +110,7 @@ fn a_listener_s_owner_is_this_process() {
     assert!(sockets.iter().all(|socket| socket.address != address));
     let held = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bound");
     let port = held.local_addr().expect("bound").port();
-    let model = Model::new(&Inventory::take(&host, Scope::All));
+    let model = crate::tree::look(&host, Scope::All);
     let own = model.listeners.known().expect("known").iter().find(|listener| listener.port == port);
     let owners = own.expect("it listens").owners.known().expect("known");
     assert_eq!(owners.iter().map(|owner| owner.pid).collect::<Vec<_>>(), [std::process::id()]);

@@ -18,6 +18,7 @@ use rxlab::units::{CpuId, Fact};
 use crate::doctor::{finding, look};
 use crate::flood::Flood;
 use crate::lab::{host_in, range};
+use crate::process::Stop;
 use crate::quiet;
 
 /// From include/uapi/linux/sched.h.
@@ -108,15 +109,6 @@ fn a_thread_without_a_pause_and_its_waiting_sockets() {
     assert_eq!((tcp.queued_before, tcp.queued), (2, 2), "{tcp:?}");
     let tcp = held(Transport::Tcp, address(&left_alone).port());
     assert_eq!((tcp.queued, &tcp.unread), (0, &Fact::Known(2)), "two of three ask: {tcp:?}");
-}
-
-/// Stops waiting threads, even if the test fails.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
 }
 
 /// A server with one thread that works longer on a packet than the next one takes to arrive: the doctor names it.

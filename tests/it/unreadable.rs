@@ -5,14 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
+use crate::process::{Ended, one_line};
 use crate::tree::Tree;
 
 /// Output of `rxlab` with these arguments, in one line.
 fn shown(tree: &Tree, args: &[&str]) -> String {
-    let output = tree.rxlab(args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).expect("text");
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    one_line(&tree.rxlab(args).exits(0))
 }
 
 #[test]

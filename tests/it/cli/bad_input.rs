@@ -1,22 +1,20 @@
 //! Wrong input: one clear line, the documented exit code, and an unchanged machine.
 
-use std::net::TcpListener;
-
-use crate::process::Ended;
+use crate::process::{Ended, free_port};
 use crate::tree::Tree;
 
 /// The first line states the error; further lines are hints.
-fn refused(tree: &Tree, args: &[&str], code: i32, message: &str) {
+fn refused(tree: &Tree, args: &[&str], code: i32, message: &str) -> String {
     let out = tree.rxlab(args);
     assert!(out.stdout.is_empty(), "{args:?}: {out:?}");
-    let (ended, text) = out.said();
-    assert_eq!(ended, code, "{args:?}: {text}");
+    let text = out.exits(code);
     let mut lines = text.lines();
     let first = lines.next().expect("one line");
     assert!(first.starts_with("rxlab: ") && first.contains(message), "{args:?}: {text}");
     assert!(lines.all(|line| line.starts_with("  hint: ")), "{args:?}: {text}");
     assert_eq!(tree.values(), Tree::new().values(), "{args:?}");
     assert!(!tree.state().exists(), "{args:?}: not even a state directory");
+    text
 }
 
 /// A file next to the tree that contains `text`.
@@ -37,8 +35,7 @@ fn an_unknown_interface_is_reported_with_the_existing_ones() {
         &["trial", "run", "--a", "true", "--b", "true", "--live", "--nic", "eth7"],
         &["trial", "run", "--set", "rps eth0/rx-0 = 2-3", "--live", "--nic", "eth7"],
     ] {
-        refused(&tree, args, 2, "there is no interface `eth7`");
-        let (_, text) = tree.rxlab(args).said();
+        let text = refused(&tree, args, 2, "there is no interface `eth7`");
         assert!(text.contains("hint: interfaces here: eth0, veth0"), "{text}");
     }
     let here = "there is no interface eth7 (there are: eth0, veth0)";
@@ -52,8 +49,7 @@ fn an_unknown_interface_is_reported_with_the_existing_ones() {
 fn a_misspelt_finding_gets_a_suggestion() {
     let tree = Tree::new();
     let args = ["explain", "one-core-hotpot"];
-    refused(&tree, &args, 2, "there is no finding `one-core-hotpot`");
-    let (_, text) = tree.rxlab(&args).said();
+    let text = refused(&tree, &args, 2, "there is no finding `one-core-hotpot`");
     assert!(text.contains("hint: nearest: one-core-hotspot, "), "{text}");
 }
 
@@ -132,8 +128,7 @@ fn trial_checks_a_plan_like_apply() {
 #[test]
 fn a_trial_of_an_unreachable_target_does_not_start() {
     let tree = Tree::new();
-    let port = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
-    let url = format!("http://127.0.0.1:{port}/");
+    let url = format!("http://127.0.0.1:{}/", free_port());
     let set = ["trial", "run", "--set", "rps eth0/rx-0 = 2-3", "--load", &url];
     refused(&tree, &set, 5, "cannot reach the target");
     refused(&tree, &["load", &url, "--for", "1s"], 5, "cannot reach the target");

@@ -2,11 +2,11 @@
 //! plan or snapshot could once change the window title and hide lines.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-use crate::process::rxlab;
+use crate::load::connections;
+use crate::process::{Ended, json, rxlab};
 use crate::tree::Tree;
 
 /// A valid interface name of 11 bytes: sets the window title, then C1 and DEL.
@@ -26,21 +26,14 @@ fn clean(command: impl Fn() -> Command) -> String {
         let mut command = command();
         command.env_remove("CLICOLOR_FORCE").env_remove("NO_COLOR");
         command.env(if styles { "CLICOLOR_FORCE" } else { "NO_COLOR" }, "1");
-        let out = command.output().expect("rxlab runs");
-        String::from_utf8([out.stdout, out.stderr].concat()).expect("text")
+        command.said().1
     };
     let plain = run(false);
-    assert!(
-        !plain.contains(|c: char| c.is_control() && c != '\n' && c != '\t'),
-        "{:?}: {plain:?}",
-        command()
-    );
     let styled = STYLES.iter().fold(run(true), |text, style| text.replace(&format!("\u{1b}[{style}m"), ""));
-    assert!(
-        !styled.contains(|c: char| c.is_control() && c != '\n' && c != '\t'),
-        "{:?}: {styled:?}",
-        command()
-    );
+    for text in [&plain, &styled] {
+        let controls = |c: char| c.is_control() && c != '\n' && c != '\t';
+        assert!(!text.contains(controls), "{:?}: {text:?}", command());
+    }
     plain
 }
 
@@ -99,7 +92,7 @@ fn record(tree: &Tree) {
 fn names_of_a_machine_do_not_control_the_terminal() {
     let tree = machine();
     let plan = plan(&tree);
-    for json in [&[][..], &["--json"]] {
+    for format in [&[][..], &["--json"]] {
         for args in [
             &["show"][..],
             &["show", "--nic", NIC],
@@ -113,16 +106,15 @@ fn names_of_a_machine_do_not_control_the_terminal() {
             &["persist", "--plan", &plan, "--etc", &format!("{}/etc{TEXT}", tree.path().display())],
             &["restore", "--etc", &format!("{}/etc{TEXT}", tree.path().display())],
         ] {
-            let text = clean(|| tree.command(&[json, args].concat()));
+            let text = clean(|| tree.command(&[format, args].concat()));
             assert!(!text.is_empty(), "{args:?}");
         }
-        clean(|| tree.command(&[json, &["show", "--tree"]].concat()));
+        clean(|| tree.command(&[format, &["show", "--tree"]].concat()));
         for (form, _) in rxlab::plan::export::Format::ALL {
-            clean(|| tree.command(&[json, &["export", "--to", form, &plan]].concat()));
+            clean(|| tree.command(&[format, &["export", "--to", form, &plan]].concat()));
         }
     }
-    let shown = tree.rxlab(&["--json", "show"]);
-    let value: serde_json::Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    let value: serde_json::Value = json(&tree.rxlab(&["--json", "show"]));
     assert_eq!(value["identity"]["hostname"], TEXT, "JSON is exact");
 }
 
@@ -141,17 +133,17 @@ fn journals_and_snapshots_do_not_control_the_terminal() {
     let take = ["snapshot", "--for", "0s", "--unredacted", "--force", "-o", &snapshot];
     let taken = clean(|| tree.command(&take));
     assert!(taken.contains("view it with"), "{taken}");
-    for json in [&[][..], &["--json"]] {
+    for format in [&[][..], &["--json"]] {
         for args in [&["show"][..], &["show", "--nic", NIC], &["status"], &["doctor"], &["plan"]] {
             let nowhere = tree.path().join("nowhere");
-            clean(|| rxlab(&nowhere, &[json, args, &["--snapshot", &snapshot]].concat()));
+            clean(|| rxlab(&nowhere, &[format, args, &["--snapshot", &snapshot]].concat()));
         }
-        let status = clean(|| tree.command(&[json, &["status"]].concat()));
-        let note = if json.is_empty() { "DRIFTED" } else { "\"drifted\"" };
+        let status = clean(|| tree.command(&[format, &["status"]].concat()));
+        let note = if format.is_empty() { "DRIFTED" } else { "\"drifted\"" };
         assert!(status.contains(note), "{status}");
-        clean(|| tree.command(&[json, &["status", "--watch", "--for", "10ms"]].concat()));
-        clean(|| tree.command(&[json, &["reapply", "--dry-run"]].concat()));
-        clean(|| tree.command(&[json, &["export", "--to", "sh"]].concat()));
+        clean(|| tree.command(&[format, &["status", "--watch", "--for", "10ms"]].concat()));
+        clean(|| tree.command(&[format, &["reapply", "--dry-run"]].concat()));
+        clean(|| tree.command(&[format, &["export", "--to", "sh"]].concat()));
     }
     let undone = clean(|| tree.command(&["undo"]));
     assert!(undone.contains("left alone: another program changed it to"), "{undone}");
@@ -209,26 +201,18 @@ fn wrong_input_does_not_control_the_terminal() {
 
 #[test]
 fn responses_do_not_control_the_terminal() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let url = format!("http://{}", listener.local_addr().expect("bound"));
-    // Serves any request until the test ends.
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { continue };
-            std::thread::spawn(move || {
-                let body = format!("{{\"status\":\"error\",\"error\":\"{ESCAPED}\"}}");
-                let head = format!("HTTP/1.1 422 {TEXT}\r\nContent-Length: {}\r\n\r\n", body.len());
-                let mut asked = [0; 4000];
-                while stream.read(&mut asked).is_ok_and(|length| length > 0) {
-                    if stream.write_all(format!("{head}{body}").as_bytes()).is_err()
-                        || asked.starts_with(b"GET /api")
-                    {
-                        break;
-                    }
-                }
-            });
+    let address = connections(|mut stream| {
+        let body = format!("{{\"status\":\"error\",\"error\":\"{ESCAPED}\"}}");
+        let head = format!("HTTP/1.1 422 {TEXT}\r\nContent-Length: {}\r\n\r\n", body.len());
+        let mut asked = [0; 4000];
+        while stream.read(&mut asked).is_ok_and(|length| length > 0) {
+            if stream.write_all(format!("{head}{body}").as_bytes()).is_err() || asked.starts_with(b"GET /api")
+            {
+                break;
+            }
         }
     });
+    let url = format!("http://{address}");
     let ask = ["--prometheus", &url, "--prometheus-query", TEXT];
     let text = clean(|| {
         rxlab(Path::new("/nowhere"), &[&["load", &url, "--for", "50ms", "-c", "1"][..], &ask].concat())

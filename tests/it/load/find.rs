@@ -51,7 +51,7 @@ pub(super) fn search(args: &[&str], patience: Duration, most: f64) -> (Value, bo
 
 /// A target, and the URL of `path` on it. It is a separate process because a search reads the server's CPU time,
 /// which must not include other tests.
-fn serve(path: &str) -> (Running, String) {
+pub(super) fn serve(path: &str) -> (Running, String) {
     let (server, addresses) = super::serve();
     (server, format!("http://{}{path}", addresses["http"].as_str().expect("served")))
 }

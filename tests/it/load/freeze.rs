@@ -5,7 +5,7 @@ use rxlab::load::{Interval, Percentile, Report, Saturation, Session, Spec, rende
 use rxlab::trial::workload::Driver;
 use serde_json::Value;
 
-use super::{millis, rxlab, serve, spec, steady};
+use super::{find, millis, rxlab, serve, spec, steady};
 use crate::process::{Ended, Running, json, wait_for};
 
 const RATE: f64 = 2000.0;
@@ -56,8 +56,7 @@ fn check(measured: &Interval, spec: &Spec) -> Report {
 #[test]
 fn a_freeze_at_the_end_shows_in_the_percentiles() {
     let _noise = crate::quiet::noisy();
-    let (server, addresses) = serve();
-    let url = format!("http://{}/simple", addresses["http"].as_str().expect("served"));
+    let (server, url) = find::serve("/simple");
     let (mut session, spec, measured) = frozen(&server, &url);
     let report = check(&measured, &spec);
     assert_eq!(measured.in_flight, 8, "one on each connection");
@@ -101,8 +100,7 @@ fn unanswered_datagrams_count_with_their_age() {
 #[test]
 fn a_slot_in_a_freeze_has_lower_bounds() {
     let _noise = crate::quiet::noisy();
-    let (server, addresses) = serve();
-    let url = format!("http://{}/simple", addresses["http"].as_str().expect("served"));
+    let (server, url) = find::serve("/simple");
     let (session, ..) = frozen(&server, &url);
     let mut driver = Driver::Load(session);
     driver.begin().expect("it runs here");
@@ -118,8 +116,7 @@ fn a_slot_in_a_freeze_has_lower_bounds() {
 #[test]
 fn the_result_of_a_frozen_run_has_lower_bounds() {
     let _noise = crate::quiet::noisy();
-    let (server, addresses) = serve();
-    let url = format!("http://{}/simple", addresses["http"].as_str().expect("served"));
+    let (server, url) = find::serve("/simple");
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log.hlog");
     let log = log.to_str().expect("text");

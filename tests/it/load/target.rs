@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use rxlab::target::{Spec, Target, TargetError};
 
 use super::{millis, target};
+use crate::process::response;
 
 fn connect(target: &Target) -> TcpStream {
     let stream = TcpStream::connect(target.addresses().http.expect("served")).expect("connected");
@@ -15,11 +16,7 @@ fn connect(target: &Target) -> TcpStream {
 
 /// Sends `text` and reads until the target closes.
 fn ask(target: &Target, text: &str) -> String {
-    let mut stream = connect(target);
-    stream.write_all(text.as_bytes()).expect("sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("answered and closed");
-    answer
+    response(target.addresses().http.expect("served"), text)
 }
 
 #[test]
