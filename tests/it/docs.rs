@@ -1,8 +1,28 @@
-//! Generated parts of documents match the output of the programs that generate them.
+//! What can be checked by reading the tree: generated parts of documents match the output of the programs that generate
+//! them, and every parser has a fuzz target.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rxlab::trial::simulate::table::{RUNS, false_positives, operating};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Every file below a folder of the tree.
+fn files_below(folder: &str) -> Vec<PathBuf> {
+    let (mut files, mut folders) = (Vec::new(), vec![Path::new(ROOT).join(folder)]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("listed") {
+            let path = entry.expect("listed").path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files
+}
+
+/// The text of a file of the tree.
+fn text(path: &str) -> String {
+    std::fs::read_to_string(Path::new(ROOT).join(path)).expect(path)
+}
 
 /// The text between `<!-- NAME -->` and `<!-- end NAME -->`, without surrounding blank lines.
 fn part<'a>(text: &'a str, name: &str) -> &'a str {
@@ -13,10 +33,8 @@ fn part<'a>(text: &'a str, name: &str) -> &'a str {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods)]
 fn the_statistics_tables_match_the_simulation() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/statistics.md");
-    let text = std::fs::read_to_string(&path).expect("docs/statistics.md can be read");
+    let text = text("docs/statistics.md");
     assert!(text.contains(&format!("{RUNS} simulated trials")), "the document says how many runs a row has");
     let hint = "is out of date: cargo run --release --example statistics";
     assert_eq!(part(&text, "false positives"), false_positives(RUNS).trim(), "the first table {hint}");
@@ -41,11 +59,8 @@ fn table_of_modules(text: &str) -> Vec<&str> {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods)]
 fn the_architecture_lists_the_existing_modules() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |path: &str| std::fs::read_to_string(root.join(path)).expect(path);
-    let (architecture, library) = (read("ARCHITECTURE.md"), read("src/lib.rs"));
+    let (architecture, library) = (text("ARCHITECTURE.md"), text("src/lib.rs"));
     let mut named = table_of_modules(&architecture);
     let modules = library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
     let mut there: Vec<&str> = modules.collect();
@@ -55,10 +70,8 @@ fn the_architecture_lists_the_existing_modules() {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods)]
 fn the_documented_specifications_are_valid() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/trials.md");
-    let text = std::fs::read_to_string(&path).expect("docs/trials.md can be read");
+    let text = text("docs/trials.md");
     let examples: Vec<&str> =
         text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(examples.len() >= 3, "the document has examples");
@@ -68,12 +81,9 @@ fn the_documented_specifications_are_valid() {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods)]
 fn the_shipped_examples_are_those_of_the_page() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
-    let page = std::fs::read_to_string(docs.join("trials.md")).expect("docs/trials.md can be read");
-    for example in std::fs::read_dir(docs.join("examples")).expect("docs/examples can be listed") {
-        let path = example.expect("listed").path();
+    let page = text("docs/trials.md");
+    for path in files_below("docs/examples") {
         let text = std::fs::read_to_string(&path).expect("readable");
         assert!(page.contains(&format!("```toml\n{text}```")), "{}", path.display());
     }
@@ -81,16 +91,14 @@ fn the_shipped_examples_are_those_of_the_page() {
 
 /// `docs/show.md` shows captured machines as printed by the program.
 #[test]
-#[allow(clippy::disallowed_methods)]
 fn the_show_page_matches_the_output() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(root.join("docs/show.md")).expect("docs/show.md can be read");
+    let text = text("docs/show.md");
     let shown = part(&text, "show").trim_matches('`').trim();
     let commands = shown.split("$ rxlab ").skip(1);
     let compared = commands.map(|block| {
         let (command, output) = block.split_once('\n').expect("a command and its output");
         let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"));
-        let said = program.args(command.split(' ')).current_dir(root).output().expect("rxlab runs").stdout;
+        let said = program.args(command.split(' ')).current_dir(ROOT).output().expect("rxlab runs").stdout;
         assert_eq!(String::from_utf8_lossy(&said).trim(), output.trim(), "{command}");
     });
     assert_eq!(compared.count(), 3);
@@ -115,23 +123,11 @@ const TRANSLATED: [&str; 14] = [
 ];
 
 #[test]
-#[allow(clippy::disallowed_methods)]
 fn no_sentence_reads_as_translated() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files = vec![root.join("README.md"), root.join("ARCHITECTURE.md")];
-    let mut folders = vec![root.join("src"), root.join("docs")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).expect("listed") {
-            let path = entry.expect("listed").path();
-            let is_text = path.extension().is_some_and(|end| end == "rs" || end == "md");
-            match path.is_dir() {
-                true if path.ends_with("docs/adr") => {}
-                true => folders.push(path),
-                false if is_text => files.push(path),
-                false => {}
-            }
-        }
-    }
+    let mut files = ["README.md", "ARCHITECTURE.md"].map(|name| Path::new(ROOT).join(name)).to_vec();
+    files.extend(["src", "docs"].into_iter().flat_map(files_below));
+    let is_ours = |path: &PathBuf| !path.starts_with(Path::new(ROOT).join("docs/adr"));
+    files.retain(|path| is_ours(path) && path.extension().is_some_and(|end| end == "rs" || end == "md"));
     let mut found = Vec::new();
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a text").to_lowercase();
@@ -141,4 +137,28 @@ fn no_sentence_reads_as_translated() {
         }
     }
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// Name of a function that takes only text or bytes; those named `push_...` or with bytes as their result write them.
+fn parser(line: &str) -> Option<&str> {
+    let (name, arguments) = line.strip_prefix("pub fn ")?.split_once('(')?;
+    let name = name.split('<').next()?;
+    let first = arguments.split_once(": &")?.1.trim_start_matches("'a ");
+    let writes = name.starts_with("push_") || arguments.contains("-> Vec<u8>");
+    ((first.starts_with("str)") || first.starts_with("[u8])")) && !writes).then_some(name)
+}
+
+#[test]
+fn every_parser_is_fuzzed() {
+    let targets = text("fuzz/src/targets.rs");
+    let mut found = 0;
+    for file in files_below("src/parse") {
+        let text = std::fs::read_to_string(&file).expect("readable");
+        for name in text.lines().filter_map(parser) {
+            found += 1;
+            let called = targets.contains(&format!("::{name}(")) || targets.contains(&format!("::{name})"));
+            assert!(called, "{}: no fuzz target calls {name}", file.display());
+        }
+    }
+    assert!(found > 25, "only {found} parsers were found: does this test still understand the source?");
 }

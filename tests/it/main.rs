@@ -22,7 +22,6 @@ mod fixtures;
 mod flood;
 mod flow;
 mod found_again;
-mod fuzz;
 mod guard;
 mod https;
 mod interference;

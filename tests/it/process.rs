@@ -54,13 +54,8 @@ pub(crate) fn one_line(text: &str) -> String {
 /// `rxlab` with a separate state directory and no input.
 pub(crate) fn rxlab(state: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
-    command
-        .arg("--state-dir")
-        .arg(state)
-        .arg("--run-dir")
-        .arg(state.join("run"))
-        .args(args)
-        .stdin(Stdio::null());
+    command.arg("--state-dir").arg(state).arg("--run-dir").arg(state.join("run"));
+    command.args(args).stdin(Stdio::null());
     command
 }
 
@@ -149,16 +144,12 @@ pub(crate) fn end_guards(directory: &Path) {
 
 /// The `rxlab guard` processes of the journals below `directory`.
 pub(crate) fn guards(directory: &Path) -> Vec<Pid> {
-    let pids = std::fs::read_dir("/proc").expect("listed").flatten();
-    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| {
-        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words: Vec<&[u8]> = command.split(|byte| *byte == 0).collect();
-        words.contains(&b"guard".as_slice())
-            && words.iter().any(|word| word.starts_with(directory.as_os_str().as_encoded_bytes()))
-    })
-    .filter_map(|pid| Pid::from_raw(pid.cast_signed()))
-    .collect()
+    let mut found = mentioning(directory);
+    found.retain(|pid| {
+        let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|word| word == b"guard")
+    });
+    found
 }
 
 /// A running program, killed if the test ends first.

@@ -43,12 +43,18 @@ fn written(etc: &Path) -> Vec<PathBuf> {
     written.into_iter().map(|one| one.path).filter(|path| !path.is_symlink()).collect()
 }
 
-#[test]
-fn systemd_accepts_every_unit() {
-    require::needs!(program("systemd", "systemd-analyze", "--version"));
+/// All units, in a directory.
+fn all() -> (tempfile::TempDir, Vec<PathBuf>) {
     let etc = tempfile::tempdir().expect("a temporary directory");
     let mut units = written(etc.path());
     units.extend(packaged(&etc.path().join("systemd/system")));
+    (etc, units)
+}
+
+#[test]
+fn systemd_accepts_every_unit() {
+    require::needs!(program("systemd", "systemd-analyze", "--version"));
+    let (_etc, units) = all();
     assert!(units.len() >= 4, "{units:?}");
     for unit in units {
         assert_eq!(complaints(&unit), "", "{}", unit.display());
@@ -80,9 +86,7 @@ fn what_listens_is_confined() {
 /// systemd says so.
 #[test]
 fn no_unit_forbids_what_rxlab_reads_with() {
-    let etc = tempfile::tempdir().expect("a temporary directory");
-    let mut units = written(etc.path());
-    units.extend(packaged(&etc.path().join("systemd/system")));
+    let (_etc, units) = all();
     for unit in units {
         let text = std::fs::read_to_string(&unit).expect("read");
         let forbids = |line: &str| line.starts_with("RestrictSUIDSGID=") || line.starts_with("DynamicUser=");

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::fixtures::{captured, names};
 use crate::process;
 use crate::process::Ended;
 use crate::tree::Tree;
@@ -82,13 +83,7 @@ fn json_conforms_to_the_published_schemas() {
         process::json(&process::rxlab(&tree.state(), args).output().expect("rxlab runs"))
     };
     let mut models = vec![json(&tree, &[]), json(&tree, &["--nic", "eth0"]), live(&["show", "--json"])];
-    for host in
-        std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/hosts")).expect("listed")
-    {
-        let path = host.expect("listed").path().join("host.tar.zst");
-        models.push(live(&["show", "--json", "--snapshot", path.to_str().expect("text")]));
-    }
-    assert!(models.len() > 5, "the captured hosts exist");
+    models.extend(names().iter().map(|name| live(&["show", "--json", "--snapshot", &captured(name)])));
     for model in &models {
         assert_eq!(complaint("model.json", model), None);
     }

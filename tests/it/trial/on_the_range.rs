@@ -262,21 +262,3 @@ fn a_latency_guard_rolls_back_at_once() {
     unread.output().exits(1);
     stage.is_restored();
 }
-
-#[test]
-fn errors_roll_back_at_once() {
-    let Some(mut stage) = Stage::new("1") else { return };
-    let mut command = stage.trial(HTTP, "pairs = 100\nmin_pairs = 100\ncalibration = 0", "");
-    let trial = Running::start(&mut command);
-    let slots = || record(&stage.state(), "0001-rps").map_or(0, |record| record.slots.len());
-    wait_for("two slots", || slots() >= 2);
-    drop(stage.target.take());
-    trial.output().exits(1);
-    let record = record(&stage.state(), "0001-rps").expect("on disk");
-    let verdict = record.analysis.expect("concluded").verdict;
-    assert!(
-        matches!(&verdict, Verdict::GuardTripped { reason } if reason.contains("% of the requests failed")),
-        "{verdict:?}"
-    );
-    stage.is_restored();
-}
