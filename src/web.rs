@@ -215,7 +215,7 @@ mod tests {
     use super::{MOST, Response, serve};
 
     /// What the server answers to each of `requests`.
-    fn answers(requests: &[&str]) -> Vec<String> {
+    fn answers<const N: usize>(requests: [&str; N]) -> [String; N] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let stop = AtomicBool::new(false);
@@ -227,14 +227,13 @@ mod tests {
                     _ => Response::text(404, "no such page"),
                 })
             });
-            let answers = requests.iter().map(|request| {
+            let answers = requests.map(|request| {
                 let mut stream = TcpStream::connect(address).expect("connected");
                 stream.write_all(request.as_bytes()).expect("sent");
                 let mut text = String::new();
                 stream.read_to_string(&mut text).expect("answered");
                 text
             });
-            let answers = answers.collect();
             stop.store(true, Ordering::SeqCst);
             answers
         })
@@ -242,7 +241,7 @@ mod tests {
 
     #[test]
     fn pages_streams_and_errors() {
-        let answers = answers(&[
+        let [page, head, stream, missing, post, nonsense] = answers([
             "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
             "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -250,25 +249,13 @@ mod tests {
             "POST / HTTP/1.1\r\nHost: a\r\n\r\n",
             "nonsense\r\n\r\n",
         ]);
-        assert!(
-            answers[0].starts_with(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\nX-One: 1\r\n"
-            )
-        );
-        assert!(answers[0].ends_with("\r\n\r\nroot\n"), "{}", answers[0]);
-        assert!(
-            answers[1].contains("Content-Length: 5\r\n") && answers[1].ends_with("\r\n\r\n"),
-            "{}",
-            answers[1]
-        );
-        assert!(
-            answers[2].ends_with("\r\n\r\na\nb\n") && !answers[2].contains("Content-Length"),
-            "{}",
-            answers[2]
-        );
-        assert!(answers[3].starts_with("HTTP/1.1 404 "), "{}", answers[3]);
-        assert!(answers[4].starts_with("HTTP/1.1 405 "), "{}", answers[4]);
-        assert!(answers[5].starts_with("HTTP/1.1 400 "), "{}", answers[5]);
+        let start = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\nX-One: 1\r\n";
+        assert!(page.starts_with(start) && page.ends_with("\r\n\r\nroot\n"), "{page}");
+        assert!(head.contains("Content-Length: 5\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+        assert!(stream.ends_with("\r\n\r\na\nb\n") && !stream.contains("Content-Length"), "{stream}");
+        for (answer, status) in [(missing, 404), (post, 405), (nonsense, 400)] {
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        }
     }
 
     /// Without it this test would take as long as a request may.
