@@ -79,12 +79,6 @@ impl Snapshot {
         Self { manifest, journal: BTreeMap::new(), first, last }
     }
 
-    /// Adds files of the machine's open transactions, by ID.
-    #[must_use]
-    pub fn with_journal(self, journal: BTreeMap<String, Vec<u8>>) -> Self {
-        Self { journal, ..self }
-    }
-
     /// Replaces what identifies the machine and its peers; `name` becomes the host name.
     #[must_use]
     pub fn redacted(self, name: &str) -> Self {

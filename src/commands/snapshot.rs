@@ -57,10 +57,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
             drop(status(history, &histories[index + 1..], host, &machine.model));
         }
     };
-    let snapshot =
+    let mut snapshot =
         Snapshot::take(&machine.host, || progress::wait("sampling the counters", args.length, &stop), more);
-    let journal = open.into_iter().map(|(id, (bytes, _))| (id, bytes)).collect();
-    args.file.write(global, snapshot.with_journal(journal))?;
+    snapshot.journal = open.into_iter().map(|(id, (bytes, _))| (id, bytes)).collect();
+    args.file.write(global, snapshot)?;
     look::ended(&stop, Ok(()))
 }
 

@@ -16,8 +16,7 @@ const INDENT: usize = 8;
 
 /// A finding in one line: `!! eth0: CPU 2 does 96 % of receive work`, and its rule if there is room.
 pub(super) fn line(finding: &Finding, width: usize, look: Look) -> Line<'static> {
-    let nic = finding.nic.as_ref().map_or(String::new(), |nic| format!("{nic}: "));
-    let title = format!("{:<2} {nic}{}", mark(finding.severity), finding.title);
+    let title = format!("{:<2} {}", mark(finding.severity), headline(finding));
     let gap = width.saturating_sub(title.chars().count() + finding.id.len());
     let mut spans = vec![Span::styled(title, look.severity(finding.severity))];
     if gap >= 2 {
@@ -47,8 +46,7 @@ pub(super) fn whole(
     width: usize,
     look: Look,
 ) -> Vec<Line<'static>> {
-    let nic = finding.nic.as_ref().map_or(String::new(), |nic| format!("{nic}: "));
-    let title = format!("{} {nic}{}", mark(finding.severity), finding.title);
+    let title = format!("{} {}", mark(finding.severity), headline(finding));
     let mut lines: Vec<Line<'static>> = wrap(&title, width)
         .into_iter()
         .map(|line| Line::styled(line, look.severity(finding.severity)))
@@ -79,6 +77,11 @@ pub(super) fn whole(
     }
     labelled(&mut lines, "rule", &format!("`rxlab explain {}`", finding.id), width, look);
     lines
+}
+
+fn headline(finding: &Finding) -> String {
+    let nic = finding.nic.as_ref().map_or(String::new(), |nic| format!("{nic}: "));
+    nic + &finding.title
 }
 
 fn labelled(lines: &mut Vec<Line<'static>>, label: &str, text: &str, width: usize, look: Look) {
