@@ -293,8 +293,8 @@ mod tests {
     use super::{DATA, DATA_END, Document, Part, ReadError, Trial};
     use crate::diagnose::sketch::Sketch;
     use crate::doctor::diagnosed;
+    use crate::report::sample_record::checkpoint;
     use crate::report::{sample_compare, sample_interference, sample_record, sample_trace};
-    use crate::trial::checkpoint::Checkpoint;
 
     fn everything() -> Document {
         Document::new(vec![
@@ -305,14 +305,6 @@ mod tests {
             Part::Interference(Box::new(sample_interference::measured())),
             Part::Trace(Box::new(sample_trace::traced())),
         ])
-    }
-
-    fn checkpoint(trial: &str, taken: &str) -> Checkpoint {
-        serde_json::from_value(serde_json::json!({
-            "schema": Checkpoint::SCHEMA, "trial": trial, "taken": taken, "drifted": [], "values": [],
-            "from_a": null, "from_b": null, "state": "holds",
-        }))
-        .expect("a checkpoint")
     }
 
     #[test]

@@ -251,7 +251,7 @@ mod tests {
     use crate::doctor::diagnosed;
     use crate::report::document::{DATA, DATA_END, Document, Part, Trial};
     use crate::report::{sample_compare, sample_interference, sample_record, sample_trace};
-    use crate::trial::checkpoint::Checkpoint;
+    use crate::trial::checkpoint::{Checkpoint, State};
     use crate::trial::record::{Arm, Effect, TrialRecord};
 
     fn document(trials: &[TrialRecord]) -> Document {
@@ -326,16 +326,14 @@ mod tests {
     #[test]
     fn checkpoints_stand_in_a_row_after_the_trial() {
         let record = sample_record::rps();
-        let at = |taken: &str, state: &str, mid: f64| -> Checkpoint {
-            serde_json::from_value(serde_json::json!({
-                "schema": Checkpoint::SCHEMA, "trial": record.id, "taken": taken, "drifted": [], "values": [],
-                "from_a": { "mid": mid, "low": mid - 0.1, "high": mid + 0.1 }, "from_b": null, "state": state,
-            }))
-            .expect("a checkpoint")
+        let at = |taken: &str, state: State, mid: f64| Checkpoint {
+            from_a: Some(Effect { mid, low: mid - 0.1, high: mid + 0.1 }),
+            state,
+            ..sample_record::checkpoint(&record.id, taken)
         };
         let start: jiff::Timestamp = record.started.parse().expect("a time");
         let after = |hours: i64| (start + jiff::SignedDuration::from_hours(hours)).to_string();
-        let checkpoints = vec![at(&after(1), "holds", -0.4), at(&after(24), "gone", 0.01)];
+        let checkpoints = vec![at(&after(1), State::Holds, -0.4), at(&after(24), State::Gone, 0.01)];
         let trial = Trial { record: record.clone(), checkpoints };
         let html = shown(&Document::new(vec![Part::Trial(Box::new(trial))]));
         let figure = &html[html.find(">Checkpoints<").expect("a figure")..];

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::Identity;
+use crate::trial::checkpoint::Checkpoint;
 use crate::trial::prior::Planned;
 use crate::trial::record::{
     Analysis, Arm, Better, Calibration, Call, Capacity, Effect, Metric, MetricResult, Phase, Slot,
@@ -205,6 +206,15 @@ pub(crate) fn every_verdict() -> Vec<TrialRecord> {
     records.push(TrialRecord { analysis: None, ..rps() });
     records.push(before_after());
     records
+}
+
+/// A checkpoint without values, of an effect that holds.
+pub(crate) fn checkpoint(trial: &str, taken: &str) -> Checkpoint {
+    serde_json::from_value(serde_json::json!({
+        "schema": Checkpoint::SCHEMA, "trial": trial, "taken": taken, "drifted": [], "values": [],
+        "from_a": null, "from_b": null, "state": "holds",
+    }))
+    .expect("a checkpoint")
 }
 
 fn slot(

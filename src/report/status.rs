@@ -65,10 +65,34 @@ pub fn asks_who(live: &Live, suspects: &[Suspect]) -> bool {
     }
 }
 
+/// An applied transaction with RPS masks of these queues.
+#[cfg(test)]
+pub(crate) fn sample<const N: usize>(queues: [(&str, Live); N]) -> TransactionStatus {
+    let values = queues.map(|(queue, live)| ValueStatus {
+        knob: "rps".to_owned(),
+        target: queue.parse().expect("a target"),
+        original: "off".to_owned(),
+        wanted: "0-1,3-7".to_owned(),
+        live,
+        suspects: Vec::new(),
+    });
+    TransactionStatus {
+        id: "000001-092e".to_owned(),
+        started: "2026-05-01T09:50:00Z".to_owned(),
+        what: "apply rps".to_owned(),
+        netns: None,
+        seen: None,
+        state: State::Applied,
+        values: values.into(),
+        reapplied: 0,
+        command: None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::text;
-    use crate::apply::{Culprit, Likelihood, Live, State, Suspect, TransactionStatus, ValueStatus};
+    use super::{sample, text};
+    use crate::apply::{Culprit, Likelihood, Live, Suspect, TransactionStatus, ValueStatus};
     use crate::journal::BackCommand;
     use crate::plan::Target;
 
@@ -80,9 +104,6 @@ mod tests {
             id: evil(),
             started: evil(),
             what: evil(),
-            netns: None,
-            seen: None,
-            state: State::Applied,
             values: vec![ValueStatus {
                 knob: evil(),
                 target: Target::Host,
@@ -95,8 +116,8 @@ mod tests {
                     evidence: vec![evil()],
                 }],
             }],
-            reapplied: 0,
             command: Some(BackCommand { back: evil(), directory: Some(evil()) }),
+            ..sample([])
         };
         let text = text(&transaction);
         assert!(text.lines().count() == 5 && text.contains("DRIFTED"), "{text}");

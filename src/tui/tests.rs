@@ -10,14 +10,14 @@ use ratatui::style::Color;
 
 use super::input::KEYS;
 use super::{App, Colours, Input, Look, Moment, Origin, Request, View, draw, of_key, of_mouse};
-use crate::apply::{Live, State, TransactionStatus, ValueStatus};
+use crate::apply::Live;
 use crate::diagnose::sketch::Sketch;
 use crate::doctor::{Alerts, doctor};
 use crate::model::{Model, Rates};
 use crate::plan::Plan;
 use crate::probe::Interference;
 use crate::report::live::{Applied, LiveFrame};
-use crate::report::sample_interference;
+use crate::report::{sample_interference, status};
 use crate::snapshot::Snapshot;
 
 const PLAIN: Look = Look { colours: Colours::None, shades: false };
@@ -164,25 +164,8 @@ fn the_captured_machine_of_128_cpus() {
 fn every_view() {
     let mut machine =
         Machine { interference: Some(Arc::new(sample_interference::measured())), ..Machine::default() };
-    let transaction = TransactionStatus {
-        id: "000001-092e".to_owned(),
-        started: "2026-05-01T09:50:00Z".to_owned(),
-        what: "apply rps".to_owned(),
-        netns: None,
-        seen: None,
-        state: State::Applied,
-        values: vec![ValueStatus {
-            knob: "rps".to_owned(),
-            target: "eth0/rx-0".parse().expect("a target"),
-            original: "off".to_owned(),
-            wanted: "0-1,3-7".to_owned(),
-            live: Live::Original,
-            suspects: Vec::new(),
-        }],
-        reapplied: 0,
-        command: None,
-    };
-    machine.applied = Arc::new(Applied { transactions: vec![transaction], unknown: Vec::new() });
+    let transactions = vec![status::sample([("eth0/rx-0", Live::Original)])];
+    machine.applied = Arc::new(Applied { transactions, unknown: Vec::new() });
     let mut app = hot(&mut machine, 90);
     for view in View::ALL.into_iter().skip(1) {
         app.handle(Input::View(view));

@@ -259,11 +259,8 @@ mod tests {
         let start: jiff::Timestamp = first.started.parse().expect("a time");
         let after = |minutes: i64| (start + jiff::SignedDuration::from_mins(minutes)).to_string();
         let second = TrialRecord { id: "0002-rfs".to_owned(), started: after(60), ..sample_record::rfs() };
-        let between: Checkpoint = serde_json::from_value(serde_json::json!({
-            "schema": Checkpoint::SCHEMA, "trial": first.id, "taken": after(30), "drifted": [],
-            "values": [50.0, 51.0], "from_a": null, "from_b": null, "state": "holds",
-        }))
-        .expect("a checkpoint");
+        let between =
+            Checkpoint { values: vec![50.0, 51.0], ..sample_record::checkpoint(&first.id, &after(30)) };
         [Trial::new(second), Trial { record: first, checkpoints: vec![between] }]
     }
 

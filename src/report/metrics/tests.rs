@@ -14,6 +14,7 @@ use crate::model::{Model, Rates, Totals};
 use crate::parse::{CpuTimes, InterruptLine, Interrupts, QueueCounters, SoftnetRow};
 use crate::probe::{Class, LostTotals, UNITS};
 use crate::report::live::Applied;
+use crate::report::status;
 use crate::sample::{Counters, CpuCounters, NicCounters};
 use crate::trial::summary::Summary;
 use crate::units::{CpuId, Fact};
@@ -34,28 +35,14 @@ fn exposition(model: Model, rates: &Rates) -> Exposition {
     lost.cpus.extend(model.cpus.iter().map(|cpu| (cpu.id, 0.5)));
     lost.classes.extend([(Class::NicIrq, 0.5), (Class::SelfInflicted, 1.5)]);
     (lost.measured, lost.hard_irq) = (2.0, 0.25);
-    let value = |target: &str, live: Live| ValueStatus {
-        knob: "rps".to_owned(),
-        target: target.parse().expect("a target"),
-        original: "off".to_owned(),
-        wanted: "2-3".to_owned(),
-        live,
-        suspects: Vec::new(),
-    };
     let transaction = TransactionStatus {
-        id: "0001".to_owned(),
-        started: "2026-11-25T10:00:00Z".to_owned(),
-        what: "apply rps".to_owned(),
-        netns: None,
         state: State::Unconfirmed { seconds_left: 12.5 },
-        seen: None,
-        values: vec![
-            value("eth0/rx-0", Live::Kept),
-            value("eth0/rx-1", Live::Drifted { value: "0".to_owned() }),
-            value("eth0/rx-2", Live::Covered { by: "0002".to_owned() }),
-        ],
         reapplied: 3,
-        command: None,
+        ..status::sample([
+            ("eth0/rx-0", Live::Kept),
+            ("eth0/rx-1", Live::Drifted { value: "0".to_owned() }),
+            ("eth0/rx-2", Live::Covered { by: "0002".to_owned() }),
+        ])
     };
     let applied = Applied { transactions: vec![transaction], unknown: vec!["unreadable".to_owned()] };
     let trial = |id: &str, verdict: Option<&str>| Summary {
