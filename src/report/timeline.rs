@@ -48,7 +48,7 @@ impl<'a> Timeline<'a> {
         self.sorted(THREADS, 0, "process_sort_index", 1);
         let Identity { hostname, kernel, .. } = self.machine;
         let labels = format!("{hostname}, Linux {kernel}, rxlab {}", env!("CARGO_PKG_VERSION"));
-        let args = &[("labels", Some(Arg::Text(&labels)))];
+        let args = &[("labels", Arg::text(&labels))];
         self.line(&Line { ph: "M", args, ..Line::named(CPUS, "process_labels") });
         &self.out
     }
@@ -67,19 +67,19 @@ impl<'a> Timeline<'a> {
             Item::Polled(poll) => self.polled(poll),
             Item::Raised { cpu, at, vector, cause } => {
                 let cause = cause_name(*cause);
-                let args = &[("cause", Some(Arg::Text(&cause)))];
+                let args = &[("cause", Arg::text(&cause))];
                 self.instant(*cpu, *at, "raise", &format!("raise {}", softirq_name(*vector)), args);
             }
             Item::Woken { cpu, at, name, .. } => {
                 self.instant(*cpu, *at, "wakeup", &format!("wake {name}"), &[]);
             }
             Item::Waited { cpu, woken, at, pid, name } => {
-                let args = &[("cpu", Some(Arg::Count(cpu.0.into())))];
+                let args = &[("cpu", Arg::count(cpu.0))];
                 self.on_thread(*pid, name, "wakeup", "waits for a CPU", (*woken, *at), args);
             }
             Item::Stray { .. } => {}
             Item::Lost { cpu, at, count, .. } => {
-                let args = &[("lost", Some(Arg::Count((*count).into())))];
+                let args = &[("lost", Arg::count(*count))];
                 self.instant(*cpu, *at, "lost", &format!("lost {count} events"), args);
             }
         }
@@ -93,7 +93,7 @@ impl<'a> Timeline<'a> {
         match work {
             Work::Irq(number) => {
                 let queue = self.names.queue_of_irq(*number).map(Arg::Text);
-                let args = &[("irq", Some(Arg::Count((*number).into()))), ("queue", queue)];
+                let args = &[("irq", Arg::count(*number)), ("queue", queue)];
                 self.line(&Line { args, ..line });
             }
             _ => self.line(&line),
@@ -109,18 +109,18 @@ impl<'a> Timeline<'a> {
         let interrupts = run.map(|run| run.interrupts_ns).filter(|ns| *ns > 0);
         let args = &[
             ("cause", cause.as_deref().map(Arg::Text)),
-            ("task", run.map(|run| Arg::Text(&run.task))),
-            ("polls", network.map(|run| Arg::Count(run.polls.into()))),
-            ("full_polls", network.map(|run| Arg::Count(run.full.into()))),
-            ("packets", network.map(|run| Arg::Count(run.packets))),
-            ("backlog_packets", network.map(|run| Arg::Count(run.backlog))),
+            ("task", run.and_then(|run| Arg::text(&run.task))),
+            ("polls", network.and_then(|run| Arg::count(run.polls))),
+            ("full_polls", network.and_then(|run| Arg::count(run.full))),
+            ("packets", network.and_then(|run| Arg::count(run.packets))),
+            ("backlog_packets", network.and_then(|run| Arg::count(run.backlog))),
             ("interrupts_us", interrupts.map(|ns| Arg::Micros(micros(ns)))),
             ("cut", cut),
         ];
         let (tid, ts) = (self.track(slice.cpu), self.ts(slice.ended));
         self.line(&Line { ph: "E", tid, cat: Some(cat), ts, args, ..Line::named(CPUS, &name) });
         if let Work::Thread { pid, name } = &slice.work {
-            let args = &[("cpu", Some(Arg::Count(slice.cpu.0.into()))), ("cut", cut)];
+            let args = &[("cpu", Arg::count(slice.cpu.0)), ("cut", cut)];
             let on = format!("on CPU {}", slice.cpu);
             self.on_thread(*pid, name, "thread", &on, (slice.began, slice.ended), args);
         }
@@ -131,11 +131,11 @@ impl<'a> Timeline<'a> {
         let queues: Vec<String> = self.names.queues(poll.napi).iter().map(QueueId::to_string).collect();
         let queue = queues.join(",");
         let args = &[
-            ("device", (!poll.device.is_empty()).then_some(Arg::Text(&poll.device))),
-            ("queue", (!queue.is_empty()).then_some(Arg::Text(&queue))),
-            ("napi", (poll.napi > 0).then_some(Arg::Count(poll.napi.into()))),
-            ("work", Some(Arg::Count(poll.work.into()))),
-            ("budget", Some(Arg::Count(poll.budget.into()))),
+            ("device", Arg::text(&poll.device).filter(|_| !poll.device.is_empty())),
+            ("queue", Arg::text(&queue).filter(|_| !queue.is_empty())),
+            ("napi", Arg::count(poll.napi).filter(|_| poll.napi > 0)),
+            ("work", Arg::count(poll.work)),
+            ("budget", Arg::count(poll.budget)),
         ];
         match poll.began {
             None => self.instant(poll.cpu, poll.ended, "napi", &name, args),
@@ -182,12 +182,12 @@ impl<'a> Timeline<'a> {
     }
 
     fn named(&mut self, pid: u32, tid: u32, what: &str, name: &str) {
-        let args = &[("name", Some(Arg::Text(name)))];
+        let args = &[("name", Arg::text(name))];
         self.line(&Line { ph: "M", tid, args, ..Line::named(pid, what) });
     }
 
     fn sorted(&mut self, pid: u32, tid: u32, what: &str, sort_index: u32) {
-        let args = &[("sort_index", Some(Arg::Count(sort_index.into())))];
+        let args = &[("sort_index", Arg::count(sort_index))];
         self.line(&Line { ph: "M", tid, args, ..Line::named(pid, what) });
     }
 
@@ -261,6 +261,16 @@ enum Arg<'a> {
     Count(u64),
     Micros(f64),
     Flag(bool),
+}
+
+impl<'a> Arg<'a> {
+    fn text(text: &'a str) -> Option<Self> {
+        Some(Self::Text(text))
+    }
+
+    fn count(count: impl Into<u64>) -> Option<Self> {
+        Some(Self::Count(count.into()))
+    }
 }
 
 fn present<S: Serializer>(args: &Args<'_>, serializer: S) -> Result<S::Ok, S::Error> {
