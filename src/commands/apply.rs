@@ -58,7 +58,10 @@ pub(crate) fn run(global: &Global, args: Args) -> Result {
     }
     let plan = match &args.plan {
         Some(path) => read_plan(path)?,
-        None => plan_of(&args.setting),
+        None => {
+            let name = args.setting.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            Plan::new(&name, &args.setting)
+        }
     };
     apply(global, &plan, &args.how)
 }
@@ -159,9 +162,4 @@ fn seen(prediction: &Prediction) -> Seen {
 pub(super) fn read_plan(path: &Path) -> Result<Plan> {
     Plan::from_toml(&files::read("plan", path)?)
         .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))
-}
-
-fn plan_of(settings: &[Setting]) -> Plan {
-    let name = settings.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    Plan::new(&name, settings)
 }

@@ -3,7 +3,6 @@
 mod board;
 mod watch;
 
-use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -55,7 +54,9 @@ pub fn run(global: &Global, args: &Args) -> Result {
     let [own, sampled, measured] = [(); 3].map(|()| machine::host(global));
     let (own, sampled, measured) = (own?, sampled?, measured?);
     let board = Board::new(&own)?;
-    let listener = TcpListener::bind(args.listen).map_err(|error| cannot_listen(args.listen, &error))?;
+    let listener = TcpListener::bind(args.listen).map_err(|error| {
+        CommandError::new(Kind::from(&error), format!("cannot serve HTTP on {}: {error}", args.listen))
+    })?;
     let address = listener.local_addr()?;
     let access = address.ip().is_loopback().then(|| Access::new(address, None));
     output::line(global, &Started { schema: "rxlab.exporter/1", address }, || {
@@ -77,11 +78,6 @@ pub fn run(global: &Global, args: &Args) -> Result {
         served
     })
     .map_err(|error| CommandError::failed(format!("cannot serve HTTP any more: {error}")))
-}
-
-fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> CommandError {
-    let kind = if error.kind() == ErrorKind::PermissionDenied { Kind::Denied } else { Kind::Failed };
-    CommandError::new(kind, format!("cannot serve HTTP on {address}: {error}"))
 }
 
 /// On a loopback address, only requests that name this machine are answered: a page of another site can name its own and

@@ -123,12 +123,10 @@ fn explain(error: TargetError) -> CommandError {
         TargetError::Nothing | TargetError::Threads(_) | TargetError::Pin { .. } => Kind::Usage,
         TargetError::Namespace(cause) if cause.is_denied() => Kind::Denied,
         TargetError::Namespace(_) => Kind::Usage,
-        TargetError::Bind { error, .. } if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            Kind::Denied
-        }
-        TargetError::Bind { .. } | TargetError::Thread(_) => Kind::Failed,
+        TargetError::Bind { error, .. } => Kind::from(error),
+        TargetError::Thread(_) => Kind::Failed,
     };
-    let nothing = matches!(error, TargetError::Nothing);
-    let error = CommandError::new(kind, error);
-    if nothing { error.hint("for example: rxlab target --http 127.0.0.1:8080") } else { error }
+    let example = "for example: rxlab target --http 127.0.0.1:8080";
+    let hint = matches!(error, TargetError::Nothing).then_some(example);
+    CommandError::new(kind, error).hint_all(hint)
 }

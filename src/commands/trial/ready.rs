@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::apply::Change;
 use crate::commands::Global;
 use crate::commands::machine::{self, Machine};
-use crate::commands::{apply, files, load, output};
+use crate::commands::{apply, load, output};
 use crate::error::{CommandError, Kind, Result};
 use crate::load::{Clients, Session};
 use crate::model::{Nic, NicKind};
@@ -88,8 +88,7 @@ fn explain(error: MeterError) -> CommandError {
 /// Settings of arm B; empty if the factor is a pair of commands.
 fn arm_b(spec: &Spec) -> Result<Plan> {
     match &spec.change.plan {
-        Some(path) => Plan::from_toml(&files::read("plan", path.as_ref())?)
-            .map_err(|error| CommandError::usage(format!("{path}: {error}"))),
+        Some(path) => apply::read_plan(path.as_ref()),
         None => Ok(Plan::new(&spec.name, &spec.change.set)),
     }
 }
