@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::Identity;
+use crate::trial::analysis::{Pair, valid_pairs};
 use crate::trial::checkpoint::Checkpoint;
 use crate::trial::prior::Planned;
 use crate::trial::record::{
@@ -332,28 +333,11 @@ fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
 }
 
 fn result(truth: &Truth, slots: &[Slot]) -> MetricResult {
-    let valid: Vec<&[Slot]> = slots
-        .chunks(2)
-        .filter(|pair| pair[0].phase == Phase::Comparison && pair.iter().all(|slot| slot.void.is_none()))
-        .collect();
-    let mean = |arm: Arm| {
-        let values: Vec<f64> = valid
-            .iter()
-            .flat_map(|pair| pair.iter())
-            .filter(|slot| slot.arm == arm)
-            .map(|slot| slot.values[truth.name])
-            .collect();
-        values.iter().sum::<f64>() / values.len() as f64
-    };
-    let ratios: Vec<(usize, f64)> = valid
-        .iter()
-        .map(|pair| {
-            let of = |arm: Arm| {
-                pair.iter().find(|slot| slot.arm == arm).expect("one slot an arm").values[truth.name]
-            };
-            (pair[0].pair, (of(Arm::B) / of(Arm::A)).ln())
-        })
-        .collect();
+    let pairs = valid_pairs(slots, Phase::Comparison);
+    let arms = pairs.iter().map(Pair::arms).map(|(a, b)| (a.values[truth.name], b.values[truth.name]));
+    let (a, b): (Vec<f64>, Vec<f64>) = arms.unzip();
+    let logs = a.iter().zip(&b).map(|(a, b)| (b / a).ln());
+    let ratios: Vec<(usize, f64)> = pairs.iter().map(|pair| pair.number).zip(logs).collect();
     let n = ratios.len() as f64;
     let m = ratios.iter().map(|(_, d)| d).sum::<f64>() / n;
     let sd = (ratios.iter().map(|(_, d)| (d - m).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
@@ -366,8 +350,8 @@ fn result(truth: &Truth, slots: &[Slot]) -> MetricResult {
             better: truth.better,
         },
         pairs: ratios.len(),
-        mean_a: mean(Arm::A),
-        mean_b: mean(Arm::B),
+        mean_a: a.iter().sum::<f64>() / n,
+        mean_b: b.iter().sum::<f64>() / n,
         effect: Some(Effect { mid: m.exp_m1(), low: (m - h).exp_m1(), high: (m + h).exp_m1() }),
         p: Some(if (m - h) * (m + h) > 0.0 { 0.0004 } else { 0.21 }),
         call: call(truth.better, m - h, m + h),
