@@ -11,20 +11,19 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::report::text::clean;
 
-/// A progress bar on standard error. Names in its message cannot control the terminal.
+/// A progress bar on standard error, which indicatif hides if that is not a terminal. Names in its message cannot control
+/// the terminal.
 pub(super) struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar of `length` steps with a message after it; `None` if standard error is not a terminal.
-    pub(super) fn on_terminal(length: u64) -> Option<Self> {
-        let bar = || ProgressBar::new(length).with_style(style("{bar:30} {eta} left, {msg}"));
-        std::io::stderr().is_terminal().then(|| Self(bar()))
+    /// A bar of `length` steps with a message after it.
+    pub(super) fn new(length: u64) -> Self {
+        Self(ProgressBar::new(length).with_style(style("{bar:30} {eta} left, {msg}")))
     }
 
-    /// A bar of unknown length; `None` if standard error is not a terminal.
-    pub(super) fn spinner_on_terminal() -> Option<Self> {
-        let bar = || ProgressBar::new_spinner().with_style(style("{spinner} {msg}"));
-        std::io::stderr().is_terminal().then(|| Self(bar()))
+    /// A bar of unknown length.
+    pub(super) fn spinner() -> Self {
+        Self(ProgressBar::new_spinner().with_style(style("{spinner} {msg}")))
     }
 
     pub(super) fn set_position(&self, position: u64) {
@@ -70,8 +69,7 @@ pub(super) fn wait(what: &str, length: Duration, stop: &AtomicBool) {
     bar.finish_and_clear();
 }
 
-/// A bar of `length` steps, headed by `what`, with the time left at the pace so far. indicatif hides it if standard
-/// error is not a terminal.
+/// A bar of `length` steps, headed by `what`, with the time left at the pace so far.
 pub(super) fn bar(what: &str, length: u64) -> Bar {
     let bar = Bar(ProgressBar::new(length));
     bar.0.set_style(style("{msg} [{wide_bar}] {eta} left").progress_chars("=> "));

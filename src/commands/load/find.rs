@@ -32,8 +32,11 @@ pub(super) fn run(
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let seed = now.map_or(1, |time| time.as_nanos() as u64);
-    let bar = Bar::spinner_on_terminal();
-    let say = |text: String| bar.iter().for_each(|bar| (bar.set_message(&text), bar.tick()).1);
+    let bar = Bar::spinner();
+    let say = |text: String| {
+        bar.set_message(&text);
+        bar.tick();
+    };
 
     say("closed loop".to_owned());
     let closed = Spec { rate: None, poisson: false, ..spec.clone() };
@@ -89,9 +92,7 @@ pub(super) fn run(
         search.tell(step.kept());
         steps.push(step);
     }
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
+    bar.finish_and_clear();
     let interrupted = stop.load(Ordering::Relaxed);
     let found = Found { interrupted, ..Found::new(spec, slo, seed, closed_loop, &search, steps) };
     let ended = match (interrupted, found.holds) {

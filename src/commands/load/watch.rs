@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hdrhistogram::Histogram;
 
-use crate::commands::progress::Bar;
+use crate::commands::progress::{self, Bar};
 use crate::commands::{files, place};
 use crate::diagnose::figures::plural;
 use crate::error::Result;
@@ -58,7 +58,8 @@ impl Watch {
     ) -> Result<Interval> {
         let start = Instant::now();
         self.write(|| hdr_log_head(SystemTime::now()))?;
-        let bar = Bar::on_terminal(self.requests.unwrap_or(self.duration.as_millis() as u64));
+        let bar = Bar::new(self.requests.unwrap_or(self.duration.as_millis() as u64));
+        let is_watched = progress::is_watched();
         // All completed seconds, and this one.
         let (mut total, mut second): (Option<Interval>, Option<Interval>) = (None, None);
         let mut shown = start;
@@ -66,17 +67,14 @@ impl Watch {
             let elapsed = start.elapsed();
             let over = elapsed >= self.duration || stop.load(Ordering::Relaxed) || session.is_done();
             let full = elapsed >= SECOND * (self.series.len() as u32 + 1);
-            if !over && (full || (bar.is_some() && shown.elapsed() >= REFRESH)) {
+            if !over && (full || (is_watched && shown.elapsed() >= REFRESH)) {
                 let interval = session.cut();
                 shown = Instant::now();
-                if let Some(bar) = &bar {
-                    let done = [&total, &second].into_iter().flatten().map(|part| part.sent).sum::<u64>();
-                    let position = self.requests.map(|_| done + interval.sent);
-                    bar.set_position(position.unwrap_or(elapsed.as_millis() as u64));
-                    let errors =
-                        plural(usize::try_from(interval.error_count()).unwrap_or(usize::MAX), "error");
-                    bar.set_message(&format!("{:.0}/s, {errors}", interval.rate()));
-                }
+                let done = [&total, &second].into_iter().flatten().map(|part| part.sent).sum::<u64>();
+                let position = self.requests.map(|_| done + interval.sent);
+                bar.set_position(position.unwrap_or(elapsed.as_millis() as u64));
+                let errors = plural(usize::try_from(interval.error_count()).unwrap_or(usize::MAX), "error");
+                bar.set_message(&format!("{:.0}/s, {errors}", interval.rate()));
                 second = Some(joined(second, interval));
             }
             let at = total.as_ref().map_or(0.0, |total| total.seconds);
@@ -86,9 +84,7 @@ impl Watch {
                 let last = joined(second, last);
                 // No later interval includes requests that are still unanswered.
                 self.keep(at, &last, &last.latencies())?;
-                if let Some(bar) = bar {
-                    bar.finish_and_clear();
-                }
+                bar.finish_and_clear();
                 return Ok(joined(total, last).with_arrivals(arrivals));
             }
             if full && let Some(second) = second.take() {
