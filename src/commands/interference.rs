@@ -63,14 +63,14 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     if global.root != Path::new("/") {
         return Err(CommandError::usage("interference measures this machine: --root is not supported"));
     }
+    let cpu = args.cpu.map(CpuId);
     if comparing {
-        return compare::run(global, &args.pair, length, args.cpu.map(CpuId), args.probe);
+        return compare::run(global, &args.pair, length, cpu, args.probe);
     }
-    if args.cpu.is_some() && !args.probe && args.with.is_none() {
+    if cpu.is_some() && !args.probe && args.with.is_none() {
         return Err(CommandError::usage("--cpu says where --probe or --with runs: give one of them"));
     }
     let host = machine::host(global)?;
-    let cpu = args.cpu.map(CpuId);
     if let Some(cpu) = cpu {
         let inventory = crate::sample::Inventory::take(&host, crate::sample::Scope::Path);
         machine::cpus(&machine::describe(&inventory)?, &[cpu].into_iter().collect())?;
@@ -96,20 +96,17 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
 }
 
 fn explain(error: LookError) -> CommandError {
-    let kind = match &error {
-        LookError::Missing(_) => Kind::Denied,
-        LookError::Pin(..) | LookError::Openssl(OpensslError::Pin(..)) => Kind::Usage,
-        LookError::Read(_) | LookError::Openssl(_) => Kind::Failed,
-    };
-    let hint = match &error {
+    let (kind, hint) = match &error {
         LookError::Missing(Missing::Privilege) => {
-            Some(format!("{}; --tier procfs does not", machine::privilege("measuring with eBPF")))
+            let privilege = machine::privilege("measuring with eBPF");
+            (Kind::Denied, Some(format!("{privilege}; --tier procfs does not")))
         }
-        LookError::Missing(_) => Some("--tier procfs needs no eBPF".to_owned()),
+        LookError::Missing(_) => (Kind::Denied, Some("--tier procfs needs no eBPF".to_owned())),
+        LookError::Pin(..) | LookError::Openssl(OpensslError::Pin(..)) => (Kind::Usage, None),
         LookError::Openssl(OpensslError::Start(_)) => {
-            Some("on Debian: apt-get install openssl; or use --probe".to_owned())
+            (Kind::Failed, Some("on Debian: apt-get install openssl; or use --probe".to_owned()))
         }
-        _ => None,
+        LookError::Read(_) | LookError::Openssl(_) => (Kind::Failed, None),
     };
     CommandError::new(kind, error).hint_all(hint)
 }

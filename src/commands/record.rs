@@ -192,12 +192,8 @@ pub(super) fn unreadable(global: &Global, error: WindowError) -> CommandError {
         WindowError::Io(why) => {
             let denied = why.kind() == std::io::ErrorKind::PermissionDenied;
             let message = format!("cannot read the recording in {}: {why}", directory(global));
-            let failed = CommandError::new(Kind::of_own_file(why), message);
-            if denied {
-                failed.hint("a recording holds what root sees: only its owner may read it")
-            } else {
-                failed
-            }
+            let hint = "a recording holds what root sees: only its owner may read it";
+            CommandError::new(Kind::of_own_file(why), message).hint_all(denied.then_some(hint))
         }
     }
 }

@@ -21,13 +21,9 @@ pub(super) fn no_html(kind: Kind) -> CommandError {
 }
 
 impl Conducted for BlocksRecord {
-    fn progress(&self) -> String {
+    fn progress(&self) -> (usize, String) {
         let block = self.slots.last().map_or(0, |slot| slot.block + 1);
-        format!("trial {}: block {block}", self.name)
-    }
-
-    fn finished(&self) -> usize {
-        self.slots.len()
+        (self.slots.len(), format!("trial {}: block {block}", self.name))
     }
 
     fn perform(

@@ -37,10 +37,8 @@ pub(crate) struct Conduct<'a> {
 
 /// A record of a trial that runs with a progress bar.
 pub(crate) trait Conducted: Sized {
-    /// Name of the trial, and what it is at.
-    fn progress(&self) -> String;
-    /// Number of finished slots.
-    fn finished(&self) -> usize;
+    /// Number of finished slots, and the name of the trial with what it is at.
+    fn progress(&self) -> (usize, String);
     /// Runs the trial of `spec`, or continues `resumed`.
     fn perform(
         spec: &Spec,
@@ -50,18 +48,14 @@ pub(crate) trait Conducted: Sized {
 }
 
 impl Conducted for TrialRecord {
-    fn progress(&self) -> String {
+    fn progress(&self) -> (usize, String) {
         let done = self.slots.iter().filter(|slot| slot.phase == Phase::Comparison).count();
         let part = match done {
             _ if self.design == spec::Kind::BeforeAfter => format!("slot {done} of {}", 2 * self.max_pairs),
             0 => "calibrating".to_owned(),
             _ => format!("pair {} of at most {}{}", done.div_ceil(2), self.max_pairs, so_far(self)),
         };
-        format!("trial {}: {part}", self.name)
-    }
-
-    fn finished(&self) -> usize {
-        self.slots.len()
+        (self.slots.len(), format!("trial {}: {part}", self.name))
     }
 
     fn perform(spec: &Spec, setup: Setup<'_, Self>, resumed: Option<Self>) -> Result<Outcome, PerformError> {
@@ -80,8 +74,9 @@ pub(crate) fn conduct<Record: Conducted>(
     let bar = progress::bar(&format!("trial {}", trial.spec.name), trial.spec.slots() as u64);
     bar.tick_every(Duration::from_millis(250));
     let mut progress = |record: &Record| {
-        bar.set_message(&record.progress());
-        bar.set_position(record.finished() as u64);
+        let (finished, message) = record.progress();
+        bar.set_message(&message);
+        bar.set_position(finished as u64);
     };
     let setup = Setup {
         host: &trial.machine.host,
