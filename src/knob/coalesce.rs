@@ -146,8 +146,8 @@ const fn of_queue(
     EthtoolKnob {
         doc,
         value: Value::QueueDelay(which),
-        absent: NOT_OF_QUEUES,
-        fixed: NOT_OF_QUEUES,
+        absent: NO_QUEUE_MODERATION,
+        fixed: NO_QUEUE_MODERATION,
         meanings: &[(
             Errno::INVAL,
             "the driver does not accept this value, or not while it adapts by itself (queue_adaptive_rx)",
@@ -157,13 +157,14 @@ const fn of_queue(
     }
 }
 
-const NOT_OF_QUEUES: &str = "the driver does not moderate single queues (ethtool -Q)";
-const QUEUE_LOST: &str = "Re-creating the interface, for example by reloading its driver. With some drivers also a change of the \
-                    number of queues or of their rings.";
-const QUEUE_NUMBER_BEWARE: &str = "With `queue_adaptive_rx` on, the driver changes it by itself. Drivers round it to their own \
-                             steps; rxlab then restores the old value and reports what the driver kept. A driver that \
-                             does not have the value shows 0. Some drivers hold back the transmit interrupt of the same \
-                             queue with it. Setting the value of all queues replaces it; undo sets both again.";
+const NO_QUEUE_MODERATION: &str = "the driver does not moderate single queues (ethtool -Q)";
+const QUEUE_LOST: &str = "Re-creating the interface, for example by reloading its driver. With some drivers \
+                          also a change of the number of queues or of their rings.";
+const QUEUE_NUMBER_BEWARE: &str = "With `queue_adaptive_rx` on, the driver changes it by itself. Drivers round \
+                                   it to their own steps; rxlab then restores the old value and reports what \
+                                   the driver kept. A driver that does not have the value shows 0. Some \
+                                   drivers hold back the transmit interrupt of the same queue with it. Setting \
+                                   the value of all queues replaces it; undo sets both again.";
 const QUEUE_SWITCH_BEWARE: &str = "While it is on, the numbers of the queue show the driver's latest choice. Setting \
                                    `adaptive_rx` replaces it; undo sets both again.";
 

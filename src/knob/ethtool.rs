@@ -143,19 +143,19 @@ impl Knob for EthtoolKnob {
     fn targets(&self, model: &Model) -> Vec<Target> {
         match self.value {
             Value::Delay(which, _) => value::nic_targets(model, |nic| {
-                value::may(&nic.hardware.coalesce, |shown| shown.holdback(which).is_some())
+                value::may_have(&nic.hardware.coalesce, |shown| shown.holdback(which).is_some())
             }),
             Value::Adaptive(which) => value::nic_targets(model, |nic| {
-                value::may(&nic.hardware.coalesce, |shown| shown.adaptive(which).is_some())
+                value::may_have(&nic.hardware.coalesce, |shown| shown.adaptive(which).is_some())
             }),
             Value::QueueDelay(_) => value::rx_targets(model, |queue| !queue.irqs.is_empty()),
             Value::Ring(kind) => value::nic_targets(model, |nic| {
-                value::may(&nic.hardware.rings, |shown| shown.count(kind).is_some())
+                value::may_have(&nic.hardware.rings, |shown| shown.count(kind).is_some())
             }),
             Value::Offload(name) | Value::FlowRules(name) => value::nic_targets(model, |nic| {
                 let is_changeable =
                     |all: &Vec<Feature>| feature(all, name).is_some_and(|found| found.changeable);
-                value::may(&nic.hardware.features, is_changeable)
+                value::may_have(&nic.hardware.features, is_changeable)
             }),
         }
     }

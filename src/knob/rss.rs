@@ -99,7 +99,7 @@ impl Knob for RssTable {
     }
 
     fn targets(&self, model: &Model) -> Vec<Target> {
-        value::nic_targets(model, |nic| value::may(&nic.hardware.rss, |rss| !rss.table.is_empty()))
+        value::nic_targets(model, |nic| value::may_have(&nic.hardware.rss, |rss| !rss.table.is_empty()))
     }
 
     fn check(&self, site: Site<'_>, value: &str) -> Result<String> {

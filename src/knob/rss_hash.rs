@@ -180,9 +180,9 @@ impl Knob for RssHashKnob {
     fn targets(&self, model: &Model) -> Vec<Target> {
         value::nic_targets(model, |nic| match self.part {
             Part::Fields(kind) => {
-                value::may(&nic.hardware.hash_fields, |all| all.iter().any(|fields| fields.kind == kind))
+                value::may_have(&nic.hardware.hash_fields, |all| all.iter().any(|fields| fields.kind == kind))
             }
-            _ => value::may(&nic.hardware.rss, |rss| !rss.table.is_empty()),
+            _ => value::may_have(&nic.hardware.rss, |rss| !rss.table.is_empty()),
         })
     }
 

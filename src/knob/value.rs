@@ -44,10 +44,10 @@ pub(super) fn flows(value: &str) -> Result<String, String> {
     }
 }
 
-/// True if a known value is `so`, or if it may become known.
-pub(super) fn may<T: PartialEq>(fact: &Fact<T>, so: impl FnOnce(&T) -> bool) -> bool {
+/// True if a known value has something, or if it may become known.
+pub(super) fn may_have<T: PartialEq>(fact: &Fact<T>, has: impl FnOnce(&T) -> bool) -> bool {
     match fact {
-        Fact::Known(known) => so(known),
+        Fact::Known(known) => has(known),
         other => *other != Fact::Unsupported,
     }
 }
