@@ -303,18 +303,18 @@ mod tests {
         let few = rps(100.0).receives(5, 0.7, 2e5).finding(&RULE);
         assert_eq!(few.seen()[3], "RPS may hand them to CPUs 4-7, but CPU 5 takes most");
         assert_eq!(few.remedy, "use more flows: a mask cannot split one");
-        let many = rps(5e4).findings(&RULE);
-        assert!(many[0].why.ends_with("treats as one"), "{}", many[0].why);
-        assert!(many[0].remedy.starts_with("with many UDP flows"), "{}", many[0].remedy);
+        let many = rps(5e4).finding(&RULE);
+        assert!(many.why.ends_with("treats as one"), "{}", many.why);
+        assert!(many.remedy.starts_with("with many UDP flows"), "{}", many.remedy);
         let on_lo = rps(5e4).receives(5, 0.7, 2.5e5).loopback().traffic("lo", 2e5).finding(&RULE);
         assert!(on_lo.why.ends_with("treats as one"), "they may be sent there: {on_lo:?}");
-        let reader = rps(100.0).receives(5, 0.7, 2e5).rfs(32768, "eth0", 2048).findings(&RULE);
-        assert!(reader[0].why.ends_with("treats as one"), "RFS takes many flows to one reader: {reader:?}");
+        let reader = rps(100.0).receives(5, 0.7, 2e5).rfs(32768, "eth0", 2048).finding(&RULE);
+        assert!(reader.why.ends_with("treats as one"), "RFS takes many flows to one reader: {reader:?}");
         let without = host(&ONE, 0.7).finding(&RULE);
         assert!(without.remedy.starts_with("with many flows RPS spreads"), "{}", without.remedy);
         let shared =
-            rps(100.0).device("eth1", &[5]).traffic("eth1", 2e5).receives(5, 0.7, 2e5).findings(&RULE);
-        assert!(shared[0].why.ends_with("treats as one"), "eth1 brings CPU 5 its packets: {shared:?}");
+            rps(100.0).device("eth1", &[5]).traffic("eth1", 2e5).receives(5, 0.7, 2e5).finding(&RULE);
+        assert!(shared.why.ends_with("treats as one"), "eth1 brings CPU 5 its packets: {shared:?}");
     }
 
     #[test]

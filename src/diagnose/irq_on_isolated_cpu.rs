@@ -104,10 +104,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 
 /// `isolated: 4-7; nohz_full: 4-7`, without what is empty.
 fn kept_free(model: &Model) -> String {
-    let tickless = match &model.settings.nohz_full {
-        Fact::Known(cpus) => cpus.clone(),
-        _ => CpuMask::new(),
-    };
+    let tickless = model.settings.nohz_full.known().cloned().unwrap_or_default();
     let parts = [("isolated", model.set_apart()), ("nohz_full", tickless)];
     let parts = parts.iter().filter(|(_, cpus)| !cpus.is_empty());
     parts.map(|(name, cpus)| format!("{name}: {cpus}")).collect::<Vec<_>>().join("; ")

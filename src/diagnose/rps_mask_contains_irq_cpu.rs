@@ -79,7 +79,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         title: format!("CPU {cpu} handles the interrupt of {name}/rx-{} and its RPS work", queue.index),
         evidence,
         why: "the interrupt's CPU must first take every packet off the queue; stack work on top makes it \
-                 the bottleneck"
+              the bottleneck"
             .to_owned(),
         remedy: format!("remove CPU {cpu} from the mask"),
         plans: vec!["rps".to_owned()],
@@ -134,9 +134,8 @@ mod tests {
     #[test]
     fn many_queues_make_one_finding() {
         let sketch = Sketch::new(8).device("eth0", &[2, 3]).traffic("eth0", 4e4).rps("eth0", "0-7");
-        let found = sketch.receives(2, 0.3, 5e3).receives(3, 0.5, 5e3).findings(&RULE);
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].cpu, Some(crate::units::CpuId(3)));
-        assert_eq!(found[0].evidence[2].text, "the same on 2 of 2 queues");
+        let found = sketch.receives(2, 0.3, 5e3).receives(3, 0.5, 5e3).finding(&RULE);
+        assert_eq!(found.cpu, Some(crate::units::CpuId(3)));
+        assert_eq!(found.seen()[2], "the same on 2 of 2 queues");
     }
 }

@@ -85,9 +85,9 @@ mod tests {
             .edit("eth0", |nic| {
                 nic.rx[0].napi = Some(Napi { id: 8193, irq: None, thread: Some(812) });
             })
-            .findings(&RULE);
-        assert_eq!(found[0].title, "eth0 is polled by threads and also has RPS on");
-        assert_eq!(found[0].evidence[0].text, "threaded NAPI on eth0 (process 812)");
+            .finding(&RULE);
+        assert_eq!(found.title, "eth0 is polled by threads and also has RPS on");
+        assert_eq!(found.seen()[0], "threaded NAPI on eth0 (process 812)");
         assert_eq!(host(true).finding(&RULE).seen()[0], "threaded NAPI on eth0");
     }
 

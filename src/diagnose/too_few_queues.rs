@@ -163,10 +163,10 @@ mod tests {
     fn rps_where_it_has_no_more() {
         let function = Function::Virtual { physical: None };
         let found =
-            host(0.63).queues_at_most("eth0", 2).driven_by("eth0", "ixgbevf", function).findings(&RULE);
-        assert_eq!(found[0].title, "eth0 has 2 RX queues (the maximum) on CPUs 63 % full");
-        assert!(found[0].why.contains("virtual function"));
-        assert_eq!(found[0].plans, ["rps"]);
+            host(0.63).queues_at_most("eth0", 2).driven_by("eth0", "ixgbevf", function).finding(&RULE);
+        assert_eq!(found.title, "eth0 has 2 RX queues (the maximum) on CPUs 63 % full");
+        assert!(found.why.contains("virtual function"));
+        assert_eq!(found.plans, ["rps"]);
         let function = || Function::Virtual { physical: None };
         let one = |function| {
             let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
