@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::processes::ran_ns;
 use super::threads::{self, ThreadsOf};
 use super::throttling::{self, Throttlings};
 use super::{Inventory, ProcessTimes, RawNic, Transport, busiest, queue_counts, read, socket_queues};
@@ -227,21 +228,15 @@ fn nic(
 
 fn ksoftirqd(host: &dyn Host, inventory: &Inventory) -> BTreeMap<CpuId, u64> {
     let threads = inventory.ksoftirqd.known().into_iter().flatten();
-    threads
-        .filter_map(|(cpu, pid)| {
-            let ran = read::parsed(host, &format!("proc/{pid}/schedstat"), parse::on_cpu_ns);
-            ran.known().map(|ns| (*cpu, *ns))
-        })
-        .collect()
+    threads.filter_map(|(cpu, pid)| Some((*cpu, ran_ns(host, *pid)?))).collect()
 }
 
 fn napi_threads(host: &dyn Host, inventory: &Inventory) -> BTreeMap<u32, NapiThread> {
     let threads = inventory.napi_threads.known().into_iter().flatten();
     threads
         .filter_map(|pid| {
-            let ran = read::parsed(host, &format!("proc/{pid}/schedstat"), parse::on_cpu_ns);
             let cpu = read::parsed(host, &format!("proc/{pid}/stat"), parse::last_cpu);
-            Some((*pid, NapiThread { ran_ns: *ran.known()?, cpu: *cpu.known()? }))
+            Some((*pid, NapiThread { ran_ns: ran_ns(host, *pid)?, cpu: *cpu.known()? }))
         })
         .collect()
 }

@@ -86,10 +86,14 @@ pub fn is_napi_thread(name: &str) -> bool {
 /// The kernel threads that poll queues instead of softirqs. Only those with a known run time.
 pub(super) fn napi_threads(host: &dyn Host, seen: &Seen) -> Fact<Vec<u32>> {
     let polls = |pid: &u32| seen.command(host, *pid).is_some_and(|name| is_napi_thread(&name));
-    let told =
-        |pid: &u32| read::parsed(host, &format!("proc/{pid}/schedstat"), parse::on_cpu_ns).known().is_some();
-    let found: Vec<u32> = seen.pids.iter().copied().filter(|pid| polls(pid) && told(pid)).collect();
+    let polling = seen.pids.iter().copied().filter(polls);
+    let found: Vec<u32> = polling.filter(|pid| ran_ns(host, *pid).is_some()).collect();
     if found.is_empty() { seen.everybody.clone().map(|()| found) } else { Fact::Known(found) }
+}
+
+/// Run time of a process's main thread, if the kernel counts it.
+pub(super) fn ran_ns(host: &dyn Host, pid: u32) -> Option<u64> {
+    read::parsed(host, &format!("proc/{pid}/schedstat"), parse::on_cpu_ns).known().copied()
 }
 
 fn command(host: &dyn Host, pid: u32) -> Option<String> {
