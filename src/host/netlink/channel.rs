@@ -47,13 +47,6 @@ pub(in crate::host) struct Channel<W = Socket> {
     sequence: u32,
 }
 
-/// The answers to one request.
-struct Answers {
-    messages: Vec<u8>,
-    /// The objects changed while the kernel listed them: some may be missing or duplicated.
-    interrupted: bool,
-}
-
 impl Channel {
     /// A channel to the kernel, in the network namespace of the calling thread.
     pub(super) fn open(protocol: isize) -> Result<Self, Errno> {
@@ -86,8 +79,8 @@ impl<W: Wire> Channel<W> {
             self.sequence = self.sequence.checked_add(1).unwrap_or(1);
             self.wire.send(&request(self.sequence, kind, payload, extent))?;
             match self.answers(extent, skip) {
-                Ok(answers) if answers.interrupted => {}
-                Ok(answers) => return Ok(answers.messages),
+                Ok(None) => {}
+                Ok(Some(answers)) => return Ok(answers),
                 Err(errno) => {
                     // The kernel rejects a dump request while it has one to finish. It sends the
                     // next part as soon as one is taken, so whatever arrives at once is all there is.
@@ -99,8 +92,9 @@ impl<W: Wire> Channel<W> {
         Err(Errno::INTR)
     }
 
-    fn answers(&self, extent: Extent, skip: usize) -> Result<Answers, Errno> {
-        let mut answers = Answers { messages: Vec::new(), interrupted: false };
+    /// `None` if the objects changed while the kernel listed them: some may be missing or duplicated.
+    fn answers(&self, extent: Extent, skip: usize) -> Result<Option<Vec<u8>>, Errno> {
+        let (mut answers, mut is_interrupted) = (Vec::new(), false);
         loop {
             let packet = self.wire.receive()?;
             let (mut rest, mut ours) = (packet.as_slice(), false);
@@ -114,17 +108,19 @@ impl<W: Wire> Channel<W> {
                     continue;
                 }
                 ours = true;
-                answers.interrupted |= message.flags() & NLM_F_DUMP_INTR != 0;
+                is_interrupted |= message.flags() & NLM_F_DUMP_INTR != 0;
                 match message.message_type() {
                     NLMSG_NOOP => {}
                     NLMSG_OVERRUN => return Err(Errno::NOBUFS),
                     // Both carry an errno, 0 for "done" and "acknowledged".
-                    NLMSG_ERROR | NLMSG_DONE => return failure(body).map_or(Ok(answers), Err),
-                    _ => push_message(&mut answers.messages, body.get(skip..).ok_or(Errno::BADMSG)?),
+                    NLMSG_ERROR | NLMSG_DONE => {
+                        return failure(body).map_or(Ok((!is_interrupted).then_some(answers)), Err);
+                    }
+                    _ => push_message(&mut answers, body.get(skip..).ok_or(Errno::BADMSG)?),
                 }
             }
             if ours && extent == Extent::One {
-                return Ok(answers);
+                return Ok((!is_interrupted).then_some(answers));
             }
         }
     }
