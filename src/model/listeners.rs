@@ -59,10 +59,7 @@ mod tests {
     fn raw(sockets: &[(u16, &[u32])]) -> RawListeners {
         let process = |pid: &u32| {
             let unit = Some(format!("web{pid}.service"));
-            let (allowed, ran_on) = (Fact::Unsupported, Fact::Unsupported);
-            let (cgroup, container) = (None, None);
-            let command = "web".to_owned();
-            (*pid, Process { pid: *pid, command, cgroup, unit, container, allowed, ran_on })
+            (*pid, Process { pid: *pid, unit, ..Process::default() })
         };
         let socket = |(port, owners): &(u16, &[u32])| RawSocket {
             transport: Transport::Tcp,

@@ -158,7 +158,7 @@ pub struct IrqInterference {
 }
 
 /// One NAPI on one CPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NapiPolls {
     /// CPU that polled it.

@@ -27,7 +27,7 @@ const NO_PAUSE: f64 = 0.9;
 const THREADS: u64 = 512;
 
 /// CPU time of one program at one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcessTimes {
     /// Its name.
     pub command: String,

@@ -47,7 +47,7 @@ pub struct RawSocket {
 }
 
 /// A process that owns listening sockets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Process {
     /// Its number.

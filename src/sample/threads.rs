@@ -81,10 +81,10 @@ mod tests {
     use super::{LOOKED_AT, ThreadTimes, times};
     use crate::host::RecordedHost;
     use crate::sample::ProcessTimes;
-    use crate::units::{CpuId, Fact};
+    use crate::units::Fact;
 
     fn process(cpu_ticks: u64, began_ticks: u64, threads: u64) -> ProcessTimes {
-        ProcessTimes { command: "a".into(), cpu_ticks, began_ticks, threads, last_cpu: CpuId(0), nice: 0 }
+        ProcessTimes { cpu_ticks, began_ticks, threads, ..ProcessTimes::default() }
     }
 
     fn with_thread(host: RecordedHost, pid: u32, tid: u32) -> RecordedHost {

@@ -104,18 +104,11 @@ mod tests {
     use crate::host::RecordedHost;
     use crate::parse::{CpuLimit, Throttling};
     use crate::sample::ProcessTimes;
-    use crate::units::{CpuId, Fact};
+    use crate::units::Fact;
 
     fn programs(pids: &[u32]) -> BTreeMap<u32, ProcessTimes> {
-        let times = || ProcessTimes {
-            command: "web".to_owned(),
-            cpu_ticks: 100,
-            began_ticks: 1,
-            threads: 1,
-            last_cpu: CpuId(0),
-            nice: 0,
-        };
-        pids.iter().map(|pid| (*pid, times())).collect()
+        let times = ProcessTimes { cpu_ticks: 100, began_ticks: 1, threads: 1, ..ProcessTimes::default() };
+        pids.iter().map(|pid| (*pid, times.clone())).collect()
     }
 
     fn host(throttled: u64) -> RecordedHost {

@@ -8,7 +8,7 @@ use crate::probe::{Cost, Names, NapiPolls};
 use crate::units::{CpuId, Fact, IrqId};
 
 /// The summary of a timeline.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Trace {
     /// `rxlab.trace/1`.
@@ -205,7 +205,6 @@ impl Tally {
         Trace {
             schema: Trace::SCHEMA.to_owned(),
             seconds: ended.saturating_sub(self.began) as f64 / 1e9,
-            events: 0,
             lost: self.lost,
             cut: self.cut,
             cpus: self.cpus.into_iter().map(cpu).collect(),
@@ -215,8 +214,7 @@ impl Tally {
             irqs,
             napis,
             threads: self.threads.into_iter().map(thread).collect(),
-            cost: Fact::NotAsked,
-            notes: Vec::new(),
+            ..Trace::default()
         }
     }
 }

@@ -166,10 +166,7 @@ impl Tally {
             cpu: poll.cpu,
             napi: poll.napi,
             device: poll.device.clone(),
-            queues: Vec::new(),
-            polls: 0,
-            packets: 0,
-            full: 0,
+            ..NapiPolls::default()
         });
         napi.polls += 1;
         napi.packets += u64::from(poll.work);
