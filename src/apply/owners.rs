@@ -232,7 +232,7 @@ pub fn other_owners(host: &dyn Host, model: &Model, settings: &[Setting]) -> Vec
         profiles.extend(included.filter(|name| !profiles.contains(name)).collect::<Vec<_>>());
         for (knob, _) in &wanted {
             let of_knob = entries.iter().filter(|entry| is_of_profile(entry, knob));
-            found.extend(of_knob.map(|entry| owner(knob, "TuneD", &path, entry)));
+            found.extend(of_knob.map(|entry| owner(knob, "TuneD", &path, assignment(entry), true)));
         }
     }
     found.extend(bpftune(host, &wanted));
@@ -268,14 +268,7 @@ fn of_file(
         for (knob, _) in wanted {
             let words = words(knob);
             let lines = configuration_lines(&text).filter(|(_, line)| is_mentioned(line, &words));
-            found.extend(lines.map(|(line, text)| OtherOwner {
-                knob: (*knob).to_owned(),
-                by,
-                file: format!("/{path}"),
-                line: Some(line),
-                text: text.to_owned(),
-                sets: false,
-            }));
+            found.extend(lines.map(|(line, text)| owner(knob, by, path, (line, text.to_owned()), false)));
         }
         return found;
     }
@@ -293,20 +286,18 @@ fn of_file(
             _ => true,
         });
         let of_knob = entries.iter().filter(|entry| is_for_nic && is_of(entry));
-        found.extend(of_knob.map(|entry| owner(knob, by, path, entry)));
+        found.extend(of_knob.map(|entry| owner(knob, by, path, assignment(entry), true)));
     }
     found
 }
 
-fn owner(knob: &str, by: &'static str, path: &str, entry: &ConfigurationEntry<'_>) -> OtherOwner {
-    OtherOwner {
-        knob: knob.to_owned(),
-        by,
-        file: format!("/{path}"),
-        line: Some(entry.line),
-        text: format!("{} = {}", entry.key, entry.value),
-        sets: true,
-    }
+fn owner(knob: &str, by: &'static str, path: &str, (line, text): (usize, String), sets: bool) -> OtherOwner {
+    OtherOwner { knob: knob.to_owned(), by, file: format!("/{path}"), line: Some(line), text, sets }
+}
+
+/// Number and text of the line of an entry.
+fn assignment(entry: &ConfigurationEntry<'_>) -> (usize, String) {
+    (entry.line, format!("{} = {}", entry.key, entry.value))
 }
 
 /// True unless the file is for interfaces with other names.
