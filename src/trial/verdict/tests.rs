@@ -56,6 +56,17 @@ fn doubts<'a>(hottest: &'a MetricResult, per_packet: &'a MetricResult) -> Circum
     }
 }
 
+/// The hottest CPU is half as busy in arm B.
+fn cooled<'a>(hottest: &'a MetricResult, per_packet: &'a MetricResult) -> Circumstances<'a> {
+    Circumstances {
+        hottest_before: Some(0.98),
+        hottest_after: Some(0.49),
+        hottest: Some(hottest),
+        softirq_per_packet: Some(per_packet),
+        ..Circumstances::default()
+    }
+}
+
 /// The name of the verdict in JSON.
 fn name(verdict: &Verdict) -> String {
     let json = serde_json::to_value(verdict).expect("a verdict is JSON");
@@ -164,13 +175,7 @@ fn a_guard_still_shows_what_was_measured() {
 fn spreading_needs_a_cpu_cooler_than_cheaper_packets_make_it() {
     let quiet = primary(Call::NoEffect);
     let ranked = |hottest: &MetricResult, per_packet: &MetricResult, after: Option<f64>| {
-        let around = Circumstances {
-            hottest_before: Some(0.98),
-            hottest_after: after,
-            hottest: Some(hottest),
-            softirq_per_packet: Some(per_packet),
-            ..Circumstances::default()
-        };
+        let around = Circumstances { hottest_after: after, ..cooled(hottest, per_packet) };
         rank(&quiet, MARGIN, &around).verdict
     };
     let (cooler, same) = (hottest(Call::Helps), per_packet(-0.05, 0.05));
@@ -222,14 +227,7 @@ fn a_cooler_hottest_cpu_as_the_primary_metric_only_spreads() {
 #[test]
 fn no_better_metric_outweighs_lost_throughput() {
     let (cooler, same, lost) = (hottest(Call::Helps), per_packet(-0.05, 0.05), primary(Call::Hurts));
-    let around = Circumstances {
-        hottest_before: Some(0.98),
-        hottest_after: Some(0.49),
-        hottest: Some(&cooler),
-        softirq_per_packet: Some(&same),
-        throughput: Some(&lost),
-        ..Circumstances::default()
-    };
+    let around = Circumstances { throughput: Some(&lost), ..cooled(&cooler, &same) };
     let faster = result("p99", Better::Lower, Call::Helps, (-0.2, -0.3, -0.1));
     for primary in [&faster, &cooler, &result("p99", Better::Lower, Call::Inconclusive, (0.0, -0.1, 0.1))] {
         let ranking = rank(primary, MARGIN, &around);
@@ -303,14 +301,7 @@ fn harm_that_is_possible_is_not_explained_away() {
     assert!(matches!(rank(&latency, MARGIN, &around).verdict, Verdict::Inconclusive { .. }));
 
     let (cooler, same, throughput) = (hottest(Call::Helps), per_packet(-0.01, 0.01), wide(-0.2));
-    let around = Circumstances {
-        hottest: Some(&cooler),
-        softirq_per_packet: Some(&same),
-        throughput: Some(&throughput),
-        hottest_before: Some(0.98),
-        hottest_after: Some(0.49),
-        ..Circumstances::default()
-    };
+    let around = Circumstances { throughput: Some(&throughput), ..cooled(&cooler, &same) };
     let latency = result("p99", Better::Lower, Call::NoEffect, (0.0, -0.01, 0.01));
     let ranking = rank(&latency, MARGIN, &around);
     assert_eq!(
