@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use crate::{quiet, require};
+use crate::quiet;
+use crate::require::{bpf, fiber, netns, nft, nginx, opentracker, program, prometheus, root, vm};
 
 /// A line of a case's output.
 #[derive(Debug, Deserialize)]
@@ -41,28 +42,15 @@ fn run(case: &str, options: &[&str]) -> Vec<Conclusion> {
 
 /// True if this machine can run a case; else the missing capability is named.
 fn can_run(case: &str) -> bool {
-    match case {
-        "a" => {
-            require::vm()
-                && require::bpf()
-                && require::nginx()
-                && require::prometheus()
-                && require::opentracker()
-                && require::nft()
-        }
-        "b" => require::vm() && require::netns() && require::fiber(),
-        "c" => {
-            require::vm()
-                && require::netns()
-                && require::root()
-                && require::bpf()
-                && require::nginx()
-                && require::nft()
-        }
-        "d" => require::netns() && require::fiber(),
-        "e" => require::netns() && require::bpf() && require::program("openssl", "openssl", "version"),
+    let needs: &[fn() -> bool] = match case {
+        "a" => &[vm, bpf, nginx, prometheus, opentracker, nft],
+        "b" => &[vm, netns, fiber],
+        "c" => &[vm, netns, root, bpf, nginx, nft],
+        "d" => &[netns, fiber],
+        "e" => &[netns, bpf, || program("openssl", "openssl", "version")],
         _ => panic!("there is no case {case}"),
-    }
+    };
+    needs.iter().all(|is_there| is_there())
 }
 
 /// All conclusions are reached.

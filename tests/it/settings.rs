@@ -103,75 +103,31 @@ pub(crate) fn everything() -> Vec<Setting> {
 }
 
 /// Knobs that are killed at every operation together: those of one group disturb, replay or precede each other.
-const GROUPS: [&[&str]; 6] = [
+const GROUPS: [&str; 6] = [
     // Queues that are created again, with their interrupts, rings and tables.
-    &["irqbalance", "ring_rx", "ring_tx", "channels", "rss", "irq_affinity", "default_smp_affinity"],
+    "irqbalance ring_rx ring_tx channels rss irq_affinity default_smp_affinity",
     // The masks of these queues, of each and of all.
-    &["channels", "rps_default_mask", "rps", "rfs_entries", "rfs", "xps_cpus", "xps_rxqs", "flow_limit_cpus"],
+    "channels rps_default_mask rps rfs_entries rfs xps_cpus xps_rxqs flow_limit_cpus",
     // The device's choice of a queue: contexts, fields, and rules that go with their switch.
-    &[
-        "rss_key",
-        "rss_fields_tcp4",
-        "rss_fields_udp4",
-        "rss_fields_tcp6",
-        "rss_fields_udp6",
-        "rss_symmetric",
-        "rss",
-        "rss_context",
-        "ntuple",
-        "ntuple_rule",
-    ],
+    "rss_key rss_fields_tcp4 rss_fields_udp4 rss_fields_tcp6 rss_fields_udp6 rss_symmetric rss rss_context \
+     ntuple ntuple_rule",
     // Moderation, of which the switches come first, and offloads.
-    &[
-        "adaptive_rx",
-        "adaptive_tx",
-        "rx_usecs",
-        "rx_frames",
-        "tx_usecs",
-        "tx_frames",
-        "queue_adaptive_rx",
-        "queue_rx_usecs",
-        "queue_rx_frames",
-        "gro",
-        "gro_hw",
-        "lro",
-        "rx_checksum",
-        "udp_gro_forwarding",
-        "gro_max_size",
-        "gro_ipv4_max_size",
-    ],
+    "adaptive_rx adaptive_tx rx_usecs rx_frames tx_usecs tx_frames queue_adaptive_rx queue_rx_usecs \
+     queue_rx_frames gro gro_hw lro rx_checksum udp_gro_forwarding gro_max_size gro_ipv4_max_size",
     // Polling, of the device and of each queue, and the threads that do it.
-    &[
-        "threaded",
-        "queue_threaded",
-        "napi_defer_hard_irqs",
-        "queue_defer_hard_irqs",
-        "gro_flush_timeout",
-        "queue_gro_flush_timeout",
-        "irq_suspend_timeout",
-        "napi_priority",
-        "ksoftirqd_priority",
-        "affinity",
-    ],
+    "threaded queue_threaded napi_defer_hard_irqs queue_defer_hard_irqs gro_flush_timeout \
+     queue_gro_flush_timeout irq_suspend_timeout napi_priority ksoftirqd_priority affinity",
     // The machine's own limits.
-    &[
-        "netdev_budget",
-        "netdev_budget_usecs",
-        "netdev_max_backlog",
-        "dev_weight",
-        "gro_normal_batch",
-        "skb_defer_max",
-        "busy_poll",
-        "busy_read",
-        "clocksource",
-    ],
+    "netdev_budget netdev_budget_usecs netdev_max_backlog dev_weight gro_normal_batch skb_defer_max busy_poll \
+     busy_read clocksource",
 ];
 
 /// [`everything`] in groups, each in the order of applying.
 pub(crate) fn groups() -> Vec<Vec<Setting>> {
     let everything = everything();
-    let group = |knobs: &&[&str]| {
-        everything.iter().filter(|setting| knobs.contains(&setting.knob.as_str())).cloned().collect()
+    let group = |knobs: &&str| {
+        let is_in = |setting: &&Setting| knobs.split(' ').any(|knob| knob == setting.knob);
+        everything.iter().filter(is_in).cloned().collect()
     };
     GROUPS.iter().map(group).collect()
 }

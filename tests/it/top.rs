@@ -24,19 +24,9 @@ impl Terminal {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let terminal = Self { socket: format!("rxlab-test-{}-{number}", std::process::id()) };
         let (columns, rows) = (columns.to_string(), rows.to_string());
-        terminal.tmux(&[
-            "-f",
-            "/dev/null",
-            "new-session",
-            "-d",
-            "-x",
-            &columns,
-            "-y",
-            &rows,
-            "env",
-            "PS1=ready> ",
-            "sh",
-        ]);
+        let mut session = vec!["-f", "/dev/null", "new-session", "-d", "-x", &columns, "-y", &rows];
+        session.extend(["env", "PS1=ready> ", "sh"]);
+        terminal.tmux(&session);
         terminal.wait_for("ready>");
         terminal
     }

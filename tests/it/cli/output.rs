@@ -64,28 +64,13 @@ fn lines_fit_and_a_pipe_gets_no_escape_codes() {
         assert!(!text.is_empty(), "{args:?}");
         plain(args, &text);
     };
-    for command in [
-        &[][..],
-        &["show"],
-        &["doctor"],
-        &["explain"],
-        &["apply"],
-        &["confirm"],
-        &["undo"],
-        &["status"],
-        &["reapply"],
-        &["trial"],
-        &["trial", "run"],
-        &["trial", "resume"],
-        &["trial", "show"],
-        &["trial", "list"],
-        &["interference"],
-        &["trace"],
-        &["demo"],
-        &["target"],
-        &["load"],
-    ] {
-        plain_of(&[command, &["--help"]].concat());
+    let commands =
+        "show doctor explain apply confirm undo status reapply interference trace demo target load";
+    for (parent, commands) in [(&[][..], commands), (&["trial"], "run resume show list")] {
+        plain_of(&[parent, &["--help"]].concat());
+        for command in commands.split(' ') {
+            plain_of(&[parent, &[command, "--help"]].concat());
+        }
     }
     for view in [&[][..], &["--nic", "eth0"], &["--cpu", "0-7"], &["--tree"], &["--tree", "--nic", "veth0"]] {
         plain_of(&[&["show"], view].concat());
