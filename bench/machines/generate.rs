@@ -195,7 +195,7 @@ fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
     let mut number = FIRST_IRQ + at * 300;
     let mut irqs: Vec<Irq> = Vec::new();
     let mut push = |action: String, lands: CpuId| {
-        let affinity = if is_wide { truth.online() } else { only(lands) };
+        let affinity = if is_wide { truth.online() } else { lands.into() };
         irqs.push(Irq { number, action, affinity, lands });
         number += 1;
         irqs.len() - 1
@@ -248,10 +248,6 @@ fn add(random: &mut Random, truth: &mut Truth, driver: &'static Driver) {
     });
 }
 
-pub(crate) fn only(cpu: CpuId) -> CpuMask {
-    [cpu].into_iter().collect()
-}
-
 /// Bonds, VLANs and bridges on the devices, and veths of containers.
 fn stack(random: &mut Random, truth: &mut Truth) {
     let devices: Vec<String> =
@@ -277,7 +273,7 @@ fn stack(random: &mut Random, truth: &mut Truth) {
     if random.percent(8) {
         let cpu = random.pick(&truth.online().iter().collect::<Vec<_>>());
         let action = "virtio99-input.0".to_owned();
-        let irq = Irq { number: 5000, action, affinity: only(cpu), lands: cpu };
+        let irq = Irq { number: 5000, action, affinity: cpu.into(), lands: cpu };
         truth.foreign.push(Foreign { irq, packets: 0.0 });
     }
 }
@@ -302,7 +298,7 @@ fn masks(random: &mut Random, truth: &mut Truth) {
             queue.rps = match style {
                 0 => same.clone(),
                 1 => all.iter().copied().filter(|cpu| Some(*cpu) != home && random.percent(part)).collect(),
-                2 if !all.is_empty() => only(random.pick(&all)),
+                2 if !all.is_empty() => random.pick(&all).into(),
                 _ => CpuMask::new(),
             };
         }

@@ -73,7 +73,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     let host = machine::host(global)?;
     if let Some(cpu) = cpu {
         let inventory = crate::sample::Inventory::take(&host, crate::sample::Scope::Path);
-        machine::cpus(&machine::describe(&inventory)?, &[cpu].into_iter().collect())?;
+        machine::cpus(&machine::describe(&inventory)?, &cpu.into())?;
     }
     let (method, length) = match args.with {
         Some(With::Openssl) => {

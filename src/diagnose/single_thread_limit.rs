@@ -160,7 +160,7 @@ fn of_process<'a>(model: &Model, rates: &'a Rates, process: &'a ProcessRates) ->
 /// too much is taken there.
 fn place(rates: &Rates, process: &ProcessRates, thread: &ThreadRates) -> Option<(Option<CpuId>, f64)> {
     let cpus: CpuMask = match rates.cpu(thread.cpu) {
-        Some(cpu) if busy(cpu) >= FULL => [thread.cpu].into_iter().collect(),
+        Some(cpu) if busy(cpu) >= FULL => thread.cpu.into(),
         // It moved between CPUs: each one it may have used counts.
         _ => process.allowed.known()?.clone(),
     };
@@ -264,7 +264,7 @@ fn finding(model: &Model, rates: &Rates, limit: &Limit<'_>) -> Finding {
     }));
     let condition = if limit.is_seen() { "" } else { "if it serves this traffic: " };
     let avoid = match limit.cpu {
-        Some(cpu) if model.siblings(&[cpu].into_iter().collect()).len() > 1 => {
+        Some(cpu) if model.siblings(&cpu.into()).len() > 1 => {
             format!("CPU {cpu} and its sibling")
         }
         Some(cpu) => format!("CPU {cpu}"),

@@ -22,11 +22,7 @@ pub fn kept(open: &[(String, History)]) -> (Plan, Vec<String>) {
             let undone = touched.outcome.as_ref().is_some_and(super::Outcome::settles);
             if !undone {
                 settings.retain(|(other, _): &(Touched, _)| !touched.is_same(other));
-                let set = Setting {
-                    knob: touched.knob.clone(),
-                    target: touched.target.clone(),
-                    value: touched.wanted.clone(),
-                };
+                let set = Setting::new(&touched.knob, touched.target.clone(), &touched.wanted);
                 let why = format!("transaction {id}");
                 let planned = PlannedSetting::new(set, why, touched.device.clone());
                 settings.push((touched, planned));

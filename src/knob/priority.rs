@@ -74,7 +74,7 @@ impl Priority {
             (Of::Napi, _) => site.rx_queue().map(drop),
             (Of::Ksoftirqd, Target::Cpu(cpu)) if site.model.cpu(*cpu).is_some() => Ok(()),
             (Of::Ksoftirqd, Target::Cpu(cpu)) => {
-                Err(site.unusable([*cpu].into_iter().collect(), "does not exist on this machine"))
+                Err(site.unusable((*cpu).into(), "does not exist on this machine"))
             }
             (Of::Ksoftirqd, _) => Err(site.wrong("a CPU (cpu:N)")),
         }

@@ -160,10 +160,8 @@ impl<'a> Around<'a> {
 /// A mask for each queue; without settings if all are there already.
 fn of_queues(nic: &Nic, name: &str, mask: impl Fn(&RxQueue) -> CpuMask) -> Candidate {
     let is_set = |queue: &RxQueue| queue.rps_cpus.known() == Some(&mask(queue));
-    let setting = |queue: &RxQueue| Setting {
-        knob: "rps".to_owned(),
-        target: Target::queue(&nic.name, QueueId::rx(queue.index)),
-        value: set_text(&mask(queue)),
+    let setting = |queue: &RxQueue| {
+        Setting::new("rps", Target::queue(&nic.name, QueueId::rx(queue.index)), set_text(&mask(queue)))
     };
     let settings = match nic.rx.iter().all(is_set) {
         true => Vec::new(),
@@ -176,12 +174,8 @@ fn delays(nic: &Nic) -> Result<Vec<Candidate>, String> {
     let Fact::Known(coalesce) = &nic.hardware.coalesce else {
         return Err(format!("{} does not report its interrupt moderation", nic.name));
     };
-    let setting = |knob: &str, value: String| Setting {
-        knob: knob.to_owned(),
-        target: Target::Nic(nic.name.clone()),
-        value,
-    };
-    let adaptive = |on: bool| setting("adaptive_rx", if on { "on" } else { "off" }.to_owned());
+    let target = || Target::Nic(nic.name.clone());
+    let adaptive = |on: bool| Setting::new("adaptive_rx", target(), if on { "on" } else { "off" });
     let mut all = Vec::new();
     if coalesce.adaptive_rx == Some(false) {
         all.push(Candidate { name: "adaptive".to_owned(), settings: vec![adaptive(true)] });
@@ -190,7 +184,7 @@ fn delays(nic: &Nic) -> Result<Vec<Candidate>, String> {
     for delay in
         DELAYS.into_iter().filter(|delay| coalesce.rx_usecs.is_some_and(|now| !is_fixed || now != *delay))
     {
-        let mut settings = vec![setting("rx_usecs", delay.to_string())];
+        let mut settings = vec![Setting::new("rx_usecs", target(), delay.to_string())];
         if coalesce.adaptive_rx.is_some() {
             settings.insert(0, adaptive(false));
         }
@@ -208,13 +202,10 @@ fn queues(model: &Model, nic: &Nic) -> Result<Vec<Candidate>, String> {
     let most = count.max.min(u32::try_from(model.usable().len()).unwrap_or(u32::MAX));
     let powers = (0..32).map(|bit| 1 << bit).take_while(|power| *power < most);
     let counts = powers.chain([most]).filter(|number| *number != count.now);
-    let candidate = |number: u32| Candidate {
-        name: format!("queues-{number}"),
-        settings: vec![Setting {
-            knob: "channels".to_owned(),
-            target: Target::Nic(nic.name.clone()),
-            value: channels::text(channels, kind, number),
-        }],
+    let candidate = |number: u32| {
+        let value = channels::text(channels, kind, number);
+        let setting = Setting::new("channels", Target::Nic(nic.name.clone()), value);
+        Candidate { name: format!("queues-{number}"), settings: vec![setting] }
     };
     Ok(counts.map(candidate).collect())
 }

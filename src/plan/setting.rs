@@ -24,6 +24,13 @@ pub struct Setting {
     pub value: String,
 }
 
+impl Setting {
+    /// A value for a knob of a target; none of them is checked.
+    pub fn new(knob: &str, target: Target, value: impl Into<String>) -> Self {
+        Self { knob: knob.to_owned(), target, value: value.into() }
+    }
+}
+
 /// A setting and the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -192,6 +192,13 @@ impl FromIterator<CpuId> for CpuMask {
     }
 }
 
+/// The set of one CPU.
+impl From<CpuId> for CpuMask {
+    fn from(cpu: CpuId) -> Self {
+        Self::from_iter([cpu])
+    }
+}
+
 /// A number that some kernel could have, and that fits in a [`CpuMask`].
 impl TryFrom<u64> for CpuId {
     type Error = MaskError;

@@ -22,7 +22,7 @@ pub(super) fn render(mut host: RecordedHost, truth: &Truth) -> RecordedHost {
                 .iter()
                 .fold(host, |host, file| host.with_failure(&path(file), Cause::Denied)),
             _ => host
-                .with(&path("effective_affinity"), mask(truth, &[irq.lands].into_iter().collect()))
+                .with(&path("effective_affinity"), mask(truth, &irq.lands.into()))
                 .with(&path("effective_affinity_list"), format!("{}\n", irq.lands)),
         };
     }

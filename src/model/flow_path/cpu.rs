@@ -56,7 +56,7 @@ fn queues<'a>(nic: &'a Nic, queue: &Step<u32>) -> Result<Vec<&'a RxQueue>, Strin
 /// CPUs that a queue's interrupts go to, from the next one on.
 fn cpus_of(queue: &RxQueue) -> Result<CpuMask, String> {
     if let Some(cpu) = queue.channel_cpu {
-        return Ok([cpu].into_iter().collect());
+        return Ok(cpu.into());
     }
     let mut all = CpuMask::new();
     for irq in &queue.irqs {

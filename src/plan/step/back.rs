@@ -42,7 +42,7 @@ impl Back {
                 let packets = queue_packets(nic, queue, machine.rates).max(1.0);
                 let may = |mask: &&CpuMask| mask.difference(&machine.topology.usable).is_empty();
                 let mask = queue.rps_cpus.known().filter(may).cloned().unwrap_or_default();
-                let home_only: CpuMask = [home].into_iter().collect();
+                let home_only = CpuMask::from(home);
                 // As without the interrupt's CPU, which leaves a mask that stays.
                 let others = mask.difference(&home_only);
                 let is_told = are_alike || is_counted(nic, queue, machine.rates);

@@ -23,7 +23,7 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
     for of_nic in placed.chunk_by(|a, b| a.nic == b.nic) {
         let nic = &of_nic[0].nic;
         for Placed { queue, cpu, why, .. } in of_nic {
-            send(draft, nic, QueueId::rx(*queue), &only(*cpu), why);
+            send(draft, nic, QueueId::rx(*queue), &CpuMask::from(*cpu), why);
         }
         let sends = draft.model.nic(nic).map(|nic| nic.tx.iter().map(|tx| tx.index).collect::<Vec<_>>());
         let received = |tx: &u32| of_nic.iter().find(|placed| placed.queue == *tx);
@@ -32,7 +32,7 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
         for tx in sends.unwrap_or_default() {
             let Some(partner) = received(&tx).or_else(|| turns.next()) else { break };
             let why = format!("same CPU as rx-{}", partner.queue);
-            send(draft, nic, QueueId::tx(tx), &only(partner.cpu), &why);
+            send(draft, nic, QueueId::tx(tx), &CpuMask::from(partner.cpu), &why);
         }
     }
     for nic in draft.nics.clone() {
@@ -94,7 +94,7 @@ pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
     for name in draft.nics.clone() {
         moves.iter().filter(|(irq, _)| irq.nic == name).for_each(|(irq, cpu)| {
             ban(draft, &name);
-            send(draft, &name, QueueId::rx(irq.queue), &only(*cpu), &irq.why);
+            send(draft, &name, QueueId::rx(irq.queue), &CpuMask::from(*cpu), &irq.why);
         });
         if !moves.iter().any(|(irq, _)| irq.nic == name) {
             no_room(draft, &name, &stay);
@@ -150,7 +150,7 @@ fn relieve(draft: &mut Draft<'_>) {
         let before = draft.settings.len();
         ban(draft, &nic);
         let why = format!("the queues of CPU {from} fill it, and CPU {to} has room");
-        send(draft, &nic, QueueId::rx(queue), &only(to), &why);
+        send(draft, &nic, QueueId::rx(queue), &CpuMask::from(to), &why);
         if draft.settings.len() == before {
             break;
         }
@@ -181,7 +181,7 @@ fn relief(draft: &Draft<'_>) -> Option<(NicName, u32, CpuId, CpuId)> {
             true => usable,
             false => free,
         };
-        let core = |cpu: CpuId| topology.siblings(&only(cpu)).union(&only(cpu));
+        let core = |cpu: CpuId| topology.siblings(&cpu.into()).union(&cpu.into());
         let of_core = |cpu: CpuId| core(cpu).iter().map(|cpu| crowd.brought_to(cpu)).sum::<f64>();
         let is_planned = |busy: &&Loaded<'_>| {
             draft.nics.contains(&busy.nic.name) && draft.home(busy.queue) == Some(crowd.cpu)
@@ -195,10 +195,6 @@ fn relief(draft: &Draft<'_>) -> Option<(NicName, u32, CpuId, CpuId)> {
             best.map(|cpu| (busy.nic.name.clone(), busy.queue.index, crowd.cpu, cpu))
         })
     })
-}
-
-fn only(cpu: CpuId) -> CpuMask {
-    [cpu].into_iter().collect()
 }
 
 /// A usable CPU that is not avoided, of the same domain if that has any, on a free core if possible.
