@@ -12,7 +12,7 @@ use super::topology::{CpuTopology, Domain};
 use crate::diagnose::EVEN_QUEUES;
 use crate::diagnose::evidence::{DEAREST, TRAFFIC, irq_cpus, queue_packets, receive_time};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
-use crate::units::{CpuId, CpuMask, Fact, NicName};
+use crate::units::{CpuId, CpuMask, Fact};
 
 /// Packets per second on one queue from which the hyper-threads of the interrupt's CPU are left out too: at
 /// 10 to 20 us between packets a core is interrupted all the time.
@@ -61,9 +61,9 @@ pub(super) struct ShareOptions {
 }
 
 /// A queue and the CPUs that it should hand packets to.
-pub(super) struct Part {
-    pub(super) nic: NicName,
-    pub(super) queue: u32,
+pub(super) struct Part<'n> {
+    pub(super) nic: &'n Nic,
+    pub(super) queue: &'n RxQueue,
     /// Empty if there is no CPU for it.
     pub(super) mask: CpuMask,
     /// True if its current mask should stay: it is this one or a part of it, and no width was requested (fewer
@@ -72,12 +72,10 @@ pub(super) struct Part {
     pub(super) why: String,
 }
 
-impl Part {
+impl Part<'_> {
     /// The mask that its queue has once the part is given: the current one if that stays.
-    pub(super) fn result<'a>(&'a self, nics: &[&'a Nic], stays: bool) -> &'a CpuMask {
-        let nic = nics.iter().find(|nic| stays && nic.name == self.nic);
-        let queue = nic.and_then(|nic| nic.rx.iter().find(|queue| queue.index == self.queue));
-        queue.and_then(|queue| queue.rps_cpus.known()).unwrap_or(&self.mask)
+    pub(super) fn result(&self, stays: bool) -> &CpuMask {
+        self.queue.rps_cpus.known().filter(|_| stays).unwrap_or(&self.mask)
     }
 }
 
@@ -144,7 +142,11 @@ impl Machine<'_> {
 
     /// Returns a part for each queue of `nics`, those of one interface together, and the queues whose
     /// receiving CPU is not known.
-    pub(super) fn share_out(&self, nics: &[&Nic], options: ShareOptions) -> (Vec<Part>, Vec<(NicName, u32)>) {
+    pub(super) fn share_out<'n>(
+        &self,
+        nics: &[&'n Nic],
+        options: ShareOptions,
+    ) -> (Vec<Part<'n>>, Vec<(&'n Nic, &'n RxQueue)>) {
         let (mut unassigned, homeless) = self.unassigned(nics);
         unassigned.sort_by_key(|unassigned| unassigned.place);
         let irqs: CpuMask = unassigned.iter().map(|unassigned| unassigned.home).collect();
@@ -179,24 +181,24 @@ impl Machine<'_> {
             }
         }
         if !alone.is_empty() {
-            given = parts.iter().fold(given, |all, part: &Part| {
+            given = parts.iter().fold(given, |all, part: &Part<'_>| {
                 let stays = part.stays || options.by_hand && part.mask.is_empty();
-                all.union(part.result(nics, stays))
+                all.union(part.result(stays))
             });
             parts.extend(Share { given: &given, ..share }.divide(self, alone));
         }
-        parts.sort_by(|a, b| (&a.nic, a.queue).cmp(&(&b.nic, b.queue)));
+        parts.sort_by(|a, b| (&a.nic.name, a.queue.index).cmp(&(&b.nic.name, b.queue.index)));
         (parts, homeless)
     }
 
-    fn unassigned<'n>(&self, nics: &[&'n Nic]) -> (Vec<Unassigned<'n>>, Vec<(NicName, u32)>) {
+    fn unassigned<'n>(&self, nics: &[&'n Nic]) -> (Vec<Unassigned<'n>>, Vec<(&'n Nic, &'n RxQueue)>) {
         let (mut unassigned, mut homeless) = (Vec::new(), Vec::new());
         let brought = self.brought(|_| true);
-        for nic in nics {
+        for nic in nics.iter().copied() {
             for queue in &nic.rx {
                 let home = self.home(queue);
                 let Some((home, place)) = home.and_then(|cpu| Some((cpu, self.topology.place(cpu)?))) else {
-                    homeless.push((nic.name.clone(), queue.index));
+                    homeless.push((nic, queue));
                     continue;
                 };
                 let packets = queue_packets(nic, queue, self.rates);
@@ -305,7 +307,7 @@ struct Share<'a> {
 impl Share<'_> {
     /// A part for each of `group`, which is in the order of its interrupts' CPUs; for the busy queues alone if
     /// there are not enough CPUs for all.
-    fn divide(&self, machine: &Machine<'_>, group: Vec<Unassigned<'_>>) -> Vec<Part> {
+    fn divide<'n>(&self, machine: &Machine<'_>, group: Vec<Unassigned<'n>>) -> Vec<Part<'n>> {
         let some_busy = group.iter().any(|unassigned| unassigned.is_busy);
         let is_for_busy = self.options.busy_only || some_busy && self.is_scarce(machine, &homes(&group));
         if !is_for_busy {
@@ -313,9 +315,12 @@ impl Share<'_> {
         }
         let (busy, calm): (Vec<_>, Vec<_>) = group.into_iter().partition(|unassigned| unassigned.is_busy);
         let mut parts = self.of_all(machine, &busy);
-        parts.extend(calm.into_iter().map(|calm| {
-            let (nic, queue) = (calm.nic.name.clone(), calm.queue.index);
-            Part { nic, queue, mask: CpuMask::new(), stays: false, why: FEW.to_owned() }
+        parts.extend(calm.into_iter().map(|Unassigned { nic, queue, .. }| Part {
+            nic,
+            queue,
+            mask: CpuMask::new(),
+            stays: false,
+            why: FEW.to_owned(),
         }));
         parts
     }
@@ -337,7 +342,7 @@ impl Share<'_> {
         all.into_iter().filter(|cpu| !taken.contains(*cpu) && !self.given.contains(*cpu)).collect()
     }
 
-    fn of_all(&self, machine: &Machine<'_>, group: &[Unassigned<'_>]) -> Vec<Part> {
+    fn of_all<'n>(&self, machine: &Machine<'_>, group: &[Unassigned<'n>]) -> Vec<Part<'n>> {
         let topology = machine.topology;
         let homes = homes(group);
         let mut free = self.free(machine, self.irqs);
@@ -396,8 +401,7 @@ impl Share<'_> {
                 _ => *current == mask,
             });
             let stays = as_sound || (has_part && !is_short(unassigned, &mask));
-            let (nic, queue) = (unassigned.nic.name.clone(), unassigned.queue.index);
-            Part { nic, queue, mask, stays, why }
+            Part { nic: unassigned.nic, queue: unassigned.queue, mask, stays, why }
         });
         parts.collect()
     }

@@ -155,32 +155,30 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
     // The other thread of a busy core is better than nothing here: a trial can tell.
     let options = ShareOptions { width, whole_cores: false, by_hand: true, busy_only: false };
     let (parts, homeless) = machine.share_out(nics, options);
-    let given = given(&parts, nics);
-    let current = |index: u32| {
-        let queue = nic.rx.iter().find(|queue| queue.index == index);
-        queue.and_then(|queue| queue.rps_cpus.known())
-    };
-    let parts = parts.into_iter().filter(|part| part.nic == nic.name && !part.stays);
-    let home = |index: u32| nic.rx.iter().find(|rx| rx.index == index).and_then(|rx| machine.home(rx));
-    // Masks with unusable CPUs are not in use.
-    let current_of =
-        |index: u32| current(index).filter(|mask| mask.difference(&machine.topology.usable).is_empty());
-    let mask = |part: Part| match part.mask.is_empty() {
-        true => {
-            let left = narrowed(current_of(part.queue)?, home(part.queue)?, &given)?;
-            Some((part.queue, (left, OWN.to_owned())))
-        }
-        false => Some((part.queue, (part.mask, part.why))),
-    };
-    let mut masks: BTreeMap<u32, (CpuMask, String)> = parts.filter_map(mask).collect();
+    let given = given(&parts);
     let usable = &machine.topology.usable;
+    let mut masks: BTreeMap<u32, (CpuMask, String)> = BTreeMap::new();
+    for Part { queue, mask, why, .. } in
+        parts.into_iter().filter(|part| part.nic.name == nic.name && !part.stays)
+    {
+        let Some(current) = queue.rps_cpus.known() else { continue };
+        if !mask.is_empty() {
+            masks.insert(queue.index, (mask, why));
+        } else if let Some(home) = machine.home(queue)
+            // Masks with unusable CPUs are not in use.
+            && current.difference(usable).is_empty()
+            && let Some(left) = narrowed(current, home, &given)
+        {
+            masks.insert(queue.index, (left, OWN.to_owned()));
+        }
+    }
     let anywhere: CpuMask = match hottest(machine.rates) {
-        Some(cpu) => usable.difference(&[cpu].into_iter().collect()),
+        Some(cpu) => usable.difference(&cpu.into()),
         None => usable.clone(),
     };
     let why = somewhere(nic, machine.rates, anywhere.len() > width);
     let anywhere: Vec<CpuId> = anywhere.iter().collect();
-    let homeless = homeless.into_iter().filter(|(name, _)| *name == nic.name && !anywhere.is_empty());
+    let homeless = homeless.into_iter().filter(|(of, _)| of.name == nic.name && !anywhere.is_empty());
     for (turn, (_, queue)) in homeless.enumerate() {
         let part = width.min(anywhere.len());
         let anywhere: CpuMask = anywhere.iter().cycle().skip(turn * part).take(part).copied().collect();
@@ -189,14 +187,12 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
         let is_sound = |current: &CpuMask| {
             current.difference(usable).is_empty() && (part..=width).contains(&current.len())
         };
-        if !current(queue).is_some_and(is_sound) {
-            masks.insert(queue, (anywhere.clone(), why.clone()));
+        if queue.rps_cpus.known().is_some_and(|current| !is_sound(current)) {
+            masks.insert(queue.index, (anywhere.clone(), why.clone()));
         }
     }
-    let readable = masks.into_iter().filter(|(queue, _)| current(*queue).is_some());
-    let settings = readable.map(|(queue, (mask, why))| {
-        let target = Target::queue(&nic.name, QueueId::rx(queue));
-        let set = Setting { knob: "rps".to_owned(), target, value: set_text(&mask) };
+    let settings = masks.into_iter().map(|(queue, (mask, why))| {
+        let set = Setting::new("rps", Target::queue(&nic.name, QueueId::rx(queue)), set_text(&mask));
         PlannedSetting::new(set, why, Some(nic.address.clone()))
     });
     settings.collect()
@@ -208,15 +204,15 @@ pub(super) const OWN: &str = "the mask in use loses the CPU of its interrupt and
 /// A mask that stays in use, without the CPU of its queue's interrupt and, if that leaves any, without those that other
 /// queues get; `None` if it has none of them.
 pub(super) fn narrowed(mask: &CpuMask, home: CpuId, given: &CpuMask) -> Option<CpuMask> {
-    let own = mask.difference(&[home].into_iter().collect());
+    let own = mask.difference(&home.into());
     let left = Some(own.difference(given)).filter(|left| !left.is_empty()).unwrap_or(own);
     (left != *mask).then_some(left)
 }
 
-/// The CPUs of the masks that queues of these interfaces get or keep as their parts.
-pub(super) fn given(parts: &[Part], nics: &[&Nic]) -> CpuMask {
+/// The CPUs of the masks that queues get or keep as their parts.
+pub(super) fn given(parts: &[Part<'_>]) -> CpuMask {
     let with_part = parts.iter().filter(|part| !part.mask.is_empty());
-    with_part.fold(CpuMask::new(), |all, part| all.union(part.result(nics, part.stays)))
+    with_part.fold(CpuMask::new(), |all, part| all.union(part.result(part.stays)))
 }
 
 /// Reason for handing the packets of a queue to these CPUs when the receiving CPU is not known.
@@ -271,14 +267,7 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) ->
 }
 
 fn proposal(model: &Model, rates: &Rates, nic: &Nic, name: &str, settings: Vec<PlannedSetting>) -> Proposal {
-    let mut plan = Plan {
-        schema: Plan::SCHEMA.to_owned(),
-        name: name.to_owned(),
-        host: Some(model.identity.hostname.clone()),
-        settings,
-        notes: Vec::new(),
-        prediction: None,
-    };
+    let mut plan = Plan { host: Some(model.identity.hostname.clone()), settings, ..Plan::new(name, &[]) };
     plan.prediction = forecast(model, rates, &plan).ok();
     if name != "rps" {
         plan.notes.push(

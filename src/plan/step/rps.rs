@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::back::Back;
 use crate::diagnose::evidence::queue_packets;
-use crate::model::Nic;
+use crate::model::{Nic, RxQueue};
 use crate::plan::draft::Draft;
-use crate::plan::share::{FEW, ShareOptions, is_busy};
+use crate::plan::share::{FEW, Part, ShareOptions, is_busy};
 use crate::plan::spread::{OWN, given, narrowed, threaded};
 use crate::plan::{Target, set_text};
 use crate::units::{CpuMask, NicName, QueueId};
@@ -64,18 +64,18 @@ type Without = (NicName, u32, String);
 fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>, busy_only: bool) {
     let (covered, sharing) = covered(draft, nics);
     off.extend(queues(draft, &covered, COVERED));
-    let sharing: Vec<&Nic> = sharing.iter().filter_map(|name| draft.model.nic(name)).collect();
+    let sharing: Vec<Nic> = sharing.iter().filter_map(|name| draft.model.nic(name).cloned()).collect();
     let options = ShareOptions { width: draft.width, whole_cores: true, by_hand: false, busy_only };
-    let (parts, homeless) = draft.machine().share_out(&sharing, options);
-    let given = given(&parts, &sharing);
-    for (nic, queue) in homeless {
-        draft.leave(format!("rps: cannot tell which CPU takes the interrupt of {nic}/rx-{queue}"));
+    let (parts, homeless) = draft.machine().share_out(&sharing.iter().collect::<Vec<_>>(), options);
+    let given = given(&parts);
+    for (Nic { name, .. }, queue) in homeless {
+        draft.leave(format!("rps: cannot tell which CPU takes the interrupt of {name}/rx-{}", queue.index));
     }
-    for part in parts {
-        match part.mask.is_empty() {
-            true => off.push((part.nic, part.queue, part.why)),
-            false if part.stays => {}
-            false => give(draft, &part.nic, part.queue, &part.mask, part.why),
+    for Part { nic, queue, mask, stays, why } in parts {
+        match mask.is_empty() {
+            true => off.push((nic.name.clone(), queue.index, why)),
+            false if stays => {}
+            false => give(draft, &nic.name, queue.index, &mask, why),
         }
     }
     switch_off(draft, off, &given);
@@ -97,7 +97,9 @@ fn queues(draft: &Draft<'_>, nics: &[NicName], why: &str) -> Vec<Without> {
 /// are judged together, by the new masks of the others, whose CPUs are `given`.
 fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>, given: &CpuMask) {
     let none = CpuMask::new();
-    let is_on = |(nic, queue, _): &Without| mask_of(draft, nic, *queue) != Some(Some(CpuMask::new()));
+    let is_on = |(nic, queue, _): &Without| {
+        rx_queue(draft, nic, *queue).is_none_or(|rx| rx.rps_cpus.known() != Some(&none))
+    };
     let on: Vec<Without> = queues.into_iter().filter(is_on).collect();
     if on.is_empty() {
         return;
@@ -105,7 +107,7 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>, given: &CpuMask) {
     let back = Back::new(&draft.machine());
     let mut kept: BTreeMap<NicName, usize> = BTreeMap::new();
     for (nic, queue, why) in on {
-        let found = draft.model.nic(&nic).and_then(|nic| nic.rx.iter().find(|rx| rx.index == queue));
+        let found = rx_queue(draft, &nic, queue);
         let stays = found.is_some_and(|rx| {
             let mask = rx.rps_cpus.known().unwrap_or(&none);
             // CPUs that should be kept clean are left at any cost.
@@ -131,19 +133,17 @@ fn switch_off(draft: &mut Draft<'_>, queues: Vec<Without>, given: &CpuMask) {
     }
 }
 
-/// The mask of a queue, if the queue exists and its mask can be read.
-fn mask_of(draft: &Draft<'_>, nic: &NicName, queue: u32) -> Option<Option<CpuMask>> {
-    let queue = draft.model.nic(nic)?.rx.iter().find(|rx| rx.index == queue)?;
-    Some(queue.rps_cpus.known().cloned())
+fn rx_queue<'d>(draft: &'d Draft<'_>, nic: &NicName, queue: u32) -> Option<&'d RxQueue> {
+    draft.model.nic(nic)?.rx.iter().find(|rx| rx.index == queue)
 }
 
 /// Sets a mask that differs from the current one.
 fn give(draft: &mut Draft<'_>, nic: &NicName, queue: u32, mask: &CpuMask, why: String) {
-    let Some(current) = mask_of(draft, nic, queue) else { return };
-    let Some(current) = current else {
+    let Some(rx) = rx_queue(draft, nic, queue) else { return };
+    let Some(current) = rx.rps_cpus.known() else {
         return draft.leave(format!("rps: the mask of {nic}/rx-{queue} cannot be read"));
     };
-    if current != *mask {
+    if current != mask {
         draft.set("rps", Target::queue(nic, QueueId::rx(queue)), set_text(mask), why);
     }
 }
