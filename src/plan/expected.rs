@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::moves::Cost;
 use super::paper;
 use super::share::{Machine, receive_work};
+use super::step::rfs;
 use super::topology::CpuTopology;
 use crate::diagnose::evidence::{DEAREST, TRAFFIC, is_counted, queue_packets};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
@@ -241,11 +242,8 @@ impl Change {
 ///
 /// Only simulations use it: what it tells apart is lost once interrupts share a CPU, and the next plan would differ.
 fn infer(model: &Model, rates: &Rates, sources: &mut [Source], parts: &[Vec<Part>]) {
-    let is_uncounted = |nic: &Nic| {
-        let has_rfs = nic.rx.iter().any(|queue| queue.rps_flow_cnt.known().is_some_and(|flows| *flows > 0))
-            && model.rps_sock_flow_entries.known().is_some_and(|flows| *flows > 0);
-        !has_rfs && !nic.rx.iter().any(|queue| is_counted(nic, queue, rates))
-    };
+    let is_uncounted =
+        |nic: &Nic| !rfs::is_on(model, nic) && !nic.rx.iter().any(|queue| is_counted(nic, queue, rates));
     let mut uncounted: BTreeSet<usize> =
         devices(model).filter(|(_, nic)| is_uncounted(nic)).map(|(at, _)| at).collect();
     for (source, _) in sources.iter().zip(parts).filter(|(_, parts)| parts.is_empty()) {

@@ -9,6 +9,7 @@ use super::cost::{basis, of_move};
 use super::moves::{Move, Shares, Steering};
 use super::prediction::{FIXED, Prediction, predict};
 use super::spread::{even, hottest, readers};
+use super::step::rfs::has_flows;
 use super::{Plan, PlannedSetting, Setting, Target, interrupts, set_of};
 use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receiving};
 use crate::diagnose::figures::{count, plural};
@@ -153,10 +154,6 @@ impl<'a> Asked<'a> {
 
 fn has_table(text: &str) -> bool {
     text.parse::<u32>().is_ok_and(|entries| entries > 0)
-}
-
-fn has_flows(queue: &RxQueue) -> bool {
-    queue.rps_flow_cnt.known().is_some_and(|entries| *entries > 0)
 }
 
 /// The CPU that an interrupt goes to when it may go to `cpus` alone; `None` if it can stay, or if the kernel

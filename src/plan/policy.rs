@@ -135,11 +135,12 @@ impl Policy {
 /// What plans depend on: a container host has thousands of virtual interfaces that are not named and have neither packets
 /// nor masks, and every simulation copies the machine.
 fn concerned(model: &Model, rates: &Rates, named: &[NicName]) -> (Model, Rates) {
-    let has_mask =
-        |nic: &Nic| nic.rx.iter().any(|queue| queue.rps_cpus.known().is_some_and(|mask| !mask.is_empty()));
     let has_packets = |nic: &Nic| rates.nic(&nic.name).is_some_and(|rates| rates.rx_packets > 0.0);
     let is_concerned = |nic: &Nic| {
-        nic.kind == NicKind::Device || named.contains(&nic.name) || has_mask(nic) || has_packets(nic)
+        nic.kind == NicKind::Device
+            || named.contains(&nic.name)
+            || step::rfs::is_handed_on(nic)
+            || has_packets(nic)
     };
     let (mut own, mut of_own) = (model.clone(), rates.clone());
     own.nics.retain(is_concerned);

@@ -3,7 +3,7 @@
 //! RFS needs both and no RPS mask: it sends a flow to the CPU that last read its socket.
 
 use crate::diagnose::figures::plural;
-use crate::model::{Model, Nic, NicKind};
+use crate::model::{Model, Nic, NicKind, RxQueue};
 use crate::plan::draft::Draft;
 use crate::plan::policy::Variable;
 use crate::plan::spread::threaded;
@@ -53,12 +53,20 @@ pub(in crate::plan) fn is_handed_on(nic: &Nic) -> bool {
     nic.rx.iter().any(|queue| queue.rps_cpus.known().is_some_and(|mask| !CpuMask::is_empty(mask)))
 }
 
+/// True if there is a global table, and one of some queue.
+pub(in crate::plan) fn is_on(model: &Model, nic: &Nic) -> bool {
+    model.rps_sock_flow_entries.known().is_some_and(|entries| *entries > 0) && nic.rx.iter().any(has_flows)
+}
+
+/// True if the queue has a table.
+pub(in crate::plan) fn has_flows(queue: &RxQueue) -> bool {
+    queue.rps_flow_cnt.known().is_some_and(|entries| *entries > 0)
+}
+
 /// Reason to leave RFS as it is while RPS is on.
 pub(in crate::plan) fn next_to_rps(draft: &Draft<'_>, nic: &Nic) -> String {
-    let global = draft.model.rps_sock_flow_entries.known().is_some_and(|entries| *entries > 0);
-    let tables = nic.rx.iter().any(|queue| queue.rps_flow_cnt.known().is_some_and(|entries| *entries > 0));
     let name = &nic.name;
-    match global && tables {
+    match is_on(&draft.model, nic) {
         true => format!(
             "rfs: already on for {name} and takes precedence over the masks: they apply only to packets \
              whose reader is not known"
@@ -74,8 +82,7 @@ pub(in crate::plan) fn next_to_rps(draft: &Draft<'_>, nic: &Nic) -> String {
 pub(in crate::plan) fn off(draft: &mut Draft<'_>) {
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name) else { continue };
-        let on = nic.rx.iter().filter(|queue| queue.rps_flow_cnt.known().is_some_and(|flows| *flows > 0));
-        let on: Vec<u32> = on.map(|queue| queue.index).collect();
+        let on: Vec<u32> = nic.rx.iter().filter(|queue| has_flows(queue)).map(|queue| queue.index).collect();
         for queue in on {
             let why = "RFS hands packets to the CPU of their reader, which should be kept clean";
             draft.set("rfs", Target::queue(&name, QueueId::rx(queue)), "0", why);
@@ -93,18 +100,14 @@ pub(in crate::plan) fn settings(model: &Model, nic: &Nic) -> Vec<PlannedSetting>
     let part = part(entries, nic.rx.len());
     let mut settings = Vec::new();
     if global == 0 {
-        let set =
-            Setting { knob: "rfs_entries".to_owned(), target: Target::Host, value: entries.to_string() };
+        let set = Setting::new("rfs_entries", Target::Host, entries.to_string());
         settings.push(PlannedSetting::new(set, "the global table; without it RFS is off", None));
     }
     if !fits(&tables, entries) {
         let wrong = nic.rx.iter().zip(&tables).filter(|(_, table)| **table != part);
         settings.extend(wrong.map(|(queue, _)| {
-            let set = Setting {
-                knob: "rfs".to_owned(),
-                target: Target::queue(&nic.name, QueueId::rx(queue.index)),
-                value: part.to_string(),
-            };
+            let target = Target::queue(&nic.name, QueueId::rx(queue.index));
+            let set = Setting::new("rfs", target, part.to_string());
             let queues = plural(nic.rx.len(), "RX queue");
             let why = format!("{entries} entries over {queues}, rounded up to a power of two");
             PlannedSetting::new(set, why, Some(nic.address.clone()))
