@@ -159,6 +159,13 @@ impl<'a> Draft<'a> {
         self.only.is_none_or(|only| only.contains(&variable)) && !self.left_out.contains(&variable)
     }
 
+    /// Does some work as if only these interfaces were planned for.
+    pub(super) fn for_nics(&mut self, nics: Vec<NicName>, work: impl FnOnce(&mut Self)) {
+        let all = std::mem::replace(&mut self.nics, nics);
+        work(self);
+        self.nics = all;
+    }
+
     /// Decides one variable, if it is requested.
     pub(super) fn step(&mut self, variable: Variable, work: impl FnOnce(&mut Self)) {
         if !self.wants(variable) || self.nics.is_empty() {
@@ -215,8 +222,7 @@ impl<'a> Draft<'a> {
         let nic = target.nic().and_then(|name| self.model.nic(name));
         let (device, driver) =
             (nic.map(|nic| nic.address.clone()), nic.and_then(|nic| nic.driver.as_deref()));
-        let set = Setting { knob: knob.to_owned(), target, value: value.into() };
-        let planned = PlannedSetting::new(set, why, device).with_driver(driver);
+        let planned = PlannedSetting::new(Setting::new(knob, target, value), why, device).with_driver(driver);
         self.take(vec![planned]);
     }
 

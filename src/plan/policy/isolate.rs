@@ -6,7 +6,7 @@
 use super::Variable;
 use crate::plan::draft::Draft;
 use crate::plan::step;
-use crate::units::{CpuId, CpuMask};
+use crate::units::CpuMask;
 
 /// Without a choice of CPUs to keep clean, at most one CPU in this many takes receive work.
 const ONE_OF: usize = 4;
@@ -52,9 +52,7 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
         step::irqs::near(draft);
         idle.iter().for_each(|nic| step::irqs::anywhere_in(draft, nic, &usable, WHY));
         let all = draft.nics.iter().chain(&idle).cloned().collect();
-        let planned = std::mem::replace(&mut draft.nics, all);
-        step::irqs::queueless(draft, &usable, WHY);
-        draft.nics = planned;
+        draft.for_nics(all, |draft| step::irqs::queueless(draft, &usable, WHY));
     });
     draft.step(Variable::Rps, step::rps::near);
     draft.step(Variable::Rfs, step::rfs::off);
@@ -78,15 +76,10 @@ fn last_cores(draft: &Draft<'_>) -> CpuMask {
         let own = queues(&|node| node.is_some() && node == domain.node);
         // A node with a device has at least one, and keeps one.
         let part = (wanted * own).div_ceil(all).min(domain.usable.len().saturating_sub(1));
-        last = domain.usable.iter().rev().take(part).fold(last, |last, cpu| with(last, *cpu));
+        domain.usable.iter().rev().take(part).for_each(|cpu| last.insert(*cpu));
     }
     let rest = wanted.saturating_sub(last.len());
     let from_the_end = topology.in_order().rev().filter(|cpu| !last.contains(*cpu)).take(rest);
     let last = from_the_end.collect::<CpuMask>().union(&last);
     topology.siblings(&last).union(&last).intersection(&topology.usable)
-}
-
-fn with(mut cpus: CpuMask, cpu: CpuId) -> CpuMask {
-    cpus.insert(cpu);
-    cpus
 }

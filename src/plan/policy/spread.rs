@@ -32,17 +32,10 @@ pub(super) fn draft(draft: &mut Draft<'_>) {
     let (devices, others): (Vec<NicName>, Vec<NicName>) =
         draft.nics.iter().cloned().partition(|name| is_device(draft, name));
     if !devices.is_empty() {
-        for_nics(draft, &devices, |draft| draft.step(Variable::Irq, step::irqs::apart));
+        draft.for_nics(devices.clone(), |draft| draft.step(Variable::Irq, step::irqs::apart));
     }
     devices.iter().for_each(|name| spread(draft, name, &devices));
     others.iter().for_each(|name| spread(draft, name, std::slice::from_ref(name)));
-}
-
-/// Runs a step as if only these interfaces were planned for.
-fn for_nics(draft: &mut Draft<'_>, nics: &[NicName], work: impl FnOnce(&mut Draft<'_>)) {
-    let all = std::mem::replace(&mut draft.nics, nics.to_vec());
-    work(draft);
-    draft.nics = all;
 }
 
 /// Plans one interface of `names`, which share out the CPUs.

@@ -32,17 +32,16 @@ pub(in crate::plan) fn safe(draft: &mut Draft<'_>) {
     };
     let (safe, others): (Vec<NicName>, Vec<NicName>) =
         draft.nics.iter().cloned().partition(|name| is_safe(draft, name));
-    let all = std::mem::replace(&mut draft.nics, safe);
-    fixed(draft);
-    draft.nics = others;
-    off_and_busy(draft, |draft, nic, _| {
-        let driver = nic.driver.as_deref().unwrap_or_default();
-        draft.leave(format!(
-            "moderation: rx_usecs of {} is left alone: {driver} may reset the link to change it",
-            nic.name
-        ));
-    });
-    draft.nics = all;
+    draft.for_nics(safe, fixed);
+    draft.for_nics(others, |draft| off_and_busy(draft, leave_delay));
+}
+
+fn leave_delay(draft: &mut Draft<'_>, nic: &Nic, _: &Coalesce) {
+    let driver = nic.driver.as_deref().unwrap_or_default();
+    draft.leave(format!(
+        "moderation: rx_usecs of {} is left alone: {driver} may reset the link to change it",
+        nic.name
+    ));
 }
 
 /// The driver's own choice if it has one, otherwise [`fixed`].

@@ -3,7 +3,7 @@
 use crate::model::{Fact, Nic, TxQueue};
 use crate::plan::draft::Draft;
 use crate::plan::{Target, set_text};
-use crate::units::{CpuId, CpuMask, NicName, QueueId};
+use crate::units::{CpuId, CpuMask, QueueId};
 
 /// Gives every CPU one transmit queue of its memory domain, unless it already has one.
 pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
@@ -31,25 +31,16 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
         if is_sound(draft, nic, &homes) {
             continue;
         }
-        let masks = share_out(draft, &homes);
-        let wanted: Vec<(u32, CpuMask)> = nic
-            .tx
-            .iter()
-            .zip(masks)
-            .filter(|(tx, mask)| tx.xps_cpus.known() != Some(mask))
-            .map(|(tx, mask)| (tx.index, mask))
-            .collect();
-        set(draft, &name, wanted);
-    }
-}
-
-fn set(draft: &mut Draft<'_>, name: &NicName, masks: Vec<(u32, CpuMask)>) {
-    for (queue, mask) in masks {
-        let why = match mask.is_empty() {
-            true => "every CPU sends through a queue nearer to it",
-            false => "CPUs of the memory domain in which its interrupt is handled",
-        };
-        draft.set("xps_cpus", Target::queue(name, QueueId::tx(queue)), set_text(&mask), why);
+        let masks = nic.tx.iter().zip(share_out(draft, &homes));
+        let changed = masks.filter(|(tx, mask)| tx.xps_cpus.known() != Some(mask));
+        let changed: Vec<(u32, CpuMask)> = changed.map(|(tx, mask)| (tx.index, mask)).collect();
+        for (queue, mask) in changed {
+            let why = match mask.is_empty() {
+                true => "every CPU sends through a queue nearer to it",
+                false => "CPUs of the memory domain in which its interrupt is handled",
+            };
+            draft.set("xps_cpus", Target::queue(&name, QueueId::tx(queue)), set_text(&mask), why);
+        }
     }
 }
 
