@@ -110,10 +110,7 @@ fn interrupts(host: RecordedHost, truth: &Truth, seconds: f64) -> RecordedHost {
 fn nics(mut host: RecordedHost, truth: &Truth, seconds: f64) -> RecordedHost {
     let mut by_kernel = Vec::new();
     for nic in &truth.nics {
-        // A virtual function's packets count for the paravirtual interface on top of it too.
-        let below = truth.nics.iter().filter(|other| other.master.as_ref() == Some(&nic.name));
-        let packets = nic.packets() + below.map(Nic::packets).sum::<f64>();
-        host = statistics(host, &nic.name, packets, seconds);
+        host = statistics(host, &nic.name, received(truth, nic), seconds);
         let counts: Vec<u64> =
             nic.rx.iter().map(|queue| BEFORE + (queue.packets * seconds).round() as u64).collect();
         match nic.counted {
@@ -138,12 +135,15 @@ fn nics(mut host: RecordedHost, truth: &Truth, seconds: f64) -> RecordedHost {
 fn through(truth: &Truth, lower: &[String]) -> f64 {
     let of = |name: &String| match truth.uppers.iter().find(|upper| upper.name == *name) {
         Some(upper) => through(truth, &upper.lower),
-        None => truth.nic(name).map_or(0.0, |nic| {
-            let below = truth.nics.iter().filter(|other| other.master.as_ref() == Some(name));
-            nic.packets() + below.map(Nic::packets).sum::<f64>()
-        }),
+        None => truth.nic(name).map_or(0.0, |nic| received(truth, nic)),
     };
     lower.iter().map(of).sum()
+}
+
+/// Packets/s that a device counts: those of a virtual function also count for the paravirtual interface on top of it.
+fn received(truth: &Truth, nic: &Nic) -> f64 {
+    let below = truth.nics.iter().filter(|other| other.master.as_ref() == Some(&nic.name));
+    nic.packets() + below.map(Nic::packets).sum::<f64>()
 }
 
 fn statistics(mut host: RecordedHost, name: &str, packets: f64, seconds: f64) -> RecordedHost {

@@ -24,9 +24,7 @@ pub(super) fn render(host: RecordedHost, truth: &Truth) -> RecordedHost {
 pub(super) fn message(attributes: &[(u16, &[u8])]) -> Vec<u8> {
     let mut message = Vec::new();
     attributes.iter().for_each(|(kind, value)| push_attribute(&mut message, *kind, value));
-    let mut answer = Vec::new();
-    push_message(&mut answer, &message);
-    answer
+    only(&message)
 }
 
 fn numbers(attributes: &[(u16, u32)]) -> Vec<u8> {
@@ -116,9 +114,7 @@ fn link(ifindex: u32, name: &str, kind: Option<&str>, ties: &[(u16, u32)]) -> Ve
         push_attribute(&mut info, 1, format!("{kind}\0").as_bytes());
         push_attribute(&mut message, 18, &info);
     }
-    let mut answer = Vec::new();
-    push_message(&mut answer, &message);
-    answer
+    only(&message)
 }
 
 fn ethtool(host: RecordedHost, truth: &Truth, nic: &Nic) -> RecordedHost {

@@ -96,15 +96,12 @@ fn interface(
         .with(&format!("{base}/gro_flush_timeout"), "0\n");
     for queue in 0..queues.0 {
         let key = (name.to_owned(), u32::try_from(queue).expect("few"));
+        let path = |file: &str| format!("{base}/queues/rx-{queue}/{file}");
+        let cpus = truth.masks.get(&key).cloned().unwrap_or_default();
+        let flows = truth.flows.get(&key).unwrap_or(&0);
         host = host
-            .with(
-                &format!("{base}/queues/rx-{queue}/rps_cpus"),
-                mask(truth, &truth.masks.get(&key).cloned().unwrap_or_default()),
-            )
-            .with(
-                &format!("{base}/queues/rx-{queue}/rps_flow_cnt"),
-                format!("{}\n", truth.flows.get(&key).unwrap_or(&0)),
-            );
+            .with(&path("rps_cpus"), mask(truth, &cpus))
+            .with(&path("rps_flow_cnt"), format!("{flows}\n"));
     }
     for queue in 0..queues.1 {
         host = host.with(&format!("{base}/queues/tx-{queue}/traffic_class"), "0\n");
