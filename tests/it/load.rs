@@ -40,6 +40,12 @@ fn serve_http(path: &str) -> (Target, String) {
     (target, url)
 }
 
+/// A target, and a load on the path `/simple` of its HTTP server.
+fn simple() -> (Target, Spec) {
+    let (target, url) = serve_http("/simple");
+    (target, spec(&url))
+}
+
 /// Serves every TCP connection with `behave`, each on a separate thread.
 pub(crate) fn connections(behave: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");

@@ -9,14 +9,12 @@ use std::sync::mpsc::{Receiver, channel};
 use rxlab::load::{ErrorClass, Session};
 use serde_json::Value;
 
-use super::{connections, millis, run, rxlab, spec, target};
+use super::{connections, millis, run, rxlab, simple, spec, target};
 use crate::process::Ended;
 
 #[test]
 fn an_unexpected_body_is_an_error() {
-    let target = target(1);
-    let address = target.addresses().http.expect("served");
-    let mut spec = spec(&format!("http://{address}/simple"));
+    let (_target, mut spec) = simple();
     spec.pipeline = 4;
     spec.expect_body = Some("Hello, world!\n".into());
     let good = run(&spec, millis(100));
@@ -26,7 +24,7 @@ fn an_unexpected_body_is_an_error() {
     assert_eq!(wrong.errors.keys().collect::<Vec<_>>(), [&ErrorClass::Body], "{wrong:?}");
     assert_eq!((wrong.requests, wrong.errors[&ErrorClass::Body]), (0, wrong.sent), "{wrong:?}");
     // Longer than one read, and wrong only in its length.
-    spec.url = format!("http://{address}/bytes?n=300000").parse().expect("a URL");
+    spec.url.path = "/bytes?n=300000".to_owned();
     spec.expect_body = Some(vec![b'x'; 300_000].into());
     let long = run(&spec, millis(100));
     assert!(long.requests > 0 && long.errors.is_empty(), "{long:?}");
@@ -36,14 +34,13 @@ fn an_unexpected_body_is_an_error() {
 
 #[test]
 fn an_unexpected_status_is_an_error() {
-    let target = target(1);
-    let address = target.addresses().http.expect("served");
-    let mut spec = spec(&format!("http://{address}/nowhere"));
+    let (_target, mut spec) = simple();
+    spec.url.path = "/nowhere".to_owned();
     spec.expect_status = "2xx,404".parse().expect("statuses");
     let good = run(&spec, millis(100));
     assert!(good.requests > 0 && good.errors.is_empty(), "{good:?}");
     spec.expect_status = "404".parse().expect("a status");
-    spec.url = format!("http://{address}/simple").parse().expect("a URL");
+    spec.url.path = "/simple".to_owned();
     let wrong = run(&spec, millis(100));
     assert_eq!(wrong.errors.keys().collect::<Vec<_>>(), [&ErrorClass::Status2xx], "{wrong:?}");
 }

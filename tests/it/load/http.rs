@@ -6,14 +6,14 @@ use std::time::Instant;
 use rxlab::load::{ErrorClass, LoadError, Session, Spec};
 use rxlab::target::Target;
 
-use super::{millis, run, serve_http, spec, target};
+use super::{millis, run, simple, spec, target};
 
 /// A search opens new connections for every run.
 #[test]
 fn reset_connections_free_their_ports() {
-    let target = target(1);
+    let (target, spec) = simple();
     let address = target.addresses().http.expect("served");
-    let spec = Spec { connections: 20, ..spec(&format!("http://{address}/simple")) };
+    let spec = Spec { connections: 20, ..spec };
     let _noise = crate::quiet::noisy();
     let waiting = || {
         let table = std::fs::read_to_string("/proc/net/tcp").expect("readable");
@@ -56,15 +56,13 @@ fn each_request_is_counted_once_by_client_and_target() {
 
 #[test]
 fn compute_takes_the_requested_time() {
-    let target = target(1);
-    let address = target.addresses().http.expect("served");
-    let mut spec = spec(&format!("http://{address}/compute?us=4000"));
-    spec.connections = 1;
+    let (target, mut spec) = simple();
+    (spec.url.path, spec.connections) = ("/compute?us=4000".to_owned(), 1);
     let total = run(&spec, millis(400));
     // Calibrated on the fastest of many attempts: half of it is a wide margin.
     assert!(total.latency.min() > 2_000_000, "{} ns", total.latency.min());
     assert!(target.cpu_seconds() > total.requests as f64 * 0.002 - 0.02);
-    spec.url = format!("http://{address}/compute?us=lots").parse().expect("a URL");
+    spec.url.path = "/compute?us=lots".to_owned();
     let total = run(&spec, millis(50));
     assert_eq!(total.requests, 0);
     assert!(total.errors[&ErrorClass::Status4xx] > 0);
@@ -111,8 +109,7 @@ fn connections_to_a_restarted_target_are_reopened() {
 
 #[test]
 fn missing_cpus_and_namespaces_are_errors() {
-    let (_target, url) = serve_http("/simple");
-    let mut spec = spec(&url);
+    let (_target, mut spec) = simple();
     spec.cpus = "1000".parse().expect("a list");
     assert!(matches!(Session::start(&spec), Err(LoadError::Pin { .. })));
     spec.cpus = Default::default();
@@ -122,8 +119,7 @@ fn missing_cpus_and_namespaces_are_errors() {
 
 #[test]
 fn pinned_threads_report_their_cpus() {
-    let (_target, url) = serve_http("/simple");
-    let mut spec = spec(&url);
+    let (_target, mut spec) = simple();
     spec.cpus = "0".parse().expect("a list");
     spec.threads = 2;
     let total = run(&spec, millis(60));

@@ -8,14 +8,12 @@ use std::time::Instant;
 use rxlab::load::{Interval, Pacing, Session, Spec};
 use rxlab::target::Target;
 
-use super::{connections, millis, run, serve_http, spec, steady};
+use super::{connections, millis, run, spec, steady};
 
 /// A target, and a load on it with 8 connections and 2 threads.
 fn simple() -> (Target, Spec) {
-    let (target, url) = serve_http("/simple");
-    let mut spec = spec(&url);
-    (spec.connections, spec.threads) = (8, 2);
-    (target, spec)
+    let (target, spec) = super::simple();
+    (target, Spec { connections: 8, threads: 2, ..spec })
 }
 
 fn offered(interval: &Interval) -> f64 {

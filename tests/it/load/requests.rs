@@ -13,22 +13,10 @@ use rxlab::target::Target;
 use serde_json::Value;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{connections, millis, run, run_held, rxlab, serve_http, spec, steady};
+use super::{connections, millis, run, run_held, rxlab, serve_http, simple, spec, steady};
 use crate::lab::inside;
 use crate::process::{Ended, Running};
 use crate::require;
-
-/// A target on `address`, and a load on it.
-fn simple(address: IpAddr) -> (Target, Spec) {
-    let http = Some((address, 0).into());
-    let target = Target::start(&rxlab::target::Spec { http, ..Default::default() }).expect("started");
-    let spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
-    (target, spec)
-}
-
-fn local() -> (Target, Spec) {
-    simple([127, 0, 0, 1].into())
-}
 
 /// Runs a load with a fixed number of requests to its end.
 fn finish(spec: &Spec) -> Interval {
@@ -94,7 +82,7 @@ fn requests_sends_exactly_that_number() {
     for (rate, no_keepalive, pipeline) in
         [(None, false, 16), (steady(20_000.0), false, 1), (None, true, 1), (steady(2000.0), true, 1)]
     {
-        let (target, mut spec) = local();
+        let (target, mut spec) = simple();
         (spec.connections, spec.threads, spec.requests) = (7, 2, Some(1003));
         (spec.rate, spec.no_keepalive, spec.pipeline) = (rate, no_keepalive, pipeline);
         let total = finish(&spec);
@@ -144,7 +132,7 @@ fn urls_of_a_list_are_requested_in_turn() {
 /// The response to HEAD has a length and no body.
 #[test]
 fn head_is_supported() {
-    let (target, mut spec) = local();
+    let (target, mut spec) = simple();
     (spec.method, spec.requests, spec.pipeline) = ("HEAD".to_owned(), Some(500), 4);
     let total = finish(&spec);
     assert_eq!((total.requests, total.errors.len()), (500, 0), "{total:?}");
@@ -153,7 +141,9 @@ fn head_is_supported() {
 
 #[test]
 fn ipv6() {
-    let (_target, mut spec) = simple(std::net::Ipv6Addr::LOCALHOST.into());
+    let http = Some((std::net::Ipv6Addr::LOCALHOST, 0).into());
+    let target = Target::start(&rxlab::target::Spec { http, ..Default::default() }).expect("started");
+    let mut spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
     spec.requests = Some(200);
     assert_eq!(finish(&spec).requests, 200);
 }

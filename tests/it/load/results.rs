@@ -99,6 +99,12 @@ fn invalid_combinations_of_options_are_code_2() {
         &["--poisson"],
         &["--rate", "5", "--seed", "1"],
         &["--hdr-log", "/no/such/folder/log"],
+        // A search needs limits and no rate.
+        &["--find-max"],
+        &["--slo", "p99<5ms"],
+        &["--find-max", "--slo", "p98<5ms"],
+        &["--find-max", "--slo", "p99<5ms", "--rate", "5"],
+        &["--find-max", "--slo", "p99<5ms", "--requests", "5"],
     ] {
         refused(&[&["load", "http://127.0.0.1:9/"], args].concat());
     }
