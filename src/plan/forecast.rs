@@ -54,13 +54,10 @@ fn measure(rates: &Rates, moves: &mut [Move]) -> String {
     let guessed = moves.iter().any(|step| step.begins_to_steer() && step.cost.is_none());
     let basis =
         if guessed && rates.costs.is_some() { format!("not measured: {FIXED}") } else { basis(rates) };
-    let resteered = moves.iter().any(Move::is_resteered);
+    if moves.iter().any(Move::is_resteered) {
+        return basis + "; what a mask in use has handed over already is separated by fixed fractions";
+    }
     basis
-        + if resteered {
-            "; what a mask in use has handed over already is separated by fixed fractions"
-        } else {
-            ""
-        }
 }
 
 /// The plan's requests for queues.

@@ -77,38 +77,32 @@ fn links(truth: &Truth) -> Vec<u8> {
             .find(|upper| upper.kind != "vlan" && upper.lower.iter().any(|lower| lower == name));
         of.map(|upper| upper.ifindex)
     };
-    let mut answer = link(1, "lo", None, &[]);
+    let under = |master: u32| (10, master);
+    let mut answer = link(1, "lo", None, []);
     for nic in &truth.nics {
         let master = nic.master.as_deref().and_then(index).or_else(|| master(&nic.name));
-        answer.extend(link(
-            nic.ifindex,
-            &nic.name,
-            None,
-            &master.map(|master| (10, master)).into_iter().collect::<Vec<_>>(),
-        ));
+        answer.extend(link(nic.ifindex, &nic.name, None, master.map(under)));
     }
     for upper in &truth.uppers {
         let parent =
             (upper.kind == "vlan").then(|| index(&upper.lower[0])).flatten().map(|parent| (5, parent));
-        let master = master(&upper.name).map(|master| (10, master));
-        let ties: Vec<(u16, u32)> = parent.into_iter().chain(master).collect();
-        answer.extend(link(upper.ifindex, &upper.name, Some(upper.kind), &ties));
+        let ties = parent.into_iter().chain(master(&upper.name).map(under));
+        answer.extend(link(upper.ifindex, &upper.name, Some(upper.kind), ties));
     }
     for (name, ifindex) in &truth.veths {
         // The other end is number 2 of another namespace.
-        let ties: Vec<(u16, u32)> =
-            [(5, 2), (37, 0)].into_iter().chain(master(name).map(|master| (10, master))).collect();
-        answer.extend(link(*ifindex, name, Some("veth"), &ties));
+        let ties = [(5, 2), (37, 0)].into_iter().chain(master(name).map(under));
+        answer.extend(link(*ifindex, name, Some("veth"), ties));
     }
     answer
 }
 
 /// A link with these numbers among its attributes.
-fn link(ifindex: u32, name: &str, kind: Option<&str>, ties: &[(u16, u32)]) -> Vec<u8> {
+fn link(ifindex: u32, name: &str, kind: Option<&str>, ties: impl IntoIterator<Item = (u16, u32)>) -> Vec<u8> {
     let mut message = vec![0; 16];
     message[4..8].copy_from_slice(&ifindex.to_ne_bytes());
     push_attribute(&mut message, 3, format!("{name}\0").as_bytes());
-    ties.iter().for_each(|(tie, value)| push_attribute(&mut message, *tie, &value.to_ne_bytes()));
+    ties.into_iter().for_each(|(tie, value)| push_attribute(&mut message, tie, &value.to_ne_bytes()));
     if let Some(kind) = kind {
         let mut info = Vec::new();
         push_attribute(&mut info, 1, format!("{kind}\0").as_bytes());

@@ -20,12 +20,11 @@ pub(super) fn files(draft: &mut Draft<'_>) -> Vec<ExportFile> {
 
 /// Picks what a script supports and leaves out the rest.
 pub(super) fn script<'a>(draft: &mut Draft<'a>) -> Vec<Said<'a>> {
-    let picked = draft.pick(|said| {
-        match &said.expression {
-            Expression::Banned { .. } => Err("a script cannot configure irqbalance; see irqbalance-policy"),
-            _ => Ok(()),
+    let picked = draft.pick(|said| match &said.expression {
+        Expression::Banned { .. } => {
+            Err("a script cannot configure irqbalance; see irqbalance-policy".to_owned())
         }
-        .map_err(str::to_owned)
+        _ => Ok(()),
     });
     picked.into_iter().map(|(said, ())| said).collect()
 }

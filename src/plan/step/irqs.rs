@@ -46,11 +46,9 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
 pub(in crate::plan) fn anywhere_in(draft: &mut Draft<'_>, name: &NicName, cpus: &CpuMask, why: &str) {
     let Some(nic) = draft.model.nic(name) else { return };
     let receive = nic.rx.iter().map(|rx| QueueId::rx(rx.index));
-    let queues: Vec<QueueId> = receive.chain(nic.tx.iter().map(|tx| QueueId::tx(tx.index))).collect();
-    let is_inside = |draft: &Draft<'_>, queue: QueueId| {
-        draft.model.nic(name).is_some_and(|nic| are_inside(nic, &Target::queue(name, queue), cpus))
-    };
-    let outside: Vec<QueueId> = queues.into_iter().filter(|queue| !is_inside(draft, *queue)).collect();
+    let queues = receive.chain(nic.tx.iter().map(|tx| QueueId::tx(tx.index)));
+    let is_outside = |queue: &QueueId| !are_inside(nic, &Target::queue(name, *queue), cpus);
+    let outside: Vec<QueueId> = queues.filter(is_outside).collect();
     if !outside.is_empty() {
         ban(draft, name);
     }
