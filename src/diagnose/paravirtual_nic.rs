@@ -41,7 +41,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }
     let queues = loaded_of(model, rates, nic);
     let busiest = most_loaded(&queues).filter(|queue| queue.load >= BUSY)?;
-    let packets = |nic: &Nic| rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
+    let packets = |nic: &Nic| rates.rx_packets(&nic.name);
     let mut reals = model.nics.iter().filter(|other| {
         other.kind == NicKind::Device
             && matches!(other.hardware.function, Function::Virtual { .. } | Function::Physical { .. })

@@ -27,7 +27,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let Some(&global) = model.rps_sock_flow_entries.known() else { return Vec::new() };
-    let carries = |nic: &&Nic| rates.nic(&nic.name).is_some_and(|nic| nic.rx_packets >= TRAFFIC);
+    let carries = |nic: &&Nic| rates.rx_packets(&nic.name) >= TRAFFIC;
     let mut nics: Vec<(&Nic, Vec<u32>)> = Vec::new();
     for nic in model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback).filter(carries) {
         let tables: Option<Vec<u32>> =
@@ -39,8 +39,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     let used = nics.iter().any(|(_, tables)| tables.iter().any(|table| *table > 0));
     if global > 0 && !used {
         // Of several that could use it, name the device that receives most.
-        let packets = |nic: &Nic| rates.nic(&nic.name).map_or(0.0, |nic| nic.rx_packets);
-        let rank = |nic: &Nic| (nic.kind == NicKind::Device, packets(nic));
+        let rank = |nic: &Nic| (nic.kind == NicKind::Device, rates.rx_packets(&nic.name));
         nics.sort_by(|(a, _), (b, _)| rank(b).partial_cmp(&rank(a)).expect("rates are numbers"));
         nics.truncate(1);
     }

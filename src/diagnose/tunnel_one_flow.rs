@@ -79,10 +79,6 @@ pub(super) const RULE: Rule = Rule {
     check: Check::Device(finding),
 };
 
-fn received(rates: &Rates, nic: &Nic) -> f64 {
-    rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets)
-}
-
 /// The tunnel with most packets that can be in those of `nic`, and the header of its outer packets.
 fn tunnel_over<'a>(model: &'a Model, rates: &Rates, nic: &Nic) -> Option<(&'a Nic, Outer)> {
     let tunnels = model.nics.iter().filter_map(|tunnel| {
@@ -90,12 +86,13 @@ fn tunnel_over<'a>(model: &'a Model, rates: &Rates, nic: &Nic) -> Option<(&'a Ni
         let (_, outer) = TUNNELS.iter().find(|(known, _)| *known == kind)?;
         Some((tunnel, *outer))
     });
-    let (tunnel, outer) = tunnels.max_by(|a, b| received(rates, a.0).total_cmp(&received(rates, b.0)))?;
+    let (tunnel, outer) =
+        tunnels.max_by(|a, b| rates.rx_packets(&a.0.name).total_cmp(&rates.rx_packets(&b.0.name)))?;
     let physical = &tunnel.stack.physical;
     let others = model.nics.iter().filter(|other| other.kind == NicKind::Device && other.name != nic.name);
-    let others: f64 = others.map(|other| received(rates, other)).sum();
+    let others: f64 = others.map(|other| rates.rx_packets(&other.name)).sum();
     let carried = match physical.is_empty() {
-        true => others < received(rates, tunnel) * ELSEWHERE,
+        true => others < rates.rx_packets(&tunnel.name) * ELSEWHERE,
         false => physical.contains(&nic.name),
     };
     carried.then_some((tunnel, outer))
@@ -154,7 +151,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (tunnel, outer) = tunnel_over(model, rates, nic)?;
     let queues = loaded_of(model, rates, nic);
     let is_it = |loaded: &&Loaded<'_>| loaded.queue.index == odd.queue.index && loaded.load >= BUSY;
-    let loaded = queues.iter().find(is_it).filter(|_| received(rates, tunnel) >= odd.most * PART)?;
+    let loaded = queues.iter().find(is_it).filter(|_| rates.rx_packets(&tunnel.name) >= odd.most * PART)?;
     // The kernel's hash spreads these packets as it does others.
     if outer == Outer::Inner && loaded.mask().is_some() {
         return None;
@@ -179,7 +176,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
                 format!(
                     "{} ({kind}): {} packets/s",
                     tunnel.name,
-                    seen.packets("packets", received(rates, tunnel))
+                    seen.packets("packets", rates.rx_packets(&tunnel.name))
                 )
             }),
             loaded.evidence(rates),

@@ -30,7 +30,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
-    let packets = |nic: &Nic| rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
+    let packets = |nic: &Nic| rates.rx_packets(&nic.name);
     let containers = model.nics.iter().filter(|nic| leads_away(nic));
     let (mut tuned, mut plain): (Vec<&Nic>, Vec<&Nic>) = (Vec::new(), Vec::new());
     for nic in containers {

@@ -22,7 +22,7 @@ pub(super) fn common(model: &Model) -> CpuMask {
 /// True if an interface other than `lo` receives enough traffic to matter.
 pub(super) fn carries_traffic(model: &Model, rates: &Rates) -> bool {
     let mut nics = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback);
-    nics.any(|nic| rates.nic(&nic.name).is_some_and(|nic| nic.rx_packets >= TRAFFIC))
+    nics.any(|nic| rates.rx_packets(&nic.name) >= TRAFFIC)
 }
 
 /// A device's receive queue and the CPUs that take its interrupt.

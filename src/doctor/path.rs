@@ -49,14 +49,13 @@ const BUSIEST: usize = 3;
 /// Receive paths of the interfaces that receive most, busiest first: devices, and virtual interfaces that receive
 /// anything.
 pub fn busiest_paths(model: &Model, rates: &Rates) -> Vec<ReceivePath> {
-    let packets = |nic: &Nic| rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
     let counts = |nic: &&Nic| match nic.kind {
         NicKind::Device => nic.up,
-        NicKind::Virtual => packets(nic) > 0.0,
+        NicKind::Virtual => rates.rx_packets(&nic.name) > 0.0,
         NicKind::Loopback => false,
     };
     let mut nics: Vec<&Nic> = model.nics.iter().filter(counts).collect();
-    nics.sort_by(|a, b| packets(b).total_cmp(&packets(a)));
+    nics.sort_by(|a, b| rates.rx_packets(&b.name).total_cmp(&rates.rx_packets(&a.name)));
     nics.into_iter().take(BUSIEST).map(|nic| ReceivePath::new(nic, model, rates)).collect()
 }
 

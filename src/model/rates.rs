@@ -120,6 +120,11 @@ impl Rates {
     pub fn nic(&self, name: &NicName) -> Option<&NicRates> {
         find_by_name(&self.nics, |rates| &rates.name, name)
     }
+
+    /// Packets/s that an interface receives; 0 if it has no rates.
+    pub fn rx_packets(&self, name: &NicName) -> f64 {
+        self.nic(name).map_or(0.0, |rates| rates.rx_packets)
+    }
 }
 
 /// One CPU. Time shares are fractions of wall time, 0 to 1; the rest are events per second.

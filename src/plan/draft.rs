@@ -139,7 +139,7 @@ impl<'a> Draft<'a> {
                 // Its counters include the packets of the device below it.
                 .filter(|nic| self.model.carriers(nic).is_empty())
         };
-        let busy = |nic: &Nic| self.rates.nic(&nic.name).is_some_and(|rates| rates.rx_packets >= TRAFFIC);
+        let busy = |nic: &Nic| self.rates.rx_packets(&nic.name) >= TRAFFIC;
         let some_busy = devices().any(busy);
         let (chosen, idle): (Vec<&Nic>, Vec<&Nic>) = devices().partition(|nic| busy(nic) || !some_busy);
         let names = |nics: Vec<&Nic>| nics.into_iter().map(|nic| nic.name.clone()).collect();

@@ -113,8 +113,7 @@ impl<'a> Work<'a> {
         let own = sources.len();
         parts.extend(foreign.iter().map(parts_of));
         sources.extend(foreign);
-        let all: f64 =
-            devices(model).filter_map(|(_, nic)| rates.nic(&nic.name)).map(|nic| nic.rx_packets).sum();
+        let all: f64 = devices(model).map(|(_, nic)| rates.rx_packets(&nic.name)).sum();
         let usual = rates.cpus.iter().map(receive_work).sum::<f64>() / all.max(1.0);
         for (source, parts) in sources.iter_mut().zip(&parts) {
             // No CPU tells the work of packets that arrive somewhere.
@@ -262,7 +261,7 @@ fn infer(model: &Model, rates: &Rates, sources: &mut [Source], parts: &[Vec<Part
         }
         let mut most = 0.0f64;
         for (source, before) in sources.iter_mut().filter(|source| of_nic(source)).zip(before) {
-            let all = rates.nic(&model.nics[source.nic].name).map_or(0.0, |nic| nic.rx_packets);
+            let all = rates.rx_packets(&model.nics[source.nic].name);
             let of_nic = of_nics[&source.nic];
             source.packets = if of_nic > 0.0 { source.packets * all / of_nic } else { before };
             most = most.max((source.packets - before).abs() / all.max(1.0));

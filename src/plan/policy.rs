@@ -135,12 +135,11 @@ impl Policy {
 /// What plans depend on: a container host has thousands of virtual interfaces that are not named and have neither packets
 /// nor masks, and every simulation copies the machine.
 fn concerned(model: &Model, rates: &Rates, named: &[NicName]) -> (Model, Rates) {
-    let has_packets = |nic: &Nic| rates.nic(&nic.name).is_some_and(|rates| rates.rx_packets > 0.0);
     let is_concerned = |nic: &Nic| {
         nic.kind == NicKind::Device
             || named.contains(&nic.name)
             || step::rfs::is_handed_on(nic)
-            || has_packets(nic)
+            || rates.rx_packets(&nic.name) > 0.0
     };
     let (mut own, mut of_own) = (model.clone(), rates.clone());
     own.nics.retain(is_concerned);

@@ -210,6 +210,15 @@ impl Machine<'_> {
         (unassigned, homeless)
     }
 
+    fn devices(&self) -> impl Iterator<Item = &Nic> {
+        self.model.nics.iter().filter(|nic| nic.kind == NicKind::Device)
+    }
+
+    /// Packets/s of all devices.
+    fn all_packets(&self) -> f64 {
+        self.devices().map(|nic| self.rates.rx_packets(&nic.name)).sum()
+    }
+
     /// Receive time of a CPU.
     fn load(&self, cpu: CpuId) -> f64 {
         self.rates.cpu(cpu).map_or(0.0, receive_time)
@@ -218,11 +227,9 @@ impl Machine<'_> {
     /// Part of the receive time of all CPUs that the packets of a device cause, if each packet costs the same. Unlike the
     /// time of the CPUs where its interrupts land, a plan does not change it.
     pub(super) fn time_of(&self, nic: &Nic) -> f64 {
-        let packets = |nic: &Nic| self.rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets);
-        let devices = self.model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
-        let all: f64 = devices.map(packets).sum();
+        let all = self.all_packets();
         let time: f64 = self.rates.cpus.iter().map(receive_work).sum();
-        if all > 0.0 { time * packets(nic) / all } else { 0.0 }
+        if all > 0.0 { time * self.rates.rx_packets(&nic.name) / all } else { 0.0 }
     }
 
     /// CPUs that something other than receiving fills. A program that takes what is left has less while the CPU
@@ -238,12 +245,10 @@ impl Machine<'_> {
     /// Receive time that the packets of these devices cause on the CPUs of their interrupts, if each packet costs the
     /// same and none is handed on. Unlike the time of these CPUs, masks do not change it.
     pub(super) fn brought(&self, is_of: impl Fn(&Nic) -> bool) -> BTreeMap<CpuId, f64> {
-        let devices = || self.model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
-        let packets: f64 =
-            devices().filter_map(|nic| self.rates.nic(&nic.name)).map(|nic| nic.rx_packets).sum();
-        let each = (self.rates.cpus.iter().map(receive_work).sum::<f64>() / packets.max(1.0)).min(DEAREST);
+        let time: f64 = self.rates.cpus.iter().map(receive_work).sum();
+        let each = (time / self.all_packets().max(1.0)).min(DEAREST);
         let mut times: BTreeMap<CpuId, f64> = BTreeMap::new();
-        for nic in devices().filter(|nic| is_of(nic)) {
+        for nic in self.devices().filter(|nic| is_of(nic)) {
             for queue in &nic.rx {
                 if let Some(home) = self.home(queue) {
                     *times.entry(home).or_default() += queue_packets(nic, queue, self.rates) * each;
@@ -261,10 +266,8 @@ impl Machine<'_> {
 
     /// CPUs that take interrupts of busy interfaces that get no part here.
     pub(super) fn others(&self, nics: &[&Nic]) -> CpuMask {
-        let with_traffic =
-            |nic: &&Nic| self.rates.nic(&nic.name).is_some_and(|rates| rates.rx_packets >= TRAFFIC);
-        let devices = self.model.nics.iter().filter(|nic| nic.kind == NicKind::Device).filter(with_traffic);
-        let others = devices.filter(|nic| nics.iter().all(|own| own.name != nic.name));
+        let busy = self.devices().filter(|nic| self.rates.rx_packets(&nic.name) >= TRAFFIC);
+        let others = busy.filter(|nic| nics.iter().all(|own| own.name != nic.name));
         others.flat_map(|nic| nic.rx.iter().filter_map(|queue| self.home(queue))).collect()
     }
 }

@@ -137,17 +137,14 @@ pub(super) fn stands_on(nic: &Nic, devices: &[&Nic]) -> String {
 /// The interface that receives most, but never `lo`.
 pub(super) fn busiest<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
     let nics: Vec<&Nic> = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback).collect();
-    most(&nics, rates).filter(|nic| packets(nic, rates) > 0.0)
+    most(&nics, rates).filter(|nic| rates.rx_packets(&nic.name) > 0.0)
 }
 
 /// Of these, the one that receives most.
 fn most<'a>(nics: &[&'a Nic], rates: &Rates) -> Option<&'a Nic> {
     // Reversed, so that the first of equals wins.
-    nics.iter().copied().rev().max_by(|a, b| packets(a, rates).total_cmp(&packets(b, rates)))
-}
-
-fn packets(nic: &Nic, rates: &Rates) -> f64 {
-    rates.nic(&nic.name).map_or(0.0, |rates| rates.rx_packets)
+    let packets = |nic: &Nic| rates.rx_packets(&nic.name);
+    nics.iter().copied().rev().max_by(|a, b| packets(a).total_cmp(&packets(b)))
 }
 
 /// Masks that an interface should have but does not; none if all are sound.

@@ -36,6 +36,7 @@ pub(in crate::plan) fn safe(draft: &mut Draft<'_>) {
     draft.for_nics(others, |draft| off_and_busy(draft, leave_delay));
 }
 
+/// Records that the delay of a device stays because of its driver.
 fn leave_delay(draft: &mut Draft<'_>, nic: &Nic, _: &Coalesce) {
     let driver = nic.driver.as_deref().unwrap_or_default();
     draft.leave(format!(
