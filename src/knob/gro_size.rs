@@ -89,7 +89,7 @@ impl Knob for GroSizeKnob {
     fn read(&self, site: Site<'_>) -> Result<String> {
         let nic = site.nic()?;
         let links = site.ask(&Question::Links, parse::links, "a list of interfaces")?;
-        let size = links.iter().find(|link| link.name == nic.name).and_then(|link| self.size.of(link));
+        let size = links.iter().find(|link| link.name == nic.name).and_then(|link| self.size.value(link));
         size.map(|bytes| bytes.to_string()).ok_or_else(|| site.lacks(self.absent))
     }
 

@@ -174,7 +174,7 @@ impl Knob for QueueNapiKnob {
 
     fn read(&self, site: Site<'_>) -> Result<String> {
         let napi = napi(site).map_err(|error| error.or_lacks(self.absent))?;
-        let number = self.setting.of(&napi).ok_or_else(|| site.lacks(self.absent))?;
+        let number = self.setting.value(&napi).ok_or_else(|| site.lacks(self.absent))?;
         Ok(self.text(number))
     }
 

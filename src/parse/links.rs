@@ -109,7 +109,7 @@ pub enum GroSize {
 
 impl GroSize {
     /// Its value; `None` if the kernel does not report it.
-    pub fn of(self, link: &Link) -> Option<u32> {
+    pub fn value(self, link: &Link) -> Option<u32> {
         match self {
             GroSize::All => link.gro_max_size,
             GroSize::Ipv4 => link.gro_ipv4_max_size,
@@ -266,7 +266,7 @@ mod tests {
         let after = links(&after).expect("links");
         assert_eq!(after[0], both[0]);
         assert_eq!(
-            [GroSize::All, GroSize::Ipv4].map(|size| size.of(&after[1])),
+            [GroSize::All, GroSize::Ipv4].map(|size| size.value(&after[1])),
             [Some(200_000), Some(100_000)]
         );
         assert!(with_link_attributes(&answer(&both), &"eth2".parse().expect("a name"), &[]).is_err());

@@ -67,7 +67,7 @@ fn masks(model: &Model, nic: &Nic) -> Result<Vec<Candidate>, String> {
     }
     let mut all = vec![of_queues(nic, "off", |_| CpuMask::new())];
     let mut add = |name: String, mask: &dyn Fn(&Around<'_>) -> Vec<CpuId>| {
-        let around = |queue: &RxQueue| Around::of(model, &topology, nic, home(model, queue), &homes);
+        let around = |queue: &RxQueue| Around::new(model, &topology, nic, home(model, queue), &homes);
         let chosen = |queue: &RxQueue| around(queue).map_or_else(Vec::new, |around| mask(&around));
         // A mask that some queue cannot have is no candidate.
         if nic.rx.iter().all(|queue| !chosen(queue).is_empty()) {
@@ -115,7 +115,7 @@ struct Around<'a> {
 }
 
 impl<'a> Around<'a> {
-    fn of(
+    fn new(
         model: &'a Model,
         topology: &'a CpuTopology,
         nic: &Nic,

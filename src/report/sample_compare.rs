@@ -43,7 +43,7 @@ fn record(measures: &[(&str, f64, f64)], pairs: usize) -> TrialRecord {
 }
 
 fn compared(record: &TrialRecord) -> Comparison {
-    Comparison::of(record).expect("concluded")
+    Comparison::new(record).expect("concluded")
 }
 
 /// RPS to the victim's CPU against no RPS.

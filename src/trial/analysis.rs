@@ -30,8 +30,8 @@ use adjust::{Adjusted, is_moved};
 /// metrics share one error, divided among them by Holm's rule.
 pub fn analyse(record: &TrialRecord) -> Analysis {
     let pairs = valid_pairs(&record.slots, Phase::Comparison);
-    let samples: Vec<Sample> = record.metrics.iter().map(|metric| Sample::of(metric, &pairs)).collect();
-    let monitor = Monitor::of(record);
+    let samples: Vec<Sample> = record.metrics.iter().map(|metric| Sample::new(metric, &pairs)).collect();
+    let monitor = Monitor::new(record);
     let look = monitor.look_at(samples.first().map_or(0, |primary| primary.d.len()));
     let metrics: Vec<MetricResult> = samples
         .iter()
@@ -44,7 +44,7 @@ pub fn analyse(record: &TrialRecord) -> Analysis {
         verdict,
         pairs: pairs.len(),
         voids: record.slots.iter().filter(|slot| slot.void.is_some()).count(),
-        notes: notes::of(record, pairs.len(), &samples),
+        notes: notes::all(record, pairs.len(), &samples),
         metrics,
     }
 }
@@ -52,7 +52,7 @@ pub fn analyse(record: &TrialRecord) -> Analysis {
 /// The decision on the primary metric so far; `None` to run another pair.
 pub fn primary_decision(record: &TrialRecord, monitor: &Monitor) -> Option<(Call, Effect)> {
     let pairs = valid_pairs(&record.slots, Phase::Comparison);
-    monitor.look(Sample::of(record.metrics.first()?, &pairs).ratios())
+    monitor.look(Sample::new(record.metrics.first()?, &pairs).ratios())
 }
 
 /// The noise from the calibration slots; `None` with fewer than two pairs that have the primary
@@ -135,7 +135,7 @@ struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    fn of(metric: &'a Metric, pairs: &[Pair]) -> Self {
+    fn new(metric: &'a Metric, pairs: &[Pair]) -> Self {
         let value = |slot: &Slot| slot.values.get(&metric.name).copied().filter(|value| value.is_finite());
         let (mut numbers, mut a, mut b) = (Vec::new(), Vec::new(), Vec::new());
         let mut covariates =

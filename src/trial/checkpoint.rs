@@ -57,7 +57,7 @@ impl Checkpoint {
 
     /// Compares `values` of the primary metric of `record` with those of its slots. `drifted`: settings of the change
     /// that are not set.
-    pub fn of(record: &TrialRecord, values: Vec<f64>, drifted: Vec<String>) -> Self {
+    pub fn new(record: &TrialRecord, values: Vec<f64>, drifted: Vec<String>) -> Self {
         let now = logs(values.iter().copied());
         let from = |arm| welch(&logs(then(record, arm)), &now, ERROR);
         let (from_a, from_b) = (from(Arm::A), from(Arm::B));
@@ -172,13 +172,13 @@ mod tests {
 
     #[test]
     fn now_is_compared_with_both_arms() {
-        let checkpoint = Checkpoint::of(&record(), vec![120.0, 121.0], Vec::new());
+        let checkpoint = Checkpoint::new(&record(), vec![120.0, 121.0], Vec::new());
         let (a, b) = (checkpoint.from_a.expect("measured"), checkpoint.from_b.expect("measured"));
         assert!((a.mid - 0.199).abs() < 0.001 && b.mid.abs() < 1e-12, "{a:?} {b:?}");
         assert!(checkpoint.after_s(&record()).is_some_and(|after| after > 0.0));
-        let drifted = Checkpoint::of(&record(), vec![120.0, 121.0], vec!["rps eth0/rx-0 = 0".to_owned()]);
+        let drifted = Checkpoint::new(&record(), vec![120.0, 121.0], vec!["rps eth0/rx-0 = 0".to_owned()]);
         assert_eq!(drifted.state, State::NotSet);
-        let without = Checkpoint::of(&record(), vec![0.0, 121.0], Vec::new());
+        let without = Checkpoint::new(&record(), vec![0.0, 121.0], Vec::new());
         assert_eq!((without.state, without.from_a), (State::Unclear, None));
     }
 }

@@ -106,7 +106,7 @@ impl Comparison {
     pub const SCHEMA: &'static str = "rxlab.compare/1";
 
     /// The comparison of a concluded record; `None` without a conclusion.
-    pub fn of(record: &TrialRecord) -> Option<Self> {
+    pub fn new(record: &TrialRecord) -> Option<Self> {
         let analysis = record.analysis.as_ref()?;
         let result = |name: &str| analysis.metrics.iter().find(|result| result.metric.name == name);
         let [a, b] = arms(record);
@@ -155,7 +155,7 @@ fn measure(record: &TrialRecord, result: &MetricResult, place: usize) -> Measure
             Some(b.values.get(name)? - a.values.get(name)?)
         })
         .collect();
-    let (look, ratios) = (Monitor::of(record).look_at(differences.len()), Ratios::from(&differences[..]));
+    let (look, ratios) = (Monitor::new(record).look_at(differences.len()), Ratios::from(&differences[..]));
     let interval = match place {
         0 => ratios.primary_interval(look, record.seed),
         _ => ratios.interval(look, MEASURES.len() - 1),

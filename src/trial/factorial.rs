@@ -69,7 +69,7 @@ pub fn analyse(blocks: &[Vec<f64>], margin: f64, better: Better) -> Factorial {
     let factors = cells.checked_ilog2().unwrap_or(0) as usize;
     let bits = |subset: usize| (0..factors).filter(|bit| subset & (1 << bit) != 0).collect();
     let mut all: Vec<(Vec<usize>, Contrast)> =
-        (1..cells).map(|subset| (bits(subset), Contrast::of(subset, cells))).collect();
+        (1..cells).map(|subset| (bits(subset), Contrast::new(subset, cells))).collect();
     let last = cells.saturating_sub(1);
     all.push((bits(last), Contrast::between(0, last, cells)));
     let mut estimates = estimates(blocks, all, margin, better);
@@ -125,7 +125,7 @@ pub(super) struct Contrast(Vec<f64>);
 impl Contrast {
     /// Contrast of the factors whose bits `subset` has: for one of them the mean of the cells with it minus the mean
     /// without, for two half the difference of the simple effects.
-    fn of(subset: usize, cells: usize) -> Self {
+    fn new(subset: usize, cells: usize) -> Self {
         let weight = |cell: usize| {
             let missing = (subset & !cell).count_ones();
             let sign = if missing.is_multiple_of(2) { 1.0 } else { -1.0 };

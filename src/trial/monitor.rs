@@ -22,7 +22,7 @@ pub struct Monitor {
 
 impl Monitor {
     /// The rule of `record`.
-    pub fn of(record: &TrialRecord) -> Self {
+    pub fn new(record: &TrialRecord) -> Self {
         Self {
             min_pairs: record.min_pairs,
             max_pairs: record.max_pairs,

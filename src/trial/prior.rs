@@ -46,7 +46,7 @@ pub struct Pieces {
 
 impl Pieces {
     /// Pieces for a metric, and for slots of the given length if there is no choice.
-    pub fn of(metric: &str, slot: Option<Duration>) -> Self {
+    pub fn new(metric: &str, slot: Option<Duration>) -> Self {
         match (metric, slot) {
             (name::THROUGHPUT | name::MACHINE_CPU, None) => Self::cut(PIECE, &SLOTS),
             // A quantile of a slot is not the mean of those of its pieces, and time that is measured in windows needs
@@ -287,7 +287,7 @@ mod tests {
     use crate::trial::spec::Seconds;
 
     fn pieces() -> Pieces {
-        Pieces::of(name::THROUGHPUT, None)
+        Pieces::new(name::THROUGHPUT, None)
     }
 
     fn planned(noise: Noise, seed: u64) -> Planned {
@@ -360,13 +360,13 @@ mod tests {
 
     #[test]
     fn quantiles_and_slots_of_a_given_length_are_sampled_in_whole_slots() {
-        let pieces = Pieces::of(name::P99, None);
+        let pieces = Pieces::new(name::P99, None);
         let values: Vec<f64> = (0..pieces.count).map(|at| if at % 2 == 0 { 100.0 } else { 110.0 }).collect();
         let planned = plan(&values, &pieces, &Design::default()).expect("values");
         // The washout takes a piece: slots two apart are alike.
         assert_eq!((planned.measure_s, planned.sampled_s, planned.noise), (2.0, 18.0, 0.0));
         assert!(planned.lengths.is_empty());
-        let pieces = Pieces::of(name::THROUGHPUT, Some(Duration::from_secs(1)));
+        let pieces = Pieces::new(name::THROUGHPUT, Some(Duration::from_secs(1)));
         let design = Design { washout: Seconds(Duration::ZERO), ..Design::default() };
         let planned = plan(&values, &pieces, &design).expect("values");
         assert!(planned.measure_s == 1.0 && (planned.noise - 1.1f64.ln()).abs() < 1e-12, "{planned:?}");

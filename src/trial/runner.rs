@@ -127,7 +127,7 @@ impl<B: Bench<TrialRecord>> Run<'_, B> {
     }
 
     fn compare(&mut self) -> Result<Ending, B::Error> {
-        let monitor = Monitor::of(self.record);
+        let monitor = Monitor::new(self.record);
         let mut pair = next_pair(self.record, Phase::Comparison);
         // Void pairs are repeated with fresh coins, up to a limit.
         while pair < 2 * self.record.max_pairs {

@@ -58,7 +58,7 @@ pub(super) fn run(global: &Global, args: &Pair, length: Duration, cpu: Option<Cp
         _ if spec.change.a.is_some() => Some("the machine was left in the state of A's command"),
         _ => Some("the machine is as it was before"),
     };
-    let printed = match Comparison::of(&outcome.record) {
+    let printed = match Comparison::new(&outcome.record) {
         Some(comparison) => print(global, &comparison, left),
         None => Err(CommandError::failed("the trial has no conclusion")),
     };

@@ -81,7 +81,7 @@ pub(super) fn run(
         let step = match runs.measure(&open, settle(length, usual), length, Duration::ZERO) {
             // Too busy even to report its losses.
             Ok(run) if one_way && run.interval.received.is_none() => Step::refused(slo, request),
-            Ok(run) => Step::of(slo, request, &run.interval, run.server.as_ref()),
+            Ok(run) => Step::new(slo, request, &run.interval, run.server.as_ref()),
             // It accepted connections in the closed loop: this rate is too high for it.
             Err(LoadError::Down { .. }) => Step::refused(slo, request),
             Err(error) => return Err(error.into()),

@@ -89,7 +89,7 @@ pub(super) fn take(global: &Global, dir: &TrialDir, slots: u32) -> Result<(Trial
     let machine = machine::open(global)?;
     let drifted = drifted(&machine, &record)?;
     let values = measure(&machine, &spec, &record, slots as usize)?;
-    let checkpoint = Checkpoint::of(&record, values, drifted);
+    let checkpoint = Checkpoint::new(&record, values, drifted);
     dir.add_checkpoint(&checkpoint)?;
     Ok((record, checkpoint))
 }

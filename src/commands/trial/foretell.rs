@@ -94,7 +94,7 @@ pub(super) fn plan(
     // Checks and queries need slots in which they have answers.
     let usual = !spec.checks.is_empty() || !spec.queries.is_empty();
     let slot = spec.design.measure.map(|measure| measure.0).or(usual.then_some(Design::MEASURE));
-    let pieces = Pieces::of(&primary, slot);
+    let pieces = Pieces::new(&primary, slot);
     let timer = match primary == name::HOTTEST_SOFTIRQ {
         true => look::softirq_time(&machine.host, &machine.inventory, spec.probe.budget),
         false => None,

@@ -49,7 +49,7 @@ pub enum NapiSetting {
 
 impl NapiSetting {
     /// Its value; `None` if the kernel does not report it.
-    pub fn of(self, napi: &NetdevNapi) -> Option<u64> {
+    pub fn value(self, napi: &NetdevNapi) -> Option<u64> {
         match self {
             NapiSetting::DeferHardIrqs => napi.defer_hard_irqs.map(u64::from),
             NapiSetting::GroFlushTimeout => napi.gro_flush_timeout_ns,
@@ -156,7 +156,10 @@ mod tests {
         for (setting, value) in all {
             let after = with_napi_settings(&both, 258, &setting.attribute(value)).expect("it is there");
             let napis = netdev_napis(&after).expect("valid");
-            assert_eq!(napis.iter().map(|napi| setting.of(napi)).collect::<Vec<_>>(), [Some(0), Some(value)]);
+            assert_eq!(
+                napis.iter().map(|napi| setting.value(napi)).collect::<Vec<_>>(),
+                [Some(0), Some(value)]
+            );
         }
         assert!(with_napi_settings(&both, 259, &[]).is_err());
     }

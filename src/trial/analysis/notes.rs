@@ -24,7 +24,7 @@ const ENOUGH_EACH: usize = 4;
 const ENOUGH_PAIRS: usize = 10;
 
 /// All remarks on a record and its samples, primary first.
-pub(super) fn of(record: &TrialRecord, pairs: usize, samples: &[Sample]) -> Vec<String> {
+pub(super) fn all(record: &TrialRecord, pairs: usize, samples: &[Sample]) -> Vec<String> {
     let mut notes: Vec<String> = record.calibration.as_ref().and_then(calibration_note).into_iter().collect();
     let primary = samples.first().filter(|_| record.design == Kind::Pairs);
     notes.extend(primary.and_then(drifting_effect));

@@ -21,7 +21,7 @@ fn slot(phase: Phase, pair: usize, position: u8, arm: Arm, values: &[(&str, f64)
 /// Runs pairs until the monitor stops, as the runner does.
 fn run(seed: u64, noise: &Noise, effect: f64) -> TrialRecord {
     let mut record = empty(seed);
-    let monitor = Monitor::of(&record);
+    let monitor = Monitor::new(&record);
     let values = noise.values(seed, 2 * record.max_pairs);
     for (pair, of_pair) in values.chunks_exact(2).enumerate() {
         for (position, (arm, y)) in order(seed, Phase::Comparison, pair).into_iter().zip(of_pair).enumerate()
@@ -86,7 +86,7 @@ fn an_effect_of_ten_percent_is_nearly_always_found() {
 fn the_analysis_agrees_with_the_decision_that_stopped_the_trial() {
     for seed in 0..10 {
         let record = run(seed, &Noise::white(0.02), 0.05);
-        let (call, effect) = primary_decision(&record, &Monitor::of(&record)).expect("the run ended");
+        let (call, effect) = primary_decision(&record, &Monitor::new(&record)).expect("the run ended");
         let primary = &analyse(&record).metrics[0];
         assert_eq!((primary.call, primary.effect), (call, Some(effect)));
         assert_eq!(primary.p.is_some(), primary.pairs == 40);

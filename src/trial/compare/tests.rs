@@ -57,7 +57,7 @@ fn compared(seed: u64, lost: [f64; 2], packets: [f64; 2]) -> Comparison {
     let ending = run(&mut record, 0, &mut bench).expect("simulated");
     assert_eq!(record.slots.len(), 24, "all pairs, whatever the first ones say");
     record.analysis = Some(conclude(&record, &ending, true, None));
-    Comparison::of(&record).expect("concluded")
+    Comparison::new(&record).expect("concluded")
 }
 
 #[test]

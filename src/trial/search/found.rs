@@ -116,7 +116,7 @@ pub struct Found {
 
 impl Step {
     /// The run of `interval` by `request`, with the concurrent `server` CPU time if known.
-    pub fn of(slo: &Slo, request: Request, interval: &Interval, server: Option<&ServerCpu>) -> Self {
+    pub fn new(slo: &Slo, request: Request, interval: &Interval, server: Option<&ServerCpu>) -> Self {
         let Request { rate, start_s, purpose } = request;
         let saturation = Saturation::judge(interval);
         let saturation = match server {

@@ -97,7 +97,7 @@ fn operating_header(first: &str) -> String {
 
 /// Wrong effects without one, and the cells of a row after its name. `arms` has the values of both arms for a seed and an effect.
 fn operating_cells(runs: usize, arms: &dyn Fn(u64, f64) -> (Vec<f64>, Vec<f64>)) -> (usize, [String; 11]) {
-    let [none, small, medium, large] = [0.0, 0.03, 0.05, 0.10].map(|effect| Tally::of(arms, runs, effect));
+    let [none, small, medium, large] = [0.0, 0.03, 0.05, 0.10].map(|effect| Tally::new(arms, runs, effect));
     let wrong = none.count(&Call::SHOWN);
     let cells = [
         percent(wrong, runs),
@@ -152,7 +152,7 @@ pub(in crate::trial) fn noises() -> [(&'static str, Noise); 14] {
 pub(super) struct Tally(pub(super) Vec<(Call, usize)>);
 
 impl Tally {
-    fn of(arms: &dyn Fn(u64, f64) -> (Vec<f64>, Vec<f64>), runs: usize, effect: f64) -> Self {
+    fn new(arms: &dyn Fn(u64, f64) -> (Vec<f64>, Vec<f64>), runs: usize, effect: f64) -> Self {
         let one = |seed| {
             let (a, b) = arms(seed, effect);
             run(&a, &b, looks::PAIRS)
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_clear_effect_ends_the_trial_early() {
         let arms = |seed, effect| Noise::white(0.03).arms(seed, looks::PAIRS, effect);
-        let tally = Tally::of(&arms, 100, 0.10);
+        let tally = Tally::new(&arms, 100, 0.10);
         assert!(tally.count(&[Call::Helps]) >= 99);
         assert!(tally.0.iter().all(|(_, pairs)| *pairs < looks::PAIRS));
     }
