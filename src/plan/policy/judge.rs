@@ -40,7 +40,7 @@ const TURNS: usize = 2;
 
 /// Reasons to leave a variable out of a joined plan.
 const RESTLESS: &str = "the next plan would change it again";
-const SHARED: &str = "queues of different CPUs would hand packets to the same one";
+const SHARED: &str = "a mask would have the CPU of its own interrupt, or one of another queue's mask";
 
 /// A variable to leave out, and the reason.
 type LeftOut = (Variable, &'static str);
