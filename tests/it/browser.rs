@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::process::{Running, wait_for};
+use crate::process::{PATIENCE, Running, wait_for};
 use crate::require;
 
 /// One page of a browser. Everything that the page requests, and every message of its console, is kept.
@@ -33,6 +34,7 @@ impl Browser {
         let profile = tempfile::tempdir().expect("a directory");
         // It reads commands from descriptor 3 and writes answers to descriptor 4.
         let script = "exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
+            --disable-background-networking --disable-component-update --disable-sync \
             --remote-debugging-pipe --user-data-dir=\"$0\" --window-size=$1 about:blank 3<&0 4>&1 </dev/null >/dev/null 2>&1";
         let mut command = Command::new("sh");
         command.args(["-c", script]).arg(profile.path()).arg(format!("{width},{height}"));
@@ -106,6 +108,19 @@ impl Browser {
     pub(crate) fn text(&self, selector: &str) -> String {
         let value = self.value(&format!("document.querySelector({selector:?})?.innerText ?? ''"));
         value.as_str().expect("text").to_owned()
+    }
+
+    /// Waits until the text of an element is accepted.
+    pub(crate) fn wait_for_text(&self, selector: &str, accepts: impl Fn(&str) -> bool) {
+        let start = Instant::now();
+        loop {
+            let text = self.text(selector);
+            if accepts(&text) {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "{selector} is still {text:?}, errors: {:?}", self.errors());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Clicks the middle of an element with the mouse.

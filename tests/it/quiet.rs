@@ -12,7 +12,8 @@ pub(crate) struct Held {
     _file: File,
 }
 
-/// For tests that send many packets anywhere. A thread must not take it twice.
+/// For tests that send many packets anywhere, and for those that the floods of others would leave no CPU. A thread must
+/// not take it twice.
 pub(crate) fn noisy() -> Held {
     hold(FlockOperation::LockShared)
 }

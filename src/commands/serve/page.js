@@ -7,7 +7,7 @@ const SEVERITY = { critical: "!!", warning: "!", note: "i" };
 // Queues in the diagram; the table has all.
 const DRAWN = 24;
 
-const state = { live: [], recorded: null, at: -1, paused: false, nic: "" };
+const state = { live: [], recorded: null, at: -1, paused: false, nic: "", connection: "connecting", readings: 0 };
 const $ = (id) => document.getElementById(id);
 
 function element(name, attributes, ...children) {
@@ -276,10 +276,16 @@ function pause(paused) {
   draw();
 }
 
+// The state of the connection, where the live intervals are chosen.
+function drawConnection() {
+  if ($("source").value !== "recorded") $("status").textContent = state.connection;
+}
+
 function connect() {
   const events = new EventSource("events");
-  events.onopen = () => { $("status").textContent = "live"; };
-  events.onerror = () => { $("status").textContent = "connection lost; trying again"; };
+  const is = (connection) => () => { state.connection = connection; drawConnection(); };
+  events.onopen = is("live");
+  events.onerror = is("connection lost; trying again");
   events.addEventListener("frame", (event) => {
     state.live.push(JSON.parse(event.data));
     // As many as the server keeps.
@@ -304,22 +310,24 @@ async function offerRecording() {
   $("recording").hidden = false;
 }
 
+// Shows the chosen two minutes, unless another time or source is chosen meanwhile.
 async function replay() {
+  const reading = ++state.readings;
   const to = Number($("to").value);
   $("until").querySelector("output").textContent = `${new Date(to).toISOString().slice(0, 19).replace("T", " ")} UTC`;
   $("status").textContent = "reading the recording";
-  const answer = await fetch(`recorded?to=${to}`);
-  if (!answer.ok) {
-    $("status").textContent = (await answer.text()).trim();
-    return;
+  let recorded = [], none = "nothing is recorded in these two minutes";
+  try {
+    const answer = await fetch(`recorded?to=${to}`);
+    if (answer.ok) recorded = await answer.json();
+    else none = (await answer.text()).trim();
+  } catch (error) {
+    none = `cannot read the recording: ${error.message}`;
   }
-  const recorded = await answer.json();
-  if (!recorded.length) {
-    $("status").textContent = "nothing is recorded in these two minutes";
-    return;
-  }
+  if (reading !== state.readings) return;
+  $("status").textContent = recorded.length ? "recorded" : none;
+  if (!recorded.length) return;
   state.recorded = recorded;
-  $("status").textContent = "recorded";
   pause(true);
 }
 
@@ -335,8 +343,9 @@ $("source").addEventListener("change", (event) => {
   if (isRecorded) {
     replay();
   } else {
+    state.readings += 1;
     state.recorded = null;
-    $("status").textContent = "live";
+    drawConnection();
     pause(false);
   }
 });
