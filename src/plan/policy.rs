@@ -165,11 +165,11 @@ fn numa_local(draft: &mut Draft<'_>) {
     draft.step(Variable::Rfs, step::rfs::complete);
 }
 
-/// Packets as early as possible: no interrupt is delayed, and packets stay on the CPU that took them while it
+/// Packets as early as possible: no interrupt is delayed, and packets stay on the CPU that took them, both while that
 /// has time. It costs an interrupt for nearly every packet.
 fn latency(draft: &mut Draft<'_>) {
-    draft.step(Variable::Moderation, step::moderation::none);
     draft.step(Variable::Irq, step::irqs::near);
+    draft.step(Variable::Moderation, step::moderation::none);
     draft.step(Variable::Xps, step::xps::near);
     draft.step(Variable::Rps, step::rps::where_needed);
     draft.step(Variable::Clocksource, step::clocksource::fast);

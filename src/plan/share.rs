@@ -21,9 +21,6 @@ pub(super) const HIGH_RATE: f64 = 50_000.0;
 /// Receive time of the interrupt's CPU that counts as a high rate, independent of the cost of a packet.
 pub(super) const HIGH_LOAD: f64 = 0.5;
 
-/// Packets per second on one queue below which its CPU may take packets of a busy one: a tenth of a high rate.
-const QUIET: f64 = HIGH_RATE / 10.0;
-
 /// Reason for no mask.
 pub(super) const FEW: &str = "few packets: handing them to another CPU only costs time";
 
@@ -36,7 +33,7 @@ const DROWNING: f64 = 0.8;
 /// Share of the time that receiving leaves from which programs fill a CPU.
 const FULL: f64 = 0.9;
 
-/// Receive time of a CPU, by the packets of other interfaces, from which it takes none that are handed over.
+/// Receive time of a CPU, by the packets of its interrupts, from which it has no room for packets of others.
 const TAKEN: f64 = 0.25;
 
 /// The machine whose CPUs are shared out.
@@ -87,14 +84,25 @@ struct Unassigned<'a> {
     /// Place of that CPU among all: domain by domain, and in its domain.
     place: (usize, usize),
     is_busy: bool,
-    /// True if its CPU has time for packets of others.
-    is_quiet: bool,
+    /// True if the interrupts of its CPU leave room for packets of others.
+    has_room: bool,
 }
 
-impl Unassigned<'_> {
+impl<'a> Unassigned<'a> {
     /// Its current mask, if there is one.
     fn current(&self) -> Option<&CpuMask> {
         self.queue.rps_cpus.known().filter(|current| !current.is_empty())
+    }
+
+    /// True if handing its packets on relieves a CPU.
+    fn is_hot(&self) -> bool {
+        self.is_busy && !self.has_room
+    }
+
+    /// No part.
+    fn with_none(self) -> Part<'a> {
+        let (mask, why) = (CpuMask::new(), FEW.to_owned());
+        Part { nic: self.nic, queue: self.queue, mask, stays: false, why }
     }
 
     /// True if the current mask lacks some CPUs of `mask` and one that it has is drowning.
@@ -150,20 +158,24 @@ impl Machine<'_> {
         let (mut unassigned, homeless) = self.unassigned(nics);
         unassigned.sort_by_key(|unassigned| unassigned.place);
         let irqs: CpuMask = unassigned.iter().map(|unassigned| unassigned.home).collect();
-        let loud = unassigned.iter().filter(|unassigned| !unassigned.is_quiet);
-        let loud: CpuMask = loud.map(|unassigned| unassigned.home).collect();
+        // CPUs for quiet queues would be missing for the hot ones.
+        let some_hot = unassigned.iter().any(Unassigned::is_hot);
+        let (quiet, unassigned): (Vec<_>, Vec<_>) =
+            unassigned.into_iter().partition(|unassigned| some_hot && unassigned.has_room);
+        let crowded = unassigned.iter().filter(|unassigned| !unassigned.has_room);
+        let crowded: CpuMask = crowded.map(|unassigned| unassigned.home).collect();
         let (others, taken) = (self.others(nics), self.taken(nics));
         let mut given = CpuMask::new();
         let share = Share {
             around: None,
             irqs: &irqs,
-            loud: &loud,
+            crowded: &crowded,
             given: &CpuMask::new(),
             others: &others,
             taken: &taken,
             options,
         };
-        let mut parts = Vec::new();
+        let mut parts: Vec<Part<'n>> = quiet.into_iter().map(Unassigned::with_none).collect();
         let mut alone: Vec<Unassigned<'_>> = Vec::new();
         let mut unassigned = unassigned.into_iter().peekable();
         for (at, domain) in self.topology.domains.iter().enumerate() {
@@ -201,10 +213,10 @@ impl Machine<'_> {
                     homeless.push((nic, queue));
                     continue;
                 };
-                let packets = queue_packets(nic, queue, self.rates);
-                let is_busy = is_busy(brought.get(&home).copied(), packets);
-                let is_quiet = !is_busy && packets < QUIET;
-                unassigned.push(Unassigned { nic, queue, home, place, is_busy, is_quiet });
+                let of_home = brought.get(&home).copied();
+                let is_busy = is_busy(of_home, queue_packets(nic, queue, self.rates));
+                let has_room = of_home.is_none_or(|time| time < TAKEN);
+                unassigned.push(Unassigned { nic, queue, home, place, is_busy, has_room });
             }
         }
         (unassigned, homeless)
@@ -297,8 +309,8 @@ struct Share<'a> {
     around: Option<&'a Domain>,
     /// CPUs that take the interrupts of any requesting queue.
     irqs: &'a CpuMask,
-    /// Those of them that take interrupts of queues with more than a few packets.
-    loud: &'a CpuMask,
+    /// Those of them without room for packets of others.
+    crowded: &'a CpuMask,
     /// CPUs that are already given to others.
     given: &'a CpuMask,
     others: &'a CpuMask,
@@ -318,13 +330,7 @@ impl Share<'_> {
         }
         let (busy, calm): (Vec<_>, Vec<_>) = group.into_iter().partition(|unassigned| unassigned.is_busy);
         let mut parts = self.of_all(machine, &busy);
-        parts.extend(calm.into_iter().map(|Unassigned { nic, queue, .. }| Part {
-            nic,
-            queue,
-            mask: CpuMask::new(),
-            stays: false,
-            why: FEW.to_owned(),
-        }));
+        parts.extend(calm.into_iter().map(Unassigned::with_none));
         parts
     }
 
@@ -348,16 +354,16 @@ impl Share<'_> {
     fn of_all<'n>(&self, machine: &Machine<'_>, group: &[Unassigned<'n>]) -> Vec<Part<'n>> {
         let topology = machine.topology;
         let homes = homes(group);
-        let mut free = self.free(machine, self.irqs);
+        let (mut free, mut without) = (self.free(machine, self.irqs), vec!["interrupts"]);
         if free.len() < homes.len() && group.iter().all(|unassigned| unassigned.is_busy) {
-            free = self.free(machine, self.loud);
+            free = self.free(machine, &self.crowded.union(&homes.iter().copied().collect()));
+            without = vec!["busy interrupts"];
         }
         let cores = match group.iter().any(|unassigned| unassigned.is_busy) {
             true => topology.siblings(&homes.iter().copied().collect()),
             false => CpuMask::new(),
         };
         const CORES: &str = "their cores";
-        let mut without = vec!["interrupts"];
         for (what, name, must) in [
             (&cores, CORES, self.options.whole_cores),
             (self.taken, "busy interrupts of other interfaces", true),

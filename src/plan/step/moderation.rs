@@ -2,9 +2,10 @@
 
 use crate::diagnose::evidence::{adapts, queue_packets};
 use crate::diagnose::{INTERRUPTS, moderation_is_off};
-use crate::model::Nic;
+use crate::model::{Nic, RxQueue};
 use crate::parse::ethtool::Coalesce;
 use crate::plan::draft::Draft;
+use crate::plan::share::HIGH_LOAD;
 use crate::plan::tunable::risk_and_upkeep;
 use crate::plan::{Risk, Target};
 use crate::units::{Fact, NicName};
@@ -80,8 +81,27 @@ fn off_and_busy(draft: &mut Draft<'_>, work: impl Fn(&mut Draft<'_>, &Nic, &Coal
     });
 }
 
-/// No delay by the device, its driver or the kernel.
+/// No delay by the device, its driver or the kernel, where the CPUs of the interrupts have time for more of them.
 pub(in crate::plan) fn none(draft: &mut Draft<'_>) {
+    let machine = draft.machine();
+    let brought = machine.brought(|_| true);
+    let is_hot = |queue: &RxQueue| {
+        let of_home = machine.home(queue).and_then(|cpu| brought.get(&cpu));
+        of_home.is_some_and(|time| *time >= HIGH_LOAD)
+    };
+    let (hot, cool): (Vec<&Nic>, Vec<&Nic>) = draft.planned().partition(|nic| nic.rx.iter().any(is_hot));
+    let names = |nics: &[&Nic]| nics.iter().map(|nic| nic.name.clone()).collect::<Vec<NicName>>();
+    let (cool, hot) = (names(&cool), names(&hot));
+    for name in hot {
+        draft.leave(format!(
+            "moderation: delays of {name} are left alone: without them a CPU that receives for half of its time would \
+             receive for more"
+        ));
+    }
+    draft.for_nics(cool, without_delay);
+}
+
+fn without_delay(draft: &mut Draft<'_>) {
     const WHY: &str = "an interrupt as soon as a packet arrives";
     each(draft, |draft, nic, coalesce| {
         if coalesce.adaptive_rx == Some(true) {

@@ -73,7 +73,7 @@ fn the_load_of_a_queue_goes_where_its_interrupt_goes() {
         |model: &Model, rates: &Rates| Policy::NumaLocal.plan(model, rates, &Options::default(), None).plan;
     let first = plan(&model, &rates);
     assert_eq!(only(&first, "irq_affinity"), ["eth0/rx-0 = 0", "eth0/rx-1 = 2"][..1]);
-    assert_eq!(only(&first, "rps"), ["eth0/rx-0 = 1,5", "eth0/rx-1 = 3,7"], "without CPU 4 and 6");
+    assert_eq!(only(&first, "rps"), ["eth0/rx-0 = 1,3,5-7"], "without CPU 4");
     let after = simulate(&model, &first);
     let mut moved = rates.clone();
     (moved.cpus[0].softirq, moved.cpus[2].softirq) = (0.88, 0.1);
@@ -91,6 +91,36 @@ fn the_other_thread_of_a_busy_core_gets_nothing() {
     assert_eq!(only(&busy.plan, "rps"), [""; 0]);
     let calm = Sketch::new(8).smt().device("eth0", &[0, 1, 2, 3]).traffic("eth0", 8e3).build();
     assert_eq!(only(&plan_of(Policy::Full, &calm), "rps").len(), 4);
+}
+
+/// Quiet queues got the CPUs, and the hot one none, or the other thread of its core.
+#[test]
+fn quiet_queues_get_nothing_while_one_is_hot() {
+    let queues = |hot: f64, quiet: f64| [quiet, quiet, quiet, hot, quiet, quiet, quiet, quiet];
+    let traffic = |sketch: Sketch| {
+        sketch.traffic("eth0", 2.42e5).queue_traffic("eth0", &queues(2e5, 6e3)).receives(3, 0.84, 2e5)
+    };
+    let homes = [0, 1, 2, 3, 4, 5, 6, 7];
+    let threads = traffic(Sketch::new(16).smt().device("eth0", &homes)).build();
+    let every_cpu = traffic(Sketch::new(8).device("eth0", &homes)).build();
+    for policy in [Policy::Spread, Policy::NumaLocal, Policy::Latency, Policy::Full] {
+        assert_eq!(only(&plan_of(policy, &threads), "rps"), ["eth0/rx-3 = 8-10,12-15"], "{policy}");
+        assert_eq!(only(&plan_of(policy, &every_cpu), "rps"), ["eth0/rx-3 = 0-2,4-7"], "{policy}");
+    }
+}
+
+/// An interrupt for each packet filled a CPU that was busy with them already.
+#[test]
+fn latency_leaves_delays_where_the_cpu_is_busy() {
+    let policed = |time: f64| {
+        let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4).driver("eth0", "i40e");
+        let sketch = sketch.moderation("eth0", 50, true);
+        planned(Policy::Latency, &sketch.receives(2, time, 4e4).build(), &Options::default())
+    };
+    let delays = |time| ["adaptive_rx", "rx_usecs"].map(|knob| only(&policed(time).plan, knob).len());
+    assert_eq!((delays(0.4), delays(0.6)), ([1, 1], [0, 0]));
+    let why = "moderation: delays of eth0 are left alone: ";
+    assert!(policed(0.6).reasons.iter().any(|reason| reason.starts_with(why)));
 }
 
 #[test]
