@@ -1,7 +1,7 @@
 //! Trials in blocks on a terminal: the verdict in one sentence, the cells, the effects.
 
 use super::number;
-use super::text::{Cell, Table, left, paragraph, right, wrapping};
+use super::text::{Cell, Table, left, paragraph, paragraphs, right, wrapping};
 use super::words;
 use crate::plan::{Setting, set_flags};
 use crate::trial::blocks::{BlocksRecord, Effects, End, Search};
@@ -27,9 +27,7 @@ pub fn render(record: &BlocksRecord) -> String {
         out.push('\n');
     }
     for named in &record.settings {
-        for line in &named.set {
-            out += &paragraph(&format!("  {} sets: ", named.name), line);
-        }
+        out += &paragraphs(&format!("  {} sets: ", named.name), &named.set);
     }
     let (valid, all) = (record.valid().len(), record.slots.len());
     let voids = record.slots.iter().filter(|slot| slot.void.is_some()).count();

@@ -1,6 +1,8 @@
 //! Comparison of two setups as text: the one that disturbs less, by how much, and the data behind it.
 
-use super::text::{BAD, CAUTION, Cell, FAINT, GOOD, STRONG, Table, clean, left, paragraph, styled, wrapping};
+use super::text::{
+    BAD, CAUTION, Cell, FAINT, GOOD, STRONG, Table, clean, left, paragraph, paragraphs, styled, wrapping,
+};
 use super::trial_text::aligned;
 use super::{number, probe_words, words};
 use crate::trial::compare::{Answer, Comparison, Difference, Measure};
@@ -16,16 +18,13 @@ pub fn text(comparison: &Comparison) -> String {
         out += &format!("\n{}\n", table(&comparison.measures));
     }
     for (arm, lines) in [("  A: ", &comparison.a), ("  B: ", &comparison.b)] {
-        lines.iter().for_each(|line| out += &paragraph(arm, line));
+        out += &paragraphs(arm, lines);
     }
     if let Some(probe) = &comparison.probe {
         out += &paragraph("  probe: ", &probe_words::in_words(probe, comparison.probe_cost));
     }
     out += &paragraph("  based on: ", &basis(comparison));
-    for note in &comparison.notes {
-        out += &paragraph("  note: ", note);
-    }
-    out
+    out + &paragraphs("  note: ", &comparison.notes)
 }
 
 /// The setup that disturbs less, in a few words.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::number::grouped;
-use super::text::{STRONG, Table, paragraph, right, styled};
+use super::text::{STRONG, Table, paragraph, paragraphs, right, styled};
 use crate::diagnose::figures::percent;
 use crate::model::{Costs, Identity, Model, Rates};
 use crate::plan::{CpuLoad, Plan, Prediction, basis, forecast};
@@ -65,9 +65,8 @@ impl Forecast {
 pub fn text(forecast: &Forecast) -> String {
     let mut out = paragraph("calibration: ", &forecast.basis);
     let costs = forecast.costs.iter();
-    for missing in costs.clone().filter(|costs| costs.hand_over.is_some()).flat_map(|costs| &costs.missing) {
-        out += &paragraph("  not measured: ", missing);
-    }
+    let calibrated = costs.clone().filter(|costs| costs.hand_over.is_some());
+    out += &paragraphs("  not measured: ", calibrated.flat_map(|costs| &costs.missing));
     for (cpu, work) in costs.flat_map(|costs| &costs.cpus).take(ROWS) {
         let waking = match work.waking {
             Some(part) => format!(", {} wakes readers on other CPUs", percent(part)),
@@ -92,10 +91,7 @@ pub fn text(forecast: &Forecast) -> String {
             }
         }
     }
-    for reason in &forecast.reasons {
-        out += &paragraph("not planned: ", reason);
-    }
-    out
+    out + &paragraphs("not planned: ", &forecast.reasons)
 }
 
 fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
@@ -136,10 +132,7 @@ fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
     if prediction.basis != forecast.basis {
         text += &paragraph("  based on: ", &prediction.basis);
     }
-    for what in &prediction.left_out {
-        text += &paragraph("  not predicted: ", what);
-    }
-    text
+    text + &paragraphs("  not predicted: ", &prediction.left_out)
 }
 
 #[cfg(test)]

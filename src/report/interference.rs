@@ -1,7 +1,7 @@
 //! Receive interference as text: CPUs, processes, and the inferred loss next to the measured one.
 
 use super::container::container;
-use super::measured::{ROWS, cost, irq_name, more, polls, section};
+use super::measured::{ROWS, foot, irq_name, more, polls, section};
 use super::number::{grouped, share};
 use super::text::{CAUTION, Cell, FAINT, STRONG, Table, clean, left, paragraph, right, styled, wrapping};
 use crate::probe::{Class, CpuInterference, Inference, Interference, Method, Tier, Victim};
@@ -41,8 +41,7 @@ pub fn text(sample: &Interference) -> String {
     for inference in &sample.inference {
         out += &inferred(inference);
     }
-    out += &foot(sample);
-    out
+    out + &foot(&sample.cost, |ns| sample.share(ns), &sample.notes)
 }
 
 fn head(sample: &Interference) -> String {
@@ -240,14 +239,6 @@ fn inferred(inference: &Inference) -> String {
     }
     let title = format!("{who} on CPU {} for {:.1} s", inference.cpu, inference.seconds);
     section(&title, &(table.render() + &remarks))
-}
-
-fn foot(sample: &Interference) -> String {
-    let mut out = format!("\n{}", cost(&sample.cost, |ns| sample.share(ns)));
-    for note in &sample.notes {
-        out += &paragraph("note: ", note);
-    }
-    out
 }
 
 #[cfg(test)]

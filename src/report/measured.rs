@@ -1,7 +1,7 @@
-//! Common parts of the measurement reports: polls by NAPI, and the cost of the measuring programs.
+//! Common parts of the measurement reports: polls by NAPI, the cost of the measuring programs, and notes.
 
 use super::number::{grouped, share};
-use super::text::{STRONG, Table, clean, paragraph, right, styled, wrapping};
+use super::text::{STRONG, Table, clean, paragraph, paragraphs, right, styled, wrapping};
 use crate::probe::{Cost, NapiPolls, napi_name};
 use crate::units::Fact;
 
@@ -50,8 +50,8 @@ pub(super) fn more(rows: usize, shown: usize) -> String {
     }
 }
 
-/// Cost of the programs; `part` converts nanoseconds to a share of the sample.
-pub(super) fn cost(cost: &Fact<Cost>, part: impl Fn(u64) -> f64) -> String {
+/// End of a report: the cost of the programs, then notes; `part` converts nanoseconds to a share of the sample.
+pub(super) fn foot(cost: &Fact<Cost>, part: impl Fn(u64) -> f64, notes: &[String]) -> String {
     let text = match cost {
         Fact::Known(cost) => {
             let each = cost.ns.checked_div(cost.runs).unwrap_or_default();
@@ -71,5 +71,5 @@ pub(super) fn cost(cost: &Fact<Cost>, part: impl Fn(u64) -> f64) -> String {
         Fact::Unsupported => "not known".to_owned(),
         Fact::Broken(why) => format!("not known: {why}"),
     };
-    paragraph("cost: ", &text)
+    format!("\n{}{}", paragraph("cost: ", &text), paragraphs("note: ", notes))
 }

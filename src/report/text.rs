@@ -114,6 +114,11 @@ pub fn paragraph(first: &str, text: &str) -> String {
     out
 }
 
+/// A [`paragraph`] for each of `texts`, all with the same `first`.
+pub fn paragraphs(first: &str, texts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    texts.into_iter().map(|text| paragraph(first, text.as_ref())).collect()
+}
+
 /// A command line after `first`. If too long, it is broken before flags, with backslashes, so that a shell joins the
 /// lines. A flag longer than a line is not broken.
 pub fn command_lines(first: &str, command: &str) -> String {

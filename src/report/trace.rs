@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::measured::{ROWS, cost, irq_name, more, polls, section};
+use super::measured::{ROWS, foot, irq_name, more, polls, section};
 use super::number::{grouped, share};
 use super::text::{CAUTION, Cell, FAINT, STRONG, Table, clean, paragraph, right, styled, wrapping};
 use super::timeline::cause_name;
@@ -22,11 +22,7 @@ pub fn text(trace: &Trace) -> String {
     out += &interrupts(trace);
     out += &polls(&trace.napis);
     out += &threads(trace);
-    out += &format!("\n{}", cost(&trace.cost, |ns| trace.share(ns)));
-    for note in &trace.notes {
-        out += &paragraph("note: ", note);
-    }
-    out
+    out + &foot(&trace.cost, |ns| trace.share(ns), &trace.notes)
 }
 
 /// Path and size of the timeline; `None` if none was written.

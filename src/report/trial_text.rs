@@ -6,7 +6,9 @@ use super::number;
 use super::predicted;
 use super::probe_words;
 use super::recommendation::Recommendation;
-use super::text::{BAD, CAUTION, Cell, FAINT, GOOD, STRONG, Table, left, paragraph, styled, width, wrapping};
+use super::text::{
+    BAD, CAUTION, Cell, FAINT, GOOD, STRONG, Table, left, paragraph, paragraphs, styled, width, wrapping,
+};
 use super::words::{self, Tone};
 use crate::trial::arms::arms;
 use crate::trial::record::{MetricResult, TrialRecord};
@@ -24,23 +26,17 @@ pub fn render(record: &TrialRecord) -> String {
     for (arm, lines) in ["A", "B"].into_iter().zip(arms(record)) {
         match record.against.is_empty() {
             true if arm == "A" => {}
-            true => lines.iter().for_each(|line| out += &paragraph("  B sets: ", line)),
-            false => lines.iter().for_each(|line| out += &paragraph(&format!("  arm {arm}: "), line)),
+            true => out += &paragraphs("  B sets: ", lines),
+            false => out += &paragraphs(&format!("  arm {arm}: "), lines),
         }
     }
     if let Some(both) = predicted::compare(record) {
         out += &paragraph("  predicted: ", &both.predicted);
         out += &paragraph("  measured:  ", &both.measured);
     }
-    if let Some(probe) = probe_words::of_record(record) {
-        out += &paragraph("  probe: ", &probe);
-    }
-    for check in words::checks(record) {
-        out += &paragraph("  check: ", &check);
-    }
-    for query in words::queries(record) {
-        out += &paragraph("  query: ", &query);
-    }
+    out += &paragraphs("  probe: ", probe_words::of_record(record));
+    out += &paragraphs("  check: ", words::checks(record));
+    out += &paragraphs("  query: ", words::queries(record));
     out += &paragraph("  based on: ", &words::basis(record));
     if let Some(planned) = &record.planned {
         out += &paragraph("  planned: ", &words::planned(planned, record.margin));
@@ -48,13 +44,8 @@ pub fn render(record: &TrialRecord) -> String {
     if record.calibration.is_some() {
         out += &paragraph("  A/A calibration: ", &words::calibration(record));
     }
-    for adjusted in words::adjustments(record) {
-        out += &paragraph("  adjusted: ", &adjusted);
-    }
-    for note in record.analysis.iter().flat_map(|analysis| &analysis.notes) {
-        out += &paragraph("  note: ", note);
-    }
-    out
+    out += &paragraphs("  adjusted: ", words::adjustments(record));
+    out + &paragraphs("  note: ", record.analysis.iter().flat_map(|analysis| &analysis.notes))
 }
 
 fn style(tone: Tone) -> Style {
