@@ -168,9 +168,13 @@ pub fn who(victim: &Victim) -> String {
 /// Causes of the process's loss, largest first.
 pub fn by(sample: &Interference, victim: &Victim) -> String {
     let classes = victim.by_class.iter().filter(|(class, _)| class.interferes());
-    let mut causes: Vec<(&str, u64)> = classes.map(|(class, ns)| (class.name(), *ns)).collect();
-    causes.push(("handlers", victim.hard_irq_ns));
-    causes.retain(|(_, ns)| sample.share(*ns) >= LEAST);
+    let causes = classes.map(|(class, ns)| (class.name(), *ns));
+    ranked(sample, causes.chain([("handlers", victim.hard_irq_ns)]))
+}
+
+/// Causes that took a listed part of the time, largest first: `NIC IRQ 59 %, handlers 0.3 %`.
+pub fn ranked<'a>(sample: &Interference, causes: impl Iterator<Item = (&'a str, u64)>) -> String {
+    let mut causes: Vec<(&str, u64)> = causes.filter(|(_, ns)| sample.share(*ns) >= LEAST).collect();
     causes.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let texts: Vec<String> =
         causes.iter().map(|(name, ns)| format!("{name} {}", share(sample.share(*ns)))).collect();

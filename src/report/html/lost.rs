@@ -2,8 +2,8 @@
 
 use super::markup::{Markup, percent, typeset};
 use super::{figure, remarks, tables};
-use crate::probe::{Class, Interference, Tier, Victim};
-use crate::report::interference::{LEAST, by, losers, who};
+use crate::probe::{Interference, Tier, Victim};
+use crate::report::interference::{LEAST, by, losers, ranked, who};
 use crate::report::number::share;
 use crate::units::Fact;
 
@@ -69,16 +69,8 @@ fn cpus(m: &mut Markup, sample: &Interference) {
         .iter()
         .filter_map(|cpu| {
             let value = sample.share(*cpu.net_rx_ns.known()?);
-            let mut causes: Vec<(Class, u64)> = cpu
-                .by_class
-                .iter()
-                .filter_map(|(class, ns)| Some((*class, *ns.known()?)))
-                .filter(|(_, ns)| sample.share(*ns) >= LEAST)
-                .collect();
-            causes.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-            let causes =
-                causes.iter().map(|(class, ns)| format!("{} {}", class.name(), share(sample.share(*ns))));
-            let note = causes.collect::<Vec<_>>().join(", ");
+            let causes = cpu.by_class.iter().filter_map(|(class, ns)| Some((class.name(), *ns.known()?)));
+            let note = ranked(sample, causes);
             (value >= LEAST).then(|| Bar { title: format!("CPU {}", cpu.cpu), note, value })
         })
         .collect();
