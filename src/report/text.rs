@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use anstyle::{AnsiColor, Style};
 
 pub use screen::{for_json, for_screen, is_control};
-pub use table::{Align, Cell, Column, Table, left, right, wrapping};
+pub use table::{Cell, Column, Table, left, right, wrapping};
 pub use tree::Node;
 
 /// Columns of a line without a terminal.

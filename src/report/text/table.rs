@@ -8,26 +8,18 @@ const GAP: usize = 2;
 /// Minimum width of a wrapping column while other columns can shrink.
 const NARROWEST: usize = 6;
 
-/// Alignment of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Align {
-    /// Words.
-    Left,
-    /// Numbers.
-    Right,
-}
-
 /// One column.
 #[derive(Debug, Clone)]
 pub struct Column {
     title: String,
-    align: Align,
+    /// Aligned right.
+    is_number: bool,
     wraps: bool,
 }
 
 /// A column of words that keeps its width while others can shrink.
 pub fn left(title: &str) -> Column {
-    Column { title: title.to_owned(), align: Align::Left, wraps: false }
+    Column { title: title.to_owned(), is_number: false, wraps: false }
 }
 
 /// A column of words that wraps when the table is too wide.
@@ -37,7 +29,7 @@ pub fn wrapping(title: &str) -> Column {
 
 /// A column of numbers.
 pub fn right(title: &str) -> Column {
-    Column { align: Align::Right, ..left(title) }
+    Column { is_number: true, ..left(title) }
 }
 
 /// One cell: text, and a style for it.
@@ -138,7 +130,7 @@ impl Table {
                 let text = cell.get(number).map_or("", String::as_str);
                 let free = room - width(text);
                 if !text.is_empty() {
-                    let before = if self.columns[index].align == Align::Right { free } else { 0 };
+                    let before = if self.columns[index].is_number { free } else { 0 };
                     line.push_str(&" ".repeat(owed + before));
                     line.push_str(&styled(row[index].style, text));
                     owed = free - before;
