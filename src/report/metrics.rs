@@ -71,20 +71,10 @@ pub struct Judged {
     pub gaps: usize,
 }
 
-/// Kind of a family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Only grows; the name ends in `_total`.
-    Counter,
-    /// A value.
-    Gauge,
-    /// Always 1; the labels are what it says. The name ends in `_info`.
-    Info,
-}
-
 /// One family of metrics.
 pub struct Family {
-    /// Its full name, which tells its kind.
+    /// Its full name, which tells its kind: a counter, which only grows, ends in `_total`; an info, which is always 1 and
+    /// says something with its labels, in `_info`; any other is a gauge.
     pub name: &'static str,
     /// Its labels, in order.
     pub labels: &'static [&'static str],
@@ -157,35 +147,29 @@ impl Collector for Families {
 }
 
 impl Family {
-    /// Its kind, by the end of its name.
-    pub fn kind(&self) -> Kind {
+    /// Its name without the suffix that the encoder adds, and its kind.
+    fn name_and_kind(&self) -> (&str, MetricType) {
         match self.name.rsplit_once('_') {
-            Some((_, "total")) => Kind::Counter,
-            Some((_, "info")) => Kind::Info,
-            _ => Kind::Gauge,
+            Some((name, "total")) => (name, MetricType::Counter),
+            Some((name, "info")) => (name, MetricType::Info),
+            _ => (self.name, MetricType::Gauge),
         }
     }
 
     fn encode(&self, rows: &[Row], encoder: &mut DescriptorEncoder) -> Result<(), fmt::Error> {
-        let (suffix, kind) = match self.kind() {
-            Kind::Counter => ("_total", MetricType::Counter),
-            Kind::Gauge => ("", MetricType::Gauge),
-            Kind::Info => ("_info", MetricType::Info),
-        };
-        // The encoder adds the suffix.
-        let name = self.name.strip_suffix(suffix).unwrap_or(self.name);
+        let (name, kind) = self.name_and_kind();
         let mut metric = encoder.encode_descriptor(name, self.help, None, kind)?;
         for (values, value) in rows {
             let labels: Vec<(&str, &str)> =
                 self.labels.iter().copied().zip(values.iter().map(String::as_str)).collect();
-            if self.kind() == Kind::Info {
+            if kind == MetricType::Info {
                 metric.encode_info(&labels)?;
                 continue;
             }
             let metric = metric.encode_family(&labels)?;
-            match (self.kind(), value) {
-                (Kind::Counter, Value::Whole(count)) => ConstCounter::new(*count).encode(metric)?,
-                (Kind::Counter, Value::Real(sum)) => ConstCounter::new(*sum).encode(metric)?,
+            match (kind, value) {
+                (MetricType::Counter, Value::Whole(count)) => ConstCounter::new(*count).encode(metric)?,
+                (MetricType::Counter, Value::Real(sum)) => ConstCounter::new(*sum).encode(metric)?,
                 (_, Value::Whole(count)) => ConstGauge::new(*count).encode(metric)?,
                 (_, Value::Real(value)) => ConstGauge::new(*value).encode(metric)?,
             }

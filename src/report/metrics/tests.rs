@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Exposition, FAMILIES, FINDINGS, Format, Judged, Kind, SETTINGS, encode};
+use super::{Exposition, FAMILIES, FINDINGS, Format, Judged, SETTINGS, encode};
 use crate::apply::{Live, State, TransactionStatus, ValueStatus};
 use crate::diagnose::evidence::{headroom, receive_time};
 use crate::diagnose::sketch::Sketch;
 use crate::diagnose::{Finding, RULES, Severity, diagnose};
-use crate::model::{Model, Rates, Totals};
+use crate::model::{Model, Totals};
 use crate::parse::{CpuTimes, InterruptLine, Interrupts, QueueCounters, SoftnetRow};
 use crate::probe::{Class, LostTotals, UNITS};
 use crate::report::live::Applied;
@@ -20,15 +20,16 @@ use crate::trial::summary::Summary;
 use crate::units::{CpuId, Fact};
 
 /// Everything that is exported of a machine.
-fn exposition(model: Model, rates: &Rates) -> Exposition {
+fn exposition(sketch: Sketch) -> Exposition {
+    let (model, rates) = sketch.build();
     let mut totals = Totals::default();
     totals.advance(counters(&model));
     let judged = Judged {
         ended: 1_790_000_000.5,
         seconds: rates.seconds,
         receive_time: rates.cpus.iter().map(|cpu| (cpu.cpu, receive_time(cpu))).collect(),
-        headroom: headroom(rates),
-        findings: diagnose(&model, rates),
+        headroom: headroom(&rates),
+        findings: diagnose(&model, &rates),
         gaps: 1,
     };
     let mut lost = LostTotals::default();
@@ -92,8 +93,7 @@ fn series(text: &str) -> Vec<&str> {
 
 #[test]
 fn a_machine_with_a_hot_cpu() {
-    let (model, rates) = Sketch::case_a().build();
-    let text = encode(&exposition(model, &rates), Format::OpenMetrics);
+    let text = encode(&exposition(Sketch::case_a()), Format::OpenMetrics);
     // One line for each rule without a finding: not those that are added later.
     let lines = text.lines().filter(|line| !line.contains("subject=\"\"") || line.contains("backlog-drops"));
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
@@ -101,8 +101,7 @@ fn a_machine_with_a_hot_cpu() {
 
 #[test]
 fn both_formats_have_the_same_series() {
-    let (model, rates) = Sketch::case_a().build();
-    let scene = exposition(model, &rates);
+    let scene = exposition(Sketch::case_a());
     let (open, classic) = (encode(&scene, Format::OpenMetrics), encode(&scene, Format::Classic));
     assert_eq!(series(&open), series(&classic));
     assert!(open.ends_with("# EOF\n") && !classic.contains("# EOF"));
@@ -121,8 +120,7 @@ fn both_formats_have_the_same_series() {
 /// Each family exists in the output, with the labels of the table, and its name follows the conventions.
 #[test]
 fn the_table_is_what_is_exported() {
-    let (model, rates) = Sketch::case_a().build();
-    let text = encode(&exposition(model, &rates), Format::Classic);
+    let text = encode(&exposition(Sketch::case_a()), Format::Classic);
     let mut exported: BTreeMap<&str, BTreeSet<Vec<&str>>> = BTreeMap::new();
     for series in series(&text) {
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
@@ -145,8 +143,7 @@ fn the_table_is_what_is_exported() {
 #[test]
 fn a_large_machine_has_fewer_than_1500_series() {
     let landing: Vec<u32> = (0..64).map(|queue| queue * 2).collect();
-    let (model, rates) = Sketch::new(128).device("eth0", &landing).traffic("eth0", 6.4e5).build();
-    let mut scene = exposition(model, &rates);
+    let mut scene = exposition(Sketch::new(128).device("eth0", &landing).traffic("eth0", 6.4e5));
     let finding = |number: usize| Finding {
         severity: Severity::Warning,
         nic: Some(format!("eth{number}").parse().expect("a name")),
@@ -174,8 +171,7 @@ fn a_large_machine_has_fewer_than_1500_series() {
 
 #[test]
 fn labels_are_escaped() {
-    let (model, rates) = Sketch::case_a().build();
-    let mut scene = exposition(model, &rates);
+    let mut scene = exposition(Sketch::case_a());
     scene.trials[1].id = "0002-a\"b\\c\nd".to_owned();
     let text = encode(&scene, Format::Classic);
     assert!(text.contains(r#"rxlab_trial_latest_info{trial="0002-a\"b\\c\nd",verdict="none"} 1"#), "{text}");
@@ -184,8 +180,7 @@ fn labels_are_escaped() {
 /// Before the first sample there are counters and no verdicts.
 #[test]
 fn nothing_is_judged_before_the_first_sample() {
-    let (model, rates) = Sketch::case_a().build();
-    let Exposition { model, totals, .. } = exposition(model, &rates);
+    let Exposition { model, totals, .. } = exposition(Sketch::case_a());
     let exposition = Exposition { model, totals, failures: 2, ..Exposition::default() };
     let text = encode(&exposition, Format::Classic);
     assert!(text.contains("rxlab_cpu_packets_total{cpu=\"2\"} 90\n"), "{text}");
@@ -199,13 +194,10 @@ fn nothing_is_judged_before_the_first_sample() {
 fn table() -> String {
     let mut table = "| metric | kind | labels | what it is |\n|---|---|---|---|\n".to_owned();
     for family in FAMILIES {
-        let kind = match family.kind() {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Info => "info",
-        };
+        let (_, kind) = family.name_and_kind();
         let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
-        table += &format!("| `{}` | {kind} | {} | {} |\n", family.name, labels.join(", "), family.help);
+        table +=
+            &format!("| `{}` | {} | {} | {} |\n", family.name, kind.as_str(), labels.join(", "), family.help);
     }
     table
 }
