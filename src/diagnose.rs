@@ -64,7 +64,7 @@ pub(crate) use slow_clocksource::{FAST as FAST_CLOCK, SLOW as SLOW_CLOCKS};
 pub(crate) use workload::processing;
 
 use crate::model::{Model, Nic, NicKind, Rates};
-use crate::units::{CpuId, NicName};
+use crate::units::{CpuId, NicName, display_as};
 
 pub use figures::{Evidence, Figure, Subject, Unit};
 pub use single_thread_limit::{ThreadRoom, thread_room};
@@ -80,6 +80,12 @@ pub enum Severity {
     Warning,
     /// A CPU has no headroom left, or packets are being lost.
     Critical,
+}
+
+display_as! { Severity:
+    Note => "note",
+    Warning => "warning",
+    Critical => "critical",
 }
 
 /// One problem, with the figures that show it.

@@ -44,13 +44,9 @@ impl Alert {
             Change::Cleared => "cleared",
         };
         let finding = &self.finding;
-        let severity = match finding.severity {
-            crate::diagnose::Severity::Critical => "critical",
-            crate::diagnose::Severity::Warning => "warning",
-            crate::diagnose::Severity::Note => "note",
-        };
         let nic = finding.nic.as_ref().map_or(String::new(), |nic| format!(" {nic}"));
-        format!("{}  {change:<8}  {severity:<8}  {}{nic}: {}", self.time, finding.id, finding.title)
+        let Finding { severity, id, title, .. } = finding;
+        format!("{}  {change:<8}  {severity:<8}  {id}{nic}: {title}", self.time)
     }
 }
 

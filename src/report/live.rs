@@ -208,7 +208,10 @@ impl LiveFrame {
         );
         let findings = worst.map_or("no findings".to_owned(), |worst| {
             let same = self.findings.iter().filter(|finding| finding.severity == worst).count();
-            plural(same, severity(worst))
+            match worst {
+                Severity::Critical => plural(same, "critical finding"),
+                Severity::Warning | Severity::Note => plural(same, &worst.to_string()),
+            }
         });
         format!("{busiest}, {} packets/s, {}, {findings}", count(load.packets), drops(load.dropped))
     }
@@ -240,14 +243,6 @@ impl LiveFrame {
             State::Unconfirmed { seconds_left } => Some((one.id.as_str(), seconds_left)),
             State::Applied | State::Unfinished => None,
         })
-    }
-}
-
-fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Critical => "critical finding",
-        Severity::Warning => "warning",
-        Severity::Note => "note",
     }
 }
 

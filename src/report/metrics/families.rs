@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Exposition, FINDINGS, Family, QUEUES, Row, SETTINGS, Value};
 use crate::apply::{Live, State, ValueStatus};
-use crate::diagnose::{RULES, Severity};
+use crate::diagnose::RULES;
 use crate::model::{CpuTotals, Nic, NicKind, RxQueue};
 use crate::units::QueueId;
 
@@ -294,12 +294,7 @@ fn findings(all: &Exposition) -> Vec<Row> {
     let mut rows: BTreeMap<Vec<String>, Value> = BTreeMap::new();
     for finding in standing.into_iter().take(FINDINGS) {
         let subject = finding.nic.as_ref().map_or("host".to_owned(), ToString::to_string);
-        let severity = match finding.severity {
-            Severity::Note => "note",
-            Severity::Warning => "warning",
-            Severity::Critical => "critical",
-        };
-        rows.insert(vec![finding.id.clone(), subject, severity.to_owned()], Value::Whole(1));
+        rows.insert(vec![finding.id.clone(), subject, finding.severity.to_string()], Value::Whole(1));
     }
     let quiet = RULES.iter().filter(|rule| !judged.findings.iter().any(|finding| finding.id == rule.id));
     rows.extend(quiet.map(|rule| (vec![rule.id.to_owned(), String::new(), String::new()], Value::Whole(0))));
