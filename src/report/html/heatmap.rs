@@ -167,13 +167,8 @@ fn map(m: &mut Markup, grid: &Grid, row: f64, height: f64) {
         let height = rows.to_string();
         for (x, column) in grid.columns.iter().enumerate() {
             let class = if column.void { "slot void" } else { "slot" };
-            m.element(
-                "rect",
-                &[("class", class), ("x", &x.to_string()), ("width", "1"), ("height", &height)],
-                |m| {
-                    m.inline("title", &[], &typeset(&column.title));
-                },
-            );
+            let place = [("class", class), ("x", &x.to_string()), ("width", "1"), ("height", &height)];
+            m.hinted("rect", &place, &typeset(&column.title));
         }
     });
 }
@@ -193,9 +188,7 @@ fn means(m: &mut Markup, grid: &Grid, row: f64, height: f64) {
                 let mut attributes = vec![("class", class.as_str())];
                 attributes.extend(place.iter().map(|(name, value)| (*name, value.as_str())));
                 let rate = grid.measure.value(mean);
-                m.element("rect", &attributes, |m| {
-                    m.inline("title", &[], &format!("{}, arm {arm}: {rate}", line.label));
-                });
+                m.hinted("rect", &attributes, &format!("{}, arm {arm}: {rate}", line.label));
                 if row >= 16.0 {
                     let class = match level {
                         0..4 => "on low",

@@ -215,9 +215,7 @@ fn arm(m: &mut Markup, axes: &Axes, points: &[Point], unit: &str, class: &str) {
             let _ = write!(title, " or more");
         }
         let (x, y) = (percent(axes.x(point.nines)), px(axes.y(point.slots[1]) * HEIGHT));
-        m.element("circle", &[("class", "dot"), ("cx", &x), ("cy", &y), ("r", "4")], |m| {
-            m.inline("title", &[], &title);
-        });
+        m.hinted("circle", &[("class", "dot"), ("cx", &x), ("cy", &y), ("r", "4")], &title);
     }
 }
 

@@ -58,6 +58,11 @@ impl Markup {
         self.out.push('\n');
     }
 
+    /// An element with only a text that shows when the pointer is over it.
+    pub(super) fn hinted(&mut self, tag: &str, attributes: Attributes<'_>, hint: &str) {
+        self.element(tag, attributes, |m| m.inline("title", &[], hint));
+    }
+
     /// A drawing as wide as its container and `height` pixels high. Horizontal positions inside are percentages, so
     /// that text keeps its size at every width. `title` describes the drawing.
     pub(super) fn drawing(&mut self, class: &str, height: f64, title: &str, body: impl FnOnce(&mut Self)) {

@@ -63,16 +63,8 @@ fn panel(
             m.drawing("plot", height + VOIDS, &title, |m| {
                 m.leaf("title", &[], &title);
                 let band = |m: &mut Markup, class: &str, low: f64, high: f64| {
-                    let (top, bottom) = (y(high), y(low));
-                    m.empty(
-                        "rect",
-                        &[
-                            ("class", class),
-                            ("y", &px(top)),
-                            ("width", "100%"),
-                            ("height", &px(bottom - top)),
-                        ],
-                    );
+                    let (top, tall) = (px(y(high)), px(y(low) - y(high)));
+                    m.empty("rect", &[("class", class), ("y", &top), ("width", "100%"), ("height", &tall)]);
                 };
                 band(m, "band", -axis::log(margin), axis::log(margin));
                 for tick in &ticks {
@@ -89,19 +81,12 @@ fn panel(
                 });
                 for (pair, reason) in voids {
                     let title = typeset(&format!("pair {}: void, {reason}", pair + 1));
-                    m.element(
-                        "text",
-                        &[
-                            ("class", "void"),
-                            ("x", &x(*pair)),
-                            ("y", &px(height + 12.0)),
-                            ("text-anchor", "middle"),
-                        ],
-                        |m| {
-                            m.inline("title", &[], &title);
-                            m.text("\u{d7}");
-                        },
-                    );
+                    let (x, y) = (x(*pair), px(height + 12.0));
+                    let place = [("class", "void"), ("x", x.as_str()), ("y", &y), ("text-anchor", "middle")];
+                    m.element("text", &place, |m| {
+                        m.inline("title", &[], &title);
+                        m.text("\u{d7}");
+                    });
                 }
             });
             m.leaf("div", &[], "");
@@ -133,12 +118,7 @@ fn dots(m: &mut Markup, result: &MetricResult, x: &impl Fn(usize) -> String, y: 
             format!("pairs {} to {}", first + 1, last + 1)
         };
         let title = typeset(&format!("{name}: {}", number::change(ratio.exp_m1())));
-        m.element(
-            "circle",
-            &[("class", "dot"), ("cx", &x((first + last) / 2)), ("cy", &px(y(ratio))), ("r", "3.2")],
-            |m| {
-                m.inline("title", &[], &title);
-            },
-        );
+        let (x, y) = (x((first + last) / 2), px(y(ratio)));
+        m.hinted("circle", &[("class", "dot"), ("cx", &x), ("cy", &y), ("r", "3.2")], &title);
     }
 }

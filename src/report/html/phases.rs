@@ -204,7 +204,7 @@ fn background(m: &mut Markup, number: usize, block: &Block<'_>, columns: usize) 
     let share = |columns_from_left: usize| percent(columns_from_left as f64 / columns as f64);
     let (left, width) = (share(block.first), share(block.columns));
     let area = [("class", "band"), ("x", left.as_str()), ("width", width.as_str()), ("height", &px(HEIGHT))];
-    m.element("rect", &area, |m| m.inline("title", &[], &typeset(&block.label())));
+    m.hinted("rect", &area, &typeset(&block.label()));
     let place = [("x", left.as_str()), ("y", "13"), ("dx", "5")];
     m.leaf("text", &place, &number.to_string());
 }
@@ -219,9 +219,7 @@ fn dot(m: &mut Markup, kind: &str, x: &str, y: &str, value: &str) {
         });
     } else {
         let class = format!("arm {kind}");
-        m.element("circle", &[("class", &class), ("cx", x), ("cy", y), ("r", "3")], |m| {
-            m.inline("title", &[], value)
-        });
+        m.hinted("circle", &[("class", &class), ("cx", x), ("cy", y), ("r", "3")], value);
     }
 }
 
