@@ -2,7 +2,7 @@
 
 use super::{number, probe_words, words};
 use crate::trial::metrics::name;
-use crate::trial::record::{Arm, Phase, TrialRecord, Verdict};
+use crate::trial::record::{Arm, TrialRecord, Verdict};
 use crate::trial::spec::Kind;
 
 /// One line for each condition: its name and what the record says of it.
@@ -41,9 +41,8 @@ pub fn rows(record: &TrialRecord) -> Vec<(&'static str, String)> {
 
 /// Mean of a value over the valid comparison slots of an arm.
 fn mean(record: &TrialRecord, name: &str, arm: Arm) -> Option<f64> {
-    let slots = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none());
-    let values: Vec<f64> =
-        slots.filter(|slot| slot.arm == arm).filter_map(|slot| slot.values.get(name).copied()).collect();
+    let slots = record.compared().filter(|slot| slot.arm == arm);
+    let values: Vec<f64> = slots.filter_map(|slot| slot.values.get(name).copied()).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 

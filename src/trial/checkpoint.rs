@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::{Arm, Call, Effect, Phase, TrialRecord};
+use super::record::{Arm, Call, Effect, TrialRecord};
 use super::stats::interval::{Interval, welch};
 use crate::units::rfc3339;
 
@@ -116,8 +116,7 @@ fn state(effect: Option<Effect>, change: Interval, margin: f64) -> State {
 /// Values of the primary metric in the valid slots of an arm.
 fn then(record: &TrialRecord, arm: Arm) -> impl Iterator<Item = f64> {
     let name = record.metrics.first().map_or("", |primary| &primary.name);
-    let slots = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none());
-    slots.filter(move |slot| slot.arm == arm).filter_map(|slot| slot.values.get(name).copied())
+    record.compared().filter(move |slot| slot.arm == arm).filter_map(|slot| slot.values.get(name).copied())
 }
 
 /// Logarithms; empty if a value has none.

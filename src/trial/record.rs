@@ -447,6 +447,11 @@ impl TrialRecord {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.trial/3";
 
+    /// Slots of the comparison that are not void.
+    pub fn compared(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none())
+    }
+
     /// True if a guard tripped in a slot of arm A, while the change was not set.
     pub fn tripped_without_change(&self) -> bool {
         let verdict = self.analysis.as_ref().map(|analysis| &analysis.verdict);

@@ -139,15 +139,15 @@ impl Grid {
         columns.sort_by_key(|column| (column.phase == Phase::Comparison).then_some(column.arm));
         let max =
             columns.iter().flat_map(|column| column.cells.iter().flatten()).copied().fold(0.0, f64::max);
-        let rows = groups.iter().map(|group| row(measure, group, slots)).collect();
+        let rows = groups.iter().map(|group| row(measure, group, record)).collect();
         Some(Self { measure, rows, columns, max: if max > 0.0 { max } else { 1.0 }, merged })
     }
 }
 
-fn row(measure: Measure, group: &[CpuId], slots: &[Slot]) -> Row {
+fn row(measure: Measure, group: &[CpuId], record: &TrialRecord) -> Row {
     let mean = |arm: Arm| {
-        let valid = slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none());
-        average(valid.filter(|slot| slot.arm == arm).filter_map(|slot| hottest(measure, group, slot)))
+        let slots = record.compared().filter(|slot| slot.arm == arm);
+        average(slots.filter_map(|slot| hottest(measure, group, slot)))
     };
     let (first, last) = (group[0], group[group.len() - 1]);
     let label = if first == last { format!("CPU {first}") } else { format!("CPU {first}-{last}") };

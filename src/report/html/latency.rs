@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::report::number;
-use crate::trial::record::{Arm, Phase, TrialRecord};
+use crate::trial::record::{Arm, TrialRecord};
 
 use super::markup::{Markup, percent, px, typeset};
 use super::{figure, tables};
@@ -74,8 +74,7 @@ impl Percentiles {
 
 /// `None` if no valid slot of the arm has the value.
 fn point(record: &TrialRecord, arm: Arm, q: f64, name: &str) -> Option<Point> {
-    let slots = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none());
-    let slots: Vec<_> = slots.filter(|slot| slot.arm == arm).collect();
+    let slots: Vec<_> = record.compared().filter(|slot| slot.arm == arm).collect();
     let values = slots.iter().filter_map(|slot| slot.values.get(name).copied());
     let mut values: Vec<f64> = values.filter(|value| value.is_finite() && *value > 0.0).collect();
     values.sort_by(f64::total_cmp);
