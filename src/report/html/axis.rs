@@ -65,10 +65,7 @@ impl Axis {
     }
 
     fn uneven(&self, apart: f64) -> Vec<Tick> {
-        let within = UNEVEN.iter().filter(|percent| {
-            let value = log(**percent / 100.0);
-            (self.low..=self.high).contains(&value)
-        });
+        let within = UNEVEN.iter().filter(|percent| self.holds(log(**percent / 100.0)));
         let mut ticks: Vec<Tick> = vec![self.tick(0.0)];
         for tick in within.map(|percent| self.tick(*percent)) {
             if ticks.iter().all(|other| (other.at - tick.at).abs() >= apart) {

@@ -21,28 +21,30 @@ pub(super) fn behind(m: &mut Markup, title: &str, table: impl FnOnce(&mut Markup
     });
 }
 
-/// A table of text: the first cell of each row names it.
-pub(super) fn figures(m: &mut Markup, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+/// A table that scrolls where it is too wide: its line of headings, and its rows.
+fn table(m: &mut Markup, heads: impl FnOnce(&mut Markup), rows: impl FnOnce(&mut Markup)) {
     m.element("div", &[("class", "scroll"), ("tabindex", "0")], |m| {
         m.element("table", &[], |m| {
-            m.element("thead", &[], |m| {
-                m.element("tr", &[], |m| {
-                    heads.iter().for_each(|head| m.leaf("th", &[("scope", "col")], head))
-                });
-            });
-            m.element("tbody", &[], |m| {
-                for row in rows {
-                    m.element("tr", &[], |m| {
-                        for (index, (head, cell)) in heads.iter().zip(&row).enumerate() {
-                            match index {
-                                0 => m.leaf("th", &[("scope", "row")], &typeset(cell)),
-                                _ => m.leaf("td", &[("data-head", head)], &typeset(cell)),
-                            }
-                        }
-                    });
+            m.element("thead", &[], |m| m.element("tr", &[], heads));
+            m.element("tbody", &[], rows);
+        });
+    });
+}
+
+/// A table of text: the first cell of each row names it.
+pub(super) fn figures(m: &mut Markup, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let headings = |m: &mut Markup| heads.iter().for_each(|head| m.leaf("th", &[("scope", "col")], head));
+    table(m, headings, |m| {
+        for row in rows {
+            m.element("tr", &[], |m| {
+                for (index, (head, cell)) in heads.iter().zip(&row).enumerate() {
+                    match index {
+                        0 => m.leaf("th", &[("scope", "row")], &typeset(cell)),
+                        _ => m.leaf("td", &[("data-head", head)], &typeset(cell)),
+                    }
                 }
             });
-        });
+        }
     });
 }
 
@@ -93,20 +95,14 @@ pub(super) fn checkpoints(m: &mut Markup, trial: &Trial) {
 
 /// One row per metric with all its results.
 pub(super) fn metrics(m: &mut Markup, results: &[MetricResult]) {
-    m.element("div", &[("class", "scroll"), ("tabindex", "0")], |m| {
-        m.element("table", &[], |m| {
-            m.element("thead", &[], |m| {
-                m.element("tr", &[], |m| {
-                    m.leaf("th", &[("scope", "col")], "Metric");
-                    for head in FIGURES {
-                        m.leaf("th", &[("scope", "col"), ("class", "number")], head);
-                    }
-                    m.leaf("th", &[("scope", "col")], "Effect");
-                });
-            });
-            m.element("tbody", &[], |m| results.iter().for_each(|result| metric(m, result)));
-        });
-    });
+    let headings = |m: &mut Markup| {
+        m.leaf("th", &[("scope", "col")], "Metric");
+        for head in FIGURES {
+            m.leaf("th", &[("scope", "col"), ("class", "number")], head);
+        }
+        m.leaf("th", &[("scope", "col")], "Effect");
+    };
+    table(m, headings, |m| results.iter().for_each(|result| metric(m, result)));
 }
 
 fn metric(m: &mut Markup, result: &MetricResult) {
