@@ -17,7 +17,7 @@ mod tree;
 
 use std::collections::BTreeSet;
 
-use cells::{Footnotes, Marks, list, not_applicable};
+use cells::{Footnotes, Marks, grouped, list, not_applicable};
 pub use cpu::{CpuReport, CpuView, NicQueue, QueueIrq};
 pub use cpu_text::cpus;
 pub use flow::flow;
@@ -57,7 +57,7 @@ pub fn overview(model: &Model) -> String {
         return out + "no network interfaces\n" + &notes.render();
     }
     let plain = fold(model);
-    let folded: BTreeSet<&NicName> = plain.iter().flat_map(|fold| &fold.nics).map(|nic| &nic.name).collect();
+    let folded: BTreeSet<&NicName> = plain.iter().flat_map(|(_, nics)| nics).map(|nic| &nic.name).collect();
     let shown = || model.nics.iter().filter(|nic| !folded.contains(&nic.name));
     let marks = Marks::new(shown());
     let mut table = Table::new([
@@ -75,7 +75,7 @@ pub fn overview(model: &Model) -> String {
         has_runs |= rows(model, nic, &marks, &mut table, &mut notes);
     }
     out += &table.render();
-    plain.iter().for_each(|fold| out += &paragraph("", &fold.line()));
+    plain.iter().for_each(|(kind, nics)| out += &paragraph("", &folded_line(kind, nics)));
     if has_runs {
         out += &paragraph("a..b ", "queues with the same RPS and RFS; --nic NIC shows each");
     }
@@ -156,41 +156,27 @@ fn kind(nic: &Nic) -> &str {
     }
 }
 
-/// Virtual interfaces of one kind that carry no setting.
-struct Fold<'a> {
-    kind: &'a str,
-    nics: Vec<&'a Nic>,
+/// The line that several virtual interfaces of one kind share.
+fn folded_line(kind: &str, nics: &[&Nic]) -> String {
+    let [first, second, .., last] = nics else { unreachable!("more than two share a line") };
+    let down = match nics.iter().filter(|nic| !nic.up).count() {
+        0 => String::new(),
+        down => format!(" ({down} down)"),
+    };
+    format!(
+        "and {} {kind} with RPS, RFS and XPS off{down}: {} {} ... {}",
+        nics.len(),
+        first.name,
+        second.name,
+        last.name
+    )
 }
 
-impl Fold<'_> {
-    fn line(&self) -> String {
-        let [first, second, .., last] = self.nics.as_slice() else {
-            unreachable!("a fold has more than two")
-        };
-        let down = match self.nics.iter().filter(|nic| !nic.up).count() {
-            0 => String::new(),
-            down => format!(" ({down} down)"),
-        };
-        format!(
-            "and {} {} with RPS, RFS and XPS off{down}: {} {} ... {}",
-            self.nics.len(),
-            self.kind,
-            first.name,
-            second.name,
-            last.name
-        )
-    }
-}
-
-fn fold(model: &Model) -> Vec<Fold<'_>> {
-    let mut folds: Vec<Fold<'_>> = Vec::new();
-    for nic in model.nics.iter().filter(|nic| without_settings(nic)) {
-        match folds.iter_mut().find(|fold| fold.kind == kind(nic)) {
-            Some(fold) => fold.nics.push(nic),
-            None => folds.push(Fold { kind: kind(nic), nics: vec![nic] }),
-        }
-    }
-    folds.retain(|fold| fold.nics.len() > ALIKE);
+/// Virtual interfaces that carry no setting, by kind, where they are many.
+fn fold(model: &Model) -> Vec<(&str, Vec<&Nic>)> {
+    let plain = model.nics.iter().filter(|nic| without_settings(nic));
+    let mut folds = grouped(plain.map(|nic| (kind(nic), nic)));
+    folds.retain(|(_, nics)| nics.len() > ALIKE);
     folds
 }
 

@@ -77,6 +77,18 @@ pub(super) fn ranges(numbers: impl IntoIterator<Item = u32>) -> String {
     if text.is_empty() { "none".to_owned() } else { text }
 }
 
+/// Items with equal keys together, in the order of the first of each.
+pub(super) fn grouped<K: PartialEq, T>(items: impl IntoIterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for (key, item) in items {
+        match groups.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, group)) => group.push(item),
+            None => groups.push((key, vec![item])),
+        }
+    }
+    groups
+}
+
 pub(super) fn off() -> Cell {
     Cell::styled(FAINT, "off")
 }

@@ -1,8 +1,8 @@
 //! Position of an interface in the network stack, in words.
 
 use super::cells::Footnotes;
-use super::processes::container;
 use crate::model::{Fact, Model, Nic, Peer};
+use crate::report::container::container;
 use crate::units::NicName;
 
 /// Names, separated by commas.

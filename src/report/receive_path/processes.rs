@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-pub(super) use super::super::container::container;
+use super::cells::grouped;
 use crate::model::{Fact, Listener, Model, Process, Transport};
+use crate::report::container::container;
 
 /// A process and the sockets that it listens on.
 pub(super) struct Waiting<'a> {
@@ -60,18 +61,11 @@ pub(super) fn service(process: &Process) -> Option<String> {
 
 /// Several processes in short: `nginx 811,812, redis 9`, `nginx x32`.
 pub(super) fn names<'a>(processes: impl IntoIterator<Item = (&'a str, u32)>) -> String {
-    let mut groups: Vec<(&str, Vec<u32>)> = Vec::new();
-    for (command, pid) in processes {
-        match groups.iter_mut().find(|(there, _)| *there == command) {
-            Some((_, pids)) => pids.push(pid),
-            None => groups.push((command, vec![pid])),
-        }
-    }
     let group = |(command, pids): (&str, Vec<u32>)| match pids.as_slice() {
         pids if pids.len() > 4 => format!("{command} x{}", pids.len()),
         pids => format!("{command} {}", pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")),
     };
-    groups.into_iter().map(group).collect::<Vec<_>>().join(", ")
+    grouped(processes).into_iter().map(group).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::cells::{Footnotes, cpus_text};
+use super::cells::{Footnotes, cpus_text, grouped};
 use super::processes::{Waiting, all_known, names, ownerless, service, waiting};
 use super::queues::{Run, runs};
 use super::{kind, place};
@@ -207,7 +207,9 @@ fn listening(model: &Model, delivered: Option<&CpuMask>, notes: &mut Footnotes) 
     };
     let mut node = Node::new(text).headed(STRONG, "listening:");
     let waiting = waiting(model);
-    for group in groups(&waiting) {
+    // Workers of one service.
+    let alike = |one: &Waiting<'_>| (one.process.command.clone(), service(one.process), one.sockets.clone());
+    for (_, group) in grouped(waiting.iter().map(|one| (alike(one), one))) {
         node.push(Node::new(line(&group, delivered, notes)));
     }
     for (socket, owners) in ownerless(model) {
@@ -215,23 +217,6 @@ fn listening(model: &Model, delivered: Option<&CpuMask>, notes: &mut Footnotes) 
         node.push(Node::new(format!("{socket}: owner {why}")));
     }
     node
-}
-
-/// Workers of one service: same name, service and sockets.
-fn groups<'a, 'm>(waiting: &'a [Waiting<'m>]) -> Vec<Vec<&'a Waiting<'m>>> {
-    let mut groups: Vec<Vec<&Waiting<'_>>> = Vec::new();
-    for one in waiting {
-        let alike = |other: &Waiting<'_>| {
-            other.process.command == one.process.command
-                && service(other.process) == service(one.process)
-                && other.sockets == one.sockets
-        };
-        match groups.iter_mut().find(|group| alike(group[0])) {
-            Some(group) => group.push(one),
-            None => groups.push(vec![one]),
-        }
-    }
-    groups
 }
 
 fn line(group: &[&Waiting<'_>], delivered: Option<&CpuMask>, notes: &mut Footnotes) -> String {
