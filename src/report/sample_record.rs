@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::load::Random;
 use crate::model::Identity;
 use crate::trial::analysis::{Pair, valid_pairs};
 use crate::trial::checkpoint::Checkpoint;
@@ -25,22 +26,10 @@ struct Truth {
     noise: f64,
 }
 
-/// Uniform noise of unit variance: splitmix64, so that the records never change.
-struct Noise(u64);
-
-impl Noise {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn next(&mut self) -> f64 {
-        let uniform = (self.bits() >> 11) as f64 / (1_u64 << 53) as f64;
-        (uniform - 0.5) * 12.0_f64.sqrt()
-    }
+/// Uniform noise of unit variance.
+fn noise(random: &mut Random) -> f64 {
+    let uniform = (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
+    (uniform - 0.5) * 12.0_f64.sqrt()
 }
 
 /// The metrics of every sample, with the ratio B / A of each.
@@ -223,7 +212,7 @@ fn slot(
     truths: &[Truth],
     place: (Phase, usize, u8, Arm),
     start_s: f64,
-    noise: &mut Noise,
+    random: &mut Random,
 ) -> Slot {
     let (phase, pair, position, arm) = place;
     let b = arm == Arm::B;
@@ -231,7 +220,7 @@ fn slot(
         .iter()
         .map(|truth| {
             let mean = truth.a * if b { truth.ratio } else { 1.0 };
-            (truth.name.to_owned(), mean * (1.0 + truth.noise * noise.next()))
+            (truth.name.to_owned(), mean * (1.0 + truth.noise * noise(random)))
         })
         .collect();
     let void = (b && phase == Phase::Comparison && shape.void.contains(&pair))
@@ -247,7 +236,7 @@ fn slot(
                 (true, cpu) if cpu <= helpers => (1.0 - keeps) / f64::from(helpers),
                 _ => 0.002,
             };
-            (CpuId(cpu), 820_000.0 * share * (1.0 + 0.03 * noise.next()))
+            (CpuId(cpu), 820_000.0 * share * (1.0 + 0.03 * noise(random)))
         })
         .collect::<BTreeMap<_, _>>();
     let softirq = net_rx.iter().map(|(cpu, rate)| (*cpu, rate / 900_000.0)).collect();
@@ -270,17 +259,17 @@ fn slot(
 }
 
 fn build(shape: &Shape, truths: &[Truth]) -> TrialRecord {
-    let mut noise = Noise(shape.seed);
+    let mut random = Random::new(shape.seed);
     let mut slots: Vec<Slot> = Vec::new();
     let phases = [(Phase::Calibration, shape.calibration), (Phase::Comparison, shape.pairs)];
     for (phase, pairs) in phases {
         for pair in 0..pairs {
-            let swapped = noise.bits() % 2 == 1;
+            let swapped = random.next() % 2 == 1;
             for position in 0..2_u8 {
                 let b = phase == Phase::Comparison && (position == 0) == swapped;
                 let arm = if b { Arm::B } else { Arm::A };
                 let start = 0.5 + 2.0 * slots.len() as f64;
-                slots.push(slot(shape, truths, (phase, pair, position, arm), start, &mut noise));
+                slots.push(slot(shape, truths, (phase, pair, position, arm), start, &mut random));
             }
         }
     }

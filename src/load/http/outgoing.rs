@@ -1,7 +1,10 @@
 //! Bytes a connection still has to write: of the prepared block, or of requests filled in for it.
 
 use super::block::{Block, Cursor};
-use super::template::Random;
+use crate::load::Random;
+
+/// What distinguishes the seeds of connections from small numbers.
+const SEED: u64 = 0x7278_6c61_6275_726c;
 
 /// Source of the bytes.
 #[derive(Debug)]
@@ -18,7 +21,8 @@ impl Outgoing {
         if block.templates().is_empty() {
             return Outgoing::Prepared(Cursor::at(number, block));
         }
-        Outgoing::Filled { random: Random::new(number), turn: number, bytes: Vec::new(), written: 0 }
+        let random = Random::new(number as u64 ^ SEED);
+        Outgoing::Filled { random, turn: number, bytes: Vec::new(), written: 0 }
     }
 
     /// Takes the next `count` requests.

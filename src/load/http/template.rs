@@ -14,6 +14,7 @@ use std::io::Write;
 
 use thiserror::Error;
 
+use crate::load::Random;
 use crate::units::digits;
 
 /// Most bytes or digits of one placeholder.
@@ -40,32 +41,6 @@ enum Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
     parts: Vec<Part>,
-}
-
-/// Cheap random numbers; they need not be unpredictable.
-#[derive(Debug, Clone)]
-pub(super) struct Random(u64);
-
-impl Random {
-    /// The generator of one connection.
-    pub(super) fn new(number: usize) -> Self {
-        Self(number as u64 ^ 0x7278_6c61_6275_726c)
-    }
-
-    /// SplitMix64 of Steele, Lea and Flood.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// From 0 up to but not including `bound`, which is above 0.
-    fn below(&mut self, bound: u64) -> u64 {
-        // The high word of the product: no division, and a bias of bound / 2^64.
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
 }
 
 impl Template {
@@ -111,10 +86,10 @@ impl Template {
                     }
                 }
                 Part::Bytes { count, different } => {
-                    let mut one = match different {
-                        Some(different) => Random(random.below(*different)),
-                        None => Random(random.next()),
-                    };
+                    let mut one = Random::new(match different {
+                        Some(different) => random.below(*different),
+                        None => random.next(),
+                    });
                     let mut word = 0;
                     for byte in 0..*count {
                         word = if byte % 8 == 0 { one.next() } else { word >> 8 };
@@ -214,10 +189,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_filled_in_fits_into_a_request_line(path in "[!-~]{0,20}(\\{(hex|bytes|int):[0-9./]{0,9}\\}[!-~]{0,5}){0,3}", number in any::<usize>()) {
+        fn what_is_filled_in_fits_into_a_request_line(path in "[!-~]{0,20}(\\{(hex|bytes|int):[0-9./]{0,9}\\}[!-~]{0,5}){0,3}", seed in any::<u64>()) {
             if let Ok(template) = Template::parse(&path) {
                 let mut out = Vec::new();
-                template.fill(&mut Random::new(number), &mut out);
+                template.fill(&mut Random::new(seed), &mut out);
                 prop_assert!(out.iter().all(u8::is_ascii_graphic));
             }
         }

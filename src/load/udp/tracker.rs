@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::talk::{Greeting, Heard, Talk, number_of};
+use crate::load::Random;
 use crate::load::clock::{MILLISECOND, Nanos, SECOND};
 use crate::load::error_class::ErrorClass;
 use crate::load::question::{Ask, TrackerQuestion};
@@ -71,12 +72,10 @@ impl Tracker {
     /// The hash of torrent `number`: arbitrary bytes, the same in every run.
     fn torrent(number: u64) -> InfoHash {
         let mut hash = [0; 20];
-        for (index, part) in hash.chunks_mut(8).enumerate() {
-            // SplitMix64, whose outputs for different inputs look unrelated.
-            let mut word = (number * 3 + index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            part.copy_from_slice(&(word ^ (word >> 31)).to_be_bytes()[..part.len()]);
+        // Three words each of one sequence.
+        let mut random = Random::after(3 * number);
+        for part in hash.chunks_mut(8) {
+            part.copy_from_slice(&random.next().to_be_bytes()[..part.len()]);
         }
         hash
     }
