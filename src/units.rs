@@ -16,4 +16,4 @@ pub use fact::{Fact, Need};
 pub use names::{CpuId, Direction, IrqId, NameError, NicName, QueueId, find_by_name};
 pub(crate) use number::digits;
 pub use number::{SizeError, grouped, parse_size};
-pub(crate) use text::{display_as, serde_as_text};
+pub(crate) use text::{display_as, serde_as_text, words_in_lines};

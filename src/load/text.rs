@@ -9,7 +9,10 @@ use super::saturation::Saturation;
 use super::spec::Spec;
 use super::url::Protocol;
 use crate::diagnose::figures::{percent, plural};
-use crate::units::format_duration;
+use crate::units::{format_duration, words_in_lines};
+
+/// Columns of a text behind a label.
+const WIDTH: usize = 66;
 
 /// Renders the report for people.
 pub fn render(report: &Report) -> String {
@@ -253,28 +256,10 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
     if client.is_none() {
         row(out, "limit", "no sign that this client was the limit")?;
     }
-    for (index, line) in signs.iter().flat_map(|sign| lines(sign)).enumerate() {
+    for (index, line) in signs.iter().flat_map(|sign| words_in_lines(sign, WIDTH)).enumerate() {
         row(out, if index == 0 && client.is_some() { "limit" } else { "" }, &line)?;
     }
     Ok(())
-}
-
-/// Wraps a sign into lines that fit behind a label.
-fn lines(sign: &str) -> Vec<String> {
-    const WIDTH: usize = 66;
-    let mut lines = vec![String::new()];
-    for word in sign.split(' ') {
-        let last = lines.last_mut().expect("there is one");
-        if last.is_empty() {
-            *last = word.to_owned();
-        } else if last.len() + 1 + word.len() <= WIDTH {
-            *last += " ";
-            *last += word;
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
 }
 
 /// User and system share of a thread's CPU time, as far as the clock of its modes resolves them.
@@ -368,7 +353,7 @@ fn grouped(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, duration, grouped, lines, render};
+    use super::{WIDTH, bytes, duration, grouped, render, words_in_lines};
     use crate::load::interval::Interval;
     use crate::load::tally::{Cut, Taken, Tally, Unanswered};
     use crate::load::{ErrorClass, Rate, Report, Spec};
@@ -382,7 +367,7 @@ mod tests {
         assert_eq!(grouped(64.0), "64");
         assert_eq!([999.0, 1_500.0, 2.5e6, 3e9].map(bytes), ["999 B", "1.50 kB", "2.50 MB", "3.00 GB"]);
         let late = "client-limited: sends were late by 5325 us at p99, 357 % of the latency";
-        assert_eq!(lines(late), [&late[..late.len() - 8], "latency"]);
+        assert_eq!(words_in_lines(late, WIDTH), [&late[..late.len() - 8], "latency"]);
         assert_eq!((duration(12.34), duration(1_500.0)), ("12.3 us".to_owned(), "1.50 ms".to_owned()));
     }
 

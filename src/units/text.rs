@@ -1,4 +1,4 @@
-//! Text forms of types: the words of an enum, and text as the serialized form.
+//! Text forms of types: the words of an enum, text as the serialized form, and text in lines.
 
 /// Serializes types as what `Display` writes, and reads them with `FromStr`, whose error it passes on.
 macro_rules! serde_as_text {
@@ -30,3 +30,18 @@ macro_rules! display_as {
 }
 
 pub(crate) use {display_as, serde_as_text};
+
+/// Breaks `text` at spaces into lines of at most `width` characters; a longer word gets a line of its own.
+pub(crate) fn words_in_lines(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -10,7 +10,7 @@ use crate::plan::{Prediction, Proposal, Setting};
 use crate::report::action::action;
 use crate::report::live::drops;
 use crate::report::text::{columns, command_lines, paragraph};
-use crate::units::NicName;
+use crate::units::{NicName, words_in_lines};
 
 /// Column of the text after `  why   `.
 const INDENT: usize = 8;
@@ -80,12 +80,12 @@ impl<'a> Page<'a> {
 
     /// Wraps `text` into lines of one style.
     fn styled(&mut self, style: Style, text: &str) {
-        wrap(text, columns()).iter().for_each(|line| self.raw(&format!("{style}{line}{style:#}")));
+        words_in_lines(text, columns()).iter().for_each(|line| self.raw(&format!("{style}{line}{style:#}")));
     }
 
     /// A label and its text; continued lines are indented to the text.
     pub(super) fn labelled(&mut self, label: &str, text: &str) {
-        for (index, line) in wrap(text, columns() - INDENT).iter().enumerate() {
+        for (index, line) in words_in_lines(text, columns() - INDENT).iter().enumerate() {
             if index == 0 {
                 self.raw(&format!("  {LABEL}{label:<5}{LABEL:#} {line}"));
             } else {
@@ -201,7 +201,7 @@ impl<'a> Page<'a> {
             let gap = columns() - used;
             self.raw(&format!("{style}{mark} {title}{style:#}{:gap$}{LABEL}{id}{LABEL:#}", ""));
         } else {
-            let lines = wrap(title, columns() - 1 - mark.len());
+            let lines = words_in_lines(title, columns() - 1 - mark.len());
             for (index, line) in lines.iter().enumerate() {
                 let mark = if index == 0 { mark } else { &"  "[..mark.len()] };
                 self.raw(&format!("{style}{mark} {line}{style:#}"));
@@ -284,29 +284,8 @@ fn look(report: &DoctorReport) -> String {
 
 /// Findings by severity; within a severity, grouped by interface.
 pub fn worst_first(all: &[Finding]) -> Vec<&Finding> {
-    let mut nics: Vec<Option<&NicName>> = Vec::new();
-    for finding in all {
-        if !nics.contains(&finding.nic.as_ref()) {
-            nics.push(finding.nic.as_ref());
-        }
-    }
-    let place = |finding: &&Finding| nics.iter().position(|nic| *nic == finding.nic.as_ref());
+    let first_of_nic = |finding: &&Finding| all.iter().position(|first| first.nic == finding.nic);
     let mut findings: Vec<&Finding> = all.iter().collect();
-    findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), place(finding)));
+    findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), first_of_nic(finding)));
     findings
-}
-
-/// Breaks at spaces; a word longer than `width` gets a line of its own.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
