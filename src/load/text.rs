@@ -43,14 +43,15 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     if let Some(offered) = report.offered {
         row(out, "offered", &format!("{} {unit}, sent {}", grouped(offered), grouped(report.achieved)))?;
     }
+    let counted = |count: u64, what: &str| {
+        let rate = count as f64 / report.seconds.max(f64::MIN_POSITIVE);
+        format!("{} {what}, {}/s", grouped(count as f64), grouped(rate))
+    };
     if let Some(opened) = report.opened.filter(|opened| *opened > 0) {
-        let rate = opened as f64 / report.seconds.max(f64::MIN_POSITIVE);
-        let text = format!("{} opened during the load, {}/s", grouped(opened as f64), grouped(rate));
-        row(out, "connections", &text)?;
+        row(out, "connections", &counted(opened, "opened during the load"))?;
     }
     if let Some(handshakes) = report.handshakes {
-        let rate = handshakes as f64 / report.seconds.max(f64::MIN_POSITIVE);
-        row(out, "TLS", &format!("{} handshakes, {}/s", grouped(handshakes as f64), grouped(rate)))?;
+        row(out, "TLS", &counted(handshakes, "handshakes"))?;
     }
     if report.bytes_received > 0 {
         let (all, rate) = (report.bytes_received as f64, report.bytes_per_second);
@@ -209,16 +210,11 @@ fn client(report: &Report, out: &mut String) -> std::fmt::Result {
         };
         let (share, modes) = (percent(thread.share), modes(thread));
         row(out, "", &format!("thread {}{place}: {share}{modes}{spinning}", thread.thread))?;
-        let detail: Vec<String> = [
-            Some(thread.waiting).filter(|part| *part >= 0.01).map(|part| format!("waited {}", percent(part))),
-            thread
-                .softirq
-                .filter(|part| *part >= 0.01)
-                .map(|part| format!("its CPU spent {} in softirqs", percent(part))),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
+        let is_shown = |part: &f64| *part >= 0.01;
+        let waited = Some(thread.waiting).filter(is_shown).map(|part| format!("waited {}", percent(part)));
+        let softirq = thread.softirq.filter(is_shown);
+        let softirq = softirq.map(|part| format!("its CPU spent {} in softirqs", percent(part)));
+        let detail: Vec<String> = [waited, softirq].into_iter().flatten().collect();
         if !detail.is_empty() {
             row(out, "", &format!("  {}", detail.join(", ")))?;
         }
