@@ -11,6 +11,8 @@ mod train;
 
 use std::net::{SocketAddr, UdpSocket};
 
+use rustix::event::epoll::EventFlags;
+
 pub use dns::{dns_answer, hear_name_server};
 pub(super) use oneway::OneWay;
 pub(super) use sink::SinkTotals;
@@ -54,11 +56,24 @@ fn unspecified(address: SocketAddr) -> SocketAddr {
     if address.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() }
 }
 
-/// Opens a non-blocking socket with its own source port, for flow `number` of the session.
-fn flow_socket(address: SocketAddr, spec: &Spec, number: usize) -> std::io::Result<UdpSocket> {
-    let socket = UdpSocket::bind(spec.source(number).unwrap_or_else(|| unspecified(address)))?;
-    receive_buffer(&socket, UDP_BUFFER)?;
-    socket.connect(address)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
+/// Opens the sockets of the flows of thread `index`, each non-blocking and with its own source port, and adds them to
+/// `poller` for the events of `flags`.
+fn flow_sockets(
+    spec: &Spec,
+    address: SocketAddr,
+    index: usize,
+    poller: &Poller,
+    flags: EventFlags,
+) -> std::io::Result<Vec<UdpSocket>> {
+    let (first, count) = spec.part(index);
+    let open = |index| {
+        let source = spec.source(first + index).unwrap_or_else(|| unspecified(address));
+        let socket = UdpSocket::bind(source)?;
+        receive_buffer(&socket, UDP_BUFFER)?;
+        socket.connect(address)?;
+        socket.set_nonblocking(true)?;
+        poller.add(&socket, index, flags)?;
+        Ok(socket)
+    };
+    (0..count).map(open).collect()
 }

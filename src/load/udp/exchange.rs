@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::flow::{Echoed, Window};
-use super::flow_socket;
+use super::flow_sockets;
 use super::talk::{Heard, Talk};
 use super::train::Trains;
 use crate::host::datagrams::{Train, receive, receive_trains};
@@ -73,17 +73,12 @@ impl Exchange {
         talk: Box<dyn Talk>,
         poller: Poller,
     ) -> std::io::Result<Self> {
-        let (first, count) = spec.part(index);
-        let flows = (0..count)
-            .map(|index| {
-                let socket = flow_socket(address, spec, first + index)?;
-                if spec.batch > 1 {
-                    receive_trains(&socket)?;
-                }
-                poller.add(&socket, index, EventFlags::IN)?;
-                Ok(Flow { socket, window: Window::default(), next_answer: 0, dropped: 0 })
-            })
-            .collect::<std::io::Result<Vec<_>>>()?;
+        let sockets = flow_sockets(spec, address, index, &poller, EventFlags::IN)?;
+        if spec.batch > 1 {
+            sockets.iter().try_for_each(receive_trains)?;
+        }
+        let flow = |socket| Flow { socket, window: Window::default(), next_answer: 0, dropped: 0 };
+        let flows = sockets.into_iter().map(flow).collect();
         Ok(Self {
             poller,
             talk,

@@ -8,7 +8,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use super::flow::Header;
-use super::flow_socket;
+use super::flow_sockets;
 use super::train::Trains;
 use crate::load::clock::{MILLISECOND, Nanos, SECOND};
 use crate::load::error_class::ErrorClass;
@@ -54,14 +54,8 @@ impl OneWay {
         session: u64,
         poller: Poller,
     ) -> std::io::Result<Self> {
-        let (first, count) = spec.part(index);
-        let flows = (0..count)
-            .map(|index| {
-                let socket = flow_socket(address, spec, first + index)?;
-                poller.add(&socket, index, EventFlags::ET)?;
-                Ok(Flow { socket, next: 0 })
-            })
-            .collect::<std::io::Result<Vec<_>>>()?;
+        let sockets = flow_sockets(spec, address, index, &poller, EventFlags::ET)?;
+        let flows = sockets.into_iter().map(|socket| Flow { socket, next: 0 }).collect();
         Ok(Self {
             poller,
             schedule: None,
