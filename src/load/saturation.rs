@@ -40,11 +40,8 @@ impl Saturation {
         let shortfall = Shortfall::new(interval, full.is_some());
         let own = (shortfall.own > SHORTFALL)
             .then(|| format!("{:.1} % of what was due was not sent in time", 100.0 * shortfall.own));
-        let signs: Vec<String> =
-            [full, lag(interval), overflow(interval), own].into_iter().flatten().collect();
-        let elsewhere = shortfall.elsewhere();
-        let reason = (!signs.is_empty()).then(|| signs.join("; "));
-        Self { limited: reason.is_some(), reason, elsewhere }
+        let reason = joined([full, lag(interval), overflow(interval), own]);
+        Self { limited: reason.is_some(), reason, elsewhere: shortfall.elsewhere() }
     }
 
     /// Adds the load of the server: next to a full client, a full server is a limit as well.
@@ -62,9 +59,14 @@ impl Saturation {
         } else {
             return self;
         };
-        *signs = Some(signs.take().map_or_else(|| sentence.clone(), |signs| format!("{signs}; {sentence}")));
+        *signs = joined([signs.take(), Some(sentence)]);
         self
     }
+}
+
+/// The signs that were found, separated by semicolons; `None` without any.
+fn joined<const N: usize>(signs: [Option<String>; N]) -> Option<String> {
+    signs.into_iter().flatten().reduce(|all, sign| format!("{all}; {sign}"))
 }
 
 /// Part of the offered requests that was not sent; `None` outside the open loop.
@@ -115,8 +117,7 @@ impl Shortfall {
                 100.0 * self.refused
             )
         });
-        let signs: Vec<String> = [blocked, refused].into_iter().flatten().collect();
-        (!signs.is_empty()).then(|| signs.join("; "))
+        joined([blocked, refused])
     }
 }
 
