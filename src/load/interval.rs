@@ -82,17 +82,6 @@ pub struct NotSent {
     pub late: u64,
 }
 
-impl NotSent {
-    /// Sum with those of another generator.
-    pub(super) fn merged_with(self, other: Self) -> Self {
-        Self {
-            blocked: self.blocked + other.blocked,
-            waiting: self.waiting + other.waiting,
-            late: self.late + other.late,
-        }
-    }
-}
-
 /// Measurements between two cuts.
 #[derive(Clone)]
 pub struct Interval {

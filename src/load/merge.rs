@@ -152,7 +152,9 @@ fn combine(mut one: Interval, other: Interval) -> Interval {
         one.datagrams.reordered = None;
     }
     add(&mut one.unanswered, &other.unanswered);
-    one.not_sent = one.not_sent.merged_with(other.not_sent);
+    one.not_sent.blocked += other.not_sent.blocked;
+    one.not_sent.waiting += other.not_sent.waiting;
+    one.not_sent.late += other.not_sent.late;
     one.unreachable |= other.unreachable;
     one.loop_lag.extend(other.loop_lag);
     for mut thread in other.client_cpu {

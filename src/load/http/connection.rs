@@ -178,10 +178,6 @@ impl Connection {
         self.close(now, block);
     }
 
-    pub(super) fn is_tls(&self) -> bool {
-        self.tls.is_some()
-    }
-
     /// Adds requests to be written; their latency counts from `from`.
     pub(super) fn request(&mut self, count: usize, from: Nanos, now: Nanos, block: &Block) {
         self.waiting.push(count, from, now);

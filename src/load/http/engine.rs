@@ -259,7 +259,7 @@ impl HttpEngine {
                         return self.fail(index, class, now, tally);
                     }
                     // With TLS a short read says nothing about the socket.
-                    if length < self.buffer.len() && !to_the_end && !connection.is_tls() {
+                    if length < self.buffer.len() && !to_the_end && self.peer.tls.is_none() {
                         break;
                     }
                 }

@@ -90,14 +90,6 @@ impl Row<'_> {
     }
 }
 
-fn irq_text(queue: &QueuePath) -> String {
-    cpus(&queue.irq_cpus)
-}
-
-fn rps_text(queue: &QueuePath) -> String {
-    rps(&queue.rps_cpus)
-}
-
 /// `CPU 2`, `CPUs 0-3`; `none` without CPUs.
 fn cpus(mask: &CpuMask) -> String {
     match mask.len() {
@@ -159,8 +151,10 @@ fn diagram(m: &mut Markup, side: &str, nic: &NicQueues, before: Option<&NicQueue
         }
         let middle = (top(0) + top(shown.len().max(1) - 1)) / 2.0;
         for (index, row) in shown.iter().enumerate() {
-            let changed_irq = before.is_some_and(|before| row.is_changed(before, irq_text));
-            let changed_rps = before.is_some_and(|before| row.is_changed(before, rps_text));
+            let is_changed =
+                |part: fn(&QueuePath) -> String| before.is_some_and(|before| row.is_changed(before, part));
+            let changed_irq = is_changed(|queue| cpus(&queue.irq_cpus));
+            let changed_rps = is_changed(|queue| rps(&queue.rps_cpus));
             link(m, 0, middle, top(index), false);
             link(m, 1, top(index), top(index), changed_irq);
             cell(m, (1, top(index)), &row.name(), None, false);
