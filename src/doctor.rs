@@ -299,10 +299,14 @@ mod tests {
     use super::{DoctorReport, Family, OF_POLICIES, diagnosed, doctor, spread};
     use crate::diagnose::sketch::Sketch;
     use crate::model::Function;
-    use crate::plan::{Options, Policy};
+    use crate::plan::{Options, Plan, Policy};
 
     fn plans(report: &DoctorReport) -> Vec<&str> {
         report.plans.iter().map(|proposal| proposal.plan.name.as_str()).collect()
+    }
+
+    fn settings(plan: &Plan) -> Vec<String> {
+        plan.settings.iter().map(|planned| planned.set.to_string()).collect()
     }
 
     #[test]
@@ -326,8 +330,7 @@ mod tests {
             _ => own,
         };
         assert_eq!((best, report.findings[0].plans[0].as_str()), (named, plan.name.as_str()), "{regime:?}");
-        let settings: Vec<String> = plan.settings.iter().map(|planned| planned.set.to_string()).collect();
-        (&plan.name, settings.join(", "))
+        (&plan.name, settings(plan).join(", "))
     }
 
     #[test]
@@ -335,8 +338,7 @@ mod tests {
         let host = Sketch::new(8).device("eth0", &[1, 5]).queue_traffic("eth0", &[2e3; 2]).isolate("4-7");
         let report = diagnosed(host.interrupts("eth0", 1.5e3).works(5, 0.9));
         assert_eq!(plans(&report), ["isolate.irq"], "{:?}", report.findings);
-        let settings: Vec<String> =
-            report.plans[0].plan.settings.iter().map(|planned| planned.set.to_string()).collect();
+        let settings = settings(&report.plans[0].plan);
         assert_eq!(settings.len(), 1, "rx-0 stays: {settings:?}");
         let cpu = settings[0].strip_prefix("irq_affinity eth0/rx-1 = ").expect("of rx-1");
         assert!(["0", "2", "3"].contains(&cpu), "{settings:?}");
@@ -452,8 +454,7 @@ mod tests {
         let (model, rates) = accelerated().build();
         for policy in [Policy::Spread, Policy::Minimal, Policy::Full] {
             let policed = policy.plan(&model, &rates, &Options::default(), None);
-            let settings: Vec<String> =
-                policed.plan.settings.iter().map(|planned| planned.set.to_string()).collect();
+            let settings = settings(&policed.plan);
             assert!(settings.iter().all(|set| !set.contains("eth9")), "{policy:?}: {settings:?}");
             assert!(policed.reasons.iter().all(|why| !why.contains("SR-IOV")), "{:?}", policed.reasons);
         }

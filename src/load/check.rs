@@ -216,19 +216,19 @@ impl Spec {
 
 #[cfg(test)]
 mod tests {
-    use crate::load::{Rate, Spec, Url};
+    use crate::load::{Rate, Spec, SpecError};
 
-    fn url(text: &str) -> Url {
-        text.parse().expect("a URL")
+    /// Checks a load on `url` with a change.
+    fn checked(url: &str, change: fn(&mut Spec)) -> Result<(), SpecError> {
+        let mut spec = Spec::new(url.parse().expect("a URL"));
+        change(&mut spec);
+        spec.check()
     }
 
     #[test]
     fn numbers_out_of_range_are_named() {
-        let check = |change: fn(&mut Spec)| {
-            let mut spec = Spec::new(url("udp://h:1"));
-            change(&mut spec);
-            spec.check().err().map(|error| error.to_string()).unwrap_or_default()
-        };
+        let check =
+            |change| checked("udp://h:1", change).err().map(|error| error.to_string()).unwrap_or_default();
         assert_eq!(check(|_| {}), "");
         assert_eq!(check(|s| s.connections = 0), "--connections must be 1 to 1000000, not 0");
         assert_eq!(
@@ -262,11 +262,9 @@ mod tests {
     /// Each was once accepted silently and had no effect.
     #[test]
     fn what_would_do_nothing_is_refused() {
-        let refused = |at: &str, change: fn(&mut Spec)| {
-            let mut spec = Spec::new(url(at));
-            assert_eq!(spec.check(), Ok(()), "{at}");
-            change(&mut spec);
-            spec.check().is_err()
+        let refused = |at: &str, change| {
+            assert_eq!(checked(at, |_| {}), Ok(()), "{at}");
+            checked(at, change).is_err()
         };
         for at in ["http://h:1", "dns://h/a.b", "udp-tracker://h:1"] {
             assert!(refused(at, |s| s.size = 100), "{at}");
@@ -282,11 +280,7 @@ mod tests {
 
     #[test]
     fn what_goes_into_a_request_is_checked() {
-        let check = |change: fn(&mut Spec)| {
-            let mut spec = Spec::new(url("http://h:1"));
-            change(&mut spec);
-            spec.check().is_ok()
-        };
+        let check = |change| checked("http://h:1", change).is_ok();
         assert!(check(|s| s.paths = vec!["/a?b".to_owned(), "/".to_owned()]));
         assert!(!check(|s| s.paths = vec!["/a HTTP/1.1\r\nX: y".to_owned()]));
         assert!(!check(|s| s.paths = vec!["a".to_owned()]));

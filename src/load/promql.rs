@@ -269,7 +269,6 @@ fn escaped(text: &str) -> String {
 mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
-    use std::thread::JoinHandle;
     use std::time::{Duration, Instant, SystemTime};
 
     use proptest::prelude::{any, proptest};
@@ -344,54 +343,52 @@ mod tests {
         assert!(failed.error.is_some_and(|error| error.contains("refused")) && failed.series.is_empty());
     }
 
-    /// Starts a server that repeats `turn` on its one connection until it fails; returns its URL.
-    fn server(
-        mut act: impl FnMut(&mut TcpStream) -> std::io::Result<()> + Send + 'static,
-    ) -> (Url, JoinHandle<()>) {
+    /// Why a server that repeats `act` on its one connection until it fails is given up.
+    fn given_up(bounds: Bounds, mut act: impl FnMut(&mut TcpStream) -> std::io::Result<()> + Send) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-        let url = format!("http://{}", listener.local_addr().expect("bound")).parse().expect("a URL");
-        let server = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("asked");
-            while act(&mut stream).is_ok() {}
+        let address = listener.local_addr().expect("bound");
+        let url: Url = format!("http://{address}").parse().expect("a URL");
+        let answer = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().expect("asked");
+                // Its last failure is the end of the connection.
+                while act(&mut stream).is_ok() {}
+            });
+            Promql::ask_within(bounds, &url, "up", SystemTime::now())
         });
-        (url, server)
+        let error = answer.error.expect("no answer");
+        error.strip_prefix(&format!("{address}: ")).expect("the server is named").to_owned()
     }
 
     /// A server that sent a byte now and then once kept a query going indefinitely.
     #[test]
     fn a_server_that_drips_is_given_up_in_time() {
-        let (url, server) = server(|stream| {
+        let bounds = Bounds { time: Duration::from_secs(2), ..BOUNDS };
+        let begun = Instant::now();
+        let why = given_up(bounds, |stream| {
             std::thread::sleep(Duration::from_millis(100));
             stream.write_all(b"H")
         });
-        let bounds = Bounds { time: Duration::from_secs(2), ..BOUNDS };
-        let begun = Instant::now();
-        let answer = Promql::ask_within(bounds, &url, "up", SystemTime::now());
         let took = begun.elapsed();
-        assert_eq!(answer.error, Some(format!("{}: no complete response within 2 s", url.authority())));
+        assert_eq!(why, "no complete response within 2 s");
         assert!(took >= bounds.time && took < Duration::from_secs(60), "{took:?}");
-        server.join().expect("it ends with the connection");
     }
 
     #[test]
     fn a_server_that_never_answers_is_given_up_in_time() {
-        let (url, server) = server(|stream| match stream.read(&mut [0; 100])? {
+        let bounds = Bounds { time: Duration::from_millis(200), ..BOUNDS };
+        let why = given_up(bounds, |stream| match stream.read(&mut [0; 100])? {
             0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
         });
-        let bounds = Bounds { time: Duration::from_millis(200), ..BOUNDS };
-        let answer = Promql::ask_within(bounds, &url, "up", SystemTime::now());
-        assert_eq!(answer.error, Some(format!("{}: no complete response within 0.2 s", url.authority())));
-        server.join().expect("it ends with the connection");
+        assert_eq!(why, "no complete response within 0.2 s");
     }
 
     #[test]
     fn an_answer_without_end_is_given_up() {
-        let (url, server) = server(|stream| stream.write_all(&[b'x'; 4096]));
         let bounds = Bounds { time: Duration::from_secs(60), bytes: 1 << 20 };
-        let answer = Promql::ask_within(bounds, &url, "up", SystemTime::now());
-        assert_eq!(answer.error, Some(format!("{}: response is longer than 1 MiB", url.authority())));
-        server.join().expect("it ends with the connection");
+        let why = given_up(bounds, |stream| stream.write_all(&[b'x'; 4096]));
+        assert_eq!(why, "response is longer than 1 MiB");
     }
 
     proptest! {
