@@ -17,7 +17,7 @@ mod tree;
 
 use std::collections::BTreeSet;
 
-use cells::{Footnotes, Marks, grouped, list, not_applicable};
+use cells::{Footnotes, Marks, grouped, irq_file, list, not_applicable};
 pub use cpu::{CpuReport, CpuView, NicQueue, QueueIrq};
 pub use cpu_text::cpus;
 pub use flow::flow;
@@ -131,8 +131,7 @@ fn interrupt(run: &Run<'_>, marks: &Marks, notes: &mut Footnotes) -> (Cell, Cell
 
 /// CPU of an interrupt.
 fn placed(irq: &Irq, notes: &mut Footnotes) -> Cell {
-    let place = format!("IRQ {} effective_affinity_list", irq.number);
-    notes.cell(&irq.effective, &place, |cpus| list(cpus).into())
+    notes.cell(&irq.effective, &irq_file(irq, "effective_affinity_list"), |cpus| list(cpus).into())
 }
 
 fn name(nic: &Nic) -> Cell {

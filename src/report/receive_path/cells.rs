@@ -45,6 +45,11 @@ impl Footnotes {
     }
 }
 
+/// Name of a fact about an interrupt, after its file: `IRQ 24 smp_affinity_list`.
+pub(super) fn irq_file(irq: &Irq, file: &str) -> String {
+    format!("IRQ {} {file}", irq.number)
+}
+
 /// CPUs that work is handed to; `off` if empty.
 pub(super) fn mask(cpus: &CpuMask) -> Cell {
     if cpus.is_empty() { off() } else { cpus.to_string().into() }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::cells::irq_file;
 use super::processes::{service, waiting};
 use crate::model::{Cpu, Fact, Identity, Model, Nic};
 use crate::units::{CpuId, CpuMask, IrqId, NicName, QueueId};
@@ -184,7 +185,7 @@ fn unknown(model: &Model) -> Vec<Unknown> {
     for nic in &model.nics {
         let irqs = nic.rx.iter().flat_map(|rx| &rx.irqs).chain(&nic.other_irqs);
         for irq in irqs.filter(|irq| irq.effective.known().is_none()) {
-            found.push(Unknown::new(format!("IRQ {} effective_affinity_list", irq.number), &irq.effective));
+            found.push(Unknown::new(irq_file(irq, "effective_affinity_list"), &irq.effective));
         }
         for rx in nic.rx.iter().filter(|rx| is_unread(&rx.rps_cpus)) {
             found.push(Unknown::new(format!("{}/rx-{} rps_cpus", nic.name, rx.index), &rx.rps_cpus));

@@ -2,7 +2,7 @@
 
 mod about;
 
-use super::cells::{Footnotes, Marks, not_applicable, ranges};
+use super::cells::{Footnotes, Marks, irq_file, not_applicable, ranges};
 use super::queues::{Queue, idle_runs, queues};
 use super::{contradictions, kind, placed, unknown_interrupt};
 use crate::model::{Irq, Model, Nic, RxQueue};
@@ -49,18 +49,15 @@ fn steering(model: &Model, nic: &Nic, notes: &mut Footnotes) -> String {
             table.row([id, rps, rfs, xps]);
             continue;
         }
-        let [irq, cpu, may, action] = match (queue.irqs().first(), unknown) {
-            (None, Some(why)) => {
+        let [irq, cpu, may, action] = match (queue.irqs().first(), unknown, queue.channel_cpu()) {
+            (None, Some(why), _) => {
                 let (irq, cpu) = unknown_interrupt(why, notes);
                 [irq, cpu, not_applicable(), not_applicable()]
             }
-            (None, None) if queue.channel_cpu().is_some() => [
-                "VMBus".into(),
-                queue.channel_cpu().map_or_else(String::new, |cpu| cpu.to_string()).into(),
-                not_applicable(),
-                not_applicable(),
-            ],
-            (irq, _) => interrupt(nic, irq, &marks, notes),
+            (None, None, Some(cpu)) => {
+                ["VMBus".into(), cpu.to_string().into(), not_applicable(), not_applicable()]
+            }
+            (irq, ..) => interrupt(nic, irq, &marks, notes),
         };
         table.row([id, napi_id(queue), irq, cpu, may, rps, rfs, xps, action]);
         for irq in queue.irqs().iter().skip(1) {
@@ -92,7 +89,7 @@ fn napi_id(queue: &Queue<'_>) -> Cell {
 /// Number, CPU, allowed CPUs and action name.
 fn interrupt(nic: &Nic, irq: Option<&Irq>, marks: &Marks, notes: &mut Footnotes) -> [Cell; 4] {
     let Some(irq) = irq else { return std::array::from_fn(|_| not_applicable()) };
-    let may = notes.cell(&irq.affinity, &irq_place(irq, "smp_affinity_list"), |cpus| cpus.to_string().into());
+    let may = notes.cell(&irq.affinity, &irq_file(irq, "smp_affinity_list"), |cpus| cpus.to_string().into());
     let cpu = placed(irq, notes);
     let cpu = match irq.effective.known() {
         Some(cpus) if irq.is_pending() => Cell::styled(BAD, format!("{cpus} !")),
@@ -101,10 +98,6 @@ fn interrupt(nic: &Nic, irq: Option<&Irq>, marks: &Marks, notes: &mut Footnotes)
     // Some drivers append the address of the device, which is in the table above.
     let action = irq.action.replace(&format!("@{}", nic.address), "");
     [marks.number(irq).into(), cpu, may, action.into()]
-}
-
-fn irq_place(irq: &Irq, file: &str) -> String {
-    format!("IRQ {} {file}", irq.number)
 }
 
 #[cfg(test)]

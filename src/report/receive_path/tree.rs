@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::cells::{Footnotes, cpus_text, grouped};
+use super::cells::{Footnotes, cpus_text, grouped, irq_file};
 use super::processes::{Waiting, all_known, names, ownerless, service, waiting};
 use super::queues::{Run, runs};
 use super::{kind, place};
@@ -101,8 +101,8 @@ impl<'a> Draw<'a, '_> {
             parts.push(format!("IRQ {} -> {}", run.irqs(), cpus_text(&run.places())));
         } else {
             for irq in &rx.irqs {
-                let place = format!("IRQ {} effective_affinity_list", irq.number);
-                let cpu = self.notes.word(&irq.effective, &place, CpuMask::to_string);
+                let file = irq_file(irq, "effective_affinity_list");
+                let cpu = self.notes.word(&irq.effective, &file, CpuMask::to_string);
                 parts.push(format!("IRQ {} -> CPU {cpu}", irq.number));
             }
         }
@@ -247,11 +247,8 @@ fn joined(
         match fact(one.process) {
             Fact::Known(cpus) => all = all.union(cpus),
             absent => {
-                return notes.word(
-                    absent,
-                    &format!("{what} of process {}", one.process.pid),
-                    CpuMask::to_string,
-                );
+                let place = format!("{what} of process {}", one.process.pid);
+                return notes.word(absent, &place, CpuMask::to_string);
             }
         }
     }

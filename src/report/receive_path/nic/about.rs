@@ -1,8 +1,7 @@
 //! Properties of an interface, one row each.
 
-use super::irq_place;
 use crate::model::{Fact, Model, Nic, NicKind};
-use crate::report::receive_path::cells::{Footnotes, words};
+use crate::report::receive_path::cells::{Footnotes, irq_file, words};
 use crate::report::receive_path::{device, place};
 use crate::report::text::{Cell, FAINT, Table, left, wrapping};
 use crate::units::CpuMask;
@@ -94,7 +93,7 @@ pub(super) fn table(model: &Model, nic: &Nic, notes: &mut Footnotes) -> Table {
     let flush = &nic.napi.gro_flush_timeout_ns;
     about.fact(nic, "gro_flush_timeout", flush, notes, |ns| format!("{ns} ns"));
     let others = nic.other_irqs.iter().map(|irq| {
-        let cpus = notes.word(&irq.effective, &irq_place(irq, "effective_affinity_list"), CpuMask::to_string);
+        let cpus = notes.word(&irq.effective, &irq_file(irq, "effective_affinity_list"), CpuMask::to_string);
         format!("{} {} -> CPU {cpus}", irq.number, irq.action)
     });
     let others = others.collect::<Vec<_>>().join(", ");
