@@ -100,6 +100,7 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
         return Err(MergeError::Schema(report.schema.clone()));
     }
     let read = |name, text: &str| decode(text).ok_or(MergeError::Histogram(name));
+    let loops = report.histograms.loop_lag.iter().map(|text| read("loop_lag", text));
     Ok(Interval {
         seconds: report.seconds,
         spans: report.client_cpu.iter().map(|_| (report.seconds * SECOND as f64) as Nanos).collect(),
@@ -119,12 +120,7 @@ fn interval(report: &Report) -> Result<Interval, MergeError> {
         unreachable: report.unreachable,
         send_lag: read("send_lag", &report.histograms.send_lag)?,
         pacing_error: read("pacing_error", &report.histograms.pacing_error)?,
-        loop_lag: report
-            .histograms
-            .loop_lag
-            .iter()
-            .map(|text| read("loop_lag", text))
-            .collect::<Result<_, _>>()?,
+        loop_lag: loops.collect::<Result<_, _>>()?,
         pacing: report.spec.pacing,
         offered: report.offered,
         datagrams: report.datagrams.clone().unwrap_or_default(),
