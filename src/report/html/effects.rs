@@ -121,10 +121,8 @@ fn interval(m: &mut Markup, row: &Row<'_>, axis: &Axis) {
     let (left, right) = (axis.at(low), axis.at(high));
     let bounded = low.is_finite() && high.is_finite();
     let line = |m: &mut Markup, x1: f64, x2: f64, y1: f64, y2: f64, class: &str| {
-        let ends = [("x1", percent(x1)), ("x2", percent(x2)), ("y1", px(y1)), ("y2", px(y2))];
-        let mut attributes = vec![("class", class)];
-        attributes.extend(ends.iter().map(|(name, value)| (*name, value.as_str())));
-        m.empty("line", &attributes);
+        let (x1, x2, y1, y2) = (percent(x1), percent(x2), px(y1), px(y2));
+        m.empty("line", &[("class", class), ("x1", &x1), ("x2", &x2), ("y1", &y1), ("y2", &y2)]);
     };
     m.element("g", &[("class", tone_class(tone))], |m| {
         line(m, left, right, MIDDLE, MIDDLE, if bounded { "span" } else { "span open" });

@@ -59,13 +59,10 @@ pub fn picture(slices: &[Slice], (began, length): (u64, u64), names: &Names, mac
             for (index, (name, slices)) in ROWS.iter().zip(rows).enumerate() {
                 let y = top + index as f64 * ROW;
                 m.leaf("text", &[("class", "row"), ("x", "54"), ("y", &px(y + 10.0))], name);
-                let place = [("x", px(LEFT)), ("y", px(y)), ("width", px(WIDTH)), ("height", px(ROW - 2.0))];
-                rectangle(m, "lane", &place, "");
+                rectangle(m, "lane", (LEFT, WIDTH), y, "");
                 for bar in bars(slices, x, names) {
                     let width = (bar.to - bar.from).max(0.5);
-                    let place =
-                        [("x", px(bar.from)), ("y", px(y)), ("width", px(width)), ("height", px(ROW - 2.0))];
-                    rectangle(m, bar.class, &place, &bar.title());
+                    rectangle(m, bar.class, (bar.from, width), y, &bar.title());
                 }
             }
         }
@@ -83,9 +80,9 @@ pub fn picture(slices: &[Slice], (began, length): (u64, u64), names: &Names, mac
     m.finish()
 }
 
-fn rectangle(m: &mut Markup, class: &str, place: &[(&str, String); 4], title: &str) {
-    let mut attributes = vec![("class", class)];
-    attributes.extend(place.iter().map(|(name, value)| (*name, value.as_str())));
+fn rectangle(m: &mut Markup, class: &str, (x, width): (f64, f64), y: f64, title: &str) {
+    let (x, y, width, height) = (px(x), px(y), px(width), px(ROW - 2.0));
+    let attributes = [("class", class), ("x", &x), ("y", &y), ("width", &width), ("height", &height)];
     match title {
         "" => m.empty("rect", &attributes),
         title => m.element("rect", &attributes, |m| m.leaf("title", &[], title)),
