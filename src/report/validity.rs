@@ -4,19 +4,19 @@ use super::{number, probe_words, words};
 use crate::trial::metrics::name;
 use crate::trial::record::{Arm, TrialRecord, Verdict};
 use crate::trial::spec::Kind;
+use crate::trial::stats;
 
 /// One line for each condition: its name and what the record says of it.
 pub fn rows(record: &TrialRecord) -> Vec<(&'static str, String)> {
     let analysis = record.analysis.as_ref();
     let pairs = analysis.map_or_else(
         || "not judged yet".to_owned(),
-        |analysis| match analysis.voids {
-            0 => format!("{}, no void slot", words::count(analysis.pairs, "valid pair")),
-            voids => format!(
-                "{}, {}",
-                words::count(analysis.pairs, "valid pair"),
-                words::count(voids, "void slot")
-            ),
+        |analysis| {
+            let voids = match analysis.voids {
+                0 => "no void slot".to_owned(),
+                voids => words::count(voids, "void slot"),
+            };
+            format!("{}, {voids}", words::count(analysis.pairs, "valid pair"))
         },
     );
     let order = match record.design {
@@ -43,7 +43,7 @@ pub fn rows(record: &TrialRecord) -> Vec<(&'static str, String)> {
 fn mean(record: &TrialRecord, name: &str, arm: Arm) -> Option<f64> {
     let slots = record.compared().filter(|slot| slot.arm == arm);
     let values: Vec<f64> = slots.filter_map(|slot| slot.values.get(name).copied()).collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    stats::mean(&values)
 }
 
 /// Signs that the client was the limit, and the CPU time that it took on this machine.

@@ -20,6 +20,7 @@ use crate::trial::query::Query;
 use crate::trial::record::{Arm, Call, Capacity, Metric, MetricResult, TrialRecord, Verdict};
 use crate::trial::schedule::{Scheduled, Standing};
 use crate::trial::spec::Kind;
+use crate::trial::stats;
 use crate::units::format_duration;
 
 /// Tone of a verdict. Never the only sign: the words have the same meaning.
@@ -93,8 +94,7 @@ pub fn queries(record: &TrialRecord) -> Vec<String> {
     let mean = |metric: &str, arm: Arm| {
         let slots = record.slots.iter().filter(|slot| slot.arm == arm && slot.void.is_none());
         let values: Vec<f64> = slots.filter_map(|slot| slot.values.get(metric).copied()).collect();
-        let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-        mean.map_or_else(|| "-".to_owned(), number::value)
+        stats::mean(&values).map_or_else(|| "-".to_owned(), number::value)
     };
     let words = |query: &Query| {
         let metric = query.metric().name;
@@ -195,13 +195,9 @@ pub fn sentence(record: &TrialRecord) -> String {
             let metric = worse.map_or(metric, |result| result.metric.title.as_str());
             format!("{name} hurts: {metric} {}.", worse.and_then(moved).unwrap_or_default())
         }
-        Verdict::NoMeasurableEffect { negligible: false } => {
-            format!("{name} has no measurable effect: {metric} {figures}, inside the margin of {margin}.")
-        }
-        Verdict::NoMeasurableEffect { negligible: true } => {
-            format!(
-                "{name} has a real but negligible effect: {metric} {figures}, inside the margin of {margin}."
-            )
+        Verdict::NoMeasurableEffect { negligible } => {
+            let effect = if *negligible { "a real but negligible effect" } else { "no measurable effect" };
+            format!("{name} has {effect}: {metric} {figures}, inside the margin of {margin}.")
         }
         Verdict::Unproven { apparent } => {
             let size = match apparent {

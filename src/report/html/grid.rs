@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::report::{number, words};
 use crate::trial::record::{Arm, Phase, Slot, TrialRecord};
+use crate::trial::stats::mean;
 use crate::units::CpuId;
 
 /// Measure of a cell: the most exact one that the slots of a record have.
@@ -202,8 +203,7 @@ fn hottest(measure: Measure, group: &[CpuId], slot: &Slot) -> Option<f64> {
 }
 
 fn average(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0_usize), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / count as f64)
+    mean(&values.collect::<Vec<f64>>())
 }
 
 #[cfg(test)]
