@@ -180,10 +180,8 @@ impl Spec {
             ("--expect-body", self.expect_body.is_some()),
             ("--announce", self.announce),
         ];
-        http_only
-            .into_iter()
-            .find(|(_, given)| *given)
-            .map_or(Ok(()), |(option, _)| Err(SpecError::HttpOnly(option)))
+        let given = http_only.into_iter().find(|(_, is_given)| *is_given);
+        given.map_or(Ok(()), |(option, _)| Err(SpecError::HttpOnly(option)))
     }
 
     fn check_udp(&self) -> Result<(), SpecError> {

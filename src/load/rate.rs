@@ -141,20 +141,16 @@ impl Phase {
 
     /// Nanoseconds from the start of this phase to its request `n`; `None` if it never comes.
     fn within(&self, n: f64) -> Option<Nanos> {
-        let seconds = if self.from == self.to {
-            if self.from == 0.0 {
-                return None;
-            }
+        if self.from == self.to {
             // As written, not via seconds: a constant rate has no further rounding.
-            return Some((n * SECOND as f64 / self.from) as Nanos);
-        } else if n == 0.0 && self.from == 0.0 {
-            0.0
-        } else {
-            // The form of the quadratic formula that does not cancel.
-            let root = (self.from * self.from + 2.0 * self.slope() * n).max(0.0).sqrt();
-            2.0 * n / (self.from + root)
-        };
-        Some((seconds * SECOND as f64) as Nanos)
+            return (self.from != 0.0).then(|| (n * SECOND as f64 / self.from) as Nanos);
+        }
+        if n == 0.0 {
+            return Some(0);
+        }
+        // The form of the quadratic formula that does not cancel.
+        let root = (self.from * self.from + 2.0 * self.slope() * n).max(0.0).sqrt();
+        Some((2.0 * n / (self.from + root) * SECOND as f64) as Nanos)
     }
 }
 

@@ -95,13 +95,8 @@ pub fn text(forecast: &Forecast) -> String {
 }
 
 fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
-    let columns = [
-        right("CPU"),
-        right("receives now"),
-        right("then"),
-        right(if prediction.range.is_some() { "range" } else { "" }),
-    ];
-    let mut table = Table::new(columns).indented(2);
+    let range = if prediction.range.is_some() { "range" } else { "" };
+    let mut table = Table::new(["CPU", "receives now", "then", range].map(right)).indented(2);
     let mut cpus: Vec<&CpuLoad> = prediction.cpus.iter().collect();
     cpus.sort_by(|a, b| b.before.max(b.after).total_cmp(&a.before.max(a.after)));
     for load in cpus.iter().take(ROWS) {

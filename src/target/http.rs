@@ -188,28 +188,25 @@ pub(super) fn answer(request: &Request, out: &mut Vec<u8>) -> u16 {
         (true, true) => "Connection: keep-alive\r\n",
         (true, false) => "",
     };
-    let status = match request.route {
-        Route::Simple | Route::Compute(_) | Route::Delay(_) => 200,
-        Route::Usual => {
-            out.extend_from_slice(&usual(request.keep_alive, request.head_only));
-            return 200;
+    match request.route {
+        Route::Simple | Route::Compute(_) | Route::Delay(_) => {
+            write_answer(200, connection, request.head_only, out);
         }
-        Route::Index => {
-            write_text(("200 OK", INDEX), connection, request.head_only, out);
-            return 200;
-        }
+        Route::Usual => out.extend_from_slice(&usual(request.keep_alive, request.head_only)),
+        Route::Index => write_text(("200 OK", INDEX), connection, request.head_only, out),
         Route::Bytes(length) => {
             let head = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\
                  Content-Length: {length}\r\n{connection}\r\n"
             );
             out.extend_from_slice(head.as_bytes());
-            return 200;
         }
-        Route::Refuse(status) => status,
-    };
-    write_answer(status, connection, request.head_only, out);
-    status
+        Route::Refuse(status) => {
+            write_answer(status, connection, request.head_only, out);
+            return status;
+        }
+    }
+    200
 }
 
 /// The response to `/usual`.

@@ -207,14 +207,13 @@ impl<'a> Page<'a> {
                 self.raw(&format!("{style}{mark} {line}{style:#}"));
             }
             // At the end of the last line if it fits, else below it.
-            let last = lines.last().map_or(0, |line| mark.len() + 1 + line.chars().count());
-            let id = format!("{LABEL}{id}{LABEL:#}");
-            if last + 2 + finding.id.len() <= columns() {
+            let mut taken = lines.last().map_or(0, |line| mark.len() + 1 + line.chars().count());
+            if taken + 2 + id.len() <= columns() {
                 self.text.pop();
-                self.raw(&format!("{:gap$}{id}", "", gap = columns() - last - finding.id.len()));
             } else {
-                self.raw(&format!("{:gap$}{id}", "", gap = columns() - finding.id.len()));
+                taken = 0;
             }
+            self.raw(&format!("{:gap$}{LABEL}{id}{LABEL:#}", "", gap = columns() - taken - id.len()));
         }
     }
 
