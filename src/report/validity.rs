@@ -2,8 +2,9 @@
 
 use super::{number, probe_words, words};
 use crate::trial::metrics::name;
-use crate::trial::record::{Arm, Phase, TrialRecord, Verdict};
+use crate::trial::record::{Arm, TrialRecord, Verdict};
 use crate::trial::spec::Kind;
+use crate::trial::stats;
 
 /// One line for each condition: its name and what the record says of it.
 pub fn rows(record: &TrialRecord) -> Vec<(&'static str, String)> {
@@ -41,10 +42,7 @@ pub fn rows(record: &TrialRecord) -> Vec<(&'static str, String)> {
 
 /// Mean of a value over the valid comparison slots of an arm.
 fn mean(record: &TrialRecord, name: &str, arm: Arm) -> Option<f64> {
-    let slots = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none());
-    let values: Vec<f64> =
-        slots.filter(|slot| slot.arm == arm).filter_map(|slot| slot.values.get(name).copied()).collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    stats::mean(&record.values(name, arm).collect::<Vec<_>>())
 }
 
 /// Signs that the client was the limit, and the CPU time that it took on this machine.

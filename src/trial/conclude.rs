@@ -4,7 +4,7 @@
 use super::analysis;
 use super::metrics::{KEPT, name};
 use super::probed;
-use super::record::{Analysis, Arm, Call, MetricResult, Phase, TrialRecord, Verdict};
+use super::record::{Analysis, Arm, Call, MetricResult, TrialRecord, Verdict};
 use super::runner::Ending;
 use super::spec::Kind;
 use super::stats::mean;
@@ -76,11 +76,6 @@ fn hottest(metrics: &[MetricResult]) -> Option<&MetricResult> {
 
 /// Mean of a percentage over the valid comparison slots of an arm, as a fraction.
 fn share(record: &TrialRecord, name: &str, arm: Arm) -> Option<f64> {
-    let slots = record
-        .slots
-        .iter()
-        .filter(|slot| slot.phase == Phase::Comparison && slot.arm == arm && slot.void.is_none());
-    let values: Vec<f64> =
-        slots.filter_map(|slot| slot.values.get(name)).map(|value| value / 100.0).collect();
+    let values: Vec<f64> = record.values(name, arm).map(|value| value / 100.0).collect();
     mean(&values)
 }

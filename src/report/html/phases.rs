@@ -3,7 +3,7 @@
 use crate::report::document::Trial;
 use crate::report::{number, words};
 use crate::trial::checkpoint::Checkpoint;
-use crate::trial::record::{Arm, Metric, Phase, Slot, TrialRecord};
+use crate::trial::record::{Arm, Metric, Slot, TrialRecord};
 
 use super::figure;
 use super::markup::{Markup, percent, px, typeset};
@@ -46,7 +46,7 @@ impl Block<'_> {
 pub(super) fn section(m: &mut Markup, trials: &[&Trial]) {
     let is_one_machine =
         trials.windows(2).all(|pair| pair[0].record.host.hostname == pair[1].record.host.hostname);
-    let is_measured = trials.iter().any(|trial| slots(&trial.record).next().is_some());
+    let is_measured = trials.iter().any(|trial| trial.record.compared().next().is_some());
     if trials.len() < 2 || !is_one_machine || !is_measured {
         return;
     }
@@ -56,16 +56,11 @@ pub(super) fn section(m: &mut Markup, trials: &[&Trial]) {
     figure(m, "All phases", &caption, |m| plot(m, trials));
 }
 
-/// Slots that a time line shows: those of the comparison that count.
-fn slots(record: &TrialRecord) -> impl Iterator<Item = &Slot> {
-    record.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none())
-}
-
 /// Phases in the order of their start, and the number of all columns.
 fn blocks<'a>(trials: &[&'a Trial]) -> (Vec<Block<'a>>, usize) {
     let block = |trial: &'a Trial, checkpoint: Option<&'a Checkpoint>| {
         let columns =
-            checkpoint.map_or_else(|| slots(&trial.record).count(), |checkpoint| checkpoint.values.len());
+            checkpoint.map_or_else(|| trial.record.compared().count(), |checkpoint| checkpoint.values.len());
         Block { record: &trial.record, checkpoint, first: 0, columns: columns.max(1) }
     };
     let phases = trials.iter().flat_map(|trial| {
@@ -133,7 +128,7 @@ fn dots(block: &Block<'_>, metric: &str) -> Vec<(f64, f64, &'static str)> {
     let kinds: Vec<(&'static str, Vec<(f64, f64)>)> = match block.checkpoint {
         None => {
             let of_arm = |arm: Arm| {
-                let columns = slots(block.record).enumerate().filter(|(_, slot)| slot.arm == arm);
+                let columns = block.record.compared().enumerate().filter(|(_, slot)| slot.arm == arm);
                 let values = columns.filter_map(|(at, slot)| Some((at as f64, *slot.values.get(metric)?)));
                 values.collect::<Vec<_>>()
             };
@@ -231,7 +226,7 @@ fn failures(m: &mut Markup, block: &Block<'_>, x: &impl Fn(f64) -> String) {
         return;
     }
     let record = block.record;
-    for (at, slot) in slots(record).enumerate() {
+    for (at, slot) in record.compared().enumerate() {
         let failed: u64 = record
             .checks
             .iter()

@@ -119,8 +119,7 @@ fn gaps(sample: &Sample, pairs: usize, margin: f64) -> Vec<String> {
 
 /// Unanswered requests at the end of a slot count with their age.
 fn bounds(sample: &Sample, record: &TrialRecord) -> Option<String> {
-    let slots = record.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none());
-    let (b, a): (Vec<&Slot>, Vec<&Slot>) = slots.partition(|slot| slot.arm == Arm::B);
+    let (b, a): (Vec<&Slot>, Vec<&Slot>) = record.compared().partition(|slot| slot.arm == Arm::B);
     let bounded =
         |slots: &[&Slot]| slots.iter().filter(|slot| slot.at_least.contains(&sample.metric.name)).count();
     (bounded(&a) + bounded(&b) > 0).then(|| {
