@@ -16,7 +16,7 @@ use super::store::{StoreError, TrialDir};
 use super::workload::{Driver, WorkloadError};
 use crate::host::Host;
 use crate::model::{IntervalError, Rates};
-use crate::probe::SoftirqTime;
+use crate::probe::{SoftirqTime, Windows};
 use crate::sample::{Counters, Inventory};
 use crate::units::NicName;
 
@@ -184,9 +184,9 @@ impl<Record> Live<'_, Record> {
         let (printed, windows) = match &mut self.softirq_time {
             Some(timer) => {
                 let (printed, windows) = timer.during(wait);
-                (printed?, Some(windows.map_err(MeterError::from)?))
+                (printed?, windows.map_err(MeterError::from)?)
             }
-            None => (wait()?, None),
+            None => (wait()?, Windows::default()),
         };
         if has_ended(&self.watch) {
             let seconds = self.began.elapsed().as_secs_f64() - start_s;
@@ -198,9 +198,7 @@ impl<Record> Live<'_, Record> {
         let (work, trouble) = self.driver.end(printed.as_deref())?;
         let asked = self.watch.queries.end();
         let mut rates = rates(&before, &after)?;
-        if let Some(windows) = windows {
-            windows.time(&mut rates);
-        }
+        windows.time(&mut rates);
         let metered = match (first, last, &self.meter) {
             (Some(first), Some(last), Some(meter)) if !meter.is_detached() => {
                 meter.metered(self.host, first, last, &rates)

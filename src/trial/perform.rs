@@ -325,9 +325,10 @@ fn longest(spec: &Spec) -> Duration {
 /// Measures softirq time if the kernel only samples it. A requested probe measures more, and
 /// two of them would disturb each other.
 fn softirq_time<Record>(spec: &Spec, setup: &Setup<'_, Record>) -> Option<SoftirqTime> {
-    let is_exact = setup.inventory.settings.exact_softirq_time == Fact::Known(true);
-    let is_needed = !is_exact && setup.ready.meter.is_none() && setup.host.namespace().is_some();
-    if is_needed { SoftirqTime::load(setup.host, spec.probe.budget).ok() } else { None }
+    match setup.ready.meter {
+        Some(_) => None,
+        None => SoftirqTime::if_needed(setup.host, setup.inventory, spec.probe.budget),
+    }
 }
 
 fn fresh_blocks(
