@@ -289,7 +289,7 @@ fn factor<Record>(
         root: setup.root,
         // Commands run in the namespace of this program, whatever namespace the trial measures.
         netns: setup.netns.clone().filter(|_| matches!(arms, Arms::Settings(_))),
-        home: Namespace::own().ok().filter(|_| setup.root == Path::new("/")),
+        home: Namespace::home(setup.root),
         applier: ProcessId::own(),
         what: format!("trial {}", setup.dir.id()),
         confirm: Some(longest(spec)),
