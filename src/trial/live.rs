@@ -101,12 +101,19 @@ impl<Record> Live<'_, Record> {
     /// Reverts the change at once, before anything is computed or saved.
     fn roll_back(&mut self, measured: Measured) -> Result<Measured, LiveError> {
         match self.factor.set(self.host, 0) {
-            Ok(()) => Ok(measured),
-            Err(FactorError::Changed(what)) => Ok(Measured { changed: Some(what), ..measured }),
             // Ctrl-C ends the command of arm A; the rollback at the end of the trial runs it again.
             Err(FactorError::Command { .. }) if self.watch.is_stopped() => Ok(measured),
-            Err(error) => Err(error.into()),
+            set => with_changed(measured, set),
         }
+    }
+}
+
+/// The slot, with what another program has changed.
+fn with_changed(measured: Measured, found: Result<(), FactorError>) -> Result<Measured, LiveError> {
+    match found {
+        Ok(()) => Ok(measured),
+        Err(FactorError::Changed(what)) => Ok(Measured { changed: Some(what), ..measured }),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -138,20 +145,14 @@ impl<Record: Serialize> Bench<Record> for Live<'_, Record> {
         match self.factor.set(self.host, arm) {
             // Ctrl-C ends the commands of the arms too: that is the interrupt, not a failure.
             Err(FactorError::Command { .. }) if self.stopped() => return Ok(unmeasured),
-            Err(FactorError::Changed(what)) => {
-                return Ok(Measured { changed: Some(what), ..unmeasured });
-            }
-            set => set?,
+            Ok(()) => {}
+            failed => return with_changed(unmeasured, failed),
         }
         let measured = self.measured(arm)?;
         if measured.guard.is_some() {
             return self.roll_back(measured);
         }
-        match self.factor.check(self.host) {
-            Ok(()) => Ok(measured),
-            Err(FactorError::Changed(what)) => Ok(Measured { changed: Some(what), ..measured }),
-            Err(error) => Err(error.into()),
-        }
+        with_changed(measured, self.factor.check(self.host))
     }
 
     fn save(&mut self, record: &Record) -> Result<(), LiveError> {
