@@ -47,9 +47,7 @@ fn mean(record: &TrialRecord, name: &str, arm: Arm) -> Option<f64> {
 
 /// Signs that the client was the limit, and the CPU time that it took on this machine.
 fn client(record: &TrialRecord) -> String {
-    if let Some(Verdict::ClientLimited { reason }) =
-        record.analysis.as_ref().map(|analysis| &analysis.verdict)
-    {
+    if let Some(Verdict::ClientLimited { reason }) = record.verdict() {
         return format!("was the limit: {reason}");
     }
     let used = |arm: Arm| {

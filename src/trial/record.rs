@@ -450,10 +450,14 @@ impl TrialRecord {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.trial/3";
 
+    /// The verdict; `None` before the end.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.analysis.as_ref().map(|analysis| &analysis.verdict)
+    }
+
     /// True if a guard tripped in a slot of arm A, while the change was not set.
     pub fn tripped_without_change(&self) -> bool {
-        let verdict = self.analysis.as_ref().map(|analysis| &analysis.verdict);
-        matches!(verdict, Some(Verdict::GuardTripped { .. }))
+        matches!(self.verdict(), Some(Verdict::GuardTripped { .. }))
             && self.slots.last().is_some_and(|slot| slot.arm == Arm::A)
     }
 
