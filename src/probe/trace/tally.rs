@@ -135,19 +135,8 @@ impl Tally {
         cpu.sums.interrupts_ns = cpu.sums.interrupts_ns.saturating_add(run.interrupts_ns);
         cpu.runs.add(slice.length());
         let over = cpu.bursts.run(slice.began, slice.ended, run.packets + run.backlog);
-        let long = LongRun {
-            cpu: slice.cpu,
-            at_ns: slice.began.saturating_sub(self.began),
-            ns: slice.length(),
-            interrupts_ns: run.interrupts_ns,
-            cause: run.cause,
-            task: run.task.clone(),
-            pid: run.pid,
-            polls: run.polls,
-            full: run.full,
-            packets: run.packets,
-            backlog: run.backlog,
-        };
+        let at_ns = slice.began.saturating_sub(self.began);
+        let long = LongRun { cpu: slice.cpu, at_ns, ns: slice.length(), run: run.clone() };
         keep(&mut self.longest, long, |run| run.ns);
         self.burst(slice.cpu, over);
     }
