@@ -192,16 +192,12 @@ impl Tally {
         Trace {
             schema: Trace::SCHEMA.to_owned(),
             seconds: ended.saturating_sub(self.began) as f64 / 1e9,
-            lost: self.lost,
-            cut: self.cut,
             cpus: self.cpus.into_iter().map(cpu).collect(),
             burst_gap_ns: Bursts::GAP,
-            bursts: self.bursts,
-            longest: self.longest,
             irqs,
             napis,
             threads: self.threads.into_iter().map(thread).collect(),
-            ..Trace::default()
+            ..self.sums
         }
     }
 }
