@@ -175,7 +175,7 @@ impl Trial for TrialRecord {
             against,
             change,
             plan: spec.change.plan.clone(),
-            probe: setup.ready.meter.as_ref().map(Meter::in_use),
+            probe: setup.ready.meter.as_ref().map(|meter| meter.in_use.clone()),
             softirq_timed,
             prediction: setup.ready.prediction.clone(),
             planned: setup.ready.planned.clone(),
