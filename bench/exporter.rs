@@ -14,10 +14,10 @@ mod tree;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use rxlab::diagnose::diagnose;
 use rxlab::diagnose::evidence::{headroom, receive_time};
-use rxlab::host::LiveHost;
+use rxlab::host::{LiveHost, clock_ns};
 use rxlab::model::{Model, Rates};
 use rxlab::report::metrics::{Exposition, Format, Judged, encode};
 use rxlab::sample::{Counters, Inventory, Scope};
@@ -68,6 +68,5 @@ fn main() {
 
 /// CPU time of this process, with the threads that read files.
 fn cpu_time() -> Duration {
-    let now = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("below a second"))
+    Duration::from_nanos(clock_ns(ClockId::ProcessCPUTime))
 }

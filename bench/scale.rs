@@ -18,8 +18,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use children::children_time;
-use rustix::time::{ClockId, clock_gettime};
-use rxlab::host::LiveHost;
+use rustix::time::ClockId;
+use rxlab::host::{LiveHost, clock_ns};
 use rxlab::sample::{Counters, Inventory, Scope};
 
 fn main() {
@@ -61,10 +61,7 @@ fn show(program: &Path, root: &Path, runs: u32) -> Duration {
 }
 
 fn cpu_time(work: impl FnOnce()) -> Duration {
-    let now = || {
-        let now = clock_gettime(ClockId::ThreadCPUTime);
-        Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
-    };
+    let now = || Duration::from_nanos(clock_ns(ClockId::ThreadCPUTime));
     let before = now();
     work();
     now() - before

@@ -102,16 +102,22 @@ pub(crate) fn check(path: &Path) -> io::Result<()> {
     Draft::file(path, None).map(drop)
 }
 
+/// The result of an operation on a file; `None` if there is no such file.
+pub(crate) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// The regular file at `path`, if there is one.
 fn replaceable(path: &Path) -> io::Result<Option<Metadata>> {
-    match path.symlink_metadata() {
-        Ok(about) if about.is_file() => Ok(Some(about)),
-        Ok(about) if about.is_symlink() => {
+    match if_there(path.symlink_metadata())? {
+        Some(about) if about.is_symlink() => {
             Err(io::Error::other("it is a symbolic link; name the file it points to"))
         }
-        Ok(_) => Err(io::Error::other("it is not a regular file")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        Some(about) if !about.is_file() => Err(io::Error::other("it is not a regular file")),
+        file => Ok(file),
     }
 }
 

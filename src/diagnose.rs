@@ -59,7 +59,7 @@ pub(crate) use interrupt_rate::{INTERRUPTS, is_off as moderation_is_off};
 pub(crate) use places::Loaded;
 pub(crate) use queues_share_a_cpu::crowds;
 pub(crate) use rps_redundant::EVEN as EVEN_QUEUES;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 pub(crate) use slow_clocksource::{FAST as FAST_CLOCK, SLOW as SLOW_CLOCKS};
 pub(crate) use workload::processing;
 
@@ -128,12 +128,14 @@ impl Finding {
 }
 
 /// One rule: its question, when it fires, when it stays silent (its false positives), and the check itself.
+#[derive(Serialize)]
 pub struct Rule {
     /// The id of its findings.
     pub id: &'static str,
     /// The question it answers, in one sentence.
     pub asks: &'static str,
     /// When it fires, with the thresholds in force.
+    #[serde(serialize_with = "said")]
     pub fires: fn() -> String,
     /// Similar cases in which it stays silent.
     pub silent: &'static str,
@@ -146,7 +148,12 @@ pub struct Rule {
     /// Its published source: kernel documentation or source, or a manual; else [`OWN_RULE`].
     pub source: &'static str,
     /// The check.
+    #[serde(skip)]
     pub check: Check,
+}
+
+fn said<S: Serializer>(says: &fn() -> String, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&says())
 }
 
 /// The check of a rule, by what it looks at.

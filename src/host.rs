@@ -5,6 +5,7 @@
 //! of what a file means.
 
 mod action;
+mod clock;
 pub mod datagrams;
 mod ethtool;
 mod ethtool_ioctl;
@@ -30,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use action::{Action, EthtoolChange};
+pub use clock::clock_ns;
 pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
 pub use live::{LiveHost, OpenError};
 pub(crate) use netns::in_netns;

@@ -4,7 +4,6 @@
 //! load, sample and undo, and nothing calls back into it.
 
 pub mod analysis;
-pub mod arms;
 pub mod blocks;
 pub mod check;
 pub mod checkpoint;

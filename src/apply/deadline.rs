@@ -17,12 +17,12 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use thiserror::Error;
 
 use super::backwards::undo_one;
 use super::{Transaction, UndoOptions};
-use crate::host::{Host, LiveHost, OpenError, ProcessId};
+use crate::host::{Host, LiveHost, OpenError, ProcessId, clock_ns};
 use crate::journal::{History, JournalError, Lapse, LockError, Notice, Outcome, Store};
 use crate::model::Identity;
 use crate::parse;
@@ -49,9 +49,7 @@ const READY: &str = "ready";
 
 /// CLOCK_BOOTTIME in nanoseconds: monotonic, also counting sleep, and the same for every process.
 pub fn boottime() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
-    // Neither is negative: the clock starts at boot.
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+    clock_ns(ClockId::Boottime)
 }
 
 /// A running guard. Dropping this does not stop it.

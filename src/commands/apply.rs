@@ -12,7 +12,7 @@ use super::machine::Machine;
 use super::{Global, files, leftovers, machine, output, place};
 use crate::apply::{self, BeginInfo, Change, Transaction, launch_guard};
 use crate::error::{CommandError, Result};
-use crate::host::{Host, ProcessId};
+use crate::host::{Host, Namespace, ProcessId};
 use crate::journal::Seen;
 use crate::model::Model;
 use crate::plan::{Plan, Prediction, Setting};
@@ -89,7 +89,7 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
         identity: &machine.model.identity,
         root: &root,
         netns: machine.netns.clone(),
-        home: place::home(&root),
+        home: Namespace::home(&root),
         applier: ProcessId::own(),
         what: format!("apply {}", plan.name),
         confirm: how.confirm,

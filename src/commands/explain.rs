@@ -19,7 +19,7 @@ pub struct Args {
 
 pub(super) fn run(global: &Global, args: &Args) -> Result {
     let one = args.id.as_deref().map(find).transpose()?;
-    let rules = one.map_or_else(|| RULES.iter().map(entry).collect(), |rule| vec![entry(rule)]);
+    let rules = one.map_or_else(|| RULES.iter().collect(), |rule| vec![rule]);
     let entries = Entries { schema: "rxlab.rules/1", rules };
     output::print(global, &entries, || one.map_or_else(list, text))
 }
@@ -37,24 +37,7 @@ fn find(id: &str) -> Result<&'static Rule> {
 struct Entries {
     /// `rxlab.rules/1`.
     schema: &'static str,
-    rules: Vec<Entry>,
-}
-
-#[derive(Serialize)]
-struct Entry {
-    id: &'static str,
-    asks: &'static str,
-    fires: String,
-    silent: &'static str,
-    evidence: &'static str,
-    cause: &'static str,
-    remedy: &'static str,
-    source: &'static str,
-}
-
-fn entry(rule: &Rule) -> Entry {
-    let Rule { id, asks, fires, silent, evidence, cause, remedy, source, .. } = *rule;
-    Entry { id, asks, fires: fires(), silent, evidence, cause, remedy, source }
+    rules: Vec<&'static Rule>,
 }
 
 fn text(rule: &Rule) -> String {

@@ -214,7 +214,8 @@ pub fn run(global: &Global, args: &Args) -> Result {
     });
     let mut session = Session::start(&Spec { rate, ..spec.clone() })?;
     if let Some(time) = args.warm_up {
-        watch::warm_up(&mut session, time, &stop);
+        place::sleep(time, &stop);
+        session.forget();
     }
     host.iter().zip(&mut server).for_each(|(host, server)| server.begin(host));
     let begun = SystemTime::now();

@@ -9,10 +9,10 @@ use crate::diagnose::evidence::{TRAFFIC, receive_time};
 use crate::error::{CommandError, Kind, Result};
 use crate::host::{Host, allowed_cpus};
 use crate::model::{Costs, CpuRates, IntervalError, Model, Rates};
-use crate::probe::{Budget, SoftirqTime, hand_over, stack_work};
+use crate::probe::{Budget, SoftirqTime, Windows, hand_over, stack_work};
 use crate::sample::{Counters, Inventory, Scope, busiest};
 use crate::snapshot::Snapshot;
-use crate::units::{CpuId, Fact};
+use crate::units::CpuId;
 
 /// CPU time is accounted in ticks of 10 ms: fewer than ten are too coarse.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -121,7 +121,7 @@ impl<'a> Intervals<'a> {
         let taken = Instant::now();
         let names = names(host);
         let inventory = Inventory::take(host, Scope::Load);
-        let timer = softirq_time(host, &inventory, budget);
+        let timer = SoftirqTime::if_needed(host, &inventory, budget);
         let before = Counters::take(host, &inventory);
         Self { host, model: Model::new(&inventory), inventory, taken, names, lasts, before, timer }
     }
@@ -138,14 +138,8 @@ impl<'a> Intervals<'a> {
 
     /// Ends the interval when `wait` returns, and begins the next.
     pub(super) fn next(&mut self, wait: impl FnOnce()) -> Result<Rates> {
-        let windows = match &mut self.timer {
-            // If it cannot be read, the kernel's own figures are used.
-            Some(timer) => timer.during(wait).1.ok(),
-            None => {
-                wait();
-                None
-            }
-        };
+        // Without any, the kernel's own figures are used.
+        let windows = Windows::during(self.timer.as_mut(), wait);
         let names = names(self.host);
         if self.taken.elapsed() >= self.lasts || names != self.names {
             self.taken = Instant::now();
@@ -157,9 +151,7 @@ impl<'a> Intervals<'a> {
         let rates = Rates::between(&self.before, &after).map_err(not_running)?.accounted(&self.inventory);
         let mut rates = rates.with_busiest(busiest(self.host, &self.before, &after));
         self.before = after;
-        if let Some(windows) = windows {
-            windows.time(&mut rates);
-        }
+        windows.time(&mut rates);
         Ok(rates)
     }
 }
@@ -167,12 +159,6 @@ impl<'a> Intervals<'a> {
 /// Names below `/sys/class/net`; none if they cannot be listed.
 fn names(host: &dyn Host) -> Vec<String> {
     host.list("sys/class/net").unwrap_or_default()
-}
-
-/// The meter of softirq time; `None` if the kernel measures it itself, on files, and without eBPF.
-pub(super) fn softirq_time(host: &dyn Host, inventory: &Inventory, budget: Budget) -> Option<SoftirqTime> {
-    let is_needed = host.namespace().is_some() && inventory.settings.exact_softirq_time != Fact::Known(true);
-    if is_needed { SoftirqTime::load(host, budget).ok() } else { None }
 }
 
 /// Time for measuring the part of the receive work that can be handed over.

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
 use super::place;
-use crate::host::Host;
+use crate::host::{Host, clock_ns};
 use crate::probe::{Budget, Interference, SampleOptions, Tier, look};
 
 /// Length of a measurement.
@@ -43,7 +43,5 @@ pub(super) fn measure(
 
 /// CPU time of this thread.
 fn cpu_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    // It counts from the start of the thread: neither part is negative.
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+    Duration::from_nanos(clock_ns(ClockId::ThreadCPUTime))
 }

@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::{Global, machine, output};
 use crate::apply::{self, ApplyError};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::{Host, Namespace};
+use crate::host::Host;
 use crate::journal::{Archived, Begin, Disk, History, JournalError, LockError, Store, Unreadable};
 use crate::model::Model;
 use crate::sample::{Inventory, Scope};
@@ -25,11 +25,6 @@ pub(super) fn store(global: &Global) -> Store {
         true => Disk::of_this_machine(&global.state_dir, &global.run_dir),
         false => Disk::new(&global.state_dir),
     })
-}
-
-/// Network namespace of this process, if `root` is this machine.
-pub(super) fn home(root: &Path) -> Option<Namespace> {
-    Namespace::own().ok().filter(|_| root == Path::new("/"))
 }
 
 /// Root directory as the journal spells it.

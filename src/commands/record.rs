@@ -133,9 +133,9 @@ fn sleep_until(end: Instant, stop: &AtomicBool) {
         if left.is_zero() {
             return;
         }
-        let time = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        let time = Timespec::try_from(left).ok();
         // Interrupted by a signal, or over.
-        let _ = poll(&mut [], Some(&time));
+        let _ = poll(&mut [], time.as_ref());
     }
 }
 

@@ -59,7 +59,6 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
             model: &model,
             root: &root,
             netns,
-            home: place::home(&root),
             store: &store,
             again: &|transaction, part| {
                 let (transaction, machine, settings) = apply_command::look_again(global, transaction, part)?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use self::sampler::Sampler;
 use super::machine::{From, Source};
 use super::{Global, look, output, place, status};
-use crate::doctor::{Alerts, doctor};
+use crate::doctor::Alerts;
 use crate::error::Result;
 use crate::host::LiveHost;
 use crate::report::live::{Applied, LiveFrame};
@@ -83,10 +83,9 @@ fn print(global: &Global, frame: &LiveFrame) -> Result<bool> {
 /// The one interval of a snapshot.
 fn of_snapshot(global: &Global, snapshot: &Snapshot) -> Result<LiveFrame> {
     let (model, rates) = look::of_snapshot(snapshot)?;
-    let report = doctor(&model, &rates, &global.program());
     let applied = applied(status::of_snapshot(snapshot));
-    let time = snapshot.manifest.taken.clone();
-    Ok(LiveFrame::new(&model, &rates, report, &mut Alerts::default(), time, applied.into()))
+    let (alerts, time) = (&mut Alerts::default(), snapshot.manifest.taken.clone());
+    Ok(LiveFrame::new(&model, &rates, &global.program(), alerts, time, applied.into()))
 }
 
 /// What is applied, as far as it can be read.

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, fstat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use thiserror::Error;
 
 use super::action::act_on_answer;
 use super::files::{content, names, open, open_file, target};
 use super::kernel::Kernel;
 use super::netns::{all as all_namespaces, in_netns};
-use super::{Action, Cause, Hidden, Host, HostError, Namespace, Operation, Question, shell};
+use super::{Action, Cause, Hidden, Host, HostError, Namespace, Operation, Question, clock_ns, shell};
 
 /// Files of the network namespace of the reading thread.
 const SYSCTLS: &str = "proc/sys/net/";
@@ -103,7 +103,7 @@ impl LiveHost {
         }
         let is_ours = path == Path::new("/");
         let kernel = is_ours.then(|| Kernel::new(None));
-        let namespace = if is_ours { Namespace::own().ok().map(Box::new) } else { None };
+        let namespace = Namespace::home(path).map(Box::new);
         Ok(Self { root, entered: None, namespace, home: None, kernel })
     }
 
@@ -259,9 +259,7 @@ impl Host for LiveHost {
     }
 
     fn now_ns(&self) -> u64 {
-        let now = clock_gettime(ClockId::Boottime);
-        // Boot time is never negative.
-        now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+        clock_ns(ClockId::Boottime)
     }
 
     fn inode(&self, path: &str) -> Result<u64, HostError> {

@@ -57,6 +57,11 @@ impl Namespace {
         Ok(Self { path: PathBuf::from(OWN), inode, cookie: netns_cookie() })
     }
 
+    /// Our own namespace, if `root` is this machine.
+    pub fn home(root: &Path) -> Option<Self> {
+        Self::own().ok().filter(|_| root == Path::new("/"))
+    }
+
     /// The namespace of the file `path`. Needs CAP_SYS_ADMIN unless it is our own.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let failed = |error: &io::Error| OpenError::Namespace {

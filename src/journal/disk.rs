@@ -16,7 +16,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
 
 use super::storage::{Folder, Lock, LockError, Storage};
-use crate::atomic;
+use crate::atomic::{self, if_there};
 use crate::host::ProcessId;
 
 /// Suffix of the files.
@@ -85,21 +85,17 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
 
 /// Paths in a directory; none if it does not exist.
 fn paths(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    match std::fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        entries => entries?.map(|entry| Ok(entry?.path())).collect(),
-    }
+    let entries = if_there(std::fs::read_dir(directory))?;
+    entries.into_iter().flatten().map(|entry| Ok(entry?.path())).collect()
 }
 
 /// Rejects a directory in which users other than root and the current one can replace files.
 fn trusted(directory: &Path) -> Result<(), LockError> {
     let untrusted = |why: String| Err(LockError::Untrusted { path: directory.to_owned(), why });
-    let status = match std::fs::metadata(directory) {
-        Ok(status) => status,
-        // A missing directory will be ours.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(LockError::Io { path: directory.to_owned(), error }),
-    };
+    let status = if_there(std::fs::metadata(directory))
+        .map_err(|error| LockError::Io { path: directory.to_owned(), error })?;
+    // A missing directory will be ours.
+    let Some(status) = status else { return Ok(()) };
     let us = rustix::process::geteuid().as_raw();
     if ![0, us].contains(&status.uid()) {
         return untrusted(format!("it belongs to user {}", status.uid()));

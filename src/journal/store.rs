@@ -14,6 +14,7 @@ use super::notice::Notice;
 use super::record::{Begin, Record};
 use super::recover::{Damage, History};
 use super::storage::{Folder, Lock, LockError, Storage};
+use crate::atomic::if_there;
 use crate::error::Kind;
 
 /// Interval between attempts to take the lock.
@@ -216,11 +217,8 @@ impl Store {
     }
 
     fn parse(&self, id: &str) -> Result<Option<Result<History, Damage>>, JournalError> {
-        match self.storage.read(Folder::Open, id) {
-            Ok(bytes) => Ok(Some(History::parse(&bytes))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(self.error("read", id, error)),
-        }
+        let bytes = if_there(self.storage.read(Folder::Open, id));
+        Ok(bytes.map_err(|error| self.error("read", id, error))?.map(|bytes| History::parse(&bytes)))
     }
 
     /// All open transactions of this boot of the machine below `root`. One that never began is excluded; an

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use rustix::fd::OwnedFd;
 use rustix::thread::gettid;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
 use super::clock::{Clock, MILLISECOND, Nanos, SECOND};
 use super::destination::Destination;
@@ -21,7 +21,9 @@ use super::spec::Spec;
 use super::tally::{Cut, SoFar, Taken, Tally, Unanswered};
 use super::udp::{OneWay, SinkTotals, exchange};
 use super::url::Protocol;
-use crate::host::{enter_netns, pin_thread, thread_ran_and_waited_ns, thread_user_and_system_ticks};
+use crate::host::{
+    clock_ns, enter_netns, pin_thread, thread_ran_and_waited_ns, thread_user_and_system_ticks,
+};
 use crate::units::CpuId;
 
 /// Scheduled requests sent before sockets get their turn again.
@@ -293,14 +295,8 @@ impl Worker {
 
 /// CPU time of the calling thread so far; 0 if the kernel does not report it.
 fn taken() -> Taken {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
     let tick = SECOND / 100;
     let (user, system) = thread_user_and_system_ticks(gettid()).unwrap_or_default();
     let (_, waited) = thread_ran_and_waited_ns(gettid()).unwrap_or_default();
-    Taken {
-        cpu: time.tv_sec as Nanos * SECOND + time.tv_nsec as Nanos,
-        user: user * tick,
-        system: system * tick,
-        waited,
-    }
+    Taken { cpu: clock_ns(ClockId::ThreadCPUTime), user: user * tick, system: system * tick, waited }
 }

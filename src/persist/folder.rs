@@ -9,7 +9,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::seal::is_ours;
-use crate::atomic::{Draft, directory, sweep};
+use crate::atomic::{Draft, directory, if_there, sweep};
 use crate::error::Kind;
 use crate::journal::{make_directory, sync_directory};
 
@@ -125,11 +125,8 @@ impl Folder {
 
     fn there(&self, installed: &Installed) -> Result<There, PersistError> {
         let path = self.etc.join(installed.path());
-        let about = match path.symlink_metadata() {
-            Ok(about) => about,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(There::Nothing),
-            Err(error) => return Err(failed("read", &path)(error)),
-        };
+        let about = if_there(path.symlink_metadata()).map_err(failed("read", &path))?;
+        let Some(about) = about else { return Ok(There::Nothing) };
         Ok(match installed {
             Installed::File { text, .. } if about.is_file() => {
                 let bytes = std::fs::read(&path).map_err(failed("read", &path))?;

@@ -24,8 +24,6 @@ pub struct Restorer<'a> {
     pub root: &'a Path,
     /// Its network namespace, unless it is our own.
     pub netns: Option<Namespace>,
-    /// Our own network namespace.
-    pub home: Option<Namespace>,
     /// The journal.
     pub store: &'a Store,
     /// Reads the machine again under the lock of the journal, and checks the settings against it. An error closes the
@@ -165,7 +163,7 @@ impl Restorer<'_> {
         let info = BeginInfo {
             root: self.root,
             netns: self.netns.clone(),
-            home: self.home.clone(),
+            home: Namespace::home(self.root),
             applier: ProcessId::own(),
             what: "restore".to_owned(),
             ..BeginInfo::new(&self.model.identity)

@@ -10,6 +10,8 @@ use std::path::{Component, Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::atomic::if_there;
+
 /// Limit of symbolic links that the kernel follows in one path (path_resolution(7)).
 const LINKS: u32 = 40;
 
@@ -107,10 +109,7 @@ fn walk_by(
             _ => continue,
         };
         let here = base.join(behind.iter().collect::<PathBuf>()).join(&name);
-        let entry = match lstat(&here) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Walked::Missing(here)),
-            entry => entry?,
-        };
+        let Some(entry) = if_there(lstat(&here))? else { return Ok(Walked::Missing(here)) };
         if let Some(exposed) = exposed(&here, &entry) {
             return Ok(Walked::Exposed(exposed));
         }

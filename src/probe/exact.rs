@@ -295,9 +295,12 @@ mod tests {
             .into(),
             ..Reading::default()
         };
-        victims(&losses(&reading), (&moment(0), &moment(100)), &exact, |pid| {
-            Fact::Known(format!("/group of {pid}"))
-        })
+        rows(&reading, &exact)
+    }
+
+    fn rows(reading: &Reading, exact: &Fact<bool>) -> Vec<Victim> {
+        let group = |pid| Fact::Known(format!("/group of {pid}"));
+        victims(&losses(reading), (&moment(0), &moment(100)), exact, group)
     }
 
     #[test]
@@ -323,9 +326,7 @@ mod tests {
             .into(),
             ..Reading::default()
         };
-        let rows = victims(&losses(&reading), (&moment(0), &moment(100)), &Fact::Known(false), |pid| {
-            Fact::Known(format!("/group of {pid}"))
-        });
+        let rows = rows(&reading, &Fact::Known(false));
         let rows: Vec<_> = rows.iter().map(|row| (row.pid, row.by_class[&Class::NicIrq])).collect();
         assert_eq!(rows, [(Some(7), 7), (None, 5)]);
     }

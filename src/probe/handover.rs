@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
 use super::loaded::{self, Missing};
 use super::raw::{Record, record};
-use crate::host::{Host, LiveHost, loopback_up, new_netns, pin_thread};
+use crate::host::{Host, LiveHost, clock_ns, loopback_up, new_netns, pin_thread};
 use crate::model::{HandOver, StackWork};
 use crate::units::{CpuId, CpuMask};
 
@@ -246,9 +246,8 @@ fn round(
 }
 
 /// CPU time of this thread: excludes time in which another task has the CPU.
-fn cpu_ns() -> i64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
+fn cpu_ns() -> u64 {
+    clock_ns(ClockId::ThreadCPUTime)
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use libbpf_rs::{MapCore, MapFlags};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
 use super::interference::Cost;
 use super::loaded::{Loaded, Missing, RarePrograms, possible_cpus};
 use super::raw::{CpuRecord, Key, Reading, Record, SLOTS, irq_slot, record, victim_slot};
 use super::run_time::CostSoFar;
-use crate::host::Host;
+use crate::host::{Host, clock_ns};
 use crate::parse;
 use crate::sample::is_napi_thread;
 use crate::units::{CpuId, Fact};
@@ -159,9 +159,7 @@ fn may_have_threads(host: &dyn Host) -> bool {
 
 /// Time by the clock of the programs: CLOCK_MONOTONIC, nanoseconds.
 pub(super) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    // The clock counts from boot: neither part is negative.
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+    clock_ns(ClockId::Monotonic)
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ use super::loaded::{self, Missing};
 use super::raw::Words;
 use crate::host::Host;
 use crate::model::{Rates, SoftirqTimed};
+use crate::sample::Inventory;
+use crate::units::Fact;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/softirq_time.bpf.o"));
 
@@ -50,6 +52,13 @@ impl SoftirqTime {
         let object = ObjectBuilder::default().open_memory(OBJECT).and_then(|open| open.load());
         let object = object.map_err(|error| loaded::refusal(host, &error))?;
         Ok(Self { object, budget, rate: None })
+    }
+
+    /// Loads the programs if they are needed: not if the kernel measures the time itself, nor on files. `None` also
+    /// without eBPF.
+    pub fn if_needed(host: &dyn Host, inventory: &Inventory, budget: Budget) -> Option<Self> {
+        let is_exact = inventory.settings.exact_softirq_time == Fact::Known(true);
+        if is_exact || host.namespace().is_none() { None } else { Self::load(host, budget).ok() }
     }
 
     /// Runs `wait`, and counts in windows until it returns.
@@ -145,6 +154,17 @@ fn vectors(bytes: &[u8]) -> Vectors {
 }
 
 impl Windows {
+    /// What `timer` counts until `wait` returns; nothing without a timer, and if it cannot be read.
+    pub fn during(timer: Option<&mut SoftirqTime>, wait: impl FnOnce()) -> Self {
+        match timer {
+            Some(timer) => timer.during(wait).1.unwrap_or_default(),
+            None => {
+                wait();
+                Self::default()
+            }
+        }
+    }
+
     /// Replaces the sampled softirq time of each CPU. Leaves `rates` unchanged if no window has seen a
     /// run.
     pub fn time(&self, rates: &mut Rates) {

@@ -11,6 +11,7 @@ use super::state::State;
 use super::storage::Storage;
 use super::tick::Tick;
 use super::writer::{LOG, PACKED};
+use crate::atomic::if_there;
 use crate::host::RecordedHost;
 use crate::snapshot::Snapshot;
 
@@ -174,11 +175,7 @@ impl<S: Storage> Ring<S> {
 
     /// Bytes of a file; `None` if the ring has gone on and it is no longer there.
     fn bytes(&self, name: &str, limit: u64) -> io::Result<Option<Vec<u8>>> {
-        match self.storage.read(name, limit) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        if_there(self.storage.read(name, limit))
     }
 
     fn contents(&self, listed: &Listed) -> Result<Option<Contents>, WindowError> {

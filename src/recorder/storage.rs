@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use thiserror::Error;
 
-use crate::atomic;
+use crate::atomic::{self, if_there};
 use crate::journal::{make_directory, sync_directory};
 
 /// Keeps the files of a ring. Errors are those of the file system.
@@ -102,13 +102,8 @@ impl Disk {
 
 impl Storage for Disk {
     fn list(&self) -> io::Result<Vec<(String, u64)>> {
-        let entries = match std::fs::read_dir(&self.directory) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
         let mut files = Vec::new();
-        for entry in entries {
+        for entry in if_there(std::fs::read_dir(&self.directory))?.into_iter().flatten() {
             let entry = entry?;
             // Removed meanwhile.
             let Ok(about) = entry.metadata() else { continue };

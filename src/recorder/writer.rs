@@ -8,6 +8,7 @@ use super::segment::{self, Head, SegmentError, begin, packed, tick_record};
 use super::state::State;
 use super::storage::Storage;
 use super::tick::{Keys, Tick};
+use crate::atomic::if_there;
 use crate::host::{Host, RecordingHost};
 use crate::sample::{Counters, Inventory, Scope, busiest};
 use crate::units::Fact;
@@ -214,10 +215,8 @@ impl<S: Storage> Recorder<S> {
             return Ok(false);
         }
         let (name, _) = self.older.remove(0);
-        match self.storage.remove(&name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(true),
-        }
+        if_there(self.storage.remove(&name))?;
+        Ok(true)
     }
 
     /// Packs the log, if there is one. If that fails, the log stays as it is and is read as such.

@@ -1,7 +1,6 @@
 //! Changes in a network administrator's terms: headings of trials, remedies of findings.
 
 use crate::plan::{Setting, Target};
-use crate::trial::arms::arms;
 use crate::trial::record::TrialRecord;
 
 /// `hand packets of eth0/rx-0 to CPUs 0-1,3-7 (RPS)`. Settings of one knob are one action; unknown knobs and mixed
@@ -47,7 +46,7 @@ pub fn action(settings: &[Setting]) -> String {
 
 /// The action of arm B, capitalized; commands are unchanged.
 pub fn heading(record: &TrialRecord) -> String {
-    let [_, b] = arms(record);
+    let [_, b] = record.arms();
     let settings: Option<Vec<Setting>> = b.iter().map(|line| line.parse().ok()).collect();
     match settings {
         Some(settings) if !settings.is_empty() => capitalized(&action(&settings)),

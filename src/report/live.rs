@@ -12,7 +12,7 @@ use crate::apply::{State, TransactionStatus};
 use crate::diagnose::evidence::{busy, irq_cpus, is_counted, queue_packets, receive_time};
 use crate::diagnose::figures::{count, percent, plural};
 use crate::diagnose::{Finding, Severity};
-use crate::doctor::{Alert, Alerts, DoctorReport, Load};
+use crate::doctor::{Alert, Alerts, Load, doctor};
 use crate::model::{CpuRates, Model, Nic, NicKind, ProcessRates, Rates};
 use crate::plan::Proposal;
 use crate::probe::Interference;
@@ -145,15 +145,17 @@ impl LiveFrame {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.top/1";
 
-    /// The rows of an interval that ended at `time`, without lost time. `alerts` are those of the intervals before it.
+    /// The rows of an interval that ended at `time`, without lost time. `alerts` are those of the intervals before it;
+    /// `program` begins the commands that try a plan.
     pub fn new(
         model: &Model,
         rates: &Rates,
-        report: DoctorReport,
+        program: &str,
         alerts: &mut Alerts,
         time: String,
         applied: Arc<Applied>,
     ) -> Self {
+        let report = doctor(model, rates, program);
         let changes = alerts.update(&report.findings, &time);
         let shown: Vec<&Nic> = model.nics.iter().filter(|nic| is_shown(nic, rates)).collect();
         let interrupts: BTreeMap<IrqId, f64> =

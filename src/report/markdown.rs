@@ -9,8 +9,7 @@ use super::recommendation::Recommendation;
 use super::{html, number, validity, words};
 use crate::doctor::DoctorReport;
 use crate::probe::Interference;
-use crate::trial::arms::{AS_IS, arms};
-use crate::trial::record::MetricResult;
+use crate::trial::record::{AS_IS, MetricResult};
 use crate::units::Fact;
 
 /// Processes of a table of lost time.
@@ -63,7 +62,7 @@ fn trial(out: &mut String, trial: &Trial, program: &str) {
     *out += &format!("\n**Recommended:** {}\n", escape(&recommended.sentence()));
     recommended.command.iter().for_each(|command| fence(out, command));
     out.push('\n');
-    for (arm, lines) in ["A", "B"].into_iter().zip(arms(record)) {
+    for (arm, lines) in ["A", "B"].into_iter().zip(record.arms()) {
         let words = |line: &String| if line == AS_IS { line.clone() } else { code(line) };
         let lines: Vec<String> = lines.iter().map(words).collect();
         *out += &format!("- {arm}: {}\n", lines.join(", "));

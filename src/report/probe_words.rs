@@ -1,7 +1,6 @@
 //! The probe of a trial and its cost, in one line.
 
 use super::number::{grouped, share};
-use crate::trial::arms::probe_cost;
 use crate::trial::record::{Arm, ProbeSlots, ProbeUse, TrialRecord};
 
 /// Method and cost of a record's probe; `None` if there was none.
@@ -13,7 +12,7 @@ pub(super) fn of_record(record: &TrialRecord) -> Option<String> {
         Some(each) => format!(" ({} runs of {each} ns)", grouped(runs)),
         None => String::new(),
     };
-    Some(in_words(probe, probe_cost(record, Arm::A).zip(probe_cost(record, Arm::B))) + &each)
+    Some(in_words(probe, record.probe_cost(Arm::A).zip(record.probe_cost(Arm::B))) + &each)
 }
 
 /// `cost`: CPU time of its programs in each arm, as fractions of one CPU.

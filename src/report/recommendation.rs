@@ -78,7 +78,7 @@ impl Recommendation {
     /// Derives it from a record, finished or not. `program` is the start of the command: `rxlab` with global options.
     pub fn new(record: &TrialRecord, program: &str) -> Self {
         let (advice, reason) = advise(record);
-        let verdict = record.analysis.as_ref().map(|analysis| &analysis.verdict);
+        let verdict = record.verdict();
         let again = || format!("{program} trial run --again {}", shell(&record.id));
         let command = match (advice, verdict) {
             (Advice::Keep, _) => keep(record, program),

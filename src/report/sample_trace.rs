@@ -1,6 +1,6 @@
 //! Summary of a timeline that covers every column.
 
-use crate::probe::trace::{Burst, Cause, CpuTrace, IrqTrace, LongRun, Spread, ThreadTrace, Trace};
+use crate::probe::trace::{Burst, Cause, CpuTrace, IrqTrace, LongRun, Run, Spread, ThreadTrace, Trace};
 use crate::probe::{Class, Cost, NapiPolls};
 use crate::units::{CpuId, Fact, IrqId, QueueId};
 
@@ -11,19 +11,9 @@ fn spread(count: u64, p50: u64, p99: u64, max: u64) -> Spread {
 }
 
 fn run(cpu: u32, ns: u64, cause: Cause, task: &str, pid: u32) -> LongRun {
-    LongRun {
-        cpu: CpuId(cpu),
-        at_ns: 123_456_789 + ns,
-        ns,
-        interrupts_ns: ns / 10,
-        cause,
-        task: task.to_owned(),
-        pid,
-        polls: 12,
-        full: 3,
-        packets: 700,
-        backlog: 20,
-    }
+    let (interrupts_ns, task) = (ns / 10, task.to_owned());
+    let run = Run { interrupts_ns, cause, task, pid, polls: 12, full: 3, packets: 700, backlog: 20 };
+    LongRun { cpu: CpuId(cpu), at_ns: 123_456_789 + ns, ns, run }
 }
 
 /// Two CPUs: one receives packets from a NIC, the other by RPS.
@@ -42,6 +32,7 @@ pub(super) fn traced() -> Trace {
         bursts: spread(400, 90, 900, 12_000),
     };
     let by = |class, irq| Cause { class, irq };
+    let idle = run(1, 800 * US, by(Class::SelfInflicted, None), "swapper/1", 0);
     Trace {
         schema: Trace::SCHEMA.to_owned(),
         seconds: 1.0,
@@ -63,11 +54,7 @@ pub(super) fn traced() -> Trace {
         longest: vec![
             run(0, 2_100 * US, by(Class::NicIrq, Some(38)), "shop\u{1b}[31m worker", 4711),
             run(1, 900 * US, by(Class::RpsIpi, None), "ksoftirqd/1", 22),
-            LongRun {
-                interrupts_ns: 0,
-                full: 0,
-                ..run(1, 800 * US, by(Class::SelfInflicted, None), "swapper/1", 0)
-            },
+            LongRun { run: Run { interrupts_ns: 0, full: 0, ..idle.run }, ..idle },
         ],
         irqs: vec![IrqTrace {
             irq: IrqId(38),

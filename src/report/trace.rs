@@ -7,7 +7,7 @@ use super::number::{grouped, share};
 use super::text::{CAUTION, Cell, FAINT, STRONG, Table, clean, paragraph, right, styled, wrapping};
 use super::timeline::cause_name;
 use crate::probe::Class;
-use crate::probe::trace::{CpuTrace, LongRun, Trace};
+use crate::probe::trace::{CpuTrace, LongRun, Run, Trace};
 use crate::units::Fact;
 
 /// Maximum number of bursts and of runs listed.
@@ -126,12 +126,12 @@ fn longest(trace: &Trace) -> String {
     let columns =
         [right("at"), right("CPU"), right("length"), wrapping("why"), right("polls"), right("packets")];
     let mut table = Table::new(columns).indented(2);
-    for run in trace.longest.iter().take(LONGEST) {
+    for LongRun { cpu, at_ns, ns, run } in trace.longest.iter().take(LONGEST) {
         table.row([
-            at(run.at_ns).into(),
-            run.cpu.to_string().into(),
-            time(run.ns).into(),
-            why(run).into(),
+            at(*at_ns).into(),
+            cpu.to_string().into(),
+            time(*ns).into(),
+            why(run, *ns).into(),
             grouped(u64::from(run.polls)).into(),
             grouped(run.packets + run.backlog).into(),
         ]);
@@ -144,7 +144,7 @@ fn at(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }
 
-fn why(run: &LongRun) -> String {
+fn why(run: &Run, ns: u64) -> String {
     let task = match run.pid {
         0 => "idle".to_owned(),
         _ if run.task.starts_with("ksoftirqd/") => clean(&run.task),
@@ -159,7 +159,7 @@ fn why(run: &LongRun) -> String {
         why += &format!(", {} full", grouped(u64::from(run.full)));
     }
     // Negligible interrupt time is left out.
-    if run.interrupts_ns > run.ns / 20 {
+    if run.interrupts_ns > ns / 20 {
         why += &format!(", interrupts {}", time(run.interrupts_ns));
     }
     why

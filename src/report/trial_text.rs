@@ -10,7 +10,6 @@ use super::text::{
     BAD, CAUTION, Cell, FAINT, GOOD, STRONG, Table, left, paragraph, paragraphs, styled, width, wrapping,
 };
 use super::words::{self, Tone};
-use crate::trial::arms::arms;
 use crate::trial::record::{MetricResult, TrialRecord};
 
 /// The whole report, at most 80 columns wide; ends with a line break.
@@ -23,7 +22,7 @@ pub fn render(record: &TrialRecord) -> String {
         out += &metrics(&analysis.metrics);
         out.push('\n');
     }
-    for (arm, lines) in ["A", "B"].into_iter().zip(arms(record)) {
+    for (arm, lines) in ["A", "B"].into_iter().zip(record.arms()) {
         match record.against.is_empty() {
             true if arm == "A" => {}
             true => out += &paragraphs("  B sets: ", lines),

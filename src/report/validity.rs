@@ -41,16 +41,12 @@ pub fn rows(record: &TrialRecord) -> Vec<(&'static str, String)> {
 
 /// Mean of a value over the valid comparison slots of an arm.
 fn mean(record: &TrialRecord, name: &str, arm: Arm) -> Option<f64> {
-    let slots = record.compared().filter(|slot| slot.arm == arm);
-    let values: Vec<f64> = slots.filter_map(|slot| slot.values.get(name).copied()).collect();
-    stats::mean(&values)
+    stats::mean(&record.values(name, arm).collect::<Vec<_>>())
 }
 
 /// Signs that the client was the limit, and the CPU time that it took on this machine.
 fn client(record: &TrialRecord) -> String {
-    if let Some(Verdict::ClientLimited { reason }) =
-        record.analysis.as_ref().map(|analysis| &analysis.verdict)
-    {
+    if let Some(Verdict::ClientLimited { reason }) = record.verdict() {
         return format!("was the limit: {reason}");
     }
     let used = |arm: Arm| {

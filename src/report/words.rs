@@ -110,7 +110,7 @@ pub fn queries(record: &TrialRecord) -> Vec<String> {
 
 /// Tone of a record's verdict.
 pub fn tone(record: &TrialRecord) -> Tone {
-    match record.analysis.as_ref().map(|analysis| &analysis.verdict) {
+    match record.verdict() {
         Some(Verdict::Helps) => Tone::Good,
         Some(Verdict::Hurts | Verdict::GuardTripped { .. }) => Tone::Bad,
         Some(

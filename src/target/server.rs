@@ -114,10 +114,7 @@ impl Server {
         while !self.shared.stop.load(Ordering::Acquire) {
             let ticks = self.lingering > 0 || self.accept_again;
             let left = [ticks.then_some(TICK), self.timers.left()].into_iter().flatten().min();
-            let timeout = left.map(|left| Timespec {
-                tv_sec: left.as_secs() as i64,
-                tv_nsec: i64::from(left.subsec_nanos()),
-            });
+            let timeout = left.and_then(|left| Timespec::try_from(left).ok());
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}

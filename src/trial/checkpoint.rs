@@ -59,7 +59,8 @@ impl Checkpoint {
     /// that are not set.
     pub fn new(record: &TrialRecord, values: Vec<f64>, drifted: Vec<String>) -> Self {
         let now = logs(values.iter().copied());
-        let from = |arm| welch(&logs(then(record, arm)), &now, ERROR);
+        let primary = record.metrics.first().map_or("", |primary| &primary.name);
+        let from = |arm| welch(&logs(record.values(primary, arm)), &now, ERROR);
         let (from_a, from_b) = (from(Arm::A), from(Arm::B));
         let state = match from_a {
             _ if !drifted.is_empty() => State::NotSet,
@@ -111,12 +112,6 @@ fn state(effect: Option<Effect>, change: Interval, margin: f64) -> State {
         () if high < margin.ln_1p() => State::Gone,
         () => State::Unclear,
     }
-}
-
-/// Values of the primary metric in the valid slots of an arm.
-fn then(record: &TrialRecord, arm: Arm) -> impl Iterator<Item = f64> {
-    let name = record.metrics.first().map_or("", |primary| &primary.name);
-    record.compared().filter(move |slot| slot.arm == arm).filter_map(|slot| slot.values.get(name).copied())
 }
 
 /// Logarithms; empty if a value has none.

@@ -4,7 +4,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::analysis::valid_pairs;
-use super::arms::{arms, probe_cost};
 use super::monitor::Monitor;
 use super::probed;
 use super::record::{Arm, Call, Effect, Metric, MetricResult, Phase, ProbeUse, TrialRecord, Verdict};
@@ -109,7 +108,7 @@ impl Comparison {
     pub fn new(record: &TrialRecord) -> Option<Self> {
         let analysis = record.analysis.as_ref()?;
         let result = |name: &str| analysis.metrics.iter().find(|result| result.metric.name == name);
-        let [a, b] = arms(record);
+        let [a, b] = record.arms();
         Some(Self {
             schema: Self::SCHEMA.to_owned(),
             trial: record.id.clone(),
@@ -129,7 +128,7 @@ impl Comparison {
             margin: record.margin,
             measure_s: record.measure_s,
             probe: record.probe.clone(),
-            probe_cost: probe_cost(record, Arm::A).zip(probe_cost(record, Arm::B)),
+            probe_cost: record.probe_cost(Arm::A).zip(record.probe_cost(Arm::B)),
             notes: analysis.notes.clone(),
         })
     }

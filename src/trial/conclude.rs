@@ -76,8 +76,6 @@ fn hottest(metrics: &[MetricResult]) -> Option<&MetricResult> {
 
 /// Mean of a percentage over the valid comparison slots of an arm, as a fraction.
 fn share(record: &TrialRecord, name: &str, arm: Arm) -> Option<f64> {
-    let slots = record.compared().filter(|slot| slot.arm == arm);
-    let values: Vec<f64> =
-        slots.filter_map(|slot| slot.values.get(name)).map(|value| value / 100.0).collect();
+    let values: Vec<f64> = record.values(name, arm).map(|value| value / 100.0).collect();
     mean(&values)
 }

@@ -190,15 +190,10 @@ impl Contrast {
     }
 }
 
-/// Blocks of a machine with `noise`, in which cell `c` is `effects[c]` above the baseline (0.03 = 3 %).
+/// Twenty blocks of a machine that drifts, in which cell `c` is `effects[c]` above the baseline (0.03 = 3 %).
 #[cfg(test)]
-pub(super) fn simulated_blocks(
-    noise: super::simulate::Noise,
-    seed: u64,
-    count: usize,
-    effects: &[f64],
-) -> Vec<Vec<f64>> {
-    let values = noise.values(seed, count * effects.len());
+pub(super) fn simulated_blocks(seed: u64, effects: &[f64]) -> Vec<Vec<f64>> {
+    let values = super::simulate::Noise::drifting().values(seed, 20 * effects.len());
     let one = |(number, slots): (usize, &[f64])| {
         let mut cells = vec![0.0; effects.len()];
         for (cell, value) in super::design::block(seed, number, effects.len()).into_iter().zip(slots) {
@@ -213,11 +208,9 @@ pub(super) fn simulated_blocks(
 mod tests {
     use super::{Factorial, analyse, simulated_blocks};
     use crate::trial::record::{Better, Call};
-    use crate::trial::simulate::Noise;
 
     fn simulated(seed: u64, effects: &[f64]) -> Factorial {
-        let noise = Noise { drift: 0.03, ..Noise::white(0.03) };
-        analyse(&simulated_blocks(noise, seed, 20, effects), 0.03, Better::Higher)
+        analyse(&simulated_blocks(seed, effects), 0.03, Better::Higher)
     }
 
     fn count(effects: &[f64], is: impl Fn(&Factorial) -> bool) -> usize {

@@ -16,7 +16,7 @@ use super::store::{StoreError, TrialDir};
 use super::workload::{Driver, WorkloadError};
 use crate::host::Host;
 use crate::model::{IntervalError, Rates};
-use crate::probe::SoftirqTime;
+use crate::probe::{SoftirqTime, Windows};
 use crate::sample::{Counters, Inventory};
 use crate::units::NicName;
 
@@ -101,12 +101,19 @@ impl<Record> Live<'_, Record> {
     /// Reverts the change at once, before anything is computed or saved.
     fn roll_back(&mut self, measured: Measured) -> Result<Measured, LiveError> {
         match self.factor.set(self.host, 0) {
-            Ok(()) => Ok(measured),
-            Err(FactorError::Changed(what)) => Ok(Measured { changed: Some(what), ..measured }),
             // Ctrl-C ends the command of arm A; the rollback at the end of the trial runs it again.
             Err(FactorError::Command { .. }) if self.watch.is_stopped() => Ok(measured),
-            Err(error) => Err(error.into()),
+            set => with_changed(measured, set),
         }
+    }
+}
+
+/// The slot, with what another program has changed.
+fn with_changed(measured: Measured, found: Result<(), FactorError>) -> Result<Measured, LiveError> {
+    match found {
+        Ok(()) => Ok(measured),
+        Err(FactorError::Changed(what)) => Ok(Measured { changed: Some(what), ..measured }),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -138,20 +145,14 @@ impl<Record: Serialize> Bench<Record> for Live<'_, Record> {
         match self.factor.set(self.host, arm) {
             // Ctrl-C ends the commands of the arms too: that is the interrupt, not a failure.
             Err(FactorError::Command { .. }) if self.stopped() => return Ok(unmeasured),
-            Err(FactorError::Changed(what)) => {
-                return Ok(Measured { changed: Some(what), ..unmeasured });
-            }
-            set => set?,
+            Ok(()) => {}
+            failed => return with_changed(unmeasured, failed),
         }
         let measured = self.measured(arm)?;
         if measured.guard.is_some() {
             return self.roll_back(measured);
         }
-        match self.factor.check(self.host) {
-            Ok(()) => Ok(measured),
-            Err(FactorError::Changed(what)) => Ok(Measured { changed: Some(what), ..measured }),
-            Err(error) => Err(error.into()),
-        }
+        with_changed(measured, self.factor.check(self.host))
     }
 
     fn save(&mut self, record: &Record) -> Result<(), LiveError> {
@@ -184,9 +185,9 @@ impl<Record> Live<'_, Record> {
         let (printed, windows) = match &mut self.softirq_time {
             Some(timer) => {
                 let (printed, windows) = timer.during(wait);
-                (printed?, Some(windows.map_err(MeterError::from)?))
+                (printed?, windows.map_err(MeterError::from)?)
             }
-            None => (wait()?, None),
+            None => (wait()?, Windows::default()),
         };
         if has_ended(&self.watch) {
             let seconds = self.began.elapsed().as_secs_f64() - start_s;
@@ -198,9 +199,7 @@ impl<Record> Live<'_, Record> {
         let (work, trouble) = self.driver.end(printed.as_deref())?;
         let asked = self.watch.queries.end();
         let mut rates = rates(&before, &after)?;
-        if let Some(windows) = windows {
-            windows.time(&mut rates);
-        }
+        windows.time(&mut rates);
         let metered = match (first, last, &self.meter) {
             (Some(first), Some(last), Some(meter)) if !meter.is_detached() => {
                 meter.metered(self.host, first, last, &rates)

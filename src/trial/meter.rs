@@ -7,11 +7,11 @@ use thiserror::Error;
 
 use super::probed::{Counted, Probed};
 use super::record::{ProbeSlots, ProbeUse};
-use super::spec::Spec;
+use super::spec::{Probe, Spec};
 use crate::host::Host;
 use crate::model::Rates;
 use crate::probe::{Cost, CostSoFar, Inference, Missing, Programs, Reading, Seen, Spin, named};
-use crate::units::{CpuId, CpuMask, Fact};
+use crate::units::{CpuId, Fact};
 
 /// A metric cannot be measured.
 #[derive(Debug, Error)]
@@ -36,10 +36,8 @@ pub enum MeterError {
 #[derive(Debug)]
 pub struct Meter {
     wanted: Vec<(String, Probed)>,
-    cpus: CpuMask,
-    spin: Option<CpuId>,
-    slots: ProbeSlots,
-    limits: Vec<String>,
+    /// The probe, for the record.
+    pub in_use: ProbeUse,
     /// `None` while it is detached.
     tools: Option<Tools>,
 }
@@ -81,30 +79,20 @@ impl Meter {
         if wanted.is_empty() {
             return Ok(None);
         }
-        let mut meter = Self {
-            wanted,
-            cpus: spec.probe.cpus.clone(),
-            spin: spec.probe.spin,
-            slots: spec.probe.slots,
-            limits: Vec::new(),
-            tools: None,
-        };
+        let Probe { slots, spin, ref cpus, .. } = spec.probe;
+        let in_use = ProbeUse { slots, spin, cpus: cpus.clone(), limits: Vec::new() };
+        let mut meter = Self { wanted, in_use, tools: None };
         // Also if it is to be detached: missing requirements are reported before the trial begins.
         meter.attach(host)?;
         let programs = meter.tools.as_ref().and_then(|tools| tools.programs.as_ref());
-        meter.limits = programs.map(Programs::limits).unwrap_or_default();
+        meter.in_use.limits = programs.map(Programs::limits).unwrap_or_default();
         meter.detach();
         Ok(Some(meter))
     }
 
-    /// The probe, for the record.
-    pub fn in_use(&self) -> ProbeUse {
-        ProbeUse { slots: self.slots, spin: self.spin, cpus: self.cpus.clone(), limits: self.limits.clone() }
-    }
-
     /// True if the slots themselves run without it.
     pub fn is_detached(&self) -> bool {
-        self.slots == ProbeSlots::Detached
+        self.in_use.slots == ProbeSlots::Detached
     }
 
     /// Starts counting, unless already counting.
@@ -119,7 +107,7 @@ impl Meter {
         });
         let programs = programs.transpose()?;
         let pinned = |cpu| Spin::start(cpu).map_err(|errno| MeterError::Pin(cpu, errno));
-        self.tools = Some(Tools { programs, spin: self.spin.map(pinned).transpose()? });
+        self.tools = Some(Tools { programs, spin: self.in_use.spin.map(pinned).transpose()? });
         Ok(())
     }
 
@@ -147,7 +135,7 @@ impl Meter {
             let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
             (last.since(&first), seconds)
         });
-        let inferred = first.seen.zip(last.seen).zip(self.spin).map(|((first, last), cpu)| {
+        let inferred = first.seen.zip(last.seen).zip(self.in_use.spin).map(|((first, last), cpu)| {
             let hypervisor = rates.cpu(cpu).map_or(Fact::Unsupported, |cpu| Fact::Known(cpu.steal));
             Inference::between(&first, &last, hypervisor).inferred
         });
@@ -161,7 +149,7 @@ impl Meter {
                 .filter(|(_, seconds)| *seconds > 0.0)
                 .map(|(r, seconds)| (r, *seconds)),
             rates,
-            cpus: &self.cpus,
+            cpus: &self.in_use.cpus,
             named: &named(host, &victims.collect::<Vec<_>>()),
             inferred,
         };

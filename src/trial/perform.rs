@@ -123,93 +123,164 @@ pub enum PerformError {
     Keep(FactorError),
 }
 
+/// The record of a trial, by which its loop runs.
+pub trait Trial: Serialize + Sized {
+    /// The record before the first slot.
+    fn fresh(spec: &Spec, setup: &Setup<'_, Self>, model: &Model, softirq_timed: bool) -> Self;
+
+    /// End of the last finished slot, in seconds.
+    fn done_s(&self) -> f64;
+
+    /// Runs the loop and saves the conclusion. Returns true if the change is to be kept: it is set, and proven to help.
+    fn run(&mut self, live: &mut Live<'_, Self>, spec: &Spec, keep: bool) -> Result<bool, LiveError>;
+}
+
 /// Runs the trial of `spec`, or continues `resumed`.
-pub fn perform(
+pub fn perform<Record: Trial>(
     spec: &Spec,
-    setup: Setup<'_, TrialRecord>,
-    resumed: Option<TrialRecord>,
-) -> Result<Outcome, PerformError> {
+    setup: Setup<'_, Record>,
+    resumed: Option<Record>,
+) -> Result<Outcome<Record>, PerformError> {
     let model = Model::new(setup.inventory);
     let softirq_time = softirq_time(spec, &setup);
-    let mut record = resumed.unwrap_or_else(|| fresh(spec, &setup, &model, softirq_time.is_some()));
-    let done_s = record.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds);
+    let mut record = resumed.unwrap_or_else(|| Record::fresh(spec, &setup, &model, softirq_time.is_some()));
     let (host, keep) = (setup.host, setup.keep);
-    let (mut live, guard) = begin(spec, setup, &model, softirq_time, &record, done_s)?;
-    match run(&mut record, &mut live, spec, keep) {
+    let (mut live, guard) = begin(spec, setup, &model, softirq_time, &record)?;
+    match record.run(&mut live, spec, keep) {
         Ok(true) => {
             let kept = live.factor.keep(host).map_err(PerformError::Keep)?;
             wait_for(guard, None);
             Ok(Outcome { record, undo: None, kept: Some(kept) })
         }
         Ok(false) => Ok(Outcome { record, undo: Some(restore(live.factor, host, guard)), kept: None }),
-        Err(error) => Err(failed(error, live.factor, host, guard)),
-    }
-}
-
-/// Runs the loop and saves the conclusion. Returns true if the change is to be kept: it is set, and proven to help.
-fn run(
-    record: &mut TrialRecord,
-    live: &mut Live<'_, TrialRecord>,
-    spec: &Spec,
-    keep: bool,
-) -> Result<bool, LiveError> {
-    let ending = runner::run(record, spec.design.calibration, live)?;
-    if spec.workload.command.is_some() {
-        let printed = metrics::printed(record);
-        record.metrics.extend(printed);
-    }
-    let analysis = analysis(record, &ending, spec, live.inventory);
-    let helps = matches!(analysis.verdict, Verdict::Helps);
-    record.analysis = Some(analysis);
-    // A change whose proof is not on disk is not kept.
-    live.dir.save(record)?;
-    if !(keep && helps) {
-        return Ok(false);
-    }
-    match live.factor.set(live.host, Arm::B.index()) {
-        Ok(()) => Ok(true),
-        // Changed since the last slot: the values are not those that were proven.
-        Err(FactorError::Changed(what)) => {
-            let ending = Ending { changed: Some(what), ..ending };
-            record.analysis = Some(self::analysis(record, &ending, spec, live.inventory));
-            live.dir.save(record)?;
-            Ok(false)
+        Err(error) => {
+            let undo = Box::new(restore(live.factor, host, guard));
+            Err(PerformError::Loop { error: Box::new(error), undo })
         }
-        Err(error) => Err(error.into()),
     }
 }
 
-/// Runs the trial in blocks of `spec`, or continues `resumed`. The machine is always restored.
-pub fn perform_blocks(
-    spec: &Spec,
-    setup: Setup<'_, BlocksRecord>,
-    resumed: Option<BlocksRecord>,
-) -> Result<Outcome<BlocksRecord>, PerformError> {
-    let model = Model::new(setup.inventory);
-    let softirq_time = softirq_time(spec, &setup);
-    let mut record = resumed.unwrap_or_else(|| fresh_blocks(spec, &setup, &model, softirq_time.is_some()));
-    let done_s = record.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds);
-    let (host, dir) = (setup.host, setup.dir);
-    let (mut live, guard) = begin(spec, setup, &model, softirq_time, &record, done_s)?;
-    let ran = blocks::run(&mut record, &mut live).and_then(|ending| {
-        record.conclude(ending);
-        Ok(dir.save(&record)?)
-    });
-    match ran {
-        Ok(()) => Ok(Outcome { record, undo: Some(restore(live.factor, host, guard)), kept: None }),
-        Err(error) => Err(failed(error, live.factor, host, guard)),
+impl Trial for TrialRecord {
+    fn fresh(spec: &Spec, setup: &Setup<'_, Self>, model: &Model, softirq_timed: bool) -> Self {
+        let (against, change) = match (&spec.change.a, &spec.change.b) {
+            (Some(a), Some(b)) => (vec![a.clone()], vec![b.clone()]),
+            _ => (lines(&setup.ready.arms[Arm::A.index()]), lines(&setup.ready.arms[Arm::B.index()])),
+        };
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            id: setup.dir.id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            name: spec.name.clone(),
+            design: spec.design.kind,
+            against,
+            change,
+            plan: spec.change.plan.clone(),
+            probe: setup.ready.meter.as_ref().map(|meter| meter.in_use.clone()),
+            softirq_timed,
+            prediction: setup.ready.prediction.clone(),
+            planned: setup.ready.planned.clone(),
+            paths: paths(spec, setup, model),
+            checks: spec.checks.clone(),
+            queries: spec.queries.clone(),
+            workload: spec.workload_in_words(),
+            host: model.identity.clone(),
+            cpus: model.online().len(),
+            started: rfc3339(jiff::Timestamp::now()),
+            seed: setup.seed,
+            margin: spec.design.margin,
+            min_pairs: match spec.design.kind {
+                Kind::BeforeAfter => spec.design.pairs(),
+                _ => spec.design.min_pairs,
+            },
+            max_pairs: spec.design.pairs(),
+            washout_s: spec.design.washout.0.as_secs_f64(),
+            measure_s: spec.design.measure().as_secs_f64(),
+            metrics: metrics_of(spec, setup.inventory, softirq_timed),
+            calibration: None,
+            slots: Vec::new(),
+            analysis: None,
+        }
+    }
+
+    fn done_s(&self) -> f64 {
+        self.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds)
+    }
+
+    fn run(&mut self, live: &mut Live<'_, Self>, spec: &Spec, keep: bool) -> Result<bool, LiveError> {
+        let ending = runner::run(self, spec.design.calibration, live)?;
+        if spec.workload.command.is_some() {
+            let printed = metrics::printed(self);
+            self.metrics.extend(printed);
+        }
+        let analysis = analysis(self, &ending, spec, live.inventory);
+        let helps = matches!(analysis.verdict, Verdict::Helps);
+        self.analysis = Some(analysis);
+        // A change whose proof is not on disk is not kept.
+        live.dir.save(self)?;
+        if !(keep && helps) {
+            return Ok(false);
+        }
+        match live.factor.set(live.host, Arm::B.index()) {
+            Ok(()) => Ok(true),
+            // Changed since the last slot: the values are not those that were proven.
+            Err(FactorError::Changed(what)) => {
+                let ending = Ending { changed: Some(what), ..ending };
+                self.analysis = Some(self::analysis(self, &ending, spec, live.inventory));
+                live.dir.save(self)?;
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Trial for BlocksRecord {
+    fn fresh(spec: &Spec, setup: &Setup<'_, Self>, model: &Model, softirq_timed: bool) -> Self {
+        let mut metrics = metrics_of(spec, setup.inventory, softirq_timed);
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            id: setup.dir.id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            name: spec.name.clone(),
+            kind: spec.design.kind,
+            settings: spec.named().iter().map(NamedSettings::from).collect(),
+            workload: spec.workload_in_words(),
+            host: model.identity.clone(),
+            cpus: model.online().len(),
+            started: rfc3339(jiff::Timestamp::now()),
+            seed: setup.seed,
+            margin: spec.design.margin,
+            blocks: spec.design.blocks,
+            washout_s: spec.design.washout.0.as_secs_f64(),
+            measure_s: spec.design.measure().as_secs_f64(),
+            primary: metrics.swap_remove(0),
+            softirq_timed,
+            slots: Vec::new(),
+            conclusion: None,
+        }
+    }
+
+    fn done_s(&self) -> f64 {
+        self.slots.last().map_or(0.0, |slot| slot.start_s + slot.seconds)
+    }
+
+    /// The machine is always restored.
+    fn run(&mut self, live: &mut Live<'_, Self>, _: &Spec, _: bool) -> Result<bool, LiveError> {
+        let ending = blocks::run(self, live)?;
+        self.conclude(ending);
+        live.dir.save(self)?;
+        Ok(false)
     }
 }
 
 /// Begins the transaction and saves the record. The transaction's lock comes first: the record of a running trial must
-/// not be touched. `done_s`: end of the last finished slot.
-fn begin<'a, Record: Serialize>(
+/// not be touched.
+fn begin<'a, Record: Trial>(
     spec: &Spec,
     setup: Setup<'a, Record>,
     model: &Model,
     softirq_time: Option<SoftirqTime>,
     record: &Record,
-    done_s: f64,
 ) -> Result<(Live<'a, Record>, Guard), PerformError> {
     let (factor, guard) = factor(spec, &setup, model)?;
     if let Err(error) = setup.dir.save_spec(spec).and_then(|()| setup.dir.save(record)) {
@@ -239,7 +310,9 @@ fn begin<'a, Record: Serialize>(
         softirq_time,
         dir: setup.dir,
         // A resumed trial's clock continues where the last slot ended.
-        began: Instant::now().checked_sub(Duration::from_secs_f64(done_s)).unwrap_or_else(Instant::now),
+        began: Instant::now()
+            .checked_sub(Duration::from_secs_f64(record.done_s()))
+            .unwrap_or_else(Instant::now),
         progress: setup.progress,
     };
     Ok((live, guard))
@@ -253,11 +326,6 @@ fn analysis(record: &TrialRecord, ending: &Ending, spec: &Spec, inventory: &Inve
     }
     analysis.notes.extend(record.probe.iter().flat_map(|probe| probe.limits.iter().cloned()));
     analysis
-}
-
-/// Restores the machine after an error.
-fn failed(error: LiveError, factor: Factor, host: &dyn Host, guard: Guard) -> PerformError {
-    PerformError::Loop { error: Box::new(error), undo: Box::new(restore(factor, host, guard)) }
 }
 
 fn restore(factor: Factor, host: &dyn Host, guard: Guard) -> Undo {
@@ -289,7 +357,7 @@ fn factor<Record>(
         root: setup.root,
         // Commands run in the namespace of this program, whatever namespace the trial measures.
         netns: setup.netns.clone().filter(|_| matches!(arms, Arms::Settings(_))),
-        home: Namespace::own().ok().filter(|_| setup.root == Path::new("/")),
+        home: Namespace::home(setup.root),
         applier: ProcessId::own(),
         what: format!("trial {}", setup.dir.id()),
         confirm: Some(longest(spec)),
@@ -325,38 +393,9 @@ fn longest(spec: &Spec) -> Duration {
 /// Measures softirq time if the kernel only samples it. A requested probe measures more, and
 /// two of them would disturb each other.
 fn softirq_time<Record>(spec: &Spec, setup: &Setup<'_, Record>) -> Option<SoftirqTime> {
-    let is_exact = setup.inventory.settings.exact_softirq_time == Fact::Known(true);
-    let is_needed = !is_exact && setup.ready.meter.is_none() && setup.host.namespace().is_some();
-    if is_needed { SoftirqTime::load(setup.host, spec.probe.budget).ok() } else { None }
-}
-
-fn fresh_blocks(
-    spec: &Spec,
-    setup: &Setup<'_, BlocksRecord>,
-    model: &Model,
-    softirq_timed: bool,
-) -> BlocksRecord {
-    let mut metrics = metrics_of(spec, setup.inventory, softirq_timed);
-    BlocksRecord {
-        schema: BlocksRecord::SCHEMA.to_owned(),
-        id: setup.dir.id(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        name: spec.name.clone(),
-        kind: spec.design.kind,
-        settings: spec.named().iter().map(NamedSettings::from).collect(),
-        workload: spec.workload_in_words(),
-        host: model.identity.clone(),
-        cpus: model.online().len(),
-        started: rfc3339(jiff::Timestamp::now()),
-        seed: setup.seed,
-        margin: spec.design.margin,
-        blocks: spec.design.blocks,
-        washout_s: spec.design.washout.0.as_secs_f64(),
-        measure_s: spec.design.measure().as_secs_f64(),
-        primary: metrics.swap_remove(0),
-        softirq_timed,
-        slots: Vec::new(),
-        conclusion: None,
+    match setup.ready.meter {
+        Some(_) => None,
+        None => SoftirqTime::if_needed(setup.host, setup.inventory, spec.probe.budget),
     }
 }
 
@@ -369,47 +408,6 @@ fn paths(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model) -> Vec<NicQ
     let changed = setup.ready.arms.iter().flatten().filter_map(|setting| setting.target.nic());
     let names: BTreeSet<&NicName> = changed.chain(&spec.workload.nic).collect();
     names.into_iter().filter_map(|name| model.nic(name).map(NicQueues::new)).collect()
-}
-
-fn fresh(spec: &Spec, setup: &Setup<'_, TrialRecord>, model: &Model, softirq_timed: bool) -> TrialRecord {
-    let (against, change) = match (&spec.change.a, &spec.change.b) {
-        (Some(a), Some(b)) => (vec![a.clone()], vec![b.clone()]),
-        _ => (lines(&setup.ready.arms[Arm::A.index()]), lines(&setup.ready.arms[Arm::B.index()])),
-    };
-    TrialRecord {
-        schema: TrialRecord::SCHEMA.to_owned(),
-        id: setup.dir.id(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        name: spec.name.clone(),
-        design: spec.design.kind,
-        against,
-        change,
-        plan: spec.change.plan.clone(),
-        probe: setup.ready.meter.as_ref().map(Meter::in_use),
-        softirq_timed,
-        prediction: setup.ready.prediction.clone(),
-        planned: setup.ready.planned.clone(),
-        paths: paths(spec, setup, model),
-        checks: spec.checks.clone(),
-        queries: spec.queries.clone(),
-        workload: spec.workload_in_words(),
-        host: model.identity.clone(),
-        cpus: model.online().len(),
-        started: rfc3339(jiff::Timestamp::now()),
-        seed: setup.seed,
-        margin: spec.design.margin,
-        min_pairs: match spec.design.kind {
-            Kind::BeforeAfter => spec.design.pairs(),
-            _ => spec.design.min_pairs,
-        },
-        max_pairs: spec.design.pairs(),
-        washout_s: spec.design.washout.0.as_secs_f64(),
-        measure_s: spec.design.measure().as_secs_f64(),
-        metrics: metrics_of(spec, setup.inventory, softirq_timed),
-        calibration: None,
-        slots: Vec::new(),
-        analysis: None,
-    }
 }
 
 /// The metrics of a trial, the primary one first.

@@ -17,9 +17,8 @@ use super::stats::planning::{detectable, pairs_to_plan};
 use super::stats::{log_ratio, looks, rms};
 use super::workload::Driver;
 use crate::host::Host;
-use crate::probe::SoftirqTime;
+use crate::probe::{SoftirqTime, Windows};
 use crate::sample::{Counters, Inventory};
-use crate::units::NicName;
 
 /// Length of the longest sample.
 const SAMPLE: Duration = Duration::from_secs(19);
@@ -100,33 +99,28 @@ pub struct Length {
 /// Measures a metric in each piece, and fewer of them if `on_piece`, called with the values so far, returns false. A
 /// piece in which the metric has no value is `NaN`.
 pub fn sample(
-    (host, inventory, nic): (&dyn Host, &Inventory, Option<&NicName>),
+    host: &dyn Host,
+    inventory: &Inventory,
+    spec: &Spec,
     driver: &mut Driver,
     metric: &str,
-    mut timer: Option<SoftirqTime>,
     pieces: &Pieces,
     on_piece: &mut dyn FnMut(&[f64]) -> bool,
 ) -> Result<Vec<f64>, LiveError> {
+    let mut timer = match metric {
+        name::HOTTEST_SOFTIRQ => SoftirqTime::if_needed(host, inventory, spec.probe.budget),
+        _ => None,
+    };
     let mut values = Vec::new();
     while values.len() < pieces.count && on_piece(&values) {
         driver.begin()?;
         let before = Counters::take(host, inventory);
-        let wait = || std::thread::sleep(pieces.length);
-        // If it cannot be read, the metric has no value.
-        let windows = match &mut timer {
-            Some(timer) => timer.during(wait).1.ok(),
-            None => {
-                wait();
-                None
-            }
-        };
+        let windows = Windows::during(timer.as_mut(), || std::thread::sleep(pieces.length));
         let after = Counters::take(host, inventory);
         let (work, _) = driver.end(None)?;
         let mut rates = rates(&before, &after)?;
-        if let Some(windows) = windows {
-            windows.time(&mut rates);
-        }
-        let all = metrics::values(&rates, &work, nic);
+        windows.time(&mut rates);
+        let all = metrics::values(&rates, &work, spec.workload.nic.as_ref());
         values.push(all.get(metric).copied().unwrap_or(f64::NAN));
     }
     Ok(values)

@@ -15,6 +15,9 @@ use crate::plan::Prediction;
 use crate::probe::Cost;
 use crate::units::{CpuId, CpuMask};
 
+/// An arm without settings, in words.
+pub const AS_IS: &str = "the machine as it was";
+
 /// The arm that a slot ran with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -447,15 +450,44 @@ impl TrialRecord {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.trial/3";
 
-    /// Slots of the comparison that are not void.
-    pub fn compared(&self) -> impl Iterator<Item = &Slot> {
-        self.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none())
+    /// The verdict; `None` before the end.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.analysis.as_ref().map(|analysis| &analysis.verdict)
     }
 
     /// True if a guard tripped in a slot of arm A, while the change was not set.
     pub fn tripped_without_change(&self) -> bool {
-        let verdict = self.analysis.as_ref().map(|analysis| &analysis.verdict);
-        matches!(verdict, Some(Verdict::GuardTripped { .. }))
+        matches!(self.verdict(), Some(Verdict::GuardTripped { .. }))
             && self.slots.last().is_some_and(|slot| slot.arm == Arm::A)
+    }
+
+    /// The valid slots of the comparison.
+    pub fn compared(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(|slot| slot.phase == Phase::Comparison && slot.void.is_none())
+    }
+
+    /// Values of a metric in the valid comparison slots of an arm.
+    pub fn values(&self, metric: &str, arm: Arm) -> impl Iterator<Item = f64> {
+        let slots = self.compared().filter(move |slot| slot.arm == arm);
+        slots.filter_map(move |slot| slot.values.get(metric).copied())
+    }
+
+    /// Settings or commands of each arm, in words.
+    pub fn arms(&self) -> [Vec<String>; 2] {
+        [&self.against, &self.change].map(|lines| match lines.as_slice() {
+            [] => vec![AS_IS.to_owned()],
+            lines => lines.to_vec(),
+        })
+    }
+
+    /// CPU time of the probe's programs in the slots of an arm, as a fraction of one CPU.
+    pub fn probe_cost(&self, arm: Arm) -> Option<f64> {
+        let slots = self.slots.iter().filter(|slot| slot.arm == arm);
+        let (mut ns, mut of_ns) = (0, 0);
+        for cost in slots.filter_map(|slot| slot.probe_cost) {
+            ns += cost.ns;
+            of_ns += cost.of_ns;
+        }
+        (of_ns > 0).then(|| ns as f64 / of_ns as f64)
     }
 }

@@ -16,7 +16,7 @@ use super::checkpoint::Checkpoint;
 use super::record::TrialRecord;
 use super::schedule::Scheduled;
 use super::spec::Spec;
-use crate::atomic::replace;
+use crate::atomic::{if_there, replace};
 
 /// A trial's directory.
 #[derive(Debug, Clone)]
@@ -89,11 +89,10 @@ impl TrialDir {
     /// The trials below `state` that have a record, by number.
     pub fn all(state: &Path) -> Result<Vec<Self>, StoreError> {
         let trials = state.join("trials");
-        let entries = match fs::read_dir(&trials) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(io_error(&trials))?,
-        };
+        let entries = if_there(fs::read_dir(&trials)).map_err(io_error(&trials))?;
         let mut dirs: Vec<Self> = entries
+            .into_iter()
+            .flatten()
             .filter_map(|entry| Some(Self { path: entry.ok()?.path() }))
             .filter(|dir| dir.path.join(RECORD).exists())
             .collect();
@@ -143,11 +142,6 @@ impl TrialDir {
         let path = self.path.join(RECORD);
         let read = fs::metadata(&path).and_then(|about| Ok((about.modified()?, about.len())));
         read.map_err(io_error(&path))
-    }
-
-    /// Fields of the record so far, whatever its design and version.
-    pub(super) fn record_as<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
-        self.load(RECORD)
     }
 
     fn schema(&self) -> Result<String, StoreError> {
@@ -201,14 +195,14 @@ impl TrialDir {
         replace(&path, &json, None).map_err(io_error(&path))
     }
 
-    fn load<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
+    pub(super) fn load<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         let path = self.path.join(name);
         let bytes = fs::read(&path).map_err(io_error(&path))?;
         serde_json::from_slice(&bytes).map_err(|error| StoreError::Json { path, error })
     }
 }
 
-const RECORD: &str = "record.json";
+pub(super) const RECORD: &str = "record.json";
 const SPEC: &str = "spec.json";
 const CHECKPOINTS: &str = "checkpoints.json";
 const SCHEDULE: &str = "schedule.json";

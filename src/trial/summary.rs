@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::store::{StoreError, TrialDir};
+use super::store::{RECORD, StoreError, TrialDir};
 
 /// One trial.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,7 +87,7 @@ impl Summaries {
 }
 
 fn summary(dir: &TrialDir, modified: SystemTime) -> Option<Summary> {
-    let record: Record = dir.record_as().ok()?;
+    let record: Record = dir.load(RECORD).ok()?;
     let verdict = record.analysis.map(|analysis| analysis.verdict.verdict);
     Some(Summary {
         id: dir.id(),

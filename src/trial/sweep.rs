@@ -45,11 +45,9 @@ mod tests {
     use super::{Sweep, analyse};
     use crate::trial::factorial::simulated_blocks;
     use crate::trial::record::{Better, Call};
-    use crate::trial::simulate::Noise;
 
     fn swept(seed: u64, effects: &[f64]) -> Sweep {
-        let noise = Noise { drift: 0.03, ..Noise::white(0.03) };
-        analyse(&simulated_blocks(noise, seed, 20, effects), 0.03, Better::Higher)
+        analyse(&simulated_blocks(seed, effects), 0.03, Better::Higher)
     }
 
     /// Two cores add 60 %, four 40 % more, eight nothing: the curve bends at the second level.

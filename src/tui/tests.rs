@@ -12,7 +12,7 @@ use super::input::KEYS;
 use super::{App, Colours, Input, Look, Moment, Origin, Request, View, draw, of_key, of_mouse};
 use crate::apply::Live;
 use crate::diagnose::sketch::Sketch;
-use crate::doctor::{Alerts, doctor};
+use crate::doctor::Alerts;
 use crate::model::{Model, Rates};
 use crate::plan::Plan;
 use crate::probe::Interference;
@@ -36,9 +36,8 @@ impl Machine {
     fn frame(&mut self, (model, rates): (Model, Rates)) -> LiveFrame {
         let time = format!("2026-05-01T10:{:02}:{:02}Z", self.second / 60, self.second % 60);
         self.second += 1;
-        let report = doctor(&model, &rates, "rxlab");
         let applied = Arc::clone(&self.applied);
-        let frame = LiveFrame::new(&model, &rates, report, &mut self.alerts, time, applied);
+        let frame = LiveFrame::new(&model, &rates, "rxlab", &mut self.alerts, time, applied);
         LiveFrame { interference: self.interference.clone(), ..frame }
     }
 }

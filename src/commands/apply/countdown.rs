@@ -97,10 +97,9 @@ fn changed(message: String) -> CommandError {
 
 /// Waits at most `patience` for a line. A signal ends the wait.
 fn next_event(input: impl AsFd, patience: Duration) -> Event {
-    let patience =
-        Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };
+    let patience = Timespec::try_from(patience).ok();
     let mut polled = [PollFd::new(&input, PollFlags::IN)];
-    match poll(&mut polled, Some(&patience)) {
+    match poll(&mut polled, patience.as_ref()) {
         Ok(0) | Err(Errno::INTR) => Event::Nothing,
         Ok(_) => match rustix::io::read(&input, &mut [0; 256]) {
             Ok(0) | Err(_) => Event::Ended,

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hdrhistogram::Histogram;
 
+use crate::commands::files;
 use crate::commands::progress::{self, Bar};
-use crate::commands::{files, place};
 use crate::diagnose::figures::plural;
 use crate::error::Result;
 use crate::load::{Interval, Second, Session, Spec, hdr_log_head, hdr_log_line};
@@ -19,12 +19,6 @@ const REFRESH: Duration = Duration::from_millis(250);
 /// Interval between checks for Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(20);
 const SECOND: Duration = Duration::from_secs(1);
-
-/// Runs the load for `time` and discards its measurements.
-pub(super) fn warm_up(session: &mut Session, time: Duration, stop: &AtomicBool) {
-    place::sleep(time, stop);
-    session.forget();
-}
 
 /// Watches a load.
 pub(super) struct Watch {

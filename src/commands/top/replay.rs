@@ -8,7 +8,7 @@ use super::{Args, print, screen};
 use crate::commands::machine::Source;
 use crate::commands::record::{recorded, ring, unreadable};
 use crate::commands::{Global, output};
-use crate::doctor::{Alerts, doctor};
+use crate::doctor::Alerts;
 use crate::error::Result;
 use crate::recorder::{Disk, Intervals, Ring, WindowError};
 use crate::report::live::{Applied, LiveFrame};
@@ -61,11 +61,10 @@ pub(in crate::commands) fn each(
             continue;
         }
         let model = &intervals.model;
-        let report = doctor(model, &rates, &global.program());
         let time = rfc3339(Timestamp::from_millisecond(at_ms).unwrap_or_default());
         let applied =
             Applied { unknown: vec!["a recording does not have it".to_owned()], ..Applied::default() };
-        if show(LiveFrame::new(model, &rates, report, &mut alerts, time, applied.into()))? {
+        if show(LiveFrame::new(model, &rates, &global.program(), &mut alerts, time, applied.into()))? {
             break;
         }
     }

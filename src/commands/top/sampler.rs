@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::applied;
 use crate::commands::look::Intervals;
 use crate::commands::{Global, status};
-use crate::doctor::{Alerts, doctor};
+use crate::doctor::Alerts;
 use crate::error::Result;
 use crate::host::LiveHost;
 use crate::probe::{Budget, Interference};
@@ -51,13 +51,13 @@ impl<'a> Sampler<'a> {
     pub(in crate::commands) fn next(&mut self, wait: impl FnOnce()) -> Result<LiveFrame> {
         let rates = self.intervals.next(wait)?;
         let model = &self.intervals.model;
-        let report = doctor(model, &rates, &self.global.program());
         let time = rfc3339(jiff::Timestamp::now());
         if self.read.is_none_or(|read| read.elapsed() >= LASTS) {
             self.applied = Arc::new(applied(status::of_machine(self.global)));
             self.read = Some(Instant::now());
         }
-        let frame = LiveFrame::new(model, &rates, report, &mut self.alerts, time, Arc::clone(&self.applied));
+        let (program, applied) = (self.global.program(), Arc::clone(&self.applied));
+        let frame = LiveFrame::new(model, &rates, &program, &mut self.alerts, time, applied);
         Ok(LiveFrame { interference: self.interference.clone(), ..frame })
     }
 }

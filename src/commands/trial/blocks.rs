@@ -11,8 +11,7 @@ use crate::error::{self, CommandError, Result};
 use crate::report::blocks_text;
 use crate::report::text::command_lines;
 use crate::trial::blocks::{BlocksRecord, End};
-use crate::trial::perform::{Outcome, PerformError, Setup, perform_blocks};
-use crate::trial::spec::{Kind, Spec};
+use crate::trial::spec::Kind;
 
 /// The error for a report that does not exist.
 pub(super) fn no_html(kind: Kind) -> CommandError {
@@ -24,14 +23,6 @@ impl Conducted for BlocksRecord {
     fn progress(&self) -> (usize, String) {
         let block = self.slots.last().map_or(0, |slot| slot.block + 1);
         (self.slots.len(), format!("trial {}: block {block}", self.name))
-    }
-
-    fn perform(
-        spec: &Spec,
-        setup: Setup<'_, Self>,
-        resumed: Option<Self>,
-    ) -> Result<Outcome<Self>, PerformError> {
-        perform_blocks(spec, setup, resumed)
     }
 }
 

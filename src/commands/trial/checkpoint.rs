@@ -9,13 +9,11 @@ use crate::commands::Global;
 use crate::commands::apply::rehearsed;
 use crate::commands::machine::{self, Machine};
 use crate::commands::persist::Etc;
-use crate::commands::{look, output, place, progress};
+use crate::commands::{output, place, progress};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::Host;
 use crate::plan::{Plan, Setting};
 use crate::report::words;
 use crate::trial::checkpoint::{Checkpoint, State};
-use crate::trial::metrics::name;
 use crate::trial::prior::{self, Pieces};
 use crate::trial::record::TrialRecord;
 use crate::trial::spec::Spec;
@@ -124,17 +122,13 @@ fn measure(machine: &Machine, spec: &Spec, record: &TrialRecord, slots: usize) -
     let mut driver = driver(machine, spec)?;
     // The first one warms up.
     let pieces = Pieces::whole(spec.design.measure(), slots + 1);
-    let timer = match primary == name::HOTTEST_SOFTIRQ {
-        true => look::softirq_time(&machine.host, &machine.inventory, spec.probe.budget),
-        false => None,
-    };
     let bar = progress::bar(&format!("checkpoint of {}", record.id), pieces.count as u64);
     let mut on_piece = |values: &[f64]| {
         bar.set_position(values.len() as u64);
         !stop.load(Ordering::SeqCst)
     };
-    let place = (&machine.host as &dyn Host, &machine.inventory, spec.workload.nic.as_ref());
-    let values = prior::sample(place, &mut driver, primary, timer, &pieces, &mut on_piece);
+    let (host, inventory) = (&machine.host, &machine.inventory);
+    let values = prior::sample(host, inventory, spec, &mut driver, primary, &pieces, &mut on_piece);
     bar.finish_and_clear();
     if stop.load(Ordering::SeqCst) {
         return Err(CommandError::silent(Kind::Interrupted));

@@ -9,12 +9,11 @@ use crate::commands::machine::Machine;
 use crate::commands::{place, progress, undo};
 use crate::error::{CommandError, Kind, Result};
 use crate::journal;
-
 use crate::report::number;
 use crate::trial::analysis::analyse;
 use crate::trial::factor::FactorError;
 use crate::trial::live::LiveError;
-use crate::trial::perform::{Outcome, PerformError, Ready, Setup, perform};
+use crate::trial::perform::{Outcome, PerformError, Ready, Setup, Trial, perform};
 use crate::trial::record::{Phase, TrialRecord};
 use crate::trial::spec::{self, Spec};
 use crate::trial::store::{StoreError, TrialDir};
@@ -36,15 +35,9 @@ pub(crate) struct Conduct<'a> {
 }
 
 /// A record of a trial that runs with a progress bar.
-pub(crate) trait Conducted: Sized {
+pub(crate) trait Conducted: Trial {
     /// Number of finished slots, and the name of the trial with what it is at.
     fn progress(&self) -> (usize, String);
-    /// Runs the trial of `spec`, or continues `resumed`.
-    fn perform(
-        spec: &Spec,
-        setup: Setup<'_, Self>,
-        resumed: Option<Self>,
-    ) -> Result<Outcome<Self>, PerformError>;
 }
 
 impl Conducted for TrialRecord {
@@ -56,10 +49,6 @@ impl Conducted for TrialRecord {
             _ => format!("pair {} of at most {}{}", done.div_ceil(2), self.max_pairs, so_far(self)),
         };
         (self.slots.len(), format!("trial {}: {part}", self.name))
-    }
-
-    fn perform(spec: &Spec, setup: Setup<'_, Self>, resumed: Option<Self>) -> Result<Outcome, PerformError> {
-        perform(spec, setup, resumed)
     }
 }
 
@@ -96,7 +85,7 @@ pub(crate) fn conduct<Record: Conducted>(
         stop: trial.stop,
         progress: &mut progress,
     };
-    let outcome = Record::perform(trial.spec, setup, resumed);
+    let outcome = perform(trial.spec, setup, resumed);
     bar.finish_and_clear();
     let commands = trial.spec.change.a.is_some();
     outcome.map_err(|error| explain(error, commands))
@@ -129,7 +118,7 @@ fn explain(error: PerformError, commands: bool) -> CommandError {
                 LiveError::Store(error) => error.into(),
                 error => CommandError::failed(error),
             };
-            undo_hints(error, &undo, commands)
+            if undo.is_clean() { error.hint(left(commands)) } else { trouble_hints(error, &undo) }
         }
     }
 }
@@ -156,11 +145,6 @@ impl From<StoreError> for CommandError {
 /// State of the machine after a clean undo, in words. `commands`: the arms are shell commands.
 pub(crate) fn left(commands: bool) -> &'static str {
     if commands { "the machine was left in arm A" } else { "the machine is as it was before the trial" }
-}
-
-/// Adds the state of the machine.
-fn undo_hints(error: CommandError, undo: &Undo, commands: bool) -> CommandError {
-    if undo.is_clean() { error.hint(left(commands)) } else { trouble_hints(error, undo) }
 }
 
 /// Adds the values that are not back, and what to do.

@@ -112,7 +112,7 @@ pub(crate) fn put_back<Record>(outcome: &Outcome<Record>) -> Result {
 
 /// A change that is proven to hurt is a finding.
 fn hurts(record: &TrialRecord) -> Result {
-    match record.analysis.as_ref().map(|analysis| &analysis.verdict) {
+    match record.verdict() {
         Some(Verdict::Hurts) => Err(CommandError::silent(Kind::Findings)),
         _ => Ok(()),
     }
@@ -120,7 +120,7 @@ fn hurts(record: &TrialRecord) -> Result {
 
 /// Exit code by verdict: a tripped guard is a finding, and scripts can recognise an interrupt.
 pub(crate) fn exit(record: &TrialRecord) -> Result {
-    match record.analysis.as_ref().map(|analysis| &analysis.verdict) {
+    match record.verdict() {
         Some(Verdict::GuardTripped { .. }) => Err(CommandError::silent(Kind::Findings)),
         Some(Verdict::Interrupted) => Err(CommandError::silent(Kind::Interrupted)),
         Some(Verdict::NotApplied { .. } | Verdict::MachineChanged { .. }) => {

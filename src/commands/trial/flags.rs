@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 
 use super::finish::After;
 use crate::commands::apply;
@@ -60,7 +61,7 @@ struct Flags {
     b: Option<String>,
     /// Find the best of the values that the machine's topology suggests for --nic
     #[arg(long, value_name = "WHAT", value_enum, requires = "nic", conflicts_with_all = ["set", "plan", "a", "b", "metric"])]
-    search: Option<Search>,
+    search: Option<Searched>,
     /// Run the built-in load against this URL; for its other settings use a specification
     #[arg(long, value_name = "URL")]
     load: Option<Url>,
@@ -117,24 +118,17 @@ struct Flags {
     spin: Option<u32>,
 }
 
-/// Kinds of settings to search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Search {
-    /// RPS masks
-    Rps,
-    /// Interrupt moderation
-    Moderation,
-    /// Numbers of queues
-    Queues,
-}
+impl ValueEnum for Searched {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Rps, Self::Moderation, Self::Queues]
+    }
 
-impl From<Search> for Searched {
-    fn from(search: Search) -> Self {
-        match search {
-            Search::Rps => Searched::Rps,
-            Search::Moderation => Searched::Moderation,
-            Search::Queues => Searched::Queues,
-        }
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Self::Rps => PossibleValue::new("rps").help("RPS masks"),
+            Self::Moderation => PossibleValue::new("moderation").help("Interrupt moderation"),
+            Self::Queues => PossibleValue::new("queues").help("Numbers of queues"),
+        })
     }
 }
 
@@ -153,7 +147,7 @@ fn name(flags: &Flags) -> Result<String> {
 
 /// What --search tries.
 fn candidates(flags: &Flags) -> Option<Candidates> {
-    Some(Candidates { of: flags.search?.into(), nic: flags.nic.clone()? })
+    Some(Candidates { of: flags.search?, nic: flags.nic.clone()? })
 }
 
 /// `name` with invalid characters replaced by dashes, cut to the length limit of a trial's name.

@@ -8,7 +8,6 @@ use crate::commands::Global;
 use crate::commands::machine::Machine;
 use crate::commands::{look, output, progress};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::Host;
 use crate::report::text::paragraph;
 use crate::report::{trial_plan, words};
 use crate::trial::metrics::{self, name};
@@ -95,17 +94,13 @@ pub(super) fn plan(
     let usual = !spec.checks.is_empty() || !spec.queries.is_empty();
     let slot = spec.design.measure.map(|measure| measure.0).or(usual.then_some(Design::MEASURE));
     let pieces = Pieces::new(&primary, slot);
-    let timer = match primary == name::HOTTEST_SOFTIRQ {
-        true => look::softirq_time(&machine.host, &machine.inventory, spec.probe.budget),
-        false => None,
-    };
     let bar = progress::clock("sampling before the trial", pieces.length.mul_f64(pieces.count as f64));
     let mut on_piece = |values: &[f64]| {
         bar.set_elapsed(pieces.length.mul_f64(values.len() as f64));
         !stop.load(Ordering::SeqCst) && !prior::is_enough(values, &pieces, &spec.design)
     };
-    let place = (&machine.host as &dyn Host, &machine.inventory, spec.workload.nic.as_ref());
-    let values = prior::sample(place, driver, &primary, timer, &pieces, &mut on_piece);
+    let (host, inventory) = (&machine.host, &machine.inventory);
+    let values = prior::sample(host, inventory, spec, driver, &primary, &pieces, &mut on_piece);
     bar.finish_and_clear();
     // A recording has no rates; the loop will report that.
     let planned = values.ok().and_then(|values| prior::plan(&values, &pieces, &spec.design));

@@ -50,11 +50,10 @@ pub(in crate::commands) fn records(global: &Global) -> Result<Vec<Record>> {
 /// One object for each trial.
 pub(in crate::commands) fn as_json(records: &[Record]) -> Vec<Value> {
     let one = |record: &Record| match record {
-        Record::Pairs(record) => {
-            let analysis = record.analysis.as_ref();
-            json!({ "id": record.id, "name": record.name, "started": record.started,
-                    "slots": record.slots.len(), "verdict": analysis.map(|analysis| &analysis.verdict) })
-        }
+        Record::Pairs(record) => json!({
+            "id": record.id, "name": record.name, "started": record.started, "slots": record.slots.len(),
+            "verdict": record.verdict(),
+        }),
         Record::Blocks(record) => json!({
             "id": record.id, "name": record.name, "started": record.started, "slots": record.slots.len(),
             "verdict": record.conclusion.as_ref().map(|conclusion| &conclusion.end),

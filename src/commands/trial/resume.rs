@@ -40,8 +40,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         return blocks::finish(global, trial, Some(record));
     }
     let record = dir.record()?;
-    let is_finished =
-        record.analysis.as_ref().is_some_and(|analysis| analysis.verdict != Verdict::Interrupted);
+    let is_finished = record.verdict().is_some_and(|verdict| *verdict != Verdict::Interrupted);
     let (machine, stop, ready) = reopen(global, &spec, is_finished, &record.id, &record.host)?;
     // The plan is a separate file, which may have changed.
     let change: Vec<String> = ready.arms[1].iter().map(ToString::to_string).collect();

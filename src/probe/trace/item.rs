@@ -58,9 +58,12 @@ impl Cause {
 }
 
 /// Data of a softirq run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Run {
-    /// Cause of the run.
+    /// Time of interrupts inside.
+    pub interrupts_ns: u64,
+    /// Its cause.
     pub cause: Cause,
     /// The task whose time it took.
     pub task: String,
@@ -68,14 +71,13 @@ pub struct Run {
     pub pid: u32,
     /// Polls.
     pub polls: u32,
-    /// Packets of NAPIs of devices.
-    pub packets: u64,
-    /// Packets of the CPU's backlog: from loopback, or handed over by RPS.
-    pub backlog: u64,
     /// Polls that used up their budget.
     pub full: u32,
-    /// Time of interrupts inside, in nanoseconds.
-    pub interrupts_ns: u64,
+    /// Packets of devices.
+    pub packets: u64,
+    // From loopback, or handed over by RPS.
+    /// Packets of the CPU's backlog.
+    pub backlog: u64,
 }
 
 /// A finished piece of work.

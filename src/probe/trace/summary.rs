@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::item::Cause;
+use super::item::Run;
 use super::tally::{Bursts, CpuTally, IrqTally, Tally, ThreadTally};
 use crate::probe::{Cost, Names, NapiPolls};
 use crate::units::{CpuId, Fact, IrqId};
@@ -120,22 +120,9 @@ pub struct LongRun {
     pub at_ns: u64,
     /// Its length.
     pub ns: u64,
-    /// Time of interrupts inside.
-    pub interrupts_ns: u64,
-    /// Its cause.
-    pub cause: Cause,
-    /// The task whose time it took.
-    pub task: String,
-    /// Its number; 0 = the CPU was idle.
-    pub pid: u32,
-    /// Polls.
-    pub polls: u32,
-    /// Polls that used up their budget.
-    pub full: u32,
-    /// Packets of devices.
-    pub packets: u64,
-    /// Packets of the CPU's backlog.
-    pub backlog: u64,
+    /// The rest of it.
+    #[serde(flatten)]
+    pub run: Run,
 }
 
 /// One interrupt on one CPU.
@@ -205,16 +192,12 @@ impl Tally {
         Trace {
             schema: Trace::SCHEMA.to_owned(),
             seconds: ended.saturating_sub(self.began) as f64 / 1e9,
-            lost: self.lost,
-            cut: self.cut,
             cpus: self.cpus.into_iter().map(cpu).collect(),
             burst_gap_ns: Bursts::GAP,
-            bursts: self.bursts,
-            longest: self.longest,
             irqs,
             napis,
             threads: self.threads.into_iter().map(thread).collect(),
-            ..Trace::default()
+            ..self.sums
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 
 use super::item::{Item, Poll, Run, Slice, Work};
-use super::summary::{Burst, CpuTrace, IrqTrace, LongRun, Spread, ThreadTrace};
+use super::summary::{Burst, CpuTrace, IrqTrace, LongRun, Spread, ThreadTrace, Trace};
 use crate::parse::NET_RX;
 use crate::probe::NapiPolls;
 use crate::units::CpuId;
@@ -41,11 +41,9 @@ pub(super) struct ThreadTally {
 #[derive(Debug, Default)]
 pub struct Tally {
     pub(super) began: u64,
-    pub(super) lost: u64,
-    pub(super) cut: u64,
+    /// What was lost and cut, and the longest runs and bursts.
+    pub(super) sums: Trace,
     pub(super) cpus: BTreeMap<CpuId, CpuTally>,
-    pub(super) longest: Vec<LongRun>,
-    pub(super) bursts: Vec<Burst>,
     pub(super) irqs: BTreeMap<(u32, CpuId), IrqTally>,
     pub(super) napis: BTreeMap<(CpuId, u32, String), NapiPolls>,
     pub(super) threads: BTreeMap<u32, ThreadTally>,
@@ -74,7 +72,7 @@ impl Tally {
             Item::Waited { woken, at, pid, name, .. } => {
                 self.thread(*pid, name).delays.add(at.saturating_sub(*woken));
             }
-            Item::Stray { .. } => self.cut += 1,
+            Item::Stray { .. } => self.sums.cut += 1,
             Item::Lost { cpu, count, .. } => self.lost(*cpu, u64::from(*count)),
         }
     }
@@ -88,7 +86,7 @@ impl Tally {
     }
 
     fn lost(&mut self, cpu: CpuId, count: u64) {
-        self.lost += count;
+        self.sums.lost += count;
         let tally = self.cpus.entry(cpu).or_default();
         tally.sums.lost += count;
         // The time between the two is unknown.
@@ -100,7 +98,7 @@ impl Tally {
     }
 
     fn ended(&mut self, slice: &Slice) {
-        self.cut += u64::from(!slice.whole);
+        self.sums.cut += u64::from(!slice.whole);
         match (&slice.work, &slice.run) {
             (Work::Irq(number), _) if slice.whole => {
                 let irq = &mut self.irqs.entry((*number, slice.cpu)).or_default().sums;
@@ -135,27 +133,16 @@ impl Tally {
         cpu.sums.interrupts_ns = cpu.sums.interrupts_ns.saturating_add(run.interrupts_ns);
         cpu.runs.add(slice.length());
         let over = cpu.bursts.run(slice.began, slice.ended, run.packets + run.backlog);
-        let long = LongRun {
-            cpu: slice.cpu,
-            at_ns: slice.began.saturating_sub(self.began),
-            ns: slice.length(),
-            interrupts_ns: run.interrupts_ns,
-            cause: run.cause,
-            task: run.task.clone(),
-            pid: run.pid,
-            polls: run.polls,
-            full: run.full,
-            packets: run.packets,
-            backlog: run.backlog,
-        };
-        keep(&mut self.longest, long, |run| run.ns);
+        let at_ns = slice.began.saturating_sub(self.began);
+        let long = LongRun { cpu: slice.cpu, at_ns, ns: slice.length(), run: run.clone() };
+        keep(&mut self.sums.longest, long, |run| run.ns);
         self.burst(slice.cpu, over);
     }
 
     pub(super) fn burst(&mut self, cpu: CpuId, burst: Option<Burst>) {
         if let Some(burst) = burst {
             let at_ns = burst.at_ns.saturating_sub(self.began);
-            keep(&mut self.bursts, Burst { cpu, at_ns, ..burst }, |burst| burst.ns);
+            keep(&mut self.sums.bursts, Burst { cpu, at_ns, ..burst }, |burst| burst.ns);
         }
     }
 

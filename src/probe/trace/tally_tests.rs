@@ -53,7 +53,10 @@ fn two_bursts_of_an_interrupt() {
     assert_eq!(irq.per_packet(), Some(3.0 / 67.0));
     let napi = &trace.napis[0];
     assert_eq!((napi.napi, napi.device.as_str(), napi.packets, napi.full), (5, "eth0", 67, 1));
-    assert_eq!((trace.longest.len(), trace.longest[0].cause.irq, trace.longest[0].full), (3, Some(38), 1));
+    assert_eq!(
+        (trace.longest.len(), trace.longest[0].run.cause.irq, trace.longest[0].run.full),
+        (3, Some(38), 1)
+    );
 }
 
 #[test]

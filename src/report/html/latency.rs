@@ -74,13 +74,13 @@ impl Percentiles {
 
 /// `None` if no valid slot of the arm has the value.
 fn point(record: &TrialRecord, arm: Arm, q: f64, name: &str) -> Option<Point> {
-    let slots: Vec<_> = record.compared().filter(|slot| slot.arm == arm).collect();
-    let values = slots.iter().filter_map(|slot| slot.values.get(name).copied());
+    let values = record.values(name, arm);
     let mut values: Vec<f64> = values.filter(|value| value.is_finite() && *value > 0.0).collect();
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
     let at = |part: f64| values[(part * last as f64).round() as usize];
-    let bounds = slots.iter().filter(|slot| slot.at_least.iter().any(|found| found == name)).count();
+    let slots = record.compared().filter(|slot| slot.arm == arm);
+    let bounds = slots.filter(|slot| slot.at_least.iter().any(|found| found == name)).count();
     let digits = name.rsplit_once('_').map_or(name, |(digits, _)| digits);
     Some(Point {
         label: digits.replacen('_', ".", 1),

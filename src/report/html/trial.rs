@@ -6,8 +6,7 @@ use crate::plan::Setting;
 use crate::plan::export::shell;
 use crate::report::document::Trial;
 use crate::report::{number, validity};
-use crate::trial::arms::{AS_IS, arms};
-use crate::trial::record::{MetricResult, TrialRecord};
+use crate::trial::record::{AS_IS, MetricResult, TrialRecord};
 use crate::trial::spec::Kind;
 
 /// The article below its heading. `cells`: most cells of the heatmap.
@@ -67,7 +66,7 @@ fn before_and_after(record: &TrialRecord) -> String {
 fn arms_compared(m: &mut Markup, record: &TrialRecord) {
     m.element("dl", &[("class", "arms")], |m| {
         m.leaf("dt", &[("class", "a")], "A");
-        let [a, b] = arms(record);
+        let [a, b] = record.arms();
         match a.as_slice() {
             [words] if words == AS_IS => m.leaf("dd", &[], words),
             lines => m.element("dd", &[], |m| lines.iter().for_each(|line| m.leaf("code", &[], line))),

@@ -4,7 +4,8 @@ use super::{analyse, calibrate, primary_decision};
 use crate::trial::design::order;
 use crate::trial::monitor::Monitor;
 use crate::trial::record::{Arm, Better, Call, Metric, Phase, Slot, TrialRecord, Verdict};
-use crate::trial::simulate::{self, Noise};
+use crate::trial::runner;
+use crate::trial::simulate::{self, Noise, Simulated};
 
 fn metric(name: &str, better: Better) -> Metric {
     Metric { name: name.into(), title: name.into(), unit: "u".into(), better }
@@ -18,27 +19,12 @@ fn slot(phase: Phase, pair: usize, position: u8, arm: Arm, values: &[(&str, f64)
     Slot::sample((phase, pair, position, arm), values)
 }
 
-/// Runs pairs until the monitor stops, as the runner does.
+/// A trial on a machine whose throughput changes by `effect` in arm B.
 fn run(seed: u64, noise: &Noise, effect: f64) -> TrialRecord {
     let mut record = empty(seed);
-    let monitor = Monitor::new(&record);
-    let values = noise.values(seed, 2 * record.max_pairs);
-    for (pair, of_pair) in values.chunks_exact(2).enumerate() {
-        for (position, (arm, y)) in order(seed, Phase::Comparison, pair).into_iter().zip(of_pair).enumerate()
-        {
-            let y = if arm == Arm::B { y * (1.0 + effect) } else { *y };
-            let values = [("throughput", y), ("p99", 1e6 / y)];
-            record.slots.push(slot(Phase::Comparison, pair, position as u8, arm, &values));
-        }
-        if primary_decision(&record, &monitor).is_some() {
-            break;
-        }
-    }
+    let mut bench = Simulated::new(*noise, seed, &[1.0, 1.0 + effect]);
+    runner::run(&mut record, 0, &mut bench).expect("simulated");
     record
-}
-
-fn rough() -> Noise {
-    Noise { drift: 0.03, periodic: 0.03, ..Noise::white(0.03) }
 }
 
 /// The promise: at most 5 % of trials of a factor that does nothing claim an effect.
@@ -46,9 +32,9 @@ fn rough() -> Noise {
 fn twenty_trials_of_nothing_claim_at_most_one_effect() {
     for (name, noise) in [
         ("white", Noise::white(0.03)),
-        ("drift", Noise { drift: 0.03, ..Noise::white(0.03) }),
+        ("drift", Noise::drifting()),
         ("periodic", Noise { periodic: 0.03, ..Noise::white(0.03) }),
-        ("all", rough()),
+        ("all", Noise::rough()),
     ] {
         let verdicts = (100..120).map(|seed| analyse(&run(seed, &noise, 0.0)).verdict);
         let claims = |verdict: &Verdict| {
@@ -76,8 +62,9 @@ fn trials_of_nothing_end_as_no_measurable_effect_on_a_quiet_machine() {
 #[test]
 fn an_effect_of_ten_percent_is_nearly_always_found() {
     for (effect, verdict) in [(0.10, Verdict::Helps), (-0.10, Verdict::Hurts)] {
-        let found =
-            (100..120).filter(|seed| analyse(&run(*seed, &rough(), effect)).verdict == verdict).count();
+        let found = (100..120)
+            .filter(|seed| analyse(&run(*seed, &Noise::rough(), effect)).verdict == verdict)
+            .count();
         assert!(found >= 19, "{found} of 20 at {effect}");
     }
 }
@@ -105,6 +92,9 @@ fn an_end_without_early_stop_has_a_p_value() {
 #[test]
 fn other_metrics_share_one_error() {
     let mut record = run(5, &Noise::white(0.03), 0.04);
+    for slot in &mut record.slots {
+        slot.values.insert("p99".into(), 1e6 / slot.values["throughput"]);
+    }
     record.metrics.push(metric("p99", Better::Lower));
     let alone = analyse(&record).metrics[1].clone();
     assert_eq!(alone.call, Call::Helps, "p99 is the inverse of the throughput here");

@@ -103,9 +103,8 @@ fn searched(seed: u64, effects: &[f64]) -> (BlocksRecord, Search) {
         .map(|at| NamedSettings { name: format!("candidate-{at}"), set: Vec::new() })
         .collect();
     let mut record = BlocksRecord { kind: Kind::Search, settings, blocks: 20, seed, ..record() };
-    let noise = Noise { drift: 0.03, ..Noise::white(0.03) };
     let work: Vec<f64> = std::iter::once(1.0).chain(effects.iter().map(|effect| 1.0 + effect)).collect();
-    assert_eq!(ran(&mut record, Simulated::new(noise, seed, &work)), End::Complete);
+    assert_eq!(ran(&mut record, Simulated::new(Noise::drifting(), seed, &work)), End::Complete);
     let Some(Effects::Search(search)) = record.conclusion.clone().and_then(|conclusion| conclusion.found)
     else {
         panic!("{record:?}")

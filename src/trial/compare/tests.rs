@@ -52,7 +52,7 @@ fn record(seed: u64) -> TrialRecord {
 
 fn compared(seed: u64, lost: [f64; 2], packets: [f64; 2]) -> Comparison {
     let mut record = record(seed);
-    let noise = Noise { drift: 0.03, periodic: 0.03, ..Noise::white(0.03) }.values(seed, 100);
+    let noise = Noise::rough().values(seed, 100);
     let mut bench = Interrupted { noise, slots: 0, lost, packets };
     let ending = run(&mut record, 0, &mut bench).expect("simulated");
     assert_eq!(record.slots.len(), 24, "all pairs, whatever the first ones say");

@@ -6,6 +6,18 @@ use std::convert::Infallible;
 use super::Noise;
 use crate::trial::runner::{Bench, Measured};
 
+impl Noise {
+    /// White noise and drift of 3 % each.
+    pub(crate) fn drifting() -> Self {
+        Self { drift: 0.03, ..Self::white(0.03) }
+    }
+
+    /// The same with a period of two slots, like the noise of real machines.
+    pub(crate) fn rough() -> Self {
+        Self { periodic: 0.03, ..Self::drifting() }
+    }
+}
+
 /// A machine whose slots are `noise`, times the part of the arm.
 pub(crate) struct Simulated {
     pub(crate) noise: Vec<f64>,

@@ -303,7 +303,7 @@ mod tests {
         let white = misses(Noise::white(0.03));
         assert!(white <= 19, "{white} of 1000");
         assert!(white > 0, "an interval that never misses is wider than it needs to be");
-        let rough = misses(Noise { drift: 0.03, periodic: 0.03, ..Noise::white(0.03) });
+        let rough = misses(Noise::rough());
         assert!(rough <= 19, "{rough} of 1000");
     }
 

@@ -47,12 +47,7 @@ fn doubts<'a>(hottest: &'a MetricResult, per_packet: &'a MetricResult) -> Circum
         receive_share: Some(0.01),
         busiest_cpu: Some(0.3),
         ending: Ending { client_limited, interrupted: true, ..Ending::default() },
-        hottest_before: Some(1.0),
-        hottest_after: Some(0.5),
-        hottest: Some(hottest),
-        throughput: None,
-        saturated: false,
-        softirq_per_packet: Some(per_packet),
+        ..cooled(hottest, per_packet)
     }
 }
 

@@ -61,7 +61,7 @@ fn a_queue_s_interrupt_interrupts_a_pinned_process() {
     let ours = ours.unwrap_or_else(|| panic!("no IRQ {irq} on CPU 2: {:?}", trace.irqs));
     assert_eq!(ours.queue.as_deref(), Some("eth0/rx-0"), "{ours:?}");
     assert!(ours.count > 1 && ours.gaps.max_ns > 0 && ours.packets > 0, "{ours:?}");
-    let caused = trace.longest.iter().find(|run| run.cause.irq == Some(irq.0)).expect("it causes runs");
-    assert!(caused.cause.class == Class::NicIrq && caused.polls > 0, "{caused:?}");
+    let caused = trace.longest.iter().find(|run| run.run.cause.irq == Some(irq.0)).expect("it causes runs");
+    assert!(caused.run.cause.class == Class::NicIrq && caused.run.polls > 0, "{caused:?}");
     assert!(trace.napis.iter().any(|napi| napi.device == "eth0" && napi.packets > 0), "{:?}", trace.napis);
 }
