@@ -109,11 +109,7 @@ fn edited_files_are_kept() {
 #[test]
 fn only_settings_that_can_hold_are_persisted() {
     let tree = tree();
-    let plan = tree.path().join("plan.toml");
-    let persist = |text: &str| {
-        std::fs::write(&plan, text).expect("written");
-        tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")]).said()
-    };
+    let persist = |text: &str| tree.rxlab(&["persist", "--plan", &tree.file("plan.toml", text)]).said();
     persist("[[setting]]\nset = \"rps eth7/rx-0 = 1\"\n").says(2, "there is no interface eth7");
     persist("host = \"web1\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n")
         .says(4, "the plan is for host web1");

@@ -61,9 +61,7 @@ fn machine() -> Tree {
 
 /// A file next to the tree, with control characters in its name as well.
 fn file(tree: &Tree, name: &str, text: &str) -> String {
-    let path = tree.path().join(format!("{name}{TEXT}"));
-    std::fs::write(&path, text).expect("written");
-    path.to_str().expect("text").to_owned()
+    tree.file(&format!("{name}{TEXT}"), text)
 }
 
 fn plan(tree: &Tree) -> String {
