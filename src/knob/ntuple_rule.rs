@@ -150,14 +150,14 @@ mod tests {
     use crate::host::{Cause, Host, RecordedHost};
     use crate::knob::testbed::{check, list, path, read, refusal, refusing, write};
     use crate::parse::ethtool::flow_bytes;
-    use crate::parse::{one_message, push_message};
+    use crate::parse::one_message;
 
     /// Synthetic: no available machine has flow rules. One in slot 7, and one of an unknown kind in 9.
     fn host() -> RecordedHost {
-        let mut answer = one_message(&flow_bytes(7, "udp4 dst-port 53 action 1").expect("a rule"));
+        let known = flow_bytes(7, "udp4 dst-port 53 action 1").expect("a rule");
         let mut unknown = flow_bytes(9, "udp4 action 1").expect("a rule");
         unknown[16..20].copy_from_slice(&0x33u32.to_ne_bytes());
-        push_message(&mut answer, &unknown);
+        let answer = [known, unknown].map(|rule| one_message(&rule)).concat();
         RecordedHost::new().with(&path(EthtoolGet::Rules), answer)
     }
 

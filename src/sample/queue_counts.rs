@@ -45,7 +45,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use crate::host::RecordedHost;
-    use crate::parse::{QueueCounters, one_message, push_attribute};
+    use crate::parse::{QueueCounters, attribute, one_message};
     use crate::sample::Sample;
 
     /// One interface whose driver counts by queue, with its statistics.
@@ -70,10 +70,8 @@ mod tests {
             host = host.with(&format!("sys/class/net/eth0/statistics/{file}"), "9\n");
         }
         if told {
-            let mut message = Vec::new();
-            for (kind, value) in [(1, 4), (2, 0), (3, 0), (8, 77)] {
-                push_attribute(&mut message, kind, &u32::to_ne_bytes(value));
-            }
+            let message = [(1, 4), (2, 0), (3, 0), (8, 77)];
+            let message = message.map(|(kind, value)| attribute(kind, u32::to_ne_bytes(value))).concat();
             host = host.with("netlink/netdev/qstats-get", one_message(&message));
         }
         let mut sample = Sample::take(&host);
