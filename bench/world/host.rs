@@ -385,7 +385,7 @@ impl Host for SimHost {
         if let Some(errno) = state.fault(|area| area == Area::Enter) {
             return Err(failed(Os::from_raw_os_error(errno)));
         }
-        let is_own = namespace.was_own();
+        let is_own = namespace.path.as_os_str() == OWN;
         let all = &state.machine.namespaces;
         let found = all
             .iter()
