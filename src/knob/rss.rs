@@ -152,19 +152,15 @@ mod tests {
     use super::{EthtoolGet, Knob, RssTable};
     use crate::host::{Host, RecordedHost};
     use crate::knob::testbed::{answer, check, model, path, read, refusal, target, write};
-    use crate::parse::one_message;
-
-    fn bytes(numbers: &[u32]) -> Vec<u8> {
-        numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
-    }
+    use crate::parse::{one_message, words};
 
     fn netlink(table: &[u32]) -> RecordedHost {
-        RecordedHost::new().with(&path(EthtoolGet::Rss), answer(&[(4, &bytes(table))]))
+        RecordedHost::new().with(&path(EthtoolGet::Rss), answer(&[(4, &words(table))]))
     }
 
     fn ioctl(table: &[u32]) -> RecordedHost {
         let size = u32::try_from(table.len()).expect("short");
-        let answer = [bytes(&[0x46, 0, size, 0, 1, 0]), bytes(table)].concat();
+        let answer = [words(&[0x46, 0, size, 0, 1, 0]), words(table)].concat();
         RecordedHost::new().with(&path(EthtoolGet::RssIoctl), one_message(&answer))
     }
 

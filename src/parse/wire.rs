@@ -26,6 +26,11 @@ pub fn one_message(message: &[u8]) -> Vec<u8> {
     [&length.to_ne_bytes()[..], message].concat()
 }
 
+/// Numbers, one after another.
+pub fn words(numbers: &[u32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+}
+
 /// The messages of an answer.
 pub fn messages(mut answer: &[u8]) -> Result<Vec<&[u8]>, WireError> {
     let mut messages = Vec::new();

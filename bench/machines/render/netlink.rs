@@ -1,7 +1,7 @@
 //! Answers of the kernel to netlink and ioctls.
 
 use rxlab::host::{Cause, EthtoolGet, Question, RecordedHost};
-use rxlab::parse::{attribute, one_message};
+use rxlab::parse::{attribute, one_message, words};
 
 use super::super::drivers::Pairs;
 use super::super::truth::{Counted, Damage, Kernel, Nic, Truth};
@@ -141,7 +141,6 @@ fn driver(nic: &Nic) -> Vec<u8> {
 }
 
 fn rss(nic: &Nic, get: EthtoolGet) -> Vec<u8> {
-    let words = |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_ne_bytes()).collect::<Vec<u8>>();
     match get {
         EthtoolGet::Rss => message(&[(3, &1u32.to_ne_bytes()), (4, &words(&nic.table))]),
         // struct ethtool_rxfh: the command, the context, sizes, Toeplitz, the table, no key.
