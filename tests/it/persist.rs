@@ -95,7 +95,7 @@ fn edited_files_are_kept() {
     tree.rxlab(&SET).exits(0);
     tree.rxlab(&["persist"]).exits(0);
     let service = tree.read("etc/systemd/system/rxlab.service");
-    tree.write("etc/systemd/system/rxlab.service", &format!("{service}\nNice=5\n"));
+    tree.write("etc/systemd/system/rxlab.service", format!("{service}\nNice=5\n"));
     let edited = etc(&tree);
     for verb in ["persist", "unpersist"] {
         tree.rxlab(&[verb]).says(4, "/rxlab.service was edited or is not from rxlab: nothing was ");
@@ -136,7 +136,7 @@ fn a_boot_with_rxlab_off_restores_nothing() {
         assert_eq!(tree.rxlab(args).said(), off);
     }
     assert_eq!(tree.rps("eth0", 0), "00");
-    tree.write("etc/rxlab/plan.toml", &format!("{plan}\n"));
+    tree.write("etc/rxlab/plan.toml", format!("{plan}\n"));
     tree.write("proc/cmdline", "root=/dev/vda1 quiet rxlab=on\n");
     let (code, text) = tree.rxlab(&["restore"]).said();
     assert!(code == 0 && tree.rps("eth0", 0) == "c", "{text}");

@@ -99,7 +99,7 @@ impl Tree {
             ("busy_poll", "0"),
             ("busy_read", "0"),
         ] {
-            self.write(&format!("proc/sys/net/core/{name}"), &format!("{value}\n"));
+            self.write(&format!("proc/sys/net/core/{name}"), format!("{value}\n"));
         }
         self.write("proc/irq/default_smp_affinity", "3f\n");
         let clock = "sys/devices/system/clocksource/clocksource0";
@@ -148,7 +148,7 @@ impl Tree {
         let zeros = "0 ".repeat(19);
         let stat = format!("{pid} ({name}) S {parent} 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start} {zeros}\n");
         self.write(&format!("proc/{pid}/stat"), &stat);
-        self.write(&format!("proc/{pid}/comm"), &format!("{name}\n"));
+        self.write(&format!("proc/{pid}/comm"), format!("{name}\n"));
     }
 
     pub(crate) fn root(&self) -> PathBuf {

@@ -26,7 +26,7 @@ fn tree() -> Tree {
     let tree = Tree::new();
     let table: Vec<u8> = [1u32, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect();
     let rss = [attribute(3, 1u32.to_ne_bytes()), attribute(4, table), attribute(5, KEY)].concat();
-    tree.write(&path(EthtoolGet::Rss), &one_message(&rss));
+    tree.write(&path(EthtoolGet::Rss), one_message(&rss));
     std::fs::remove_file(tree.root().join(path(EthtoolGet::HashFields))).expect("it was there");
     tree
 }
@@ -49,7 +49,7 @@ fn the_queue_follows_from_the_driver_s_answers() {
     let mut rxnfc = vec![0; 192];
     rxnfc[4] = 1;
     rxnfc[8] = 0x30;
-    tree.write(&path(EthtoolGet::HashFields), &one_message(&rxnfc));
+    tree.write(&path(EthtoolGet::HashFields), one_message(&rxnfc));
     let path = flow(&tree, &[FLOW, "--nic", "eth0"]);
     assert_eq!(
         (&path["hash"]["among"], &path["hash"]["certainty"]),

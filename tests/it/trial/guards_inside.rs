@@ -85,7 +85,7 @@ fn a_slot_without_the_change_says_so() {
 fn drops_end_a_command_of_a_minute() {
     let tree = Tree::new();
     let row = |dropped: &str| format!("00000000 {dropped} {}", "00000000 ".repeat(7).trim_end());
-    tree.write("proc/net/softnet_stat", &format!("{}\n", row("00000000")));
+    tree.write("proc/net/softnet_stat", format!("{}\n", row("00000000")));
     let drops = format!(
         "case $(cat sys/class/net/eth0/queues/rx-0/rps_cpus) in 0|00) ;; *)\n\
          echo '{}' > ../row && mv ../row proc/net/softnet_stat && touch ../exceeded; sleep 60 ;; esac\n\
