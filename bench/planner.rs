@@ -100,15 +100,17 @@ fn on_cpu_0(number: u32, action: &str) -> Irq {
 
 fn rates(cpus: u32) -> Rates {
     let cpu = |id: u32| CpuRates {
+        cpu: CpuId(id),
         user: 0.1,
         system: 0.1,
         softirq: if id == 0 { 0.9 } else { 0.01 },
         idle: 0.5,
         net_rx: 1e3,
         packets: 1e4,
-        ..CpuRates::zero(CpuId(id))
+        ..CpuRates::default()
     };
     Rates {
+        seconds: 2.0,
         cpus: (0..cpus).map(cpu).collect(),
         nics: vec![NicRates {
             name: "eth0".parse().expect("a name"),
@@ -122,6 +124,6 @@ fn rates(cpus: u32) -> Rates {
             queue_drops: BTreeMap::new(),
         }],
         exact_softirq_time: Some(false),
-        ..Rates::empty(2.0)
+        ..Rates::default()
     }
 }

@@ -61,9 +61,7 @@ pub use softirqs::{NET_RX, NET_TX, SOFTIRQS, SoftirqRuns, softirqs};
 pub use softnet::{SoftnetRow, softnet};
 pub use stat::{CpuTimes, TICK_NS, TICKS_PER_SECOND, stat};
 pub(crate) use wire::NESTED;
-pub use wire::{
-    Attributes, WireError, attribute, messages, one_message, push_attribute, push_message, with_attributes,
-};
+pub use wire::{Attributes, WireError, attribute, messages, one_message, with_attributes, words};
 
 /// A line that does not match the format, by number from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

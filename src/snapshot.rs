@@ -98,7 +98,8 @@ impl Snapshot {
         let before = Counters::take(&self.first, &first);
         let after = Counters::take(&self.last, &last);
         let rates = Rates::between(&before, &after)?.accounted(&last);
-        Ok((Model::new(&last), rates.with_busiest(busiest(&self.last, &before, &after))))
+        let processes = busiest(&self.last, &before, &after);
+        Ok((Model::new(&last), Rates { processes, ..rates }))
     }
 
     /// The machine at the first moment.

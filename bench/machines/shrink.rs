@@ -37,7 +37,6 @@ fn smaller(truth: &Truth, request: &Request) -> Vec<(Truth, Request)> {
         change(&mut truth, &mut request);
         found.push((truth, request));
     };
-    let is_changed = |truth: &Truth| format!("{truth:?}");
     with(&|_, request| request.options = Default::default());
     with(&|truth, _| truth.damage = Damage::Nothing);
     with(&|truth, _| truth.irqbalance = None);
@@ -92,9 +91,8 @@ fn smaller(truth: &Truth, request: &Request) -> Vec<(Truth, Request)> {
             truth.cpuset.iter_mut().for_each(|own| own.remove(cpu.id));
         });
     }
-    let own = is_changed(truth);
-    let asked = format!("{request:?}");
-    found.retain(|(truth, request)| is_changed(truth) != own || format!("{request:?}") != asked);
+    let before = format!("{truth:?} {request:?}");
+    found.retain(|(truth, request)| format!("{truth:?} {request:?}") != before);
     found.retain(|(truth, _)| !truth.usable().is_empty());
     found
 }

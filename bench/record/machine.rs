@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use rxlab::host::{Host, RecordedHost};
-use rxlab::parse::one_message;
+use rxlab::parse::{one_message, words};
 use rxlab::snapshot::Snapshot;
 
 /// CPUs and queues of the machine.
@@ -234,10 +234,6 @@ fn queue_names() -> Vec<u8> {
         }
     }
     one_message(&answer)
-}
-
-fn words(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
 /// `/proc/PID/stat` with these ticks in user and kernel mode.

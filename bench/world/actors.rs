@@ -236,7 +236,7 @@ fn begin(
 }
 
 fn apply(world: &Arc<World>, set: &[Set], confirm: u8, at: u8) -> Ended {
-    let own = SimHost::own(world);
+    let (own, store) = machine(world);
     let namespace = netns(world, at);
     let entered = match at {
         0 => None,
@@ -252,7 +252,6 @@ fn apply(world: &Arc<World>, set: &[Set], confirm: u8, at: u8) -> Ended {
     if settings.is_empty() || apply::check(host, &model, &plan).is_err() {
         return Ended::Failed;
     }
-    let store = Store::new(SimDisk::new(world));
     let confirm = (confirm > 0).then(|| Duration::from_secs(u64::from(confirm)));
     let namespaces = (entered.as_ref().and_then(|host| host.namespace().cloned()), own.namespace().cloned());
     let Some(transaction) = begin(world, &store, &model.identity, namespaces, confirm) else {
@@ -381,13 +380,12 @@ impl Bench<TrialRecord> for SimBench<'_> {
 }
 
 fn trial(world: &Arc<World>, set: &[Set], keep: bool) -> Ended {
-    let own = SimHost::own(world);
+    let (own, store) = machine(world);
     let model = look(&own);
     let cookie = own.namespace().and_then(|own| own.cookie).unwrap_or(0);
     let settings = settings(&world.state(), set, cookie);
     let plan = Plan::new("world", &settings);
     let Ok(settings) = apply::check(&own, &model, &plan) else { return Ended::Failed };
-    let store = Store::new(SimDisk::new(world));
     let namespaces = (None, own.namespace().cloned());
     let Some(transaction) = begin(world, &store, &model.identity, namespaces, Some(Duration::from_secs(60)))
     else {

@@ -40,15 +40,12 @@ impl Files {
         }
     }
 
-    pub(crate) fn damage(&mut self, which: u8, part: u8) -> bool {
+    pub(crate) fn damage(&mut self, which: u8, part: u8) {
         let at = usize::from(which) % self.open.len().max(1);
-        let Some(file) = self.open.values_mut().nth(at).filter(|file| !file.bytes.is_empty()) else {
-            return false;
-        };
+        let Some(file) = self.open.values_mut().nth(at).filter(|file| !file.bytes.is_empty()) else { return };
         let at = usize::from(part) * file.bytes.len() / 256;
         file.bytes[at] ^= 1;
         file.damaged = true;
-        true
     }
 }
 

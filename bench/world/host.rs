@@ -28,7 +28,7 @@ enum Node {
     Interfaces,
     Loopback,
     Interface(usize),
-    InterfaceFile(usize, &'static str),
+    InterfaceFile(usize, String),
     Queues(usize),
     Queue(usize, usize, bool),
     Value(Slot),
@@ -75,11 +75,12 @@ impl SimHost {
         if rest.is_empty() {
             return Node::Interface(at);
         }
+        let device = &machine.devices[at];
         let Some(rest) = rest.strip_prefix("queues") else {
             return match rest {
-                "ifindex" => Node::InterfaceFile(at, "ifindex"),
-                "carrier_down_count" => Node::InterfaceFile(at, "carrier_down_count"),
-                "operstate" => Node::InterfaceFile(at, "operstate"),
+                "ifindex" => Node::InterfaceFile(at, format!("{}\n", device.ifindex)),
+                "carrier_down_count" => Node::InterfaceFile(at, format!("{}\n", device.carrier_downs)),
+                "operstate" => Node::InterfaceFile(at, "up\n".to_owned()),
                 _ => Node::Absent,
             };
         };
@@ -90,7 +91,6 @@ impl SimHost {
             (_, Some(number)) => (false, number),
             _ => return Node::Absent,
         };
-        let device = &machine.devices[at];
         let number = number.parse::<usize>().ok().filter(|number| (*number as u64) < device.count.now);
         let Some(number) = number else { return Node::Absent };
         let (device, queue) = (u8::try_from(at).unwrap_or(0), u8::try_from(number).unwrap_or(0));
@@ -133,9 +133,7 @@ impl SimHost {
         }
         let mut state = self.world.state();
         let node = self.node(&state.machine, path);
-        if let Some(errno) = state.fault(|area| hits(area, &node, operation)) {
-            return Err(HostError::new(operation, path, Cause::from(Os::from_raw_os_error(errno))));
-        }
+        prevented(&mut state, &node, operation, path)?;
         answer(&mut state, node).ok_or_else(|| HostError::new(operation, path, Cause::Missing))
     }
 }
@@ -184,6 +182,14 @@ fn hits(area: Area, node: &Node, operation: Operation) -> bool {
     }
 }
 
+/// The error of an operation that a fault prevents.
+fn prevented(state: &mut State, node: &Node, operation: Operation, path: &str) -> Result<(), HostError> {
+    match state.fault(|area| hits(area, node, operation)) {
+        Some(errno) => Err(HostError::new(operation, path, Os::from_raw_os_error(errno))),
+        None => Ok(()),
+    }
+}
+
 fn value_text(slot: Slot, value: u64) -> String {
     match slot {
         Slot::Rps(..) | Slot::Irq(..) => format!("{value:x}\n"),
@@ -229,16 +235,8 @@ fn channels(device: &Device) -> Vec<u8> {
 impl Host for SimHost {
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
         let text = self.meet(path, Operation::Read, |state, node| match node {
-            Node::Fixed(text) => Some(text),
+            Node::Fixed(text) | Node::InterfaceFile(_, text) => Some(text),
             Node::Interrupts => Some(interrupts(&state.machine)),
-            Node::InterfaceFile(at, file) => {
-                let device = &state.machine.devices[at];
-                Some(match file {
-                    "ifindex" => format!("{}\n", device.ifindex),
-                    "carrier_down_count" => format!("{}\n", device.carrier_downs),
-                    _ => "up\n".to_owned(),
-                })
-            }
             Node::Value(slot) => Some(value_text(slot, state.machine.value(slot)?.now)),
             _ => None,
         });
@@ -258,10 +256,10 @@ impl Host for SimHost {
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
         let cookie = self.cookie();
         self.meet(path, Operation::List, |state, node| {
-            let hidden = matches!(node, Node::Interfaces) && state.is_hidden();
+            let is_hidden = state.fault(|area| area == Area::NoInterfaces).is_some();
             let machine = &state.machine;
             let mut names: Vec<String> = match node {
-                Node::Interfaces if hidden => Vec::new(),
+                Node::Interfaces if is_hidden => Vec::new(),
                 Node::Interfaces => {
                     let devices = machine.in_netns(cookie).map(|(_, device)| device.name.clone());
                     devices.chain(["lo".to_owned()]).collect()
@@ -307,9 +305,7 @@ impl Host for SimHost {
         let mut state = self.world.state();
         let at = find(&state).ok_or_else(missing)?;
         let node = Node::Value(Slot::Channels(u8::try_from(at).unwrap_or(0)));
-        if let Some(errno) = state.fault(|area| hits(area, &node, Operation::Ask)) {
-            return Err(HostError::new(Operation::Ask, &path, Os::from_raw_os_error(errno)));
-        }
+        prevented(&mut state, &node, Operation::Ask, &path)?;
         Ok(channels(&state.machine.devices[at]))
     }
 
@@ -324,9 +320,7 @@ impl Host for SimHost {
         let at = state.machine.find(self.cookie(), nic.as_str()).ok_or_else(|| failed(Cause::Missing))?;
         let device = u8::try_from(at).unwrap_or(0);
         let slot = Slot::Channels(device);
-        if let Some(errno) = state.fault(|area| hits(area, &Node::Value(slot), Operation::Act)) {
-            return Err(failed(Cause::from(Os::from_raw_os_error(errno))));
-        }
+        prevented(&mut state, &Node::Value(slot), Operation::Act, &path)?;
         // One attribute: length, kind, 32 bits.
         let count = attributes.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
         let done = count.is_some_and(|count| state.write(slot, u64::from(count)));
@@ -347,9 +341,7 @@ impl Host for SimHost {
         self.world.step(Counted::Any, Link::Inode(crc32fast::hash(name.as_bytes())));
         let mut state = self.world.state();
         let node = self.node(&state.machine, path);
-        if let Some(errno) = state.fault(|area| hits(area, &node, Operation::List)) {
-            return Err(HostError::new(Operation::List, path, Os::from_raw_os_error(errno)));
-        }
+        prevented(&mut state, &node, Operation::List, path)?;
         if state.knows_names_only() {
             // Above those of the simulated machine.
             return Ok(path.bytes().fold(1 << 40, |sum, byte| 31 * (sum % (1 << 50)) + u64::from(byte)));
@@ -393,7 +385,7 @@ impl Host for SimHost {
         if let Some(errno) = state.fault(|area| area == Area::Enter) {
             return Err(failed(Os::from_raw_os_error(errno)));
         }
-        let is_own = namespace.was_own();
+        let is_own = namespace.path.as_os_str() == OWN;
         let all = &state.machine.namespaces;
         let found = all
             .iter()

@@ -168,6 +168,11 @@ impl State {
     }
 }
 
+/// True if a value is back, or waits for its queue or for a user's decision.
+fn waits(outcome: &Outcome) -> bool {
+    outcome.settles() || matches!(outcome, Outcome::Away | Outcome::Drift { .. })
+}
+
 impl World {
     /// Checks the invariants that hold at any moment.
     pub(crate) fn check(&self) {
@@ -209,12 +214,7 @@ impl World {
             return;
         }
         let Ok(history) = History::parse(&file.bytes) else { return };
-        let waits = |touched: &Touched| {
-            touched
-                .outcome
-                .as_ref()
-                .is_some_and(|o| o.settles() || matches!(o, Outcome::Away | Outcome::Drift { .. }))
-        };
+        let waits = |touched: &Touched| touched.outcome.as_ref().is_some_and(waits);
         let touched = history.touched();
         if !touched.iter().all(waits) || touched.is_empty() {
             let left: Vec<_> =
@@ -290,9 +290,6 @@ impl World {
             if let Some(error) = &one.journal_error {
                 return Err(format!("4: undo of {}: {error}", one.id));
             }
-            let waits = |outcome: &Outcome| {
-                outcome.settles() || matches!(outcome, Outcome::Away | Outcome::Drift { .. })
-            };
             if let Some(left) = one.outcomes.iter().find(|left| !waits(&left.outcome)) {
                 return Err(format!("4: undo of {} leaves {left:?}", one.id));
             }

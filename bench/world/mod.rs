@@ -171,7 +171,6 @@ impl World {
 
     fn play(self: &Arc<Self>, schedule: &Schedule) {
         self.command(&schedule.first);
-        self.check();
         self.guards(Some(Duration::from_secs(40)));
         // Moves for which the commands were too short.
         loop {
@@ -371,9 +370,7 @@ impl State {
                 }
             }
             Move::Clock(seconds) => self.clock += u64::from(*seconds) * 1_000_000_000,
-            Move::Damage(file, part) => {
-                self.disk.damage(*file, *part);
-            }
+            Move::Damage(file, part) => self.disk.damage(*file, *part),
             Move::Reuse(netns) => self.machine.reuse(*netns),
             Move::Stop(_) | Move::Run(_) => {}
         }
@@ -397,11 +394,6 @@ impl State {
         let now = u64::from(self.counts[0]);
         self.faults.retain(|fault| fault.until > now);
         self.faults.iter().find(|fault| hits(fault.area)).map(|fault| fault.errno)
-    }
-
-    /// True if interface lists are empty at this moment.
-    pub(crate) fn is_hidden(&mut self) -> bool {
-        self.fault(|area| area == Area::NoInterfaces).is_some()
     }
 
     /// True if a device is its name, and only one namespace is known.

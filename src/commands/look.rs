@@ -149,7 +149,7 @@ impl<'a> Intervals<'a> {
         }
         let after = Counters::take(self.host, &self.inventory);
         let rates = Rates::between(&self.before, &after).map_err(not_running)?.accounted(&self.inventory);
-        let mut rates = rates.with_busiest(busiest(self.host, &self.before, &after));
+        let mut rates = Rates { processes: busiest(self.host, &self.before, &after), ..rates };
         self.before = after;
         windows.time(&mut rates);
         Ok(rates)

@@ -42,20 +42,11 @@ impl Sketch {
             cpu: CpuId(id),
             user: 0.01,
             system: 0.005,
-            irq: 0.0,
             softirq: 0.005,
-            steal: 0.0,
             idle: 0.98,
-            ksoftirqd: 0.0,
-            napi: 0.0,
             net_rx: 20.0,
-            net_tx: 0.0,
-            other_softirqs: BTreeMap::new(),
             packets: 30.0,
-            dropped: 0.0,
-            time_squeeze: 0.0,
-            rps_ipis: 0.0,
-            flow_limit: 0.0,
+            ..CpuRates::default()
         };
         let identity = Identity { hostname: "sketch".into(), kernel: "6.1.0".into(), boot_id: "0".into() };
         Self {
@@ -63,7 +54,6 @@ impl Sketch {
                 schema: "rxlab.model/2".into(),
                 identity,
                 cpus: (0..count).map(cpu).collect(),
-                nics: Vec::new(),
                 rps_sock_flow_entries: Fact::Known(0),
                 irqbalance: Fact::Known(None),
                 ..Model::default()
@@ -71,14 +61,9 @@ impl Sketch {
             rates: Rates {
                 seconds: 5.0,
                 cpus: (0..count).map(idle).collect(),
-                nics: Vec::new(),
-                irqs: Vec::new(),
                 exact_softirq_time: Some(false),
-                softirq_timed: None,
-                costs: None,
-                gaps: Vec::new(),
-                unseen: Vec::new(),
                 processes: Fact::Known(Vec::new()),
+                ..Rates::default()
             },
             next_irq: 41,
         }
@@ -157,9 +142,7 @@ impl Sketch {
             rps_cpus: Fact::Known(CpuMask::new()),
             rps_flow_cnt: Fact::Known(0),
             irqs,
-            napi: None,
-            channel_cpu: None,
-            held_by: None,
+            ..RxQueue::default()
         });
         let device = kind == NicKind::Device;
         let address = DeviceAddress(if device { format!("pci:{name}") } else { format!("virtual:{name}") });

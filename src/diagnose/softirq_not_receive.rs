@@ -123,23 +123,18 @@ fn vectors(cpu: &CpuRates) -> Vec<(&str, f64)> {
 }
 
 fn why(cpu: &CpuRates, most: Option<&str>) -> String {
-    if let Some((vector, runs)) = storm(cpu).filter(|(vector, _)| most == Some(*vector)) {
-        let purpose = PURPOSES.iter().find(|(name, _)| *name == vector).map_or("", |(_, purpose)| *purpose);
-        return format!(
-            "a storm of {vector} softirqs ({purpose}): {} runs/s, where the tick causes at most 1,000; most of it is \
+    let Some((name, purpose)) = most.and_then(|most| PURPOSES.iter().find(|(name, _)| *name == most)) else {
+        return "most of it is not receive work".to_owned();
+    };
+    match storm(cpu).filter(|(vector, _)| vector == name) {
+        Some((_, runs)) => format!(
+            "a storm of {name} softirqs ({purpose}): {} runs/s, where the tick causes at most 1,000; most of it is \
              not receive work",
             count(runs)
-        );
-    }
-    let purpose = most.and_then(|most| PURPOSES.iter().find(|(name, _)| *name == most));
-    match purpose {
-        Some((name, purpose)) => {
-            format!(
-                "most of it is not receive work; {name} ({purpose}) runs most often, though not necessarily \
-                 longest"
-            )
-        }
-        None => "most of it is not receive work".to_owned(),
+        ),
+        None => format!(
+            "most of it is not receive work; {name} ({purpose}) runs most often, though not necessarily longest"
+        ),
     }
 }
 

@@ -146,6 +146,10 @@ mod tests {
         sketch.all_receive("2-3", softirq, 1e5)
     }
 
+    fn one_queue() -> Sketch {
+        Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4)
+    }
+
     #[test]
     fn more_queues_where_the_driver_has_them() {
         let found = host(0.63).queues_at_most("eth0", 8).finding(&RULE);
@@ -154,23 +158,20 @@ mod tests {
         assert_eq!(found.plans, ["full.channels", "rps"]);
         let steered = host(0.63).queues_at_most("eth0", 8).rps_of("eth0", 0, "4").finding(&RULE);
         assert_eq!(steered.plans, ["full.channels"]);
-        let one = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
-        assert_eq!(one.queues_at_most("eth0", 4).findings(&RULE).len(), 1);
+        assert_eq!(one_queue().queues_at_most("eth0", 4).findings(&RULE).len(), 1);
     }
 
     /// Field case C: a virtual function with two queues, and no more.
     #[test]
     fn rps_where_it_has_no_more() {
-        let function = Function::Virtual { physical: None };
+        let function = || Function::Virtual { physical: None };
         let found =
-            host(0.63).queues_at_most("eth0", 2).driven_by("eth0", "ixgbevf", function).finding(&RULE);
+            host(0.63).queues_at_most("eth0", 2).driven_by("eth0", "ixgbevf", function()).finding(&RULE);
         assert_eq!(found.title, "eth0 has 2 RX queues (the maximum) on CPUs 63 % full");
         assert!(found.why.contains("virtual function"));
         assert_eq!(found.plans, ["rps"]);
-        let function = || Function::Virtual { physical: None };
         let one = |function| {
-            let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
-            sketch.queues_at_most("eth0", 1).driven_by("eth0", "ixgbevf", function).findings(&RULE)
+            one_queue().queues_at_most("eth0", 1).driven_by("eth0", "ixgbevf", function).findings(&RULE)
         };
         assert_eq!(one(function())[0].remedy, "a driver or a host that allows more queues; RPS until then");
         assert_eq!(one(Function::Plain), [], "the hotspot covers it");
@@ -194,8 +195,7 @@ mod tests {
         silent(cores.all_receive("0-3", 0.63, 1e5), "a queue for each core");
         let on_lo = host(0.63).traffic("eth0", 2.4e3).loopback().traffic("lo", 9e6);
         silent(on_lo, "1,200 packets/s do not cost that: those of lo do");
-        let one = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
-        one.queues_at_most("eth0", 1).silent(&RULE, "one queue, no more: the hotspot covers it");
+        one_queue().queues_at_most("eth0", 1).silent(&RULE, "one queue, no more: the hotspot covers it");
         host(0.63).rps("eth0", "0-1,4-7").queues_at_most("eth0", 2).silent(&RULE, "all is done");
     }
 }

@@ -21,7 +21,7 @@ pub enum Action {
         get: EthtoolGet,
         /// The interface.
         nic: NicName,
-        /// Attributes, one after another (see [`crate::parse::push_attribute`]).
+        /// Attributes, one after another (see [`crate::parse::attribute`]).
         attributes: Vec<u8>,
     },
     /// A change that ethtool makes by ioctl.

@@ -18,7 +18,7 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 use crate::parse::ethtool::queue_coalesce::{COALESCE, MOST_QUEUES, QUEUE_COALESCE, QUEUE_MASK};
 use crate::parse::ethtool::rss::{HASHED, KEY_SIZE, RXNFC_FLOW, TABLE_SIZE};
 use crate::parse::ethtool::rules::LOCATION;
-use crate::parse::{one_message, push_message};
+use crate::parse::one_message;
 use crate::units::NicName;
 
 pub(super) use change::{
@@ -139,7 +139,7 @@ pub(super) fn rules(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, Errno> 
         let location = all.number(RXNFC_LOCATIONS + 4 * index);
         rule.0[LOCATION..LOCATION + 4].copy_from_slice(&location.to_ne_bytes());
         match rule.fill(&socket, nic) {
-            Ok(()) => push_message(&mut rules, &rule.0),
+            Ok(()) => rules.extend(one_message(&rule.0)),
             // Removed since the list was made.
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
@@ -163,7 +163,7 @@ pub(super) fn hash_fields(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>, E
         let mut fields = Fixed::<RXNFC>::new(GRXFH);
         fields.0[RXNFC_FLOW..RXNFC_FLOW + 4].copy_from_slice(&flow.to_ne_bytes());
         match fields.fill(&socket, nic) {
-            Ok(()) => push_message(&mut all, &fields.0),
+            Ok(()) => all.extend(one_message(&fields.0)),
             // The driver has no such kind of flow.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => refused = Some(Errno::OPNOTSUPP),
             Err(errno) => return Err(errno),
@@ -177,7 +177,7 @@ pub(super) fn queue_coalesce(socket: impl AsFd, nic: &NicName) -> Result<Vec<u8>
     let mut all = Vec::new();
     for queue in 0..MOST_QUEUES {
         match queue_moderation(&socket, nic, queue) {
-            Ok(found) => push_message(&mut all, &found.0),
+            Ok(found) => all.extend(one_message(&found.0)),
             // Drivers refuse the first queue that they do not have.
             Err(_) if queue > 0 => break,
             Err(errno) => return Err(errno),

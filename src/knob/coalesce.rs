@@ -205,7 +205,7 @@ mod tests {
     use crate::knob::Knob;
     use crate::knob::testbed::{answer, check, list, model, path, read, refusal, refusing, target, write};
     use crate::parse::ethtool::queue_coalesce::{COALESCE, QUEUE_COALESCE, QUEUE_MASK};
-    use crate::parse::push_message;
+    use crate::parse::one_message;
 
     /// Adaptive on receive, at 8 microseconds.
     fn host() -> RecordedHost {
@@ -268,13 +268,12 @@ mod tests {
 
     /// Composed: both queues of `eth0` adapt by themselves, at 8 microseconds.
     fn by_queue() -> RecordedHost {
-        let mut answer = Vec::new();
-        for queue in [0, 1] {
+        let answer = [0, 1].map(|queue| {
             let mut message = vec![0; QUEUE_COALESCE];
             (message[QUEUE_MASK], message[COALESCE + 4], message[COALESCE + 40]) = (1 << queue, 8, 1);
-            push_message(&mut answer, &message);
-        }
-        RecordedHost::new().with(&path(EthtoolGet::QueueCoalesce), answer)
+            one_message(&message)
+        });
+        RecordedHost::new().with(&path(EthtoolGet::QueueCoalesce), answer.concat())
     }
 
     #[test]

@@ -39,20 +39,16 @@ static DOC: Doc = Doc {
 const NONE: &str = "none";
 const LACKS: &str = "the driver does not support flow rules, or they are off (ntuple)";
 
+const FULL: &str = "the device has no room for another rule, or no such slot";
+const CONFLICT: &str = "another rule conflicts: the same rule in another slot, or the existing one in this slot, which \
+                        this driver does not replace (remove it first: = none)";
+
 const MEANINGS: Meanings = &[
     (Errno::INVAL, "the device cannot match this, or has no such slot or queue"),
-    (Errno::NOSPC, "the device has no room for another rule, or no such slot"),
-    (Errno::FBIG, "the device has no room for another rule, or no such slot"),
-    (
-        Errno::EXIST,
-        "another rule conflicts: the same rule in another slot, or the existing one in this slot, which \
-             this driver does not replace (remove it first: = none)",
-    ),
-    (
-        Errno::BUSY,
-        "another rule conflicts: the same rule in another slot, or the existing one in this slot, which \
-             this driver does not replace (remove it first: = none)",
-    ),
+    (Errno::NOSPC, FULL),
+    (Errno::FBIG, FULL),
+    (Errno::EXIST, CONFLICT),
+    (Errno::BUSY, CONFLICT),
 ];
 
 /// The interface and the slot.
@@ -150,14 +146,14 @@ mod tests {
     use crate::host::{Cause, Host, RecordedHost};
     use crate::knob::testbed::{check, list, path, read, refusal, refusing, write};
     use crate::parse::ethtool::flow_bytes;
-    use crate::parse::{one_message, push_message};
+    use crate::parse::one_message;
 
     /// Synthetic: no available machine has flow rules. One in slot 7, and one of an unknown kind in 9.
     fn host() -> RecordedHost {
-        let mut answer = one_message(&flow_bytes(7, "udp4 dst-port 53 action 1").expect("a rule"));
+        let known = flow_bytes(7, "udp4 dst-port 53 action 1").expect("a rule");
         let mut unknown = flow_bytes(9, "udp4 action 1").expect("a rule");
         unknown[16..20].copy_from_slice(&0x33u32.to_ne_bytes());
-        push_message(&mut answer, &unknown);
+        let answer = [known, unknown].map(|rule| one_message(&rule)).concat();
         RecordedHost::new().with(&path(EthtoolGet::Rules), answer)
     }
 

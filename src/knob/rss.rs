@@ -152,21 +152,16 @@ mod tests {
     use super::{EthtoolGet, Knob, RssTable};
     use crate::host::{Host, RecordedHost};
     use crate::knob::testbed::{answer, check, model, path, read, refusal, target, write};
-    use crate::parse::{one_message, push_message};
-
-    fn bytes(numbers: &[u32]) -> Vec<u8> {
-        numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
-    }
+    use crate::parse::{one_message, words};
 
     fn netlink(table: &[u32]) -> RecordedHost {
-        RecordedHost::new().with(&path(EthtoolGet::Rss), answer(&[(4, &bytes(table))]))
+        RecordedHost::new().with(&path(EthtoolGet::Rss), answer(&[(4, &words(table))]))
     }
 
     fn ioctl(table: &[u32]) -> RecordedHost {
-        let mut answer = Vec::new();
         let size = u32::try_from(table.len()).expect("short");
-        push_message(&mut answer, &[bytes(&[0x46, 0, size, 0, 1, 0]), bytes(table)].concat());
-        RecordedHost::new().with(&path(EthtoolGet::RssIoctl), answer)
+        let answer = [words(&[0x46, 0, size, 0, 1, 0]), words(table)].concat();
+        RecordedHost::new().with(&path(EthtoolGet::RssIoctl), one_message(&answer))
     }
 
     /// `eth0` of the test machine has two queues. Synthetic: no recorded machine has an RSS table.

@@ -57,11 +57,12 @@ impl Rates {
             .iter()
             .filter_map(|(name, before)| Some(nic(name.clone(), before, current.nics.get(name)?, seconds)));
         Ok(Self {
+            seconds,
             cpus,
             nics: nics.collect(),
             irqs: irqs(previous, current, seconds),
             gaps: gaps(current),
-            ..Self::empty(seconds)
+            ..Self::default()
         })
     }
 

@@ -119,11 +119,7 @@ fn end(end: &'static str, text: &str) -> Result<SocketAddr, FlowError> {
 
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let transport = match self.transport {
-            Transport::Tcp => "tcp",
-            Transport::Udp => "udp",
-        };
-        write!(f, "{transport} {} {}", self.local, self.remote)
+        write!(f, "{} {} {}", self.transport, self.local, self.remote)
     }
 }
 

@@ -157,7 +157,7 @@ mod tests {
     use std::net::{IpAddr, SocketAddr};
 
     use super::{Landing, source_ends};
-    use crate::model::flow_path::tests::machine;
+    use crate::model::flow_path::tests::{machine, rss};
     use crate::model::{Flow, FlowPath, Model, Transport};
     use crate::units::Fact;
 
@@ -219,8 +219,7 @@ mod tests {
     #[test]
     fn a_queue_that_the_table_does_not_name_gets_none() {
         let mut model = machine();
-        let Fact::Known(rss) = &mut model.nics[0].hardware.rss else { unreachable!("it has a table") };
-        rss.table = vec![0, 1, 2, 2];
+        rss(&mut model.nics[0]).table = vec![0, 1, 2, 2];
         let all = ends(&model, 9, "even").expect("there are enough");
         assert_eq!(landed(&model, &all)[0], BTreeMap::from([(0, 3), (1, 3), (2, 3)]));
         let none = ends(&model, 9, "rx-3").expect_err("no flow leads there");

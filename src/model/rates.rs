@@ -38,19 +38,6 @@ pub struct Rates {
     pub processes: Fact<Vec<ProcessRates>>,
 }
 
-impl Rates {
-    /// An interval of which nothing is known yet.
-    pub fn empty(seconds: f64) -> Self {
-        Self { seconds, ..Self::default() }
-    }
-
-    /// Adds the programs that used most CPU time in the interval.
-    #[must_use]
-    pub fn with_busiest(self, processes: Fact<Vec<ProcessRates>>) -> Self {
-        Self { processes, ..self }
-    }
-}
-
 /// Accuracy of softirq time measured by eBPF programs in windows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -169,13 +156,6 @@ pub struct CpuRates {
     /// CPU includes them.
     #[serde(default)]
     pub flow_limit: f64,
-}
-
-impl CpuRates {
-    /// A CPU without any time or event.
-    pub fn zero(cpu: CpuId) -> Self {
-        Self { cpu, ..Self::default() }
-    }
 }
 
 /// One interface; events per second.

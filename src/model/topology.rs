@@ -302,9 +302,6 @@ fn nic(raw: &RawNic, irqs: &[Irq], listed: &BTreeSet<IrqId>, polls: &Polls<'_>) 
         NicKind::Virtual | NicKind::Loopback => (Vec::new(), Vec::new()),
     };
     Nic {
-        name: raw.name.clone(),
-        address: address(raw, path),
-        kind,
         driver: raw.driver.known().cloned(),
         node: raw.numa_node.known().and_then(|node| u32::try_from(*node).ok()),
         up: raw.operstate.known().is_some_and(|state| state != "down"),
@@ -313,9 +310,8 @@ fn nic(raw: &RawNic, irqs: &[Irq], listed: &BTreeSet<IrqId>, polls: &Polls<'_>) 
         other_irqs,
         hardware: raw.hardware.clone(),
         napi: raw.napi.clone(),
-        stack: Stack::default(),
-        xdp: None,
         contradictions,
+        ..Nic::new(raw.name.clone(), address(raw, path), kind)
     }
 }
 

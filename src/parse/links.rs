@@ -200,29 +200,28 @@ mod tests {
         IFLA_LINK, IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER, IFLA_XDP, IFLA_XDP_ATTACHED,
         IFLA_XDP_PROG_ID, INDEX_AT, Link, Xdp, XdpMode, links, with_link_attributes,
     };
-    use crate::parse::{attribute, one_message, push_attribute};
+    use crate::parse::{attribute, one_message};
 
     fn message(link: &Link) -> Vec<u8> {
         let mut bytes = vec![0; IFINFOMSG];
         bytes[INDEX_AT..INDEX_AT + 4].copy_from_slice(&link.index.to_ne_bytes());
-        push_attribute(&mut bytes, IFLA_IFNAME, format!("{}\0", link.name).as_bytes());
-        let mut number = |kind, value: Option<u32>| {
-            if let Some(value) = value {
-                push_attribute(&mut bytes, kind, &value.to_ne_bytes());
-            }
-        };
-        number(IFLA_LINK, link.link);
-        number(IFLA_MASTER, link.master);
-        number(IFLA_LINK_NETNSID, link.link_namespace);
-        number(IFLA_GRO_MAX_SIZE, link.gro_max_size);
-        number(IFLA_GRO_IPV4_MAX_SIZE, link.gro_ipv4_max_size);
+        bytes.extend(attribute(IFLA_IFNAME, format!("{}\0", link.name)));
+        for (kind, value) in [
+            (IFLA_LINK, link.link),
+            (IFLA_MASTER, link.master),
+            (IFLA_LINK_NETNSID, link.link_namespace),
+            (IFLA_GRO_MAX_SIZE, link.gro_max_size),
+            (IFLA_GRO_IPV4_MAX_SIZE, link.gro_ipv4_max_size),
+        ] {
+            bytes.extend(value.into_iter().flat_map(|value| attribute(kind, value.to_ne_bytes())));
+        }
         if let Some(xdp) = &link.xdp {
             let program = xdp.program.map(|program| attribute(IFLA_XDP_PROG_ID, program.to_ne_bytes()));
             let mode = attribute(IFLA_XDP_ATTACHED, [xdp.mode as u8 + 1]);
-            push_attribute(&mut bytes, IFLA_XDP, &[mode, program.unwrap_or_default()].concat());
+            bytes.extend(attribute(IFLA_XDP, [mode, program.unwrap_or_default()].concat()));
         }
         if let Some(kind) = &link.kind {
-            push_attribute(&mut bytes, IFLA_LINKINFO, &attribute(IFLA_INFO_KIND, kind));
+            bytes.extend(attribute(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, kind)));
         }
         bytes
     }

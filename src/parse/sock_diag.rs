@@ -80,7 +80,7 @@ mod tests {
         TCP_ESTABLISHED, TCP_LISTEN, connected_sockets, listening_sockets,
     };
     use crate::parse::wire::testing::answer;
-    use crate::parse::{NetSocket, one_message, push_attribute};
+    use crate::parse::{NetSocket, attribute, one_message};
 
     // From Linux 6.18: sshd's socket, and two listeners on loopback.
     #[cfg(target_endian = "little")]
@@ -120,10 +120,10 @@ mod tests {
         bytes[INODE_AT..INODE_AT + 4].copy_from_slice(&inode.to_ne_bytes());
         let queued = u32::try_from(socket.queued).expect("32 bits");
         bytes[QUEUED_AT..QUEUED_AT + 4].copy_from_slice(&queued.to_ne_bytes());
-        push_attribute(&mut bytes, 8, &[0]);
+        bytes.extend(attribute(8, [0]));
         let mut memory = [0; 9];
         memory[8] = u32::try_from(socket.dropped).expect("32 bits");
-        push_attribute(&mut bytes, INET_DIAG_SKMEMINFO, &memory.map(u32::to_ne_bytes).concat());
+        bytes.extend(attribute(INET_DIAG_SKMEMINFO, memory.map(u32::to_ne_bytes).concat()));
         bytes
     }
 
@@ -133,7 +133,7 @@ mod tests {
         let mut bytes = message(&NetSocket { dropped: 7, ..socket("10.0.0.7", 80, 11) });
         assert_eq!(listening_sockets(&one_message(&bytes)).expect("one")[0].dropped, 7);
         bytes.truncate(bytes.len() - 4 - 9 * 4);
-        push_attribute(&mut bytes, INET_DIAG_SKMEMINFO, &[0; 8 * 4]);
+        bytes.extend(attribute(INET_DIAG_SKMEMINFO, [0; 8 * 4]));
         assert_eq!(listening_sockets(&one_message(&bytes)).expect("one")[0].dropped, 0);
     }
 

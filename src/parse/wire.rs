@@ -19,19 +19,16 @@ impl WireError {
     }
 }
 
-/// Appends one message (without its headers) to `answer`.
-pub fn push_message(answer: &mut Vec<u8>, message: &[u8]) {
+/// An answer of one message (without its headers). Answers one after another are an answer of all their messages.
+pub fn one_message(message: &[u8]) -> Vec<u8> {
     // A netlink message's own length field has 32 bits.
     let length = u32::try_from(message.len()).expect("a netlink message is shorter than 4 GiB");
-    answer.extend_from_slice(&length.to_ne_bytes());
-    answer.extend_from_slice(message);
+    [&length.to_ne_bytes()[..], message].concat()
 }
 
-/// An answer of one message. Answers one after another are an answer of all their messages.
-pub fn one_message(message: &[u8]) -> Vec<u8> {
-    let mut answer = Vec::new();
-    push_message(&mut answer, message);
-    answer
+/// Numbers, one after another.
+pub fn words(numbers: &[u32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
 }
 
 /// The messages of an answer.
@@ -122,19 +119,12 @@ fn text(kind: u16, bytes: &[u8]) -> Result<&str, WireError> {
 /// Flag of an attribute that contains attributes: a strict kernel requires it in requests.
 pub(crate) const NESTED: u16 = 0x8000;
 
-/// Appends one attribute to `bytes`, padded to four bytes.
-pub fn push_attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    let length = u16::try_from(4 + value.len()).expect("attributes of requests are short");
-    bytes.extend_from_slice(&length.to_ne_bytes());
-    bytes.extend_from_slice(&kind.to_ne_bytes());
-    bytes.extend_from_slice(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-}
-
-/// One attribute. Several are one after another: `concat`.
+/// One attribute, padded to four bytes. Several are one after another: `concat`.
 pub fn attribute(kind: u16, value: impl AsRef<[u8]>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    push_attribute(&mut bytes, kind, value.as_ref());
+    let value = value.as_ref();
+    let length = u16::try_from(4 + value.len()).expect("attributes of requests are short");
+    let mut bytes = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes
 }
 
@@ -147,14 +137,9 @@ pub fn with_attributes(answer: &[u8], attributes: &[u8]) -> Result<Vec<u8>, Wire
 /// The attributes of a message with some of them replaced by those of the same kind, or added if missing.
 pub(super) fn attributes_replaced(message: &[u8], attributes: &[u8]) -> Result<Vec<u8>, WireError> {
     let (old, new) = (Attributes::parse(message)?, Attributes::parse(attributes)?);
-    let mut bytes = Vec::new();
-    for (kind, value) in old.iter() {
-        push_attribute(&mut bytes, kind, new.get(kind).unwrap_or(value));
-    }
-    for (kind, value) in new.iter().filter(|(kind, _)| old.get(*kind).is_none()) {
-        push_attribute(&mut bytes, kind, value);
-    }
-    Ok(bytes)
+    let replaced = old.iter().map(|(kind, value)| attribute(kind, new.get(kind).unwrap_or(value)));
+    let added = new.iter().filter(|(kind, _)| old.get(*kind).is_none());
+    Ok(replaced.chain(added.map(|(kind, value)| attribute(kind, value))).flatten().collect())
 }
 
 /// An answer with another message in place of each for which `change` returns one; an error if it does for none.
@@ -166,7 +151,7 @@ pub(super) fn with_message(
     for message in messages(answer)? {
         let changed = change(message)?;
         found |= changed.is_some();
-        push_message(&mut after, changed.as_deref().unwrap_or(message));
+        after.extend(one_message(changed.as_deref().unwrap_or(message)));
     }
     if found { Ok(after) } else { Err(WireError::new("no such message")) }
 }

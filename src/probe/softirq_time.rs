@@ -232,21 +232,23 @@ mod tests {
 
     fn cpu(cpu: u32, net_rx: f64, net_tx: f64, other: f64) -> CpuRates {
         CpuRates {
+            cpu: CpuId(cpu),
             softirq: 0.9,
             idle: 0.1,
             net_rx,
             net_tx,
             other_softirqs: [("SCHED".to_owned(), other)].into(),
             packets: net_rx,
-            ..CpuRates::zero(CpuId(cpu))
+            ..CpuRates::default()
         }
     }
 
     fn rates() -> Rates {
         Rates {
+            seconds: 1.0,
             cpus: vec![cpu(0, 1e5, 0.0, 0.0), cpu(1, 0.0, 1e3, 1e3), cpu(2, 10.0, 0.0, 0.0)],
             exact_softirq_time: Some(false),
-            ..Rates::empty(1.0)
+            ..Rates::default()
         }
     }
 

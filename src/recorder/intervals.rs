@@ -44,9 +44,9 @@ impl<'a, S: Storage> Intervals<'a, S> {
         };
         if tick.is_full {
             if let Some(full) = &self.full
-                && let Ok(rates) = Rates::between(full, &counters)
+                && Rates::between(full, &counters).is_ok()
             {
-                self.programs = rates.with_busiest(busiest(&tick.host, full, &counters)).processes;
+                self.programs = busiest(&tick.host, full, &counters);
             }
             self.full = Some(counters.clone());
         }

@@ -9,7 +9,7 @@ use super::processes::{self, Seen};
 use super::read;
 use crate::host::{Cause, Host, HostError, Question};
 use crate::parse::{self, Container, NetSocket};
-use crate::units::{CpuMask, Fact};
+use crate::units::{CpuMask, Fact, display_as};
 
 /// The transport of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -20,6 +20,11 @@ pub enum Transport {
     Tcp,
     /// UDP, bound and not connected.
     Udp,
+}
+
+display_as! { Transport:
+    Tcp => "tcp",
+    Udp => "udp",
 }
 
 /// The listening sockets of the sampled namespace, and their owners.

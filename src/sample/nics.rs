@@ -330,7 +330,7 @@ fn queues(
 mod tests {
     use super::pci_function;
     use crate::host::{FlakyHost, Fuse, RecordedHost};
-    use crate::parse::{one_message, push_attribute};
+    use crate::parse::{attribute, one_message};
     use crate::sample::Inventory;
 
     /// Synthetic: no kernel has so many queues, but a recorded tree may.
@@ -373,11 +373,8 @@ mod tests {
         for queue in 0..8 {
             host = host.with(&format!("{base}/queues/tx-{queue}/traffic_class"), "0\n");
         }
-        let mut message = Vec::new();
-        for (kind, count) in [(5, 32_u32), (9, 8)] {
-            push_attribute(&mut message, kind, &count.to_ne_bytes());
-        }
-        let host = edit(host.with("netlink/ethtool/channels-get/eth0", one_message(&message)));
+        let message = [(5, 32_u32), (9, 8)].map(|(kind, count)| attribute(kind, count.to_ne_bytes()));
+        let host = edit(host.with("netlink/ethtool/channels-get/eth0", one_message(&message.concat())));
         let inventory = Inventory::take(&host, crate::sample::Scope::Path);
         let nic = &inventory.nics.known().expect("listed")[0];
         assert!(nic.hardware.channels.known().is_some(), "{:?}", nic.hardware.channels);

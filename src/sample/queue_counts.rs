@@ -45,20 +45,19 @@ mod tests {
     use std::collections::BTreeMap;
 
     use crate::host::RecordedHost;
-    use crate::parse::{QueueCounters, one_message, push_attribute};
+    use crate::parse::{QueueCounters, attribute, one_message, words};
     use crate::sample::Sample;
 
     /// One interface whose driver counts by queue, with its statistics.
     fn counting(values: &[u64], told: bool) -> BTreeMap<u32, QueueCounters> {
-        let numbers = |numbers: &[u32]| numbers.iter().flat_map(|n| n.to_ne_bytes()).collect::<Vec<u8>>();
-        let mut names = numbers(&[0x1b, 1, 3]);
+        let mut names = words(&[0x1b, 1, 3]);
         for text in ["rx_packets", "rx_queue_0_packets", "rx_queue_0_bytes"] {
             let mut name = [0; 32];
             name[..text.len()].copy_from_slice(text.as_bytes());
             names.extend(name);
         }
         let count = u32::try_from(values.len()).expect("few");
-        let mut stats = numbers(&[0x1d, count]);
+        let mut stats = words(&[0x1d, count]);
         stats.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
         let mut host = RecordedHost::new()
             .with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0")
@@ -70,10 +69,8 @@ mod tests {
             host = host.with(&format!("sys/class/net/eth0/statistics/{file}"), "9\n");
         }
         if told {
-            let mut message = Vec::new();
-            for (kind, value) in [(1, 4), (2, 0), (3, 0), (8, 77)] {
-                push_attribute(&mut message, kind, &u32::to_ne_bytes(value));
-            }
+            let message = [(1, 4), (2, 0), (3, 0), (8, 77)];
+            let message = message.map(|(kind, value)| attribute(kind, u32::to_ne_bytes(value))).concat();
             host = host.with("netlink/netdev/qstats-get", one_message(&message));
         }
         let mut sample = Sample::take(&host);

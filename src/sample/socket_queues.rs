@@ -107,7 +107,7 @@ fn unread(host: &dyn Host, port: u16) -> Fact<u32> {
 mod tests {
     use super::{SocketRates, held};
     use crate::host::{Cause, Question, RecordedHost};
-    use crate::parse::push_message;
+    use crate::parse::one_message;
     use crate::sample::{Counters, Inventory, Scope};
     use crate::units::{Fact, Need};
 
@@ -138,14 +138,13 @@ mod tests {
 
     /// A connection with bytes to be read, and one without.
     fn connections() -> Vec<u8> {
-        let mut answer = Vec::new();
-        for queued in [9_u32, 0] {
+        let connection = |queued: u32| {
             let mut message = [0; 72];
             message[..2].copy_from_slice(&[2, 1]);
             message[56..60].copy_from_slice(&queued.to_ne_bytes());
-            push_message(&mut answer, &message);
-        }
-        answer
+            one_message(&message)
+        };
+        [9, 0].map(connection).concat()
     }
 
     #[test]

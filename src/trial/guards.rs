@@ -191,7 +191,7 @@ mod tests {
             (errors, Some("5.00 % of the requests failed (limit 1.00 %)")),
             (slow, Some("p99 was 501 us (limit 500 us)")),
         ] {
-            assert_eq!(tripped(&guards, &trouble, &Rates::empty(1.0)).as_deref(), wanted);
+            assert_eq!(tripped(&guards, &trouble, &Rates::default()).as_deref(), wanted);
         }
     }
 

@@ -4,7 +4,7 @@
 
 use rxlab::host::{EthtoolGet, Question};
 use rxlab::parse::ethtool::flow_bytes;
-use rxlab::parse::{attribute, one_message};
+use rxlab::parse::{attribute, one_message, words};
 
 /// Each response and its path.
 pub(crate) fn answers() -> Vec<(String, Vec<u8>)> {
@@ -12,7 +12,7 @@ pub(crate) fn answers() -> Vec<(String, Vec<u8>)> {
     let all = [&on[..], &["rx-gro-hw", "rx-lro", "rx-udp-gro-forwarding", "rx-ntuple-filter"]].concat();
     let [eight, size, most] = [8u32, 256, 4096].map(u32::to_ne_bytes);
     let rule = |location, text| flow_bytes(location, text).expect("a rule");
-    let table = |context: u32, queues: &[u32]| message(&[(2, &context.to_ne_bytes()), (4, &numbers(queues))]);
+    let table = |context: u32, queues: &[u32]| message(&[(2, &context.to_ne_bytes()), (4, &words(queues))]);
     let answers = [
         (EthtoolGet::Channels, answer(&[message(&[(5, &4u32.to_ne_bytes()), (9, &2u32.to_ne_bytes())])])),
         (EthtoolGet::Features, answer(&[message(&[(2, &bits(&all)), (4, &bits(&on)), (5, &bits(&[]))])])),
@@ -43,7 +43,7 @@ fn link(index: u32, name: &str) -> Vec<u8> {
 
 /// An RSS table, with a key.
 pub(crate) fn rss(queues: &[u32]) -> Vec<u8> {
-    answer(&[message(&[(4, &numbers(queues)), (5, &[0x6d, 0x5a, 0x56, 0xda])])])
+    answer(&[message(&[(4, &words(queues)), (5, &[0x6d, 0x5a, 0x56, 0xda])])])
 }
 
 /// `struct ethtool_rxnfc` of a kind of flow that is hashed by its addresses.
@@ -74,10 +74,6 @@ fn message(attributes: &[(u16, &[u8])]) -> Vec<u8> {
 
 fn answer(messages: &[Vec<u8>]) -> Vec<u8> {
     messages.iter().flat_map(|message| one_message(message)).collect()
-}
-
-fn numbers(numbers: &[u32]) -> Vec<u8> {
-    numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
 }
 
 fn bits(names: &[&str]) -> Vec<u8> {

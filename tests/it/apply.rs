@@ -29,10 +29,8 @@ fn apply_and_undo_restore_the_machine() {
 #[test]
 fn a_plan_for_this_machine_is_applied() {
     let tree = Tree::new();
-    let plan = tree.path().join("plan.toml");
-    std::fs::write(&plan, "host = \"treehost\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n")
-        .expect("written");
-    tree.rxlab(&["apply", plan.to_str().expect("text")]).exits(0);
+    let plan = "host = \"treehost\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n";
+    tree.rxlab(&["apply", &tree.file("plan.toml", plan)]).exits(0);
     assert_eq!(tree.rps("eth0", 0), "2");
 }
 

@@ -1,10 +1,8 @@
 //! The doctor on the practice range, checked against the kernel's own counters.
 
-use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Output;
-use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
 use rxlab::diagnose::{Finding, diagnose};
@@ -206,19 +204,6 @@ fn recorded_machines_raise_and_clear_alerts() {
     assert!(!diagnose(&model, &rates).is_empty(), "the one in the middle has something to say");
 }
 
-/// Lines printed by a program so far.
-fn lines(running: &mut Running) -> Arc<Mutex<Vec<String>>> {
-    let out = running.stdout();
-    let lines = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&lines);
-    std::thread::spawn(move || {
-        for line in BufReader::new(out).lines().map_while(Result::ok) {
-            seen.lock().expect("not poisoned").push(line);
-        }
-    });
-    lines
-}
-
 #[test]
 fn a_watch_prints_new_and_cleared_findings() {
     let _alone = quiet::alone();
@@ -226,12 +211,11 @@ fn a_watch_prints_new_and_cleared_findings() {
     let state = tempfile::tempdir().expect("a temporary directory");
     let watch = ["doctor", "--watch", "--json", "--for", "500ms", "--nic", "srv0", "--netns"];
     let mut watch = Running::start(rxlab(state.path(), &watch).arg(range.server.path()));
-    let lines = lines(&mut watch);
+    let lines = watch.lines();
     let said = |change: Change| {
-        let lines = lines.lock().expect("not poisoned");
-        let alerts =
-            lines.iter().map(|line| serde_json::from_str::<Alert>(line).expect("one JSON value a line"));
-        alerts.filter(|alert| alert.change == change && alert.finding.id == "one-core-hotspot").count() > 0
+        let mut alerts =
+            lines.try_iter().map(|line| serde_json::from_str::<Alert>(&line).expect("one JSON value a line"));
+        alerts.any(|alert| alert.change == change && alert.finding.id == "one-core-hotspot")
     };
     let target = flood::sink(&range, "1");
     let session = flood::sender(&range, "0");

@@ -1,8 +1,8 @@
 //! Values changed by other programs: likely suspects, watching, and reapplying.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -10,7 +10,7 @@ use rxlab::apply::Transaction;
 use rxlab::host::{FlakyHost, Fuse};
 use rxlab::journal::{Disk, FlakyStorage, Outcome, Store};
 
-use crate::process::{Ended, Running, one_line, wait_for};
+use crate::process::{Ended, PATIENCE, Running, one_line};
 use crate::settings::settings;
 use crate::tree::{Tree, model};
 
@@ -157,42 +157,32 @@ fn killed_at_every_operation_of_a_reapply() {
     println!("reapply: {points} stop points, {points} recovered, 0 lost");
 }
 
-/// Lines of a watch as they arrive, in a file: reading must not block.
+/// A watch and its lines.
 struct Watch {
     process: Running,
-    file: std::path::PathBuf,
+    lines: Receiver<String>,
 }
 
 impl Watch {
     fn start(tree: &Tree, args: &[&str]) -> Self {
-        let file = tree.path().join("watched");
-        let out = std::fs::File::create(&file).expect("created");
-        let mut command = Command::new("sh");
-        // `Running` pipes the output of what it starts, so the watch itself writes to the file.
-        command.args(["-c", "exec \"$@\" >\"$OUT\"", "sh", env!("CARGO_BIN_EXE_rxlab"), "--root"]);
-        command.arg(tree.root()).arg("--state-dir").arg(tree.state()).args(["status", "--watch"]);
-        command.args(["--every", "50ms"]).args(args).env("OUT", &file).stdin(Stdio::null());
-        drop(out);
-        Self { process: Running::start(&mut command), file }
-    }
-
-    fn lines(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(&self.file).expect("readable");
-        text.lines().map(str::to_owned).collect()
+        let watch = [&["status", "--watch", "--every", "50ms"], args].concat();
+        let mut process = Running::start(&mut tree.command(&watch));
+        let lines = process.lines();
+        Self { process, lines }
     }
 
     /// Waits for a line that contains `part`. A file of a tree is empty for a moment while it is written, and a watch
     /// may observe that: other lines may come first.
     fn wait_for(&self, part: &str) -> String {
-        wait_for(part, || self.lines().iter().any(|line| line.contains(part)));
-        self.lines().into_iter().find(|line| line.contains(part)).expect("it was there")
+        let line = || self.lines.recv_timeout(PATIENCE).expect(part);
+        std::iter::repeat_with(line).find(|line| line.contains(part)).expect("it was there")
     }
 
-    fn end(self) -> (i32, usize) {
+    /// Ends it. Returns its exit code and the lines that nothing waited for.
+    fn end(self) -> (i32, Vec<String>) {
         self.process.signal(Signal::INT);
-        let lines = self.file.clone();
         let code = self.process.output().status.code().expect("not killed");
-        (code, std::fs::read_to_string(lines).expect("readable").lines().count())
+        (code, self.lines.iter().collect())
     }
 }
 
@@ -202,7 +192,7 @@ fn a_watch_prints_changes_and_nothing_else() {
     tree.rxlab(&APPLY).exits(0);
     let watch = Watch::start(&tree, &[]);
     std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(watch.lines(), [""; 0], "all holds");
+    assert_eq!(watch.lines.try_iter().collect::<Vec<_>>(), [""; 0], "all holds");
     tree.write(RPS, "20\n");
     watch.wait_for("rps eth0/rx-0 = 2-3  DRIFTED: it is 5 now; cause unknown");
     tree.rxlab(&["reapply"]).exits(0);
@@ -212,8 +202,7 @@ fn a_watch_prints_changes_and_nothing_else() {
     watch.wait_for(&format!("transaction {id}  applied"));
     tree.rxlab(&["undo", "--last"]).exits(0);
     watch.wait_for(&format!("transaction {id}  put back, no longer open"));
-    let lines = watch.lines().len();
-    assert_eq!(watch.end(), (0, lines));
+    assert_eq!(watch.end(), (0, Vec::new()));
 }
 
 #[test]
@@ -226,7 +215,7 @@ fn a_watch_exits_like_status() {
     let line: serde_json::Value = serde_json::from_str(&watch.wait_for("drifted")).expect("JSON");
     assert_eq!((&line["schema"], &line["news"]), (&"rxlab.news/1".into(), &"value".into()));
     assert_eq!((&line["live"], &line["value"]), (&"drifted".into(), &"5".into()));
-    assert_eq!(watch.end(), (1, 1));
+    assert_eq!(watch.end(), (1, Vec::new()));
     tree.rxlab(&["status", "--watch", "--every", "0s"]).says(2, "--every needs a time above 0");
     tree.rxlab(&["status", "--for", "1s"]).says(2, "--watch");
 }

@@ -85,7 +85,7 @@ impl Busy {
         let replace = |path: &str, content: &[u8]| {
             // In one step: a sample may be reading it.
             let next = format!("{path}.next");
-            self.tree.write_bytes(&next, content);
+            self.tree.write(&next, content);
             let at = |path: &str| self.tree.root().join(path);
             std::fs::rename(at(&next), at(path)).expect("replaced");
         };
@@ -228,15 +228,10 @@ fn promtool_accepts_the_metrics() {
         wait_for("findings", || exporter.scrape().contains("rxlab_finding{"));
     });
     let check = |text: &str| -> Output {
-        let command = Command::new("promtool")
-            .args(["check", "metrics"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut child = command.expect("promtool runs");
-        child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("written");
-        child.wait_with_output().expect("it ends")
+        let mut promtool =
+            Running::start(Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()));
+        promtool.stdin().write_all(text.as_bytes()).expect("written");
+        promtool.output()
     };
     assert_eq!(check(&exporter.scrape()).said(), (0, String::new()));
     assert!(!check("# TYPE x counter\nx 1\n").status.success(), "the check itself works");

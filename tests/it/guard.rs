@@ -121,14 +121,11 @@ fn without_a_guard_nothing_is_written() {
     let mut apply = std::process::Command::new(&program);
     apply.arg("--root").arg(tree.root()).arg("--state-dir").arg(tree.state());
     apply.args(["apply", "/dev/stdin", "--confirm", "60s"]);
-    apply.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut apply = apply.spawn().expect("started");
+    let mut apply = Running::start(apply.stdin(Stdio::piped()));
     // The program waits for its plan; by then it is deleted from the disk.
     std::fs::remove_file(&program).expect("removed");
-    let mut plan = apply.stdin.take().expect("piped");
-    plan.write_all(b"[[setting]]\nset = \"rps eth0/rx-0 = 2\"\n").expect("written");
-    drop(plan);
-    apply.wait_with_output().expect("ended").says(5, "nothing was changed: the guard did not start");
+    apply.stdin().write_all(b"[[setting]]\nset = \"rps eth0/rx-0 = 2\"\n").expect("written");
+    apply.output().says(5, "nothing was changed: the guard did not start");
     assert_eq!(tree.rps("eth0", 0), "00");
     assert!(tree.store().open_ids().expect("listed").is_empty());
     assert!(Disk::new(tree.state()).lock().is_ok(), "the lock is free");

@@ -2,12 +2,13 @@
 
 use std::io::Write;
 use std::net::TcpListener;
-use std::process::Command;
 use std::time::Duration;
 
 use rxlab::load::{ErrorClass, Interval, LoadError, Rate, Session, Spec};
 
+use crate::load::rxlab;
 use crate::nginx::Nginx;
+use crate::process::Ended;
 
 /// A load on nginx that trusts its certificate.
 fn spec(nginx: &Nginx) -> Spec {
@@ -124,13 +125,8 @@ fn the_program_reports_the_number_of_handshakes() {
     let Some(nginx) = Nginx::start_tls() else { return };
     let _noise = crate::quiet::noisy();
     let url = format!("https://127.0.0.1:{}/load", nginx.port);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
-    let out =
-        command.args(["load", &url, "--insecure", "--no-keepalive", "-c", "2", "--for", "300ms"]).output();
-    let text = String::from_utf8(out.expect("the program runs").stdout).expect("text");
-    assert!(text.contains("TLS") && text.contains(" handshakes, "), "{text}");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
-    let out = command.args(["load", &url, "--for", "100ms"]).output().expect("the program runs");
-    let text = String::from_utf8(out.stderr).expect("text");
-    assert!(matches!(out.status.code(), Some(2 | 5)) && text.contains("hint: "), "{text}");
+    rxlab(&["load", &url, "--insecure", "--no-keepalive", "-c", "2", "--for", "300ms"])
+        .says_all(0, &["TLS", " handshakes, "]);
+    let (code, text) = rxlab(&["load", &url, "--for", "100ms"]).said();
+    assert!(matches!(code, 2 | 5) && text.contains("hint: "), "{text}");
 }

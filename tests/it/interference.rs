@@ -139,22 +139,25 @@ while True:
     time.sleep(0.002)
 ";
 
-#[test]
-fn busy_polling_tasks_are_in_the_total() {
-    let Some(flood) = Flood::start("0", &[]) else { return };
+/// The first sample with time of `poller`, a program that polls for what [`SENDER`] sends. `None` if skipped.
+fn first_polls(flood: &Flood, poller: &str) -> Option<Interference> {
     if !flood.has_napi() {
-        return;
+        return None;
     }
-    let _poller = Running::start(inside(&flood.range.server, "python3").args(["-c", POLLER]));
+    let _poller = Running::start(inside(&flood.range.server, "python3").args(["-c", poller]));
     let _sender = Running::start(inside(&flood.range.client, "python3").args(["-c", SENDER]));
     let mut sample = None;
     wait_for("polls", || {
-        let look = look(&flood, &["--tier", "ebpf"]);
-        let polled = everywhere(&look, Class::BusyPoll) > 0;
-        sample = Some(look);
-        polled
+        let looked = sample.insert(look(flood, &["--tier", "ebpf"]));
+        everywhere(looked, Class::BusyPoll) > 0
     });
-    let sample = sample.expect("looked");
+    sample
+}
+
+#[test]
+fn busy_polling_tasks_are_in_the_total() {
+    let Some(flood) = Flood::start("0", &[]) else { return };
+    let Some(sample) = first_polls(&flood, POLLER) else { return };
     let polled = everywhere(&sample, Class::BusyPoll);
     // 500 waits per second, each at most 200 us plus the length of a poll.
     assert!(sample.share(polled) < 0.5, "{:?}", sample.cpus);
@@ -179,17 +182,8 @@ while True:
 #[test]
 fn own_work_between_two_polls_of_a_socket_is_not_receive_time() {
     let Some(flood) = Flood::start("0", &["--rate", "500"]) else { return };
-    if !flood.has_napi() {
-        return;
-    }
-    let _poller = Running::start(inside(&flood.range.server, "python3").args(["-c", LOOKS_IN]));
-    let _sender = Running::start(inside(&flood.range.client, "python3").args(["-c", SENDER]));
-    let mut polled = 0.0;
-    wait_for("polls", || {
-        let sample = look(&flood, &["--tier", "ebpf"]);
-        polled = sample.share(everywhere(&sample, Class::BusyPoll));
-        polled > 0.0
-    });
+    let Some(sample) = first_polls(&flood, LOOKS_IN) else { return };
+    let polled = sample.share(everywhere(&sample, Class::BusyPoll));
     // A poll takes one or two microseconds of each 40.
     assert!(polled < 0.3, "{polled} of the time");
 }

@@ -120,7 +120,7 @@ fn a_future_thread_is_expected_only_with_threaded() {
     let tree = Tree::new();
     // Their settings, but no threads.
     let napi = |id| one_message(&numbers(&[(1, 4), (2, id), (5, 0), (6, 0), (7, 0), (8, 0)]));
-    tree.write_bytes("netlink/netdev/napi-get", &[napi(8193), napi(8194)].concat());
+    tree.write("netlink/netdev/napi-get", [napi(8193), napi(8194)].concat());
     let original = tree.values();
     let (threaded, priority) = ("threaded eth0 = on", "napi_priority eth0/rx-0 = rr:1");
     let both = ["apply", "--setting", priority, "--setting", threaded];

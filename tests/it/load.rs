@@ -73,7 +73,7 @@ fn datagrams(mut behave: impl FnMut(&UdpSocket, &mut [u8], SocketAddr) + Send + 
 }
 
 /// The program with these arguments.
-fn rxlab(args: &[&str]) -> Command {
+pub(crate) fn rxlab(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
     command.args(args).stdin(Stdio::null());
     command

@@ -95,7 +95,7 @@ fn edited_files_are_kept() {
     tree.rxlab(&SET).exits(0);
     tree.rxlab(&["persist"]).exits(0);
     let service = tree.read("etc/systemd/system/rxlab.service");
-    tree.write("etc/systemd/system/rxlab.service", &format!("{service}\nNice=5\n"));
+    tree.write("etc/systemd/system/rxlab.service", format!("{service}\nNice=5\n"));
     let edited = etc(&tree);
     for verb in ["persist", "unpersist"] {
         tree.rxlab(&[verb]).says(4, "/rxlab.service was edited or is not from rxlab: nothing was ");
@@ -109,11 +109,7 @@ fn edited_files_are_kept() {
 #[test]
 fn only_settings_that_can_hold_are_persisted() {
     let tree = tree();
-    let plan = tree.path().join("plan.toml");
-    let persist = |text: &str| {
-        std::fs::write(&plan, text).expect("written");
-        tree.rxlab(&["persist", "--plan", plan.to_str().expect("text")]).said()
-    };
+    let persist = |text: &str| tree.rxlab(&["persist", "--plan", &tree.file("plan.toml", text)]).said();
     persist("[[setting]]\nset = \"rps eth7/rx-0 = 1\"\n").says(2, "there is no interface eth7");
     persist("host = \"web1\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n")
         .says(4, "the plan is for host web1");
@@ -140,7 +136,7 @@ fn a_boot_with_rxlab_off_restores_nothing() {
         assert_eq!(tree.rxlab(args).said(), off);
     }
     assert_eq!(tree.rps("eth0", 0), "00");
-    tree.write("etc/rxlab/plan.toml", &format!("{plan}\n"));
+    tree.write("etc/rxlab/plan.toml", format!("{plan}\n"));
     tree.write("proc/cmdline", "root=/dev/vda1 quiet rxlab=on\n");
     let (code, text) = tree.rxlab(&["restore"]).said();
     assert!(code == 0 && tree.rps("eth0", 0) == "c", "{text}");

@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -199,9 +200,22 @@ impl Running {
         self.child.as_mut().expect("not waited for yet")
     }
 
+    /// Its standard input, which ends when the value is dropped.
+    pub(crate) fn stdin(&mut self) -> std::process::ChildStdin {
+        self.child().stdin.take().expect("not taken yet")
+    }
+
     /// Its standard output, for reading while it runs.
     pub(crate) fn stdout(&mut self) -> std::process::ChildStdout {
         self.child().stdout.take().expect("not taken yet")
+    }
+
+    /// Lines of its standard output as they arrive: reading them does not block.
+    pub(crate) fn lines(&mut self) -> Receiver<String> {
+        let (sender, lines) = channel();
+        let out = BufReader::new(self.stdout()).lines();
+        std::thread::spawn(move || out.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        lines
     }
 
     /// The first line of its standard output. Later ones are lost.

@@ -37,19 +37,19 @@ fn every_knob_is_rehearsed_without_a_write() {
 #[test]
 fn a_dry_run_prints_the_changes_and_leaves_no_trace() {
     let tree = Tree::new();
-    let rps = ["apply", "--setting", "rps eth0/rx-0 = 2-3", "--setting", "rps veth0/rx-0 = off"];
-    let (code, text) = tree.rxlab(&[&rps[..], &["--dry-run"]].concat()).said();
-    let expected =
-        "rps eth0/rx-0 = 2-3  (now off)\nrps veth0/rx-0 = off  (already set)\nnothing was changed\n";
-    assert_eq!((code, text.as_str()), (0, expected));
-    let (code, text) = tree.rxlab(&[&rps[..], &["--dry-run", "--diff"]].concat()).said();
-    let expected = "- rps eth0/rx-0 = off\n+ rps eth0/rx-0 = 2-3\nnothing was changed\n";
-    assert_eq!((code, text.as_str()), (0, expected));
-    let queue = ["apply", "--dry-run", "--setting", "channels eth0 = 3", "--setting", "rps eth0/rx-2 = 1"];
-    let (code, text) = tree.rxlab(&queue).said();
-    let expected = "channels eth0 = combined 3  (now combined 2)\n\
-                    rps eth0/rx-2 = 1  (once its target exists)\nnothing was changed\n";
-    assert_eq!((code, text.as_str()), (0, expected));
+    let prints = |options: &[&str], settings: &[&str], expected: &str| {
+        let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--setting", setting]).collect();
+        let said = tree.rxlab(&[&["apply", "--dry-run"], options, &settings].concat()).said();
+        assert_eq!(said, (0, format!("{expected}nothing was changed\n")));
+    };
+    let rps = ["rps eth0/rx-0 = 2-3", "rps veth0/rx-0 = off"];
+    prints(&[], &rps, "rps eth0/rx-0 = 2-3  (now off)\nrps veth0/rx-0 = off  (already set)\n");
+    prints(&["--diff"], &rps, "- rps eth0/rx-0 = off\n+ rps eth0/rx-0 = 2-3\n");
+    prints(
+        &[],
+        &["channels eth0 = 3", "rps eth0/rx-2 = 1"],
+        "channels eth0 = combined 3  (now combined 2)\nrps eth0/rx-2 = 1  (once its target exists)\n",
+    );
     // Settings that refer to a future queue were once checked against the current queues.
     let settings = [
         "channels eth0 = 4",
@@ -57,11 +57,9 @@ fn a_dry_run_prints_the_changes_and_leaves_no_trace() {
         "ntuple_rule eth0/rule-3 = tcp4 action 3",
         "xps_rxqs eth0/tx-0 = 2-3",
     ];
-    let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--setting", setting]).collect();
-    let (code, text) = tree.rxlab(&[&["apply", "--dry-run"], &arguments[..]].concat()).said();
     let mut expected = "channels eth0 = combined 4  (now combined 2)\n".to_owned();
     settings[1..].iter().for_each(|setting| expected += &format!("{setting}  (once its target exists)\n"));
-    assert_eq!((code, text), (0, expected + "nothing was changed\n"));
+    prints(&[], &settings, &expected);
     tree.rxlab(&["apply", "--dry-run", "--setting", "rss eth0 = equal 4"])
         .says(2, "eth0 has 2 receive queues, and no rx-2");
     assert!(!tree.state().exists(), "not even a state directory");

@@ -1,6 +1,6 @@
 //! `rxlab report`: pages hold their records, and wrong input is named.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -11,12 +11,10 @@ use crate::require;
 use crate::tree::Tree;
 
 /// The findings of a captured machine, in a file.
-fn findings(tree: &Tree, name: &str) -> PathBuf {
+fn findings(tree: &Tree, name: &str) -> String {
     let doctor = ["doctor", "--json", "--snapshot", &captured("virtio-8cpu-1queue")];
     let found: Value = rxlab(&tree.state(), &doctor).json(1);
-    let file = tree.path().join(name);
-    std::fs::write(&file, found.to_string()).expect("written");
-    file
+    tree.file(name, &found.to_string())
 }
 
 /// A trial of a command that prints the same figure in both arms.
@@ -38,8 +36,8 @@ fn a_page_gives_back_its_records_and_a_directory_has_each_once() {
     std::fs::create_dir(&folder).expect("made");
     let found = findings(&tree, "kept/found.json");
     let page = folder.join("page.html");
-    tree.rxlab(&["report", text(&found), "0001-trial", "-o", text(&page)]).says(0, "report: ");
-    let asked = tree.rxlab(&["report", text(&found), "0001-trial", "--json"]).said();
+    tree.rxlab(&["report", &found, "0001-trial", "-o", text(&page)]).says(0, "report: ");
+    let asked = tree.rxlab(&["report", &found, "0001-trial", "--json"]).said();
     assert_eq!(tree.rxlab(&["report", text(&page), "--json"]).said(), asked, "to the last digit");
     let all: Value = tree.rxlab(&["report", text(&folder), "--json"]).json(0);
     assert_eq!(all["schema"], "rxlab.report/1");
@@ -75,14 +73,12 @@ fn wrong_input_is_named() {
     let empty = tree.path().join("empty");
     std::fs::create_dir(&empty).expect("made");
     tree.rxlab(&["report", text(&empty)]).says(2, "holds no trial, and no .json or .html file");
-    let other = tree.path().join("other.html");
-    std::fs::write(&other, "<p>hello</p>").expect("written");
-    tree.rxlab(&["report", text(&other)]).says(2, "other.html: the page holds no record of rxlab");
-    let late = tree.path().join("late.json");
+    let other = tree.file("other.html", "<p>hello</p>");
+    tree.rxlab(&["report", &other]).says(2, "other.html: the page holds no record of rxlab");
     let checkpoint = serde_json::json!({ "schema": "rxlab.checkpoint/1", "trial": "0007-rps", "taken": "", "drifted": [],
         "values": [], "from_a": null, "from_b": null, "state": "unclear" });
-    std::fs::write(&late, checkpoint.to_string()).expect("written");
-    tree.rxlab(&["report", text(&late)]).says(2, "a checkpoint is of trial 0007-rps, which is not given");
+    let late = tree.file("late.json", &checkpoint.to_string());
+    tree.rxlab(&["report", &late]).says(2, "a checkpoint is of trial 0007-rps, which is not given");
 }
 
 /// A page of findings, a trial and a timeline, at the width of a phone and of a screen, in both colour schemes.
@@ -91,7 +87,7 @@ fn a_page_fits_requests_nothing_and_has_no_barriers() {
     let tree = Tree::new();
     trial(&tree);
     let found = findings(&tree, "found.json");
-    let mut records = vec![text(&found), "0001-trial"];
+    let mut records = vec![found.as_str(), "0001-trial"];
     let timeline = tree.path().join("timeline.json");
     if require::bpf() {
         let out = rxlab(&tree.state(), &["trace", "--json", "--for", "500ms"]).output().expect("rxlab runs");

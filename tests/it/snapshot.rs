@@ -45,7 +45,7 @@ fn a_redacted_snapshot_has_no_names_and_is_never_overwritten() {
     tree.write(&format!("sys/devices/VMBUS:00/{guid}/net/hv0/queues/rx-0/rps_cpus"), "0\n");
     tree.link("sys/class/net/hv0", &format!("../../devices/VMBUS:00/{guid}/net/hv0"));
     let boot = "473d721b-2896-4eb5-a890-2cb48c991713";
-    tree.write("proc/sys/kernel/random/boot_id", &format!("{boot}\n"));
+    tree.write("proc/sys/kernel/random/boot_id", format!("{boot}\n"));
     let sockets = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
         0: 0700000A:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1 0 0\n   \
         1: 0700000A:0050 0900000A:D431 01 00000000:00000000 00:00000000 00000000     0        0 12 1 0 0\n";

@@ -45,9 +45,8 @@ fn ourselves(between: impl FnOnce()) -> ProcessRates {
     between();
     std::thread::sleep(Duration::from_secs(1));
     let after = look();
-    let rates = Rates::between(&before, &after).expect("time went by");
-    let rates = rates.with_busiest(busiest(&host, &before, &after));
-    let programs = rates.processes.known().expect("programs are seen");
+    let programs = busiest(&host, &before, &after);
+    let programs = programs.known().expect("programs are seen");
     programs.iter().find(|process| process.pid == std::process::id()).expect("we spin").clone()
 }
 

@@ -99,14 +99,17 @@ fn line(state: &Path, args: &[&str]) -> String {
     words.map(|word| format!("'{}'", word.to_str().expect("text"))).collect::<Vec<_>>().join(" ")
 }
 
+fn top_of_snapshot(state: &Path) -> String {
+    line(state, &["top", "--snapshot", &captured("virtio-8cpu-1queue")])
+}
+
 /// It once read the terminal that was gone for ever, unless the signal came first.
 #[test]
 fn a_screen_ends_with_its_terminal() {
     require::needs!(tmux);
     let state = tempfile::tempdir().expect("a temporary directory");
     let terminal = Terminal::start(80, 24);
-    let line = line(state.path(), &["top", "--snapshot", &captured("virtio-8cpu-1queue")]);
-    terminal.enter(&format!("exec {line}"));
+    terminal.enter(&format!("exec {}", top_of_snapshot(state.path())));
     terminal.wait_for("receive time of each CPU");
     assert_eq!(mentioning(state.path()).len(), 1);
     drop(terminal);
@@ -119,10 +122,7 @@ fn a_snapshot_is_walked_through_by_keys() {
     let state = tempfile::tempdir().expect("a temporary directory");
     for (columns, rows) in [(80, 24), (60, 15)] {
         let terminal = Terminal::start(columns, rows);
-        terminal.enter(&format!(
-            "{}; echo ended=$?",
-            line(state.path(), &["top", "--snapshot", &captured("virtio-8cpu-1queue")])
-        ));
+        terminal.enter(&format!("{}; echo ended=$?", top_of_snapshot(state.path())));
         terminal.wait_for("receive time of each CPU");
         let screen = terminal.screen();
         assert!(screen.contains("CPU 2 98 %") && screen.contains("eth0/rx-0"), "{screen}");
@@ -157,10 +157,7 @@ fn a_snapshot_is_walked_through_with_the_mouse() {
     require::needs!(tmux);
     let state = tempfile::tempdir().expect("a temporary directory");
     let terminal = Terminal::start(80, 12);
-    terminal.enter(&format!(
-        "{}; echo ended=$?",
-        line(state.path(), &["top", "--snapshot", &captured("virtio-8cpu-1queue")])
-    ));
+    terminal.enter(&format!("{}; echo ended=$?", top_of_snapshot(state.path())));
     terminal.wait_for("receive time of each CPU");
     let (left, wheel_down, wheel_up) = (0, 65, 64);
     terminal.point(left, "3 CPUs");
@@ -193,7 +190,7 @@ fn every_signal_restores_the_terminal() {
     let pid = state.path().join("pid");
     for signal in [Signal::TERM, Signal::HUP, Signal::QUIT, Signal::INT] {
         let terminal = Terminal::start(80, 24);
-        let top = line(state.path(), &["top", "--snapshot", &captured("virtio-8cpu-1queue")]);
+        let top = top_of_snapshot(state.path());
         terminal.enter(&format!("sh -c 'echo $$ > {}; exec \"$@\"' sh {top}; echo ended=$?", pid.display()));
         terminal.wait_for("receive time of each CPU");
         let text = std::fs::read_to_string(&pid).expect("the shell wrote it");

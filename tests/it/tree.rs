@@ -74,7 +74,7 @@ impl Tree {
             tree.write(&format!("{base}/type"), "1\n");
             tree.write(&format!("{base}/flags"), "0x1003\n");
         }
-        answers().iter().for_each(|(path, answer)| tree.write_bytes(path, answer));
+        answers().iter().for_each(|(path, answer)| tree.write(path, answer));
         tree.link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0");
         tree.link("sys/class/net/veth0", "../../devices/virtual/net/veth0");
         tree.link(&format!("{PCI}/net/eth0/device"), "../../../0000:00:03.0");
@@ -99,7 +99,7 @@ impl Tree {
             ("busy_poll", "0"),
             ("busy_read", "0"),
         ] {
-            self.write(&format!("proc/sys/net/core/{name}"), &format!("{value}\n"));
+            self.write(&format!("proc/sys/net/core/{name}"), format!("{value}\n"));
         }
         self.write("proc/irq/default_smp_affinity", "3f\n");
         let clock = "sys/devices/system/clocksource/clocksource0";
@@ -119,8 +119,8 @@ impl Tree {
             napis.extend(one_message(&numbers(&polled)));
             self.process(thread, &format!("napi/eth0-{napi}"), 2, 950);
         }
-        self.write_bytes("netlink/netdev/queue-get", &queues);
-        self.write_bytes("netlink/netdev/napi-get", &napis);
+        self.write("netlink/netdev/queue-get", &queues);
+        self.write("netlink/netdev/napi-get", &napis);
     }
 
     /// The kernel's softirq threads, irqbalance as process 70, and process 812, which listens with two threads.
@@ -148,7 +148,7 @@ impl Tree {
         let zeros = "0 ".repeat(19);
         let stat = format!("{pid} ({name}) S {parent} 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start} {zeros}\n");
         self.write(&format!("proc/{pid}/stat"), &stat);
-        self.write(&format!("proc/{pid}/comm"), &format!("{name}\n"));
+        self.write(&format!("proc/{pid}/comm"), format!("{name}\n"));
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -164,11 +164,14 @@ impl Tree {
         self.directory.path()
     }
 
-    pub(crate) fn write(&self, path: &str, content: &str) {
-        self.write_bytes(path, content.as_bytes());
+    /// Writes a file next to both, and returns its path.
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
+        let path = self.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.into_os_string().into_string().expect("text")
     }
 
-    pub(crate) fn write_bytes(&self, path: &str, content: &[u8]) {
+    pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.root().join(path);
         std::fs::create_dir_all(path.parent().expect("a file has a directory")).expect("created");
         std::fs::write(path, content).expect("written");
@@ -211,17 +214,13 @@ impl Tree {
 
     /// A trial of this specification.
     pub(crate) fn trial(&self, text: &str) -> Command {
-        let spec = self.path().join("spec.toml");
-        std::fs::write(&spec, text).expect("written");
-        self.command(&["trial", "run", spec.to_str().expect("text")])
+        self.command(&["trial", "run", &self.file("spec.toml", text)])
     }
 
     /// Writes a plan of these settings, and returns its path.
     pub(crate) fn plan(&self, settings: &[&str]) -> String {
-        let file = self.path().join("plan.toml");
         let text: String = settings.iter().map(|set| format!("[[setting]]\nset = \"{set}\"\n")).collect();
-        std::fs::write(&file, text).expect("written");
-        file.into_os_string().into_string().expect("text")
+        self.file("plan.toml", &text)
     }
 
     /// Creates a file at the path of the program, below the root: the units run it on the machine that boots from

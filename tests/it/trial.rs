@@ -36,9 +36,7 @@ fn moving_workload(tree: &Tree, pause: &str, rest: &str) -> String {
          {rest}\n",
         tree.root().display()
     );
-    let path = tree.path().join("work.sh");
-    std::fs::write(&path, script).expect("written");
-    format!("sh '{}'", path.display())
+    format!("sh '{}'", tree.file("work.sh", &script))
 }
 
 /// The record of a trial of pairs, if it exists yet.

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use rxlab::host::{Cause, EthtoolGet, Question, RecordedHost};
+use rxlab::parse::one_message;
 use rxlab::units::CpuId;
 
 use super::super::truth::{Counted, Damage, Kernel, Nic, Truth, Work};
 use super::irqs;
-use super::netlink::{message, only};
+use super::netlink::message;
 
 /// Length of a sample: CPU time is counted in ticks of 10 ms, and thresholds are not for rounding to decide.
 const SECONDS: u64 = 100;
@@ -176,5 +177,5 @@ fn statistic_values(counts: &[u64]) -> Vec<u8> {
     let count = u32::try_from(1 + counts.len()).expect("few");
     let head: Vec<u8> = [0x1d, count].iter().flat_map(|number: &u32| number.to_ne_bytes()).collect();
     let values: Vec<u8> = [7].iter().chain(counts).flat_map(|value: &u64| value.to_ne_bytes()).collect();
-    only(&[head, values].concat())
+    one_message(&[head, values].concat())
 }

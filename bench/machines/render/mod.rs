@@ -6,10 +6,10 @@ mod irqs;
 mod netlink;
 mod nics;
 
-use rxlab::host::{Cause, RecordedHost};
+use rxlab::host::RecordedHost;
 use rxlab::units::CpuMask;
 
-use super::truth::{Damage, Irqbalance, Kernel, Truth};
+use super::truth::{Irqbalance, Kernel, Truth};
 
 pub(crate) use counters::at;
 
@@ -81,9 +81,4 @@ pub(crate) fn mask(truth: &Truth, cpus: &CpuMask) -> String {
     let digits = cpus.to_hex();
     let wanted = digits.len().max(width.min(32).div_ceil(4) as usize);
     format!("{digits:0>wanted$}\n")
-}
-
-/// Makes paths unreadable or missing, as the machine's damage says.
-fn denied(host: RecordedHost, truth: &Truth, damage: Damage, path: &str) -> RecordedHost {
-    if truth.damage == damage { host.with_failure(path, Cause::Denied) } else { host }
 }

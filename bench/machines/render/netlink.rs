@@ -1,7 +1,7 @@
 //! Answers of the kernel to netlink and ioctls.
 
 use rxlab::host::{Cause, EthtoolGet, Question, RecordedHost};
-use rxlab::parse::{push_attribute, push_message};
+use rxlab::parse::{attribute, one_message, words};
 
 use super::super::drivers::Pairs;
 use super::super::truth::{Counted, Damage, Kernel, Nic, Truth};
@@ -22,15 +22,13 @@ pub(super) fn render(host: RecordedHost, truth: &Truth) -> RecordedHost {
 
 /// One message of attributes.
 pub(super) fn message(attributes: &[(u16, &[u8])]) -> Vec<u8> {
-    let mut message = Vec::new();
-    attributes.iter().for_each(|(kind, value)| push_attribute(&mut message, *kind, value));
-    only(&message)
+    let bytes = attributes.iter().flat_map(|(kind, value)| attribute(*kind, value));
+    one_message(&bytes.collect::<Vec<_>>())
 }
 
 fn numbers(attributes: &[(u16, u32)]) -> Vec<u8> {
-    let bytes: Vec<(u16, [u8; 4])> =
-        attributes.iter().map(|(kind, value)| (*kind, value.to_ne_bytes())).collect();
-    message(&bytes.iter().map(|(kind, value)| (*kind, value.as_slice())).collect::<Vec<_>>())
+    let bytes = attributes.iter().flat_map(|(kind, value)| attribute(*kind, value.to_ne_bytes()));
+    one_message(&bytes.collect::<Vec<_>>())
 }
 
 /// Number of the NAPI of a queue.
@@ -101,14 +99,10 @@ fn links(truth: &Truth) -> Vec<u8> {
 fn link(ifindex: u32, name: &str, kind: Option<&str>, ties: impl IntoIterator<Item = (u16, u32)>) -> Vec<u8> {
     let mut message = vec![0; 16];
     message[4..8].copy_from_slice(&ifindex.to_ne_bytes());
-    push_attribute(&mut message, 3, format!("{name}\0").as_bytes());
-    ties.into_iter().for_each(|(tie, value)| push_attribute(&mut message, tie, &value.to_ne_bytes()));
-    if let Some(kind) = kind {
-        let mut info = Vec::new();
-        push_attribute(&mut info, 1, format!("{kind}\0").as_bytes());
-        push_attribute(&mut message, 18, &info);
-    }
-    only(&message)
+    message.extend(attribute(3, format!("{name}\0")));
+    message.extend(ties.into_iter().flat_map(|(tie, value)| attribute(tie, value.to_ne_bytes())));
+    message.extend(kind.into_iter().flat_map(|kind| attribute(18, attribute(1, format!("{kind}\0")))));
+    one_message(&message)
 }
 
 fn ethtool(host: RecordedHost, truth: &Truth, nic: &Nic) -> RecordedHost {
@@ -143,17 +137,16 @@ fn driver(nic: &Nic) -> Vec<u8> {
     let mut info = vec![0; 196];
     info[4..4 + nic.driver.name.len()].copy_from_slice(nic.driver.name.as_bytes());
     info[100..100 + nic.function.len()].copy_from_slice(nic.function.as_bytes());
-    only(&info)
+    one_message(&info)
 }
 
 fn rss(nic: &Nic, get: EthtoolGet) -> Vec<u8> {
-    let words = |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_ne_bytes()).collect::<Vec<u8>>();
     match get {
         EthtoolGet::Rss => message(&[(3, &1u32.to_ne_bytes()), (4, &words(&nic.table))]),
         // struct ethtool_rxfh: the command, the context, sizes, Toeplitz, the table, no key.
         _ => {
             let size = u32::try_from(nic.table.len()).expect("few");
-            only(&[words(&[0x46, 0, size, 0, 1, 0]), words(&nic.table)].concat())
+            one_message(&[words(&[0x46, 0, size, 0, 1, 0]), words(&nic.table)].concat())
         }
     }
 }
@@ -171,12 +164,5 @@ fn statistic_names(nic: &Nic) -> Vec<u8> {
     (0..nic.rx.len()).for_each(|queue| name(format!("{before}{queue}{after}")));
     let count = u32::try_from(1 + nic.rx.len()).expect("few");
     let head: Vec<u8> = [0x1b, 1, count].iter().flat_map(|number: &u32| number.to_ne_bytes()).collect();
-    only(&[head, names].concat())
-}
-
-/// An answer of one message.
-pub(super) fn only(bytes: &[u8]) -> Vec<u8> {
-    let mut answer = Vec::new();
-    push_message(&mut answer, bytes);
-    answer
+    one_message(&[head, names].concat())
 }

@@ -1,10 +1,10 @@
 //! Interfaces in sysfs.
 
-use rxlab::host::RecordedHost;
+use rxlab::host::{Cause, RecordedHost};
 
 use super::super::drivers::Bus;
 use super::super::truth::{Damage, Kernel, Nic, Truth};
-use super::{denied, mask};
+use super::mask;
 
 pub(super) fn render(host: RecordedHost, truth: &Truth) -> RecordedHost {
     let mut host = truth.nics.iter().fold(host, |host, nic| device(host, truth, nic));
@@ -45,8 +45,8 @@ fn device(host: RecordedHost, truth: &Truth, nic: &Nic) -> RecordedHost {
         host = host
             .with(&path("rps_cpus"), mask(truth, &queue.rps))
             .with(&path("rps_flow_cnt"), format!("{}\n", queue.flows));
-        if index == 0 {
-            host = denied(host, truth, Damage::MaskDenied, &path("rps_cpus"));
+        if index == 0 && truth.damage == Damage::MaskDenied {
+            host = host.with_failure(&path("rps_cpus"), Cause::Denied);
         }
         if let Some(cpu) = queue.signal {
             // The bus numbers channels in no order of queues.

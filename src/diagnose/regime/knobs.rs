@@ -146,7 +146,7 @@ fn moderation(nic: &Nic, hot: &CpuRegime) -> Judged {
             count(hot.interrupts.unwrap_or_default()),
             hot.cpu
         )),
-        None => Ok(now.to_string()),
+        None => Ok(now),
     }
 }
 

@@ -11,7 +11,7 @@ use netlink_sys::{Socket, SocketAddr};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, recv};
 
-use crate::parse::push_message;
+use crate::parse::one_message;
 
 /// Length of a netlink message's header.
 const HEADER: usize = 16;
@@ -116,7 +116,7 @@ impl<W: Wire> Channel<W> {
                     NLMSG_ERROR | NLMSG_DONE => {
                         return failure(body).map_or(Ok((!is_interrupted).then_some(answers)), Err);
                     }
-                    _ => push_message(&mut answers, body.get(skip..).ok_or(Errno::BADMSG)?),
+                    _ => answers.extend(one_message(body.get(skip..).ok_or(Errno::BADMSG)?)),
                 }
             }
             if ours && extent == Extent::One {

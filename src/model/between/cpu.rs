@@ -31,6 +31,7 @@ pub(super) fn time_shares(cpu: CpuId, before: CpuTimes, after: CpuTimes) -> CpuR
     let total = user + system + irq + softirq + steal + idle;
     let share = |part: f64| if total > 0.0 { part / total } else { 0.0 };
     CpuRates {
+        cpu,
         user: share(user),
         system: share(system),
         irq: share(irq),
@@ -38,7 +39,7 @@ pub(super) fn time_shares(cpu: CpuId, before: CpuTimes, after: CpuTimes) -> CpuR
         steal: share(steal),
         // A CPU without any tick is idle, not missing.
         idle: if total > 0.0 { share(idle) } else { 1.0 },
-        ..CpuRates::zero(cpu)
+        ..CpuRates::default()
     }
 }
 

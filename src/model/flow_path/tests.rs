@@ -64,12 +64,16 @@ fn changed(change: impl FnOnce(&mut Nic), flow: &str) -> FlowPath {
     path(|model| change(&mut model.nics[0]), flow)
 }
 
-fn with_rss(change: impl FnOnce(&mut Rss)) -> FlowPath {
-    let known = |nic: &mut Nic| match &mut nic.hardware.rss {
-        Fact::Known(rss) => change(rss),
+/// The RSS table of [`machine`].
+pub(in crate::model) fn rss(nic: &mut Nic) -> &mut Rss {
+    match &mut nic.hardware.rss {
+        Fact::Known(rss) => rss,
         _ => panic!("the machine has a table"),
-    };
-    changed(known, FLOW)
+    }
+}
+
+fn with_rss(change: impl FnOnce(&mut Rss)) -> FlowPath {
+    changed(|nic| change(rss(nic)), FLOW)
 }
 
 fn same<T: Copy + Ord + std::fmt::Debug>(step: &Step<T>, among: &[T], certainty: Certainty) {
@@ -135,18 +139,14 @@ fn what_cannot_be_computed_is_said() {
     not_known(&fields(&["ip-src", "vlan"]), "a field that a flow does not have: vlan");
 
     let mut model = machine();
-    let Fact::Known(rss) = &mut model.nics[0].hardware.rss else { panic!("the machine has a table") };
-    rss.key = None;
+    rss(&mut model.nics[0]).key = None;
     let redacted = FlowPath::new(&model, &model.nics[0], &FLOW.parse().expect("a flow"), true);
     not_known(&redacted, "the key was removed from this snapshot");
 }
 
 #[test]
 fn a_symmetric_hash_is_that_of_the_way_back() {
-    let symmetric = |nic: &mut Nic| {
-        let Fact::Known(rss) = &mut nic.hardware.rss else { panic!("the machine has a table") };
-        rss.transform = Some("symmetric-xor".into());
-    };
+    let symmetric = |nic: &mut Nic| rss(nic).transform = Some("symmetric-xor".into());
     let [there, back] =
         [FLOW, "tcp 66.9.149.187:2794 161.142.100.80:1766"].map(|flow| changed(symmetric, flow).hash);
     assert_eq!((&there.among, there.certainty), (&back.among, Computed));

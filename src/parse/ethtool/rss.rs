@@ -3,7 +3,7 @@
 
 use super::{HashFields, Rss, field, field32, hex, only};
 use crate::parse::wire::{with_bytes, with_message};
-use crate::parse::{Attributes, WireError, attribute, messages, one_message, with_attributes};
+use crate::parse::{Attributes, WireError, attribute, messages, one_message, with_attributes, words};
 
 const A_CONTEXT: u16 = 2;
 const A_HFUNC: u16 = 3;
@@ -166,13 +166,13 @@ pub(crate) fn with_transform(answer: &[u8], bits: u8, by_ioctl: bool) -> Result<
 /// The answer of netlink with another table, or of the ioctl (`by_ioctl`) with another one of the same length.
 pub(crate) fn with_table(answer: &[u8], queues: &[u32], by_ioctl: bool) -> Result<Vec<u8>, WireError> {
     if !by_ioctl {
-        return with_attributes(answer, &attribute(A_INDIR, entries(queues)));
+        return with_attributes(answer, &attribute(A_INDIR, words(queues)));
     }
     let length = rss_ioctl(answer)?.table.len();
     if length != queues.len() {
         return Err(WireError::new(format!("{} entries for a table of {length}", queues.len())));
     }
-    with_bytes(only(answer)?, TABLE, &entries(queues)).map(|message| one_message(&message))
+    with_bytes(only(answer)?, TABLE, &words(queues)).map(|message| one_message(&message))
 }
 
 /// The answer to a dump with this table for a context, added if missing; `None` removes the
@@ -190,13 +190,9 @@ pub(crate) fn with_context(answer: &[u8], id: u32, queues: Option<&[u32]>) -> Re
     }
     if let Some(queues) = set {
         let context = attribute(A_CONTEXT, id.to_ne_bytes());
-        after.extend(one_message(&[context, attribute(A_INDIR, entries(queues))].concat()));
+        after.extend(one_message(&[context, attribute(A_INDIR, words(queues))].concat()));
     }
     Ok(after)
-}
-
-fn entries(queues: &[u32]) -> Vec<u8> {
-    queues.iter().flat_map(|queue| queue.to_ne_bytes()).collect()
 }
 
 fn table(bytes: &[u8]) -> Result<Vec<u32>, WireError> {
@@ -231,11 +227,7 @@ mod tests {
     };
     use crate::parse::ethtool::{HashFields, Rss};
     use crate::parse::wire::testing::answer;
-    use crate::parse::{attribute, one_message, push_message};
-
-    fn table(queues: &[u32]) -> Vec<u8> {
-        queues.iter().flat_map(|queue| queue.to_ne_bytes()).collect()
-    }
+    use crate::parse::{attribute, one_message, words};
 
     /// A device without RSS, which nevertheless has a hash function. The fields that go into the hash
     /// (attribute 8) are cut off here.
@@ -253,7 +245,7 @@ mod tests {
             let attributes = [
                 attribute(A_CONTEXT, context.to_ne_bytes()),
                 attribute(A_HFUNC, 2u32.to_ne_bytes()),
-                attribute(A_INDIR, table(&queues)),
+                attribute(A_INDIR, words(&queues)),
                 attribute(A_HKEY, [0x6d, 0x5a, 0x01]),
                 attribute(A_INPUT_XFRM, 1u32.to_ne_bytes()),
             ];
@@ -276,8 +268,8 @@ mod tests {
     /// Composed: no recorded machine has an RSS table.
     #[test]
     fn by_ioctl() {
-        let mut rxfh = table(&[0x46, 0, 4, 2, 1, 0]);
-        rxfh.extend(table(&[0, 1, 0, 1]));
+        let mut rxfh = words(&[0x46, 0, 4, 2, 1, 0]);
+        rxfh.extend(words(&[0, 1, 0, 1]));
         rxfh.extend([0xab, 0xcd]);
         let parsed = |rxfh: &[u8]| rss_ioctl(&one_message(rxfh));
         let expected = Rss {
@@ -298,12 +290,12 @@ mod tests {
     #[test]
     fn what_is_set_is_read() {
         let function = attribute(A_HFUNC, 1u32.to_ne_bytes());
-        let netlink = one_message(&[function, attribute(A_INDIR, table(&[0, 1, 0, 1]))].concat());
+        let netlink = one_message(&[function, attribute(A_INDIR, words(&[0, 1, 0, 1]))].concat());
         let before = rss(&netlink).expect("valid");
         let after = rss(&with_table(&netlink, &[2, 2, 3, 3], false).expect("valid")).expect("valid");
         assert_eq!(after, Rss { table: vec![2, 2, 3, 3], ..before });
 
-        let ioctl = one_message(&[table(&[0x46, 0, 2, 0, 1, 0]), table(&[0, 1])].concat());
+        let ioctl = one_message(&[words(&[0x46, 0, 2, 0, 1, 0]), words(&[0, 1])].concat());
         let after = with_table(&ioctl, &[5, 6], true).expect("as long");
         assert_eq!(rss_ioctl(&after).expect("valid").table, [5, 6]);
         assert!(with_table(&ioctl, &[5], true).is_err());
@@ -326,12 +318,9 @@ mod tests {
     fn rings_to_spread_over() {
         let mut rxnfc = vec![0; 192];
         rxnfc[8] = 12;
-        let mut answer = one_message(&rxnfc);
-        assert_eq!(rx_rings(&answer), Ok(12));
+        assert_eq!(rx_rings(&one_message(&rxnfc)), Ok(12));
         rxnfc[15] = 1;
-        answer.clear();
-        push_message(&mut answer, &rxnfc);
-        assert!(rx_rings(&answer).is_err(), "more than there can be");
+        assert!(rx_rings(&one_message(&rxnfc)).is_err(), "more than there can be");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::flow_fields::spec;
 use super::{FlowAction, FlowRule, field, field32};
-use crate::parse::{WireError, messages, push_message};
+use crate::parse::{WireError, messages, one_message};
 
 /// Offsets of `struct ethtool_rx_flow_spec` and of its fields, on 64-bit machines.
 pub(crate) const SPEC: usize = 16;
@@ -34,9 +34,7 @@ pub(crate) fn with_rule(answer: &[u8], location: u32, rule: Option<&[u8]>) -> Re
     }
     all.extend(rule.map(|rule| (location, rule)));
     all.sort_by_key(|(at, _)| *at);
-    let mut after = Vec::new();
-    all.into_iter().for_each(|(_, message)| push_message(&mut after, message));
-    Ok(after)
+    Ok(all.into_iter().flat_map(|(_, message)| one_message(message)).collect())
 }
 
 pub(super) fn rule(rxnfc: &[u8]) -> Result<FlowRule, WireError> {

@@ -39,7 +39,7 @@ fn places(
 #[cfg(test)]
 mod tests {
     use super::{stat_names, stats};
-    use crate::parse::one_message;
+    use crate::parse::{one_message, words};
 
     fn pushed(parts: &[&[u8]]) -> Vec<u8> {
         one_message(&parts.concat())
@@ -52,14 +52,13 @@ mod tests {
             name[..text.len()].copy_from_slice(text.as_bytes());
             name
         };
-        let head = |numbers: &[u32]| numbers.iter().flat_map(|n| n.to_ne_bytes()).collect::<Vec<u8>>();
         // The longest name fills its field: there is no NUL.
         let long = "rx_queue_0_a_name_of_32_bytes_ab";
-        let names = pushed(&[&head(&[0x1b, 1, 2]), &name("rx0_drops"), &name(long)]);
+        let names = pushed(&[&words(&[0x1b, 1, 2]), &name("rx0_drops"), &name(long)]);
         assert_eq!(stat_names(&names), Ok(vec!["rx0_drops".to_owned(), long.to_owned()]));
-        let values = pushed(&[&head(&[0x1d, 2]), &7u64.to_ne_bytes(), &u64::MAX.to_ne_bytes()]);
+        let values = pushed(&[&words(&[0x1d, 2]), &7u64.to_ne_bytes(), &u64::MAX.to_ne_bytes()]);
         assert_eq!(stats(&values), Ok(vec![7, u64::MAX]));
-        assert!(stats(&pushed(&[&head(&[0x1d, 2]), &7u64.to_ne_bytes()])).is_err(), "one is missing");
-        assert!(stat_names(&pushed(&[&head(&[0x1b, 1, u32::MAX])])).is_err());
+        assert!(stats(&pushed(&[&words(&[0x1d, 2]), &7u64.to_ne_bytes()])).is_err(), "one is missing");
+        assert!(stat_names(&pushed(&[&words(&[0x1b, 1, u32::MAX])])).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::cells::grouped;
-use crate::model::{Fact, Listener, Model, Process, Transport};
+use crate::model::{Fact, Listener, Model, Process};
 use crate::report::container::container;
 
 /// A process and the sockets that it listens on.
@@ -46,12 +46,8 @@ pub(super) fn all_known(model: &Model) -> bool {
 }
 
 fn socket(listener: &Listener) -> String {
-    let transport = match listener.transport {
-        Transport::Tcp => "tcp",
-        Transport::Udp => "udp",
-    };
     let times = if listener.sockets > 1 { format!(" x{}", listener.sockets) } else { String::new() };
-    format!("{transport} {}{times}", SocketAddr::new(listener.address, listener.port))
+    format!("{} {}{times}", listener.transport, SocketAddr::new(listener.address, listener.port))
 }
 
 /// The service that a process belongs to, such as `nginx.service` or `docker 3f2c9a7be01d`.

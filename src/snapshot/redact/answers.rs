@@ -11,15 +11,13 @@ use crate::parse::links::{
     IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER, IFLA_XDP,
 };
 use crate::parse::sock_diag::{ADDRESS_AT, INET_DIAG_MSG, INET_DIAG_SKMEMINFO};
-use crate::parse::{
-    Attributes, attribute, connected_sockets, listening_sockets, messages, push_attribute, push_message,
-};
+use crate::parse::{Attributes, attribute, connected_sockets, listening_sockets, messages, one_message};
 
 /// The answer with each of its messages replaced; `None` if it does not match the format, or one of them does not.
 fn with_messages(answer: &[u8], mut replace: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for message in messages(answer).ok()? {
-        push_message(&mut out, &replace(message)?);
+        out.extend(one_message(&replace(message)?));
     }
     Some(out)
 }
@@ -116,7 +114,7 @@ pub(super) fn sock_diag(answer: &[u8], stand_ins: &mut StandIns) -> Option<Vec<u
         kept[PEER_AT..INTERFACE_AT].fill(0);
         kept[COOKIE_AT..EXPIRES_AT].fill(0);
         if let Some(memory) = Attributes::parse(attributes).ok()?.get(INET_DIAG_SKMEMINFO) {
-            push_attribute(&mut kept, INET_DIAG_SKMEMINFO, memory);
+            kept.extend(attribute(INET_DIAG_SKMEMINFO, memory));
         }
         Some(kept)
     })
@@ -130,7 +128,6 @@ mod tests {
     use super::{StandIns, links, rss, rss_ioctl, rules, sock_diag};
     use crate::parse::{
         Attributes, attribute, connected_sockets, ethtool, listening_sockets, messages, one_message,
-        push_attribute,
     };
 
     #[test]
@@ -208,7 +205,7 @@ mod tests {
         let mut message = vec![0xAA; INET_DIAG_MSG];
         message[..8].copy_from_slice(&[family, 10, 0, 0, 0, 80, 0, 0]);
         message[ADDRESS_AT..ADDRESS_AT + address.len()].copy_from_slice(address);
-        push_attribute(&mut message, 21, &[0xAA; 8]); // INET_DIAG_CGROUP_ID
+        message.extend(attribute(21, [0xAA; 8])); // INET_DIAG_CGROUP_ID
         one_message(&message)
     }
 
@@ -244,7 +241,7 @@ mod tests {
         message[..8].copy_from_slice(&[2, 1, 0, 0, 0, 80, 208, 52]);
         message[ADDRESS_AT..ADDRESS_AT + 4].copy_from_slice(&[10, 0, 0, 7]);
         message[PEER_AT..PEER_AT + 4].copy_from_slice(&[10, 0, 0, 9]);
-        push_attribute(&mut message, INET_DIAG_SKMEMINFO, &[3; 36]);
+        message.extend(attribute(INET_DIAG_SKMEMINFO, [3; 36]));
         let clean = sock_diag(&one_message(&message), &mut StandIns::default()).expect("an answer");
         let sockets = connected_sockets(&clean).expect("a connection");
         assert_eq!((sockets[0].port, sockets[0].dropped), (80, 0x0303_0303));

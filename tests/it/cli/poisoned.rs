@@ -40,30 +40,28 @@ fn clean(command: impl Fn() -> Command) -> String {
 /// A tree in which every name contains control characters.
 fn machine() -> Tree {
     let tree = Tree::new();
-    tree.write("proc/sys/kernel/hostname", &format!("{TEXT}\n"));
-    tree.write("proc/sys/kernel/osrelease", &format!("{TEXT}\n"));
+    tree.write("proc/sys/kernel/hostname", format!("{TEXT}\n"));
+    tree.write("proc/sys/kernel/osrelease", format!("{TEXT}\n"));
     let base = format!("sys/devices/virtual/net/{NIC}");
     for file in ["queues/rx-0/rps_cpus", "queues/tx-0/xps_cpus", "queues/rx-0/rps_flow_cnt"] {
         tree.write(&format!("{base}/{file}"), "00\n");
     }
     for (file, value) in [("operstate", TEXT), ("type", "1"), ("flags", "0x1003"), ("threaded", "0")] {
-        tree.write(&format!("{base}/{file}"), &format!("{value}\n"));
+        tree.write(&format!("{base}/{file}"), format!("{value}\n"));
     }
     tree.link(&format!("sys/class/net/{NIC}"), &format!("../../devices/virtual/net/{NIC}"));
     tree.process(812, TEXT, 1, 5000);
     let interrupts = tree.read("proc/interrupts");
-    tree.write("proc/interrupts", &format!("{interrupts}\n 42:  1  2  PCI-MSI 9-edge  {NIC}-rx-0{TEXT}\n"));
+    tree.write("proc/interrupts", format!("{interrupts}\n 42:  1  2  PCI-MSI 9-edge  {NIC}-rx-0{TEXT}\n"));
     let clock = "sys/devices/system/clocksource/clocksource0";
-    tree.write(&format!("{clock}/current_clocksource"), &format!("{TEXT}\n"));
-    tree.write(&format!("{clock}/available_clocksource"), &format!("tsc {TEXT} hpet\n"));
+    tree.write(&format!("{clock}/current_clocksource"), format!("{TEXT}\n"));
+    tree.write(&format!("{clock}/available_clocksource"), format!("tsc {TEXT} hpet\n"));
     tree
 }
 
 /// A file next to the tree, with control characters in its name as well.
 fn file(tree: &Tree, name: &str, text: &str) -> String {
-    let path = tree.path().join(format!("{name}{TEXT}"));
-    std::fs::write(&path, text).expect("written");
-    path.to_str().expect("text").to_owned()
+    tree.file(&format!("{name}{TEXT}"), text)
 }
 
 fn plan(tree: &Tree) -> String {
@@ -128,7 +126,7 @@ fn journals_and_snapshots_do_not_control_the_terminal() {
     clean(|| tree.command(&["confirm"]));
     tree.write(&format!("sys/class/net/{NIC}/queues/rx-0/rps_cpus"), "20\n");
     let clock = "sys/devices/system/clocksource/clocksource0/current_clocksource";
-    tree.write(clock, &format!("{TEXT}y\n"));
+    tree.write(clock, format!("{TEXT}y\n"));
     let snapshot = format!("{}/snap{TEXT}.tar.zst", tree.path().display());
     let take = ["snapshot", "--for", "0s", "--unredacted", "--force", "-o", &snapshot];
     let taken = clean(|| tree.command(&take));

@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::process::Running;
+
 /// Counts of the programs, nanoseconds by name, after these events: `TIME EVENT WORD NUMBER STARTED` each.
 fn replayed(events: &[&str]) -> BTreeMap<String, u64> {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -20,14 +22,10 @@ fn replayed(events: &[&str]) -> BTreeMap<String, u64> {
         .output()
         .expect("clang runs, as for the build");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    let mut replay = Command::new(&program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program that was just compiled runs");
+    let mut replay = Running::start(Command::new(&program).stdin(Stdio::piped()));
     let script = events.join("\n") + "\n";
-    replay.stdin.take().expect("piped").write_all(script.as_bytes()).expect("it reads to the end");
-    let out = replay.wait_with_output().expect("it ends");
+    replay.stdin().write_all(script.as_bytes()).expect("it reads to the end");
+    let out = replay.output();
     assert!(out.status.success(), "{out:?}");
     let text = String::from_utf8(out.stdout).expect("text");
     text.lines()

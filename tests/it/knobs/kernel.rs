@@ -10,6 +10,7 @@ use rxlab::journal::{Disk, Outcome, Store};
 use rxlab::knob::find;
 use rxlab::lab::{Namespace, Range};
 use rxlab::model::Model;
+use rxlab::parse::{NetdevNapi, netdev_napis};
 use rxlab::plan::Target;
 use rxlab::sample::Scope;
 
@@ -44,6 +45,11 @@ impl Bench {
 
     fn begin(&self) -> Open<'_> {
         Open { bench: self, transaction: Some(self.transaction()) }
+    }
+
+    fn napis(&self) -> Vec<NetdevNapi> {
+        let napis = self.host.ask(&Question::Napis).expect("answered");
+        netdev_napis(&napis).expect("understood")
     }
 
     fn read(&self, text: &str) -> String {
@@ -135,11 +141,7 @@ fn with_napis() -> Option<(Range, Bench)> {
 #[test]
 fn a_threaded_napi() {
     let Some((_range, bench)) = with_napis() else { return };
-    let threads = || {
-        let napis = bench.host.ask(&Question::Napis).expect("answered");
-        let napis = rxlab::parse::netdev_napis(&napis).expect("understood");
-        napis.iter().filter(|napi| napi.pid.is_some()).count()
-    };
+    let threads = || bench.napis().iter().filter(|napi| napi.pid.is_some()).count();
     assert_eq!(threads(), 0);
     let mut open = bench.begin();
     open.set("threaded srv0 = on");
@@ -152,8 +154,7 @@ fn a_threaded_napi() {
 
 /// Since Linux 6.13, a single NAPI since 6.17 also for its thread.
 fn sets_single_napis(bench: &Bench) -> bool {
-    let napis = bench.host.ask(&Question::Napis).expect("answered");
-    let napis = rxlab::parse::netdev_napis(&napis).expect("understood");
+    let napis = bench.napis();
     let settable = napis.iter().all(|napi| napi.threaded.is_some()) && !napis.is_empty();
     if !settable {
         println!("skipped: Linux sets single NAPIs since 6.17");
@@ -359,10 +360,7 @@ fn a_process_is_moved_by_the_program() {
     let state = tempfile::tempdir().expect("a temporary directory");
     let sleeper = Running::start(Command::new("sleep").arg("600").stdin(Stdio::null()));
     let setting = format!("affinity pid:{} = 1", sleeper.pid().as_raw_nonzero());
-    let run = |args: &[&str]| {
-        let output = rxlab(state.path(), args).output().expect("rxlab runs");
-        output.said()
-    };
+    let run = |args: &[&str]| rxlab(state.path(), args).said();
     run(&["apply", "--setting", &setting]).says(0, "(was all)");
     let allowed = || {
         let text = std::fs::read_to_string(format!("/proc/{}/status", sleeper.pid().as_raw_nonzero()))

@@ -12,10 +12,14 @@ use crate::nginx::Nginx;
 use crate::process::{Ended, Running, free_port, mentioning, one_line, wait_for};
 use crate::tree::Tree;
 
+fn check(text: &str) -> Check {
+    toml::from_str(&format!("name = 'c'\nevery = '20ms'\n{text}")).expect("a check")
+}
+
 /// Runs a check for some requests: it passes at the beginning, and none fails.
 pub(crate) fn passes(text: &str) {
     let _noise = crate::quiet::noisy();
-    let check: Check = toml::from_str(&format!("name = 'c'\nevery = '20ms'\n{text}")).expect("a check");
+    let check = check(text);
     let mut checks = Checks::start(std::slice::from_ref(&check)).unwrap_or_else(|error| panic!("{error}"));
     checks.begin();
     let (mut all, mut failed) = (0, 0);
@@ -30,8 +34,7 @@ pub(crate) fn passes(text: &str) {
 
 /// The line of a check that does not pass.
 pub(crate) fn fails(text: &str) -> String {
-    let check: Check = toml::from_str(&format!("name = 'c'\nevery = '20ms'\n{text}")).expect("a check");
-    Checks::start(&[check]).expect_err("it does not pass").to_string()
+    Checks::start(&[check(text)]).expect_err("it does not pass").to_string()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use rxlab::host::{Host, LiveHost};
 use rxlab::trial::record::{Arm, TrialRecord, Verdict};
 
 use super::on_the_range::{HTTP, RPS, Stage, b_first};
-use super::record;
+use super::{moving_workload, record};
 use crate::process::{Ended, Running, mentioning, wait_for};
 use crate::tree::Tree;
 
@@ -85,24 +85,18 @@ fn a_slot_without_the_change_says_so() {
 fn drops_end_a_command_of_a_minute() {
     let tree = Tree::new();
     let row = |dropped: &str| format!("00000000 {dropped} {}", "00000000 ".repeat(7).trim_end());
-    tree.write("proc/net/softnet_stat", &format!("{}\n", row("00000000")));
-    let root = tree.root();
-    let script = format!(
-        "cd '{root}' && case $(cat sys/class/net/eth0/queues/rx-0/rps_cpus) in 0|00) ;; *)\n\
-         echo '{}' > ../row && mv ../row proc/net/softnet_stat && date +%s.%N > ../exceeded; sleep 60 ;; esac\n\
-         n=$(cat ../runs 2>/dev/null || echo 1); n=$((n + 100)); echo $n > ../runs\n\
-         printf 'cpu  %s\\ncpu0 %s\\n' \"$n 0 $n 1 0 0 $n 0 0 0\" \"$n 0 $n 1 0 0 $n 0 0 0\" > ../stat\n\
-         mv ../stat proc/stat; sleep 0.1; echo 5\n",
-        row("00002000"),
-        root = root.display()
+    tree.write("proc/net/softnet_stat", format!("{}\n", row("00000000")));
+    let drops = format!(
+        "case $(cat sys/class/net/eth0/queues/rx-0/rps_cpus) in 0|00) ;; *)\n\
+         echo '{}' > ../row && mv ../row proc/net/softnet_stat && touch ../exceeded; sleep 60 ;; esac\n\
+         echo 5",
+        row("00002000")
     );
-    let path = tree.path().join("work.sh");
-    std::fs::write(&path, script).expect("written");
+    let command = moving_workload(&tree, "0.1", &drops);
     let text = format!(
-        "name = \"drops\"\n[change]\nset = [\"rps eth0/rx-0 = 2-3\"]\n[workload]\ncommand = \"sh '{}'\"\n\
+        "name = \"drops\"\n[change]\nset = [\"rps eth0/rx-0 = 2-3\"]\n[workload]\ncommand = \"{command}\"\n\
          [design]\nseed = 11\npairs = 6\nmin_pairs = 6\ncalibration = 0\nwashout = \"0s\"\n\
-         [guards]\ndrops = 1000\n",
-        path.display()
+         [guards]\ndrops = 1000\n"
     );
     let trial = Running::start(&mut tree.trial(&text));
     wait_for("the drops", || tree.path().join("exceeded").exists());

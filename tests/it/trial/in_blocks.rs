@@ -39,15 +39,13 @@ fn specification(tree: &Tree, pause: &str, tables: &str, kind: &str) -> String {
          *) echo $((100 + n / 100 % 3)) ;;\n\
          esac",
     );
-    let spec = tree.path().join("spec.toml");
     let text = format!(
         "name = \"masks\"\n\
          {tables}\
          [workload]\ncommand = \"{command}\"\n\
          [design]\nkind = \"{kind}\"\nblocks = 6\nseed = 11\nwashout = \"0s\"\n"
     );
-    std::fs::write(&spec, text).expect("written");
-    spec.to_str().expect("text").to_owned()
+    tree.file("spec.toml", &text)
 }
 
 #[test]

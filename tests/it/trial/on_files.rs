@@ -106,11 +106,10 @@ fn a_trial_with_an_unwritable_report_does_not_start() {
 fn a_trial_of_a_plan_has_its_name_and_prints_the_report_path() {
     let tree = Tree::new();
     let command = workload(&tree, "0", 100, 100);
-    let (plan, html) = (tree.path().join("plan.toml"), tree.path().join("report.html"));
-    std::fs::write(&plan, "name = \"spread.rps\"\n[[setting]]\nset = \"rps eth0/rx-0 = 2-3\"\n")
-        .expect("written");
-    let [plan, html] = [&plan, &html].map(|path| path.to_str().expect("text"));
-    let more = ["--pairs", "2", "--min-pairs", "2", "--plan", plan, "--html", html, "--command", &command];
+    let plan = "name = \"spread.rps\"\n[[setting]]\nset = \"rps eth0/rx-0 = 2-3\"\n";
+    let (plan, html) = (tree.file("plan.toml", plan), tree.path().join("report.html"));
+    let html = html.to_str().expect("text");
+    let more = ["--pairs", "2", "--min-pairs", "2", "--plan", &plan, "--html", html, "--command", &command];
     let (code, text) = tree.rxlab(&[&QUICK[..], &more].concat()).said();
     assert!(code == 0 && text.starts_with("trial spread.rps: "), "{code}: {text}");
     assert!(text.contains(&format!("\nreport: {html}\nnext: rxlab ")), "{text}");

@@ -1,6 +1,6 @@
 //! Machines on which a plan would do harm: each has something that a rule of thumb misses.
 
-use super::{able, only, plan_of, planned, simulate, texts};
+use super::{able, of_nics, only, plan_of, planned, simulate, texts};
 use crate::diagnose::sketch::{Sketch, cpus};
 use crate::model::{Fact, Irq, Model, Rates, TxQueue};
 use crate::parse::ethtool::{Coalesce, Rss};
@@ -134,8 +134,7 @@ fn a_bond_is_planned_on_its_devices() {
         });
         sketch.build()
     };
-    let named = Options { nics: vec!["bond0".parse().expect("a name")], ..Options::default() };
-    for options in [Options::default(), named] {
+    for options in [Options::default(), of_nics(&["bond0"])] {
         for policy in [Policy::Spread, Policy::NumaLocal] {
             let policed = planned(policy, &host(), &options);
             let masks = only(&policed.plan, "rps");
@@ -158,8 +157,7 @@ fn a_bond_is_planned_on_its_devices() {
 fn interfaces_share_out_cpus_together() {
     let host = Sketch::new(8).device("eth0", &[0, 0]).device("eth1", &[0, 1]);
     let host = host.traffic("eth0", 4e3).traffic("eth1", 2e3).build();
-    let nics = ["eth0", "eth1"].map(|name| name.parse().expect("a name")).to_vec();
-    let plan = planned(Policy::Spread, &host, &Options { nics, ..Options::default() }).plan;
+    let plan = planned(Policy::Spread, &host, &of_nics(&["eth0", "eth1"])).plan;
     assert_eq!(only(&plan, "irq_affinity"), ["eth0/rx-1 = 2", "eth1/rx-0 = 3"], "CPU 1 has one of eth1");
     assert_eq!(
         only(&plan, "rps"),
@@ -198,8 +196,7 @@ fn interrupts_of_quiet_devices_never_leave_their_node() {
     let two = two.device("eth1", &spread).on_node("eth1", 0);
     let host = (0..8).fold(two, |host, cpu| host.receives(cpu, 0.05, 1e3)).build();
     for policy in [Policy::NumaLocal, Policy::Latency, Policy::Full] {
-        let nics = ["eth0", "eth1"].map(|name| name.parse().expect("a name")).to_vec();
-        let options = Options { nics, ..Options::default() };
+        let options = of_nics(&["eth0", "eth1"]);
         let plan = planned(policy, &host, &options).plan;
         let followed = simulate(&host.0, &plan);
         let homes = followed
