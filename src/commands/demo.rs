@@ -32,11 +32,11 @@ use crate::trial::spec::{Change, Design, Guards, Seconds, Spec};
 use crate::trial::store::TrialDir;
 use crate::units::parse_duration;
 
-/// Show the whole job on a practice range of network namespaces on this kernel
+/// Run the whole workflow on network namespaces of this kernel
 ///
 /// Joins two hosts by a one-queue veth and sends real traffic from a pinned sender, twice: costly packets (policy
 /// routing rules), where RPS lets more arrive, and cheap ones, where it only spreads the work. Finds the hotspot,
-/// tries RPS and RFS each alone, prints the verdicts, writes a report, and puts everything back. Needs root and two
+/// tries RPS and RFS separately, prints the verdicts, writes a report, and puts everything back. Needs root and two
 /// CPUs.
 #[derive(Debug, clap::Args)]
 pub struct Args {

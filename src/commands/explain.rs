@@ -7,7 +7,7 @@ use crate::diagnose::{RULES, Rule};
 use crate::error::{CommandError, Result};
 use crate::report::text::{STRONG, paragraph, styled};
 
-/// Explain a finding of the doctor: when it is made, its cause, what helps, where that is published
+/// Explain a finding: when the doctor reports it, what causes it, what helps, and the sources
 ///
 /// Without ID: lists all findings.
 #[derive(Debug, clap::Args)]
@@ -76,7 +76,8 @@ fn list() -> String {
     RULES.iter().map(|rule| paragraph(&format!("{:<longest$}  ", rule.id), rule.asks)).collect()
 }
 
-/// The three rules whose names are nearest to `id`, nearest first: by shared words, then by edit distance.
+/// Up to three rules that share a word with `id`, nearest first: by shared words, then by edit distance. A word of four
+/// letters or more may have one typing error.
 fn nearest(id: &str) -> Vec<&'static str> {
     let shared = |name: &str| id.split('-').filter(|word| name.split('-').any(|own| own == *word)).count();
     let mut names: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();

@@ -192,7 +192,7 @@ fn made(wanted: &Wanted, args: &Args, model: &Model, rates: &Rates) -> Result<Re
     Ok(if policed.plan.settings.is_empty() { Err(policed.reasons) } else { Ok(policed.plan) })
 }
 
-/// Returns the plan of that name, or an error that lists the existing ones.
+/// Returns the plan of that name, or an error with the reasons why there is none.
 fn proposed(spread: Spread, name: &str) -> Result<Plan> {
     let mut plans: Vec<Plan> = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
     let names: Vec<String> = plans.iter().map(|plan| plan.name.clone()).collect();

@@ -29,7 +29,7 @@ pub struct Args {
     /// Only the values of this interface
     #[arg(long, value_name = "NIC")]
     nic: Option<NicName>,
-    /// Wait this long for what does not exist yet
+    /// Wait this long for targets that do not exist yet
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
     wait: Duration,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use crate::units::{CpuMask, NicName};
 
 /// Show the receive path: NIC, queue, IRQ, CPU, RPS, RFS, XPS
 ///
-/// Works without privileges; values that they would be needed for are marked.
+/// Works without privileges; values that need them are marked.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Everything about one interface
