@@ -18,7 +18,7 @@ pub(super) fn polls(napis: &[NapiPolls]) -> String {
     if napis.is_empty() {
         return String::new();
     }
-    let numbers = ["CPU", "polls", "packets", "a poll", "budget used up"].map(right);
+    let numbers = ["CPU", "polls", "packets", "per poll", "budget used up"].map(right);
     let mut table = Table::new([wrapping("NAPI")].into_iter().chain(numbers)).indented(2);
     for napi in napis.iter().take(ROWS) {
         table.row([
