@@ -201,8 +201,10 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec> {
         ..Spec::default()
     };
     spec.check().map_err(|error| match error {
-        SpecError::Change | SpecError::Workload => CommandError::usage(error)
-            .hint("give a SPEC file, or --set, --plan, --a/--b or --search, and --load, --command or --live"),
+        SpecError::Change => CommandError::usage("no change to try, or more than one")
+            .hint("give a SPEC file, or one of --set, --plan, --search, or --a and --b"),
+        SpecError::Workload => CommandError::usage("no workload, or more than one")
+            .hint("--live judges the machine's own traffic; --load URL or --command COMMAND generates some"),
         error => CommandError::usage(error),
     })?;
     Ok(spec)
