@@ -96,7 +96,7 @@ fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> R
         // A sample that was cut short shows nothing.
         return Err(CommandError::new(
             Kind::Interrupted,
-            "interrupted; the range is gone, nothing was changed",
+            "interrupted; the namespaces are gone, nothing was changed",
         ));
     }
     let (report, tried) = seen?;
@@ -197,12 +197,14 @@ fn finish(global: &Global, args: &Args, played: &[Played]) -> Result {
         }
         writeln!(out, "the same change, two kinds of traffic: only a trial tells which is yours")?;
         trial::say_written(&mut out, &args.html)?;
-        writeln!(out, "everything is as it was: the range is gone, every value is back")?;
+        writeln!(out, "everything is restored: the namespaces are gone, every value is back")?;
         writeln!(out, "next, on this machine's own traffic: rxlab doctor")?;
     }
     if played.iter().any(|played| played.report.plans.is_empty()) {
-        return Err(CommandError::failed("the doctor found no hotspot on the range, so nothing was tried")
-            .hint("other load on this machine can hide it; try again when it is quiet"));
+        return Err(CommandError::failed(
+            "the doctor found no hotspot in the namespaces, so nothing was tried",
+        )
+        .hint("other load on this machine can hide it; try again when it is quiet"));
     }
     Ok(())
 }

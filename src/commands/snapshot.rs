@@ -70,7 +70,7 @@ impl SnapshotFile {
         redacted_name(&self.output)?;
         if files::is_there(&self.output) && !self.force {
             return Err(CommandError::usage(format!("{} already exists", self.output.display()))
-                .hint("give another name with -o, or --force"));
+                .hint("give another name with -o, or replace the file with --force"));
         }
         files::check(&self.output)
     }

@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "a device with {} packets/s lost at least {} packet/s for lack of a buffer (rx_missed_errors; \
-             rx_fifo_errors on igb) during the sample; critical from {:.2} % of its packets on",
+             rx_fifo_errors on igb) during the sample; critical at {:.2} % of its packets or more",
             count(TRAFFIC),
             count(LOST),
             FELT * 100.0

@@ -52,7 +52,7 @@ pub fn spread(model: &Model, rates: &Rates, nic: Option<&NicName>) -> Spread {
     let named = match nic {
         Some(name) => match model.nic(name) {
             Some(nic) => nic,
-            None => return Spread::nothing(format!("there is no interface {name}")),
+            None => return Spread::nothing(format!("no interface {name}")),
         },
         None => match busiest(model, rates) {
             Some(nic) => nic,

@@ -77,12 +77,13 @@ fn wrong_input_is_named() {
     tree.rxlab(&["report", text(&empty)]).says(2, "holds no trial, and no .json or .html file");
     let other = tree.path().join("other.html");
     std::fs::write(&other, "<p>hello</p>").expect("written");
-    tree.rxlab(&["report", text(&other)]).says(2, "other.html: the page holds no record of rxlab");
+    tree.rxlab(&["report", text(&other)]).says(2, "other.html: the page has no rxlab record");
     let late = tree.path().join("late.json");
     let checkpoint = serde_json::json!({ "schema": "rxlab.checkpoint/1", "trial": "0007-rps", "taken": "", "drifted": [],
         "values": [], "from_a": null, "from_b": null, "state": "unclear" });
     std::fs::write(&late, checkpoint.to_string()).expect("written");
-    tree.rxlab(&["report", text(&late)]).says(2, "a checkpoint is of trial 0007-rps, which is not given");
+    tree.rxlab(&["report", text(&late)])
+        .says(2, "a checkpoint belongs to trial 0007-rps, which was not given");
 }
 
 /// A page of findings, a trial and a timeline, at the width of a phone and of a screen, in both colour schemes.

@@ -215,7 +215,7 @@ function drawTables(frame) {
 
 function drawTrials(trials) {
   if (!trials.length) {
-    $("trials").replaceChildren(element("p", { class: "faint" }, "no trial was run yet"));
+    $("trials").replaceChildren(element("p", { class: "faint" }, "no trials yet"));
     return;
   }
   $("trials").replaceChildren(...trials.map((trial) => element("article", { class: "note" },

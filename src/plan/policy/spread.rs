@@ -41,7 +41,7 @@ pub(super) fn draft(draft: &mut Draft<'_>) {
 /// Plans one interface of `names`, which share out the CPUs.
 fn spread(draft: &mut Draft<'_>, name: &NicName, names: &[NicName]) {
     let Some(nic) = draft.model.nic(name) else {
-        return draft.leave(format!("there is no interface {name}"));
+        return draft.leave(format!("no interface {name}"));
     };
     let nics: Vec<&Nic> = names.iter().filter_map(|name| draft.model.nic(name)).collect();
     let found = of_nic(&draft.model, &draft.rates, nic, &nics, draft.width);

@@ -84,7 +84,7 @@ fn field_case_c_by_hand_is_numa_local() {
         why("irq_affinity"),
         Some("node 0, because the device's node is not known; a core of its own")
     );
-    assert_eq!(why("rps"), Some("the CPUs of node 0 except those of interrupts, for this queue alone"));
+    assert_eq!(why("rps"), Some("the CPUs of node 0 except those of interrupts, for this queue only"));
 }
 
 #[test]

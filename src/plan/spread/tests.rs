@@ -120,7 +120,7 @@ fn refusals_say_why() {
     let (model, rates) = Sketch::new(4).loopback().build();
     let named = |name: &str| spread(&model, &rates, Some(&name.parse().expect("a name"))).reasons.join("; ");
     assert!(named("lo").contains("steering it is refused"));
-    assert_eq!(named("eth7"), "there is no interface eth7");
+    assert_eq!(named("eth7"), "no interface eth7");
 }
 
 /// A queue without a part once kept handing packets to the CPU of its own interrupt.

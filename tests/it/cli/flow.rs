@@ -92,7 +92,7 @@ fn invalid_flows_and_interfaces_are_refused() {
         (&["icmp 10.0.0.1:1 10.0.0.2:2"], "unknown transport `icmp` (known: tcp, udp)"),
         (&["udp 10.0.0.1:1 10.0.0.2"], "the remote end `10.0.0.2` is not ADDRESS:PORT, such as 10.0.0.1:443"),
         (&["udp 10.0.0.1:1 [::1]:2"], "the ends have different kinds of address: 10.0.0.1 and ::1"),
-        (&[FLOW, "--nic", "eth7"], "there is no interface `eth7`\n  hint: interfaces here: eth0, veth0"),
+        (&[FLOW, "--nic", "eth7"], "no interface `eth7`\n  hint: interfaces here: eth0, veth0"),
         (
             &[FLOW],
             "several interfaces may receive 161.142.100.80:1766\n  hint: choose one with --nic: eth0, veth0",
