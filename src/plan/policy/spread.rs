@@ -24,7 +24,8 @@ pub(super) fn nics(model: &Model, rates: &Rates, options: &Options) -> Vec<NicNa
 /// Virtual interfaces get masks too, and reasons say why there are none.
 pub(super) fn draft(draft: &mut Draft<'_>) {
     if draft.nics.is_empty() {
-        return draft.leave("no interface receives packets".to_owned());
+        return draft
+            .leave("no interface other than lo receives packets in this network namespace".to_owned());
     }
     let is_device = |draft: &Draft<'_>, name: &NicName| {
         draft.model.nic(name).is_some_and(|nic| nic.kind == NicKind::Device)
