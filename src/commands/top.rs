@@ -96,8 +96,6 @@ pub(super) fn applied(standing: Result<status::Standing>) -> Applied {
             let unknown = unreadable.iter().map(|one| format!("transaction {}: {}", one.id, one.why));
             Applied { transactions, unknown: unknown.collect() }
         }
-        Err(error) => {
-            Applied { unknown: vec![format!("not known: {}", error.message)], ..Applied::default() }
-        }
+        Err(error) => Applied { unknown: vec![format!("unknown: {}", error.message)], ..Applied::default() },
     }
 }

@@ -120,7 +120,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         (why, remedy, &[])
     } else {
         let why = match (hottest, ring) {
-            (None, _) => "the ring was full; the CPU that empties it is not known",
+            (None, _) => "the ring was full; the CPU that empties it is unknown",
             (_, None) => {
                 "its CPU has time left: bursts are longer than the ring, whose size the driver does not \
                  report"

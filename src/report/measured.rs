@@ -67,9 +67,9 @@ pub(super) fn cost(cost: &Fact<Cost>, part: impl Fn(u64) -> f64) -> String {
             )
         }
         Fact::NotAsked => "two readings of /proc".to_owned(),
-        Fact::Denied(need) => format!("not known: its statistics need {need}"),
-        Fact::Unsupported => "not known".to_owned(),
-        Fact::Broken(why) => format!("not known: {why}"),
+        Fact::Denied(need) => format!("unknown: its statistics need {need}"),
+        Fact::Unsupported => "unknown".to_owned(),
+        Fact::Broken(why) => format!("unknown: {why}"),
     };
     paragraph("cost: ", &text)
 }

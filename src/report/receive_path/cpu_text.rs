@@ -64,7 +64,7 @@ fn section(view: &CpuView, interrupts_known: bool, notes: &mut Footnotes) -> Str
         None => format!("{} (IRQ {}, {})", irq.nic, irq.irq, irq.action),
     });
     let irqs = irqs.collect::<Vec<_>>().join(", ");
-    row("interrupts", if irqs.is_empty() && !interrupts_known { "not known".to_owned() } else { irqs });
+    row("interrupts", if irqs.is_empty() && !interrupts_known { "unknown".to_owned() } else { irqs });
     row("in the RPS CPUs of", queues(&view.rps));
     row("in the XPS CPUs of", queues(&view.xps));
     match &view.processes {
