@@ -185,10 +185,12 @@ mod tests {
             check(&RecordedHost::new(), &model(), &twice).expect_err("twice").to_string(),
             "rps eth0/rx-0 is set twice"
         );
-        let unknown =
-            check(&RecordedHost::new(), &model(), &plan(&["rpx eth0/rx-0 = 1"])).expect_err("unknown");
+        let unknown = |set: &str| {
+            check(&RecordedHost::new(), &model(), &plan(&[set])).expect_err("unknown").to_string()
+        };
+        assert_eq!(unknown("rpx eth0/rx-0 = 1"), "unknown knob `rpx` (did you mean `rps`?)");
         let names: Vec<&str> = crate::knob::KNOBS.iter().map(|knob| knob.name()).collect();
-        assert_eq!(unknown.to_string(), format!("unknown knob `rpx` (known: {})", names.join(", ")));
+        assert_eq!(unknown("speed eth0 = 1"), format!("unknown knob `speed` (known: {})", names.join(", ")));
     }
 
     /// The table `equal 2` is the default of the two current queues, but not of the four future ones: it was

@@ -15,7 +15,7 @@ use crate::plan::{Setting, Target};
 #[derive(Debug, Error)]
 pub enum ApplyError {
     /// No knob has this name.
-    #[error("unknown knob `{name}` (known: {})", knob_names())]
+    #[error("unknown knob `{name}` ({})", similar_knobs(name))]
     UnknownKnob {
         /// The name asked for.
         name: String,
@@ -117,8 +117,18 @@ pub enum ApplyError {
     Interrupted,
 }
 
-fn knob_names() -> String {
-    KNOBS.iter().map(|knob| knob.name()).collect::<Vec<_>>().join(", ")
+/// Maximum edit distance of a suggested knob.
+const EDITS: usize = 2;
+
+/// The knobs whose names are nearest to a mistyped one; all knobs if none is near.
+fn similar_knobs(name: &str) -> String {
+    let near = |knob: &&str| strsim::osa_distance(name, knob) <= EDITS.min(name.len() / 2);
+    let all = || KNOBS.iter().map(|knob| knob.name());
+    let found: Vec<String> = all().filter(near).map(|knob| format!("`{knob}`")).collect();
+    match found.is_empty() {
+        true => format!("known: {}", all().collect::<Vec<_>>().join(", ")),
+        false => format!("did you mean {}?", found.join(" or ")),
+    }
 }
 
 impl ApplyError {

@@ -6,10 +6,10 @@ use super::{Global, output};
 use crate::error::Result;
 use crate::load::serve;
 
-/// Offer load on the orders of a trial on another machine.
+/// Generate load for a trial that runs on another machine.
 ///
-/// A trial starts it with the commands of its `[[client]]` tables, such as `ssh gen1 rxlab client`. It reads
-/// orders from standard input and ends with it.
+/// The trial starts it with the commands of its `[[client]]` tables, such as `ssh gen1 rxlab client`. It reads
+/// orders from standard input, and ends when that is closed.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 

@@ -32,11 +32,11 @@ use crate::trial::spec::{Change, Design, Guards, Seconds, Spec};
 use crate::trial::store::TrialDir;
 use crate::units::parse_duration;
 
-/// Show the whole job on a practice range of network namespaces on this kernel
+/// Run the whole workflow on network namespaces of this kernel
 ///
 /// Joins two hosts by a one-queue veth and sends real traffic from a pinned sender, twice: costly packets (policy
 /// routing rules), where RPS lets more arrive, and cheap ones, where it only spreads the work. Finds the hotspot,
-/// tries RPS and RFS each alone, prints the verdicts, writes a report, and puts everything back. Needs root and two
+/// tries RPS and RFS separately, prints the verdicts, writes a report, and puts everything back. Needs root and two
 /// CPUs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -96,7 +96,7 @@ fn play(global: &Global, args: &Args, kind: scene::Kind, stop: &AtomicBool) -> R
         // A sample that was cut short shows nothing.
         return Err(CommandError::new(
             Kind::Interrupted,
-            "interrupted; the range is gone, nothing was changed",
+            "interrupted; the namespaces are gone, nothing was changed",
         ));
     }
     let (report, tried) = seen?;
@@ -197,12 +197,14 @@ fn finish(global: &Global, args: &Args, played: &[Played]) -> Result {
         }
         writeln!(out, "the same change, two kinds of traffic: only a trial tells which is yours")?;
         trial::say_written(&mut out, &args.html)?;
-        writeln!(out, "everything is as it was: the range is gone, every value is back")?;
+        writeln!(out, "everything is restored: the namespaces are gone, every value is back")?;
         writeln!(out, "next, on this machine's own traffic: rxlab doctor")?;
     }
     if played.iter().any(|played| played.report.plans.is_empty()) {
-        return Err(CommandError::failed("the doctor found no hotspot on the range, so nothing was tried")
-            .hint("other load on this machine can hide it; try again when it is quiet"));
+        return Err(CommandError::failed(
+            "the doctor found no hotspot in the namespaces, so nothing was tried",
+        )
+        .hint("other load on this machine can hide it; try again when it is quiet"));
     }
     Ok(())
 }

@@ -38,8 +38,8 @@ pub struct Args {
     /// worth a trial
     #[arg(short, long)]
     verbose: bool,
-    /// Sample repeatedly, each time for --for, until Ctrl-C; print a line when a finding appears or gets worse, or was
-    /// milder or gone in two samples in a row. The exit code is that of the last sample
+    /// Sample repeatedly, each time for --for, until Ctrl-C; print a line when a finding appears or gets worse, and when
+    /// it was milder or gone in two samples in a row. The exit code is that of the last sample
     #[arg(long, conflicts_with_all = ["plan_out", "verbose", "snapshot", "at"])]
     watch: bool,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use crate::diagnose::{RULES, Rule};
 use crate::error::{CommandError, Result};
 use crate::report::text::{STRONG, paragraph, styled};
 
-/// Explain a finding of the doctor: when it is made, its cause, what helps, where that is published
+/// Explain a finding: when the doctor reports it, what causes it, what helps, and the sources
 ///
 /// Without ID: lists all findings.
 #[derive(Debug, clap::Args)]
@@ -26,9 +26,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
 
 fn find(id: &str) -> Result<&'static Rule> {
     RULES.iter().find(|rule| rule.id == id).ok_or_else(|| {
-        CommandError::usage(format!("there is no finding `{id}`"))
-            .hint(format!("nearest: {}", nearest(id).join(", ")))
-            .hint("all of them: rxlab explain")
+        let near = nearest(id);
+        CommandError::usage(format!("unknown finding `{id}`"))
+            .hint_all((!near.is_empty()).then(|| format!("nearest: {}", near.join(", "))))
+            .hint("`rxlab explain` lists all findings")
     })
 }
 
@@ -43,15 +44,15 @@ struct Entries {
 fn text(rule: &Rule) -> String {
     let fires = (rule.fires)();
     let rows = [
-        ("made when", fires.as_str()),
-        ("not when", rule.silent),
+        ("fires when", fires.as_str()),
+        ("silent when", rule.silent),
         ("shows", rule.evidence),
         ("cause", rule.cause),
         ("try", rule.remedy),
         ("source", rule.source),
     ];
     let head = format!("{}\n{}\n", styled(STRONG, rule.id), paragraph("", rule.asks));
-    rows.iter().fold(head, |text, (label, what)| text + &paragraph(&format!("  {label:<9}  "), what))
+    rows.iter().fold(head, |text, (label, what)| text + &paragraph(&format!("  {label:<11}  "), what))
 }
 
 fn list() -> String {
@@ -59,10 +60,13 @@ fn list() -> String {
     RULES.iter().map(|rule| paragraph(&format!("{:<longest$}  ", rule.id), rule.asks)).collect()
 }
 
-/// The three rules whose names are nearest to `id`, nearest first: by shared words, then by edit distance.
+/// Up to three rules that share a word with `id`, nearest first: by shared words, then by edit distance. A word of four
+/// letters or more may have one typing error.
 fn nearest(id: &str) -> Vec<&'static str> {
-    let shared = |name: &str| id.split('-').filter(|word| name.split('-').any(|own| own == *word)).count();
-    let mut names: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
+    let is_near = |word: &str, own: &str| strsim::osa_distance(word, own) <= (word.len() / 4).min(1);
+    let shared =
+        |name: &str| id.split('-').filter(|word| name.split('-').any(|own| is_near(word, own))).count();
+    let mut names: Vec<&str> = RULES.iter().map(|rule| rule.id).filter(|name| shared(name) > 0).collect();
     names.sort_by_key(|name| (std::cmp::Reverse(shared(name)), strsim::levenshtein(id, name)));
     names.truncate(3);
     names
@@ -89,7 +93,8 @@ mod tests {
         assert_eq!(nearest("one-core-hotpsot")[0], "one-core-hotspot");
         assert_eq!(nearest("rfs")[0], "rfs-half-configured");
         let error = find("hotspot").map(|rule| rule.id).expect_err("half a name");
-        assert!(error.hints[0].starts_with("nearest: one-core-hotspot,"), "{error:?}");
+        assert_eq!(error.hints[0], "nearest: one-core-hotspot");
+        assert_eq!(nearest("foo"), [""; 0]);
         assert_eq!(error.kind.exit_code(), 2);
     }
 }

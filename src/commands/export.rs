@@ -35,7 +35,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     let export = export(args.to, &plan, &machine.model);
     for left in &export.left_out {
         // The files list it too.
-        let _ = writeln!(output::stderr(), "rxlab: not in {}: {left}", args.to);
+        let _ = writeln!(output::stderr(), "rxlab: left out of {}: {left}", args.to);
     }
     if export.files.is_empty() {
         let message = format!("{} cannot express any setting of the plan", args.to);

@@ -20,9 +20,9 @@ use crate::web::{Access, Request, Response, serve};
 /// Export receive work, findings and what is applied as metrics for Prometheus, until interrupted
 ///
 /// Serves /metrics over HTTP, to this machine only unless --listen names another address: there is no password. Counters
-/// are read at each scrape. Findings need two moments: a sample of its own every --every makes them independent of how
-/// often, and by how many, the metrics are scraped. As root, eBPF measures softirq time where the kernel only samples
-/// it, and who loses time to receive work, each within --budget.
+/// are read at each scrape. Findings need two moments: the exporter takes its own samples every --every, so they do not
+/// depend on how often, and by how many, the metrics are scraped. As root it measures with eBPF softirq time where the
+/// kernel only samples it, and who loses time to receive work, each within --budget.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Serve HTTP here; port 0 lets the kernel choose

@@ -13,13 +13,13 @@ use crate::units::NicName;
 
 /// Show where the packets of one flow land: hash, queue, IRQ, CPU, RPS CPU
 ///
-/// Says of each step how sure it is. Works without privileges, and changes nothing.
+/// Says how certain each step is. Works without privileges, and changes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Transport, local end, remote end: 'tcp 10.0.0.1:443 198.51.100.7:50000'
     #[arg(value_name = "FLOW", required = true, num_args = 1..=3)]
     flow: Vec<String>,
-    /// The interface that receives it; needed if there are several
+    /// The interface that receives the flow; needed if there are several
     #[arg(long, value_name = "NIC")]
     nic: Option<NicName>,
     #[command(flatten)]

@@ -51,7 +51,7 @@ pub(super) fn run(global: &Global, _: &Args) -> Result {
     }
     let mut out = output::text_stdout();
     if rows.is_empty() && trials.is_empty() {
-        writeln!(out, "nothing was changed or tried here yet")?;
+        writeln!(out, "no changes or trials yet")?;
     }
     if !rows.is_empty() {
         writeln!(out, "transactions")?;

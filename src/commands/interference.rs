@@ -16,7 +16,7 @@ use crate::units::{CpuId, parse_duration};
 
 /// Find out who pays for received packets: CPUs, and the processes that lose time to them
 ///
-/// Measures with eBPF where it is available (root), else from /proc, and says which.
+/// Uses eBPF where it is available (root), /proc otherwise, and says which.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Length of the sample; with --compare that of each slot [default: 3s, 1s with --compare]
@@ -25,7 +25,7 @@ pub struct Args {
     /// CPU for --probe and --with; with --compare the CPU whose interference counts
     #[arg(long, value_name = "CPU")]
     cpu: Option<u32>,
-    /// Keep the CPU busy with integer work, and print the time that this lost next to the measured time
+    /// Keep the CPU busy with integer work, and print how much time that work lost next to the measured loss
     #[arg(long, requires = "cpu", conflicts_with = "with")]
     probe: bool,
     /// Like --probe, but with this program, for a whole number of seconds

@@ -23,13 +23,13 @@ use cpus::Cpus;
 use spread::Spread;
 use watch::Watch;
 
-/// Offer load to a target and measure what comes back.
+/// Generate load and measure the responses.
 ///
 /// Without --rate each connection sends its next request when a response has arrived (closed loop).
-/// With --rate requests follow a fixed schedule, and latency counts from the moment for which a
-/// request was intended, so a stalling target cannot hide the requests it held up. The result
-/// includes the client's own CPU use and whether the client was the limit. With --find-max it
-/// searches the highest rate that keeps the limits of --slo, by repeated runs in random order.
+/// With --rate requests follow a fixed schedule, and latency counts from the moment a request
+/// was due, so a stalling target cannot hide the requests it held up. The result includes the
+/// client's own CPU use and whether the client was the limit. --find-max searches for the
+/// highest rate that keeps the limits of --slo, by repeated runs in random order.
 ///
 /// Exits with 5 if no response was successful, or if the target was unreachable at the end; the
 /// result is printed in either case.
@@ -61,7 +61,7 @@ pub struct Args {
     /// Statuses of successful responses, such as 2xx,404
     #[arg(long, value_name = "LIST", default_value_t, hide_default_value = true)]
     expect_status: Statuses,
-    /// Count responses with an expected status but another body than this as errors; @FILE reads it from a file
+    /// Count responses whose status is expected but whose body differs from this as errors; @FILE reads it from a file
     #[arg(long, value_name = "TEXT")]
     expect_body: Option<String>,
     /// Announce to a BitTorrent tracker: count responses with a failure reason as errors, and add a query to
@@ -114,7 +114,7 @@ pub struct Args {
     /// millisecond; takes the least CPU)
     #[arg(long, value_name = "HOW", default_value_t, requires = "open loop")]
     pacing: Pacing,
-    /// Search the highest rate that keeps the limits of --slo; --for is the length of one run [default: 1s]
+    /// Search for the highest rate that keeps the limits of --slo; --for is the length of one run [default: 1s]
     #[arg(long, requires = "slo", conflicts_with_all = ["requests", "warm_up", "hdr_log", "prometheus"])]
     find_max: bool,
     /// Limits for --find-max, separated by commas: p50, p90, p99, p99.9 or max below a time, and errors
@@ -128,10 +128,10 @@ pub struct Args {
     /// CPUs to pin the threads to, such as 0-3,8; auto takes one per core of those that no interface interrupts
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
     cpus: Cpus,
-    /// Write the latencies of each second to this file, for the tools of HdrHistogram
+    /// Write the latencies of each second to this file, for HdrHistogram tools
     #[arg(long, value_name = "FILE")]
     hdr_log: Option<PathBuf>,
-    /// After the load send --prometheus-query for its time to this Prometheus (http://HOST:PORT)
+    /// After the load, send --prometheus-query to this Prometheus (http://HOST:PORT) for the time of the load
     #[arg(long, value_name = "URL", requires = "prometheus_query")]
     prometheus: Option<Url>,
     /// Query in PromQL, such as one for the CPU time of the server's machine

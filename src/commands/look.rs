@@ -20,7 +20,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// Bound on the cost of measuring softirq time.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Cost {
-    /// Part of a CPU's time that measuring softirqs with eBPF may take; the more packets, the shorter each
+    /// Share of a CPU's time that measuring softirqs with eBPF may take; the more packets, the shorter each
     /// measurement
     #[arg(long, value_name = "PERCENT", default_value = "1%")]
     pub(super) budget: Budget,

@@ -15,6 +15,7 @@ use super::{Global, files};
 use crate::error::{CommandError, Kind, Result};
 use crate::host::{Host, LiveHost, Namespace, OpenError, netns_path};
 use crate::model::{Identity, Model, Nic};
+use crate::plan::export::shell;
 use crate::sample::{Inventory, Scope};
 use crate::snapshot::{ArchiveError, Snapshot};
 use crate::units::{CpuMask, NicName, parse_size};
@@ -82,7 +83,7 @@ pub(super) fn describe(inventory: &Inventory) -> Result<Model> {
 pub(super) fn nic<'a>(model: &'a Model, name: &NicName) -> Result<&'a Nic> {
     model.nic(name).ok_or_else(|| {
         let names: Vec<&str> = model.nics.iter().map(|nic| nic.name.as_str()).collect();
-        CommandError::usage(format!("there is no interface `{name}`"))
+        CommandError::usage(format!("no interface `{name}`"))
             .hint(format!("interfaces here: {}", names.join(", ")))
     })
 }
@@ -92,10 +93,10 @@ pub(super) fn cpus<'a>(model: &Model, cpus: &'a CpuMask) -> Result<&'a CpuMask> 
     let there: CpuMask = model.cpus.iter().map(|cpu| cpu.id).collect();
     let missing = cpus.difference(&there);
     let message = match missing.len() {
-        _ if cpus.is_empty() => "--cpu names no CPU".to_owned(),
+        _ if cpus.is_empty() => "the list of CPUs is empty".to_owned(),
         0 => return Ok(cpus),
-        1 => format!("there is no CPU {missing}"),
-        _ => format!("there are no CPUs {missing}"),
+        1 => format!("no CPU {missing}"),
+        _ => format!("no CPUs {missing}"),
     };
     Err(CommandError::usage(message).hint(format!("CPUs here: {there}")))
 }
@@ -109,6 +110,15 @@ pub(crate) struct From {
     /// 14:05' (UTC)
     #[arg(long, value_name = "TIME", conflicts_with = "snapshot", value_parser = parse_when)]
     pub(super) at: Option<Timestamp>,
+}
+
+impl From {
+    /// The same machine as options of the next command, each after a space; empty for this machine.
+    pub(super) fn options(&self) -> String {
+        let file =
+            self.file.snapshot.as_ref().map(|path| format!(" --snapshot {}", shell(&path.to_string_lossy())));
+        file.or_else(|| self.at.map(|at| format!(" --at {at}"))).unwrap_or_default()
+    }
 }
 
 /// The snapshot that a command reads instead of a machine.

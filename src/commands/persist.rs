@@ -25,7 +25,7 @@ pub struct Args {
     /// Persist this plan (TOML) instead of what is applied and confirmed
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// Find a NIC again by its place on the bus, or by its hardware address
+    /// How to find a NIC again: by its bus address, or by its hardware address
     #[arg(long = "match", value_name = "HOW", value_enum, default_value = "path")]
     by: By,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub struct Args {
 /// Lasting property of a NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum By {
-    /// Its place on the bus.
+    /// Its bus address.
     Path,
     /// Its hardware address.
     Mac,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::geteuid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Global, machine, output};
@@ -124,9 +125,10 @@ impl From<JournalError> for CommandError {
             }
             JournalError::LaterVersion { .. } => "install that version",
             JournalError::Lock(LockError::Untrusted { .. }) => {
-                "let only root own it and write to it, or name another one with --state-dir"
+                "make root its owner and only writer, or name another directory with --state-dir"
             }
             JournalError::Unknown { .. } => "see `rxlab status`",
+            _ if kind == Kind::Denied && !geteuid().is_root() => "changing values needs root",
             JournalError::Io { .. } | JournalError::Lock(LockError::Io { .. }) => {
                 "--state-dir DIR or RXLAB_STATE_DIR puts the journal elsewhere"
             }
@@ -149,6 +151,9 @@ impl From<ApplyError> for CommandError {
             }
             ApplyError::Unreadable { ref id, .. } => {
                 Some(format!("put it back by hand, then run `rxlab undo --forget {id}`"))
+            }
+            ApplyError::OtherHost { .. } | ApplyError::OtherDevice { .. } => {
+                Some("make a plan on this machine: `rxlab plan`".to_owned())
             }
             _ => None,
         };

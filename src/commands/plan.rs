@@ -71,6 +71,9 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "must be at least 1".to_owned())
 }
 
+/// Names of the spreading planner's plans.
+const PROPOSALS: [&str; 3] = ["rps", "rfs", "rps+rfs"];
+
 /// The plan that NAME and --policy select.
 #[derive(Debug, PartialEq)]
 enum Wanted {
@@ -110,7 +113,15 @@ fn write(global: &Global, args: &Args, plan: &Plan) -> Result {
     if !global.json {
         output::check_passes("the plan", &text)?;
     }
-    output::print(global, plan, || text)
+    output::print(global, plan, || text)?;
+    if output::is_interactive() && !global.json {
+        let words: Vec<String> =
+            std::env::args_os().skip(1).map(|word| shell(&word.to_string_lossy())).collect();
+        let next = format!("rxlab {} -o {}.toml", words.join(" "), plan.name).replace('\n', " ");
+        // A comment: the screen can be copied into a file.
+        writeln!(output::text_stdout(), "\n# next: {next}")?;
+    }
+    Ok(())
 }
 
 /// Writes the plan to a file, and prints it and the path.
@@ -157,7 +168,12 @@ fn wanted(args: &Args) -> Result<Wanted> {
     }
     match variables(name) {
         Ok(variables) if has_choices(args) => Ok(Wanted::Policy(Policy::Spread, Some(variables))),
-        _ => Ok(Wanted::Proposal(name.clone())),
+        _ if PROPOSALS.contains(&name.as_str()) => Ok(Wanted::Proposal(name.clone())),
+        _ => {
+            let policies = Policy::ALL.map(|(name, _)| name).join(", ");
+            Err(CommandError::usage(format!("unknown plan `{name}`"))
+                .hint(format!("plans: {}; policies: {policies}", PROPOSALS.join(", "))))
+        }
     }
 }
 
@@ -192,24 +208,23 @@ fn made(wanted: &Wanted, args: &Args, model: &Model, rates: &Rates) -> Result<Re
     Ok(if policed.plan.settings.is_empty() { Err(policed.reasons) } else { Ok(policed.plan) })
 }
 
-/// Returns the plan of that name, or an error that lists the existing ones.
+/// Returns the plan of that name, or an error with the reasons why there is none.
 fn proposed(spread: Spread, name: &str) -> Result<Plan> {
     let mut plans: Vec<Plan> = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
     let names: Vec<String> = plans.iter().map(|plan| plan.name.clone()).collect();
     if let Some(at) = names.iter().position(|known| known == name) {
         return Ok(plans.swap_remove(at));
     }
-    let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    let policies = Policy::ALL.map(|(name, _)| name).join(", ");
-    let error = CommandError::usage(format!("there is no plan `{name}` for this machine"))
-        .hint(format!("plans: {there}; policies: {policies}"));
-    Err(error.hint_all(spread.reasons))
+    let others = (!names.is_empty()).then(|| format!("there is a plan for {}", names.join(", ")));
+    Err(CommandError::usage(format!("nothing to plan for `{name}`"))
+        .hint_all(spread.reasons)
+        .hint_all(others))
 }
 
 /// Error if there is nothing to write. It mentions an existing file of that name: an earlier plan, which may be applied
 /// by mistake.
 fn no_file(path: &Path, reasons: &[String]) -> CommandError {
-    let error = CommandError::usage("there is no plan to write").hint_all(reasons);
+    let error = CommandError::usage("no plan to write").hint_all(reasons);
     match files::is_there(path) {
         true => error.hint(format!("{} is from an earlier run and was left unchanged", path.display())),
         false => error,

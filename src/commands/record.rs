@@ -19,10 +19,10 @@ use crate::report::recording::{self, RecordingReport};
 use crate::snapshot::Snapshot;
 use crate::units::{format_duration, parse_duration, parse_size};
 
-/// Record the receive path all the time, for `--at` and `top --replay` after an incident
+/// Record the receive path continuously, for `--at` and `top --replay` after an incident
 ///
 /// Samples every second into a ring of files below the state directory, until interrupted. The oldest are removed when
-/// the ring is full; 64M hold some days of a machine with 8 CPUs. Recording changes nothing on the machine.
+/// the ring is full; 64M holds some days of a machine with 8 CPUs. Recording changes nothing on the machine.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
@@ -41,7 +41,7 @@ struct RingArgs {
     /// Time between two samples of the counters; settings and programs are read every 10 s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     every: Duration,
-    /// Most disk space to use
+    /// Maximum disk space
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size)]
     size: u64,
 }
@@ -54,7 +54,7 @@ enum Command {
         #[command(flatten)]
         etc: Etc,
     },
-    /// Show which time is recorded, its size and its gaps
+    /// Show what time span is recorded, its size and its gaps
     #[command(alias = "list")]
     Status,
     Export(export::Args),

@@ -40,8 +40,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         add(global, path, &mut document)?;
     }
     if let Some(trial) = document.missing_trial() {
-        return Err(CommandError::usage(format!("a checkpoint is of trial {trial}, which is not given"))
-            .hint("give the trial too: its id, its directory or its record.json"));
+        return Err(CommandError::usage(format!(
+            "a checkpoint belongs to trial {trial}, which was not given"
+        ))
+        .hint("give the trial too: its id, its directory or its record.json"));
     }
     let program = global.program();
     let text = |document: &Document| match args.markdown {

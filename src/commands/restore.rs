@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 use super::apply::report::{self, Done};
 use super::machine::Machine;
 use super::persist::{Etc, boot};
-use super::{Global, apply as apply_command, machine, output, place};
+use super::{Global, apply as apply_command, files, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
 use crate::host::Host;
 use crate::parse::has_kernel_argument;
@@ -29,7 +29,7 @@ pub struct Args {
     /// Only the values of this interface
     #[arg(long, value_name = "NIC")]
     nic: Option<NicName>,
-    /// Wait this long for what does not exist yet
+    /// Wait this long for targets that do not exist yet
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
     wait: Duration,
     #[command(flatten)]
@@ -46,6 +46,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
         boot::check_files(global, &boot::restore(global, &etc)?)?;
     }
     let path: PathBuf = etc.join(PLAN);
+    if !files::is_there(&path) {
+        return Err(CommandError::usage(format!("nothing is persisted: no {}", path.display()))
+            .hint("`rxlab persist` keeps what is applied and confirmed"));
+    }
     let mut plan = apply_command::read_plan(&path)?;
     let stop = place::stop_flag()?;
     let (root, store) = (place::root(global)?, place::store(global));
@@ -113,7 +117,7 @@ fn ended(said: bool, refused: Vec<CommandError>) -> Result {
     let mut refused = refused.into_iter();
     let Some(mut first) = refused.next() else {
         if !said {
-            writeln!(output::text_stdout(), "everything is set already")?;
+            writeln!(output::text_stdout(), "all values are already set")?;
         }
         return Ok(());
     };

@@ -22,10 +22,9 @@ use crate::web::{self, Access, Hub};
 
 /// Show the live views and the trials in a browser
 ///
-/// The page has the views of `rxlab top`, with the last ten minutes to go back to, what `rxlab record` has recorded, and
-/// the trials while they run. It changes nothing. On an address that other machines can reach it asks for a token, which
-/// is in the printed address; RXLAB_TOKEN sets it. The connection is not encrypted: use an SSH tunnel where others can
-/// listen.
+/// The page has the views of `rxlab top` for the last ten minutes, what `rxlab record` has recorded, and the trials while
+/// they run. It changes nothing. On an address that other machines can reach, requests need a token, which is in the
+/// printed address; RXLAB_TOKEN sets it. The connection is not encrypted: use an SSH tunnel where others can listen.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Address and port; port 0 lets the kernel choose
@@ -34,7 +33,7 @@ pub struct Args {
     /// Length of an interval
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     every: Duration,
-    /// Token that requests need; without it one is chosen where other machines can reach the address
+    /// Token that requests need; without it, one is chosen if other machines can reach the address
     #[arg(long, value_name = "TOKEN", env = "RXLAB_TOKEN", hide_env_values = true)]
     token: Option<String>,
     #[command(flatten)]

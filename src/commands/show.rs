@@ -8,11 +8,12 @@ use super::{Global, machine, output};
 use crate::error::{CommandError, Result};
 use crate::model::Model;
 use crate::report::receive_path::{self, CpuReport};
+use crate::report::text::command_lines;
 use crate::units::{CpuMask, NicName};
 
 /// Show the receive path: NIC, queue, IRQ, CPU, RPS, RFS, XPS
 ///
-/// Works without privileges; values that they would be needed for are marked.
+/// Works without privileges; values that need them are marked.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Everything about one interface
@@ -50,5 +51,11 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         (None, Some(nic)) => receive_path::nic(&model, nic),
         (None, None) => receive_path::overview(&model),
     };
-    Ok(write!(output::text_stdout(), "{text}")?)
+    let mut out = output::text_stdout();
+    write!(out, "{text}")?;
+    if output::is_interactive() && nic.is_none() && report.is_none() && !args.tree {
+        let next = format!("{} doctor{}", global.program(), args.from.options());
+        write!(out, "\n{}", command_lines("next: ", &next))?;
+    }
+    Ok(())
 }

@@ -16,7 +16,7 @@ use crate::journal::{Disk, Folder, History, Storage};
 use crate::snapshot::Snapshot;
 use crate::units::parse_duration;
 
-/// Record what other commands read in a file, for a bug report or to examine it elsewhere
+/// Record the machine in a file, to attach to a bug report or to examine elsewhere
 ///
 /// Commands such as `show` and `doctor` give the same results with `--snapshot FILE` as on the machine.
 /// Host name, boot id, IP and MAC addresses and RSS hash keys are replaced unless --unredacted is given;
@@ -70,7 +70,7 @@ impl SnapshotFile {
         redacted_name(&self.output)?;
         if files::is_there(&self.output) && !self.force {
             return Err(CommandError::usage(format!("{} already exists", self.output.display()))
-                .hint("give another name with -o, or --force"));
+                .hint("give another name with -o, or replace the file with --force"));
         }
         files::check(&self.output)
     }

@@ -30,10 +30,10 @@ pub struct Args {
     /// Count UDP here
     #[arg(long, value_name = "ADDR:PORT")]
     udp_sink: Option<SocketAddr>,
-    /// Answer announces and scrapes as a BitTorrent tracker over UDP here, all alike (BEP 15)
+    /// Answer announces and scrapes here as a BitTorrent tracker over UDP, each with the same response (BEP 15)
     #[arg(long, value_name = "ADDR:PORT")]
     udp_tracker: Option<SocketAddr>,
-    /// Receive each datagram by itself instead of those of one flow together (UDP_GRO)
+    /// Receive datagrams one by one instead of merging those of a flow (UDP_GRO)
     #[arg(long)]
     plain_udp: bool,
     /// Threads, each with its own sockets

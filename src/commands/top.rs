@@ -34,7 +34,7 @@ pub struct Args {
     /// sample
     #[arg(long, conflicts_with_all = ["snapshot", "every"])]
     replay: bool,
-    /// End after this time; with --replay, length of the stretch, 10m by default
+    /// End after this time; with --replay, how much to show, 10m by default
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, conflicts_with = "snapshot")]
     length: Option<Duration>,
     #[command(flatten)]
@@ -95,8 +95,6 @@ pub(super) fn applied(standing: Result<status::Standing>) -> Applied {
             let unknown = unreadable.iter().map(|one| format!("transaction {}: {}", one.id, one.why));
             Applied { transactions, unknown: unknown.collect() }
         }
-        Err(error) => {
-            Applied { unknown: vec![format!("not known: {}", error.message)], ..Applied::default() }
-        }
+        Err(error) => Applied { unknown: vec![format!("unknown: {}", error.message)], ..Applied::default() },
     }
 }

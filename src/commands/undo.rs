@@ -186,7 +186,7 @@ pub(super) fn subject(outcome: &UndoOutcome) -> String {
 pub(super) fn verdict(undone: &UndoOutcome) -> String {
     let original = &undone.original;
     match &undone.outcome {
-        Outcome::Unchanged => format!("was {original} already"),
+        Outcome::Unchanged => format!("already {original}"),
         Outcome::Restored => format!("back to {original}"),
         Outcome::Altered { kept } => format!("set back to {original}, but the kernel kept {kept}"),
         Outcome::Drift { live, fresh: false } => format!(
@@ -215,7 +215,7 @@ pub(super) fn hints(error: CommandError, undo: &Undo) -> CommandError {
 fn prospect(undone: &UndoOutcome) -> String {
     let UndoOutcome { original, wanted, .. } = undone;
     match &undone.outcome {
-        Outcome::Unchanged => format!("is {original} already"),
+        Outcome::Unchanged => format!("already {original}"),
         Outcome::Restored => format!("would go back to {original} (rxlab set {wanted})"),
         Outcome::Altered { kept } => format!("would be set back to {original} and read back as {kept}"),
         Outcome::Failed { why } => format!("could not be put back to {original}: {why}"),

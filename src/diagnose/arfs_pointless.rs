@@ -25,7 +25,7 @@ pub(super) const RULE: Rule = Rule {
             percent(BUSY)
         )
     },
-    silent: "a reader has a queue on its node, nodes are not known, or the machine has one node",
+    silent: "a reader has a queue on its node, nodes are unknown, or the machine has one node",
     evidence: "the CPUs of processes and of the queues' interrupts, the traffic",
     cause: "The kernel asks the device for the queue nearest to the reader; if none is near, the filters \
             cost time and gain nothing.",

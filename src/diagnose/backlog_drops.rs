@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "the kernel dropped {} packet/s or more at backlogs (softnet column 2) during the sample; \
-             critical from {:.2} % of the packets on",
+             critical at {:.2} % of the packets or more",
             count(LOST),
             FELT * 100.0
         )

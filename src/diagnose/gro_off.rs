@@ -30,7 +30,7 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "packets are small (requests, voice, DNS: nothing to merge), LRO or GRO in the device is on, the \
-             offloads are not known, or the CPU has time to spare",
+             offloads are unknown, or the CPU has time to spare",
     evidence: "the offload, packets/s and their mean size, the busiest queue",
     cause: "GRO was switched off for a bridge, a capture or a test, or by an old guide for routers.",
     remedy: "Switch GRO on (ethtool -K NIC gro on), unless a program needs the packets unmerged.",

@@ -31,7 +31,7 @@ pub(super) const RULE: Rule = Rule {
         format!(
             "one of several queues of a device that counts all of them, or a few alike, take {ODDS:.0} times the \
              mean of the others and {} packets/s, and the CPU of its interrupt spends {} of its time on receive work; \
-             critical from {} on",
+             critical at {} or more",
             count(TRAFFIC),
             percent(BUSY),
             percent(FULL)

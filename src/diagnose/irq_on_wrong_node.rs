@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
             percent(BUSY)
         )
     },
-    silent: "the node is not known (-1 is not node 0), a queue lands on the device's node and another \
+    silent: "the node is unknown (-1 is not node 0), a queue lands on the device's node and another \
              elsewhere (then they are spread on purpose), or the device's node has no CPU that may handle \
              them",
     evidence: "the device's node and its CPUs, the nodes where the interrupts land, the busiest queue",

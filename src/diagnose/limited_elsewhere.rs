@@ -32,7 +32,7 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "there is no traffic, receive work takes a larger part (or may, unseen by ticks: \
-             one-core-hotspot), or the link speed is not known or made up (lower than the traffic)",
+             one-core-hotspot), or the link speed is unknown or made up (lower than the traffic)",
     evidence: "the CPUs' time in processes, interrupts and softirqs, the busiest programs, steal time, the \
                upper bound on the gain; the link speed and its use",
     cause: "The time receive work takes bounds the gain from tuning it: a part f of the time gives at most f \

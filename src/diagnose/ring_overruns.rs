@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "a device with {} packets/s lost at least {} packet/s for lack of a buffer (rx_missed_errors; \
-             rx_fifo_errors on igb) during the sample; critical from {:.2} % of its packets on",
+             rx_fifo_errors on igb) during the sample; critical at {:.2} % of its packets or more",
             count(TRAFFIC),
             count(LOST),
             FELT * 100.0
@@ -120,7 +120,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         (why, remedy, &[])
     } else {
         let why = match (hottest, ring) {
-            (None, _) => "the ring was full; the CPU that empties it is not known",
+            (None, _) => "the ring was full; the CPU that empties it is unknown",
             (_, None) => {
                 "its CPU has time left: bursts are longer than the ring, whose size the driver does not \
                  report"

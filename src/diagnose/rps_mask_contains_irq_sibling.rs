@@ -31,7 +31,7 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "the rate is low, the mask has no other core, the interrupt's CPU itself is in the mask \
-             (rps-mask-contains-irq-cpu), hyper-threads are not known, or the packets there may come from \
+             (rps-mask-contains-irq-cpu), hyper-threads are unknown, or the packets there may come from \
              `lo`",
     evidence: "the queue's traffic, interrupt and its time in interrupts and softirq, the mask and the \
                hyper-threads in it",

@@ -25,7 +25,7 @@ pub(super) const RULE: Rule = Rule {
             percent(BUSY)
         )
     },
-    silent: "a node is not known, processes run mostly on the far CPUs (then the readers are there), the \
+    silent: "a node is unknown, processes run mostly on the far CPUs (then the readers are there), the \
              near CPUs all take interrupts of interfaces with traffic or are full of receive work, the interrupt is outside the device's node \
              (irq-on-wrong-node), or the packets there may come from `lo`",
     evidence: "the queue's traffic, its interrupt and that CPU's time in interrupts and softirq, the mask \

@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
         format!(
             "an interface carries traffic, and the control group of a busy program with listening TCP or unconnected \
              UDP sockets, or a group above it, was throttled (nr_throttled rose) in {} of its periods during the \
-             sample; a warning from {} on",
+             sample; a warning at {} or more",
             percent(SOME),
             percent(MANY)
         )

@@ -58,7 +58,7 @@ pub(super) const RULE: Rule = Rule {
         format!(
             "one queue takes far more packets than the others (as in hash-imbalance), a VXLAN, Geneve, WireGuard, \
              IPsec, GRE or IP-in-IP interface receives {} of that many, and the CPU of the queue spends {} of its \
-             time on receive work; critical from {} on",
+             time on receive work; critical at {} or more",
             percent(PART),
             percent(BUSY),
             percent(FULL)

@@ -68,7 +68,7 @@ fn interrupts(nic: &Nic, model: &Model, rates: &Rates) -> String {
         _ => format!("CPUs {cpus}"),
     };
     match (irqs.first(), irqs.len()) {
-        (None, _) if model.unknown_interrupts(nic).is_some() => "IRQs not known".to_owned(),
+        (None, _) if model.unknown_interrupts(nic).is_some() => "IRQs unknown".to_owned(),
         (None, _) => "no IRQ".to_owned(),
         (Some(irq), 1) => format!("IRQ {irq} -> {place}"),
         (_, count) => format!("{count} IRQs -> {place}"),

@@ -27,7 +27,7 @@ pub type Result<T = (), E = KnobError> = std::result::Result<T, E>;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KnobError {
     /// No such interface.
-    #[error("there is no interface {nic} (there are: {})", list(known))]
+    #[error("no interface {nic} (found: {})", list(known))]
     UnknownNic {
         /// As asked for.
         nic: NicName,

@@ -438,7 +438,7 @@ mod tests {
                 "gro_flush_timeout acts on an interface (NIC), not on eth0/rx-0",
             ),
             ("busy_poll", "eth0", "1", "busy_poll acts on the whole machine (host), not on eth0"),
-            ("napi_defer_hard_irqs", "eth7", "1", "there is no interface eth7 (there are: eth0, veth0)"),
+            ("napi_defer_hard_irqs", "eth7", "1", "no interface eth7 (found: eth0, veth0)"),
         ] {
             let said = says(knob, at, value).expect_err(value);
             assert!(said.contains(why), "{said}");

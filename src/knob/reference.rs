@@ -25,7 +25,7 @@ pub fn reference() -> String {
         write!(
             text,
             "\n## {}\n\n{}\n\n\
-             - Target: {}\n- Value: {}\n- Example: `{}`\n- Kernel file: `{}`\n- Kernel documentation: {}\n\
+             - Target: {}\n- Value: {}\n- Example: `{}`\n- Kernel interface: `{}`\n- Kernel documentation: {}\n\
              - Since Linux: {}\n- Risk: {risk}\n- Lost by: {}\n- Beware: {}\n",
             knob.name(),
             doc.summary,

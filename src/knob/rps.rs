@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn unknown_targets_are_answered_with_the_known_ones() {
         let says = |t: &str| refusal(&RPS, &RecordedHost::new(), t, "1");
-        assert_eq!(says("eth7/rx-0"), "there is no interface eth7 (there are: eth0, veth0)");
+        assert_eq!(says("eth7/rx-0"), "no interface eth7 (found: eth0, veth0)");
         assert_eq!(says("eth0/rx-9"), "eth0 has no queue rx-9 (it has rx-0, rx-1)");
         assert_eq!(says("host"), "rps acts on a receive queue (NIC/rx-N), not on host");
         assert_eq!(says("eth0/tx-0"), "rps acts on a receive queue (NIC/rx-N), not on eth0/tx-0");

@@ -31,7 +31,7 @@ const LOST: &str =
     "Re-creating the interface, for example by reloading its driver. Some drivers forget it in a reset.";
 const FIELDS: &str = "letters of `ethtool -N NIC rx-flow-hash`: `s` and `d` for the addresses, `f` and `n` for the \
                       ports, also `m`, `v`, `t`, `e`, `r`; `none`";
-const FIELDS_BEWARE: &str = "Packets of a flow may be reordered once. Drivers accept few combinations, as a rule `sd` \
+const FIELDS_BEWARE: &str = "Packets of a flow may be reordered once. Drivers accept few combinations, usually `sd` \
                              and `sdfn`. Fragments have no ports: with `f` and `n`, fragments and whole packets of \
                              one flow can land on different queues.";
 

@@ -17,7 +17,7 @@ use crate::host::{OpenError, in_netns, new_netns};
 #[derive(Debug, Error)]
 pub enum LabError {
     /// Namespaces need CAP_SYS_ADMIN.
-    #[error("cannot make a network namespace: {0}")]
+    #[error("cannot create a network namespace: {0}")]
     Namespace(Errno),
     /// The new namespace cannot be entered.
     #[error(transparent)]
@@ -34,10 +34,10 @@ pub enum LabError {
         message: String,
     },
     /// No socket could be made in a namespace.
-    #[error("cannot make a socket in the range: {0}")]
+    #[error("cannot create a socket in the test network: {0}")]
     Socket(std::io::Error),
     /// One CPU cannot show a hotspot next to an idle CPU.
-    #[error("the practice range needs two CPUs, and this process may use {0}")]
+    #[error("the test network needs two CPUs, but this process may use only {0}")]
     Cpus(usize),
 }
 

@@ -128,10 +128,15 @@ fn read_current(body: &str) -> Result<f64, String> {
             Ok([sample]) => sample.value.1,
             Err(samples) if samples.is_empty() => return Err("no sample".to_owned()),
             Err(samples) => {
-                return Err(format!("{} samples: sum(...) or max(...) makes one of them", samples.len()));
+                return Err(format!(
+                    "{} samples: reduce them to one with sum(...) or max(...)",
+                    samples.len()
+                ));
             }
         },
-        Some(Current::Matrix(_)) => return Err("samples over a time: rate(...) makes one of them".to_owned()),
+        Some(Current::Matrix(_)) => {
+            return Err("a range of samples: reduce it to one value with rate(...)".to_owned());
+        }
         Some(Current::String(_)) => return Err("text instead of a number".to_owned()),
         None => return Err("no sample".to_owned()),
     };
@@ -303,7 +308,7 @@ mod tests {
         assert_eq!(vector(&sample("2.5")), Ok(2.5));
         assert_eq!(vector(""), Err("no sample".to_owned()));
         let two = vector(&[sample("1"), sample("2")].join(","));
-        assert_eq!(two, Err("2 samples: sum(...) or max(...) makes one of them".to_owned()));
+        assert_eq!(two, Err("2 samples: reduce them to one with sum(...) or max(...)".to_owned()));
         assert_eq!(vector(&sample("NaN")), Err("NaN instead of a number".to_owned()));
         assert_eq!(vector(&sample("+Inf")), Err("+Inf instead of a number".to_owned()));
         let value = |kind: &str, result: &str| {

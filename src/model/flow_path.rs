@@ -238,6 +238,6 @@ fn known<'a, T>(fact: &'a Fact<T>, what: &str) -> Result<&'a T, String> {
         Fact::Known(value) => Ok(value),
         Fact::NotAsked | Fact::Unsupported => Err(format!("{what} is not reported")),
         Fact::Denied(need) => Err(format!("{what} needs {need}")),
-        Fact::Broken(why) => Err(format!("{what} is not known: {why}")),
+        Fact::Broken(why) => Err(format!("{what} is unknown: {why}")),
     }
 }

@@ -61,7 +61,7 @@ impl fmt::Display for Landing {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SpreadError {
     /// The way of a flow is not known.
-    #[error("it is not known where {flow} lands on {nic}: {why}")]
+    #[error("cannot tell where {flow} lands on {nic}: {why}")]
     NotKnown {
         /// The flow.
         flow: Flow,

@@ -111,7 +111,7 @@ impl Restorer<'_> {
         let Found { here, absent } = found(plan, self.model, |nic| permanent_mac(self.host, nic), only);
         round.waiting.extend(absent.iter().map(|setting| format!("{setting}: interface not found")));
         if let Some(nic) = only.filter(|nic| self.model.nic(nic).is_none()) {
-            round.waiting.push(format!("there is no interface {nic}"));
+            round.waiting.push(format!("no interface {nic}"));
         }
         for group in groups(here) {
             let group = self.without_absent(group, &mut round);

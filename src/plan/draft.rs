@@ -127,7 +127,7 @@ impl<'a> Draft<'a> {
                 Some(_) => self.leave(format!(
                     "{name} has no interrupts of its own: use the policy spread, which plans masks for it"
                 )),
-                None => self.leave(format!("there is no interface {name}")),
+                None => self.leave(format!("no interface {name}")),
             }
         }
         if !named.is_empty() {

@@ -408,7 +408,7 @@ mod tests {
         let (after, _) = Sketch::new(4).device("eth0", &[0, 1, 2, 3]).build();
         let carried = carried(&model, &rates, &after);
         assert_eq!(times(&carried), [200, 205, 205, 205]);
-        assert!(carried.nics[0].queues.is_empty(), "how many packets each has is not known");
+        assert!(carried.nics[0].queues.is_empty(), "how many packets each has is unknown");
     }
 
     /// One of two queues is full of packets, and none is counted: the times of the masks' CPUs tell which.

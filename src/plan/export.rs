@@ -168,7 +168,7 @@ impl<'a> Draft<'a> {
     fn head(&self, what: &str) -> String {
         let mut head = format!("# {}: {what}\n# Made by rxlab from a plan.\n", self.name);
         if !self.left_out.is_empty() {
-            head += "#\n# Not in here:\n";
+            head += "#\n# Left out:\n";
             self.left_out.iter().for_each(|left| head += &format!("#   {left}\n"));
         }
         head

@@ -246,12 +246,12 @@ impl Prediction {
             return format!("this costs capacity: the host can take {instead}");
         }
         if after[1] < before[0] * MORE {
-            return "this spreads the load, it adds no capacity".to_owned();
+            return "this spreads the load but adds no capacity".to_owned();
         }
         if after[0] > before[1] * (1.0 + CHANGE) {
             return format!("this lets the host take {instead}");
         }
-        format!("this may add capacity, a trial says whether: the host can take {instead}")
+        format!("this may add capacity (only a trial can tell): the host can take {instead}")
     }
 
     /// Describes how many times today's traffic fits, now and after the plan of this name.
@@ -260,8 +260,8 @@ impl Prediction {
         let hottest = self.range.map_or([after.hottest; 2], |range| range.hottest);
         let machine = self.range.map_or([after.machine; 2], |range| range.machine);
         let mut text = format!(
-            "CPU {} saturates at {} of today's traffic, after {plan} CPU {} at {}; the machine as a whole at {}, \
-             then {}: {}",
+            "CPU {} saturates at {} today's traffic, with {plan} CPU {} at {}; the whole machine at {}, with {plan} \
+             at {}: {}",
             self.hottest.unwrap_or(self.cpu),
             between([self.hottest_as_it_runs, before.hottest], times),
             self.busiest,
@@ -273,7 +273,7 @@ impl Prediction {
         if let Some(Overfull { cpu, busy }) = self.overfull {
             let all = percent(busy);
             text += &format!(
-                "; CPU {cpu} then has {all} of its time to do with its other work, which has to move"
+                "; with its other work CPU {cpu} would then need {all} of its time, so that work has to move"
             );
         }
         text
@@ -340,8 +340,8 @@ mod tests {
         assert_eq!(prediction.to_string(), "CPU 2 98 -> 26 to 59 %, total +2 to +3 %");
         assert_eq!(
             prediction.room("rps"),
-            "CPU 2 saturates at 1.0x of today's traffic, after rps CPU 2 at 1.7x to 3.8x; the machine as a whole at \
-             1.2x, then 1.2x: this spreads the load, it adds no capacity"
+            "CPU 2 saturates at 1.0x today's traffic, with rps CPU 2 at 1.7x to 3.8x; the whole machine at 1.2x, with \
+             rps at 1.2x: this spreads the load but adds no capacity"
         );
     }
 
@@ -401,7 +401,9 @@ mod tests {
         let room = prediction.room("rps");
         assert!(room.contains("CPU 1 at 0.9x") && room.contains("this costs capacity"), "{room}");
         assert!(
-            room.ends_with("CPU 1 then has 198 % of its time to do with its other work, which has to move"),
+            room.ends_with(
+                "with its other work CPU 1 would then need 198 % of its time, so that work has to move"
+            ),
             "{room}"
         );
     }
@@ -415,13 +417,13 @@ mod tests {
             Sketch::new(2).veth("veth0").receives(0, 0.56, 1e5).works(0, 0.44).works(1, 0.9).build();
         let prediction = predict(&rates, &[step(NicKind::Virtual, 0, "", "1")]).expect("work moves");
         let regime = prediction.regime();
-        assert!(regime.starts_with("this may add capacity, a trial says whether"), "{regime}");
+        assert!(regime.starts_with("this may add capacity (only a trial can tell)"), "{regime}");
         let range = prediction.range.expect("no cost was measured");
         assert!(range.after[0] < 0.03 && range.total[0] < -0.6 && range.total[1] > 0.7, "{range:?}");
         assert!(range.fits[0] < 1.0 && range.fits[1] > 1.6, "{range:?}");
         assert_eq!(prediction.hottest_as_it_runs, 1.0, "what sends cannot leave");
         assert!(
-            prediction.room("rps").starts_with("CPU 0 saturates at 1.0x to 1.8x of"),
+            prediction.room("rps").starts_with("CPU 0 saturates at 1.0x to 1.8x today"),
             "{}",
             prediction.room("rps")
         );

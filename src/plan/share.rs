@@ -400,7 +400,7 @@ impl Share<'_> {
                     "{place} except those of {without}: fewer than the CPUs with a queue to hand over"
                 ),
                 (false, _) if group.len() == 1 => format!("{place} except those of {without}"),
-                (false, false) => format!("{place} except those of {without}, for this queue alone"),
+                (false, false) => format!("{place} except those of {without}, for this queue only"),
                 (false, true) => {
                     format!("{place} except those of {without}, for the queues of CPU {}", unassigned.home)
                 }

@@ -52,11 +52,15 @@ pub fn spread(model: &Model, rates: &Rates, nic: Option<&NicName>) -> Spread {
     let named = match nic {
         Some(name) => match model.nic(name) {
             Some(nic) => nic,
-            None => return Spread::nothing(format!("there is no interface {name}")),
+            None => return Spread::nothing(format!("no interface {name}")),
         },
         None => match busiest(model, rates) {
             Some(nic) => nic,
-            None => return Spread::nothing("no interface receives packets".to_owned()),
+            None => {
+                return Spread::nothing(
+                    "no interface other than lo receives packets in this network namespace".to_owned(),
+                );
+            }
         },
     };
     let devices = below(model, named);
@@ -215,7 +219,7 @@ pub(super) fn given(parts: &[Part<'_>]) -> CpuMask {
 /// Reason for handing the packets of a queue to these CPUs when the receiving CPU is not known.
 fn somewhere(nic: &Nic, rates: &Rates, is_cut: bool) -> String {
     let interrupt = match nic.kind {
-        NicKind::Device => "the interrupt's CPU is not known",
+        NicKind::Device => "the interrupt's CPU is unknown",
         NicKind::Virtual | NicKind::Loopback => "no interrupt",
     };
     let cpus = if is_cut { "the requested number of CPUs" } else { "every CPU" };

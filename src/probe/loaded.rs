@@ -41,7 +41,7 @@ impl Variant {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Missing {
     /// Missing privilege.
-    #[error("eBPF needs CAP_BPF and CAP_PERFMON, as root has them")]
+    #[error("eBPF needs CAP_BPF and CAP_PERFMON, which root has")]
     Privilege,
     /// Tasks interrupt softirqs on this kernel.
     #[error("the kernel is PREEMPT_RT, where tasks interrupt softirqs: their length is not their time")]

@@ -130,7 +130,7 @@ fn tables(record: &BlocksRecord, found: &Effects) -> Vec<Table> {
 
 fn winner(record: &BlocksRecord, search: &Search) -> String {
     let (name, metric) = (&record.settings[search.winner].name, &record.primary.title);
-    let Some(confirmed) = &search.confirmed else { return format!("{name} won, and was not confirmed.") };
+    let Some(confirmed) = &search.confirmed else { return format!("{name} won but was not confirmed.") };
     let blocks = words::count(search.blocks, "fresh block");
     let change = number::effect(&confirmed.effect);
     let of = words::count(record.settings.len(), "candidate");

@@ -83,7 +83,7 @@ pub enum ReadError {
     #[error("it is not a valid `{0}`: {1}")]
     Shape(String, serde_json::Error),
     /// A page of another program, or one that was cut off.
-    #[error("the page holds no record of rxlab")]
+    #[error("the page has no rxlab record")]
     Page,
     /// The compressed record of a page is damaged.
     #[error("the record in the page is damaged: {0}")]
@@ -365,7 +365,7 @@ mod tests {
         );
         let shape = error("{\"schema\": \"rxlab.trial/3\"}");
         assert!(shape.starts_with("it is not a valid `rxlab.trial/3`: missing field"), "{shape}");
-        assert_eq!(error("<p>hello</p>"), "the page holds no record of rxlab");
+        assert_eq!(error("<p>hello</p>"), "the page has no rxlab record");
         assert_eq!(error(&format!("<p>{DATA}{{")), error("<p>hello</p>"));
         let packed = |data: &str, encoding: &str| {
             format!("<p>{DATA}{{\"encoding\":\"{encoding}\",\"data\":\"{data}\"}}{DATA_END}")

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_quiet_machine() {
         let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).build();
-        rates.gaps.push("no /proc/net/softnet_stat: drops and time squeezes are not known".into());
+        rates.gaps.push("no /proc/net/softnet_stat: drops and time squeezes are unknown".into());
         let text = text(&doctor(&model, &rates, "rxlab"), Detail::Screen, "rxlab");
         insta::assert_snapshot!(anstream::adapter::strip_str(&text).to_string());
         assert!(text.starts_with('\u{1b}'), "coloured before the edge strips it");

@@ -113,11 +113,11 @@ fn lost(sample: &Interference) -> Gist {
         _ => {
             let busiest = sample.cpus.iter().filter_map(|cpu| Some((cpu.cpu, *cpu.net_rx_ns.known()?)));
             let busiest = busiest.max_by_key(|(_, ns)| *ns);
-            let sentence = busiest.map_or("The receive time is not known.".to_owned(), |(cpu, ns)| {
+            let sentence = busiest.map_or("The receive time is unknown.".to_owned(), |(cpu, ns)| {
                 let spent = share(sample.share(ns));
-                format!("CPU {cpu} spent {spent} of {over} in softirqs; who paid is not known.")
+                format!("CPU {cpu} spent {spent} of {over} in softirqs; who paid is unknown.")
             });
-            ("processes not known", sentence, Tone::Caution)
+            ("processes unknown", sentence, Tone::Caution)
         }
     };
     Gist {

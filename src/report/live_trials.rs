@@ -75,7 +75,7 @@ fn metric(result: &MetricResult) -> MetricRow {
     let effect = result.effect.as_ref().filter(|effect| effect.mid.is_finite());
     MetricRow {
         title: result.metric.title.clone(),
-        text: effect.map_or_else(|| "not known yet".to_owned(), number::effect),
+        text: effect.map_or_else(|| "not yet known".to_owned(), number::effect),
         mid: effect.map(|effect| effect.mid),
         low: effect.filter(|effect| number::has_low(effect)).map(|effect| effect.low),
         high: effect.map(|effect| effect.high).filter(|high| high.is_finite()),
@@ -109,6 +109,6 @@ mod tests {
         (begun.analysis, begun.slots) = (None, Vec::new());
         let row = TrialRow::of_pairs(&begun);
         assert!(row.progress.starts_with("calibrating"), "{}", row.progress);
-        assert!(row.metrics.iter().all(|metric| metric.mid.is_none() && metric.text == "not known yet"));
+        assert!(row.metrics.iter().all(|metric| metric.mid.is_none() && metric.text == "not yet known"));
     }
 }

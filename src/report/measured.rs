@@ -18,7 +18,7 @@ pub(super) fn polls(napis: &[NapiPolls]) -> String {
     if napis.is_empty() {
         return String::new();
     }
-    let numbers = ["CPU", "polls", "packets", "a poll", "budget used up"].map(right);
+    let numbers = ["CPU", "polls", "packets", "per poll", "budget used up"].map(right);
     let mut table = Table::new([wrapping("NAPI")].into_iter().chain(numbers)).indented(2);
     for napi in napis.iter().take(ROWS) {
         table.row([
@@ -67,9 +67,9 @@ pub(super) fn foot(cost: &Fact<Cost>, part: impl Fn(u64) -> f64, notes: &[String
             )
         }
         Fact::NotAsked => "two readings of /proc".to_owned(),
-        Fact::Denied(need) => format!("not known: its statistics need {need}"),
-        Fact::Unsupported => "not known".to_owned(),
-        Fact::Broken(why) => format!("not known: {why}"),
+        Fact::Denied(need) => format!("unknown: its statistics need {need}"),
+        Fact::Unsupported => "unknown".to_owned(),
+        Fact::Broken(why) => format!("unknown: {why}"),
     };
     format!("\n{}{}", paragraph("cost: ", &text), paragraphs("note: ", notes))
 }

@@ -169,10 +169,10 @@ fn advise(record: &TrialRecord) -> (Advice, String) {
             (DoNotKeep, gained("No more gets through, and every packet costs more"))
         }
         Verdict::SpreadsOnly { .. } => {
-            (MeasureAgain, gained("At peak traffic: everything got through, so a gain could not show"))
+            (MeasureAgain, gained("At peak traffic: all offered load got through, so a gain could not show"))
         }
         Verdict::GuardTripped { .. } if record.tripped_without_change() => {
-            (MeasureAgain, "Find what the guard saw first: the change was not set.".to_owned())
+            (MeasureAgain, "Find the cause first: the guard tripped while the change was not set.".to_owned())
         }
         Verdict::GuardTripped { reason } => (DoNotKeep, sentence(std::slice::from_ref(reason))),
         Verdict::NotApplied { .. } => {

@@ -75,7 +75,7 @@ impl RecordingReport {
     /// The report for a terminal; `program` starts the next command line.
     pub fn text(&self, program: &str) -> String {
         let Some(recorded) = &self.recorded else {
-            return format!("nothing is recorded; `{program} record` starts\n");
+            return format!("nothing is recorded; `{program} record` starts recording\n");
         };
         let mut text = format!("recorded  {} to {}\n", recorded.from, recorded.to);
         text += &format!("samples   {}\n", count(recorded.samples as f64));
@@ -152,6 +152,6 @@ pub(super) mod tests {
         assert!(sample(0).text("rxlab").ends_with("gaps      none\n"));
         assert!(sample(13).text("rxlab").ends_with("  and 3 earlier; --json lists all\n"));
         let nothing = RecordingReport::new(None).text("rxlab --state-dir /srv");
-        assert_eq!(nothing, "nothing is recorded; `rxlab --state-dir /srv record` starts\n");
+        assert_eq!(nothing, "nothing is recorded; `rxlab --state-dir /srv record` starts recording\n");
     }
 }

@@ -128,7 +128,7 @@ pub(crate) fn counted() -> Interference {
     let measured = measured();
     Interference {
         tier: Tier::Procfs,
-        missing: Some("eBPF needs CAP_BPF and CAP_PERFMON, as root has them".to_owned()),
+        missing: Some("eBPF needs CAP_BPF and CAP_PERFMON, which root has".to_owned()),
         cpus: measured.cpus.into_iter().map(unknown).collect(),
         victims: Fact::Unsupported,
         irqs: Fact::Unsupported,

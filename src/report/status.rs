@@ -36,7 +36,7 @@ pub fn standing(state: &State) -> String {
             "not confirmed in time and not put back: its guard is gone, run `rxlab undo`".to_owned()
         }
         State::Unconfirmed { seconds_left } => {
-            format!("goes back in {seconds_left:.0} s unless you run `rxlab confirm`")
+            format!("reverts in {seconds_left:.0} s unless you run `rxlab confirm`")
         }
         State::Unfinished => {
             "unfinished: being applied or put back, or stopped; `rxlab undo` continues".to_owned()

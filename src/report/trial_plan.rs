@@ -54,7 +54,7 @@ pub fn arm(named: &NamedSettings) -> String {
 
 fn noise(plan: &TrialPlan) -> String {
     let Some(planned) = &plan.planned else {
-        return "not known before the trial: nothing to sample has this metric".to_owned();
+        return "unknown before the trial: this metric cannot be sampled beforehand".to_owned();
     };
     let takes = planned.pairs.map(|pairs| format!(", {}", about(plan.seconds(2 * pairs))));
     words::planned(planned, plan.margin) + &takes.unwrap_or_default()

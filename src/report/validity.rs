@@ -24,7 +24,7 @@ pub fn rows(record: &TrialRecord) -> Vec<(&'static str, String)> {
         _ => format!("drawn from seed {}", record.seed),
     };
     let detectable = analysis.and_then(|analysis| analysis.metrics.first()?.detectable);
-    let detectable = detectable.map_or("not known".to_owned(), |least| {
+    let detectable = detectable.map_or("unknown".to_owned(), |least| {
         format!("{} in 4 of 5 trials; the margin is {}", number::share(least), number::share(record.margin))
     });
     vec![

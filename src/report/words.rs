@@ -221,7 +221,7 @@ pub fn sentence(record: &TrialRecord) -> String {
             count(*pairs_needed, "pair"),
         ),
         Verdict::CannotMatter { ceiling } => format!(
-            "{name} cannot matter here: the receive path takes so little that the gain is at most {}, \
+            "{name} cannot matter here: receiving takes so little time that the gain is at most {}, \
              below the margin of {margin}.",
             number::share(*ceiling),
         ),
@@ -235,7 +235,7 @@ pub fn sentence(record: &TrialRecord) -> String {
             )
         }
         Verdict::SpreadsOnly { headroom_before, headroom_after, headroom_interval, capacity } => format!(
-            "{name} spreads the load{}: {}the softirq work of the hottest CPU fits {} times [{}, {}] into its time, \
+            "{name} spreads the load{}: {}the hottest CPU has room for {} times [{}, {}] its softirq work, \
              {} times before.{}",
             if *capacity == Capacity::Same { " and adds no capacity" } else { "" },
             spread(&analysis.metrics),
@@ -248,7 +248,7 @@ pub fn sentence(record: &TrialRecord) -> String {
                 Capacity::Undecided =>
                     " Whether it adds capacity is undecided: the throughput varies too much.",
                 Capacity::Hidden =>
-                    " Everything offered got through before, so whether it adds capacity could not show.",
+                    " All offered load got through before, so this cannot show whether it adds capacity.",
             },
         ),
         Verdict::GuardTripped { reason } if record.tripped_without_change() => {

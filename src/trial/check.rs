@@ -75,7 +75,7 @@ const ENOUGH_FOR_MEDIAN: u64 = 3;
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum CheckError {
     /// The name becomes part of the names of metrics.
-    #[error("[[check]] name = `{0}`: 1 to 40 letters, digits, `-` or `_` expected")]
+    #[error("[[check]] name = `{0}`: must be 1 to 40 letters, digits, `-` or `_`")]
     Name(String),
     /// Two checks with the same metrics.
     #[error("[[check]] name = `{0}`: used twice")]
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(Check::check_all(std::slice::from_ref(&plain)), Ok(()));
         assert_eq!(Check::check_all(&[plain.clone(), plain]), Err(CheckError::Twice("front".to_owned())));
         for (name, rest, wanted) in [
-            ("a.b", "url = 'udp://h:1'", "name = `a.b`: 1 to 40 letters, digits, `-` or `_` expected"),
+            ("a.b", "url = 'udp://h:1'", "name = `a.b`: must be 1 to 40 letters, digits, `-` or `_`"),
             ("a", "url = 'udp-sink://h:1'", "a: udp-sink://h:1 has no responses to check"),
             ("a", "url = 'http://h:1/'\nevery = '1ms'", "a: every = 1ms: must be at least 10ms"),
             ("a", "url = 'http://h:1/'\ntimeout = '1m'", "a: timeout: must be at most 256 times `every`"),

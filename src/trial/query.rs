@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum QueryError {
     /// The name becomes part of the name of a metric.
-    #[error("[[query]] name = `{0}`: 1 to 40 letters, digits, `-` or `_` expected")]
+    #[error("[[query]] name = `{0}`: must be 1 to 40 letters, digits, `-` or `_`")]
     Name(String),
     /// Two queries with the same metric.
     #[error("[[query]] name = `{0}`: used twice")]

@@ -27,6 +27,14 @@ pub struct TrialDir {
 /// A record cannot be read or written.
 #[derive(Debug, Error)]
 pub enum StoreError {
+    /// No trial has this id.
+    #[error("no trial `{id}` in {}", trials.display())]
+    Unknown {
+        /// The id asked for.
+        id: String,
+        /// Directory of the trials.
+        trials: PathBuf,
+    },
     /// The file system refused.
     #[error("{}: {error}", path.display())]
     Io {
@@ -77,13 +85,18 @@ impl TrialDir {
         }
     }
 
-    /// The directory of an earlier trial: a path, or a name or number below `state`.
+    /// The directory of an earlier trial: a path, or an id below `state`.
     pub fn open(state: &Path, id: &str) -> Result<Self, StoreError> {
         let direct = PathBuf::from(id);
         let named = state.join("trials").join(id);
         let path = if id.contains('/') { direct } else { named };
-        fs::metadata(path.join(RECORD)).map_err(io_error(&path.join(RECORD)))?;
-        Ok(Self { path })
+        match fs::metadata(path.join(RECORD)) {
+            Ok(_) => Ok(Self { path }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !id.contains('/') => {
+                Err(StoreError::Unknown { id: id.to_owned(), trials: state.join("trials") })
+            }
+            Err(error) => Err(io_error(&path.join(RECORD))(error)),
+        }
     }
 
     /// The trials below `state` that have a record, by number.
@@ -218,7 +231,7 @@ mod tests {
         assert_eq!(TrialDir::create(state.path(), "rps").expect("made").id(), "0001-rps");
         assert_eq!(TrialDir::create(state.path(), "rfs").expect("made").id(), "0002-rfs");
         let error = TrialDir::open(state.path(), "0001-rps").expect_err("no record yet");
-        assert!(error.to_string().ends_with("0001-rps/record.json: No such file or directory (os error 2)"));
+        assert!(error.to_string().starts_with("no trial `0001-rps` in "), "{error}");
     }
 
     #[test]

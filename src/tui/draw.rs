@@ -123,7 +123,7 @@ fn foot(app: &App, width: usize, look: Look) -> Line<'static> {
         return Line::styled(message.clone(), look.strong());
     }
     if let Some((id, left)) = app.shown().filter(|_| app.ago().is_none()).and_then(LiveFrame::unconfirmed) {
-        let text = format!("{id} goes back in {left:.0} s unless you run `rxlab confirm`");
+        let text = format!("{id} reverts in {left:.0} s unless you run `rxlab confirm`");
         return Line::styled(text, look.severity(Severity::Warning));
     }
     let may_apply = app.origin.moment == Moment::Live;
@@ -296,20 +296,20 @@ fn lost_time(frame: &mut Frame<'_>, area: Rect, app: &mut App, shown: &LiveFrame
     };
     let about = match (&measured, &shown.interference) {
         (Some(sample), _) => format!(
-            "measured with eBPF over {:.1} s: CPU time as the kernel believes, without what receive work took, and \
+            "measured with eBPF over {:.1} s: CPU time as the kernel accounts it, without what receive work took, and \
              spent receiving in its own system calls",
             sample.seconds
         ),
         (None, Some(sample)) => format!(
-            "who lost time is not known: {}. Programs that run where packets are received may lose time",
+            "who lost time is unknown: {}. Programs on CPUs that receive packets may lose time",
             sample.missing.as_deref().unwrap_or("eBPF was not used")
         ),
         (None, None) if app.origin.moment != Moment::Live => {
-            "it is not recorded who lost time. Programs that run where packets are received may have"
+            "who lost time was not recorded. Programs on CPUs that received packets may have lost time"
                 .to_owned()
         }
         (None, None) => {
-            "measuring who loses time. Programs that run where packets are received may".to_owned()
+            "measuring who loses time. Programs on CPUs that receive packets may lose time".to_owned()
         }
     };
     let about: Vec<Line<'_>> =
@@ -399,12 +399,12 @@ fn diff(
         Err(why) => say(why),
         Ok(lines) if lines.is_empty() => say("every value is already set"),
         Ok(_) if is_asked => say(
-            "Set these values now? They go back after 60 s unless you confirm. The screen gives way to `rxlab apply`, \
+            "Set these values now? They revert after 60 s unless you confirm. The screen gives way to `rxlab apply`, \
              and returns after it. y: yes; any other key: no",
         ),
         Ok(_) if is_snapshot => say("These values would change."),
         Ok(_) => say(
-            "These values would change. Nothing has been written yet; a applies them for 60 s, after a question.",
+            "These values would change. Nothing has been written yet; `a` applies them for 60 s, and asks first.",
         ),
     }
     if let Ok(lines) = lines {

@@ -182,7 +182,7 @@ fn without_ebpf_programs_on_receiving_cpus_are_shown() {
     assert!(app.wants_lost_time());
     machine.interference = Some(Arc::new(sample_interference::counted()));
     app.push(machine.frame(Sketch::case_a().build()));
-    assert!(text(&mut app, (80, 24)).contains("who lost time is not known"));
+    assert!(text(&mut app, (80, 24)).contains("who lost time is unknown"));
     press(&mut app, &['<']);
     assert!(!app.wants_lost_time(), "the past is not measured again");
 }

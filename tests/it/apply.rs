@@ -86,7 +86,7 @@ fn a_dry_run_of_undo_lists_what_it_would_restore() {
 #[test]
 fn the_history_lists_past_and_present_changes() {
     let tree = Tree::new();
-    assert_eq!(tree.rxlab(&["history"]).said(), (0, "nothing was changed or tried here yet\n".into()));
+    assert_eq!(tree.rxlab(&["history"]).said(), (0, "no changes or trials yet\n".into()));
     tree.rxlab(&RPS).exits(0);
     tree.rxlab(&["undo"]).exits(0);
     tree.rxlab(&RPS).exits(0);

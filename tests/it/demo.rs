@@ -189,7 +189,7 @@ fn interrupted_in_its_first_trial() {
             return Err(text);
         }
         assert_eq!(code, 130, "{text}");
-        assert!(text.contains("everything is as it was"), "{text}");
+        assert!(text.contains("everything is restored"), "{text}");
         assert!(stage.record("0002-rps-cheap").is_none(), "the second trial was not begun");
         Ok(())
     });

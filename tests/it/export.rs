@@ -45,8 +45,11 @@ fn settings_that_cannot_be_exported_are_reported() {
     let out = export("sysctl", &[]);
     let (text, said_too) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert!(out.status.success() && text.contains("\nnet.core.rps_sock_flow_entries = 4096\n"), "{text}");
-    assert!(text.contains("# Not in here:\n#   rps eth0/rx-0 = 1: not a sysctl;"), "{text}");
-    assert!(said_too.starts_with("rxlab: not in sysctl: rps eth0/rx-0 = 1: not a sysctl;"), "{said_too}");
+    assert!(text.contains("# Left out:\n#   rps eth0/rx-0 = 1: not a sysctl;"), "{text}");
+    assert!(
+        said_too.starts_with("rxlab: left out of sysctl: rps eth0/rx-0 = 1: not a sysctl;"),
+        "{said_too}"
+    );
     assert_eq!(said_too.lines().count(), 1);
     let (code, text) = export("irqbalance-policy", &[]).said();
     assert!(

@@ -29,7 +29,7 @@ fn set(tree: &Tree, transaction: &mut Transaction) {
 fn an_unconfirmed_change_is_restored() {
     let tree = Tree::new();
     tree.rxlab(&["apply", "--setting", "rps eth0/rx-0 = 2-3", "--confirm", "1s"])
-        .says(0, "goes back in 1 s unless you run `rxlab confirm`");
+        .says(0, "reverts in 1 s unless you run `rxlab confirm`");
     wait_for("the deadline", || tree.rps("eth0", 0) == "0");
     let notices = tree.state().join("journal/notices");
     wait_for("the notice", || std::fs::read_dir(&notices).is_ok_and(|mut all| all.next().is_some()));

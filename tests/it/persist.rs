@@ -80,7 +80,7 @@ fn settings_survive_a_boot_until_unpersisted() {
         (tree.rps("eth0", 0).as_str(), tree.read("proc/sys/net/core/rps_sock_flow_entries")),
         ("c", "4096".into())
     );
-    assert_eq!(tree.rxlab(&["restore"]).said(), (0, "everything is set already\n".into()));
+    assert_eq!(tree.rxlab(&["restore"]).said(), (0, "all values are already set\n".into()));
     tree.rxlab(&["unpersist"]).says_all(0, &["removed ", "current values are unchanged"]);
     assert_eq!(etc(&tree), before);
     assert_eq!(tree.rps("eth0", 0), "c");
@@ -110,7 +110,7 @@ fn edited_files_are_kept() {
 fn only_settings_that_can_hold_are_persisted() {
     let tree = tree();
     let persist = |text: &str| tree.rxlab(&["persist", "--plan", &tree.file("plan.toml", text)]).said();
-    persist("[[setting]]\nset = \"rps eth7/rx-0 = 1\"\n").says(2, "there is no interface eth7");
+    persist("[[setting]]\nset = \"rps eth7/rx-0 = 1\"\n").says(2, "no interface eth7");
     persist("host = \"web1\"\n[[setting]]\nset = \"rps eth0/rx-0 = 1\"\n")
         .says(4, "the plan is for host web1");
     assert_eq!(etc(&tree), BTreeMap::new());
@@ -227,7 +227,7 @@ fn restore_waits_for_processes_and_sets_the_rest() {
         assert!(text.contains(set), "{text}");
     }
     assert!(!text.contains("irq_affinity"), "{text}");
-    assert_eq!(tree.rxlab(&["restore"]).said(), (0, "everything is set already\n".to_owned()));
+    assert_eq!(tree.rxlab(&["restore"]).said(), (0, "all values are already set\n".to_owned()));
 }
 
 /// Only a read-only mount keeps root out.
@@ -469,7 +469,7 @@ fn a_plan_or_journal_that_others_can_change_is_refused() {
     installed.chmod("state", 0o777);
     refused(installed.restore().said(), "keep its journal in", "state", " && chmod go-w ");
     installed.chmod("state", 0o755);
-    assert_eq!(installed.restore().said(), (0, "everything is set already\n".to_owned()));
+    assert_eq!(installed.restore().said(), (0, "all values are already set\n".to_owned()));
 }
 
 /// Root's umask may allow group writes; `restore` would refuse directories created with it.
@@ -481,7 +481,7 @@ fn a_lax_umask_creates_no_directory_that_restore_refuses() {
     let mut command = Command::new("sh");
     command.args(["-c", script]).arg(installed.at("bin/rxlab")).arg(installed.directory.path());
     command.exits(0);
-    assert_eq!(installed.restore().said(), (0, "everything is set already\n".to_owned()));
+    assert_eq!(installed.restore().said(), (0, "all values are already set\n".to_owned()));
 }
 
 /// The units are for the machine that boots from the other root: its paths, and its program.

@@ -97,7 +97,7 @@ fn a_plan_of_a_policy_has_risk_upkeep_and_variables() {
     let (code, text) = planned("virtio-32cpu-2node", &["minimal"]);
     assert!(code == 0 && text.starts_with("nothing to plan\n"), "{text}");
     planned("virtio-32cpu-2node", &["full.all"]).says(2, "`all` is not one of channels, rss");
-    planned("virtio-32cpu-2node", &["isolate", "--keep-clean", "31-32"]).says(2, "there is no CPU 32");
+    planned("virtio-32cpu-2node", &["isolate", "--keep-clean", "31-32"]).says(2, "no CPU 32");
 }
 
 /// A machine with one queue for eight CPUs, captured under load.
@@ -110,7 +110,7 @@ fn plans_of_a_snapshot_by_name_or_by_choice() {
     let rps = plan_of("virtio-8cpu-1queue", &["rps", "--nic", "eth0"]);
     assert_eq!((rps.settings.len(), &rps.settings), (1, &chosen.settings));
     assert!(!rps.settings[0].why.is_empty());
-    plan(&["xps"]).says_all(2, &["there is no plan `xps`", "rps, rfs, rps+rfs"]);
+    plan(&["xps"]).says_all(2, &["unknown plan `xps`", "rps, rfs, rps+rfs"]);
     let (code, text) = plan(&["--nic", "lo"]);
     assert!(code == 0 && text.starts_with("nothing to plan\n  lo receives inside"), "{text}");
 }
@@ -123,7 +123,7 @@ fn a_failed_plan_leaves_no_outdated_file() {
     let path = file.to_str().expect("text");
     for more in [&[][..], &["--predict"]] {
         let args = [&["minimal", "-o", path], more].concat();
-        let text = planned("virtio-32cpu-2node", &args).says(2, "there is no plan to write");
+        let text = planned("virtio-32cpu-2node", &args).says(2, "no plan to write");
         assert!(text.contains("rps: nothing to change") && !file.exists(), "{text}");
     }
     std::fs::write(&file, "of yesterday").expect("written");

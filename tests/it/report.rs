@@ -74,11 +74,11 @@ fn wrong_input_is_named() {
     std::fs::create_dir(&empty).expect("made");
     tree.rxlab(&["report", text(&empty)]).says(2, "holds no trial, and no .json or .html file");
     let other = tree.file("other.html", "<p>hello</p>");
-    tree.rxlab(&["report", &other]).says(2, "other.html: the page holds no record of rxlab");
+    tree.rxlab(&["report", &other]).says(2, "other.html: the page has no rxlab record");
     let checkpoint = serde_json::json!({ "schema": "rxlab.checkpoint/1", "trial": "0007-rps", "taken": "", "drifted": [],
         "values": [], "from_a": null, "from_b": null, "state": "unclear" });
     let late = tree.file("late.json", &checkpoint.to_string());
-    tree.rxlab(&["report", &late]).says(2, "a checkpoint is of trial 0007-rps, which is not given");
+    tree.rxlab(&["report", &late]).says(2, "a checkpoint belongs to trial 0007-rps, which was not given");
 }
 
 /// A page of findings, a trial and a timeline, at the width of a phone and of a screen, in both colour schemes.

@@ -38,7 +38,7 @@ fn interrupts_that_cannot_be_read_are_not_known() {
             let text = shown(&tree, view);
             assert!(text.contains(&note) && text.contains("broken [1]"), "{view:?}: {text}");
         }
-        assert!(shown(&tree, &["show", "--cpu", "0"]).contains("interrupts not known"));
+        assert!(shown(&tree, &["show", "--cpu", "0"]).contains("interrupts unknown"));
         let json = shown(&tree, &["show", "--json"]);
         assert!(json.contains(r#""interrupts": { "broken": "#), "{json}");
     }

@@ -121,7 +121,7 @@ fn print_kept(global: &Global, done: &Done<'_>, diff: bool) -> Result {
     match confirm {
         Some(wait) => writeln!(
             out,
-            "transaction {id}: goes back in {} s unless you run `rxlab confirm`",
+            "transaction {id}: reverts in {} s unless you run `rxlab confirm`",
             wait.as_secs_f64()
         )?,
         None => writeln!(out, "transaction {id}: `rxlab undo {id}` puts it back")?,

@@ -107,7 +107,7 @@ impl Scene {
             }
         };
         format!(
-            "practice range: client host -> one-queue veth -> server host, on this kernel\n\
+            "test network: client host -> one-queue veth -> server host, on this kernel\n\
              traffic: {packets}\n"
         )
     }
@@ -181,7 +181,7 @@ impl From<LabError> for CommandError {
         let kind = if error.is_denied() { error::Kind::Denied } else { error::Kind::Failed };
         let told = CommandError::new(kind, &error);
         match error {
-            _ if kind == error::Kind::Denied => told.hint(privilege("the practice range")),
+            _ if kind == error::Kind::Denied => told.hint(privilege("the demo")),
             LabError::Start(_) => told.hint("install iproute2"),
             _ => told,
         }

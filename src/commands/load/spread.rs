@@ -20,7 +20,7 @@ pub(super) struct Spread {
     /// The target's machine for --spread-queues: what `rxlab show --json` prints there, as root
     #[arg(long, value_name = "FILE", requires = "spread_queues")]
     receiver: Option<PathBuf>,
-    /// Its interface that receives the flows; needed if there are several
+    /// The target's interface that receives the flows; needed if there are several
     #[arg(long, value_name = "NIC", requires = "spread_queues")]
     receiver_nic: Option<NicName>,
 }

@@ -7,13 +7,13 @@ use crate::commands::snapshot::SnapshotFile;
 use crate::commands::when::parse_when;
 use crate::error::{CommandError, Result};
 
-/// Write a stretch of the recording as a snapshot file, for a bug report
+/// Write part of the recording as a snapshot file, for a bug report
 ///
-/// Commands such as `show` and `doctor` read it with `--snapshot FILE`. It holds the machine at both ends, and is redacted
-/// like the files of `rxlab snapshot`.
+/// Commands such as `show` and `doctor` read it with `--snapshot FILE`. It holds the machine at the beginning and at the
+/// end, and is redacted like the files of `rxlab snapshot`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Both ends: '10 minutes ago', '14:05:30' or '2026-01-31 14:05' (UTC)
+    /// Beginning and end: '10 minutes ago', '14:05:30' or '2026-01-31 14:05' (UTC)
     #[arg(long, num_args = 2, value_names = ["FROM", "TO"], required = true, value_parser = parse_when)]
     between: Vec<Timestamp>,
     #[command(flatten)]

@@ -37,7 +37,7 @@ function fact(value, none) {
   if (value && typeof value === "object" && "known" in value) {
     return value.known === "" || value.known === 0 ? none : String(value.known);
   }
-  return "not known";
+  return "unknown";
 }
 
 function cpus(text) {
@@ -196,7 +196,7 @@ function drawTables(frame) {
   $("queues").replaceChildren(table([
     ["queue", (row) => `${row.nic} ${row.queue}`], ["packets/s", (row) => `${row.is_counted ? "" : "about "}${count(row.packets)}`, true],
     ["dropped/s", (row) => count(row.dropped), true], ["interrupts/s", (row) => count(row.interrupts), true],
-    ["interrupt on CPU", (row) => row.cpus || "not known"], ["RPS to CPU", (row) => fact(row.rps_cpus, "off")],
+    ["interrupt on CPU", (row) => row.cpus || "unknown"], ["RPS to CPU", (row) => fact(row.rps_cpus, "off")],
     ["RFS entries", (row) => fact(row.rps_flow_cnt, "off")],
   ], frame.queues.filter(wanted)));
   const programs = frame.programs.known;
@@ -204,7 +204,7 @@ function drawTables(frame) {
     ["pid", (row) => String(row.pid), true], ["program", (row) => row.command], ["CPU", (row) => percent(row.cpu), true],
     ["ran on CPU", (row) => fact(row.ran_on, "-")],
     ["receive time there", (row) => row.receive_time === null ? "-" : percent(row.receive_time), true],
-  ], programs) : element("p", { class: "faint" }, "not known"));
+  ], programs) : element("p", { class: "faint" }, "unknown"));
   const applied = frame.applied;
   const rows = applied.transactions.length ? [table([
     ["transaction", (row) => row.id], ["state", (row) => row.state.state || String(row.state)], ["what", (row) => row.what],
@@ -215,7 +215,7 @@ function drawTables(frame) {
 
 function drawTrials(trials) {
   if (!trials.length) {
-    $("trials").replaceChildren(element("p", { class: "faint" }, "no trial was run yet"));
+    $("trials").replaceChildren(element("p", { class: "faint" }, "no trials yet"));
     return;
   }
   $("trials").replaceChildren(...trials.map((trial) => element("article", { class: "note" },

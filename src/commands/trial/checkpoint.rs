@@ -23,22 +23,22 @@ use crate::units::parse_duration;
 /// Measure again under the load of a past trial, and say whether its settings and its effect still hold
 ///
 /// Nothing is changed. `--at` schedules checkpoints for later times, also across reboots; `rxlab trial show` lists all of
-/// a trial, and `rxlab status` those that wait or failed.
+/// a trial, and `rxlab status` those that are waiting or failed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Its id, as `rxlab trial list` shows it
+    /// Id of the trial, as `rxlab trial list` shows it
     #[arg(value_name = "ID")]
     id: String,
     /// Slots to measure, each as long as those of the trial
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(super) slots: u32,
-    /// Take it at these times from now instead, such as 1h,24h
+    /// Schedule checkpoints at these times from now instead, such as 1h,24h
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = parse_duration)]
     at: Vec<Duration>,
-    /// Take it if one is due: this is what a scheduler runs
+    /// Take a scheduled checkpoint if it is due: this is what a scheduler runs
     #[arg(long, conflicts_with_all = ["at", "cancel", "slots"])]
     due: bool,
-    /// Remove the timer, and all checkpoints that wait or failed
+    /// Remove the timer, and all checkpoints that are waiting or failed
     #[arg(long, conflicts_with_all = ["at", "slots"])]
     cancel: bool,
     #[command(flatten)]

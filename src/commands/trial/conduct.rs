@@ -3,6 +3,8 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use rustix::process::geteuid;
+
 use crate::apply::{Undo, launch_guard};
 use crate::commands::Global;
 use crate::commands::machine::Machine;
@@ -134,11 +136,18 @@ fn factor_error(error: FactorError) -> CommandError {
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
         let kind = match &error {
+            StoreError::Unknown { .. } => {
+                return CommandError::usage(error).hint("`rxlab trial list` lists the trials");
+            }
             StoreError::Io { error, .. } => Kind::from(error),
             StoreError::Json { .. } | StoreError::Schema { .. } => Kind::Failed,
         };
-        let hint = "--state-dir DIR or RXLAB_STATE_DIR puts the records elsewhere";
-        CommandError::new(kind, error).hint_all((kind == Kind::Denied).then_some(hint))
+        let root = "a trial that changes values needs root";
+        let elsewhere = "--state-dir DIR or RXLAB_STATE_DIR puts the records elsewhere";
+        let is_denied = kind == Kind::Denied;
+        CommandError::new(kind, error)
+            .hint_all((is_denied && !geteuid().is_root()).then_some(root))
+            .hint_all(is_denied.then_some(elsewhere))
     }
 }
 

@@ -26,10 +26,10 @@ pub(super) struct Args {
     /// The specification (TOML); docs/trials.md describes it
     #[arg(value_name = "SPEC", conflicts_with_all = ["flags", "pairs", "budget"])]
     pub(super) spec: Option<PathBuf>,
-    /// Repeat the trial of this id, as `rxlab trial list` shows it, with a new seed, and with more pairs by --pairs
+    /// Repeat the trial of this id (see `rxlab trial list`) with a new seed; --pairs gives it more pairs
     #[arg(long, value_name = "ID", conflicts_with_all = ["flags", "budget", "spec"])]
     pub(super) again: Option<String>,
-    /// Only print what the trial would take, by a sample of 20 s; nothing is changed
+    /// Sample for 20 s, print how long the trial would take, and change nothing
     #[arg(long)]
     pub(super) plan_only: bool,
     /// Pairs after which the trial ends undecided [default: 40, up to 100 if shorter slots are chosen]
@@ -53,10 +53,10 @@ struct Flags {
     /// Arm B: a plan file
     #[arg(long, value_name = "PLAN")]
     plan: Option<String>,
-    /// Shell command that makes arm A
+    /// Shell command that sets arm A
     #[arg(long, value_name = "COMMAND", requires = "b")]
     a: Option<String>,
-    /// Shell command that makes arm B
+    /// Shell command that sets arm B
     #[arg(long, value_name = "COMMAND", requires = "a")]
     b: Option<String>,
     /// Find the best of the values that the machine's topology suggests for --nic
@@ -68,7 +68,7 @@ struct Flags {
     /// Connections or flows of the load
     #[arg(long, value_name = "N", default_value_t = 64, requires = "load")]
     connections: usize,
-    /// Requests per second of the load; closed loop without it
+    /// Requests per second of the load; without it, a closed loop
     #[arg(long, value_name = "R", requires = "load")]
     rate: Option<f64>,
     /// CPUs of the load
@@ -83,7 +83,7 @@ struct Flags {
     /// Generate no load: judge the machine's own traffic
     #[arg(long)]
     live: bool,
-    /// Interface whose packets count, for --live; the one that --search is about
+    /// With --live: the interface whose packets count; with --search: the one to find values for
     #[arg(long, value_name = "NIC")]
     nic: Option<NicName>,
     /// Name of the trial, one word [default: that of its plan, or `trial`]
@@ -195,8 +195,10 @@ pub(super) fn from_flags(args: &Args) -> Result<Spec> {
         ..Spec::default()
     };
     spec.check().map_err(|error| match error {
-        SpecError::Change | SpecError::Workload => CommandError::usage(error)
-            .hint("give a SPEC file, or --set, --plan, --a/--b or --search, and --load, --command or --live"),
+        SpecError::Change => CommandError::usage("no change to try, or more than one")
+            .hint("give a SPEC file, or one of --set, --plan, --search, or --a and --b"),
+        SpecError::Workload => CommandError::usage("no workload, or more than one")
+            .hint("--live judges the machine's own traffic; --load URL or --command COMMAND generates some"),
         error => CommandError::usage(error),
     })?;
     Ok(spec)

@@ -18,7 +18,7 @@ pub(super) fn run(global: &Global, _: &Args) -> Result {
     let records = records(global)?;
     let value = json!({ "schema": "rxlab.trials/1", "trials": as_json(&records) });
     output::print(global, &value, || match records.is_empty() {
-        true => "no trial was run yet\n".to_owned(),
+        true => "no trials yet\n".to_owned(),
         false => table(&records).render(),
     })
 }

@@ -21,7 +21,7 @@ use crate::trial::store::TrialDir;
 /// Continue a trial that was interrupted or killed
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Its id, as `rxlab trial list` shows it
+    /// Id of the trial, as `rxlab trial list` shows it
     #[arg(value_name = "ID")]
     id: String,
     #[command(flatten)]

@@ -21,7 +21,7 @@ use crate::trial::store::TrialDir;
 /// Print the verdict of a past trial, or write its report
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Its id, as `rxlab trial list` shows it, or its directory
+    /// Id of the trial, as `rxlab trial list` shows it, or its directory
     #[arg(value_name = "ID")]
     id: String,
     /// Write the report as one HTML file

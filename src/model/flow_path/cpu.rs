@@ -101,7 +101,7 @@ pub(super) fn rps(
         let of_each = queues.iter().zip(masks).map(|(queue, mask)| match mask.is_empty() {
             false => Ok(mask),
             true if cpu.among.is_empty() => {
-                Err(format!("RPS is off for rx-{}, whose CPU is not known", queue.index))
+                Err(format!("RPS is off for rx-{}, whose CPU is unknown", queue.index))
             }
             true => cpus_of(queue),
         });

@@ -68,7 +68,7 @@ pub(super) fn skb_hash(nic: &Nic, flow: &Flow, rules: &Rules<'_>, hash: &Step<u3
     if rules.steer() {
         return Err("a device may report no hash for packets that a flow rule steers".to_owned());
     }
-    hash.only().ok_or_else(|| "the device's hash is not known".to_owned())
+    hash.only().ok_or_else(|| "the device's hash is unknown".to_owned())
 }
 
 /// Header fields that a device hashes.

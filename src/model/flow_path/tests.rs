@@ -297,7 +297,7 @@ fn interrupts_have_a_cpu_or_a_reason() {
     same(&threaded.irq, &[IrqId(40)], Computed);
     same(&threaded.cpu, &[], NotKnown);
     let hidden = path(|model| model.interrupts = Fact::Broken("empty".into()), FLOW);
-    assert_eq!(hidden.cpu.why, ["the list of interrupts is not known: empty"]);
+    assert_eq!(hidden.cpu.why, ["the list of interrupts is unknown: empty"]);
 
     // Whatever the queue, its interrupt is there.
     let together = changed(
@@ -347,7 +347,7 @@ fn rps_by_the_kernel_s_hash_is_a_set() {
         model.nics[0].hardware.hash_fields = Fact::Known(vec![hashed("tcp4", &["ip-src", "ip-dst"])]);
     };
     set(addresses, "ice reports no hash of ports");
-    set(|model| model.nics[0].hardware.rss = Fact::Unsupported, "the device's hash is not known");
+    set(|model| model.nics[0].hardware.rss = Fact::Unsupported, "the device's hash is unknown");
     set(|model| model.nics[0].kind = NicKind::Virtual, "that of the sending socket");
     let steered = |model: &mut Model| {
         model.nics[0].hardware.rules = Fact::Known(vec![rule(1, &["dst-port 1766"], FlowAction::Queue(1))]);
@@ -368,5 +368,5 @@ fn queues_with_different_masks_are_all_possible() {
     same(&path(|model| unhashed(model, ["4", "4", "4", ""]), FLOW).rps_cpu, &cpus("3-4"), NotKnown);
     let broken = changed(|nic| nic.rx[0].rps_cpus = Fact::Broken("`zz`".into()), FLOW).rps_cpu;
     same(&broken, &[], NotKnown);
-    assert_eq!(broken.why, ["the RPS mask of rx-0 is not known: `zz`"]);
+    assert_eq!(broken.why, ["the RPS mask of rx-0 is unknown: `zz`"]);
 }

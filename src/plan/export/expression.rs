@@ -147,9 +147,8 @@ pub(super) fn pci(setting: &Setting, model: &Model) -> Option<String> {
 
 /// Interrupts are identified by their action names: their numbers change at each boot.
 fn irqs(setting: &Setting, model: &Model) -> Result<Expression, String> {
-    let nic = nic_of(setting, model).ok_or_else(|| {
-        format!("{} is not on this machine, so its interrupts are not known", setting.target)
-    })?;
+    let nic = nic_of(setting, model)
+        .ok_or_else(|| format!("{} is not on this machine, so its interrupts are unknown", setting.target))?;
     let irqs = interrupts(nic, &setting.target);
     if irqs.is_empty() || nic.kind != NicKind::Device {
         return Err(match setting.target {
@@ -235,10 +234,7 @@ mod tests {
             ("channels eth0 = rx 2 tx", "invalid value `rx 2 tx`"),
             ("ring_rx eth0 = rx 2", "invalid value `rx 2`"),
             ("gro eth0 = maybe", "invalid value `maybe`"),
-            (
-                "irq_affinity eth9/rx-0 = 2",
-                "eth9/rx-0 is not on this machine, so its interrupts are not known",
-            ),
+            ("irq_affinity eth9/rx-0 = 2", "eth9/rx-0 is not on this machine, so its interrupts are unknown"),
             ("irq_affinity veth0/rx-0 = 2", "no interrupt is known to belong to this queue"),
             ("irq_affinity eth0/tx-1 = 2", "no interrupt is known to belong to this queue"),
             ("irq_affinity eth0/irq-eth1 = 2", "eth0 has no interrupt of that name"),

@@ -83,9 +83,7 @@ mod tests {
         );
         let (head, _) = text.split_once("set -eu").expect("a shell script");
         assert!(
-            head.contains(
-                "# Not in here:\n#   ntuple_rule eth0/rule-1 = x: a flow rule is not a single value"
-            )
+            head.contains("# Left out:\n#   ntuple_rule eth0/rule-1 = x: a flow rule is not a single value")
         );
         let (_, lines) = text.split_once("(is its link up?)\"\n}\n\n").expect("the prelude");
         insta::assert_snapshot!(lines);

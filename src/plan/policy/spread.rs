@@ -24,7 +24,8 @@ pub(super) fn nics(model: &Model, rates: &Rates, options: &Options) -> Vec<NicNa
 /// Virtual interfaces get masks too, and reasons say why there are none.
 pub(super) fn draft(draft: &mut Draft<'_>) {
     if draft.nics.is_empty() {
-        return draft.leave("no interface receives packets".to_owned());
+        return draft
+            .leave("no interface other than lo receives packets in this network namespace".to_owned());
     }
     let is_device = |draft: &Draft<'_>, name: &NicName| {
         draft.model.nic(name).is_some_and(|nic| nic.kind == NicKind::Device)
@@ -41,7 +42,7 @@ pub(super) fn draft(draft: &mut Draft<'_>) {
 /// Plans one interface of `names`, which share out the CPUs.
 fn spread(draft: &mut Draft<'_>, name: &NicName, names: &[NicName]) {
     let Some(nic) = draft.model.nic(name) else {
-        return draft.leave(format!("there is no interface {name}"));
+        return draft.leave(format!("no interface {name}"));
     };
     let nics: Vec<&Nic> = names.iter().filter_map(|name| draft.model.nic(name)).collect();
     let found = of_nic(&draft.model, &draft.rates, nic, &nics, draft.width);

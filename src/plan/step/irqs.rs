@@ -111,7 +111,7 @@ fn leaving(draft: &Draft<'_>) -> (CpuMask, Vec<Leaving>) {
             let Some(irq) = queue.irqs.first() else { continue };
             let Some(from) = draft.home(queue).filter(|_| seen.insert(irq.number)) else { continue };
             let why = if draft.clean.contains(from) {
-                format!("CPU {from} is to be kept clean")
+                format!("CPU {from} should be kept clean")
             } else if taken.contains(from) {
                 format!("CPU {from} already takes another queue's interrupt")
             } else {

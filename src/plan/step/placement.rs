@@ -305,7 +305,7 @@ fn place(topology: &CpuTopology, vector: &Vector) -> String {
             format!("node {node}, because no CPU of the device's node {own} may be used; ")
         }
         (None, _) if topology.domains.len() > 1 => {
-            format!("node {node}, because the device's node is not known; ")
+            format!("node {node}, because the device's node is unknown; ")
         }
         _ => String::new(),
     }

@@ -69,7 +69,7 @@ pub(in crate::plan) fn next_to_rps(draft: &Draft<'_>, nic: &Nic) -> String {
     match is_on(&draft.model, nic) {
         true => format!(
             "rfs: already on for {name} and takes precedence over the masks: they apply only to packets \
-             whose reader is not known"
+             whose reader is unknown"
         ),
         false => format!(
             "rfs: left off for {name}, because RPS hands the packets on and RFS would choose other CPUs; \

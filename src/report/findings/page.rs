@@ -163,17 +163,15 @@ impl<'a> Page<'a> {
             let cpu = cpu.cpu;
             let line = match thread {
                 Some(thread) => {
-                    format!(
-                        "{thread}; CPU {cpu} only at {hottest}, the machine as a whole at {machine}{seen}"
-                    )
+                    format!("{thread}; CPU {cpu} only at {hottest}, the whole machine at {machine}{seen}")
                 }
                 None => format!(
-                    "CPU {cpu} saturates at {hottest} of today's traffic, the machine as a whole at {machine}{seen}"
+                    "CPU {cpu} saturates at {hottest} today's traffic, the whole machine at {machine}{seen}"
                 ),
             };
             self.labelled("limit", &line);
         } else if !report.findings.is_empty() {
-            self.labelled("limit", &format!("not known{seen}"));
+            self.labelled("limit", &format!("unknown{seen}"));
         }
         if !shown.notes {
             return;
@@ -260,7 +258,7 @@ pub fn mark(severity: Severity) -> &'static str {
 /// Headroom of the program whose one thread is saturated.
 fn thread_room(thread: &ThreadRoom) -> String {
     let (program, room) = (&thread.program, times(thread.headroom));
-    format!("one thread of {program} saturates at {room} of today's traffic")
+    format!("one thread of {program} saturates at {room} today's traffic")
 }
 
 /// The result without findings, with the figures behind it.

@@ -28,7 +28,7 @@ pub(super) fn compact(regime: &Regime) -> String {
 
 /// The summary, all CPUs and all settings.
 pub(super) fn whole(regime: &Regime) -> String {
-    let numbers = ["packets/s", "IRQs/s", "ns a packet", "receives", "busy", "its other work"].map(right);
+    let numbers = ["packets/s", "IRQs/s", "ns/packet", "receives", "busy", "other work gains"].map(right);
     let mut table = Table::new([right("CPU"), left("IRQ")].into_iter().chain(numbers)).indented(2);
     for cpu in regime.cpus.iter().take(CPUS) {
         table.row(row(cpu).map(Into::into));

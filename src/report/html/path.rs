@@ -103,7 +103,7 @@ fn rps(mask: &Fact<CpuMask>) -> String {
     match mask {
         Fact::Known(mask) if mask.is_empty() => "off".to_owned(),
         Fact::Known(mask) => cpus(mask),
-        _ => "not known".to_owned(),
+        _ => "unknown".to_owned(),
     }
 }
 

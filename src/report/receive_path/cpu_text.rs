@@ -56,7 +56,7 @@ fn section(view: &CpuView, interrupts_known: bool, notes: &mut Footnotes) -> Str
         let cell = if text.is_empty() { Cell::styled(FAINT, "none") } else { text.into() };
         table.row([Cell::styled(FAINT, label), cell]);
     };
-    row("place", place);
+    row("location", place);
     row("same core", set(&cpu.siblings));
     row("same last-level cache", set(&cpu.l3));
     let irqs = view.irqs.iter().map(|irq| match &irq.queue {
@@ -64,7 +64,7 @@ fn section(view: &CpuView, interrupts_known: bool, notes: &mut Footnotes) -> Str
         None => format!("{} (IRQ {}, {})", irq.nic, irq.irq, irq.action),
     });
     let irqs = irqs.collect::<Vec<_>>().join(", ");
-    row("interrupts", if irqs.is_empty() && !interrupts_known { "not known".to_owned() } else { irqs });
+    row("interrupts", if irqs.is_empty() && !interrupts_known { "unknown".to_owned() } else { irqs });
     row("in the RPS CPUs of", queues(&view.rps));
     row("in the XPS CPUs of", queues(&view.xps));
     match &view.processes {
@@ -89,7 +89,7 @@ fn listeners(processes: &[CpuProcess], notes: &mut Footnotes) -> Vec<(&'static s
     };
     let mut rows = vec![
         ("last ran here", ran.into_iter().map(long).collect::<Vec<_>>().join("; ")),
-        ("may run here, bound", allowed(true)),
+        ("may run here, pinned", allowed(true)),
         ("may run everywhere", allowed(false)),
     ];
     for process in processes.iter().filter(|one| one.allowed.known().is_none() || one.ran.known().is_none()) {

@@ -16,7 +16,7 @@ pub fn flow(path: &FlowPath) -> String {
         Transport::Udp => "UDP",
     };
     let head = format!("{transport} packets from {} to {}, received by {nic}", flow.remote, flow.local);
-    let mut table = Table::new([left("step"), wrapping("where"), left("how sure"), wrapping("why")]);
+    let mut table = Table::new([left("step"), wrapping("where"), left("certainty"), wrapping("why")]);
     let hash = path.hash.only().map_or_else(|| "-".to_owned(), |hash| format!("0x{hash:08x}"));
     row(&mut table, "hash", hash, &path.hash);
     if let Some(entry) = &path.entry {
@@ -35,7 +35,7 @@ pub fn flow(path: &FlowPath) -> String {
 
 fn row<T>(table: &mut Table, name: &str, value: String, step: &Step<T>) {
     let certainty = match step.certainty {
-        Certainty::NotKnown => Cell::styled(CAUTION, "not known"),
+        Certainty::NotKnown => Cell::styled(CAUTION, "unknown"),
         Certainty::Assumed => Cell::styled(CAUTION, "assumed"),
         Certainty::Computed => "computed".into(),
         Certainty::Certain => "certain".into(),

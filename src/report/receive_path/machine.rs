@@ -129,10 +129,8 @@ fn irqbalance(model: &Model, notes: &mut Footnotes) -> String {
             let cpus = notes.word(&irqbalance.banned_cpus, "CPUs banned from irqbalance", list);
             format!("irqbalance running (pid {}), banned IRQs {irqs}, banned CPUs {cpus}", irqbalance.pid)
         }
-        Fact::Denied(Need::AllProcesses) => {
-            "irqbalance: not known (not all processes are visible)".to_owned()
-        }
-        Fact::Unsupported => "irqbalance: not known (no processes are visible)".to_owned(),
+        Fact::Denied(Need::AllProcesses) => "irqbalance: unknown (not all processes are visible)".to_owned(),
+        Fact::Unsupported => "irqbalance: unknown (no processes are visible)".to_owned(),
         fact => format!("irqbalance: {}", notes.word(fact, "irqbalance", |_| String::new())),
     };
     match &model.settings.tuned_profile {
@@ -211,8 +209,8 @@ mod tests {
         insta::assert_snapshot!(plain(&model));
         let said = |irqbalance| plain(&Model { irqbalance, ..sample_model::machine(2, 1) });
         let hidden = said(Fact::Denied(Need::AllProcesses));
-        assert!(hidden.ends_with("irqbalance: not known (not all processes are visible)\n"), "{hidden}");
+        assert!(hidden.ends_with("irqbalance: unknown (not all processes are visible)\n"), "{hidden}");
         let hidden = said(Fact::Unsupported);
-        assert!(hidden.ends_with("irqbalance: not known (no processes are visible)\n"), "{hidden}");
+        assert!(hidden.ends_with("irqbalance: unknown (no processes are visible)\n"), "{hidden}");
     }
 }

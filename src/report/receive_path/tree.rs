@@ -227,10 +227,11 @@ fn line(group: &[&Waiting<'_>], delivered: Option<&CpuMask>, notes: &mut Footnot
     let allowed = joined(group, "allowed CPUs", |process| &process.allowed, notes);
     let known = group.iter().filter_map(|one| one.process.ran_on.known());
     let ran_on = known.fold(CpuMask::new(), |all, one| all.union(one));
+    let cpus = if ran_on.len() > 1 { "CPUs" } else { "CPU" };
     let apart = !ran_on.is_empty() && delivered.is_some_and(|there| ran_on.intersection(there).is_empty());
     let apart = if apart { ", where no device's packets arrive" } else { "" };
     format!(
-        "{name}{service}: {}; last ran on CPU {ran}{apart}; may run on {allowed}",
+        "{name}{service}: {}; last ran on {cpus} {ran}{apart}; may run on {allowed}",
         first.sockets.join(", ")
     )
 }

@@ -27,7 +27,7 @@ pub enum SpecError {
         what: String,
     },
     /// The name becomes part of a directory name.
-    #[error("name = `{0}`: 1 to 40 letters, digits, `-`, `_`, `+` or `.` expected")]
+    #[error("invalid name `{0}`: must be 1 to 40 letters, digits, `-`, `_`, `+` or `.`")]
     Name(String),
     /// `[change]` has no change, or several.
     #[error("[change] needs exactly one of: `set` or `against` or both, `plan`, `a` together with `b`")]
@@ -142,10 +142,10 @@ impl Spec {
             return bad(format!("pairs = {pairs}: must be 2 to 10000"));
         }
         if design.kind == Kind::Pairs && design.min_pairs > pairs {
-            return bad(format!("min_pairs = {}: at most pairs = {pairs}", design.min_pairs));
+            return bad(format!("min_pairs = {}: must be at most pairs = {pairs}", design.min_pairs));
         }
         if design.kind == Kind::BeforeAfter && design.calibration > 0 {
-            return bad("calibration: a before-after comparison has no coins to check".to_owned());
+            return bad("calibration: a before-after comparison has no random order to check".to_owned());
         }
         if !(6..=1000).contains(&design.blocks) {
             return bad(format!("blocks = {}: must be 6 to 1000", design.blocks));

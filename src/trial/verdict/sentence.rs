@@ -19,7 +19,7 @@ pub(super) fn aside(claim: &Verdict, margin: f64) -> String {
             format!("The load generator was at its limit ({reason}), which can hide part of an effect.")
         }
         Verdict::SpreadsOnly { headroom_before, headroom_after, .. } => format!(
-            "Work moved off the hottest CPU, whose receive work fits {headroom_after:.1} times \
+            "Work moved off the hottest CPU, which has room for {headroom_after:.1} times its receive work \
              ({headroom_before:.1} before)."
         ),
         Verdict::NotApplied { reason } => {

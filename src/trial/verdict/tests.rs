@@ -142,7 +142,7 @@ fn what_is_outranked_is_still_said() {
     let around = doubts(&hottest, &per_packet);
     let notes = rank(&primary(Call::Hurts), MARGIN, &around).notes.join("\n");
     for part in
-        ["load generator was at its limit", "a gain would be at most 1 %", "30 % busy", "work fits 2.0 times"]
+        ["load generator was at its limit", "a gain would be at most 1 %", "30 % busy", "room for 2.0 times"]
     {
         assert!(notes.contains(part), "{part} is missing from {notes}");
     }

@@ -89,7 +89,7 @@ fn invalid_flows_and_interfaces_are_refused() {
     let tree = Tree::new();
     for (args, first) in [
         (&["tcp 10.0.0.1:443"][..], "`tcp 10.0.0.1:443` is not a flow: write 'tcp LOCAL:PORT REMOTE:PORT'"),
-        (&[FLOW, "--nic", "eth7"], "there is no interface `eth7`\n  hint: interfaces here: eth0, veth0"),
+        (&[FLOW, "--nic", "eth7"], "no interface `eth7`\n  hint: interfaces here: eth0, veth0"),
         (
             &[FLOW],
             "several interfaces may receive 161.142.100.80:1766\n  hint: choose one with --nic: eth0, veth0",

@@ -36,7 +36,7 @@ fn incompatible_views_are_refused() {
 fn missing_cpus_are_reported_with_the_existing_ones() {
     let tree = Tree::new();
     for (list, message) in
-        [("99", "there is no CPU 99"), ("0,98-99", "there are no CPUs 98-99"), ("", "--cpu names no CPU")]
+        [("99", "no CPU 99"), ("0,98-99", "no CPUs 98-99"), ("", "the list of CPUs is empty")]
     {
         let text = tree.rxlab(&["show", "--cpu", list]).exits(2);
         assert!(text.starts_with(&format!("rxlab: {message}")), "{list}: {text}");

@@ -164,9 +164,7 @@ fn denied_changes_are_named_and_not_made() {
 #[test]
 fn namespaces_and_the_demo_need_root() {
     let Some(place) = Place::new() else { return };
-    place
-        .rxlab(&["demo", "--html", "/no/such/directory/report.html"])
-        .says(3, "hint: the practice range needs root");
+    place.rxlab(&["demo", "--html", "/no/such/directory/report.html"]).says(3, "hint: the demo needs root");
     let own = format!("/proc/{}/ns/net", std::process::id());
     for args in [&["--netns", &own, "show"][..], &["--netns", &own, "doctor", "--for", "150ms"]] {
         let text = place.refused(args, "cannot enter the network namespace");

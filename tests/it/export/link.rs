@@ -22,7 +22,7 @@ fn udev_sets_the_interface_up() {
     let (Some(udevadm), Some(lab)) = (require::udevadm(), Lab::new()) else { return };
     let settings = ["gro srv0 = on", "channels srv0 = rx 2", "rps srv0/rx-0 = 1"];
     let (text, udev) = applied(&lab, &udevadm, &settings, "");
-    assert!(text.contains("not in systemd-link: rps srv0/rx-0 = 1"), "{text}");
+    assert!(text.contains("left out of systemd-link: rps srv0/rx-0 = 1"), "{text}");
     let text = udev.says(0, "ID_NET_LINK_FILE=/etc/systemd/network/10-rxlab-srv0.link");
     assert!(!text.contains("Unknown") && !text.contains("Failed to parse"), "{text}");
     assert_eq!(lab.ethtool("-k", "generic-receive-offload"), "on");

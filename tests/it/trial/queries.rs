@@ -80,9 +80,9 @@ fn without_exactly_one_value_nothing_begins() {
     let tree = Tree::new();
     for (expr, why) in [
         ("no_such_metric", "no sample"),
-        ("prometheus_http_requests_total or up", " samples: sum(...) or max(...) makes one of them"),
+        ("prometheus_http_requests_total or up", " samples: reduce them to one with sum(...) or max(...)"),
         ("0 / 0 + 0 * time()", "NaN instead of a number"),
-        ("up[1m]", "samples over a time: rate(...) makes one of them"),
+        ("up[1m]", "a range of samples: reduce it to one value with rate(...)"),
         ("up{", "parse error"),
     ] {
         let out = trial(&prometheus, &tree, "echo 5", "", &format!("expr = \"{expr}\"")).output();

@@ -89,7 +89,7 @@ fn a_boot_restores_persisted_settings() {
     assert_eq!(values(&second, "off-values"), before);
     second.ran("start").says(0, "irq_affinity lan0/rx-1 = 3");
     assert_eq!(after, ["3", "30", "4096", "512"]);
-    assert_eq!(second.ran("again"), (0, "everything is set already\n"));
+    assert_eq!(second.ran("again"), (0, "all values are already set\n"));
     assert_eq!(second.ran("undo").0, 0, "{}", second.part("undo"));
     assert_eq!(values(&second, "undone"), before);
     assert_eq!(second.ran("unpersist").0, 0, "{}", second.part("unpersist"));

@@ -408,7 +408,7 @@ fn interrupts_leave_cpus_that_are_to_be_kept_clean() {
     };
     let moved = plan(&[1, 3], "3").plan;
     assert_eq!(only(&moved, "irq_affinity"), ["eth0/rx-1 = 0"]);
-    assert_eq!(moved.settings[0].why, "CPU 3 is to be kept clean");
+    assert_eq!(moved.settings[0].why, "CPU 3 should be kept clean");
     let full = plan(&[0, 1, 2, 3], "2-3");
     assert_eq!(only(&full.plan, "irq_affinity"), [""; 0]);
     let why =
