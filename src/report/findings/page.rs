@@ -9,7 +9,7 @@ use crate::doctor::DoctorReport;
 use crate::plan::{Prediction, Proposal, Setting};
 use crate::report::action::action;
 use crate::report::live::drops;
-use crate::report::text::{columns, command_lines, paragraph};
+use crate::report::text::{BAD, CAUTION, NOTE, columns, command_lines, paragraph};
 use crate::units::NicName;
 
 /// Column of the text after `  why   `.
@@ -191,9 +191,9 @@ impl<'a> Page<'a> {
     fn title(&mut self, finding: &Finding) {
         let mark = mark(finding.severity);
         let style = match finding.severity {
-            Severity::Critical => AnsiColor::Red.on_default().bold(),
-            Severity::Warning => AnsiColor::Yellow.on_default(),
-            Severity::Note => AnsiColor::Cyan.on_default(),
+            Severity::Critical => BAD,
+            Severity::Warning => CAUTION,
+            Severity::Note => NOTE,
         };
         let (title, id) = (&finding.title, &finding.id);
         let used = mark.len() + 1 + title.chars().count() + id.len();
