@@ -21,8 +21,8 @@ const BUSY: f64 = 0.5;
 const FULL: f64 = 0.9;
 /// The queue's part of the table relative to the mean of all queues in it.
 const UNEVEN: f64 = 1.5;
-/// Part of the packets below which a queue counts as left out.
-const LEFT_OUT: f64 = 0.01;
+/// Part of an even share of the packets below which a queue counts as left out.
+const LEFT_OUT: f64 = 0.1;
 
 pub(super) const RULE: Rule = Rule {
     id: "hash-imbalance",
@@ -170,7 +170,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         let own = weights.get(&index).copied().unwrap_or(0) as f64 / entries as f64;
         (own, own * weights.len() as f64)
     });
-    let left_out = packets.iter().filter(|packets| **packets < LEFT_OUT * total).count();
+    let least = LEFT_OUT * total / packets.len() as f64;
+    let left_out = packets.iter().filter(|packets| **packets < least).count();
     let mut evidence = vec![
         Evidence::about(Subject::rx(nic, index), |seen| {
             format!(
@@ -268,6 +269,19 @@ mod tests {
             (Severity::Warning, Severity::Critical)
         );
         assert!(host(&[0.0, 0.0, 2e5, 0.0], 0.7).finding(&RULE).why.contains("fewer flows than queues"));
+    }
+
+    /// Of 128 queues an even share is below 1 %, and all were once called "hardly any".
+    #[test]
+    fn an_even_share_of_many_queues_is_not_hardly_any() {
+        let mut packets = [3e4; 128];
+        packets[5] = 4.2e5;
+        let cpus: Vec<u32> = (0..128).collect();
+        let host =
+            Sketch::new(256).device("eth0", &cpus).queue_traffic("eth0", &packets).table("eth0", &cpus);
+        let found = host.receives(5, 0.84, 4.2e5).finding(&RULE);
+        assert!(found.seen()[0].ends_with("average 30,000 packets/s, 0 of them hardly any"), "{found:?}");
+        assert!(!found.why.contains("fewer flows than queues"), "{}", found.why);
     }
 
     /// Only the first was once named, and from four of eight on none.
