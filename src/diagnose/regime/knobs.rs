@@ -187,6 +187,9 @@ fn placement(model: &Model, rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Judged
     let time = |of: fn(&CpuRates) -> f64| rates.cpu(hot.cpu).map_or(0.0, of);
     let application = time(processing);
     match (here, all) {
+        (0, _) if nic.rx.iter().any(|queue| nic.hides_interrupt(queue)) => {
+            Err(format!("where the interrupts of {} land is not known", nic.name))
+        }
         (0, _) => Err(format!("no interrupt of {} lands on CPU {}", nic.name, hot.cpu)),
         (1, 1) => Err("a single interrupt: the hotspot moves with it".to_owned()),
         (2.., _) => Ok(format!("{here} of {all} interrupts land on CPU {}", hot.cpu)),
@@ -228,7 +231,7 @@ fn rps(
             plural(usable.len(), "CPU")
         ));
     }
-    let irq = irq_cpus(queue, model, rates);
+    let irq = queue.channel_cpu.map_or_else(|| irq_cpus(queue, model, rates), CpuMask::from);
     let now = queue.rps_cpus.known().cloned().unwrap_or_default();
     if let Some(cpu) = taker(model, rates, queue) {
         return Err(format!("already on ({now}), but CPU {cpu} takes most: a mask cannot split one flow"));
@@ -236,13 +239,17 @@ fn rps(
     if handed_over(model, rates, queue) {
         return Err(format!("already on ({now}): only polling the queue is left"));
     }
-    let of_nic = nic_irq_cpus(nic, model, rates);
+    let of_nic = nic_irq_cpus(nic, model, rates).union(&irq);
     let to = same_node(model, &usable, &irq).difference(&of_nic);
     // Like the planner: this CPU is short of time, and so is the other thread of its core.
     let apart = to.difference(&model.siblings(&of_nic));
     let flows = if may_be_one_flow(rates, nic, queue) { format!("; {PARTLY}") } else { String::new() };
     match (to.is_empty(), apart.is_empty()) {
         (true, _) => Err("no CPU of its node is free of interrupts".to_owned()),
+        (false, _) if nic.hides_interrupt(queue) => {
+            let why = format!("where the interrupt of {}/rx-{} lands is not known", nic.name, queue.index);
+            Ok((why, None))
+        }
         (false, _) if irq.is_empty() => {
             Ok(("packets are received on the CPUs that send them".to_owned(), None))
         }
@@ -328,6 +335,21 @@ mod tests {
         assert!(rps(6e4).trial, "CPU 0 takes packets that others could");
         let few = rps(9e5);
         assert!(!few.trial && few.why.contains("CPU 5 takes most"), "{few:?}");
+    }
+
+    /// "No interrupt lands on CPU 0" and "received on the CPUs that send them" were once said of a device whose
+    /// interrupts are masked.
+    #[test]
+    fn an_unknown_interrupt_is_not_none() {
+        let masked = |family| worth(host(8, &[0]).edit("eth0", |nic| nic.rx[0].irqs.clear()), family);
+        assert_eq!(masked(Family::IrqPlacement).why, "where the interrupts of eth0 land is not known");
+        let rps = masked(Family::Rps);
+        assert_eq!(
+            (rps.trial, rps.why.as_str()),
+            (true, "where the interrupt of eth0/rx-0 lands is not known")
+        );
+        let signalled = worth(host(8, &[0]).channels("eth0", &[0]), Family::Rps).why;
+        assert_eq!(signalled, "on CPUs 1-7: the same node, without CPU 0");
     }
 
     /// RPS was once advised to CPUs that the thread itself may run on.
