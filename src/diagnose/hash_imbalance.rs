@@ -1,8 +1,8 @@
 //! One receive queue takes far more packets than the others: few flows, one large flow, or an uneven table.
 
 use super::evidence::{TRAFFIC, carrier, irq_cpus, may_be_lo, through_lo};
-use super::figures::{Evidence, Subject, count, percent};
-use super::places::{fits, loaded_of, receive_work};
+use super::figures::{Evidence, Subject, count, cpus_text, percent};
+use super::places::{fits, loaded_of, receive_work, spreading};
 use super::workload::{interrupt_cpus, landings};
 use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
@@ -203,7 +203,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
         Evidence::fact(
             Subject::Cpu(cpu),
-            format!("RPS may hand them to CPUs {mask}, but CPU {cpu} takes most"),
+            format!("RPS may hand them to {}, but CPU {cpu} takes most", cpus_text(&mask)),
         )
     }));
     evidence.push(fits(rates));

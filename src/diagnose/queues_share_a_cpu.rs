@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::evidence::busy;
-use super::figures::{Evidence, Subject, percent, plural};
+use super::figures::{Evidence, Subject, cpus_text, percent, plural};
 use super::places::{Loaded, loaded, node, of_node};
 use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Rates};
@@ -166,7 +166,7 @@ fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {
             }),
         ],
         why: "queues spread packets only if their interrupts land on different CPUs".to_owned(),
-        remedy: format!("move the interrupts of all but one of these queues to CPUs {room}"),
+        remedy: format!("move the interrupts of all but one of these queues to {}", cpus_text(&room)),
         plans: vec![SEPARATE.to_owned()],
         ..RULE.finding()
     }

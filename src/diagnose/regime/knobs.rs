@@ -7,7 +7,7 @@
 use super::{CpuRegime, Family, Unplanned, Worth};
 use crate::diagnose::Finding;
 use crate::diagnose::evidence::{adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus};
-use crate::diagnose::figures::{count, percent, plural};
+use crate::diagnose::figures::{count, cpus_text, percent, plural};
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, taker};
 use crate::diagnose::places::{cores, full_readers, handed_over, node, of_node};
 use crate::diagnose::queues_share_a_cpu::crowds;
@@ -96,7 +96,7 @@ pub(super) fn without_rfs(mut worth: Vec<Worth>) -> Vec<Worth> {
 /// The name of a family in a list of things to try; RPS with its CPUs.
 pub(super) fn called(worth: &Worth) -> String {
     match &worth.cpus {
-        Some(cpus) => format!("{} on CPUs {cpus}", worth.knob.name()),
+        Some(cpus) => format!("{} on {}", worth.knob.name(), cpus_text(cpus)),
         None => worth.knob.name().to_owned(),
     }
 }
@@ -254,10 +254,13 @@ fn rps(
             Ok(("packets are received on the CPUs that send them".to_owned(), None))
         }
         (false, false) if apart != to => {
-            let why = format!("on CPUs {apart}: the same node, without the core of CPU {irq}{flows}");
+            let why =
+                format!("on {}: the same node, without the core of CPU {irq}{flows}", cpus_text(&apart));
             Ok((why, Some(apart)))
         }
-        (false, _) => Ok((format!("on CPUs {to}: the same node, without CPU {irq}{flows}"), Some(to))),
+        (false, _) => {
+            Ok((format!("on {}: the same node, without CPU {irq}{flows}", cpus_text(&to)), Some(to)))
+        }
     }
 }
 
@@ -276,7 +279,8 @@ fn rfs(model: &Model, nic: &Nic, rps_helps: bool, handed_over: bool, full: Optio
             Err("RPS already moves that work: RFS would only choose other CPUs for it".to_owned())
         }
         (false, _) if full.is_some() => {
-            Err(format!("CPUs {}, where sockets are read, have no time left", full.unwrap_or_default()))
+            let full = cpus_text(&full.unwrap_or_default());
+            Err(format!("no time left on {full}, where sockets are read"))
         }
         (false, true) => Ok("the CPU that reads a connected socket also processes its packets".to_owned()),
         (false, false) => Ok("moves packets to the CPU that reads their connected socket".to_owned()),
@@ -370,7 +374,7 @@ mod tests {
         let full = worth(host(4, &[0]).works(3, 0.99), Family::Rfs);
         assert_eq!(
             (full.trial, full.why.as_str()),
-            (false, "CPUs 3, where sockets are read, have no time left")
+            (false, "no time left on CPU 3, where sockets are read")
         );
     }
 }
