@@ -53,11 +53,11 @@ pub(super) fn judged(
     let (rps, rfs, cpus) = match polled(rates, nic, hot) {
         Some(why) => (Err(why.clone()), Err(why), None),
         None => {
-            let (rps, cpus) = match rps(model, rates, nic, queue) {
+            let (rps, cpus) = match rps(model, rates, nic, queue, hot) {
                 Ok((why, cpus)) => (Ok(why), cpus),
                 Err(why) => (mended(findings, nic).ok_or(why), None),
             };
-            let (handed, full) = (handed_over(model, rates, queue), full_readers(rates, hot.cpu));
+            let (handed, full) = (is_polled_only(model, rates, queue, hot), full_readers(rates, hot.cpu));
             let rfs = rfs(model, nic, rps.is_ok(), handed, full);
             (rps, rfs, cpus)
         }
@@ -222,6 +222,7 @@ fn rps(
     rates: &Rates,
     nic: &Nic,
     queue: &RxQueue,
+    hot: &CpuRegime,
 ) -> Result<(String, Option<CpuMask>), String> {
     let usable = model.usable();
     if nic.rx.len() >= usable.len() && usable.difference(&nic_irq_cpus(nic, model, rates)).is_empty() {
@@ -236,7 +237,7 @@ fn rps(
     if let Some(cpu) = taker(model, rates, queue) {
         return Err(format!("already on ({now}), but CPU {cpu} takes most: a mask cannot split one flow"));
     }
-    if handed_over(model, rates, queue) {
+    if is_polled_only(model, rates, queue, hot) {
         return Err(format!("already on ({now}): only polling the queue is left"));
     }
     let of_nic = nic_irq_cpus(nic, model, rates).union(&irq);
@@ -262,6 +263,12 @@ fn rps(
             Ok((format!("on {}: the same node, without CPU {irq}{flows}", cpus_text(&to)), Some(to)))
         }
     }
+}
+
+/// True if the hot CPU only polls the queue: RPS hands its packets to others.
+fn is_polled_only(model: &Model, rates: &Rates, queue: &RxQueue, hot: &CpuRegime) -> bool {
+    let is_handed = queue.rps_cpus.known().is_some_and(|mask| mask.contains(hot.cpu));
+    handed_over(model, rates, queue) && !is_handed
 }
 
 /// CPUs of the node of the interrupt's CPU; all if that is unknown.
@@ -339,6 +346,15 @@ mod tests {
         assert!(rps(6e4).trial, "CPU 0 takes packets that others could");
         let few = rps(9e5);
         assert!(!few.trial && few.why.contains("CPU 5 takes most"), "{few:?}");
+    }
+
+    /// Once "no remaining setting moves it" next to a plan of RFS.
+    #[test]
+    fn the_one_cpu_of_a_mask_can_be_relieved() {
+        for family in [Family::Rps, Family::Rfs] {
+            assert!(worth(host(8, &[1]).rps("eth0", "0"), family).trial, "CPU 0 takes all packets");
+            assert!(!worth(host(8, &[0]).rps("eth0", "1"), family).trial, "CPU 0 polls the queue");
+        }
     }
 
     /// "No interrupt lands on CPU 0" and "received on the CPUs that send them" were once said of a device whose
