@@ -24,6 +24,9 @@ const UNEVEN: f64 = 1.5;
 /// Part of an even share of the packets below which a queue counts as left out.
 const LEFT_OUT: f64 = 0.1;
 
+/// The plan that makes the table even.
+const EVEN: &str = "full.rss";
+
 pub(super) const RULE: Rule = Rule {
     id: "hash-imbalance",
     asks: "Does one of several receive queues take most packets, and is its CPU short of time?",
@@ -207,8 +210,14 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         )
     }));
     evidence.push(fits(rates));
+    let is_steered = queue.rps_cpus.known().is_some_and(|mask| !mask.is_empty());
+    let is_uneven = part.is_some_and(|(_, odds)| odds >= UNEVEN);
+    let mut plans = if is_steered { Vec::new() } else { spreading(rates, cpu) };
+    if is_uneven {
+        plans.insert(0, EVEN.to_owned());
+    }
     let (why, remedy) = match part {
-        Some((_, odds)) if odds >= UNEVEN => (
+        _ if is_uneven => (
             "the RSS table directs more flows to this queue than to others".to_owned(),
             format!("an even table: ethtool -X {name} equal {}", packets.len()),
         ),
@@ -225,7 +234,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             }
             .to_owned()
                 + if taker.is_none() { ALIKE } else { "" },
-            match (taker, queue.rps_cpus.known().is_some_and(|mask| !mask.is_empty())) {
+            match (taker, is_steered) {
                 (Some(_), _) => "use more flows: a mask cannot split one".to_owned(),
                 (None, true) => ports(name),
                 (None, false) => format!("{PARTLY}; {}", ports(name)),
@@ -239,6 +248,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         evidence,
         why,
         remedy,
+        plans,
         ..RULE.finding()
     })
 }
