@@ -9,6 +9,7 @@ use crate::diagnose::Finding;
 use crate::diagnose::evidence::{adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus};
 use crate::diagnose::figures::{count, cpus_text, percent, plural};
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, taker};
+use crate::diagnose::irq_on_wrong_node;
 use crate::diagnose::places::{cores, full_readers, handed_over, node, of_node};
 use crate::diagnose::queues_share_a_cpu::crowds;
 use crate::diagnose::workload::processing;
@@ -66,7 +67,7 @@ pub(super) fn judged(
         virtual_function(model, nic),
         moderation(nic, hot),
         queues(model, rates, (nic, queue), hot),
-        placement(model, rates, nic, hot),
+        placement(model, rates, nic, hot, findings),
         rps,
         rfs,
     ];
@@ -181,7 +182,13 @@ fn is_crowded(model: &Model, rates: &Rates, hot: &CpuRegime) -> bool {
     crowds(model, rates).iter().any(|crowd| crowd.cpu == hot.cpu && crowd.has_room())
 }
 
-fn placement(model: &Model, rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Judged {
+fn placement(model: &Model, rates: &Rates, nic: &Nic, hot: &CpuRegime, findings: &[Finding]) -> Judged {
+    let is_far = |finding: &&Finding| {
+        finding.id == irq_on_wrong_node::RULE.id && finding.nic.as_ref() == Some(&nic.name)
+    };
+    if let Some(far) = findings.iter().find(is_far) {
+        return Ok(far.title.clone());
+    }
     let lands = |queue: &&RxQueue| irq_cpus(queue, model, rates).contains(hot.cpu);
     let (here, all) = (nic.rx.iter().filter(lands).count(), nic.rx.len());
     let time = |of: fn(&CpuRates) -> f64| rates.cpu(hot.cpu).map_or(0.0, of);
@@ -388,9 +395,6 @@ mod tests {
     fn no_rfs_to_cpus_without_time() {
         assert!(worth(host(4, &[0]).works(3, 0.5), Family::Rfs).trial);
         let full = worth(host(4, &[0]).works(3, 0.99), Family::Rfs);
-        assert_eq!(
-            (full.trial, full.why.as_str()),
-            (false, "no time left on CPU 3, where sockets are read")
-        );
+        assert_eq!((full.trial, full.why.as_str()), (false, "no time left on CPU 3, where sockets are read"));
     }
 }
