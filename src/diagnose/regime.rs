@@ -22,7 +22,7 @@ use super::figures::{count, percent, precise_percent};
 use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
 use super::workload::{Landing, landings};
-use super::{Finding, one_core_hotspot};
+use super::{Finding, elsewhere, one_core_hotspot};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
 
@@ -146,6 +146,8 @@ pub fn regime(
     let thread = limit.as_ref().filter(|limit| limit.ceiling() < CEILING).map(Limit::reason);
     let advised = findings.iter().any(|finding| !finding.plans.is_empty());
     let judged = || {
+    let receive = elsewhere::without(model, rates);
+    let rates = receive.as_ref();
         let knobs = knobs::judged(model, rates, findings, hot, unplanned);
         let knobs = if limit.is_some() { knobs::without_rfs(knobs) } else { knobs };
         let summary = to_try(rates, hot, &knobs);
