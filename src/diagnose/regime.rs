@@ -51,6 +51,13 @@ pub struct Regime {
     pub knobs: Vec<Worth>,
 }
 
+impl Regime {
+    /// True if a family of settings is worth a trial.
+    pub fn has_trial(&self) -> bool {
+        self.knobs.iter().any(|worth| worth.trial)
+    }
+}
+
 /// A CPU that receives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -139,6 +146,8 @@ pub fn regime(
     if traffic < TRAFFIC || loopback_share(model, rates).is_some() || unseen {
         return None;
     }
+    let receive = elsewhere::without(model, rates);
+    let rates = receive.as_ref();
     let cpus = cpus(model, rates, findings);
     let hot = cpus.first()?;
     let limit = single_thread_limit::limit(model, rates).filter(Limit::is_seen);
@@ -146,8 +155,6 @@ pub fn regime(
     let thread = limit.as_ref().filter(|limit| limit.ceiling() < CEILING).map(Limit::reason);
     let advised = findings.iter().any(|finding| !finding.plans.is_empty());
     let judged = || {
-    let receive = elsewhere::without(model, rates);
-    let rates = receive.as_ref();
         let knobs = knobs::judged(model, rates, findings, hot, unplanned);
         let knobs = if limit.is_some() { knobs::without_rfs(knobs) } else { knobs };
         let summary = to_try(rates, hot, &knobs);

@@ -4,6 +4,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::diagnose::evidence::room;
 use crate::diagnose::figures::{count, percent, times};
+use crate::diagnose::regime::Regime;
 use crate::diagnose::{Finding, Severity, ThreadRoom};
 use crate::doctor::DoctorReport;
 use crate::plan::{Prediction, Proposal, Setting};
@@ -55,7 +56,8 @@ impl<'a> Page<'a> {
             page.text += &paragraph("", &since.in_words());
         }
         if report.findings.is_empty() {
-            let style = if report.refused.is_some() { Style::new() } else { FINE };
+            let style =
+                if report.refused.is_some() || is_worth_a_trial(report) { Style::new() } else { FINE };
             page.styled(style, &nothing(report));
             report.refused.iter().for_each(|why| page.labelled("why", why));
         }
@@ -267,14 +269,22 @@ fn thread_room(thread: &ThreadRoom) -> String {
 /// The result without findings, with the figures behind it.
 pub fn nothing(report: &DoctorReport) -> String {
     let load = &report.load;
+    let verdict = match report.refused.is_some() {
+        true => "no verdict",
+        false if is_worth_a_trial(report) => "no finding, but settings are worth a trial",
+        false => "nothing to do",
+    };
     format!(
-        "{}: busiest CPU {} in softirq, {} packets/s, {} ({})",
-        if report.refused.is_some() { "no verdict" } else { "nothing to do" },
+        "{verdict}: busiest CPU {} in softirq, {} packets/s, {} ({})",
         percent(load.receive_time),
         count(load.packets),
         drops(load.dropped),
         look(report)
     )
+}
+
+fn is_worth_a_trial(report: &DoctorReport) -> bool {
+    report.regime.as_ref().is_some_and(Regime::has_trial)
 }
 
 /// Length of the sample.
