@@ -142,7 +142,8 @@ const SETTINGS: usize = 3;
 /// commands that try them: `rxlab` with its global options; empty = no commands.
 pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
     let mut findings = diagnose(model, rates);
-    let regime = regime(model, rates, &findings, &|nic, family| unplanned(model, rates, nic, family));
+    let regime =
+        regime(model, rates, &findings, &|nic, family| unplanned(model, rates, (nic, family), &findings));
     regime.iter().for_each(|regime| rank(&mut findings, regime));
     let mut notes = Vec::new();
     let refused = refused(model, rates);
@@ -153,8 +154,8 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         if wanted.is_empty() {
             continue;
         }
-        let of_policies =
-            OF_POLICIES.iter().chain([&OFF_ISOLATED]).filter(|(_, name, ..)| wanted.contains(name));
+        let of_policies = OF_FAMILIES.iter().map(|(_, of_policy)| of_policy).chain(&UNRANKED);
+        let of_policies = of_policies.filter(|(name, ..)| wanted.contains(name));
         let of_policies = of_policies.map(|of_policy| policed(model, rates, nic, of_policy));
         let spread = spread(model, rates, Some(nic));
         let proposals = of_policies.filter_map(Result::ok).chain(spread.proposals);
@@ -180,23 +181,40 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
     }
 }
 
+/// A plan of a policy for one variable, with its name.
+type OfPolicy = (&'static str, Policy, Variable);
+
+/// The plan that brings interrupts to the device's node.
+const NEAR: &str = "numa-local.irq";
+
 /// Plans of policies for families of settings, in the order to try them; those of the spreading planner follow.
-const OF_POLICIES: [(Family, &str, Policy, Variable); 3] = [
-    (Family::Moderation, "full.moderation", Policy::Full, Variable::Moderation),
-    (Family::Queues, "full.channels", Policy::Full, Variable::Channels),
-    (Family::IrqPlacement, "spread.irq", Policy::Spread, Variable::Irq),
+const OF_FAMILIES: [(Family, OfPolicy); 4] = [
+    (Family::Moderation, ("full.moderation", Policy::Full, Variable::Moderation)),
+    (Family::Queues, ("full.channels", Policy::Full, Variable::Channels)),
+    (Family::IrqPlacement, (NEAR, Policy::NumaLocal, Variable::Irq)),
+    (Family::IrqPlacement, ("spread.irq", Policy::Spread, Variable::Irq)),
 ];
 
-/// The plan that moves interrupts away from isolated CPUs. It is no gain of the receive path, so it has no rank there.
-const OFF_ISOLATED: (Family, &str, Policy, Variable) =
-    (Family::IrqPlacement, "isolate.irq", Policy::Isolate, Variable::Irq);
+/// Plans that only a finding asks for: an even table, and interrupts away from isolated CPUs, which is no gain of
+/// the receive path.
+const UNRANKED: [OfPolicy; 2] =
+    [("full.rss", Policy::Full, Variable::Rss), ("isolate.irq", Policy::Isolate, Variable::Irq)];
+
+/// The plan for a family of settings on an interface: interrupts move to the device's node only where a finding asks
+/// for it.
+fn of_family(findings: &[Finding], nic: &NicName, family: Family) -> Option<&'static OfPolicy> {
+    let mut of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(nic));
+    let is_far = of_nic.any(|finding| finding.plans.iter().any(|plan| plan == NEAR));
+    let mut plans = OF_FAMILIES.iter().filter(|(of, (name, ..))| *of == family && (is_far || *name != NEAR));
+    plans.next().map(|(_, plan)| plan)
+}
 
 /// The plan of a policy for one interface and variable, or why there is none.
 fn policed(
     model: &Model,
     rates: &Rates,
     nic: &NicName,
-    (_, _, policy, variable): &(Family, &str, Policy, Variable),
+    (_, policy, variable): &OfPolicy,
 ) -> Result<Proposal, String> {
     let options = Options { nics: vec![nic.clone()], ..Options::default() };
     let policed = policy.plan(model, rates, &options, Some(&[*variable]));
@@ -207,8 +225,13 @@ fn policed(
 }
 
 /// Reason why a family of settings has no plan for an interface.
-fn unplanned(model: &Model, rates: &Rates, nic: &Nic, family: Family) -> Option<String> {
-    let of_policy = OF_POLICIES.iter().find(|(of, ..)| *of == family);
+fn unplanned(
+    model: &Model,
+    rates: &Rates,
+    (nic, family): (&Nic, Family),
+    findings: &[Finding],
+) -> Option<String> {
+    let of_policy = of_family(findings, &nic.name, family);
     // Moderation in software, and a virtual function, have no plan and may help most.
     if let Some(of_policy) = of_policy.filter(|_| family != Family::Moderation) {
         return policed(model, rates, &nic.name, of_policy).err();
@@ -231,12 +254,16 @@ fn unplanned(model: &Model, rates: &Rates, nic: &Nic, family: Family) -> Option<
 fn rank(findings: &mut [Finding], regime: &Regime) {
     let hot = regime.cpus.first().map(|cpu| cpu.cpu);
     let is_worth = |family: Family| regime.knobs.iter().any(|worth| worth.knob == family && worth.trial);
-    let first = OF_POLICIES.iter().filter(|(family, ..)| is_worth(*family)).map(|(_, name, ..)| *name);
-    let first: Vec<String> = first.map(str::to_owned).collect();
+    let families = [Family::Moderation, Family::Queues, Family::IrqPlacement].into_iter();
+    let families: Vec<Family> = families.filter(|family| is_worth(*family)).collect();
+    let all = findings.to_vec();
     let of_hot = findings.iter_mut().filter(|finding| finding.cpu == hot);
     for finding in of_hot.filter(|finding| finding.plans.iter().any(|plan| plan == "rps")) {
+        let Some(nic) = &finding.nic else { continue };
+        let first = families.iter().filter_map(|family| of_family(&all, nic, *family));
+        let first: Vec<String> = first.map(|(name, ..)| (*name).to_owned()).collect();
         finding.plans.retain(|plan| !first.contains(plan));
-        finding.plans.splice(0..0, first.iter().cloned());
+        finding.plans.splice(0..0, first);
     }
 }
 
@@ -296,7 +323,7 @@ pub(crate) fn diagnosed(sketch: crate::diagnose::sketch::Sketch) -> DoctorReport
 
 #[cfg(test)]
 mod tests {
-    use super::{DoctorReport, Family, OF_POLICIES, diagnosed, doctor, spread};
+    use super::{DoctorReport, Family, OF_FAMILIES, diagnosed, doctor, spread};
     use crate::diagnose::sketch::Sketch;
     use crate::model::Function;
     use crate::plan::{Options, Plan, Policy};
@@ -323,7 +350,7 @@ mod tests {
         let regime = report.regime.as_ref().expect("there is traffic");
         let plan = &report.plans.first().expect("there is a plan").plan;
         let best = regime.knobs.first().filter(|worth| worth.trial).map(|worth| worth.knob);
-        let own = OF_POLICIES.iter().find(|(_, name, ..)| *name == plan.name).map(|(family, ..)| *family);
+        let own = OF_FAMILIES.iter().find(|(_, (name, ..))| *name == plan.name).map(|(family, _)| *family);
         let named = match plan.name.as_str() {
             "rps" => Some(Family::Rps),
             "rfs" => Some(Family::Rfs),
@@ -370,6 +397,38 @@ mod tests {
         assert_eq!(first(&report), ("spread.irq", "irq_affinity eth0/rx-1 = 5".to_owned()));
         let shared = report.findings.iter().find(|finding| finding.id == "queues-share-a-cpu");
         assert_eq!(shared.map(|finding| finding.plans.join(" ")).as_deref(), Some("spread.irq"));
+    }
+
+    /// RPS to the node of the interrupts once came first, and their own node was never planned.
+    #[test]
+    fn interrupts_come_to_their_node_before_their_packets_are_handed_on() {
+        let sketch = Sketch::new(16).nodes(2).device("eth0", &[0, 1]).queue_traffic("eth0", &[2e5; 2]);
+        let far = sketch.on_node("eth0", 1).all_receive("0-1", 0.75, 2e5);
+        let near = ("numa-local.irq", "irq_affinity eth0/rx-0 = 8, irq_affinity eth0/rx-1 = 12".to_owned());
+        assert_eq!(first(&diagnosed(far)), near);
+    }
+
+    /// Two equal queues: the finding named the CPU of one, the gain that of the other, and more queues were not offered.
+    #[test]
+    fn equal_cpus_are_named_alike() {
+        let sketch = Sketch::new(8).device("eth0", &[0, 1]).queue_traffic("eth0", &[1e5; 2]);
+        let report = diagnosed(sketch.queues_at_most("eth0", 8).all_receive("0-1", 0.72, 1e5));
+        assert_eq!(first(&report), ("full.channels", "channels eth0 = combined 8".to_owned()));
+    }
+
+    /// The finding once had no plan.
+    #[test]
+    fn an_uneven_hash_gets_plans() {
+        let host = |table: &[u32]| {
+            let packets = [2e4, 2e4, 3e5, 2e4];
+            let sketch = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &packets);
+            let report = diagnosed(sketch.table("eth0", table).receives(2, 0.72, 3e5));
+            let found = report.findings.iter().find(|finding| finding.id == "hash-imbalance");
+            (found.expect("it is one").plans.join(" "), plans(&report).join(" "))
+        };
+        let same = |plans: &str| (plans.to_owned(), format!("{plans} rps+rfs"));
+        assert_eq!(host(&[0, 1, 2, 3].repeat(32)), same("rps rfs"));
+        assert_eq!(host(&[2, 2, 2, 2, 2, 2, 0, 1, 2, 3].repeat(8)), same("full.rss rps rfs"));
     }
 
     /// Only RPS was once offered to a device with 4 of 32 queues.

@@ -57,12 +57,9 @@ fn receiver<'a>(model: &'a Model, local: &SocketAddr) -> Result<&'a Nic> {
     }
 }
 
-/// Returns the device that takes the packets of an interface: the member of a bond, the parent of a VLAN, or the
-/// interface itself.
+/// Returns the device that takes the packets of an interface: the member of a bond, the parent of a VLAN, the virtual
+/// function below a paravirtual device, or the interface itself.
 fn carrier<'a>(model: &'a Model, nic: &'a Nic) -> Result<&'a Nic> {
-    if nic.kind == NicKind::Device {
-        return Ok(nic);
-    }
     match model.carriers(nic)[..] {
         [] => Ok(nic),
         [device] => Ok(device),
@@ -73,4 +70,28 @@ fn carrier<'a>(model: &'a Model, nic: &'a Nic) -> Result<&'a Nic> {
 fn choose(message: String, nics: &[&Nic]) -> CommandError {
     let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
     CommandError::usage(message).hint(format!("choose one with --nic: {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::receiving;
+    use crate::diagnose::sketch::Sketch;
+    use crate::model::Function;
+
+    /// The hash, the table and the interrupts of the paravirtual device were once taken for those of the packets.
+    #[test]
+    fn packets_arrive_at_the_virtual_function_below() {
+        let sketch = Sketch::new(4).device("eth0", &[0]).device("eth1", &[1]);
+        let (model, _) = sketch
+            .driven_by("eth0", "hv_netvsc", Function::Paravirtual)
+            .edit("eth0", |nic| nic.stack.lower = vec!["eth1".parse().expect("a name")])
+            .build();
+        let of = |name: &str| {
+            let nic = name.parse().expect("a name");
+            let local = "10.0.0.1:443".parse().expect("an address");
+            receiving(&model, Some(&nic), &local).ok().map(|nic| nic.name.to_string())
+        };
+        assert_eq!(of("eth0").as_deref(), Some("eth1"));
+        assert_eq!(of("eth1").as_deref(), Some("eth1"));
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CpuRates, Irq, IrqRates, Model, Nic, NicKind, Rates, RxQueue};
+use crate::model::{CpuRates, Fact, Irq, IrqRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
 
 /// Packets/s from which an interface counts as carrying traffic. Below it, even at 10 us per packet,
@@ -207,9 +207,13 @@ pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a N
         // interface that carries less is not where this CPU's work comes from.
         let busiest = busiest(queues().collect()).filter(|found| packets(found) >= here / 10.0);
         let is_less = |found: &(&Nic, &RxQueue)| packets(found) < here / 2.0;
-        busiest.filter(|found| {
-            !is_less(found) || is_steered(model, found.1, cpu) || foreign(model, rates, cpu).is_none()
-        })
+        // Where the interrupts cannot be seen, that of a device elsewhere may bring what no interface here counts.
+        let masked = matches!(model.interrupts, Fact::Denied(_) | Fact::Broken(_));
+        let is_foreign = || match masked {
+            true => queues().map(|found| packets(&found)).sum::<f64>() < here / 2.0,
+            false => foreign(model, rates, cpu).is_some(),
+        };
+        busiest.filter(|found| !is_less(found) || is_steered(model, found.1, cpu) || !is_foreign())
     })
 }
 

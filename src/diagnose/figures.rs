@@ -194,6 +194,11 @@ pub fn times(factor: f64) -> String {
     }
 }
 
+/// `CPU 3`, `CPUs 0-3`.
+pub fn cpus_text(cpus: &CpuMask) -> String {
+    if cpus.len() == 1 { format!("CPU {cpus}") } else { format!("CPUs {cpus}") }
+}
+
 /// `1 RX queue`, `2 RX queues`.
 pub fn plural(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })

@@ -1,8 +1,8 @@
 //! One receive queue takes far more packets than the others: few flows, one large flow, or an uneven table.
 
 use super::evidence::{TRAFFIC, carrier, irq_cpus, may_be_lo, through_lo};
-use super::figures::{Evidence, Subject, count, percent};
-use super::places::{fits, loaded_of, receive_work};
+use super::figures::{Evidence, Subject, count, cpus_text, percent};
+use super::places::{fits, loaded_of, receive_work, spreading};
 use super::workload::{interrupt_cpus, landings};
 use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
@@ -21,8 +21,11 @@ const BUSY: f64 = 0.5;
 const FULL: f64 = 0.9;
 /// The queue's part of the table relative to the mean of all queues in it.
 const UNEVEN: f64 = 1.5;
-/// Part of the packets below which a queue counts as left out.
-const LEFT_OUT: f64 = 0.01;
+/// Part of an even share of the packets below which a queue counts as left out.
+const LEFT_OUT: f64 = 0.1;
+
+/// The plan that makes the table even.
+const EVEN: &str = "full.rss";
 
 pub(super) const RULE: Rule = Rule {
     id: "hash-imbalance",
@@ -170,7 +173,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         let own = weights.get(&index).copied().unwrap_or(0) as f64 / entries as f64;
         (own, own * weights.len() as f64)
     });
-    let left_out = packets.iter().filter(|packets| **packets < LEFT_OUT * total).count();
+    let least = LEFT_OUT * total / packets.len() as f64;
+    let left_out = packets.iter().filter(|packets| **packets < least).count();
     let mut evidence = vec![
         Evidence::about(Subject::rx(nic, index), |seen| {
             format!(
@@ -202,12 +206,18 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
         Evidence::fact(
             Subject::Cpu(cpu),
-            format!("RPS may hand them to CPUs {mask}, but CPU {cpu} takes most"),
+            format!("RPS may hand them to {}, but CPU {cpu} takes most", cpus_text(&mask)),
         )
     }));
     evidence.push(fits(rates));
+    let is_steered = queue.rps_cpus.known().is_some_and(|mask| !mask.is_empty());
+    let is_uneven = part.is_some_and(|(_, odds)| odds >= UNEVEN);
+    let mut plans = if is_steered { Vec::new() } else { spreading(rates, cpu) };
+    if is_uneven {
+        plans.insert(0, EVEN.to_owned());
+    }
     let (why, remedy) = match part {
-        Some((_, odds)) if odds >= UNEVEN => (
+        _ if is_uneven => (
             "the RSS table directs more flows to this queue than to others".to_owned(),
             format!("an even table: ethtool -X {name} equal {}", packets.len()),
         ),
@@ -224,7 +234,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             }
             .to_owned()
                 + if taker.is_none() { ALIKE } else { "" },
-            match (taker, queue.rps_cpus.known().is_some_and(|mask| !mask.is_empty())) {
+            match (taker, is_steered) {
                 (Some(_), _) => "use more flows: a mask cannot split one".to_owned(),
                 (None, true) => ports(name),
                 (None, false) => format!("{PARTLY}; {}", ports(name)),
@@ -238,6 +248,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         evidence,
         why,
         remedy,
+        plans,
         ..RULE.finding()
     })
 }
@@ -268,6 +279,19 @@ mod tests {
             (Severity::Warning, Severity::Critical)
         );
         assert!(host(&[0.0, 0.0, 2e5, 0.0], 0.7).finding(&RULE).why.contains("fewer flows than queues"));
+    }
+
+    /// Of 128 queues an even share is below 1 %, and all were once called "hardly any".
+    #[test]
+    fn an_even_share_of_many_queues_is_not_hardly_any() {
+        let mut packets = [3e4; 128];
+        packets[5] = 4.2e5;
+        let cpus: Vec<u32> = (0..128).collect();
+        let host =
+            Sketch::new(256).device("eth0", &cpus).queue_traffic("eth0", &packets).table("eth0", &cpus);
+        let found = host.receives(5, 0.84, 4.2e5).finding(&RULE);
+        assert!(found.seen()[0].ends_with("average 30,000 packets/s, 0 of them hardly any"), "{found:?}");
+        assert!(!found.why.contains("fewer flows than queues"), "{}", found.why);
     }
 
     /// Only the first was once named, and from four of eight on none.

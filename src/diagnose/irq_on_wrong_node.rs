@@ -6,6 +6,9 @@ use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
 
+/// The plan that brings interrupts to the device's node.
+const NEAR: &str = "numa-local.irq";
+
 /// Receive time of the busiest of these CPUs from which access to the other node's memory is worth avoiding.
 /// Field case C found the effect "slightly lower, not dramatic".
 const BUSY: f64 = 0.25;
@@ -61,6 +64,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         ],
         why: "each packet is fetched from another node's memory".to_owned(),
         remedy: format!("place the interrupts on CPUs of node {own}"),
+        plans: vec![NEAR.to_owned()],
         ..RULE.finding()
     })
 }
@@ -82,6 +86,7 @@ mod tests {
         let found = host(&[3]).on_node("eth0", 1).finding(&RULE);
         assert_eq!(found.title, "eth0 is on node 1, its interrupts land on node 0");
         assert_eq!(found.seen()[1], "node 1 has CPUs 16-31");
+        assert_eq!(found.plans, ["numa-local.irq"]);
         assert_eq!(
             host(&[3, 4]).on_node("eth0", 1).finding(&RULE).seen()[0],
             "2 queues with traffic, interrupts on CPU 3-4"

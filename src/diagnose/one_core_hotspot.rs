@@ -4,7 +4,7 @@ use super::evidence::{
     TRAFFIC, busy, by_threads, carrier, foreign, irq_cpus, is_counted, may_be_lo, queue_packets, receiving,
     takes_unknown,
 };
-use super::figures::{Evidence, Subject, count, percent, plural};
+use super::figures::{Evidence, Subject, count, cpus_text, percent, plural};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, says_few_flows, taker};
 use super::places::{fits, loaded, spreading, steal};
 use super::{Check, Finding, Rule, Severity, elsewhere};
@@ -361,22 +361,25 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
         None => format!("no RPS: every packet of {name}/rx-{index} is processed where its interrupt lands"),
         Some(mask) if irq_cpus(queue, model, rates).contains(cpu) && !mask.contains(cpu) => {
             let why = format!(
-                "RPS hands the packets of {name}/rx-{index} to CPUs {mask}; only the interrupt and the \
-                 polling of the queue are left here, which RPS cannot move"
+                "RPS hands the packets of {name}/rx-{index} to {}; only the interrupt and the \
+                 polling of the queue are left here, which RPS cannot move",
+                cpus_text(mask)
             );
             return (why, "more queues, or fewer interrupts by coalescing, if supported".into(), &[]);
         }
         Some(mask) if taker(model, rates, queue) == Some(cpu) => {
             let why = format!(
-                "RPS hands the packets of {name}/rx-{index} to CPUs {mask}, but a flow stays on one CPU: few \
-                 flows carry most packets"
+                "RPS hands the packets of {name}/rx-{index} to {}, but a flow stays on one CPU: few \
+                 flows carry most packets",
+                cpus_text(mask)
             );
             return (why, "use more flows; a mask cannot split one".into(), &[]);
         }
         Some(mask) if mask.contains(cpu) && mask.len() > 1 => {
             let why = format!(
-                "RPS hands the packets of {name}/rx-{index} to CPUs {mask}, but a flow stays on one CPU: few \
-                 flows carry most packets, or the interrupt lands here as well"
+                "RPS hands the packets of {name}/rx-{index} to {}, but a flow stays on one CPU: few \
+                 flows carry most packets, or the interrupt lands here as well",
+                cpus_text(mask)
             );
             return (
                 why,
@@ -384,7 +387,9 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
                 SPREAD,
             );
         }
-        Some(mask) => format!("RPS hands the packets of {name}/rx-{index} to CPUs {mask} only"),
+        Some(mask) => {
+            format!("RPS hands the packets of {name}/rx-{index} to {} only", cpus_text(mask))
+        }
     };
     (why, remedy, SPREAD)
 }

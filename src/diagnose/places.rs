@@ -37,6 +37,11 @@ impl Loaded<'_> {
         self.queue.rps_cpus.known().filter(|mask| !mask.is_empty())
     }
 
+    /// True if its packets are counted, and not inferred.
+    pub(super) fn is_counted(&self, rates: &Rates) -> bool {
+        is_counted(self.nic, self.queue, rates)
+    }
+
     /// The queue as the subject of evidence.
     pub(super) fn subject(&self) -> Subject {
         Subject::rx(self.nic, self.queue.index)
@@ -45,7 +50,7 @@ impl Loaded<'_> {
     /// Evidence: traffic, place and load.
     pub(super) fn evidence(&self, rates: &Rates) -> Evidence {
         Evidence::about(self.subject(), |seen| {
-            let packets = match is_counted(self.nic, self.queue, rates) {
+            let packets = match self.is_counted(rates) {
                 true => format!("{} packets/s", seen.packets("packets", self.packets)),
                 false => "packets not counted by queue".to_owned(),
             };

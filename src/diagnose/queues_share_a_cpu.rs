@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::evidence::busy;
-use super::figures::{Evidence, Subject, percent, plural};
+use super::figures::{Evidence, Subject, cpus_text, percent, plural};
 use super::places::{Loaded, loaded, node, of_node};
 use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Rates};
@@ -132,7 +132,10 @@ fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {
     let shared = |seen: &mut Evidence| {
         let queues = crowd.queues.iter().take(SHOWN).map(|queue| {
             let name = queue.name();
-            format!("{name} {} packets/s", seen.packets(&name, queue.packets))
+            match queue.is_counted(rates) {
+                true => format!("{name} {} packets/s", seen.packets(&name, queue.packets)),
+                false => format!("{name} (packets not counted by queue)"),
+            }
         });
         let mut queues: Vec<String> = queues.collect();
         if count > SHOWN {
@@ -141,6 +144,7 @@ fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {
         format!("interrupts on CPU {cpu}: {}", queues.join(", "))
     };
     let most = room.iter().map(|cpu| crowd.brought_to(cpu)).fold(0.0, f64::max);
+    let are_counted = crowd.queues.iter().all(|queue| queue.is_counted(rates));
     Finding {
         severity: Severity::Warning,
         nic: Some(nic.clone()),
@@ -154,6 +158,7 @@ fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {
             }),
             Evidence::about(Subject::Cpus(room.clone()), |seen| match most > 0.0 {
                 false => format!("CPUs of its node with room and no busy queue: {room}"),
+                true if !are_counted => format!("CPUs of its node with room: {room}"),
                 true => format!(
                     "CPUs of its node with room, their interrupts bring at most {} packets/s: {room}",
                     seen.packets("packets_most", most)
@@ -161,7 +166,7 @@ fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {
             }),
         ],
         why: "queues spread packets only if their interrupts land on different CPUs".to_owned(),
-        remedy: format!("move the interrupts of all but one of these queues to CPUs {room}"),
+        remedy: format!("move the interrupts of all but one of these queues to {}", cpus_text(&room)),
         plans: vec![SEPARATE.to_owned()],
         ..RULE.finding()
     }
@@ -173,7 +178,7 @@ mod tests {
     use crate::diagnose::sketch::Sketch;
 
     fn host(softirq: f64) -> Sketch {
-        let sketch = Sketch::new(4).device("eth0", &[0, 0, 1]).traffic("eth0", 9e4);
+        let sketch = Sketch::new(4).device("eth0", &[0, 0, 1]).queue_traffic("eth0", &[3e4; 3]);
         sketch.receives(0, softirq, 6e4).receives(1, softirq / 2.0, 3e4)
     }
 
@@ -183,6 +188,10 @@ mod tests {
         assert_eq!(found.title, "CPU 0 handles the interrupts of 2 busy queues");
         assert!(found.seen()[0].ends_with("eth0/rx-0 30,000 packets/s, eth0/rx-1 30,000 packets/s"));
         assert_eq!(found.remedy, "move the interrupts of all but one of these queues to CPUs 2-3");
+        let uncounted = host(0.7).traffic("eth0", 9e4).finding(&RULE);
+        let queues = "eth0/rx-0 (packets not counted by queue), eth0/rx-1 (packets not counted by queue)";
+        assert_eq!(uncounted.seen()[0], format!("interrupts on CPU 0: {queues}"));
+        assert_eq!(uncounted.evidence[0].figures, [], "a third of all is no count");
     }
 
     #[test]

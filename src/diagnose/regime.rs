@@ -22,7 +22,7 @@ use super::figures::{count, percent, precise_percent};
 use super::places::receive_work;
 use super::single_thread_limit::{self, Limit};
 use super::workload::{Landing, landings};
-use super::{Finding, one_core_hotspot};
+use super::{Finding, elsewhere, one_core_hotspot};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
 
@@ -49,6 +49,13 @@ pub struct Regime {
     pub cpus: Vec<CpuRegime>,
     /// The families of settings: those worth a trial first, in the order to try them.
     pub knobs: Vec<Worth>,
+}
+
+impl Regime {
+    /// True if a family of settings is worth a trial.
+    pub fn has_trial(&self) -> bool {
+        self.knobs.iter().any(|worth| worth.trial)
+    }
 }
 
 /// A CPU that receives.
@@ -139,6 +146,8 @@ pub fn regime(
     if traffic < TRAFFIC || loopback_share(model, rates).is_some() || unseen {
         return None;
     }
+    let receive = elsewhere::without(model, rates);
+    let rates = receive.as_ref();
     let cpus = cpus(model, rates, findings);
     let hot = cpus.first()?;
     let limit = single_thread_limit::limit(model, rates).filter(Limit::is_seen);

@@ -68,7 +68,7 @@ fn interrupts(nic: &Nic, model: &Model, rates: &Rates) -> String {
         _ => format!("CPUs {cpus}"),
     };
     match (irqs.first(), irqs.len()) {
-        (None, _) if model.unknown_interrupts(nic).is_some() => "IRQs unknown".to_owned(),
+        (None, _) if nic.rx.iter().any(|queue| nic.hides_interrupt(queue)) => "IRQs unknown".to_owned(),
         (None, _) => "no IRQ".to_owned(),
         (Some(irq), 1) => format!("IRQ {irq} -> {place}"),
         (_, count) => format!("{count} IRQs -> {place}"),
@@ -109,6 +109,8 @@ mod tests {
         let four = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).rps("eth0", "4-7").rfs(32768, "eth0", 8192);
         assert_eq!(summary(four), "virtio_net, 4 RX queues, 4 IRQs -> CPUs 0-3, RPS 4-7, RFS 8192");
         assert_eq!(summary(Sketch::new(2).veth("veth0")), "virtual, 1 RX queue, no IRQ, RPS off, RFS off");
+        let unmapped = Sketch::new(2).device("wlan0", &[0]).edit("wlan0", |nic| nic.rx[0].irqs.clear());
+        assert_eq!(summary(unmapped), "virtio_net, 1 RX queue, IRQs unknown, RPS off, RFS off");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::irq_names::{self, Device, Serves};
-use super::topology::{Contradiction, Nic};
+use super::topology::{Contradiction, Nic, NicKind};
 use crate::parse::{Holder, NetdevNapi, NetdevQueue};
 use crate::sample::{Inventory, Irq, Napi, RawNic, RxQueue, Source};
 use crate::units::{Direction, IrqId, QueueId};
@@ -173,6 +173,12 @@ fn first_receiving(serves: impl Iterator<Item = Serves>, queues: usize) -> Optio
 }
 
 impl Nic {
+    /// True if a receive queue of this device has an interrupt that is not known: none is assigned to it, and no
+    /// channel of VMBus.
+    pub fn hides_interrupt(&self, queue: &RxQueue) -> bool {
+        self.kind == NicKind::Device && queue.irqs.is_empty() && queue.channel_cpu.is_none()
+    }
+
     /// The interrupts that, by their names, belong only to transmit queue `index`.
     pub fn tx_irqs(&self, index: u32) -> impl Iterator<Item = &Irq> {
         self.other_irqs.iter().filter(move |irq| self.sends(irq) == Some(index))

@@ -90,11 +90,11 @@ pub struct HandOver {
 }
 
 impl Rates {
-    /// The CPU with the largest share of `value`, and that share of the total (0 to 1); `None`
-    /// if the total is 0.
+    /// The CPU with the largest share of `value`, the first of equals, and that share of the total (0 to 1);
+    /// `None` if the total is 0.
     pub fn hottest(&self, value: impl Fn(&CpuRates) -> f64) -> Option<(CpuId, f64)> {
         let total: f64 = self.cpus.iter().map(&value).sum();
-        let hottest = self.cpus.iter().max_by(|a, b| value(a).total_cmp(&value(b)))?;
+        let hottest = self.cpus.iter().rev().max_by(|a, b| value(a).total_cmp(&value(b)))?;
         (total > 0.0).then(|| (hottest.cpu, value(hottest) / total))
     }
 

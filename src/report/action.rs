@@ -20,6 +20,13 @@ pub fn action(settings: &[Setting]) -> String {
         let rps: Vec<Setting> = parts.1.into_iter().cloned().collect();
         return action(&rps).replace("(RPS)", "(RPS), near their reader (RFS)");
     }
+    let (bans, others): (Vec<Setting>, Vec<Setting>) = settings
+        .iter()
+        .cloned()
+        .partition(|setting| setting.knob == "irqbalance" && setting.value == "banned");
+    if !bans.is_empty() && !others.is_empty() {
+        return format!("{}, banned in irqbalance", action(&others));
+    }
     if rest.iter().any(|setting| setting.knob != first.knob) {
         return match settings.len() {
             2 => format!("set {first} and {}", settings[1]),
@@ -108,6 +115,10 @@ mod tests {
             "hand packets of eth0/rx-0 to CPUs 2-7 (RPS), near their reader (RFS)"
         );
         assert_eq!(said(&["irq_affinity eth0/rx-0 = 3"]), "move the interrupt of eth0/rx-0 to CPU 3");
+        assert_eq!(
+            said(&["irqbalance eth0 = banned", "irq_affinity eth0/rx-0 = 3", "irq_affinity eth0/rx-1 = 4"]),
+            "move the interrupts of 2 queues of eth0 to CPUs of their own, banned in irqbalance"
+        );
         assert_eq!(said(&["ring_rx eth0 = 512"]), "set ring_rx eth0 = 512");
         assert_eq!(
             said(&["ring_rx eth0 = 512", "gro eth0 = off", "lro eth0 = off"]),

@@ -82,6 +82,7 @@ mod tests {
     use crate::diagnose::Severity;
     use crate::diagnose::sketch::Sketch;
     use crate::doctor::{DoctorReport, Since, diagnosed, doctor};
+    use crate::report::text::for_screen;
 
     fn plain(sketch: Sketch) -> String {
         shown(&diagnosed(sketch), Detail::All)
@@ -182,6 +183,36 @@ mod tests {
             text.contains("why   packets of eth0 are received by threads whose time is not visible"),
             "{text}"
         );
+    }
+
+    /// It was once "nothing to do", above settings to try.
+    #[test]
+    fn settings_worth_a_trial_are_something_to_do() {
+        let host = |time| {
+            let sketch = Sketch::new(16).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[8e4; 4]);
+            plain(sketch.all_receive("2-3", 0.2, 8e4).all_receive("0-1", time, 8e4))
+        };
+        let busy = host(0.75);
+        assert!(busy.starts_with("no finding, but settings are worth a trial: busiest CPU 75 %"), "{busy}");
+        assert!(host(0.4).starts_with("nothing to do: busiest CPU 40 %"), "{}", host(0.4));
+    }
+
+    /// The colour of notes was once unknown there.
+    #[test]
+    fn all_styles_pass_to_the_terminal() {
+        let mut report = many();
+        let severities = [Severity::Critical, Severity::Warning, Severity::Note];
+        assert!(report.findings.len() >= severities.len());
+        report
+            .findings
+            .iter_mut()
+            .zip(severities)
+            .for_each(|(finding, severity)| finding.severity = severity);
+        let (model, rates) = Sketch::new(4).device("eth0", &[1]).build();
+        for report in [report, doctor(&model, &rates, "rxlab")] {
+            let text = text(&report, Detail::All, "rxlab");
+            assert_eq!(for_screen(&text, true), text);
+        }
     }
 
     #[test]

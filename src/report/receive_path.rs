@@ -100,9 +100,9 @@ fn rows(model: &Model, nic: &Nic, marks: &Marks, table: &mut Table, notes: &mut 
     for run in &runs {
         let queue = run.first();
         let [rps, rfs, xps] = queue.steering(nic, &run.xps(), notes);
-        let (irq, cpu) = match model.unknown_interrupts(nic) {
-            Some(why) if queue.irqs().is_empty() => unknown_interrupt(why, notes),
-            _ => interrupt(run, marks, notes),
+        let (irq, cpu) = match queue.rx.is_some_and(|rx| nic.hides_interrupt(rx)) {
+            true => unknown_interrupt(model, nic, notes),
+            false => interrupt(run, marks, notes),
         };
         let id = queue.title(nic, run.name());
         let [nic_cell, driver_cell] = std::mem::take(&mut head);
@@ -115,9 +115,11 @@ fn rows(model: &Model, nic: &Nic, marks: &Marks, table: &mut Table, notes: &mut 
     runs.iter().any(Run::is_folded)
 }
 
-/// An interrupt that may exist, and its CPU.
-fn unknown_interrupt(why: &Fact<()>, notes: &mut Footnotes) -> (Cell, Cell) {
-    (notes.cell(why, "interrupts", |()| not_applicable()), Cell::styled(CAUTION, "unknown"))
+/// An interrupt that is not known, and its CPU.
+fn unknown_interrupt(model: &Model, nic: &Nic, notes: &mut Footnotes) -> (Cell, Cell) {
+    let unknown = Cell::styled(CAUTION, "unknown");
+    let why = model.unknown_interrupts(nic).map(|why| notes.cell(why, "interrupts", |()| not_applicable()));
+    (why.unwrap_or_else(|| unknown.clone()), unknown)
 }
 
 fn interrupt(run: &Run<'_>, marks: &Marks, notes: &mut Footnotes) -> (Cell, Cell) {
@@ -258,6 +260,22 @@ mod tests {
         nic.tx.extend(more.collect::<Vec<_>>());
         model.nics = vec![nic];
         insta::assert_snapshot!(plain(&model));
+    }
+
+    /// Wi-Fi and USB: no interrupt has their name. It was once shown as none.
+    #[test]
+    fn an_interrupt_that_is_not_known_is_not_none() {
+        let mut model = machine(4, 1);
+        model.nics = vec![device("wlan0", "iwlwifi", 1, 24, 0), virtual_nic("veth0", "veth")];
+        model.nics[0].rx[0].irqs.clear();
+        let text = plain(&model);
+        let cells = |nic: &str| -> Vec<&str> {
+            let row = text.lines().find(|line| line.starts_with(nic)).expect("it has a row");
+            row.split_whitespace().skip(3).take(2).collect()
+        };
+        assert_eq!((cells("wlan0"), cells("veth0")), (vec!["unknown"; 2], vec!["-"; 2]), "{text}");
+        let nic = text::plain(&super::nic(&model, &model.nics[0]));
+        assert!(nic.contains("unknown  unknown"), "{nic}");
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
 /// Results to check before relying on them.
 pub const CAUTION: Style = AnsiColor::Yellow.on_default();
+/// Worth knowing.
+pub const NOTE: Style = AnsiColor::Cyan.on_default();
 
 /// `text` in `style`, then reset.
 pub fn styled(style: Style, text: &str) -> String {

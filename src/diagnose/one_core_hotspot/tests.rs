@@ -223,6 +223,15 @@ fn packets_of_another_namespace_are_not_blamed_on_what_is_seen() {
     let (mut steered, rates) = host(3.5e4);
     steered.nics[0].rx[0].rps_cpus = crate::units::Fact::Known(crate::diagnose::sketch::cpus("5"));
     assert!(blamed((steered, rates)).is_some(), "its mask has the CPU");
+    let masked = |packets| {
+        let (mut model, mut rates) = host(packets);
+        model.nics[0].rx[0].irqs.clear();
+        model.interrupts = crate::units::Fact::Broken("/proc/interrupts is empty".to_owned());
+        rates.irqs.clear();
+        (model, rates)
+    };
+    assert_eq!(blamed(masked(3.5e4)), None, "the interrupt is not visible in a container");
+    assert!(blamed(masked(1e5)).is_some(), "it receives most of them");
 }
 
 /// With two CPUs, a mask of the one without the interrupt is all that can be done, but not one of its own CPU.

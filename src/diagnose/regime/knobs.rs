@@ -7,8 +7,9 @@
 use super::{CpuRegime, Family, Unplanned, Worth};
 use crate::diagnose::Finding;
 use crate::diagnose::evidence::{adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus};
-use crate::diagnose::figures::{count, percent, plural};
+use crate::diagnose::figures::{count, cpus_text, percent, plural};
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, taker};
+use crate::diagnose::irq_on_wrong_node;
 use crate::diagnose::places::{cores, full_readers, handed_over, node, of_node};
 use crate::diagnose::queues_share_a_cpu::crowds;
 use crate::diagnose::workload::processing;
@@ -53,11 +54,11 @@ pub(super) fn judged(
     let (rps, rfs, cpus) = match polled(rates, nic, hot) {
         Some(why) => (Err(why.clone()), Err(why), None),
         None => {
-            let (rps, cpus) = match rps(model, rates, nic, queue) {
+            let (rps, cpus) = match rps(model, rates, nic, queue, hot) {
                 Ok((why, cpus)) => (Ok(why), cpus),
                 Err(why) => (mended(findings, nic).ok_or(why), None),
             };
-            let (handed, full) = (handed_over(model, rates, queue), full_readers(rates, hot.cpu));
+            let (handed, full) = (is_polled_only(model, rates, queue, hot), full_readers(rates, hot.cpu));
             let rfs = rfs(model, nic, rps.is_ok(), handed, full);
             (rps, rfs, cpus)
         }
@@ -66,7 +67,7 @@ pub(super) fn judged(
         virtual_function(model, nic),
         moderation(nic, hot),
         queues(model, rates, (nic, queue), hot),
-        placement(model, rates, nic, hot),
+        placement(model, rates, nic, hot, findings),
         rps,
         rfs,
     ];
@@ -96,7 +97,7 @@ pub(super) fn without_rfs(mut worth: Vec<Worth>) -> Vec<Worth> {
 /// The name of a family in a list of things to try; RPS with its CPUs.
 pub(super) fn called(worth: &Worth) -> String {
     match &worth.cpus {
-        Some(cpus) => format!("{} on CPUs {cpus}", worth.knob.name()),
+        Some(cpus) => format!("{} on {}", worth.knob.name(), cpus_text(cpus)),
         None => worth.knob.name().to_owned(),
     }
 }
@@ -181,12 +182,21 @@ fn is_crowded(model: &Model, rates: &Rates, hot: &CpuRegime) -> bool {
     crowds(model, rates).iter().any(|crowd| crowd.cpu == hot.cpu && crowd.has_room())
 }
 
-fn placement(model: &Model, rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Judged {
+fn placement(model: &Model, rates: &Rates, nic: &Nic, hot: &CpuRegime, findings: &[Finding]) -> Judged {
+    let is_far = |finding: &&Finding| {
+        finding.id == irq_on_wrong_node::RULE.id && finding.nic.as_ref() == Some(&nic.name)
+    };
+    if let Some(far) = findings.iter().find(is_far) {
+        return Ok(far.title.clone());
+    }
     let lands = |queue: &&RxQueue| irq_cpus(queue, model, rates).contains(hot.cpu);
     let (here, all) = (nic.rx.iter().filter(lands).count(), nic.rx.len());
     let time = |of: fn(&CpuRates) -> f64| rates.cpu(hot.cpu).map_or(0.0, of);
     let application = time(processing);
     match (here, all) {
+        (0, _) if nic.rx.iter().any(|queue| nic.hides_interrupt(queue)) => {
+            Err(format!("where the interrupts of {} land is not known", nic.name))
+        }
         (0, _) => Err(format!("no interrupt of {} lands on CPU {}", nic.name, hot.cpu)),
         (1, 1) => Err("a single interrupt: the hotspot moves with it".to_owned()),
         (2.., _) => Ok(format!("{here} of {all} interrupts land on CPU {}", hot.cpu)),
@@ -219,6 +229,7 @@ fn rps(
     rates: &Rates,
     nic: &Nic,
     queue: &RxQueue,
+    hot: &CpuRegime,
 ) -> Result<(String, Option<CpuMask>), String> {
     let usable = model.usable();
     if nic.rx.len() >= usable.len() && usable.difference(&nic_irq_cpus(nic, model, rates)).is_empty() {
@@ -228,30 +239,43 @@ fn rps(
             plural(usable.len(), "CPU")
         ));
     }
-    let irq = irq_cpus(queue, model, rates);
+    let irq = queue.channel_cpu.map_or_else(|| irq_cpus(queue, model, rates), CpuMask::from);
     let now = queue.rps_cpus.known().cloned().unwrap_or_default();
     if let Some(cpu) = taker(model, rates, queue) {
         return Err(format!("already on ({now}), but CPU {cpu} takes most: a mask cannot split one flow"));
     }
-    if handed_over(model, rates, queue) {
+    if is_polled_only(model, rates, queue, hot) {
         return Err(format!("already on ({now}): only polling the queue is left"));
     }
-    let of_nic = nic_irq_cpus(nic, model, rates);
+    let of_nic = nic_irq_cpus(nic, model, rates).union(&irq);
     let to = same_node(model, &usable, &irq).difference(&of_nic);
     // Like the planner: this CPU is short of time, and so is the other thread of its core.
     let apart = to.difference(&model.siblings(&of_nic));
     let flows = if may_be_one_flow(rates, nic, queue) { format!("; {PARTLY}") } else { String::new() };
     match (to.is_empty(), apart.is_empty()) {
         (true, _) => Err("no CPU of its node is free of interrupts".to_owned()),
+        (false, _) if nic.hides_interrupt(queue) => {
+            let why = format!("where the interrupt of {}/rx-{} lands is not known", nic.name, queue.index);
+            Ok((why, None))
+        }
         (false, _) if irq.is_empty() => {
             Ok(("packets are received on the CPUs that send them".to_owned(), None))
         }
         (false, false) if apart != to => {
-            let why = format!("on CPUs {apart}: the same node, without the core of CPU {irq}{flows}");
+            let why =
+                format!("on {}: the same node, without the core of CPU {irq}{flows}", cpus_text(&apart));
             Ok((why, Some(apart)))
         }
-        (false, _) => Ok((format!("on CPUs {to}: the same node, without CPU {irq}{flows}"), Some(to))),
+        (false, _) => {
+            Ok((format!("on {}: the same node, without CPU {irq}{flows}", cpus_text(&to)), Some(to)))
+        }
     }
+}
+
+/// True if the hot CPU only polls the queue: RPS hands its packets to others.
+fn is_polled_only(model: &Model, rates: &Rates, queue: &RxQueue, hot: &CpuRegime) -> bool {
+    let is_handed = queue.rps_cpus.known().is_some_and(|mask| mask.contains(hot.cpu));
+    handed_over(model, rates, queue) && !is_handed
 }
 
 /// CPUs of the node of the interrupt's CPU; all if that is unknown.
@@ -269,7 +293,8 @@ fn rfs(model: &Model, nic: &Nic, rps_helps: bool, handed_over: bool, full: Optio
             Err("RPS already moves that work: RFS would only choose other CPUs for it".to_owned())
         }
         (false, _) if full.is_some() => {
-            Err(format!("CPUs {}, where sockets are read, have no time left", full.unwrap_or_default()))
+            let full = cpus_text(&full.unwrap_or_default());
+            Err(format!("no time left on {full}, where sockets are read"))
         }
         (false, true) => Ok("the CPU that reads a connected socket also processes its packets".to_owned()),
         (false, false) => Ok("moves packets to the CPU that reads their connected socket".to_owned()),
@@ -330,6 +355,30 @@ mod tests {
         assert!(!few.trial && few.why.contains("CPU 5 takes most"), "{few:?}");
     }
 
+    /// Once "no remaining setting moves it" next to a plan of RFS.
+    #[test]
+    fn the_one_cpu_of_a_mask_can_be_relieved() {
+        for family in [Family::Rps, Family::Rfs] {
+            assert!(worth(host(8, &[1]).rps("eth0", "0"), family).trial, "CPU 0 takes all packets");
+            assert!(!worth(host(8, &[0]).rps("eth0", "1"), family).trial, "CPU 0 polls the queue");
+        }
+    }
+
+    /// "No interrupt lands on CPU 0" and "received on the CPUs that send them" were once said of a device whose
+    /// interrupts are masked.
+    #[test]
+    fn an_unknown_interrupt_is_not_none() {
+        let masked = |family| worth(host(8, &[0]).edit("eth0", |nic| nic.rx[0].irqs.clear()), family);
+        assert_eq!(masked(Family::IrqPlacement).why, "where the interrupts of eth0 land is not known");
+        let rps = masked(Family::Rps);
+        assert_eq!(
+            (rps.trial, rps.why.as_str()),
+            (true, "where the interrupt of eth0/rx-0 lands is not known")
+        );
+        let signalled = worth(host(8, &[0]).channels("eth0", &[0]), Family::Rps).why;
+        assert_eq!(signalled, "on CPUs 1-7: the same node, without CPU 0");
+    }
+
     /// RPS was once advised to CPUs that the thread itself may run on.
     #[test]
     fn nothing_is_steered_where_threads_poll() {
@@ -346,9 +395,6 @@ mod tests {
     fn no_rfs_to_cpus_without_time() {
         assert!(worth(host(4, &[0]).works(3, 0.5), Family::Rfs).trial);
         let full = worth(host(4, &[0]).works(3, 0.99), Family::Rfs);
-        assert_eq!(
-            (full.trial, full.why.as_str()),
-            (false, "CPUs 3, where sockets are read, have no time left")
-        );
+        assert_eq!((full.trial, full.why.as_str()), (false, "no time left on CPU 3, where sockets are read"));
     }
 }

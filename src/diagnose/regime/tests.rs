@@ -65,6 +65,16 @@ fn figures_of_an_interrupt_s_cpu() {
     assert!((cpu.ns_per_packet.expect("packets") - 10_000.0).abs() < 1.0 && cpu.ceiling == 1.0, "{cpu:?}");
 }
 
+/// It was once called a one-core hotspot.
+#[test]
+fn a_storm_of_timers_is_no_receive_work() {
+    let sketch = Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7]).queue_traffic("eth0", &[5e3; 8]);
+    let host = sketch.all_receive("0-7", 0.01, 5e3).receives(5, 0.86, 5e3);
+    let regime = next_to_findings(host.net_rx(5, 1.5e3).softirqs(5, "TIMER", 4e4));
+    assert!(regime.summary.starts_with("IRQ pinning cannot matter here"), "{}", regime.summary);
+    assert_eq!(regime.cpus[0].receive, 0.01);
+}
+
 fn busy_at(receive: f64) -> Sketch {
     Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4).receives(2, receive, 4e4)
 }

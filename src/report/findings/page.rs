@@ -4,12 +4,13 @@ use anstyle::{AnsiColor, Style};
 
 use crate::diagnose::evidence::room;
 use crate::diagnose::figures::{count, percent, times};
+use crate::diagnose::regime::Regime;
 use crate::diagnose::{Finding, Severity, ThreadRoom};
 use crate::doctor::DoctorReport;
 use crate::plan::{Prediction, Proposal, Setting};
 use crate::report::action::action;
 use crate::report::live::drops;
-use crate::report::text::{columns, command_lines, paragraph};
+use crate::report::text::{BAD, CAUTION, NOTE, columns, command_lines, paragraph};
 use crate::units::{NicName, words_in_lines};
 
 /// Column of the text after `  why   `.
@@ -55,7 +56,8 @@ impl<'a> Page<'a> {
             page.text += &paragraph("", &since.in_words());
         }
         if report.findings.is_empty() {
-            let style = if report.refused.is_some() { Style::new() } else { FINE };
+            let style =
+                if report.refused.is_some() || is_worth_a_trial(report) { Style::new() } else { FINE };
             page.styled(style, &nothing(report));
             report.refused.iter().for_each(|why| page.labelled("why", why));
         }
@@ -189,9 +191,9 @@ impl<'a> Page<'a> {
     fn title(&mut self, finding: &Finding) {
         let mark = mark(finding.severity);
         let style = match finding.severity {
-            Severity::Critical => AnsiColor::Red.on_default().bold(),
-            Severity::Warning => AnsiColor::Yellow.on_default(),
-            Severity::Note => AnsiColor::Cyan.on_default(),
+            Severity::Critical => BAD,
+            Severity::Warning => CAUTION,
+            Severity::Note => NOTE,
         };
         let (title, id) = (&finding.title, &finding.id);
         let used = mark.len() + 1 + title.chars().count() + id.len();
@@ -264,14 +266,22 @@ fn thread_room(thread: &ThreadRoom) -> String {
 /// The result without findings, with the figures behind it.
 pub fn nothing(report: &DoctorReport) -> String {
     let load = &report.load;
+    let verdict = match report.refused.is_some() {
+        true => "no verdict",
+        false if is_worth_a_trial(report) => "no finding, but settings are worth a trial",
+        false => "nothing to do",
+    };
     format!(
-        "{}: busiest CPU {} in softirq, {} packets/s, {} ({})",
-        if report.refused.is_some() { "no verdict" } else { "nothing to do" },
+        "{verdict}: busiest CPU {} in softirq, {} packets/s, {} ({})",
         percent(load.receive_time),
         count(load.packets),
         drops(load.dropped),
         look(report)
     )
+}
+
+fn is_worth_a_trial(report: &DoctorReport) -> bool {
+    report.regime.as_ref().is_some_and(Regime::has_trial)
 }
 
 /// Length of the sample.

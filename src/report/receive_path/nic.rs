@@ -27,10 +27,13 @@ fn steering(model: &Model, nic: &Nic, notes: &mut Footnotes) -> String {
     if queues.is_empty() {
         return "no queues\n".to_owned();
     }
-    let unknown = model.unknown_interrupts(nic);
-    let has_place =
-        |queue: &RxQueue| !queue.irqs.is_empty() || queue.napi.is_some() || queue.channel_cpu.is_some();
-    let interrupts = unknown.is_some() || nic.rx.iter().any(has_place);
+    let has_place = |queue: &RxQueue| {
+        !queue.irqs.is_empty()
+            || queue.napi.is_some()
+            || queue.channel_cpu.is_some()
+            || nic.hides_interrupt(queue)
+    };
+    let interrupts = nic.rx.iter().any(has_place);
     let marks = Marks::new([nic]);
     let mut columns = vec![left("queue")];
     if interrupts {
@@ -49,15 +52,13 @@ fn steering(model: &Model, nic: &Nic, notes: &mut Footnotes) -> String {
             table.row([id, rps, rfs, xps]);
             continue;
         }
-        let [irq, cpu, may, action] = match (queue.irqs().first(), unknown, queue.channel_cpu()) {
-            (None, Some(why), _) => {
-                let (irq, cpu) = unknown_interrupt(why, notes);
+        let [irq, cpu, may, action] = match (queue.irqs().first(), queue.channel_cpu()) {
+            (None, _) if queue.rx.is_some_and(|rx| nic.hides_interrupt(rx)) => {
+                let (irq, cpu) = unknown_interrupt(model, nic, notes);
                 [irq, cpu, not_applicable(), not_applicable()]
             }
-            (None, None, Some(cpu)) => {
-                ["VMBus".into(), cpu.to_string().into(), not_applicable(), not_applicable()]
-            }
-            (irq, ..) => interrupt(nic, irq, &marks, notes),
+            (None, Some(cpu)) => ["VMBus".into(), cpu.to_string().into(), not_applicable(), not_applicable()],
+            (irq, _) => interrupt(nic, irq, &marks, notes),
         };
         table.row([id, napi_id(queue), irq, cpu, may, rps, rfs, xps, action]);
         for irq in queue.irqs().iter().skip(1) {

@@ -109,8 +109,10 @@ impl<'a> Draw<'a, '_> {
         if rx.irqs.is_empty() && rx.channel_cpu.is_some() {
             parts.push(format!("VMBus -> {}", cpus_text(&run.places())));
         }
-        if let Some(why) = self.model.unknown_interrupts(nic).filter(|_| parts.is_empty()) {
-            parts.push(format!("IRQ {}", self.notes.word(why, "interrupts", |()| String::new())));
+        if nic.hides_interrupt(rx) {
+            let why = self.model.unknown_interrupts(nic);
+            let word = why.map(|why| self.notes.word(why, "interrupts", |()| String::new()));
+            parts.push(format!("IRQ {}", word.as_deref().unwrap_or("unknown")));
         }
         let mut text = if parts.is_empty() { String::new() } else { format!("{} -> ", parts.join(", ")) };
         text += &self.steering(nic, run);

@@ -6,9 +6,9 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Parameters of the styles in use: plain, bold, dim, underlined, red, green, yellow. A name that contains one of
+/// Parameters of the styles in use: plain, bold, dim, underlined, red, green, yellow, cyan. A name that contains one of
 /// these sequences can style the rest of its line, and nothing else.
-const STYLES: [&str; 7] = ["0", "1", "2", "4", "31", "32", "33"];
+const STYLES: [&str; 8] = ["0", "1", "2", "4", "31", "32", "33", "36"];
 
 /// Ends a style.
 const PLAIN: &str = "\u{1b}[0m";
@@ -82,11 +82,11 @@ mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
     use super::{for_json, for_screen, is_control};
-    use crate::report::text::{BAD, CAUTION, FAINT, GOOD, STRONG, styled};
+    use crate::report::text::{BAD, CAUTION, FAINT, GOOD, NOTE, STRONG, styled};
 
     #[test]
     fn only_the_programs_own_styles_pass() {
-        for style in [STRONG, FAINT, GOOD, BAD, CAUTION] {
+        for style in [STRONG, FAINT, GOOD, BAD, CAUTION, NOTE] {
             let text = styled(style, "eth0");
             assert_eq!(for_screen(&text, true), text);
             assert_eq!(for_screen(&text, false), "eth0");
