@@ -80,11 +80,6 @@ impl Crowd<'_> {
         self.on_cpus.get(&cpu).copied().unwrap_or_default()
     }
 
-    /// True if one of the queues can move.
-    pub(crate) fn has_room(&self) -> bool {
-        !self.room().is_empty()
-    }
-
     /// The CPUs with room for the smallest of the queues.
     fn room(&self) -> CpuMask {
         self.queues.last().map(|queue| self.room_for(queue.packets)).unwrap_or_default()
@@ -119,10 +114,14 @@ pub(crate) fn crowds<'a>(model: &'a Model, rates: &Rates) -> Vec<Crowd<'a>> {
     crowds
 }
 
+/// The crowds of which a queue can move to another CPU.
+pub(super) fn movable<'a>(model: &'a Model, rates: &Rates) -> impl Iterator<Item = Crowd<'a>> {
+    crowds(model, rates).into_iter().filter(|crowd| !crowd.room().is_empty())
+}
+
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     // One finding: the CPU with most to lose. The next run finds the next one.
-    let worst = crowds(model, rates).into_iter().find(Crowd::has_room);
-    worst.map(|crowd| finding(rates, &crowd)).into_iter().collect()
+    movable(model, rates).take(1).map(|crowd| finding(rates, &crowd)).collect()
 }
 
 fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {

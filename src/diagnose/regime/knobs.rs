@@ -10,7 +10,7 @@ use crate::diagnose::evidence::{adapts, by_threads, carrier, defers, irq_cpus, n
 use crate::diagnose::figures::{count, percent, plural};
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, taker};
 use crate::diagnose::places::{cores, full_readers, handed_over, node, of_node};
-use crate::diagnose::queues_share_a_cpu::crowds;
+use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
 use crate::diagnose::workload::processing;
 use crate::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::CpuMask;
@@ -62,11 +62,12 @@ pub(super) fn judged(
             (rps, rfs, cpus)
         }
     };
+    let crowd = movable(model, rates).find(|crowd| crowd.cpu == hot.cpu);
     let judged = [
         virtual_function(model, nic),
         moderation(nic, hot),
-        queues(model, rates, (nic, queue), hot),
-        placement(model, rates, nic, hot),
+        queues(model, rates, (nic, queue), crowd.as_ref()),
+        placement(model, rates, nic, hot, crowd.as_ref()),
         rps,
         rfs,
     ];
@@ -150,7 +151,7 @@ fn moderation(nic: &Nic, hot: &CpuRegime) -> Judged {
     }
 }
 
-fn queues(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), hot: &CpuRegime) -> Judged {
+fn queues(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), crowd: Option<&Crowd<'_>>) -> Judged {
     if nic.kind != NicKind::Device {
         return Err(format!("{} has no hardware queues", nic.name));
     }
@@ -163,8 +164,8 @@ fn queues(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), hot: &Cp
         let name = &nic.name;
         return Err(format!("{name}/rx-{} takes most packets: more queues do not split a flow", queue.index));
     }
-    if is_crowded(model, rates, hot) {
-        return Err(format!("several queues share CPU {}: first move one", hot.cpu));
+    if let Some(crowd) = crowd {
+        return Err(format!("several queues share CPU {}: first move one", crowd.cpu));
     }
     let Some(channels) = nic.hardware.channels.known() else {
         return Err(format!("{} does not report its maximum", nic.name));
@@ -176,12 +177,10 @@ fn queues(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), hot: &Cp
     }
 }
 
-/// True if several busy queues share the hot CPU, and another CPU has room for one of them.
-fn is_crowded(model: &Model, rates: &Rates, hot: &CpuRegime) -> bool {
-    crowds(model, rates).iter().any(|crowd| crowd.cpu == hot.cpu && crowd.has_room())
-}
-
-fn placement(model: &Model, rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Judged {
+fn placement(model: &Model, rates: &Rates, nic: &Nic, hot: &CpuRegime, crowd: Option<&Crowd<'_>>) -> Judged {
+    if let Some(crowd) = crowd {
+        return Ok(format!("{} busy queues share CPU {}", crowd.queues.len(), crowd.cpu));
+    }
     let lands = |queue: &&RxQueue| irq_cpus(queue, model, rates).contains(hot.cpu);
     let (here, all) = (nic.rx.iter().filter(lands).count(), nic.rx.len());
     let time = |of: fn(&CpuRates) -> f64| rates.cpu(hot.cpu).map_or(0.0, of);
