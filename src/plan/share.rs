@@ -258,8 +258,8 @@ impl Machine<'_> {
         times
     }
 
-    /// CPUs that interrupts of interfaces that get no part here keep busy.
-    fn taken(&self, nics: &[&Nic]) -> CpuMask {
+    /// CPUs that interrupts of interfaces other than these keep busy.
+    pub(super) fn taken(&self, nics: &[&Nic]) -> CpuMask {
         let times = self.brought(|nic| nics.iter().all(|own| own.name != nic.name));
         times.into_iter().filter(|(_, time)| *time >= TAKEN).map(|(cpu, _)| cpu).collect()
     }
