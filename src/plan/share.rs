@@ -84,7 +84,9 @@ struct Unassigned<'a> {
     nic: &'a Nic,
     queue: &'a RxQueue,
     home: CpuId,
-    /// Place of that CPU among all: domain by domain, and in its domain.
+    /// The CPUs of all its interrupts.
+    irqs: CpuMask,
+    /// Place of the first one's CPU among all: domain by domain, and in its domain.
     place: (usize, usize),
     is_busy: bool,
     /// True if its CPU has time for packets of others.
@@ -149,9 +151,9 @@ impl Machine<'_> {
     ) -> (Vec<Part<'n>>, Vec<(&'n Nic, &'n RxQueue)>) {
         let (mut unassigned, homeless) = self.unassigned(nics);
         unassigned.sort_by_key(|unassigned| unassigned.place);
-        let irqs: CpuMask = unassigned.iter().map(|unassigned| unassigned.home).collect();
+        let irqs: CpuMask = unassigned.iter().flat_map(|unassigned| unassigned.irqs.iter()).collect();
         let loud = unassigned.iter().filter(|unassigned| !unassigned.is_quiet);
-        let loud: CpuMask = loud.map(|unassigned| unassigned.home).collect();
+        let loud: CpuMask = loud.flat_map(|unassigned| unassigned.irqs.iter()).collect();
         let (others, taken) = (self.others(nics), self.taken(nics));
         let mut given = CpuMask::new();
         let share = Share {
@@ -204,7 +206,8 @@ impl Machine<'_> {
                 let packets = queue_packets(nic, queue, self.rates);
                 let is_busy = is_busy(brought.get(&home).copied(), packets);
                 let is_quiet = !is_busy && packets < QUIET;
-                unassigned.push(Unassigned { nic, queue, home, place, is_busy, is_quiet });
+                let irqs = irq_cpus(queue, self.model, self.rates).union(&home.into());
+                unassigned.push(Unassigned { nic, queue, home, irqs, place, is_busy, is_quiet });
             }
         }
         (unassigned, homeless)
