@@ -7,7 +7,7 @@ use crate::diagnose::evidence::queue_packets;
 use crate::diagnose::{Loaded, crowds};
 use crate::model::{Fact, Irq, Nic};
 use crate::plan::draft::Draft;
-use crate::plan::{Target, interrupts, paper, queueless_targets};
+use crate::plan::{PlannedSetting, Target, interrupts, paper, queueless_targets};
 use crate::units::{CpuId, CpuMask, IrqId, NicName, QueueId};
 
 /// Longest list of interrupts, in bytes, that irqbalance accepts; the knob sends no longer one.
@@ -99,11 +99,16 @@ pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
             ban(draft, &name);
             send(draft, &name, QueueId::rx(irq.queue), &CpuMask::from(*cpu), &irq.why);
         });
-        if !moves.iter().any(|(irq, _)| irq.nic == name) {
+    }
+    relieve(draft);
+    for name in draft.nics.clone() {
+        let moves = |planned: &PlannedSetting| {
+            planned.set.knob == "irq_affinity" && planned.set.target.nic() == Some(&name)
+        };
+        if !draft.settings.iter().any(moves) {
             no_room(draft, &name, &stay);
         }
     }
-    relieve(draft);
 }
 
 /// CPUs that interrupts of interfaces that are not planned for keep busy.

@@ -526,3 +526,17 @@ fn interrupts_of_full_cpus_move_first() {
     let own = Sketch::new(3).device("eth0", &[0, 0, 1, 1]).queue_traffic("eth0", &[6e4, 6e4, 10.0, 7e4]);
     assert_eq!(moves(own.receives(0, 0.8, 1.2e5).receives(1, 0.47, 7e4)), ["eth0/rx-1 = 2"]);
 }
+
+/// A plan that moved one of two said that there is no CPU for them.
+#[test]
+fn a_plan_that_moves_interrupts_does_not_say_that_none_can_move() {
+    let outcome = |quiet: f64| {
+        let sketch = Sketch::new(2).device("eth0", &[0, 0, 1]).queue_traffic("eth0", &[1.7e5, 1.7e5, quiet]);
+        let (model, rates) = sketch.receives(0, 0.92, 3.4e5).receives(1, 0.3, quiet).build();
+        let policed = Policy::Spread.plan(&model, &rates, &Options::default(), Some(&[Variable::Irq]));
+        let is_refused =
+            policed.reasons.iter().any(|why| why.starts_with("irq: no CPU without an interrupt"));
+        (only(&policed.plan, "irq_affinity").len(), is_refused)
+    };
+    assert_eq!((outcome(5e3), outcome(1.3e5)), ((1, false), (0, true)));
+}
