@@ -57,7 +57,7 @@ mod xps_mismatch;
 
 pub(crate) use interrupt_rate::{INTERRUPTS, is_off as moderation_is_off};
 pub(crate) use places::Loaded;
-pub(crate) use queues_share_a_cpu::crowds;
+pub(crate) use queues_share_a_cpu::{crowded_with, crowds};
 pub(crate) use rps_redundant::EVEN as EVEN_QUEUES;
 use serde::{Deserialize, Serialize, Serializer};
 pub(crate) use slow_clocksource::{FAST as FAST_CLOCK, SLOW as SLOW_CLOCKS};

@@ -4,6 +4,8 @@ mod alerts;
 mod path;
 mod queues;
 
+use std::slice;
+
 use serde::{Deserialize, Serialize};
 
 pub use alerts::{Alert, Alerts, Change};
@@ -13,9 +15,9 @@ pub use queues::{NicQueues, QueuePath};
 use crate::diagnose::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
 use crate::diagnose::figures::{count, percent};
 use crate::diagnose::regime::{Family, Regime, regime};
-use crate::diagnose::{Finding, ThreadRoom, diagnose, thread_room};
+use crate::diagnose::{Finding, ThreadRoom, crowded_with, diagnose, thread_room};
 use crate::model::{Identity, Model, Nic, Rates};
-use crate::plan::{Options, Policy, Proposal, Setting, Variable, spread, trial_of, trial_of_plan};
+use crate::plan::{Options, Plan, Policy, Proposal, Setting, Variable, spread, trial_of, trial_of_plan};
 use crate::units::{CpuId, NicName};
 
 /// All results of one sample of a machine.
@@ -156,12 +158,15 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         }
         let of_policies = OF_FAMILIES.iter().map(|(_, of_policy)| of_policy).chain(&UNRANKED);
         let of_policies = of_policies.filter(|(name, ..)| wanted.contains(name));
-        let of_policies = of_policies.map(|of_policy| policed(model, rates, nic, of_policy));
+        let of_policies = of_policies.map(|of_policy| policed(model, rates, nic, of_policy, program));
+        plans.extend(of_policies.filter_map(Result::ok));
         let spread = spread(model, rates, Some(nic));
-        let proposals = of_policies.filter_map(Result::ok).chain(spread.proposals);
         let asked = |name: &str| name.split('+').all(|part| wanted.contains(&part));
-        let proposals = proposals.filter(|proposal| asked(&proposal.plan.name));
-        plans.extend(proposals.map(|proposal| Proposal { next: next(&proposal, program), ..proposal }));
+        let proposals = spread.proposals.into_iter().filter(|proposal| asked(&proposal.plan.name));
+        plans.extend(proposals.map(|proposal| {
+            let next = next(&proposal.plan, slice::from_ref(nic), program);
+            Proposal { next, ..proposal }
+        }));
         notes.extend(spread.reasons.into_iter().map(|reason| format!("not planned: {reason}")));
     }
     let paths = concerned(&findings).into_iter().filter_map(|name| model.nic(name));
@@ -209,18 +214,27 @@ fn of_family(findings: &[Finding], nic: &NicName, family: Family) -> Option<&'st
     plans.next().map(|(_, plan)| plan)
 }
 
-/// The plan of a policy for one interface and variable, or why there is none.
+/// The plan of a policy for one variable of an interface, or why there is none; for the other interfaces of its crowds
+/// too, where queues of several are spread.
 fn policed(
     model: &Model,
     rates: &Rates,
     nic: &NicName,
     (_, policy, variable): &OfPolicy,
+    program: &str,
 ) -> Result<Proposal, String> {
-    let options = Options { nics: vec![nic.clone()], ..Options::default() };
+    let nics = match policy {
+        Policy::Spread => crowded_with(model, rates, nic),
+        _ => vec![nic.clone()],
+    };
+    let options = Options { nics, ..Options::default() };
     let policed = policy.plan(model, rates, &options, Some(&[*variable]));
     match policed.plan.settings.is_empty() {
         true => Err(policed.reasons.join("; ")),
-        false => Ok(Proposal { nic: nic.clone(), plan: policed.plan, next: None }),
+        false => {
+            let next = next(&policed.plan, &options.nics, program);
+            Ok(Proposal { nic: nic.clone(), plan: policed.plan, next })
+        }
     }
 }
 
@@ -234,7 +248,7 @@ fn unplanned(
     let of_policy = of_family(findings, &nic.name, family);
     // Moderation in software, and a virtual function, have no plan and may help most.
     if let Some(of_policy) = of_policy.filter(|_| family != Family::Moderation) {
-        return policed(model, rates, &nic.name, of_policy).err();
+        return policed(model, rates, &nic.name, of_policy, "").err();
     }
     let name = match family {
         Family::Rps => "rps",
@@ -267,12 +281,12 @@ fn rank(findings: &mut [Finding], regime: &Regime) {
     }
 }
 
-/// The command that tries a plan on live traffic.
-fn next(proposal: &Proposal, program: &str) -> Option<String> {
-    let settings: Vec<&Setting> = proposal.plan.settings.iter().map(|planned| &planned.set).collect();
+/// The command that tries a plan for these interfaces on the live traffic of the first.
+fn next(plan: &Plan, nics: &[NicName], program: &str) -> Option<String> {
+    let settings: Vec<&Setting> = plan.settings.iter().map(|planned| &planned.set).collect();
     (!program.is_empty()).then(|| match settings.len() {
-        ..=SETTINGS => trial_of(program, settings, &proposal.nic),
-        _ => trial_of_plan(program, &proposal.plan.name, &proposal.nic),
+        ..=SETTINGS => trial_of(program, settings, &nics[0]),
+        _ => trial_of_plan(program, &plan.name, nics),
     })
 }
 
@@ -429,6 +443,35 @@ mod tests {
         let same = |plans: &str| (plans.to_owned(), format!("{plans} rps+rfs"));
         assert_eq!(host(&[0, 1, 2, 3].repeat(32)), same("rps rfs"));
         assert_eq!(host(&[2, 2, 2, 2, 2, 2, 0, 1, 2, 3].repeat(8)), same("full.rss rps rfs"));
+    }
+
+    /// RPS was once offered first, as each device for itself has a CPU for each queue.
+    #[test]
+    fn queues_of_two_devices_on_the_same_cpus_move_first() {
+        let sketch = Sketch::new(16).device("eth0", &[0, 1, 2, 3]).device("eth1", &[0, 1, 2, 3]);
+        let sketch = sketch.traffic("eth0", 8.4e5).traffic("eth1", 8.4e5).queues_at_most("eth0", 16);
+        let report = diagnosed(sketch.all_receive("0-3", 0.84, 4.2e5));
+        let moved: Vec<String> =
+            (0..4).map(|queue| format!("irq_affinity eth1/rx-{queue} = {}", queue + 4)).collect();
+        assert_eq!(first(&report), ("spread.irq", moved.join(", ")));
+        let regime = report.regime.expect("there is traffic");
+        assert_eq!(regime.knobs[0].why, "2 busy queues share CPU 0");
+    }
+
+    /// Quiet queues of one device once took all free CPUs, and both busy queues stayed.
+    #[test]
+    fn a_plan_is_for_all_devices_of_a_crowd() {
+        let queues = [1.1e5, 1.3e4, 1.3e4, 1.3e4, 1.3e4, 1.3e4, 1.3e4, 1.3e4];
+        let sketch = Sketch::new(8).device("eth0", &[0, 5, 2, 2, 5, 0, 3, 5]).device("eth1", &[0, 0]);
+        let sketch = sketch.queue_traffic("eth0", &queues).queue_traffic("eth1", &queues[..2]);
+        let sketch = sketch.receives(2, 0.08, 2.6e4).receives(3, 0.04, 1.3e4).receives(5, 0.12, 3.9e4);
+        let report = diagnosed(sketch.receives(0, 0.75, 2.46e5));
+        let (plan, settings) = first(&report);
+        assert_eq!(plan, "spread.irq");
+        assert!(settings.contains("irq_affinity eth1/rx-0 = 1"), "{settings}");
+        let next = "rxlab plan spread.irq --nic eth0 --nic eth1 -o spread.irq.toml && \
+                    rxlab trial run --plan spread.irq.toml --live --nic eth0";
+        assert_eq!(report.plans[0].next.as_deref(), Some(next));
     }
 
     /// Only RPS was once offered to a device with 4 of 32 queues.

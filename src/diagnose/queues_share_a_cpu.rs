@@ -7,7 +7,7 @@ use super::figures::{Evidence, Subject, cpus_text, percent, plural};
 use super::places::{Loaded, loaded, node, of_node};
 use super::{Check, Finding, Rule, Severity};
 use crate::model::{Model, Rates};
-use crate::units::{CpuId, CpuMask};
+use crate::units::{CpuId, CpuMask, NicName};
 
 /// Receive time of the shared CPU from which its queues compete. Field case B put eight queues on two CPUs
 /// that were 0 to 3 % busy, where it could not matter.
@@ -80,11 +80,6 @@ impl Crowd<'_> {
         self.on_cpus.get(&cpu).copied().unwrap_or_default()
     }
 
-    /// True if one of the queues can move.
-    pub(crate) fn has_room(&self) -> bool {
-        !self.room().is_empty()
-    }
-
     /// The CPUs with room for the smallest of the queues.
     fn room(&self) -> CpuMask {
         self.queues.last().map(|queue| self.room_for(queue.packets)).unwrap_or_default()
@@ -119,10 +114,23 @@ pub(crate) fn crowds<'a>(model: &'a Model, rates: &Rates) -> Vec<Crowd<'a>> {
     crowds
 }
 
+/// The crowds of which a queue can move to another CPU.
+pub(super) fn movable<'a>(model: &'a Model, rates: &Rates) -> impl Iterator<Item = Crowd<'a>> {
+    crowds(model, rates).into_iter().filter(|crowd| !crowd.room().is_empty())
+}
+
+/// An interface, and after it the others that have queues in its crowds.
+pub(crate) fn crowded_with(model: &Model, rates: &Rates, nic: &NicName) -> Vec<NicName> {
+    let of = |crowd: &Crowd<'_>, name: &NicName| crowd.queues.iter().any(|queue| queue.nic.name == *name);
+    let own: Vec<Crowd<'_>> = movable(model, rates).filter(|crowd| of(crowd, nic)).collect();
+    let others = model.nics.iter().map(|other| &other.name).filter(|other| *other != nic);
+    let others = others.filter(|other| own.iter().any(|crowd| of(crowd, other)));
+    [nic].into_iter().chain(others).cloned().collect()
+}
+
 fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
     // One finding: the CPU with most to lose. The next run finds the next one.
-    let worst = crowds(model, rates).into_iter().find(Crowd::has_room);
-    worst.map(|crowd| finding(rates, &crowd)).into_iter().collect()
+    movable(model, rates).take(1).map(|crowd| finding(rates, &crowd)).collect()
 }
 
 fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {

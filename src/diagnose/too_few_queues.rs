@@ -4,6 +4,7 @@
 use super::evidence::receiving;
 use super::figures::{Evidence, Subject, percent, plural};
 use super::places::{Loaded, cores, loaded_of, mean, most_loaded};
+use super::queues_share_a_cpu::movable;
 use super::{Check, Finding, Rule, Severity};
 use crate::model::{Function, Model, Nic, Rates};
 use crate::units::CpuMask;
@@ -28,8 +29,9 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "there is a queue for each core (hyper-threads do not count), a queue has no traffic (then there \
-             are too few flows, not queues), several queues share a CPU, or no more queues are available: \
-             other rules cover devices with one queue, and with several RPS already spreads the work",
+             are too few flows, not queues), several queues share a CPU, also those of \
+             other devices, or no more queues are available: other rules cover devices with one queue, and \
+             with several RPS already spreads the work",
     evidence: "each queue's traffic, CPU and its time in interrupts and softirq, the driver's queues and \
                their maximum, the same time of the other CPUs",
     cause: "One CPU at a time serves a queue, so the queues can handle only as much as their CPUs. The \
@@ -58,6 +60,10 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let is_virtual = matches!(nic.hardware.function, Function::Virtual { .. });
     let helps = more.is_some() || is_virtual || (queues.len() > 1 && !steered);
     if load < FULL || elsewhere > load * ELSEWHERE || !helps {
+        return None;
+    }
+    // Queues of other devices count too: first one of them moves.
+    if movable(model, rates).any(|crowd| cpus.contains(crowd.cpu)) {
         return None;
     }
     let (name, number) = (&nic.name, plural(queues.len(), "RX queue"));
@@ -191,6 +197,9 @@ mod tests {
         silent(host(0.63).queue_traffic("eth0", &[2e5, 10.0]), "one flow does not use two queues");
         let shared = Sketch::new(8).device("eth0", &[2, 2]).traffic("eth0", 2e5).receives(2, 0.9, 2e5);
         silent(shared, "they share a CPU");
+        let both = Sketch::new(8).device("eth0", &[2, 3]).device("eth1", &[2, 3]);
+        let both = both.traffic("eth0", 2e5).traffic("eth1", 2e5).all_receive("2-3", 0.84, 2e5);
+        silent(both, "they share CPUs with those of another device");
         let cores = Sketch::new(8).smt().device("eth0", &[0, 1, 2, 3]).traffic("eth0", 4e5);
         silent(cores.all_receive("0-3", 0.63, 1e5), "a queue for each core");
         let on_lo = host(0.63).traffic("eth0", 2.4e3).loopback().traffic("lo", 9e6);

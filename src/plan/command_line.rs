@@ -15,12 +15,15 @@ pub fn trial_of<'a>(program: &str, settings: impl IntoIterator<Item = &'a Settin
     format!("{program} trial run {} --live --nic {}", set_flags(settings), shell(nic.as_str()))
 }
 
-/// The same for a plan that is written to a file first: for plans with too many settings for one line.
-pub fn trial_of_plan(program: &str, plan: &str, nic: &NicName) -> String {
-    let (nic, file) = (shell(nic.as_str()), shell(&format!("{plan}.toml")));
+/// The same for a plan for `nics` that is written to a file first, on the traffic of the first of them: for plans with
+/// too many settings for one line.
+pub fn trial_of_plan(program: &str, plan: &str, nics: &[NicName]) -> String {
+    let flags: Vec<String> = nics.iter().map(|nic| format!("--nic {}", shell(nic.as_str()))).collect();
+    let (plan, file) = (shell(plan), shell(&format!("{plan}.toml")));
     format!(
-        "{program} plan {} --nic {nic} -o {file} && {program} trial run --plan {file} --live --nic {nic}",
-        shell(plan)
+        "{program} plan {plan} {} -o {file} && {program} trial run --plan {file} --live {}",
+        flags.join(" "),
+        flags[0]
     )
 }
 
@@ -35,15 +38,20 @@ mod tests {
             .map(|text| text.parse().expect("a setting"))
             .into();
         assert_eq!(set_flags(&settings), "--set 'rps eth0/rx-0 = 2-7' --set 'rfs_entries host = 8192'");
-        let nic = "eth0".parse().expect("a name");
+        let nics = ["eth0", "eth1"].map(|name| name.parse().expect("a name"));
         assert_eq!(
-            trial_of("rxlab", &settings[..1], &nic),
+            trial_of("rxlab", &settings[..1], &nics[0]),
             "rxlab trial run --set 'rps eth0/rx-0 = 2-7' --live --nic eth0"
         );
         assert_eq!(
-            trial_of_plan("rxlab --netns web", "rps+rfs", &nic),
+            trial_of_plan("rxlab --netns web", "rps+rfs", &nics[..1]),
             "rxlab --netns web plan rps+rfs --nic eth0 -o rps+rfs.toml && \
              rxlab --netns web trial run --plan rps+rfs.toml --live --nic eth0"
+        );
+        assert_eq!(
+            trial_of_plan("rxlab", "spread.irq", &nics),
+            "rxlab plan spread.irq --nic eth0 --nic eth1 -o spread.irq.toml && \
+             rxlab trial run --plan spread.irq.toml --live --nic eth0"
         );
     }
 }

@@ -81,7 +81,9 @@ struct Unassigned<'a> {
     nic: &'a Nic,
     queue: &'a RxQueue,
     home: CpuId,
-    /// Place of that CPU among all: domain by domain, and in its domain.
+    /// The CPUs of all its interrupts.
+    irqs: CpuMask,
+    /// Place of the first one's CPU among all: domain by domain, and in its domain.
     place: (usize, usize),
     is_busy: bool,
     /// True if the interrupts of its CPU leave room for packets of others.
@@ -157,13 +159,13 @@ impl Machine<'_> {
     ) -> (Vec<Part<'n>>, Vec<(&'n Nic, &'n RxQueue)>) {
         let (mut unassigned, homeless) = self.unassigned(nics);
         unassigned.sort_by_key(|unassigned| unassigned.place);
-        let irqs: CpuMask = unassigned.iter().map(|unassigned| unassigned.home).collect();
+        let irqs: CpuMask = unassigned.iter().flat_map(|unassigned| unassigned.irqs.iter()).collect();
         // CPUs for quiet queues would be missing for the hot ones.
         let some_hot = unassigned.iter().any(Unassigned::is_hot);
         let (quiet, unassigned): (Vec<_>, Vec<_>) =
             unassigned.into_iter().partition(|unassigned| some_hot && unassigned.has_room);
         let crowded = unassigned.iter().filter(|unassigned| !unassigned.has_room);
-        let crowded: CpuMask = crowded.map(|unassigned| unassigned.home).collect();
+        let crowded: CpuMask = crowded.flat_map(|unassigned| unassigned.irqs.iter()).collect();
         let (others, taken) = (self.others(nics), self.taken(nics));
         let mut given = CpuMask::new();
         let share = Share {
@@ -216,7 +218,8 @@ impl Machine<'_> {
                 let of_home = brought.get(&home).copied();
                 let is_busy = is_busy(of_home, queue_packets(nic, queue, self.rates));
                 let has_room = of_home.is_none_or(|time| time < TAKEN);
-                unassigned.push(Unassigned { nic, queue, home, place, is_busy, has_room });
+                let irqs = irq_cpus(queue, self.model, self.rates).union(&home.into());
+                unassigned.push(Unassigned { nic, queue, home, irqs, place, is_busy, has_room });
             }
         }
         (unassigned, homeless)
@@ -270,8 +273,8 @@ impl Machine<'_> {
         times
     }
 
-    /// CPUs that interrupts of interfaces that get no part here keep busy.
-    fn taken(&self, nics: &[&Nic]) -> CpuMask {
+    /// CPUs that interrupts of interfaces other than these keep busy.
+    pub(super) fn taken(&self, nics: &[&Nic]) -> CpuMask {
         let times = self.brought(|nic| nics.iter().all(|own| own.name != nic.name));
         times.into_iter().filter(|(_, time)| *time >= TAKEN).map(|(cpu, _)| cpu).collect()
     }

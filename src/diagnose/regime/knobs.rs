@@ -11,7 +11,7 @@ use crate::diagnose::figures::{count, cpus_text, percent, plural};
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, taker};
 use crate::diagnose::irq_on_wrong_node;
 use crate::diagnose::places::{cores, full_readers, handed_over, node, of_node};
-use crate::diagnose::queues_share_a_cpu::crowds;
+use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
 use crate::diagnose::workload::processing;
 use crate::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::CpuMask;
@@ -63,11 +63,12 @@ pub(super) fn judged(
             (rps, rfs, cpus)
         }
     };
+    let crowd = movable(model, rates).find(|crowd| crowd.cpu == hot.cpu);
     let judged = [
         virtual_function(model, nic),
         moderation(nic, hot),
-        queues(model, rates, (nic, queue), hot),
-        placement(model, rates, nic, hot, findings),
+        queues(model, rates, (nic, queue), crowd.as_ref()),
+        placement(model, rates, nic, hot, (findings, crowd.as_ref())),
         rps,
         rfs,
     ];
@@ -151,7 +152,7 @@ fn moderation(nic: &Nic, hot: &CpuRegime) -> Judged {
     }
 }
 
-fn queues(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), hot: &CpuRegime) -> Judged {
+fn queues(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), crowd: Option<&Crowd<'_>>) -> Judged {
     if nic.kind != NicKind::Device {
         return Err(format!("{} has no hardware queues", nic.name));
     }
@@ -164,8 +165,8 @@ fn queues(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), hot: &Cp
         let name = &nic.name;
         return Err(format!("{name}/rx-{} takes most packets: more queues do not split a flow", queue.index));
     }
-    if is_crowded(model, rates, hot) {
-        return Err(format!("several queues share CPU {}: first move one", hot.cpu));
+    if let Some(crowd) = crowd {
+        return Err(format!("several queues share CPU {}: first move one", crowd.cpu));
     }
     let Some(channels) = nic.hardware.channels.known() else {
         return Err(format!("{} does not report its maximum", nic.name));
@@ -177,17 +178,21 @@ fn queues(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), hot: &Cp
     }
 }
 
-/// True if several busy queues share the hot CPU, and another CPU has room for one of them.
-fn is_crowded(model: &Model, rates: &Rates, hot: &CpuRegime) -> bool {
-    crowds(model, rates).iter().any(|crowd| crowd.cpu == hot.cpu && crowd.has_room())
-}
-
-fn placement(model: &Model, rates: &Rates, nic: &Nic, hot: &CpuRegime, findings: &[Finding]) -> Judged {
+fn placement(
+    model: &Model,
+    rates: &Rates,
+    nic: &Nic,
+    hot: &CpuRegime,
+    (findings, crowd): (&[Finding], Option<&Crowd<'_>>),
+) -> Judged {
     let is_far = |finding: &&Finding| {
         finding.id == irq_on_wrong_node::RULE.id && finding.nic.as_ref() == Some(&nic.name)
     };
     if let Some(far) = findings.iter().find(is_far) {
         return Ok(far.title.clone());
+    }
+    if let Some(crowd) = crowd {
+        return Ok(format!("{} busy queues share CPU {}", crowd.queues.len(), crowd.cpu));
     }
     let lands = |queue: &&RxQueue| irq_cpus(queue, model, rates).contains(hot.cpu);
     let (here, all) = (nic.rx.iter().filter(lands).count(), nic.rx.len());

@@ -48,6 +48,19 @@ fn field_case_a_gets_one_plan_a_variable_and_both() {
     assert_eq!(rps.plan.settings[0].device, Some(crate::model::DeviceAddress("pci:eth0".into())));
 }
 
+/// The CPU of the second interrupt was in the mask: doctor objected, and the next plan had nothing to change.
+#[test]
+fn a_mask_has_no_cpu_of_any_interrupt_of_its_queue() {
+    for mask in ["", "1-3"] {
+        let sketch = Sketch::new(4).device("eth0", &[0, 1]).traffic("eth0", 8e4).receives(0, 0.64, 8e4);
+        let sketch = sketch.rps("eth0", mask).edit("eth0", |nic| {
+            let second = nic.rx.remove(1);
+            nic.rx[0].irqs.extend(second.irqs);
+        });
+        assert_eq!(plan(&spread_by(sketch), "rps"), ["rps eth0/rx-0 = 2-3"], "instead of `{mask}`");
+    }
+}
+
 #[test]
 fn a_mask_in_use_leaves_its_interrupts_cpu_and_those_of_others() {
     let narrowed = |mask: &str| super::narrowed(&cpus(mask), crate::units::CpuId(0), &cpus("2"));

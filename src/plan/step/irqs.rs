@@ -7,7 +7,7 @@ use crate::diagnose::evidence::queue_packets;
 use crate::diagnose::{Loaded, crowds};
 use crate::model::{Fact, Irq, Nic};
 use crate::plan::draft::Draft;
-use crate::plan::{Target, interrupts, paper, queueless_targets};
+use crate::plan::{PlannedSetting, Target, interrupts, paper, queueless_targets};
 use crate::units::{CpuId, CpuMask, IrqId, NicName, QueueId};
 
 /// Longest list of interrupts, in bytes, that irqbalance accepts; the knob sends no longer one.
@@ -60,18 +60,23 @@ struct Leaving {
     nic: NicName,
     queue: u32,
     from: CpuId,
+    /// True if its queue is one of several busy ones that fill its CPU.
+    is_crowded: bool,
     packets: f64,
     why: String,
 }
 
-/// Moves interrupts away from a CPU that already takes one of the planned interfaces or should be kept clean,
-/// to the nearest that takes none; then those of busy queues away from a CPU that they fill, where every CPU
-/// takes some. All others stay where they are.
+/// Moves interrupts away from a CPU that already takes one of the planned interfaces, that those of other interfaces
+/// keep busy or that should be kept clean, to the nearest that takes none; then those of busy queues away from a CPU
+/// that they fill, where every CPU takes some. All others stay where they are.
 pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
     let (mut taken, mut leaving) = leaving(draft);
     let is_clean = |draft: &Draft<'_>, leaving: &Leaving| draft.clean.contains(leaving.from);
-    // The busiest queues have most to gain from the CPUs that are left.
-    leaving.sort_by(|a, b| is_clean(draft, b).cmp(&is_clean(draft, a)).then(b.packets.total_cmp(&a.packets)));
+    // Those of full CPUs, and the busiest queues, have most to gain from the CPUs that are left.
+    leaving.sort_by(|a, b| {
+        let first = |irq: &Leaving| (is_clean(draft, irq), irq.is_crowded);
+        first(b).cmp(&first(a)).then(b.packets.total_cmp(&a.packets))
+    });
     let machine = draft.machine();
     let (full, others) = (machine.full(), machine.others(&draft.planned().collect::<Vec<_>>()));
     let mut moves = Vec::new();
@@ -94,16 +99,28 @@ pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
             ban(draft, &name);
             send(draft, &name, QueueId::rx(irq.queue), &CpuMask::from(*cpu), &irq.why);
         });
-        if !moves.iter().any(|(irq, _)| irq.nic == name) {
+    }
+    relieve(draft);
+    for name in draft.nics.clone() {
+        let moves = |planned: &PlannedSetting| {
+            planned.set.knob == "irq_affinity" && planned.set.target.nic() == Some(&name)
+        };
+        if !draft.settings.iter().any(moves) {
             no_room(draft, &name, &stay);
         }
     }
-    relieve(draft);
 }
 
-/// The CPUs of the planned interfaces' interrupts, and the interrupts that should leave theirs.
+/// CPUs that interrupts of interfaces that are not planned for keep busy.
+fn foreign(draft: &Draft<'_>) -> CpuMask {
+    draft.machine().taken(&draft.planned().collect::<Vec<_>>())
+}
+
+/// The CPUs of the planned interfaces' interrupts and those that others keep busy, and the interrupts that should
+/// leave theirs.
 fn leaving(draft: &Draft<'_>) -> (CpuMask, Vec<Leaving>) {
-    let mut taken = CpuMask::new();
+    let mut taken = foreign(draft);
+    let crowds = crowds(&draft.model, &draft.rates);
     let mut seen: BTreeSet<IrqId> = BTreeSet::new();
     let mut leaving = Vec::new();
     for nic in draft.planned() {
@@ -118,8 +135,13 @@ fn leaving(draft: &Draft<'_>) -> (CpuMask, Vec<Leaving>) {
                 taken.insert(from);
                 continue;
             };
+            let is_crowded = crowds.iter().filter(|crowd| crowd.cpu == from).any(|crowd| {
+                let mut own = crowd.queues.iter().filter(|busy| busy.nic.name == nic.name);
+                own.any(|busy| busy.queue.index == queue.index)
+            });
             let packets = queue_packets(nic, queue, &draft.rates);
-            leaving.push(Leaving { nic: nic.name.clone(), queue: queue.index, from, packets, why });
+            let nic = nic.name.clone();
+            leaving.push(Leaving { nic, queue: queue.index, from, is_crowded, packets, why });
         }
     }
     (taken, leaving)
@@ -157,8 +179,8 @@ fn relieve(draft: &mut Draft<'_>) {
 }
 
 /// The smallest queue of the busiest CPU that has one to give: its interface, number, CPU, and the CPU near it
-/// with most room. While there are CPUs without an interrupt of a planned interface, only these count, and
-/// otherwise no CPU may lose the last one, as [`apart`] would fill it again.
+/// with most room. While there are CPUs that [`apart`] may fill, only these count, and otherwise no CPU may lose the
+/// last interrupt that keeps it from doing so.
 fn relief(draft: &Draft<'_>) -> Option<(NicName, u32, CpuId, CpuId)> {
     let topology = &draft.topology;
     let mut homes: BTreeMap<CpuId, BTreeSet<IrqId>> = BTreeMap::new();
@@ -167,13 +189,14 @@ fn relief(draft: &Draft<'_>) -> Option<(NicName, u32, CpuId, CpuId)> {
             homes.entry(cpu).or_default().insert(irq.number);
         }
     }
-    let full = draft.machine().full();
+    let (full, foreign) = (draft.machine().full(), foreign(draft));
     crowds(&draft.model, &draft.rates).iter().find_map(|crowd| {
         let (domain, _) = topology.place(crowd.cpu)?;
         let usable: CpuMask =
             topology.domains[domain].usable.iter().copied().filter(|cpu| !full.contains(*cpu)).collect();
-        let free: CpuMask = usable.iter().filter(|cpu| !homes.contains_key(cpu)).collect();
-        let is_last = homes.get(&crowd.cpu).is_none_or(|irqs| irqs.len() < 2);
+        let is_free = |cpu: &CpuId| !homes.contains_key(cpu) && !foreign.contains(*cpu);
+        let free: CpuMask = usable.iter().filter(is_free).collect();
+        let is_last = !foreign.contains(crowd.cpu) && homes.get(&crowd.cpu).is_none_or(|irqs| irqs.len() < 2);
         let near = match free.is_empty() {
             true if is_last => return None,
             true => usable,

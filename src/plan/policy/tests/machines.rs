@@ -537,3 +537,33 @@ fn a_queue_is_busy_by_what_its_interrupts_bring() {
     let plan = Policy::Latency.plan(&model, &rates, &Options::default(), Some(&[Variable::Rps])).plan;
     assert_eq!(only(&plan, "rps"), ["eth1/rx-0 = 1-3,5-7"]);
 }
+
+/// Quiet queues took all CPUs that were left, and a CPU that two interfaces fill, or that two busy queues do, kept both.
+#[test]
+fn interrupts_of_full_cpus_move_first() {
+    let moves = |sketch: Sketch| {
+        let (model, rates) = sketch.build();
+        let options = Options { nics: vec!["eth0".parse().expect("a name")], ..Options::default() };
+        only(&Policy::Spread.plan(&model, &rates, &options, Some(&[Variable::Irq])).plan, "irq_affinity")
+    };
+    let others = Sketch::new(4).device("eth0", &[0, 1, 1, 1]).queue_traffic("eth0", &[1.1e5, 2e4, 2e4, 2e4]);
+    let others = others.device("eth1", &[0]).traffic("eth1", 1.1e5);
+    let others = others.receives(0, 0.75, 2.2e5).receives(1, 0.2, 6e4);
+    assert_eq!(moves(others), ["eth0/rx-0 = 2", "eth0/rx-2 = 3"]);
+    let own = Sketch::new(3).device("eth0", &[0, 0, 1, 1]).queue_traffic("eth0", &[6e4, 6e4, 10.0, 7e4]);
+    assert_eq!(moves(own.receives(0, 0.8, 1.2e5).receives(1, 0.47, 7e4)), ["eth0/rx-1 = 2"]);
+}
+
+/// A plan that moved one of two said that there is no CPU for them.
+#[test]
+fn a_plan_that_moves_interrupts_does_not_say_that_none_can_move() {
+    let outcome = |quiet: f64| {
+        let sketch = Sketch::new(2).device("eth0", &[0, 0, 1]).queue_traffic("eth0", &[1.7e5, 1.7e5, quiet]);
+        let (model, rates) = sketch.receives(0, 0.92, 3.4e5).receives(1, 0.3, quiet).build();
+        let policed = Policy::Spread.plan(&model, &rates, &Options::default(), Some(&[Variable::Irq]));
+        let is_refused =
+            policed.reasons.iter().any(|why| why.starts_with("irq: no CPU without an interrupt"));
+        (only(&policed.plan, "irq_affinity").len(), is_refused)
+    };
+    assert_eq!((outcome(5e3), outcome(1.3e5)), ((1, false), (0, true)));
+}
