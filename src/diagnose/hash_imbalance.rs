@@ -177,13 +177,16 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let left_out = packets.iter().filter(|packets| **packets < least).count();
     let mut evidence = vec![
         Evidence::about(Subject::rx(nic, index), |seen| {
-            format!(
-                "{name}/rx-{index}: {} packets/s; the other {} average {} packets/s, {} of them hardly any",
+            let packets_of = format!(
+                "{name}/rx-{index}: {} packets/s; the other {} average {} packets/s",
                 seen.packets("packets", most),
                 seen.count("other_queues", packets.len() - 1 - alike.len()),
-                seen.packets("packets_others", others),
-                seen.count("left_out", left_out)
-            )
+                seen.packets("packets_others", others)
+            );
+            match seen.count("left_out", left_out) {
+                count if left_out > 0 => format!("{packets_of}, {count} of them hardly any"),
+                _ => packets_of,
+            }
         }),
         Evidence::about(Subject::Cpu(cpu), |seen| {
             format!(
@@ -290,7 +293,7 @@ mod tests {
         let host =
             Sketch::new(256).device("eth0", &cpus).queue_traffic("eth0", &packets).table("eth0", &cpus);
         let found = host.receives(5, 0.84, 4.2e5).finding(&RULE);
-        assert!(found.seen()[0].ends_with("average 30,000 packets/s, 0 of them hardly any"), "{found:?}");
+        assert!(found.seen()[0].ends_with("average 30,000 packets/s"), "{found:?}");
         assert!(!found.why.contains("fewer flows than queues"), "{}", found.why);
     }
 
