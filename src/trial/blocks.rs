@@ -327,7 +327,7 @@ pub fn run<B: Bench<BlocksRecord>>(record: &mut BlocksRecord, bench: &mut B) -> 
             let works = record.slots.iter().map(|slot| (slot.cell, &slot.values, &slot.void));
             let guard = guard.or_else(|| standstill(works));
             voids[cell] = if is_void { voids[cell] + 1 } else { 0 };
-            let not_applied = void.filter(|_| voids[cell] >= VOIDS_IN_A_ROW);
+            let not_applied = void.filter(|_| !interrupted && voids[cell] >= VOIDS_IN_A_ROW);
             if changed.is_some() || guard.is_some() || interrupted || not_applied.is_some() {
                 return Ok(Ending { changed, guard, not_applied, interrupted, client_limited: None });
             }

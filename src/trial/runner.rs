@@ -184,7 +184,7 @@ impl<B: Bench<TrialRecord>> Run<'_, B> {
         let interrupted = self.bench.stopped();
         let void = measured.reason(interrupted);
         let (changed, guard) = (measured.changed, measured.guard);
-        self.limited.extend(measured.client_limited);
+        self.limited.extend(measured.client_limited.filter(|_| void.is_none()));
         self.record.slots.push(Slot {
             pair,
             phase,

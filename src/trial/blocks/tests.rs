@@ -76,6 +76,16 @@ fn a_cell_that_never_takes_hold_ends_the_trial() {
     assert!(record.slots.len() <= 12 && record.conclusion.expect("concluded").found.is_none());
 }
 
+/// An interrupted slot is void, and as the third one of its cell it once ended the trial for good.
+#[test]
+fn an_interruption_does_not_end_the_trial() {
+    let voids = || Simulated { void: |cell, _| cell == 2, ..simulated(1) };
+    let (mut whole, mut parts) = (record(), record());
+    ran(&mut whole, voids());
+    let end = ran(&mut parts, Simulated { stop_after: whole.slots.len(), ..voids() });
+    assert_eq!((end, parts.slots.len()), (End::Interrupted, whole.slots.len()));
+}
+
 /// The slots of a block that was cut short are not counted, and the orders of all later blocks stay the same.
 #[test]
 fn a_stopped_run_goes_on_in_the_same_order() {

@@ -129,12 +129,24 @@ fn a_change_while_nothing_is_flipped_ends_the_calibration() {
 /// were never a majority.
 #[test]
 fn a_resumed_run_is_still_client_limited() {
-    let limited = |seed| Simulated { limited: true, ..simulated(Noise::white(0.05), seed, 0.0) };
+    let limited = |seed| Simulated { limited: |_| true, ..simulated(Noise::white(0.05), seed, 0.0) };
     let mut record = record(11);
     let mut first = Simulated { stop_after: 60, ..limited(3) };
     assert!(run(&mut record, 0, &mut first).expect("simulated").interrupted);
     let ending = run(&mut record, 0, &mut limited(4)).expect("simulated");
     assert_eq!(ending.client_limited.as_deref(), Some("a full thread"));
+}
+
+/// The signs of void slots were once counted against the valid slots only.
+#[test]
+fn void_slots_do_not_tell_that_the_client_is_the_limit() {
+    let mut record = record(11);
+    let mut bench = Simulated {
+        void: |_, slot| slot % 3 == 0,
+        limited: |slot| slot % 3 == 0 || slot % 12 == 1,
+        ..simulated(Noise::white(0.05), 3, 0.0)
+    };
+    assert_eq!(run(&mut record, 0, &mut bench).expect("simulated").client_limited, None);
 }
 
 #[test]

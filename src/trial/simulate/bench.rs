@@ -31,7 +31,8 @@ pub(crate) struct Simulated {
     pub(crate) void: fn(usize, usize) -> bool,
     pub(crate) guard_at: Option<usize>,
     pub(crate) changed_at: Option<usize>,
-    pub(crate) limited: bool,
+    /// True for the number of a slot in which the client was the limit.
+    pub(crate) limited: fn(usize) -> bool,
 }
 
 impl Simulated {
@@ -45,7 +46,7 @@ impl Simulated {
             void: |_, _| false,
             guard_at: None,
             changed_at: None,
-            limited: false,
+            limited: |_| false,
         }
     }
 }
@@ -63,7 +64,7 @@ impl<Record> Bench<Record> for Simulated {
             void: (self.void)(arm, slot).then(|| "nothing moved".to_owned()),
             guard: (self.guard_at == Some(slot)).then(|| "too many errors".to_owned()),
             changed: (self.changed_at == Some(slot)).then(|| "rps eth0/rx-0".to_owned()),
-            client_limited: self.limited.then(|| "a full thread".to_owned()),
+            client_limited: (self.limited)(slot).then(|| "a full thread".to_owned()),
             ..Measured::default()
         })
     }
