@@ -256,28 +256,32 @@ fn cpus(domain: &Domain, vectors: &[&Vector]) -> Vec<(CpuId, &'static str)> {
         .collect()
 }
 
-/// Shared CPUs for vectors that keep them busy, by their times: the present ones if these are about as even as can
-/// be, and otherwise the longest first, each to the CPU that has least. `None` if none would be busy.
+/// Shared CPUs for vectors that keep them busy, by their times: the longest first, each to the CPU that has least. Those
+/// that are about as even where they land now stay there. `None` if none would be busy.
 fn by_load(places: &[CpuId], vectors: &[&Vector]) -> Option<Vec<CpuId>> {
-    let most = |cpus: &[CpuId]| {
-        let mut times: BTreeMap<CpuId, f64> = BTreeMap::new();
-        cpus.iter().zip(vectors).for_each(|(cpu, vector)| *times.entry(*cpu).or_default() += vector.time);
-        times.into_values().fold(0.0, f64::max)
-    };
+    let (even, least) = shared_out(places, vectors, 0.0)?;
+    let (kept, most) = shared_out(places, vectors, least * UNEVEN)?;
+    let chosen = if most <= least * UNEVEN { kept } else { even };
+    let stays = vectors.iter().zip(&chosen).all(|(vector, cpu)| vector.now == Some(*cpu));
+    (least > if stays { EVEN_WHILE } else { EVEN_FROM }).then_some(chosen)
+}
+
+/// A CPU for each vector, and the time of the busiest CPU. A vector stays if its CPU then has at most the time `enough`.
+fn shared_out(places: &[CpuId], vectors: &[&Vector], enough: f64) -> Option<(Vec<CpuId>, f64)> {
     let mut longest: Vec<usize> = (0..vectors.len()).collect();
     longest.sort_by(|a, b| vectors[*b].time.total_cmp(&vectors[*a].time));
     let mut times: Vec<f64> = vec![0.0; places.len()];
-    let mut even = vec![*places.first()?; vectors.len()];
+    let mut cpus = vec![*places.first()?; vectors.len()];
     for at in longest {
-        let least = (0..places.len()).min_by(|a, b| times[*a].total_cmp(&times[*b]))?;
-        times[least] += vectors[at].time;
-        even[at] = places[least];
+        let Vector { now, time, .. } = vectors[at];
+        let now = places.iter().position(|place| Some(*place) == *now);
+        let stays = now.filter(|now| times[*now] + time <= enough);
+        let least = || (0..places.len()).min_by(|a, b| times[*a].total_cmp(&times[*b]));
+        let to = stays.or_else(least)?;
+        times[to] += time;
+        cpus[at] = places[to];
     }
-    let now: Option<Vec<CpuId>> =
-        vectors.iter().map(|vector| vector.now.filter(|cpu| places.contains(cpu))).collect();
-    let least = most(&even);
-    let is_even = |now: &Vec<CpuId>| least > EVEN_WHILE && most(now) <= least * UNEVEN;
-    now.filter(is_even).or_else(|| (least > EVEN_FROM).then_some(even))
+    Some((cpus, times.into_iter().fold(0.0, f64::max)))
 }
 
 /// For each usable CPU of the domain, the index of its core, or of itself, in `places`.
