@@ -89,19 +89,21 @@ fn the_shipped_examples_are_those_of_the_page() {
     }
 }
 
-/// `docs/show.md` shows captured machines as printed by the program.
+/// Pages show captured machines as printed by the program.
 #[test]
-fn the_show_page_matches_the_output() {
-    let text = text("docs/show.md");
-    let shown = part(&text, "show").trim_matches('`').trim();
-    let commands = shown.split("$ rxlab ").skip(1);
-    let compared = commands.map(|block| {
-        let (command, output) = block.split_once('\n').expect("a command and its output");
-        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"));
-        let said = program.args(command.split(' ')).current_dir(ROOT).output().expect("rxlab runs").stdout;
-        assert_eq!(String::from_utf8_lossy(&said).trim(), output.trim(), "{command}");
-    });
-    assert_eq!(compared.count(), 3);
+fn pages_show_the_output_of_the_program() {
+    for (page, name, commands) in [("docs/show.md", "show", 3), ("docs/doctor.md", "hotspot", 2)] {
+        let text = text(page);
+        let shown = part(&text, name).trim_matches('`').trim();
+        let compared = shown.split("$ rxlab ").skip(1).map(|block| {
+            let (command, output) = block.split_once('\n').expect("a command and its output");
+            let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_rxlab"));
+            let said =
+                program.args(command.split(' ')).current_dir(ROOT).output().expect("rxlab runs").stdout;
+            assert_eq!(String::from_utf8_lossy(&said).trim(), output.trim(), "{page}: {command}");
+        });
+        assert_eq!(compared.count(), commands, "{page}");
+    }
 }
 
 /// Phrases that read as translated. Each was in a message, a comment or a document once.
