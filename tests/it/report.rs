@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::browser::Browser;
 use crate::fixtures::captured;
 use crate::process::{Ended, rxlab};
-use crate::require;
 use crate::tree::Tree;
+use crate::{quiet, require};
 
 /// The findings of a captured machine, in a file.
 fn findings(tree: &Tree, name: &str) -> String {
@@ -96,6 +96,7 @@ fn a_page_fits_requests_nothing_and_has_no_barriers() {
     }
     let page = tree.path().join("page.html");
     tree.rxlab(&[&["report", "-o", text(&page)], &records[..]].concat()).exits(0);
+    let _noise = quiet::noisy();
     let Some(browser) = Browser::start(1200, 900) else { return };
     let url = format!("file://{}", page.display());
     browser.open(&url);

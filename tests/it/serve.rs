@@ -132,7 +132,6 @@ fn a_browser_shows_what_the_machine_does() {
 /// connection does not replace what the page says about the recording.
 #[test]
 fn a_browser_goes_through_a_recording() {
-    // Floods of other tests would leave the browser no CPU.
     let _noise = quiet::noisy();
     let Some(browser) = Browser::start(1200, 1000) else { return };
     let state = tempfile::tempdir().expect("a directory");
