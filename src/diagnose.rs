@@ -56,6 +56,7 @@ mod xdp_before_stack;
 mod xps_mismatch;
 
 pub(crate) use interrupt_rate::{INTERRUPTS, is_off as moderation_is_off};
+pub(crate) use irq_on_wrong_node::NEAR;
 pub(crate) use places::Loaded;
 pub(crate) use queues_share_a_cpu::{crowded_with, crowds};
 pub(crate) use rps_redundant::EVEN as EVEN_QUEUES;

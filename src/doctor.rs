@@ -15,7 +15,7 @@ pub use queues::{NicQueues, QueuePath};
 use crate::diagnose::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
 use crate::diagnose::figures::{count, percent};
 use crate::diagnose::regime::{Family, Regime, regime};
-use crate::diagnose::{Finding, ThreadRoom, crowded_with, diagnose, thread_room};
+use crate::diagnose::{Finding, NEAR, ThreadRoom, crowded_with, diagnose, thread_room};
 use crate::model::{Identity, Model, Nic, Rates};
 use crate::plan::{Options, Plan, Policy, Proposal, Setting, Variable, spread, trial_of, trial_of_plan};
 use crate::units::{CpuId, NicName};
@@ -188,9 +188,6 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
 
 /// A plan of a policy for one variable, with its name.
 type OfPolicy = (&'static str, Policy, Variable);
-
-/// The plan that brings interrupts to the device's node.
-const NEAR: &str = "numa-local.irq";
 
 /// Plans of policies for families of settings, in the order to try them; those of the spreading planner follow.
 const OF_FAMILIES: [(Family, OfPolicy); 4] = [

@@ -7,7 +7,7 @@ use crate::model::{Model, Nic, Rates};
 use crate::units::CpuMask;
 
 /// The plan that brings interrupts to the device's node.
-const NEAR: &str = "numa-local.irq";
+pub(crate) const NEAR: &str = "numa-local.irq";
 
 /// Receive time of the busiest of these CPUs from which access to the other node's memory is worth avoiding.
 /// Field case C found the effect "slightly lower, not dramatic".
