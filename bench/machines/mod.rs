@@ -36,6 +36,8 @@ pub(crate) enum Property {
     Applies,
     /// A plan makes the hottest CPU no hotter.
     Load,
+    /// A plan that spreads helps.
+    Helps,
     /// Planning again gives no settings.
     Settles,
     /// A plan leads to no more findings about what plans set.

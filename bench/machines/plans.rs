@@ -12,13 +12,13 @@ use rxlab::journal::{Memory, Store};
 use rxlab::model::RxQueue;
 use rxlab::parse::irqbalance_setup;
 use rxlab::plan::{Plan, PlannedSetting, Policy, Setting, Target, set_of};
-use rxlab::units::{CpuId, CpuMask, Direction, NicName};
+use rxlab::units::{CpuId, CpuMask, Direction};
 
 use super::follow::{follow, irqs};
 use super::look::{Seen, look};
 use super::map;
 use super::request::Request;
-use super::truth::{Damage, Rx, Truth};
+use super::truth::{Damage, HANDED, KEPT, Nic, Rx, Truth, Work};
 use super::{Property, Violation};
 
 /// Receive time that a policy may give the hottest CPU although it had less: half of a CPU leaves room for the
@@ -55,6 +55,7 @@ pub(crate) fn check(
     let even = truth.evened();
     let after = follow(&even, settings);
     load(&even, &after, request).map_err(|why| of(Property::Load)(format!("{why} with\n{said}")))?;
+    helps(&even, &after, request, &plan).map_err(|why| of(Property::Helps)(format!("{why} with\n{said}")))?;
     if plan.settings.is_empty() {
         return Ok(());
     }
@@ -79,7 +80,8 @@ fn plan(seen: &Seen, request: &Request) -> Plan {
 
 fn texts(plan: &Plan) -> String {
     let line = |planned: &PlannedSetting| format!("  {}  # {}\n", planned.set, planned.why);
-    plan.settings.iter().map(line).collect()
+    let notes = plan.notes.iter().map(|note| format!("  # {note}\n"));
+    plan.settings.iter().map(line).chain(notes).collect()
 }
 
 /// Masks and interrupts on usable CPUs only, no target twice, no mask with the CPU of its own interrupt or of
@@ -264,6 +266,90 @@ fn load(truth: &Truth, after: &Truth, request: &Request) -> Result<(), String> {
     Ok(())
 }
 
+/// Receive time below which ticks do not tell if it gets less.
+const COUNTED: f64 = 0.02;
+/// Receive time from which a CPU is hot.
+const HOT: f64 = 0.8;
+/// Receive time, and use by programs, below which a CPU is idle.
+const IDLE: f64 = 0.05;
+/// How much hotter a plan may leave a hot CPU than one mask or one interrupt alone would.
+const NEARLY: f64 = 1.15;
+
+/// Spreading that begins to hand on packets or moves interrupts makes the hottest CPU of its interfaces cooler, or one that
+/// is busy. On a hot CPU it does about as much as handing the packets of one queue to idle CPUs of the node would, or
+/// sending one interrupt to such a CPU.
+fn helps(truth: &Truth, after: &Truth, request: &Request, plan: &Plan) -> Result<(), String> {
+    let (usable, work, then) = (truth.usable(), truth.work(), after.work());
+    let is_other = request.policy != Policy::Spread || !request.options.keep_clean.is_empty();
+    let mut masks = truth.nics.iter().flat_map(|nic| &nic.rx).map(|queue| &queue.rps);
+    let mut homes = truth.nics.iter().flat_map(|nic| nic.rx.iter().filter_map(|queue| nic.home(queue)));
+    // CPUs that may not receive are left at any cost.
+    let is_left =
+        masks.any(|mask| !mask.difference(&usable).is_empty()) || homes.any(|cpu| !usable.contains(cpu));
+    if is_other || is_left {
+        return Ok(());
+    }
+    let begins = |nic: &Nic, set: &Setting| match &set.target {
+        Target::Queue { nic: name, queue } if *name.as_str() == nic.name => match set.knob.as_str() {
+            "irq_affinity" => true,
+            "rps" => nic.rx.get(queue.index as usize).is_some_and(|queue| queue.rps.is_empty()),
+            _ => false,
+        },
+        _ => false,
+    };
+    let sent: BTreeSet<&str> = truth
+        .nics
+        .iter()
+        .filter(|nic| plan.settings.iter().any(|planned| begins(nic, &planned.set)))
+        .map(|nic| nic.name.as_str())
+        .collect();
+    let nics = || truth.nics.iter().chain(&after.nics).filter(|nic| sent.contains(nic.name.as_str()));
+    let queues = || nics().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+    let cpus = queues().filter(|(_, queue)| queue.packets > 0.0);
+    let cpus: CpuMask =
+        cpus.flat_map(|(nic, queue)| nic.home(queue).into_iter().chain(queue.rps.iter())).collect();
+    let times = |work: &BTreeMap<CpuId, Work>| -> Vec<f64> {
+        cpus.iter().filter_map(|cpu| Some(work.get(&cpu)?.time)).collect()
+    };
+    let (was, is) = (times(&work), times(&then));
+    let most = |times: &[f64]| times.iter().copied().fold(0.0, f64::max);
+    let busy = |times: &[f64]| times.iter().map(|time| (time - ROOM).max(0.0)).sum::<f64>();
+    if most(&is) >= most(&was) && busy(&is) >= busy(&was) && most(&was) >= COUNTED {
+        return Err(format!("no CPU gets cooler: {:.4} before, {:.4} then", most(&was), most(&is)));
+    }
+    missed(truth, after, request)
+}
+
+/// Looks for a mask or an interrupt that would make the CPU that was hottest much cooler than it is after a plan.
+fn missed(truth: &Truth, after: &Truth, request: &Request) -> Result<(), String> {
+    let (usable, work, then) = (truth.usable(), truth.work(), after.work());
+    let hottest = work.iter().max_by(|a, b| a.1.time.total_cmp(&b.1.time)).map(|(cpu, _)| *cpu);
+    let is_hot = |cpu: &CpuId| then[cpu].time >= HOT && usable.contains(*cpu);
+    let Some(hot) = hottest.filter(is_hot).filter(|_| truth.damage == Damage::Nothing) else { return Ok(()) };
+    let of = |cpu: CpuId| truth.cpus.iter().find(|one| one.id == cpu);
+    let near = of(hot).map(|cpu| truth.of_node(cpu.node).intersection(&usable)).unwrap_or_default();
+    let is_idle = |cpu: &CpuId| then[cpu].time < IDLE && of(*cpu).is_some_and(|cpu| cpu.program < IDLE);
+    let idle = near.iter().filter(is_idle).count().min(request.options.cpus_per_queue.unwrap_or(usize::MAX));
+    let time = then[&hot].time;
+    let is_planned = |nic: &&Nic| request.options.nics.is_empty() && truth.counts_queues(nic);
+    for nic in after.nics.iter().filter(is_planned).filter(|_| idle > 0) {
+        let here = |queue: &&Rx| nic.home(queue) == Some(hot) && queue.rps.is_empty();
+        for queue in nic.rx.iter().filter(here) {
+            let own = queue.packets * truth.cost;
+            let by_mask = (time - own * (1.0 - KEPT)).max(own * HANDED / idle as f64);
+            let by_irq = if nic.is_managed || queue.irq.is_none() { time } else { own.max(time - own) };
+            if by_mask.min(by_irq) * NEARLY < time {
+                return Err(format!(
+                    "CPU {hot} receives for {time:.3}; without the {own:.3} of one queue of {} for {by_mask:.3} by a \
+                     mask, {by_irq:.3} by its interrupt",
+                    nic.name
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Rules about what plans set: no plan leads to more findings of theirs.
 const ABOUT_VALUES: [&str; 8] = [
     "irq-on-wrong-node",
@@ -277,24 +363,17 @@ const ABOUT_VALUES: [&str; 8] = [
 ];
 
 fn avoidable(before: &[Finding], then: &Seen, request: &Request) -> Result<(), String> {
-    let about = |findings: &[Finding]| -> BTreeMap<NicName, Vec<String>> {
-        let mut about: BTreeMap<NicName, Vec<String>> = BTreeMap::new();
-        for finding in findings.iter().filter(|finding| ABOUT_VALUES.contains(&finding.id.as_str())) {
-            if let Some(nic) = &finding.nic {
-                about.entry(nic.clone()).or_default().push(format!("{}: {}", finding.id, finding.title));
-            }
-        }
-        about
+    let about = |findings: &[Finding]| -> Vec<String> {
+        let about = findings.iter().filter(|finding| ABOUT_VALUES.contains(&finding.id.as_str()));
+        about.map(|finding| format!("{}: {}", finding.id, finding.title)).collect()
     };
-    let findings = doctor(&then.model, &then.rates, "").findings;
-    let (was, is) = (about(before), about(&findings));
+    let (was, is) = (about(before), about(&doctor(&then.model, &then.rates, "").findings));
     // CPUs to keep clean are left at any cost.
     let is_asked = request.policy == Policy::Isolate || !request.options.keep_clean.is_empty();
-    for (nic, found) in is.iter().filter(|_| !is_asked) {
-        // One may take the place of another: an interrupt that returns to its node leaves a mask behind.
-        if found.len() > was.get(nic).map_or(0, Vec::len) {
-            return Err(format!("{} comes", found.join(", ")));
-        }
+    // One may take the place of another: an interrupt that returns to its node leaves a mask behind, and of several
+    // crowded CPUs the worst is named.
+    if is.len() > was.len() && !is_asked {
+        return Err(format!("{} comes, instead of {}", is.join(", "), was.join(", ")));
     }
     Ok(())
 }

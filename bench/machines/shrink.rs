@@ -10,7 +10,7 @@ pub(crate) fn explain(seed: u64, violation: Violation) -> String {
     let truth = generate(seed);
     let request = request(seed, &truth);
     let (truth, request, violation) = shrink(&truth, &request, violation);
-    format!("{truth:#?}\n{request:?}\n{violation}")
+    format!("{truth}{request:?}\n{violation}")
 }
 
 /// Removes parts while the same property stays violated.

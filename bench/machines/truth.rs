@@ -1,6 +1,7 @@
 //! A machine as it is: which interrupt is where, and what each CPU receives. Nothing here is as rxlab sees it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use rxlab::units::{CpuId, CpuMask};
 
@@ -224,8 +225,8 @@ pub(crate) struct Truth {
 /// Part of a packet's cost that stays with the interrupt when RPS hands it over, and its cost elsewhere: field
 /// case A, as in rxlab's own predictions. Another cost of a machine is a question for its trials, not for a
 /// plan's rules.
-const KEPT: f64 = 0.48;
-const HANDED: f64 = 0.5408;
+pub(crate) const KEPT: f64 = 0.48;
+pub(crate) const HANDED: f64 = 0.5408;
 
 /// Receive work of a CPU: its time as a fraction of wall time, above 1 if there is more than it can do, packets/s
 /// that go up the stack there, and packets/s that it takes off queues and backlogs.
@@ -321,5 +322,56 @@ impl Truth {
     /// Receive time of the CPU that has most.
     pub(crate) fn hottest(&self) -> f64 {
         self.work().values().map(|work| work.time).fold(0.0, f64::max)
+    }
+}
+
+/// A line for each CPU, queue and other part of the machine.
+impl fmt::Display for Truth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kernel, nohz, cpuset, damage, cost, is_exact, sock_flows, .. } = self;
+        writeln!(f, "{kernel:?}, damage {damage:?}, {:.2} us a packet, exact {is_exact}", cost * 1e6)?;
+        writeln!(f, "nohz {nohz}, cpuset {cpuset:?}, rps_sock_flow_entries {sock_flows}")?;
+        let work = self.work();
+        for Cpu { id, node, core, cache, online, isolated, program } in &self.cpus {
+            let time = work.get(id).map_or(0.0, |work| work.time);
+            writeln!(
+                f,
+                "CPU {id}: node {node}, core {core}, cache {cache}, receives {time:.3}, programs {program:.2}{}{}",
+                if *online { "" } else { ", offline" },
+                if *isolated { ", isolated" } else { "" }
+            )?;
+        }
+        for nic in &self.nics {
+            writeln!(
+                f,
+                "{}: {}, node {:?}, at most {} queues, counted {:?}, managed {}, master {:?}, delay {:?}",
+                nic.name,
+                nic.driver.name,
+                nic.node,
+                nic.max_queues,
+                nic.counted,
+                nic.is_managed,
+                nic.master,
+                nic.delay
+            )?;
+            for (at, queue) in nic.rx.iter().enumerate() {
+                let (home, time) = (nic.home(queue), queue.packets * cost);
+                let irq = queue.irq.map(|irq| nic.irqs[irq].number);
+                writeln!(
+                    f,
+                    "  rx-{at}: irq {irq:?} on {home:?}, brings {time:.3}, rps {}, flows {}",
+                    queue.rps, queue.flows
+                )?;
+            }
+            for (at, queue) in nic.tx.iter().enumerate() {
+                let irq = queue.irq.map(|irq| (nic.irqs[irq].number, nic.irqs[irq].lands));
+                writeln!(f, "  tx-{at}: irq {irq:?}, xps {}", queue.xps)?;
+            }
+            if !nic.table.is_empty() {
+                writeln!(f, "  table {:?}", nic.table)?;
+            }
+        }
+        let Self { uppers, veths, masks, flows, foreign, irqbalance, .. } = self;
+        writeln!(f, "{uppers:?} {veths:?}\n{masks:?} {flows:?}\n{foreign:?} {irqbalance:?}")
     }
 }

@@ -11,7 +11,7 @@ const BUSY: f64 = 0.10;
 
 /// Upper bound on one queue's traffic relative to the average of all: above, the hardware does not spread the
 /// traffic, and RPS may.
-pub(crate) const EVEN: f64 = 3.0;
+pub(crate) const EVEN: f64 = 2.0;
 
 pub(super) const RULE: Rule = Rule {
     id: "rps-redundant",

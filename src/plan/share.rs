@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::topology::{CpuTopology, Domain};
 use crate::diagnose::EVEN_QUEUES;
-use crate::diagnose::evidence::{DEAREST, TRAFFIC, irq_cpus, queue_packets, receive_time};
+use crate::diagnose::evidence::{DEAREST, TRAFFIC, foreign, irq_cpus, queue_packets, receive_time};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask, Fact};
 
@@ -35,6 +35,9 @@ const FULL: f64 = 0.9;
 
 /// Receive time of a CPU, by the packets of its interrupts, from which it has no room for packets of others.
 const TAKEN: f64 = 0.25;
+
+/// Part of the hottest CPU's receive time up to which a CPU has room for a part of its packets.
+const COOLER: f64 = 0.5;
 
 /// The machine whose CPUs are shared out.
 #[derive(Clone, Copy)]
@@ -208,6 +211,7 @@ impl Machine<'_> {
     fn unassigned<'n>(&self, nics: &[&'n Nic]) -> (Vec<Unassigned<'n>>, Vec<(&'n Nic, &'n RxQueue)>) {
         let (mut unassigned, mut homeless) = (Vec::new(), Vec::new());
         let brought = self.brought(|_| true);
+        let hottest = brought.values().copied().fold(0.0, f64::max);
         for nic in nics.iter().copied() {
             for queue in &nic.rx {
                 let home = self.home(queue);
@@ -217,7 +221,7 @@ impl Machine<'_> {
                 };
                 let of_home = brought.get(&home).copied();
                 let is_busy = is_busy(of_home, queue_packets(nic, queue, self.rates));
-                let has_room = of_home.is_none_or(|time| time < TAKEN);
+                let has_room = of_home.is_none_or(|time| time < TAKEN.max(hottest * COOLER));
                 let irqs = irq_cpus(queue, self.model, self.rates).union(&home.into());
                 unassigned.push(Unassigned { nic, queue, home, irqs, place, is_busy, has_room });
             }
@@ -273,10 +277,19 @@ impl Machine<'_> {
         times
     }
 
-    /// CPUs that interrupts of interfaces other than these keep busy.
+    /// CPUs that interrupts of interfaces other than these keep busy, those of other network namespaces included.
     pub(super) fn taken(&self, nics: &[&Nic]) -> CpuMask {
         let times = self.brought(|nic| nics.iter().all(|own| own.name != nic.name));
-        times.into_iter().filter(|(_, time)| *time >= TAKEN).map(|(cpu, _)| cpu).collect()
+        let others = times.into_iter().filter(|(_, time)| *time >= TAKEN).map(|(cpu, _)| cpu);
+        // Where a mask brings packets too, it is not known how many are whose.
+        let masks = self.devices().flat_map(|nic| &nic.rx).filter_map(|queue| queue.rps_cpus.known());
+        let masked = masks.fold(CpuMask::new(), |all, mask| all.union(mask));
+        let is_foreign = |cpu: &&CpuRates| {
+            receive_work(cpu) >= TAKEN
+                && !masked.contains(cpu.cpu)
+                && foreign(self.model, self.rates, cpu.cpu).is_some()
+        };
+        others.chain(self.rates.cpus.iter().filter(is_foreign).map(|cpu| cpu.cpu)).collect()
     }
 
     /// CPUs that take interrupts of busy interfaces that get no part here.

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::moves::Steering;
-use super::share::{Machine, Part, ShareOptions};
+use super::share::{HIGH_LOAD, Machine, Part, ShareOptions};
 use super::step::rfs;
 use super::topology::CpuTopology;
 use super::{Plan, PlannedSetting, Setting, Target, forecast, set_text};
-use crate::diagnose::evidence::receive_time;
+use crate::diagnose::evidence::{carrier, receive_time};
 use crate::diagnose::processing;
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask, NicName, QueueId};
@@ -138,8 +138,13 @@ pub(super) fn stands_on(nic: &Nic, devices: &[&Nic]) -> String {
     )
 }
 
-/// The interface that receives most, but never `lo`.
+/// The interface that brings most packets to the CPU that receives longest, if that is busy; else the one that receives
+/// most. Never `lo`.
 pub(super) fn busiest<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
+    let hot = rates.hottest(receive_time).filter(|(_, time)| *time >= HIGH_LOAD);
+    if let Some((nic, _)) = hot.and_then(|(cpu, _)| carrier(model, rates, cpu)) {
+        return Some(nic);
+    }
     let nics: Vec<&Nic> = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback).collect();
     most(&nics, rates).filter(|nic| rates.rx_packets(&nic.name) > 0.0)
 }
@@ -173,13 +178,17 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
             masks.insert(queue.index, (left, OWN.to_owned()));
         }
     }
+    // A guess is worth a trial only where a CPU is busy.
+    let is_busy =
+        nic.kind != NicKind::Device || machine.rates.cpus.iter().any(|cpu| receive_time(cpu) >= HIGH_LOAD);
     let anywhere: CpuMask = match hottest(machine.rates) {
         Some(cpu) => usable.difference(&cpu.into()),
         None => usable.clone(),
     };
     let why = somewhere(nic, machine.rates, anywhere.len() > width);
     let anywhere: Vec<CpuId> = anywhere.iter().collect();
-    let homeless = homeless.into_iter().filter(|(of, _)| of.name == nic.name && !anywhere.is_empty());
+    let homeless =
+        homeless.into_iter().filter(|(of, _)| of.name == nic.name && !anywhere.is_empty() && is_busy);
     for (turn, (_, queue)) in homeless.enumerate() {
         let part = width.min(anywhere.len());
         let anywhere: CpuMask = anywhere.iter().cycle().skip(turn * part).take(part).copied().collect();

@@ -1,14 +1,15 @@
 //! Plans judged by simulation before they are proposed: by the receive time of the busiest CPU, by what `diagnose`
 //! says of the placement, and by what the next plan would change.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::{Drafted, Options, Policy, Variable};
+use crate::diagnose::evidence::queue_packets;
 use crate::diagnose::{about_placement, figures::percent};
 use crate::model::{Model, Rates, RxQueue};
 use crate::plan::draft::Reason;
 use crate::plan::expected::{Work, hottest};
-use crate::plan::share::{HIGH_LOAD, Machine};
+use crate::plan::share::{HIGH_LOAD, Machine, receive_work};
 use crate::plan::step::SLACK;
 use crate::plan::topology::CpuTopology;
 use crate::plan::{PlannedSetting, Target, paper};
@@ -31,6 +32,12 @@ const LEFT_OUT: [&[Variable]; 7] = [
 
 /// Plans that are joined at most until the next one has no settings.
 const JOINED: usize = 3;
+
+/// Part of a CPU's receive time that is less than all of it: the rest is noise.
+const LESS: f64 = 0.99;
+
+/// Receive time of the busiest CPU below which it is not known well enough to tell if a plan lowers it.
+const COUNTED: f64 = 0.02;
 
 /// Error of times that are counted in ticks.
 const ROUNDED: f64 = 0.005;
@@ -156,7 +163,7 @@ impl Judge<'_> {
     }
 
     /// Reason not to propose a draft: a CPU would receive for more than half of its time and longer than any does
-    /// now, or there would be more findings about the placement of an interface.
+    /// now, spreading would make none cooler, or there would be more findings about the placement of interfaces.
     fn objection(&self, (model, rates): (&Model, &Rates), drafted: &Drafted) -> Option<String> {
         let is_placing = PLACING.iter().any(|variable| drafted.variables.contains(variable));
         if !is_placing || self.is_asked() {
@@ -171,9 +178,17 @@ impl Judge<'_> {
                 percent(self.busiest)
             ));
         }
-        let [before, then] = [about(model, rates), about(&after, &then)];
-        let more = then.into_iter().find(|(nic, said)| said.len() > before.get(nic).map_or(0, Vec::len));
-        more.map(|(_, said)| format!("the next finding would be `{}`", said.join("`, `")))
+        if self.policy == Policy::Spread
+            && let Some(cpu) = in_vain((model, rates), (&after, &then), &drafted.settings)
+        {
+            return Some(format!("CPU {cpu} would not receive for less of its time"));
+        }
+        let [before, then] =
+            [(model, rates), (&after, &then)].map(|(model, rates)| about_placement(model, rates));
+        // One may take the place of another: of several crowded CPUs, the worst is named.
+        let is_more = then.len() > before.len();
+        let mut new = then.into_iter().filter(|finding| before.iter().all(|old| old.title != finding.title));
+        new.next().filter(|_| is_more).map(|new| format!("the next finding would be `{}`", new.title))
     }
 
     /// True if CPUs should be kept clean: these are left at any cost.
@@ -240,20 +255,47 @@ fn shares_cpus((before, rates): (&Model, &Rates), settings: &[PlannedSetting]) -
     false
 }
 
+/// The busiest CPU of the interfaces whose packets these settings send to other CPUs, if that makes neither it nor any
+/// busy one of theirs less busy. `None` if settings only correct masks in use, or the CPUs are not known.
+fn in_vain(
+    (model, rates): (&Model, &Rates),
+    (after, then): (&Model, &Rates),
+    settings: &[PlannedSetting],
+) -> Option<CpuId> {
+    let begins = |planned: &&PlannedSetting| match planned.set.knob.as_str() {
+        "irq_affinity" => true,
+        "rps" => rx_queue(model, &planned.set.target)
+            .is_some_and(|queue| queue.rps_cpus.known().is_some_and(CpuMask::is_empty)),
+        _ => false,
+    };
+    let sent: BTreeSet<&NicName> =
+        settings.iter().filter(begins).filter_map(|planned| planned.set.target.nic()).collect();
+    let topology = CpuTopology::new(model);
+    let mut cpus = CpuMask::new();
+    for (model, rates) in [(model, rates), (after, then)] {
+        let machine = Machine { model, rates, topology: &topology };
+        for nic in model.nics.iter().filter(|nic| sent.contains(&nic.name)) {
+            for queue in nic.rx.iter().filter(|queue| queue_packets(nic, queue, rates) > 0.0) {
+                cpus.insert(machine.home(queue).filter(|cpu| topology.usable.contains(*cpu))?);
+                cpus = cpus.union(queue.rps_cpus.known()?);
+            }
+        }
+    }
+    let times = |rates: &Rates| -> Vec<(CpuId, f64)> {
+        cpus.iter().filter_map(|cpu| Some((cpu, receive_work(rates.cpu(cpu)?)))).collect()
+    };
+    let (was, is) = (times(rates), times(then));
+    let most = |times: &[(CpuId, f64)]| times.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    let excess =
+        |times: &[(CpuId, f64)]| times.iter().map(|(_, time)| (time - HIGH_LOAD).max(0.0)).sum::<f64>();
+    let ((_, busiest), (cpu, time)) = (most(&was)?, most(&is)?);
+    let helps = time < busiest * LESS || excess(&is) < excess(&was) * LESS;
+    (busiest >= COUNTED && !helps).then_some(cpu)
+}
+
 fn rx_queue<'a>(model: &'a Model, target: &Target) -> Option<&'a RxQueue> {
     let Target::Queue { nic, queue } = target else { return None };
     model.nic(nic)?.rx.iter().find(|rx| rx.index == queue.index)
-}
-
-/// Findings about the placement of each interface.
-fn about(model: &Model, rates: &Rates) -> BTreeMap<NicName, Vec<String>> {
-    let mut about: BTreeMap<NicName, Vec<String>> = BTreeMap::new();
-    for finding in about_placement(model, rates) {
-        if let Some(nic) = finding.nic {
-            about.entry(nic).or_default().push(finding.title);
-        }
-    }
-    about
 }
 
 /// True if a mask has other CPUs than these.

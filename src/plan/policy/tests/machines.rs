@@ -2,14 +2,14 @@
 
 use super::{able, of_nics, only, plan_of, planned, simulate, texts};
 use crate::diagnose::sketch::{Sketch, cpus};
-use crate::model::{Fact, Irq, Model, Rates, TxQueue};
+use crate::model::{Fact, Irq, IrqRates, Model, Rates, TxQueue};
 use crate::parse::ethtool::{Coalesce, Rss};
 use crate::plan::Risk;
 use crate::plan::expected::Work;
 use crate::plan::policy::{Options, Policy, Variable};
 use crate::plan::share::Machine;
 use crate::plan::topology::CpuTopology;
-use crate::units::{IrqId, Need};
+use crate::units::{CpuId, IrqId, Need};
 
 /// The queues may outnumber the CPUs and all land on one of them: then only RPS spreads their work.
 #[test]
@@ -107,6 +107,74 @@ fn quiet_queues_get_nothing_while_one_is_hot() {
         assert_eq!(only(&plan_of(policy, &threads), "rps"), ["eth0/rx-3 = 8-10,12-15"], "{policy}");
         assert_eq!(only(&plan_of(policy, &every_cpu), "rps"), ["eth0/rx-3 = 0-2,4-7"], "{policy}");
     }
+}
+
+/// The hot queue had 2.85 times the average, which counted as even, and the CPUs of the others as full.
+#[test]
+fn a_hot_queue_gets_the_cpus_of_cooler_ones() {
+    let host = (0..8).fold(Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7]), |host, cpu| {
+        host.receives(cpu, if cpu == 3 { 0.95 } else { 0.31 }, if cpu == 3 { 1.9e5 } else { 6.2e4 })
+    });
+    let packets = [6.2e4, 6.2e4, 6.2e4, 1.9e5, 6.2e4, 6.2e4, 6.2e4, 6.2e4];
+    let host = host.traffic("eth0", 6.24e5).queue_traffic("eth0", &packets).build();
+    for policy in [Policy::Spread, Policy::NumaLocal, Policy::Latency, Policy::Full] {
+        assert_eq!(only(&plan_of(policy, &host), "rps"), ["eth0/rx-3 = 0-2,4-7"], "{policy}");
+    }
+}
+
+/// Masks for some of several even queues left the hottest CPU as hot, and gave others the work of a second queue.
+#[test]
+fn spreading_that_makes_no_cpu_cooler_is_left_out() {
+    let host = |time: f64| {
+        let sketch = Sketch::new(5).nodes(2).device("eth0", &[0, 1, 3]).queue_traffic("eth0", &[1e4; 3]);
+        [0, 1, 3].into_iter().fold(sketch, |host, cpu| host.receives(cpu, time, 1e4)).build()
+    };
+    let rps = |host: &(Model, Rates)| {
+        let policed = Policy::Spread.plan(&host.0, &host.1, &Options::default(), Some(&[Variable::Rps]));
+        (only(&policed.plan, "rps"), policed.reasons)
+    };
+    let (masks, reasons) = rps(&host(0.3));
+    assert_eq!(masks, [""; 0]);
+    let why = "rps: left alone: CPU 1 would not receive for less of its time";
+    assert!(reasons.contains(&why.to_owned()), "{reasons:?}");
+    assert_eq!(rps(&host(0.8)).0, ["eth0/rx-2 = 2"], "a busy CPU gets cooler");
+    let foreign = Sketch::new(2).device("eth0", &[0]).traffic("eth0", 2e3).receives(0, 0.02, 2e3);
+    let foreign = foreign.receives(1, 0.3, 5e4).measured(|rates| rates.irqs.push(of_another_namespace(1)));
+    assert_eq!(rps(&foreign.build()).0, [""; 0], "CPU 1 has more to do already");
+}
+
+/// The CPU that an interrupt of another network namespace keeps busy was idle to plans.
+#[test]
+fn the_cpu_of_another_namespace_is_not_free() {
+    let host = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).receives(0, 0.9, 4e4);
+    let host = host.receives(5, 0.86, 4e4).measured(|rates| rates.irqs.push(of_another_namespace(5)));
+    assert_eq!(only(&plan_of(Policy::Spread, &host.build()), "rps"), ["eth0/rx-0 = 1-4,6-7"]);
+}
+
+/// An interrupt of no interface of the model that fires often on a CPU.
+fn of_another_namespace(cpu: u32) -> IrqRates {
+    let per_cpu = [(CpuId(cpu), 2e4)].into();
+    IrqRates { irq: IrqId(5000), action: "virtio99-input.0".to_owned(), per_cpu }
+}
+
+/// The interface with most packets was planned, while a CPU was full with those of another.
+#[test]
+fn spread_plans_the_interface_of_the_hot_cpu() {
+    let host = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).device("eth1", &[4]).traffic("eth0", 2e5);
+    let host = (0..4).fold(host, |host, cpu| host.receives(cpu, 0.2, 5e4));
+    let host = host.traffic("eth1", 5e4).receives(4, 0.9, 5e4).build();
+    assert_eq!(only(&plan_of(Policy::Spread, &host), "rps"), ["eth1/rx-0 = 5-7"]);
+}
+
+/// Queues whose interrupts nobody may see got masks of all CPUs, although no CPU was busy.
+#[test]
+fn masks_by_guess_need_a_busy_cpu() {
+    let host = |time: f64| {
+        let sketch = Sketch::new(4).device("eth0", &[0, 1]).traffic("eth0", 4e4).receives(1, time, 3e4);
+        sketch.edit("eth0", |nic| nic.rx.iter_mut().for_each(|queue| queue.irqs.clear())).build()
+    };
+    assert_eq!(only(&plan_of(Policy::Spread, &host(0.3)), "rps"), [""; 0]);
+    assert_eq!(only(&plan_of(Policy::Spread, &host(0.7)), "rps"), ["eth0/rx-0 = 0,2-3", "eth0/rx-1 = 0,2-3"]);
 }
 
 /// An interrupt for each packet filled a CPU that was busy with them already.
