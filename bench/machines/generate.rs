@@ -320,7 +320,12 @@ fn load(random: &mut Random, truth: &mut Truth) {
         let elephant = random.percent(25).then(|| random.below(nic.rx.len() as u32) as usize);
         for (at, queue) in nic.rx.iter_mut().enumerate() {
             let own = 1.0 - uneven * random.part();
-            queue.packets = all * if elephant == Some(at) { 8.0 + 30.0 * random.part() } else { own };
+            queue.packets = all
+                * if elephant == Some(at) {
+                    random.pick(&[1.5, 3.0, 10.0]) * (1.0 + 3.0 * random.part())
+                } else {
+                    own
+                };
         }
     }
     truth.foreign.iter_mut().for_each(|foreign| foreign.packets = random.part());

@@ -269,7 +269,7 @@ fn load(truth: &Truth, after: &Truth, request: &Request) -> Result<(), String> {
 /// Receive time below which ticks do not tell if it gets less.
 const COUNTED: f64 = 0.02;
 /// Receive time from which a CPU is hot.
-const HOT: f64 = 0.8;
+const HOT: f64 = 0.6;
 /// Receive time, and use by programs, below which a CPU is idle.
 const IDLE: f64 = 0.05;
 /// How much hotter a plan may leave a hot CPU than one mask or one interrupt alone would.
@@ -331,6 +331,7 @@ fn missed(truth: &Truth, after: &Truth, request: &Request) -> Result<(), String>
     let is_idle = |cpu: &CpuId| then[cpu].time < IDLE && of(*cpu).is_some_and(|cpu| cpu.program < IDLE);
     let idle = near.iter().filter(is_idle).count().min(request.options.cpus_per_queue.unwrap_or(usize::MAX));
     let time = then[&hot].time;
+    let others = then.iter().filter(|(cpu, _)| **cpu != hot).map(|(_, work)| work.time).fold(0.0, f64::max);
     let is_planned = |nic: &&Nic| request.options.nics.is_empty() && truth.counts_queues(nic);
     for nic in after.nics.iter().filter(is_planned).filter(|_| idle > 0) {
         let here = |queue: &&Rx| nic.home(queue) == Some(hot) && queue.rps.is_empty();
@@ -338,7 +339,7 @@ fn missed(truth: &Truth, after: &Truth, request: &Request) -> Result<(), String>
             let own = queue.packets * truth.cost;
             let by_mask = (time - own * (1.0 - KEPT)).max(own * HANDED / idle as f64);
             let by_irq = if nic.is_managed || queue.irq.is_none() { time } else { own.max(time - own) };
-            if by_mask.min(by_irq) * NEARLY < time {
+            if by_mask.min(by_irq).max(others) * NEARLY < time {
                 return Err(format!(
                     "CPU {hot} receives for {time:.3}; without the {own:.3} of one queue of {} for {by_mask:.3} by a \
                      mask, {by_irq:.3} by its interrupt",

@@ -277,7 +277,7 @@ fn in_vain(
         for nic in model.nics.iter().filter(|nic| sent.contains(&nic.name)) {
             for queue in nic.rx.iter().filter(|queue| queue_packets(nic, queue, rates) > 0.0) {
                 cpus.insert(machine.home(queue).filter(|cpu| topology.usable.contains(*cpu))?);
-                cpus = cpus.union(queue.rps_cpus.known()?);
+                cpus = cpus.union(queue.rps_cpus.known().unwrap_or(&CpuMask::new()));
             }
         }
     }
