@@ -36,8 +36,8 @@ pub struct Args {
     /// The policy, if NAME is not one; NAME then lists variables of it
     #[arg(long, value_name = "POLICY", conflicts_with = "setting")]
     policy: Option<Policy>,
-    /// Plan for this interface; may be given several times. By default spread takes the one that receives most, and
-    /// the other policies take every device in use
+    /// Plan for this interface; may be given several times. By default spread takes the one that keeps the hottest CPU
+    /// busy, or receives most, and the other policies take every device in use
     #[arg(long, value_name = "NIC", conflicts_with = "setting")]
     nic: Vec<NicName>,
     /// Maximum number of CPUs that a queue hands its packets to
