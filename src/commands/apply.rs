@@ -81,6 +81,7 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
     }
     let is_interactive = !global.json && output::is_interactive();
     if is_interactive {
+        place::check_lock(global)?;
         consent::obtain(&changes, plan, &machine.model, how.yes)?;
     }
     let root = place::root(global)?;

@@ -28,6 +28,12 @@ pub(super) fn store(global: &Global) -> Store {
     })
 }
 
+/// Returns an error if the lock of the machine is held or denied. It is released at once: this is for what comes before a
+/// change and would be in vain, such as a question or a long sample.
+pub(super) fn check_lock(global: &Global) -> Result {
+    Ok(store(global).lock(Duration::ZERO).map(drop)?)
+}
+
 /// Root directory as the journal spells it.
 pub(super) fn root(global: &Global) -> Result<PathBuf> {
     let root = global.root.canonicalize();

@@ -2,7 +2,7 @@
 
 use rxlab::journal::{Disk, Storage};
 
-use crate::process::Ended;
+use crate::process::{Ended, on_a_terminal};
 use crate::tree::{PCI, Tree};
 
 const RPS: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
@@ -50,6 +50,15 @@ fn one_process_changes_the_machine_at_a_time() {
     assert_eq!(tree.rps("eth0", 0), "00");
     drop(lock);
     tree.rxlab(&RPS).exits(0);
+}
+
+/// On a terminal it once asked for consent first, and failed after the answer.
+#[test]
+fn a_held_lock_is_reported_before_the_question() {
+    let tree = Tree::new();
+    let _lock = Disk::new(tree.state()).lock().expect("free");
+    let text = on_a_terminal(&tree.command(&RPS)).exits(5);
+    assert!(text.contains("holds the lock") && !text.contains("RISK"), "{text}");
 }
 
 #[test]

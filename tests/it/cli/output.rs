@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::fixtures::captured;
-use crate::process::{Ended, Running, json, rxlab};
+use crate::process::{Ended, Running, json, on_a_terminal, rxlab};
 use crate::tree::Tree;
 
 const APPLY: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
@@ -92,19 +92,13 @@ fn lines_fit_and_a_pipe_gets_no_escape_codes() {
 #[test]
 fn no_color_is_obeyed_on_a_terminal() {
     let tree = Tree::new();
-    let on_a_terminal = |no_color: Option<&str>| {
-        let line = format!(
-            "{} --root {} show",
-            env!("CARGO_BIN_EXE_rxlab"),
-            tree.root().to_str().expect("a path without spaces")
-        );
-        let mut command = Command::new("script");
-        command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).env("TERM", "xterm");
+    let shown = |no_color: Option<&str>| {
+        let mut command = on_a_terminal(&tree.command(&["show"]));
         command.env_remove("NO_COLOR").envs(no_color.map(|value| ("NO_COLOR", value)));
         command.exits(0)
     };
-    assert!(on_a_terminal(None).contains('\x1b'));
-    assert!(!on_a_terminal(Some("1")).contains('\x1b'));
+    assert!(shown(None).contains('\x1b'));
+    assert!(!shown(Some("1")).contains('\x1b'));
 }
 
 /// As with `rxlab show | head -c 1`: the reader closes the pipe before everything is written.
