@@ -102,7 +102,7 @@ fn the_history_lists_past_and_present_changes() {
     let (code, text) = tree.rxlab(&["history"]).said();
     let lines: Vec<&str> = text.lines().collect();
     assert!(code == 0 && lines.len() == 4, "{text}");
-    assert!(lines[2].contains(" put back  apply rps eth0/rx-0 = 2-3"), "{text}");
+    assert!(lines[2].contains(" reverted  apply rps eth0/rx-0 = 2-3"), "{text}");
     assert!(lines[3].contains(" applied   apply rps eth0/rx-0 = 2-3"), "{text}");
     let (_, text) = tree.rxlab(&["--json", "history"]).said();
     let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");

@@ -178,10 +178,7 @@ fn a_full_disk_does_not_change_the_exit_code() {
         tree.command(args).stdout(disk).said()
     };
     let text = full(&APPLY).exits(5);
-    assert!(
-        text.starts_with("rxlab: cannot write the output: ") && text.contains("puts them back"),
-        "{text}"
-    );
+    assert!(text.starts_with("rxlab: cannot write the output: ") && text.contains("restores them"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "c");
     tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "20\n");
     for (command, expected) in [("status", 1), ("undo", 4)] {
