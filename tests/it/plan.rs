@@ -115,7 +115,7 @@ fn plans_of_a_snapshot_by_name_or_by_choice() {
     for name in [&["--nic", "lo"][..], &["rps", "--nic", "lo"], &["spread.rps", "--nic", "lo"]] {
         let (code, text) = plan(name);
         assert!(code == 0 && text.starts_with("nothing to plan\n  lo receives inside"), "{name:?}: {text}");
-        let empty = plan_of("virtio-8cpu-1queue", name);
+        let empty: Plan = plan(&[name, &["--json"][..]].concat()).json(0);
         assert!(empty.settings.is_empty() && empty.notes[0].starts_with("lo receives inside"), "{empty:?}");
     }
 }
