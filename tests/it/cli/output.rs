@@ -1,7 +1,7 @@
 //! Output format: JSON with a schema, lines that fit, no escape codes in a pipe, and readers that close the pipe.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
