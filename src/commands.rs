@@ -136,7 +136,7 @@ const EXIT_CODES: &str = "Exit codes:
   3    a permission or a kernel feature is missing
   4    the machine is not what the command assumes (drift, NIC gone, other host)
   5    the work could not be done (target down before or at the end, disk full)
-  130  interrupted, after putting everything back";
+  130  interrupted, after restoring everything";
 
 /// The commands. Help comes from the arguments of each.
 #[allow(missing_docs)]

@@ -17,7 +17,7 @@ pub enum Kind {
     Changed,
     /// 5: the work could not be done: target down, disk full, a process could not be started.
     Failed,
-    /// 130: interrupted, after putting everything back.
+    /// 130: interrupted, after restoring everything.
     Interrupted,
 }
 
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn the_exit_code_is_that_of_the_action() {
         let drifted = || Err(CommandError::silent(Kind::Changed));
-        let stuck = || Err(CommandError::failed("not every value could be put back").hint("again"));
+        let stuck = || Err(CommandError::failed("not every value could be restored").hint("again"));
         let full = || Err(CommandError::failed("cannot write the output: disk full"));
         assert_eq!(CommandError::after_output(Ok(()), Ok(())), Ok(()));
         assert_eq!(CommandError::after_output(drifted(), Ok(())), drifted());
@@ -173,7 +173,7 @@ mod tests {
             (Kind::Changed, "cannot write the output: disk full".to_owned())
         );
         let both = CommandError::after_output(stuck(), full()).expect_err("two errors");
-        assert_eq!(both.message, "not every value could be put back");
+        assert_eq!(both.message, "not every value could be restored");
         assert_eq!(both.hints, ["again", "cannot write the output: disk full"]);
     }
 }

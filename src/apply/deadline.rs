@@ -299,7 +299,7 @@ pub enum ConfirmError {
     #[error("transaction {0} was stopped before everything was set")]
     Incomplete(String),
     /// Its deadline passed, and part of it could not be reverted yet.
-    #[error("transaction {0} is being put back")]
+    #[error("transaction {0} is being reverted")]
     GoesBack(String),
 }
 

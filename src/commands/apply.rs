@@ -20,7 +20,7 @@ use crate::units::parse_duration;
 
 /// Set values on the machine: journalled first, read back after, undone by `rxlab undo`
 ///
-/// Everything is checked before the first write; if a value cannot be set, those set before it are put back.
+/// Everything is checked before the first write; if a value cannot be set, those set before it are restored.
 /// On a terminal it first prints risk and upkeep of each setting, asks before anything riskier than safe, and
 /// with --confirm counts down until Enter.
 #[derive(Debug, clap::Args)]
@@ -38,7 +38,7 @@ pub struct Args {
 /// How a plan is applied.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct How {
-    /// Put everything back after this time unless `rxlab confirm` comes first
+    /// Restore everything after this time unless `rxlab confirm` comes first
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) confirm: Option<Duration>,
     /// Rehearse on a copy of the machine in memory, print what would change, and change nothing
@@ -81,6 +81,7 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
     }
     let is_interactive = !global.json && output::is_interactive();
     if is_interactive {
+        place::check_lock(global)?;
         consent::obtain(&changes, plan, &machine.model, how.yes)?;
     }
     let root = place::root(global)?;

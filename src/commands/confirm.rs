@@ -24,7 +24,7 @@ pub(super) fn confirm(global: &Global, id: Option<&str>) -> Result {
     let root = place::root(global)?;
     let machine = (&*root.to_string_lossy(), &identity);
     let id = apply::confirm(&place::store(global), machine, id).map_err(explain)?;
-    let stays = format!("transaction {id} is kept; `rxlab undo {id}` puts it back");
+    let stays = format!("transaction {id} is kept; `rxlab undo {id}` reverts it");
     let value = json!({ "schema": "rxlab.confirm/1", "transaction": id });
     output::print(global, &value, || format!("{stays}\n")).map_err(|error| error.hint(&stays))
 }
@@ -34,10 +34,10 @@ fn explain(error: ConfirmError) -> CommandError {
     match error {
         ConfirmError::Journal(error) => error.into(),
         ConfirmError::NothingWaits => {
-            changed(&error).hint("a change whose deadline has passed was put back; see `rxlab status`")
+            changed(&error).hint("a change whose deadline has passed was reverted; see `rxlab status`")
         }
         ConfirmError::TooLate(_) => changed(&error),
-        ConfirmError::Incomplete(ref id) => changed(&error).hint(format!("`rxlab undo {id}` puts it back")),
+        ConfirmError::Incomplete(ref id) => changed(&error).hint(format!("`rxlab undo {id}` reverts it")),
         ConfirmError::GoesBack(ref id) => changed(&error).hint(format!("`rxlab undo {id}` finishes it")),
     }
 }

@@ -1,4 +1,4 @@
-//! `rxlab demo`: the whole job on a practice range: find a hotspot, plan, run trials, put everything back.
+//! `rxlab demo`: the whole job on a practice range: find a hotspot, plan, run trials, restore everything.
 
 mod scene;
 
@@ -36,7 +36,7 @@ use crate::units::parse_duration;
 ///
 /// Joins two hosts by a one-queue veth and sends real traffic from a pinned sender, twice: costly packets (policy
 /// routing rules), where RPS lets more arrive, and cheap ones, where it only spreads the work. Finds the hotspot,
-/// tries RPS and RFS separately, prints the verdicts, writes a report, and puts everything back. Needs root and two
+/// tries RPS and RFS separately, prints the verdicts, writes a report, and restores everything. Needs root and two
 /// CPUs.
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -10,7 +10,7 @@ use crate::apply::{LiveWatchpost, hold_deadline};
 use crate::error::{CommandError, Result};
 use crate::journal::History;
 
-/// Put a transaction back at its deadline unless it is confirmed
+/// Revert a transaction at its deadline unless it is confirmed
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The transaction

@@ -101,10 +101,10 @@ fn in_words(standing: &Standing) -> String {
         Standing::Open(State::Unfinished) => "unfinished".to_owned(),
         Standing::Open(state) => status::standing(state),
         Standing::Ended(Ending::Empty) => "changed nothing".to_owned(),
-        Standing::Ended(Ending::PutBack) => "put back".to_owned(),
-        Standing::Ended(Ending::NotConfirmed) => "put back, not confirmed".to_owned(),
+        Standing::Ended(Ending::PutBack) => "reverted".to_owned(),
+        Standing::Ended(Ending::NotConfirmed) => "reverted, not confirmed".to_owned(),
         Standing::Ended(Ending::PutBackInPart) => {
-            "put back in part, another program had changed the rest".to_owned()
+            "reverted in part, another program had changed the rest".to_owned()
         }
         Standing::Ended(Ending::GivenUp) => "given up, values left as they were".to_owned(),
         Standing::Ended(Ending::Rebooted) => "ended by a reboot".to_owned(),

@@ -1,4 +1,4 @@
-//! Leftovers of killed processes and guards for the next command: changes to put back, and notices to print.
+//! Leftovers of killed processes and guards for the next command: changes to revert, and notices to print.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use crate::error::{CommandError, Kind, Result};
 use crate::host::ProcessId;
 use crate::journal::Notice;
 
-/// Prints what guards have put back since the last command, each once. A user who may not remove a notice leaves it to
+/// Prints what guards have reverted since the last command, each once. A user who may not remove a notice leaves it to
 /// one who may. Returns the number of notices.
 pub(super) fn pass_on_notices(global: &Global) -> usize {
     let notices = place::store(global).take_notices();
@@ -19,7 +19,7 @@ pub(super) fn pass_on_notices(global: &Global) -> usize {
     notices.len()
 }
 
-/// Puts back and reports what killed processes have left behind; then returns an error if a change still waits for its
+/// Reverts and reports what killed processes have left behind; then returns an error if a change still waits for its
 /// confirmation. Commands that change the machine start with this.
 pub(super) fn clear(global: &Global) -> Result {
     let store = place::store(global);
@@ -34,7 +34,7 @@ pub(super) fn clear(global: &Global) -> Result {
     for Abandoned { what, lapse, undo } in abandoned {
         let id = &undo.id;
         if !undo.closed {
-            let message = format!("transaction {id} ({what}) {lapse} and cannot be put back");
+            let message = format!("transaction {id} ({what}) {lapse} and cannot be reverted");
             let hint =
                 format!("`rxlab undo {id}` tries again, `rxlab undo --forget {id}` gives its values up");
             return Err(undo::hints(CommandError::new(Kind::Changed, message), &undo).hint(hint));

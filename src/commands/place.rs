@@ -28,6 +28,12 @@ pub(super) fn store(global: &Global) -> Store {
     })
 }
 
+/// Returns an error if the lock of the machine is held or denied. It is released at once: this is for what comes before a
+/// change and would be in vain, such as a question or a long sample.
+pub(super) fn check_lock(global: &Global) -> Result {
+    Ok(store(global).lock(Duration::ZERO).map(drop)?)
+}
+
 /// Root directory as the journal spells it.
 pub(super) fn root(global: &Global) -> Result<PathBuf> {
     let root = global.root.canonicalize();
@@ -121,7 +127,7 @@ impl From<JournalError> for CommandError {
                 "one process changes the machine at a time; wait for it, or end it and run `rxlab undo`"
             }
             JournalError::Damaged { .. } => {
-                "put the values of its `before` fields back by hand, then run `rxlab undo --forget` with its id"
+                "restore the values of its `before` fields by hand, then run `rxlab undo --forget` with its id"
             }
             JournalError::LaterVersion { .. } => "install that version",
             JournalError::Lock(LockError::Untrusted { .. }) => {
@@ -143,14 +149,14 @@ impl From<ApplyError> for CommandError {
         let hint = match error {
             ApplyError::Journal(error) => return error.into(),
             ApplyError::Pending { ref id } => {
-                Some(format!("`rxlab confirm {id}` keeps it, `rxlab undo {id}` puts it back"))
+                Some(format!("`rxlab confirm {id}` keeps it, `rxlab undo {id}` reverts it"))
             }
             ApplyError::OtherJournal { ref state, ref id } => {
                 let state = state.display();
                 Some(format!("run `rxlab --state-dir {state} undo {id}` first, or use that journal"))
             }
             ApplyError::Unreadable { ref id, .. } => {
-                Some(format!("put it back by hand, then run `rxlab undo --forget {id}`"))
+                Some(format!("restore it by hand, then run `rxlab undo --forget {id}`"))
             }
             ApplyError::OtherHost { .. } | ApplyError::OtherDevice { .. } => {
                 Some("make a plan on this machine: `rxlab plan`".to_owned())
@@ -161,15 +167,14 @@ impl From<ApplyError> for CommandError {
     }
 }
 
-/// Reports unreadable files on standard error: their values are neither shown nor put back.
+/// Reports unreadable files on standard error: their values are neither shown nor reverted.
 pub(super) fn warn(unreadable: &[Unreadable]) {
     for Unreadable { id, path, why, .. } in unreadable {
         let path = path.display();
         // If even standard error is closed, nothing can be reported.
         let _ = writeln!(output::stderr(), "rxlab: skipped transaction {id}: {why} ({path})");
-        let hint = format!(
-            "put the values of its `before` fields back by hand, then run `rxlab undo --forget {id}`"
-        );
+        let hint =
+            format!("restore the values of its `before` fields by hand, then run `rxlab undo --forget {id}`");
         let _ = writeln!(output::stderr(), "  hint: {hint}");
     }
 }

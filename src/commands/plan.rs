@@ -11,7 +11,7 @@ use crate::apply;
 use crate::error::{CommandError, Result};
 use crate::model::{Model, Rates};
 use crate::plan::export::shell;
-use crate::plan::{Options, Plan, Policy, Setting, Spread, Variable, spread};
+use crate::plan::{Options, Plan, Policed, Policy, Setting, Spread, Variable, spread};
 use crate::report::forecast::{self, Forecast};
 use crate::report::text::{Cell, Table, command_lines, left, paragraph, wrapping};
 use crate::units::{CpuMask, NicName, parse_duration};
@@ -92,13 +92,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     let plan = if args.setting.is_empty() {
         let wanted = wanted(args)?;
         let (model, rates) = look::look(&source, args.length, args.cost.budget, &stop)?;
-        match made(&wanted, args, &model, &rates)? {
-            Ok(plan) => plan,
-            Err(reasons) => match &args.output {
-                Some(path) => return Err(no_file(path, &reasons)),
-                None => return look::ended(&stop, nothing(global, &reasons)),
-            },
-        }
+        made(&wanted, args, &model, &rates)?
     } else {
         own(&source, &source.model(None)?, &args.setting)?
     };
@@ -108,6 +102,12 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
 fn write(global: &Global, args: &Args, plan: &Plan) -> Result {
     if let Some(path) = &args.output {
         return written(global, path, plan);
+    }
+    if plan.settings.is_empty() {
+        return output::print(global, plan, || {
+            let lines = plan.notes.iter().map(|reason| format!("  {reason}\n"));
+            format!("nothing to plan\n{}", lines.collect::<String>())
+        });
     }
     let text = plan.to_toml();
     if !global.json {
@@ -126,6 +126,9 @@ fn write(global: &Global, args: &Args, plan: &Plan) -> Result {
 
 /// Writes the plan to a file, and prints it and the path.
 fn written(global: &Global, path: &Path, plan: &Plan) -> Result {
+    if plan.settings.is_empty() {
+        return Err(no_file(path, &plan.notes));
+    }
     files::write(path, plan.to_toml().as_bytes())?;
     if global.json {
         return output::json(plan);
@@ -187,8 +190,8 @@ fn is_plain(args: &Args) -> bool {
     args.name.is_none() && args.policy.is_none() && !has_choices(args)
 }
 
-/// Returns the plan, or the reasons why there is nothing to plan.
-fn made(wanted: &Wanted, args: &Args, model: &Model, rates: &Rates) -> Result<Result<Plan, Vec<String>>> {
+/// Returns the plan. If there is nothing to plan, it has no settings, and the reasons as notes.
+fn made(wanted: &Wanted, args: &Args, model: &Model, rates: &Rates) -> Result<Plan> {
     for nic in &args.nic {
         machine::nic(model, nic)?;
     }
@@ -196,7 +199,7 @@ fn made(wanted: &Wanted, args: &Args, model: &Model, rates: &Rates) -> Result<Re
         machine::cpus(model, clean)?;
     }
     let (policy, variables) = match wanted {
-        Wanted::Proposal(name) => return proposed(spread(model, rates, args.nic.first()), name).map(Ok),
+        Wanted::Proposal(name) => return Ok(proposed(spread(model, rates, args.nic.first()), name)),
         Wanted::Policy(policy, variables) => (*policy, variables.as_deref()),
     };
     let options = Options {
@@ -204,38 +207,32 @@ fn made(wanted: &Wanted, args: &Args, model: &Model, rates: &Rates) -> Result<Re
         cpus_per_queue: args.cpus_per_queue,
         keep_clean: args.keep_clean.clone().unwrap_or_default(),
     };
-    let policed = policy.plan(model, rates, &options, variables);
-    Ok(if policed.plan.settings.is_empty() { Err(policed.reasons) } else { Ok(policed.plan) })
+    let Policed { mut plan, reasons, .. } = policy.plan(model, rates, &options, variables);
+    if plan.settings.is_empty() {
+        plan.notes = reasons;
+    }
+    Ok(plan)
 }
 
-/// Returns the plan of that name, or an error with the reasons why there is none.
-fn proposed(spread: Spread, name: &str) -> Result<Plan> {
+/// Returns the plan of that name, or one without settings and with the reasons as notes.
+fn proposed(spread: Spread, name: &str) -> Plan {
     let mut plans: Vec<Plan> = spread.proposals.into_iter().map(|proposal| proposal.plan).collect();
     let names: Vec<String> = plans.iter().map(|plan| plan.name.clone()).collect();
     if let Some(at) = names.iter().position(|known| known == name) {
-        return Ok(plans.swap_remove(at));
+        return plans.swap_remove(at);
     }
     let others = (!names.is_empty()).then(|| format!("there is a plan for {}", names.join(", ")));
-    Err(CommandError::usage(format!("nothing to plan for `{name}`"))
-        .hint_all(spread.reasons)
-        .hint_all(others))
+    Plan { notes: spread.reasons.into_iter().chain(others).collect(), ..Plan::new(name, &[]) }
 }
 
-/// Error if there is nothing to write. It mentions an existing file of that name: an earlier plan, which may be applied
-/// by mistake.
+/// Error if there is nothing to write: a script that applies the file next has to stop. It mentions an existing file of
+/// that name: an earlier plan, which may be applied by mistake.
 fn no_file(path: &Path, reasons: &[String]) -> CommandError {
-    let error = CommandError::usage("no plan to write").hint_all(reasons);
+    let error = CommandError::failed("nothing to plan, so no file was written").hint_all(reasons);
     match files::is_there(path) {
         true => error.hint(format!("{} is from an earlier run and was left unchanged", path.display())),
         false => error,
     }
-}
-
-fn nothing(global: &Global, reasons: &[String]) -> Result {
-    output::print(global, &serde_json::json!({ "schema": null, "reasons": reasons }), || {
-        let lines = reasons.iter().map(|reason| format!("  {reason}\n"));
-        format!("nothing to plan\n{}", lines.collect::<String>())
-    })
 }
 
 /// Plan of the user's settings, in the order of applying and with their devices.
@@ -277,8 +274,6 @@ fn plans(args: &Args, source: &Source, model: &Model, rates: &Rates) -> Result<(
         let Spread { proposals, reasons } = spread(model, rates, args.nic.first());
         return Ok((proposals.into_iter().map(|proposal| proposal.plan).collect(), reasons));
     }
-    match made(&wanted(args)?, args, model, rates)? {
-        Ok(plan) => Ok((vec![plan], Vec::new())),
-        Err(reasons) => Ok((Vec::new(), reasons)),
-    }
+    let plan = made(&wanted(args)?, args, model, rates)?;
+    Ok(if plan.settings.is_empty() { (Vec::new(), plan.notes) } else { (vec![plan], Vec::new()) })
 }

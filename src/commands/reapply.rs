@@ -94,7 +94,7 @@ fn of_one(
 ) -> Result<Option<Vec<Reapplied>>> {
     let at = open.iter().position(|(open, _)| open == id);
     let at = at.ok_or_else(|| {
-        CommandError::new(Kind::Changed, format!("transaction {id} was put back in the meantime"))
+        CommandError::new(Kind::Changed, format!("transaction {id} was reverted in the meantime"))
     })?;
     let history = &open[at].1;
     let Some(begin) = history.begin() else { return Ok(None) };
@@ -113,7 +113,7 @@ fn report(global: &Global, done: &[Done]) -> Result {
     for Done { id, values } in done {
         writeln!(out, "transaction {}:", clean(id))?;
         let Some(values) = values else {
-            writeln!(out, "  left alone because it is unfinished; `rxlab undo` puts it back")?;
+            writeln!(out, "  left alone because it is unfinished; `rxlab undo` reverts it")?;
             continue;
         };
         if values.is_empty() {

@@ -1,4 +1,4 @@
-//! `rxlab undo`: puts applied values back.
+//! `rxlab undo`: restores applied values.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::error::{CommandError, Kind, Result};
 use crate::journal::{BackCommand, History, JournalError, LockError, Outcome, Store};
 use crate::report::text::{clean, paragraph};
 
-/// Put back what was applied: every open transaction, the newest first
+/// Revert what was applied: every open transaction, the newest first
 ///
 /// A value that another program has changed since is reported and left alone.
 #[derive(Debug, clap::Args)]
@@ -31,7 +31,7 @@ pub struct Args {
     /// Give the transaction up: leave its values as they are, and skip it from now on
     #[arg(long, requires = "id", conflicts_with_all = ["force", "last"])]
     forget: bool,
-    /// Rehearse on a copy of the machine in memory, print what would be put back, and change nothing
+    /// Rehearse on a copy of the machine in memory, print what would be restored, and change nothing
     #[arg(long, conflicts_with = "forget")]
     dry_run: bool,
 }
@@ -85,7 +85,7 @@ fn is_held(error: &UndoError) -> bool {
     matches!(error, UndoError::Journal(JournalError::Lock(LockError::Held { .. })))
 }
 
-/// Puts one transaction back and prints the result.
+/// Reverts one transaction and prints the result.
 pub(super) fn one(global: &Global, id: &str) -> Result {
     run(global, Args { id: Some(id.to_owned()), last: false, force: false, forget: false, dry_run: false })
 }
@@ -165,11 +165,11 @@ fn report(global: &Global, all: &Undone, is_rehearsal: bool) -> Result {
             writeln!(out, "  next: `rxlab undo --force {id}` or `rxlab undo --forget {id}`")?;
         }
         if undo.outcomes.is_empty() && undo.command.is_none() {
-            writeln!(out, "  nothing left to put back")?;
+            writeln!(out, "  nothing left to restore")?;
         }
     }
     for Waiting { id, behind } in waiting {
-        writeln!(out, "transaction {id}: waits until {behind}, which has the same values, is put back")?;
+        writeln!(out, "transaction {id}: waits until {behind}, which has the same values, is reverted")?;
     }
     if is_rehearsal && !undone.is_empty() {
         writeln!(out, "nothing was changed")?;
@@ -201,7 +201,7 @@ pub(super) fn verdict(undone: &UndoOutcome) -> String {
         }
         Outcome::Gone if undone.trouble => format!("the device is gone (the value was {original})"),
         Outcome::Gone => "gone, and its value with it".to_owned(),
-        Outcome::Failed { why } => format!("not put back to {original}: {why}"),
+        Outcome::Failed { why } => format!("not restored to {original}: {why}"),
     }
 }
 
@@ -218,7 +218,7 @@ fn prospect(undone: &UndoOutcome) -> String {
         Outcome::Unchanged => format!("already {original}"),
         Outcome::Restored => format!("would go back to {original} (rxlab set {wanted})"),
         Outcome::Altered { kept } => format!("would be set back to {original} and read back as {kept}"),
-        Outcome::Failed { why } => format!("could not be put back to {original}: {why}"),
+        Outcome::Failed { why } => format!("could not be restored to {original}: {why}"),
         Outcome::Drift { .. } => format!("would be {}", verdict(undone)),
         Outcome::Away | Outcome::Gone => verdict(undone),
     }
@@ -242,7 +242,7 @@ fn exit(all: Undone, by_id: bool, is_rehearsal: bool) -> Result {
     if undone.iter().any(Undo::has_failed) {
         return Err(match is_rehearsal {
             true => CommandError::silent(Kind::Failed),
-            false => CommandError::failed("not everything could be put back").hint("run `rxlab undo` again"),
+            false => CommandError::failed("not everything could be restored").hint("run `rxlab undo` again"),
         });
     }
     if let Some(error) = undone.iter().find_map(|undo| undo.journal_error.as_ref()) {

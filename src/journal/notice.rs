@@ -18,14 +18,14 @@ pub enum Lapse {
     Unguarded,
 }
 
-/// Message of a guard about a transaction that it put back, for the next command to print.
+/// Message of a guard about a transaction that it reverted, for the next command to print.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    /// The transaction that the guard put back.
+    /// The transaction that the guard reverted.
     pub id: String,
     /// Purpose of the transaction, as `Begin::what` says.
     pub what: String,
-    /// Reason why it was put back.
+    /// Reason why it was reverted.
     pub lapse: Lapse,
     /// False when a value is left for the user to decide about.
     pub is_closed: bool,
@@ -40,7 +40,7 @@ display_as! { Lapse:
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Notice { id, what, lapse, is_closed } = self;
-        write!(f, "transaction {id} ({what}) {lapse} and was put back")?;
+        write!(f, "transaction {id} ({what}) {lapse} and was reverted")?;
         match is_closed {
             true => Ok(()),
             false => write!(f, " in part: `rxlab status` shows the rest"),

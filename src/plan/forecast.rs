@@ -28,7 +28,7 @@ pub fn forecast(model: &Model, rates: &Rates, plan: &Plan) -> Result<Prediction,
     let mut moves: Vec<Move> = nics().flat_map(|nic| asked.moves(nic)).collect();
     let basis = measure(rates, &mut moves);
     let nothing = || format!("in the model it moves no receive work{}", in_brackets(&left_out(model, plan)));
-    let mut prediction = predict(rates, &moves).ok_or_else(nothing)?.at(packets);
+    let mut prediction = predict(rates, &moves).ok_or_else(nothing)?.at(packets).rounded();
     prediction.basis = basis;
     prediction.left_out = left_out(model, plan);
     Ok(prediction)

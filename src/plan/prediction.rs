@@ -235,6 +235,36 @@ impl Prediction {
         self
     }
 
+    /// The same figures as exact as the model: packets to whole ones, all others to four decimals.
+    #[must_use]
+    pub(super) fn rounded(mut self) -> Self {
+        // Adding 0 turns -0 into 0.
+        let to = |scale: f64| move |value: &mut f64| *value = (*value * scale).round() / scale + 0.0;
+        [&mut self.packets, &mut self.most_before, &mut self.most_after].into_iter().for_each(to(1.0));
+        let figures = [
+            &mut self.before,
+            &mut self.after,
+            &mut self.busiest_before,
+            &mut self.busiest_after,
+            &mut self.total_change,
+            &mut self.headroom_before.hottest,
+            &mut self.headroom_before.machine,
+            &mut self.headroom_after.hottest,
+            &mut self.headroom_after.machine,
+            &mut self.hottest_as_it_runs,
+        ];
+        let ranges =
+            self.range.iter_mut().flat_map(|Range { after, busiest, total, hottest, machine, fits }| {
+                [after, busiest, total, hottest, machine, fits].into_iter().flatten()
+            });
+        let cpus = self.cpus.iter_mut().flat_map(|CpuLoad { before, after, range, .. }| {
+            [before, after].into_iter().chain(range.iter_mut().flatten())
+        });
+        let overfull = self.overfull.iter_mut().map(|full| &mut full.busy);
+        figures.into_iter().chain(ranges).chain(cpus).chain(overfull).for_each(to(1e4));
+        self
+    }
+
     /// Describes the change in the traffic that the host can take.
     pub fn regime(&self) -> String {
         let as_it_runs = self.hottest_as_it_runs.min(self.headroom_before.machine);

@@ -108,7 +108,7 @@ impl Plan {
     /// The prediction in words, for a reader of the plan; empty without one.
     pub fn predicted(&self) -> Vec<String> {
         let prediction = self.prediction.iter();
-        prediction.flat_map(|it| [format!("predicted: {it}"), it.room(&self.name)]).collect()
+        prediction.flat_map(|prediction| [prediction.to_string(), prediction.room(&self.name)]).collect()
     }
 }
 

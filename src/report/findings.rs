@@ -145,6 +145,17 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_limit_has_its_reason() {
+        let mut report = doctor(&Sketch::case_a().build().0, &Sketch::case_a().build().1, "rxlab");
+        (report.regime, report.plans) = (None, Vec::new());
+        let text = shown(&report, Detail::All);
+        assert!(text.contains("limit unknown: the interfaces receive fewer than 1,000 packets/s;"), "{text}");
+        report.refused = Some("packets of eth0 are received elsewhere".to_owned());
+        let text = shown(&report, Detail::All);
+        assert!(text.contains("limit unknown: packets of eth0 are received elsewhere;"), "{text}");
+    }
+
+    #[test]
     fn one_thread_is_the_limit() {
         let sketch = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).receives(0, 0.05, 4e4);
         let sketch = sketch.works(2, 0.985).program("redis-server", 0.99, "0-7").thread(2, 0.99, 0.001);

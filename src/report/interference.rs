@@ -120,7 +120,7 @@ fn sum(cpu: &CpuInterference, classes: &[Class]) -> Fact<u64> {
 }
 
 fn victims_table(sample: &Interference, victims: &[Victim]) -> String {
-    let numbers = ["believed", "really", "lost"].map(right);
+    let numbers = ["charged", "had", "lost"].map(right);
     let columns = [wrapping("process")].into_iter().chain(numbers).chain([wrapping("by"), right("own")]);
     let mut table = Table::new(columns).indented(2);
     let shown: Vec<&Victim> =
@@ -205,7 +205,7 @@ fn inferred(inference: &Inference) -> String {
         };
         table.row([label.into(), cell]);
     };
-    row("had, as top shows it", &inference.believed);
+    row("charged, as top shows it", &inference.believed);
     row("missed", &Fact::Known(inference.missing));
     row("  other tasks", &inference.waiting);
     row("  hypervisor", &inference.hypervisor);

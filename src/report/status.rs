@@ -33,13 +33,13 @@ pub fn standing(state: &State) -> String {
     match state {
         State::Applied => "applied".to_owned(),
         State::Unconfirmed { seconds_left } if *seconds_left < 0.0 => {
-            "not confirmed in time and not put back: its guard is gone, run `rxlab undo`".to_owned()
+            "not confirmed in time and not reverted: its guard is gone, run `rxlab undo`".to_owned()
         }
         State::Unconfirmed { seconds_left } => {
             format!("reverts in {seconds_left:.0} s unless you run `rxlab confirm`")
         }
         State::Unfinished => {
-            "unfinished: being applied or put back, or stopped; `rxlab undo` continues".to_owned()
+            "unfinished: being applied or reverted, or stopped; `rxlab undo` continues".to_owned()
         }
     }
 }

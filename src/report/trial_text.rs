@@ -127,7 +127,7 @@ mod tests {
         let mut records = sample_record::every_verdict();
         records.retain(|record| matches!(verdict(record), Some(Verdict::GuardTripped { .. })));
         let record = &mut records[0];
-        for (arm, headline) in [(Arm::A, "guard tripped without the change"), (Arm::B, "rolled back")] {
+        for (arm, headline) in [(Arm::A, "guard tripped without the change"), (Arm::B, "reverted")] {
             record.slots.last_mut().expect("a slot").arm = arm;
             let text = plain(std::slice::from_ref(record));
             assert!(text.contains(headline), "{text}");

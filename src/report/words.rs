@@ -58,7 +58,7 @@ pub fn verdict(verdict: &Verdict) -> &'static str {
         Verdict::ClientLimited { .. } => "client-limited",
         Verdict::SpreadsOnly { capacity: Capacity::Same, .. } => "spreads the load, adds no capacity",
         Verdict::SpreadsOnly { .. } => "spreads the load",
-        Verdict::GuardTripped { .. } => "guard tripped, rolled back",
+        Verdict::GuardTripped { .. } => "guard tripped, reverted",
         Verdict::NotApplied { .. } => "did not take hold",
         Verdict::MachineChanged { .. } => "stopped, changed from outside",
         Verdict::Interrupted => "interrupted",
@@ -255,7 +255,7 @@ pub fn sentence(record: &TrialRecord) -> String {
             format!("A guard stopped {name}: {reason}.")
         }
         Verdict::GuardTripped { reason } => {
-            format!("A guard stopped {name} and the change was rolled back at once: {reason}.")
+            format!("A guard stopped {name} and the change was reverted at once: {reason}.")
         }
         Verdict::NotApplied { reason } => {
             format!("{name} did not take hold, so nothing was compared: {reason}.")

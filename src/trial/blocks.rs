@@ -72,7 +72,7 @@ pub enum End {
         /// The sign observed.
         reason: String,
     },
-    /// A guard tripped and the change was rolled back immediately.
+    /// A guard tripped and the change was reverted immediately.
     GuardTripped {
         /// The guard and its figures.
         reason: String,

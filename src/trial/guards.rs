@@ -1,4 +1,4 @@
-//! Guards: limits for a single slot, beyond which the change is rolled back immediately. They are checked
+//! Guards: limits for a single slot, beyond which the change is reverted immediately. They are checked
 //! while the slot runs, and once more at its end.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -310,7 +310,7 @@ pub enum Verdict {
         /// Evidence on capacity.
         capacity: Capacity,
     },
-    /// A guard tripped and the change was rolled back immediately.
+    /// A guard tripped and the change was reverted immediately.
     GuardTripped {
         /// The guard and its figures.
         reason: String,

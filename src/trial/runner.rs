@@ -56,7 +56,7 @@ impl Measured {
 
 /// The system that a trial with the given record runs on.
 pub trait Bench<Record> {
-    /// Reason why it cannot continue; the trial ends with it and the caller rolls back.
+    /// Reason why it cannot continue; the trial ends with it and the caller reverts.
     type Error;
 
     /// Sets the arm with the number `arm`, waits for the washout and measures one slot. Arm 0 is the baseline.

@@ -48,7 +48,7 @@ pub struct Spec {
     /// Slots, pairs, seed.
     #[serde(default)]
     pub design: Design,
-    /// Limits that stop and roll back immediately.
+    /// Limits that stop and revert immediately.
     #[serde(default)]
     pub guards: Guards,
     /// Measurement of receive time, for metrics that need it.
@@ -266,7 +266,7 @@ pub struct Probe {
     pub budget: Budget,
 }
 
-/// Limits for a single slot; beyond one of them the slot ends and the change is rolled back immediately.
+/// Limits for a single slot; beyond one of them the slot ends and the change is reverted immediately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Guards {

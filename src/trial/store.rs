@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use rustix::fs::{Access, access};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -65,7 +66,24 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     move |error| StoreError::Io { path: path.to_owned(), error }
 }
 
+/// Returns an error if no file can be created in a directory.
+fn writable(directory: &Path) -> Result<(), StoreError> {
+    access(directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| io_error(directory)(error.into()))
+}
+
 impl TrialDir {
+    /// Creates the directory of all trials below `state`, and returns an error if it takes no new trial.
+    pub fn check_state(state: &Path) -> Result<(), StoreError> {
+        let trials = state.join("trials");
+        fs::create_dir_all(&trials).map_err(io_error(&trials))?;
+        writable(&trials)
+    }
+
+    /// Returns an error if nothing can be added to the trial.
+    pub fn check_writable(&self) -> Result<(), StoreError> {
+        writable(&self.path)
+    }
+
     /// Creates the directory of a new trial below `state`, numbered after the last one.
     pub fn create(state: &Path, name: &str) -> Result<Self, StoreError> {
         let trials = state.join("trials");
@@ -232,6 +250,21 @@ mod tests {
         assert_eq!(TrialDir::create(state.path(), "rfs").expect("made").id(), "0002-rfs");
         let error = TrialDir::open(state.path(), "0001-rps").expect_err("no record yet");
         assert!(error.to_string().starts_with("no trial `0001-rps` in "), "{error}");
+    }
+
+    #[test]
+    fn what_takes_no_record_is_known_before_a_trial() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        TrialDir::check_state(state.path()).expect("writable");
+        let trial = TrialDir::create(state.path(), "rps").expect("made");
+        trial.check_writable().expect("writable");
+        std::fs::remove_dir(trial.path()).expect("removed");
+        let error = trial.check_writable().expect_err("gone").to_string();
+        assert!(error.contains("/0001-rps: No such file"), "{error}");
+        let file = state.path().join("file");
+        std::fs::write(&file, "").expect("written");
+        let error = TrialDir::check_state(&file).expect_err("not a directory").to_string();
+        assert!(error.contains("file/trials: Not a directory"), "{error}");
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub(super) const KEYS: [(&str, &str); 17] = [
     ("n", "open the next finding"),
     ("Enter", "open the selected finding: evidence, cause, plan"),
     ("d", "show the plan as a diff of this machine's settings"),
-    ("a", "apply the plan: shows the diff, asks, and puts it back unless you confirm"),
+    ("a", "apply the plan: shows the diff, asks, and reverts it unless you confirm"),
     ("g", "heatmap in colours or in shades of one colour"),
     ("click", "switch view, open finding, sort, show one interface"),
     ("m", "mouse off, so that the terminal selects text, or on"),

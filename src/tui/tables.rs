@@ -249,14 +249,14 @@ pub(super) fn losers(app: &App, sample: &Interference) -> Rows {
         ]
     });
     Rows {
-        spare: &["OWN", "REALLY"],
+        spare: &["OWN", "HAD"],
         nics: Vec::new(),
         rows: rows.collect(),
         columns: vec![
             Column::left("PROCESS", 16, 3),
             Column::right("LOST", 6, Some(Order::Lost)),
-            Column::right("BELIEVED", 10, Some(Order::CpuTime)),
-            Column::right("REALLY", 7, None),
+            Column::right("CHARGED", 10, Some(Order::CpuTime)),
+            Column::right("HAD", 7, None),
             Column::right("OWN", 6, None),
             Column::left("LOST TO", 12, 2),
         ],

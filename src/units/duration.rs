@@ -10,6 +10,9 @@ pub enum DurationError {
     /// Not a number and a unit.
     #[error("`{0}` is not a duration (write 5s, 500ms, 250us, 1m or 1h)")]
     Form(String),
+    /// A number without a unit.
+    #[error("`{0}` has no unit (write {0}s, {0}ms, {0}m or {0}h)")]
+    Unit(String),
     /// Longer than any sensible run.
     #[error("`{0}` is too long (at most 1000h)")]
     TooLong(String),
@@ -38,14 +41,14 @@ pub fn rfc3339(time: jiff::Timestamp) -> String {
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let bad = || DurationError::Form(text.to_owned());
     let trimmed = text.trim();
-    let (number, unit) =
-        UNITS.iter().find_map(|(name, ns)| Some((trimmed.strip_suffix(name)?, *ns))).ok_or_else(bad)?;
-    let number = number.trim_end();
+    let unit = UNITS.iter().find_map(|(name, ns)| Some((trimmed.strip_suffix(name)?, *ns)));
+    let number = unit.map_or(trimmed, |(number, _)| number.trim_end());
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     if !digits(whole) || !digits(fraction) {
         return Err(bad());
     }
+    let (_, unit) = unit.ok_or_else(|| DurationError::Unit(number.to_owned()))?;
     let whole: u64 = whole.parse().map_err(|_| DurationError::TooLong(text.to_owned()))?;
     // Integer arithmetic: 0.1s is 100 ms exactly.
     let fraction: u64 = fraction
@@ -125,9 +128,11 @@ mod tests {
 
     #[test]
     fn bad_text_says_what_to_write() {
-        for bad in ["", "5", "s", "-5s", "1e3s", "5 parsecs", ".5s", "5.s", "1.2.3s", "NaNs"] {
+        for bad in ["", "s", "-5s", "1e3s", "5 parsecs", ".5s", "5.s", "1.2.3s", "NaNs"] {
             assert_eq!(parse_duration(bad), Err(DurationError::Form(bad.into())), "{bad}");
         }
+        let error = parse_duration(" 1.5 ").expect_err("no unit").to_string();
+        assert_eq!(error, "`1.5` has no unit (write 1.5s, 1.5ms, 1.5m or 1.5h)");
         for long in ["1001h", "99999999999999999999s", "18446744073709551615h"] {
             assert_eq!(parse_duration(long), Err(DurationError::TooLong(long.into())));
         }

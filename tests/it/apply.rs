@@ -2,7 +2,7 @@
 
 use rxlab::journal::{Disk, Storage};
 
-use crate::process::Ended;
+use crate::process::{Ended, on_a_terminal};
 use crate::tree::{PCI, Tree};
 
 const RPS: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
@@ -52,6 +52,15 @@ fn one_process_changes_the_machine_at_a_time() {
     tree.rxlab(&RPS).exits(0);
 }
 
+/// On a terminal it once asked for consent first, and failed after the answer.
+#[test]
+fn a_held_lock_is_reported_before_the_question() {
+    let tree = Tree::new();
+    let _lock = Disk::new(tree.state()).lock().expect("free");
+    let text = on_a_terminal(&tree.command(&RPS)).exits(5);
+    assert!(text.contains("holds the lock") && !text.contains("RISK"), "{text}");
+}
+
 #[test]
 fn foreign_changes_are_reported_and_kept() {
     let tree = Tree::new();
@@ -93,7 +102,7 @@ fn the_history_lists_past_and_present_changes() {
     let (code, text) = tree.rxlab(&["history"]).said();
     let lines: Vec<&str> = text.lines().collect();
     assert!(code == 0 && lines.len() == 4, "{text}");
-    assert!(lines[2].contains(" put back  apply rps eth0/rx-0 = 2-3"), "{text}");
+    assert!(lines[2].contains(" reverted  apply rps eth0/rx-0 = 2-3"), "{text}");
     assert!(lines[3].contains(" applied   apply rps eth0/rx-0 = 2-3"), "{text}");
     let (_, text) = tree.rxlab(&["--json", "history"]).said();
     let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");

@@ -146,7 +146,7 @@ fn the_effect_of_a_plan_is_compared_with_the_sample_before() {
     assert_eq!((&told["what"], &told["cpu"]), (&"apply rps".into(), &0.into()), "{told}");
     assert!(told["packets_before"].as_f64() > Some(0.0) && told["packets"].as_f64() > Some(0.0), "{told}");
     run(&["undo"]).exits(0);
-    assert_eq!(since(), Value::Null, "it was put back");
+    assert_eq!(since(), Value::Null, "it was reverted");
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn an_unconfirmed_change_is_restored() {
         &[
             "no change is waiting for confirmation",
             "rxlab: transaction 000001-",
-            "was not confirmed in time and was put back",
+            "was not confirmed in time and was reverted",
         ],
     );
     let (_, text) = tree.rxlab(&["confirm"]).said();
@@ -58,8 +58,8 @@ fn the_next_command_restores_changes_of_a_killed_process() {
     let (code, text) = apply(&["--dry-run"]);
     assert!(code == 0 && tree.rps("eth0", 0) == "c", "a dry run writes nothing: {text}");
     let text = apply(&[]).exits(0);
-    let put_back = "(trial 0001-rps) was left behind by a killed process and was put back";
-    assert!(text.contains(put_back), "{text}");
+    let reverted = "(trial 0001-rps) was left behind by a killed process and was reverted";
+    assert!(text.contains(reverted), "{text}");
     assert_eq!((tree.rps("eth0", 0), tree.rps("eth0", 1)), ("0".into(), "4".into()));
 }
 

@@ -128,6 +128,15 @@ pub(crate) fn weighty(command: &Command) -> Command {
     heavy
 }
 
+/// The same command on a terminal whose user types nothing.
+pub(crate) fn on_a_terminal(command: &Command) -> Command {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<String> = words.map(|word| format!("'{}'", word.to_str().expect("text"))).collect();
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &words.join(" "), "/dev/null"]).stdin(Stdio::null()).env("TERM", "xterm");
+    terminal
+}
+
 /// Copies the program in a separate process: while this one has the copy open for writing, a child started by another
 /// test inherits the descriptor for a moment, and then the copy cannot be executed.
 pub(crate) fn copy_program(to: &Path) {

@@ -30,11 +30,11 @@ enum Event {
     Nothing,
 }
 
-/// Counts down to the deadline of transaction `id`, which is `wait` away. Enter confirms it, Ctrl-C puts it back at
-/// once, and its guard puts it back at the deadline.
+/// Counts down to the deadline of transaction `id`, which is `wait` away. Enter confirms it, Ctrl-C reverts it at
+/// once, and its guard reverts it at the deadline.
 pub(super) fn run(global: &Global, id: &str, wait: Duration, stop: &AtomicBool) -> Result {
     let store = place::store(global);
-    let bar = progress::clock("Enter keeps it, Ctrl-C puts it back", wait);
+    let bar = progress::clock("Enter keeps it, Ctrl-C reverts it", wait);
     let mut is_listening = true;
     let kept = loop {
         let Some(left) = left(&store, id)? else { break false };
@@ -66,7 +66,7 @@ fn left(store: &Store, id: &str) -> Result<Option<Duration>> {
     Ok(left.filter(|left| !left.is_zero()))
 }
 
-/// Waits until the guard has put the change back, or reports that another command has confirmed it or put it back.
+/// Waits until the guard has reverted the change, or reports that another command has confirmed it or reverted it.
 fn ended(global: &Global, store: &Store, id: &str) -> Result {
     let tries = PATIENCE.as_millis() / TICK.as_millis();
     for _ in 0..tries {
@@ -74,16 +74,16 @@ fn ended(global: &Global, store: &Store, id: &str) -> Result {
             Some(history) if history.pending_deadline().is_some() => std::thread::sleep(TICK),
             Some(_) => return Err(changed(format!("transaction {id} was confirmed by another command"))),
             None => {
-                // The guard leaves its notice last. There is none if another command has put the change back.
+                // The guard leaves its notice last. There is none if another command has reverted the change.
                 std::thread::sleep(TICK);
                 return Err(match leftovers::pass_on_notices(global) {
-                    0 => changed(format!("transaction {id} was put back")),
+                    0 => changed(format!("transaction {id} was reverted")),
                     _ => CommandError::silent(Kind::Changed),
                 });
             }
         }
     }
-    Err(changed(format!("transaction {id} is still being put back")).hint("see `rxlab status`"))
+    Err(changed(format!("transaction {id} is still being reverted")).hint("see `rxlab status`"))
 }
 
 /// Waits until a line is entered, input ends or `stop` is set.

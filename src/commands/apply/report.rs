@@ -24,7 +24,7 @@ pub(in crate::commands) struct Done<'a> {
 pub(in crate::commands) fn rolled_back(failure: Failure) -> CommandError {
     let error = CommandError::from(failure.error);
     if failure.undo.is_clean() {
-        return error.hint("nothing is changed: the values set before the failure were put back");
+        return error.hint("nothing is changed: the values set before the failure were restored");
     }
     let id = failure.undo.id.clone();
     let mut error = undo::hints(error, &failure.undo);
@@ -88,7 +88,7 @@ pub(in crate::commands) fn diff(setting: &Setting, before: Option<&str>) -> Stri
 }
 
 pub(in crate::commands) fn kept(global: &Global, done: &Done<'_>, diff: bool) -> Result {
-    let is_set = format!("the values are set; `rxlab undo {}` puts them back", done.id);
+    let is_set = format!("the values are set; `rxlab undo {}` restores them", done.id);
     print_kept(global, done, diff).map_err(|error| error.hint(is_set))
 }
 
@@ -124,7 +124,7 @@ fn print_kept(global: &Global, done: &Done<'_>, diff: bool) -> Result {
             "transaction {id}: reverts in {} s unless you run `rxlab confirm`",
             wait.as_secs_f64()
         )?,
-        None => writeln!(out, "transaction {id}: `rxlab undo {id}` puts it back")?,
+        None => writeln!(out, "transaction {id}: `rxlab undo {id}` reverts it")?,
     }
     Ok(())
 }

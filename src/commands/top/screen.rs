@@ -325,7 +325,7 @@ fn apply_plan(global: &Global, plan: &Plan, signals: &Signals) -> Result {
     {
         writeln!(output::stderr(), "rxlab: {error}")?;
     }
-    // Ctrl-C during the countdown put the values back, and does not end the screen.
+    // Ctrl-C during the countdown restored the values, and does not end the screen.
     signals.interrupted.store(false, Ordering::SeqCst);
     let mut out = output::text_stdout();
     write!(out, "Enter returns to rxlab top ")?;

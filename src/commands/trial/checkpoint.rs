@@ -84,6 +84,7 @@ fn measurable(dir: &TrialDir) -> Result<(Spec, TrialRecord)> {
 /// Takes a checkpoint of `slots` slots, and adds it to the trial.
 pub(super) fn take(global: &Global, dir: &TrialDir, slots: u32) -> Result<(TrialRecord, Checkpoint)> {
     let (spec, record) = measurable(dir)?;
+    dir.check_writable()?;
     let machine = machine::open(global)?;
     let drifted = drifted(&machine, &record)?;
     let values = measure(&machine, &spec, &record, slots as usize)?;

@@ -76,7 +76,7 @@ fn print(global: &Global, outcome: &Outcome, commands: bool, path: &str, report:
     write!(out, "{}", report::trial_text::render(record))?;
     match kept {
         Some(id) if commands => writeln!(out, "kept: `rxlab undo {id}` runs the command of arm A")?,
-        Some(id) => writeln!(out, "kept: `rxlab undo {id}` puts it back")?,
+        Some(id) => writeln!(out, "kept: `rxlab undo {id}` reverts it")?,
         None if undo.as_ref().is_none_or(Undo::is_clean) => writeln!(out, "{}", left(commands))?,
         None => {}
     }
@@ -102,12 +102,12 @@ pub(crate) fn put_back<Record>(outcome: &Outcome<Record>) -> Result {
     if undo.closed && foreign.len() == troubled().count() {
         let what = foreign.join(", ");
         let message = format!(
-            "another program, or the kernel, changed {what}; that was left alone, and everything else put back"
+            "another program, or the kernel, changed {what}; that was left alone, and everything else restored"
         );
         return Err(CommandError::new(Kind::Changed, message));
     }
     let kind = if undo.has_failed() { Kind::Failed } else { Kind::Changed };
-    Err(trouble_hints(CommandError::new(kind, "not everything could be put back"), undo))
+    Err(trouble_hints(CommandError::new(kind, "not everything could be restored"), undo))
 }
 
 /// A change that is proven to hurt is a finding.

@@ -26,6 +26,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     make_candidates(&machine, &mut spec, !args.plan_only && !global.json)?;
     let stop = place::stop_flag()?;
     let mut ready = ready(global, &machine, &spec)?;
+    if !args.plan_only {
+        TrialDir::check_state(&global.state_dir)?;
+        place::check_lock(global)?;
+    }
     let foretold = foretell(&machine, &mut spec, &mut ready.driver, &stop)?;
     if spec.design.measure.is_none() || args.plan_only {
         ready.planned = foretell::plan(&machine, &mut spec, &mut ready.driver, &stop)?;

@@ -28,7 +28,7 @@ impl Host for Moving {
     crate::pass_on!([inner] write, list, link, ask, act, now_ns);
 }
 
-/// A guest once showed an empty affinity in the middle of a move, and a whole plan was rolled back for it.
+/// A guest once showed an empty affinity in the middle of a move, and a whole plan was reverted for it.
 #[test]
 fn an_affinity_that_is_just_being_moved_is_looked_at_again() {
     let host = Moving { inner: host(), shows: (0, b"00\n"), looks: AtomicU32::new(0) };

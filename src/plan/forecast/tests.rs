@@ -34,6 +34,22 @@ fn without_measures_it_says_what_the_planner_says() {
     }
 }
 
+/// Plan files are read by people: they once had `after = 0.47823423420000004`.
+#[test]
+fn no_figure_has_more_digits_than_the_model() {
+    let (model, rates) = Sketch::new(8)
+        .device("eth0", &[2])
+        .traffic("eth0", 42_000.7)
+        .receives(2, 0.97 / 3.0, 42_000.7)
+        .works(3, 2.0 / 3.0)
+        .build();
+    let prediction = forecast(&model, &rates, &plan(&["rps eth0/rx-0 = 0-1,3-7"])).expect("it moves work");
+    assert_eq!((prediction.packets, prediction.before, prediction.after), (42_001.0, 0.3233, 0.1552));
+    let text = serde_json::to_string(&prediction).expect("numbers and text");
+    let decimals = text.split('.').skip(1).map(|rest| rest.chars().take_while(char::is_ascii_digit).count());
+    assert!(prediction.range.is_some() && decimals.max() <= Some(4), "{text}");
+}
+
 #[test]
 fn measured_costs_take_the_place_of_fractions() {
     let (model, rates) = Sketch::case_a().build();

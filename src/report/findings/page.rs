@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use crate::diagnose::evidence::room;
+use crate::diagnose::evidence::{TRAFFIC, room};
 use crate::diagnose::figures::{count, percent, times};
 use crate::diagnose::regime::Regime;
 use crate::diagnose::{Finding, Severity, ThreadRoom};
@@ -173,7 +173,9 @@ impl<'a> Page<'a> {
             };
             self.labelled("limit", &line);
         } else if !report.findings.is_empty() {
-            self.labelled("limit", &format!("unknown{seen}"));
+            let quiet = || format!("the interfaces receive fewer than {} packets/s", count(TRAFFIC));
+            let why = report.refused.clone().unwrap_or_else(quiet);
+            self.labelled("limit", &format!("unknown: {why}{seen}"));
         }
         if !shown.notes {
             return;

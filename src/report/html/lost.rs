@@ -48,7 +48,7 @@ fn processes(m: &mut Markup, sample: &Interference, victims: &[Victim]) {
     let caption = "Time that each process was charged for and did not have, as a part of one CPU.";
     figure(m, "Processes", caption, |m| {
         chart(m, &bars);
-        let heads = ["Process", "Believed", "Really", "Lost", "By", "Own receive work"];
+        let heads = ["Process", "Charged", "Had", "Lost", "By", "Own receive work"];
         let rows = victims.iter().map(|victim| {
             vec![
                 who(victim),

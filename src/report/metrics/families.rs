@@ -162,13 +162,13 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "rxlab_transactions",
         labels: &["state"],
-        help: "Open transactions: applied, unconfirmed (put back at their deadline) or unfinished.",
+        help: "Open transactions: applied, unconfirmed (reverted at their deadline) or unfinished.",
         read: transactions,
     },
     Family {
         name: "rxlab_unconfirmed_seconds_left",
         labels: &[],
-        help: "Time until the next unconfirmed transaction is put back, when the latest sample ended; below 0 its guard is late.",
+        help: "Time until the next unconfirmed transaction is reverted, when the latest sample ended; below 0 its guard is late.",
         read: |all| {
             let left = all.applied.transactions.iter().filter_map(|one| match one.state {
                 State::Unconfirmed { seconds_left } => Some(seconds_left),
@@ -193,7 +193,7 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "rxlab_settings_reapplied_total",
         labels: &[],
-        help: "Values of open transactions that rxlab reapply has set again; starts again when a transaction is put back.",
+        help: "Values of open transactions that rxlab reapply has set again; starts again when a transaction is reverted.",
         read: |all| alone(count(all.applied.transactions.iter().map(|one| one.reapplied).sum())),
     },
     Family {

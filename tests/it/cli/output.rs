@@ -1,13 +1,13 @@
 //! Output format: JSON with a schema, lines that fit, no escape codes in a pipe, and readers that close the pipe.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::fixtures::captured;
-use crate::process::{Ended, Running, json, rxlab};
+use crate::process::{Ended, Running, json, on_a_terminal, rxlab};
 use crate::tree::Tree;
 
 const APPLY: [&str; 3] = ["apply", "--setting", "rps eth0/rx-0 = 2-3"];
@@ -92,19 +92,13 @@ fn lines_fit_and_a_pipe_gets_no_escape_codes() {
 #[test]
 fn no_color_is_obeyed_on_a_terminal() {
     let tree = Tree::new();
-    let on_a_terminal = |no_color: Option<&str>| {
-        let line = format!(
-            "{} --root {} show",
-            env!("CARGO_BIN_EXE_rxlab"),
-            tree.root().to_str().expect("a path without spaces")
-        );
-        let mut command = Command::new("script");
-        command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).env("TERM", "xterm");
+    let shown = |no_color: Option<&str>| {
+        let mut command = on_a_terminal(&tree.command(&["show"]));
         command.env_remove("NO_COLOR").envs(no_color.map(|value| ("NO_COLOR", value)));
         command.exits(0)
     };
-    assert!(on_a_terminal(None).contains('\x1b'));
-    assert!(!on_a_terminal(Some("1")).contains('\x1b'));
+    assert!(shown(None).contains('\x1b'));
+    assert!(!shown(Some("1")).contains('\x1b'));
 }
 
 /// As with `rxlab show | head -c 1`: the reader closes the pipe before everything is written.
@@ -184,10 +178,7 @@ fn a_full_disk_does_not_change_the_exit_code() {
         tree.command(args).stdout(disk).said()
     };
     let text = full(&APPLY).exits(5);
-    assert!(
-        text.starts_with("rxlab: cannot write the output: ") && text.contains("puts them back"),
-        "{text}"
-    );
+    assert!(text.starts_with("rxlab: cannot write the output: ") && text.contains("restores them"), "{text}");
     assert_eq!(tree.rps("eth0", 0), "c");
     tree.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "20\n");
     for (command, expected) in [("status", 1), ("undo", 4)] {

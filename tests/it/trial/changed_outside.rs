@@ -64,7 +64,7 @@ fn a_value_set_during_arm_b_is_kept() {
     let tree = Tree::new();
     let said_by = trial(&tree, ":", "echo 10 > rx-0/rps_cpus", &[]);
     stopped(&tree, said_by, Arm::B, "2-3", "4");
-    assert_eq!(queues(&tree), ["10", "0"], "the other queue is put back");
+    assert_eq!(queues(&tree), ["10", "0"], "the other queue is restored");
     tree.rxlab(&["trial", "resume", ID]).says(2, "is finished");
     tree.rxlab(&["trial", "show", ID]).says(0, "changed from outside");
 }

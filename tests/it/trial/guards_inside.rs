@@ -17,7 +17,7 @@ const SLOT: Duration = Duration::from_secs(60);
 pub(super) fn rolls_back(exceeded: Instant, is_back: impl FnMut() -> bool) {
     wait_for("the rollback", is_back);
     let time = exceeded.elapsed();
-    assert!(time < SLOT / 4, "rolled back {time:?} after the limit was exceeded");
+    assert!(time < SLOT / 4, "reverted {time:?} after the limit was exceeded");
 }
 
 /// The reason of the tripped guard and the only slot, which was cut short.
@@ -46,7 +46,7 @@ fn errors_end_a_slot_of_a_minute() {
     drop(stage.target.take());
     rolls_back(exceeded, || !is_set(&stage.host));
     let text = trial.output().exits(1);
-    assert!(text.starts_with("trial rps: guard tripped, rolled back\n"), "{text}");
+    assert!(text.starts_with("trial rps: guard tripped, reverted\n"), "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let reason = tripped(&record, Arm::B);
     assert!(reason.contains("% of the requests failed (limit 1.00 %), "), "{reason}");

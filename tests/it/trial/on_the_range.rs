@@ -247,7 +247,7 @@ fn a_latency_guard_rolls_back_at_once() {
     let Some(stage) = Stage::new("1") else { return };
     let design = format!("{}\npairs = 4\nmin_pairs = 4\ncalibration = 0", b_first());
     let text = stage.trial(HTTP, &design, "p99_us = 0.001").exits(1);
-    assert!(text.starts_with("trial rps: guard tripped, rolled back\n"), "{text}");
+    assert!(text.starts_with("trial rps: guard tripped, reverted\n"), "{text}");
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     let arms: Vec<Arm> = record.slots.iter().map(|slot| slot.arm).collect();
     assert_eq!(arms, [Arm::B], "the first slot was the last");

@@ -91,7 +91,7 @@ fn the_guard_of_a_killed_trial_runs_the_command_of_arm_a() {
     killed_after(&tree, A, || ());
     wait_for("the guard", || set(&tree) == "a" && mentioning(tree.path()).is_empty());
     let text = tree.rxlab(&["status"]).says(0, "nothing is applied");
-    assert!(text.contains("was left behind by a killed process and was put back"), "{text}");
+    assert!(text.contains("was left behind by a killed process and was reverted"), "{text}");
 }
 
 #[test]
