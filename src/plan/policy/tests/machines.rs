@@ -166,7 +166,7 @@ fn spread_plans_the_interface_of_the_hot_cpu() {
     assert_eq!(only(&plan_of(Policy::Spread, &host), "rps"), ["eth1/rx-0 = 5-7"]);
 }
 
-/// Queues whose interrupts nobody may see got masks of all CPUs, although no CPU was busy.
+/// Queues whose interrupts may not be read got masks of all CPUs, although no CPU was busy.
 #[test]
 fn masks_by_guess_need_a_busy_cpu() {
     let host = |time: f64| {
