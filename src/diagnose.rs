@@ -21,6 +21,7 @@ mod app_on_irq_cpu;
 mod arfs_pointless;
 mod arfs_possible;
 mod backlog_drops;
+mod deep_idle_states;
 mod gro_off;
 mod hash_imbalance;
 mod interrupt_rate;
@@ -55,6 +56,7 @@ mod untouched_containers;
 mod xdp_before_stack;
 mod xps_mismatch;
 
+pub(crate) use deep_idle_states::{DeepIdle, deep_idle};
 pub(crate) use interrupt_rate::{INTERRUPTS, is_off as moderation_is_off};
 pub(crate) use irq_on_wrong_node::NEAR;
 pub(crate) use places::Loaded;
@@ -234,6 +236,7 @@ pub const RULES: &[Rule] = &[
     rps_mask_unusable_cpus::RULE,
     irqbalance_fights_manual_affinity::RULE,
     moderation_hurts_latency::RULE,
+    deep_idle_states::RULE,
     limited_elsewhere::RULE,
     untouched_containers::RULE,
     xps_mismatch::RULE,

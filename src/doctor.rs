@@ -15,7 +15,7 @@ pub use queues::{NicQueues, QueuePath};
 use crate::diagnose::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
 use crate::diagnose::figures::{count, percent};
 use crate::diagnose::regime::{Family, Regime, regime};
-use crate::diagnose::{Finding, NEAR, ThreadRoom, crowded_with, diagnose, thread_room};
+use crate::diagnose::{Finding, NEAR, Severity, ThreadRoom, crowded_with, diagnose, thread_room};
 use crate::model::{Identity, Model, Nic, Rates};
 use crate::plan::{Options, Plan, Policy, Proposal, Setting, Variable, spread, trial_of, trial_of_plan};
 use crate::units::{CpuId, NicName};
@@ -123,6 +123,20 @@ impl DoctorReport {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.findings/2";
 
+    /// The verdict without findings.
+    pub fn verdict(&self) -> &'static str {
+        match self.refused.is_some() {
+            true => "no verdict",
+            false if self.is_worth_a_trial() => "no finding, but settings are worth a trial",
+            false => "nothing to do",
+        }
+    }
+
+    /// True if a family of settings is worth a trial.
+    pub fn is_worth_a_trial(&self) -> bool {
+        self.regime.as_ref().is_some_and(Regime::has_trial)
+    }
+
     /// Keeps what concerns an interface and the devices that carry its packets, with a note that names these.
     pub fn only(&mut self, model: &Model, nic: &Nic) {
         let carriers: Vec<&NicName> = model.carriers(nic).into_iter().map(|carrier| &carrier.name).collect();
@@ -149,17 +163,20 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
     regime.iter().for_each(|regime| rank(&mut findings, regime));
     let mut notes = Vec::new();
     let refused = refused(model, rates);
-    let mut plans: Vec<Proposal> = Vec::new();
+    let (mut plans, mut unmade): (Vec<Proposal>, Vec<Unmade>) = (Vec::new(), Vec::new());
     for nic in concerned(&findings) {
         let of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(nic));
         let wanted: Vec<&str> = of_nic.flat_map(|finding| &finding.plans).map(String::as_str).collect();
         if wanted.is_empty() {
             continue;
         }
-        let of_policies = OF_FAMILIES.iter().map(|(_, of_policy)| of_policy).chain(&UNRANKED);
-        let of_policies = of_policies.filter(|(name, ..)| wanted.contains(name));
-        let of_policies = of_policies.map(|of_policy| policed(model, rates, nic, of_policy, program));
-        plans.extend(of_policies.filter_map(Result::ok));
+        let of_policies = OF_FAMILIES.iter().map(|(_, of_policy)| of_policy).chain([&UNRANKED]);
+        for of_policy in of_policies.filter(|(name, ..)| wanted.contains(name)) {
+            match policed(model, rates, nic, of_policy, program) {
+                Ok(proposal) => plans.push(proposal),
+                Err(why) => unmade.push((nic.clone(), of_policy.0, why)),
+            }
+        }
         let spread = spread(model, rates, Some(nic));
         let asked = |name: &str| name.split('+').all(|part| wanted.contains(&part));
         let proposals = spread.proposals.into_iter().filter(|proposal| asked(&proposal.plan.name));
@@ -169,6 +186,7 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         }));
         notes.extend(spread.reasons.into_iter().map(|reason| format!("not planned: {reason}")));
     }
+    findings.iter_mut().for_each(|finding| admit(finding, &plans, &unmade));
     let paths = concerned(&findings).into_iter().filter_map(|name| model.nic(name));
     DoctorReport {
         schema: DoctorReport::SCHEMA.to_owned(),
@@ -189,18 +207,34 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
 /// A plan of a policy for one variable, with its name.
 type OfPolicy = (&'static str, Policy, Variable);
 
+/// The interface and the name of a plan that a finding asks for, and why there is none.
+type Unmade = (NicName, &'static str, String);
+
+/// A note whose plans change nothing asks for nothing, and says why.
+fn admit(note: &mut Finding, plans: &[Proposal], unmade: &[Unmade]) {
+    let Some(nic) = note.nic.as_ref().filter(|_| note.severity == Severity::Note) else { return };
+    let is_made = |name: &String| plans.iter().any(|made| made.nic == *nic && made.plan.name == *name);
+    if note.plans.iter().any(is_made) {
+        return;
+    }
+    let why = unmade.iter().find(|(of, name, _)| of == nic && note.plans.iter().any(|plan| plan == name));
+    if let Some((.., why)) = why {
+        note.remedy += &format!("; rxlab has no plan for it ({why})");
+        note.plans.clear();
+    }
+}
+
 /// Plans of policies for families of settings, in the order to try them; those of the spreading planner follow.
-const OF_FAMILIES: [(Family, OfPolicy); 4] = [
+const OF_FAMILIES: [(Family, OfPolicy); 5] = [
     (Family::Moderation, ("full.moderation", Policy::Full, Variable::Moderation)),
+    (Family::Rss, ("full.rss", Policy::Full, Variable::Rss)),
     (Family::Queues, ("full.channels", Policy::Full, Variable::Channels)),
     (Family::IrqPlacement, (NEAR, Policy::NumaLocal, Variable::Irq)),
     (Family::IrqPlacement, ("spread.irq", Policy::Spread, Variable::Irq)),
 ];
 
-/// Plans that only a finding asks for: an even table, and interrupts away from isolated CPUs, which is no gain of
-/// the receive path.
-const UNRANKED: [OfPolicy; 2] =
-    [("full.rss", Policy::Full, Variable::Rss), ("isolate.irq", Policy::Isolate, Variable::Irq)];
+/// The plan that only a finding asks for: interrupts away from isolated CPUs, which is no gain of the receive path.
+const UNRANKED: OfPolicy = ("isolate.irq", Policy::Isolate, Variable::Irq);
 
 /// The plan for a family of settings on an interface: interrupts move to the device's node only where a finding asks
 /// for it.
@@ -227,6 +261,7 @@ fn policed(
     let options = Options { nics, ..Options::default() };
     let policed = policy.plan(model, rates, &options, Some(&[*variable]));
     match policed.plan.settings.is_empty() {
+        true if policed.reasons.is_empty() => Err("nothing to change".to_owned()),
         true => Err(policed.reasons.join("; ")),
         false => {
             let next = next(&policed.plan, &options.nics, program);
@@ -242,15 +277,13 @@ fn unplanned(
     (nic, family): (&Nic, Family),
     findings: &[Finding],
 ) -> Option<String> {
-    let of_policy = of_family(findings, &nic.name, family);
-    // Moderation in software, and a virtual function, have no plan and may help most.
-    if let Some(of_policy) = of_policy.filter(|_| family != Family::Moderation) {
+    if let Some(of_policy) = of_family(findings, &nic.name, family) {
         return policed(model, rates, &nic.name, of_policy, "").err();
     }
     let name = match family {
         Family::Rps => "rps",
         Family::Rfs => "rfs",
-        _ => return None,
+        _ => return Some("it is not a setting".to_owned()),
     };
     let spread = spread(model, rates, Some(&nic.name));
     let has_plan = spread.proposals.iter().any(|proposal| proposal.plan.name == name);
@@ -264,9 +297,8 @@ fn unplanned(
 /// Findings that RPS would remedy on the hottest CPU get the plans that are worth a trial before it.
 fn rank(findings: &mut [Finding], regime: &Regime) {
     let hot = regime.cpus.first().map(|cpu| cpu.cpu);
-    let is_worth = |family: Family| regime.knobs.iter().any(|worth| worth.knob == family && worth.trial);
-    let families = [Family::Moderation, Family::Queues, Family::IrqPlacement].into_iter();
-    let families: Vec<Family> = families.filter(|family| is_worth(*family)).collect();
+    let planned = regime.knobs.iter().filter(|worth| worth.trial && !worth.by_hand);
+    let families: Vec<Family> = planned.map(|worth| worth.knob).collect();
     let all = findings.to_vec();
     let of_hot = findings.iter_mut().filter(|finding| finding.cpu == hot);
     for finding in of_hot.filter(|finding| finding.plans.iter().any(|plan| plan == "rps")) {
@@ -336,7 +368,7 @@ pub(crate) fn diagnosed(sketch: crate::diagnose::sketch::Sketch) -> DoctorReport
 mod tests {
     use super::{DoctorReport, Family, OF_FAMILIES, diagnosed, doctor, spread};
     use crate::diagnose::sketch::Sketch;
-    use crate::model::Function;
+    use crate::model::{Fact, Function};
     use crate::plan::{Options, Plan, Policy};
 
     fn plans(report: &DoctorReport) -> Vec<&str> {
@@ -417,6 +449,44 @@ mod tests {
         let far = sketch.on_node("eth0", 1).all_receive("0-1", 0.75, 2e5);
         let near = ("numa-local.irq", "irq_affinity eth0/rx-0 = 8, irq_affinity eth0/rx-1 = 12".to_owned());
         assert_eq!(first(&diagnosed(far)), near);
+    }
+
+    /// It once counted as a finding, and nothing could be planned.
+    #[test]
+    fn a_note_whose_plan_changes_nothing_asks_for_nothing() {
+        let far = |readable: bool| {
+            let sketch =
+                Sketch::new(16).nodes(2).device("eth0", &[0]).traffic("eth0", 4e4).on_node("eth0", 1);
+            let sketch = sketch.receives(0, 0.3, 4e4).edit("eth0", |nic| {
+                if !readable {
+                    nic.rx[0].irqs[0].affinity = Fact::Unsupported;
+                }
+            });
+            let mut findings = diagnosed(sketch).findings;
+            findings.retain(|finding| finding.id == "irq-on-wrong-node");
+            findings.pop().expect("it is on the other node")
+        };
+        assert_eq!(far(true).plans, ["numa-local.irq"]);
+        let fixed = far(false);
+        assert!(!fixed.calls() && fixed.remedy.contains("cannot be read)"), "{fixed:?}");
+    }
+
+    /// A virtual function once came first, and the first plan was another.
+    #[test]
+    fn what_no_plan_sets_comes_last() {
+        let sketch = Sketch::case_a().driven_by("eth0", "xen_netfront", Function::Paravirtual);
+        let report = diagnosed(sketch);
+        assert_eq!(first(&report).0, "rps");
+        let regime = report.regime.expect("there is traffic");
+        assert!(regime.summary.ends_with("then VF by hand, in this order"), "{}", regime.summary);
+    }
+
+    #[test]
+    fn an_even_table_comes_first_where_it_leaves_queues_out() {
+        let sketch =
+            Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[3e5, 9e4, 0.0, 0.0]);
+        let report = diagnosed(sketch.table("eth0", &[0, 1].repeat(64)).receives(0, 0.92, 3e5));
+        assert_eq!(first(&report), ("full.rss", "rss eth0 = default".to_owned()));
     }
 
     /// Two equal queues: the finding named the CPU of one, the gain that of the other, and more queues were not offered.

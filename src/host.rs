@@ -56,6 +56,13 @@ pub trait Host: Send + Sync {
     /// Writes `value` with one `write(2)`, as sysfs and procfs require.
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError>;
 
+    /// True if the file is on a file system that is mounted read-only, so that no write can succeed; false if that is not
+    /// known.
+    fn is_read_only(&self, path: &str) -> bool {
+        let _ = path;
+        false
+    }
+
     /// The names in a directory, sorted.
     fn list(&self, path: &str) -> Result<Vec<String>, HostError>;
 

@@ -18,7 +18,7 @@ mod totals;
 
 pub use crate::parse::{Container, Holder, Xdp, XdpMode};
 pub use crate::sample::{
-    Clocksource, Cpu, Function, Hardware, HeldRates, Identity, IdleState, Irq, Irqbalance, Napi,
+    Clocksource, Cpu, DEEP_US, Function, Hardware, HeldRates, Identity, IdleState, Irq, Irqbalance, Napi,
     NapiSettings, NetNamespace, Process, ProcessRates, RxQueue, Settings, SocketRates, Source, ThreadRates,
     ThrottledRates, Transport, TxQueue,
 };

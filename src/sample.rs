@@ -40,7 +40,7 @@ pub use listeners::{Process, RawListeners, RawSocket, Transport};
 pub use namespaces::{NetNamespace, RawNamespaces};
 pub(crate) use nics::pci_function;
 pub use nics::{Napi, NapiSettings, RawNic, RxQueue, TxQueue};
-pub use power::IdleState;
+pub use power::{DEEP_US, IdleState};
 pub(crate) use processes::control_group;
 pub use processes::is_napi_thread;
 pub use scope::Scope;

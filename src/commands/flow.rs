@@ -76,7 +76,8 @@ fn choose(message: String, nics: &[&Nic]) -> CommandError {
 mod tests {
     use super::receiving;
     use crate::diagnose::sketch::Sketch;
-    use crate::model::Function;
+    use crate::model::{Fact, Function};
+    use crate::parse::ethtool::DriverInfo;
 
     /// The hash, the table and the interrupts of the paravirtual device were once taken for those of the packets.
     #[test]
@@ -93,5 +94,32 @@ mod tests {
         };
         assert_eq!(of("eth0").as_deref(), Some("eth1"));
         assert_eq!(of("eth1").as_deref(), Some("eth1"));
+    }
+
+    /// "packets arrive on several devices" was once said although only one has them.
+    #[test]
+    fn packets_of_a_failover_arrive_at_the_primary_while_it_is_up() {
+        let of = |is_up| {
+            let sketch = Sketch::new(4).device("eth0", &[0]).device("stby", &[1]).device("vf", &[2]);
+            let (model, _) = sketch
+                .driven_by("stby", "virtio_net", Function::Paravirtual)
+                .driven_by("vf", "iavf", Function::Virtual { physical: None })
+                .edit("stby", |nic| nic.up = true)
+                .edit("vf", |nic| nic.up = is_up)
+                .edit("eth0", |nic| {
+                    nic.stack.lower = ["stby", "vf"].map(|name| name.parse().expect("a name")).into();
+                    nic.hardware.driver = Fact::Known(DriverInfo {
+                        driver: "net_failover".to_owned(),
+                        version: "0.1".to_owned(),
+                        firmware: String::new(),
+                        bus: String::new(),
+                    });
+                })
+                .build();
+            let (nic, local) = ("eth0".parse().expect("a name"), "10.0.0.1:443".parse().expect("an address"));
+            receiving(&model, Some(&nic), &local).ok().map(|nic| nic.name.to_string())
+        };
+        assert_eq!(of(true).as_deref(), Some("vf"));
+        assert_eq!(of(false).as_deref(), Some("stby"));
     }
 }

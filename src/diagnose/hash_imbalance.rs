@@ -135,6 +135,30 @@ pub(super) fn taker(model: &Model, rates: &Rates, queue: &RxQueue) -> Option<Cpu
     (most && !interrupt_cpus(&landings(model, rates), rates).contains(taker)).then_some(taker)
 }
 
+/// A queue's part of the RSS table.
+#[derive(Clone, Copy)]
+pub(super) struct TablePart {
+    /// The part, 0 to 1.
+    pub(super) own: f64,
+    /// Number of queues in the table.
+    pub(super) queues: usize,
+}
+
+impl TablePart {
+    /// True if it is far more than the mean of the queues in the table.
+    pub(super) fn is_uneven(self) -> bool {
+        self.own * self.queues as f64 >= UNEVEN
+    }
+}
+
+/// The part of a device's RSS table that leads to a queue; `None` if the table is not known.
+pub(super) fn table_part(nic: &Nic, queue: u32) -> Option<TablePart> {
+    let weights = nic.hardware.rss.known().map(|rss| rss.weights()).filter(|weights| !weights.is_empty())?;
+    let entries: usize = weights.values().sum();
+    let own = weights.get(&queue).copied().unwrap_or(0) as f64 / entries as f64;
+    Some(TablePart { own, queues: weights.len() })
+}
+
 /// True if this rule reports too few flows for any mask on a queue.
 pub(super) fn says_few_flows(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
     let odd = may_be_one_flow(rates, nic, queue) && taker(model, rates, queue).is_some();
@@ -167,12 +191,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         return None;
     }
     let (name, index) = (&nic.name, queue.index);
-    let weights = nic.hardware.rss.known().map(|rss| rss.weights()).filter(|weights| !weights.is_empty());
-    let part = weights.as_ref().map(|weights| {
-        let entries: usize = weights.values().sum();
-        let own = weights.get(&index).copied().unwrap_or(0) as f64 / entries as f64;
-        (own, own * weights.len() as f64)
-    });
+    let part = table_part(nic, index);
     let least = LEFT_OUT * total / packets.len() as f64;
     let left_out = packets.iter().filter(|packets| **packets < least).count();
     let mut evidence = vec![
@@ -199,9 +218,9 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let busy_too = loaded_of(model, rates, nic).into_iter();
     let busy_too = busy_too.filter(|one| alike.iter().any(|(alike, _)| alike.index == one.queue.index));
     evidence.extend(busy_too.take(SHOWN).map(|one| one.evidence(rates)));
-    evidence.extend(part.map(|(own, _)| {
+    evidence.extend(part.map(|part| {
         Evidence::about(Subject::rx(nic, index), |seen| {
-            format!("{} of the RSS table leads to rx-{index}", seen.percent("rss_share", own))
+            format!("{} of the RSS table leads to rx-{index}", seen.percent("rss_share", part.own))
         })
     }));
     let taker = taker(model, rates, queue);
@@ -214,7 +233,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }));
     evidence.push(fits(rates));
     let is_steered = queue.rps_cpus.known().is_some_and(|mask| !mask.is_empty());
-    let is_uneven = part.is_some_and(|(_, odds)| odds >= UNEVEN);
+    let is_uneven = part.is_some_and(TablePart::is_uneven);
     let mut plans = if is_steered { Vec::new() } else { spreading(rates, cpu) };
     if is_uneven {
         plans.insert(0, EVEN.to_owned());

@@ -47,7 +47,8 @@ pub struct Regime {
     pub tier: String,
     /// The CPUs that receive, most receive time first.
     pub cpus: Vec<CpuRegime>,
-    /// The families of settings: those worth a trial first, in the order to try them.
+    /// The families of settings: those worth a trial first, in the order to try them; of these, those that no plan
+    /// sets last.
     pub knobs: Vec<Worth>,
 }
 
@@ -89,6 +90,8 @@ pub enum Family {
     VirtualFunction,
     /// Interrupt moderation.
     Moderation,
+    /// An even RSS table.
+    Rss,
     /// More receive queues.
     Queues,
     /// Assignment of interrupts to CPUs.
@@ -105,6 +108,7 @@ impl Family {
         match self {
             Family::VirtualFunction => "VF",
             Family::Moderation => "moderation",
+            Family::Rss => "even RSS table",
             Family::Queues => "more queues",
             Family::IrqPlacement => "IRQ pinning",
             Family::Rps => "RPS",
@@ -121,6 +125,9 @@ pub struct Worth {
     pub knob: Family,
     /// True if it is worth a trial.
     pub trial: bool,
+    /// True if it is worth a trial, but no plan of rxlab sets it.
+    #[serde(default)]
+    pub by_hand: bool,
     /// RPS: the CPUs that it would hand packets to; `None` if the senders determine them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuMask>,
@@ -132,7 +139,8 @@ pub struct Worth {
 pub type Unplanned<'a> = &'a dyn Fn(&Nic, Family) -> Option<String>;
 
 /// The possible gain, in addition to the findings; `None` without traffic, if `lo` has most of it, or if
-/// unseen threads poll an interface with traffic. Families without a plan are not worth a trial.
+/// unseen threads poll an interface with traffic. Families without a plan are not worth a trial, except a virtual
+/// function and moderation, which may help most.
 pub fn regime(
     model: &Model,
     rates: &Rates,
@@ -288,7 +296,8 @@ fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[Worth]) -> String {
         return format!("{hot_one}: no remaining setting moves it");
     }
     let names: Vec<String> = worth.iter().map(|worth| knobs::called(worth)).collect();
-    if !worth.iter().all(|knob| matches!(knob.knob, Family::Rps | Family::Rfs | Family::Queues)) {
+    if !worth.iter().all(|knob| matches!(knob.knob, Family::Rps | Family::Rfs | Family::Queues | Family::Rss))
+    {
         let order = if names.len() > 1 { ", in this order" } else { "" };
         return format!("{hot_one}: {}{order}", names.join(", then "));
     }

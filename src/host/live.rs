@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, fstat};
+use rustix::fs::{Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::time::ClockId;
@@ -206,6 +206,11 @@ impl Host for LiveHost {
             }
         };
         written.map_err(|errno| HostError::new(Operation::Write, path, errno))
+    }
+
+    fn is_read_only(&self, path: &str) -> bool {
+        let mount = self.with(path, |root, path| fstatvfs(open(root, path, OFlags::PATH)?));
+        mount.is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY))
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, HostError> {

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use rustix::io::Errno;
+
 use super::{Action, Host, HostError, Namespace, OpenError, Operation, Question};
 
 /// Files and answers that differ between network namespaces.
@@ -13,7 +15,8 @@ const OF_NAMESPACE: [&str; 6] =
 /// Files of the network namespace of the reading process.
 const OF_HOME: &str = "proc/sys/net/";
 
-/// Another host with changes laid over it. It accepts any value, unlike a kernel.
+/// Another host with changes laid over it. It accepts any value, unlike a kernel, but
+/// no write to a file system that is mounted read-only.
 pub struct OverlayHost<'a> {
     below: Below<'a>,
     // Inode of the network namespace whose `proc/sys/net` counts.
@@ -71,6 +74,9 @@ impl Host for OverlayHost<'_> {
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
         // A file that cannot be read may not exist.
         self.read(path).map_err(|error| HostError::new(Operation::Write, path, error.cause))?;
+        if self.below().is_read_only(path) {
+            return Err(HostError::new(Operation::Write, path, Errno::ROFS));
+        }
         self.change(path, value.to_vec());
         Ok(())
     }
@@ -116,6 +122,24 @@ mod tests {
         host.write("sys/a", b"2").expect("written");
         assert_eq!((host.read("sys/a"), below.read("sys/a")), (Ok(b"2".to_vec()), Ok(b"1\n".to_vec())));
         assert_eq!(host.write("sys/b", b"2").expect_err("not there").cause, Cause::Missing);
+    }
+
+    struct ReadOnly(RecordedHost);
+
+    impl Host for ReadOnly {
+        crate::pass_on!([0] read, write, list, link, ask, act, now_ns);
+
+        fn is_read_only(&self, _path: &str) -> bool {
+            true
+        }
+    }
+
+    /// A rehearsal once succeeded where the change could not.
+    #[test]
+    fn a_file_that_no_write_can_change_is_refused() {
+        let below = ReadOnly(RecordedHost::new().with("sys/a", "1\n"));
+        let refused = OverlayHost::new(&below).write("sys/a", b"2").expect_err("read-only");
+        assert_eq!(refused.cause, Cause::from(rustix::io::Errno::ROFS));
     }
 
     #[test]

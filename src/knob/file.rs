@@ -113,6 +113,16 @@ impl FileKnob {
         Ok(file.expect("the row of the knob names a file for such targets")[1..].to_owned())
     }
 
+    /// The meaning of a missing file.
+    fn absent(&self, site: Site<'_>, path: String) -> KnobError {
+        match self.missing {
+            Missing::Because(why) | Missing::OnWrite(why) => site.lacks(why),
+            Missing::Unsupported => {
+                KnobError::Unsupported { knob: site.knob, target: site.target.clone(), path }
+            }
+        }
+    }
+
     fn error(&self, site: Site<'_>, value: Option<&str>, error: &HostError) -> KnobError {
         match (error.cause, &self.missing, value) {
             (Cause::Missing, Missing::Because(why), _) | (Cause::Missing, Missing::OnWrite(why), Some(_)) => {
@@ -227,7 +237,12 @@ impl Knob for FileKnob {
     }
 
     fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
-        self.path(site)?;
+        let path = self.path(site)?;
+        if let At::Host(exists) = self.at
+            && !exists(site.model)
+        {
+            return Err(self.absent(site, path));
+        }
         match &self.value {
             Value::Number(range, outside) => check_number(site, range, outside, value),
             Value::Flows => value::flows(value).map_err(|why| site.bad(value, why)),
@@ -476,6 +491,10 @@ mod tests {
         assert!(knob("busy_poll").targets(&model).is_empty());
         let listed = knob("gro_flush_timeout").targets(&model);
         assert_eq!(listed, [target("eth0")]);
+        let (host, whole) = (RecordedHost::new(), target("host"));
+        let site = knob("busy_poll").site(&host, &model, &whole);
+        let refused = knob("busy_poll").check(site, "50").expect_err("no such file");
+        assert!(refused.to_string().starts_with("host has no busy_poll: this kernel does not"), "{refused}");
         // Another namespace has no such files, and neither does the recorded host.
         assert!(RecordedHost::new().read(BUDGET).is_err());
     }

@@ -254,6 +254,21 @@ mod tests {
         assert_eq!(rates.cpus[0].other_softirqs, expected.into());
     }
 
+    /// Zero is a count too; a state that was not counted before has no rate.
+    #[test]
+    fn entries_into_idle_states_go_by_name() {
+        let at = |seconds, entries: &[(&str, u64)]| {
+            let mut counters = counters(seconds, &[(0, times(seconds, 0), CpuCounters::default())]);
+            let entries = entries.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+            counters.deep_idle.insert(CpuId(0), entries);
+            counters
+        };
+        let (a, b) = (at(1, &[("C6", 500), ("C7", 3)]), at(3, &[("C6", 900), ("C7", 3), ("C8", 70)]));
+        let rates = Rates::between(&a, &b).expect("an interval");
+        let expected = [("C6", 200.0), ("C7", 0.0)].map(|(name, rate)| (name.to_owned(), rate));
+        assert_eq!(rates.cpus[0].deep_idle, expected.into());
+    }
+
     #[test]
     fn a_cpu_that_came_or_went_is_left_out() {
         let none = CpuCounters::default();

@@ -137,6 +137,10 @@ pub struct CpuRates {
     /// of a thread that moved between two CPUs is split equally.
     #[serde(default)]
     pub napi: f64,
+    /// Entries/s into each enabled idle state with an exit latency of [`crate::sample::DEEP_US`] or more, by name; empty if
+    /// they are not counted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub deep_idle: BTreeMap<String, f64>,
     /// NET_RX softirq runs/s (`/proc/softirqs`).
     pub net_rx: f64,
     /// NET_TX softirq runs/s.

@@ -10,8 +10,8 @@ use super::listeners::{self, Listener};
 use super::stack::{self, Stack};
 use crate::parse::Xdp;
 use crate::sample::{
-    Cpu, Hardware, Identity, Inventory, Irq, Irqbalance, NapiSettings, NetNamespace, RawNic, RxQueue,
-    Settings, TxQueue, pci_function,
+    Cpu, Function, Hardware, Identity, Inventory, Irq, Irqbalance, NapiSettings, NetNamespace, RawNic,
+    RxQueue, Settings, TxQueue, pci_function,
 };
 use crate::units::{CpuId, CpuMask, Fact, IrqId, NicName, QueueId, find_by_name};
 
@@ -128,12 +128,16 @@ impl Model {
     }
 
     /// The devices that carry the packets of an interface, through any number of steps: members of a bond, the
-    /// parent of a VLAN, the virtual function below a paravirtual device. Without the interface itself.
+    /// parent of a VLAN, the virtual function below a paravirtual device. Without the interface itself. Of the two below
+    /// a `net_failover`, the one in use: the paravirtual one stands by while the other is up.
     pub fn carriers(&self, nic: &Nic) -> Vec<&Nic> {
         let (mut found, mut open) = (BTreeSet::new(), vec![nic]);
         while let Some(next) = open.pop() {
             let below = next.stack.lower.iter().chain(&next.stack.physical).filter_map(|name| self.nic(name));
-            for lower in below.filter(|lower| lower.kind == NicKind::Device && lower.name != nic.name) {
+            let below = below.filter(|lower| lower.kind == NicKind::Device && lower.name != nic.name);
+            let below: Vec<&Nic> = below.collect();
+            let below = if next.is_failover() { in_use(below) } else { below };
+            for lower in below {
                 if found.insert(&lower.name) {
                     open.push(lower);
                 }
@@ -151,6 +155,15 @@ impl Model {
     pub fn nic(&self, name: &NicName) -> Option<&Nic> {
         find_by_name(&self.nics, |nic| &nic.name, name)
     }
+}
+
+/// The device of a `net_failover` that has its packets (net_failover_start_xmit): the primary while it is up, else the
+/// standby.
+fn in_use(below: Vec<&Nic>) -> Vec<&Nic> {
+    let is_primary = |nic: &&&Nic| nic.up && nic.hardware.function != Function::Paravirtual;
+    let is_standby = |nic: &&&Nic| nic.hardware.function == Function::Paravirtual;
+    let one = below.iter().find(is_primary).or_else(|| below.iter().find(is_standby)).copied();
+    one.map_or(below, |one| vec![one])
 }
 
 /// A device identity that survives renames and reboots: `pci:0000:00:03.0`, with `/port-1` and so on for
@@ -229,6 +242,12 @@ pub struct Nic {
 }
 
 impl Nic {
+    /// True for the master that `net_failover` makes of a paravirtual device and a virtual function. sysfs shows the device
+    /// and the driver of the former for it too.
+    fn is_failover(&self) -> bool {
+        self.hardware.driver.known().is_some_and(|info| info.driver == "net_failover")
+    }
+
     /// An interface of which only the name, address and kind are known yet.
     pub fn new(name: NicName, address: DeviceAddress, kind: NicKind) -> Self {
         Self {

@@ -12,8 +12,10 @@ use std::str::FromStr;
 
 use super::draft::{Draft, Reason};
 use super::{Plan, PlannedSetting, apply_order, forecast, step};
+use crate::diagnose::figures::cpus_text;
+use crate::diagnose::{DeepIdle, deep_idle};
 use crate::model::{Function, Model, Nic, NicKind, Rates};
-use crate::units::{CpuId, CpuMask, NicName};
+use crate::units::{CpuMask, NicName};
 
 /// Purpose of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,32 +183,20 @@ fn latency(draft: &mut Draft<'_>) {
     }
 }
 
-/// Exit latency in microseconds that a request notices: a round trip in a data centre takes 20 to 100.
-const NOTICED: u32 = 20;
-
 /// Names the idle state that the CPUs of interrupts may have to leave for each packet. It is not set: that takes power
 /// from every CPU.
 fn note_idle_states(draft: &mut Draft<'_>) {
-    let states = draft.model.settings.idle_states.known().into_iter().flatten();
-    let deepest = states.filter(|state| !state.disabled).max_by_key(|state| state.exit_us);
-    let Some(deepest) = deepest.filter(|state| state.exit_us >= NOTICED) else { return };
-    // No CPU enters a state for less time than leaving it takes.
-    let is_long_idle = |cpu: &CpuId| {
-        draft
-            .rates
-            .cpu(*cpu)
-            .is_some_and(|cpu| cpu.net_rx >= 1.0 && cpu.idle * 1e6 >= cpu.net_rx * f64::from(deepest.exit_us))
-    };
-    let homes = draft.planned().flat_map(|nic| &nic.rx).filter_map(|queue| draft.home(queue));
-    let cpus: CpuMask = homes.filter(is_long_idle).collect();
-    if !cpus.is_empty() {
-        let note = format!(
-            "a packet that finds CPU {cpus} idle may wait {} us until it leaves {}, unless a program holds \
-             /dev/cpu_dma_latency open: `cpupower idle-set -D {NOTICED}` disables such states, for more power",
-            deepest.exit_us, deepest.name
-        );
-        draft.notes.push(note);
-    }
+    let homes = draft.planned().flat_map(|nic| &nic.rx).filter_map(|queue| draft.home(queue)).collect();
+    let Some(DeepIdle { cpus, state, .. }) = deep_idle(&homes, &draft.model, &draft.rates) else { return };
+    let note = format!(
+        "a packet that finds {} idle may wait {} us until it leaves {}, unless a program holds \
+         /dev/cpu_dma_latency open: `{}` disables such states, for more power",
+        cpus_text(&cpus),
+        state.exit_us,
+        state.name,
+        DeepIdle::command()
+    );
+    draft.notes.push(note);
 }
 
 /// Only what is safe to set and needs no upkeep.

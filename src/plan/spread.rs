@@ -113,7 +113,7 @@ pub(super) fn threaded(nic: &NicName) -> String {
 }
 
 /// Links that receive in the same round as their lower device: RPS and RFS were already applied for that
-/// device. So do paravirtual devices above a virtual function (netvsc_vf_handle_frame).
+/// device. So do paravirtual devices above a virtual function (netvsc_vf_handle_frame, net_failover_handle_frame).
 const SAME_ROUND: [&str; 5] = ["bond", "team", "vlan", "macvlan", "ipvlan"];
 
 /// The lower devices of an interface whose own masks have no effect, as far as they are in the model; `None`

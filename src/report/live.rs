@@ -48,6 +48,9 @@ pub struct LiveFrame {
     pub changes: Vec<Alert>,
     /// What rxlab has applied.
     pub applied: Arc<Applied>,
+    /// The verdict if there are no findings.
+    #[serde(skip)]
+    pub verdict: &'static str,
     /// Reason for no verdict on steering, if there is none.
     pub refused: Option<String>,
     /// Sources that were missing or broken, and what is unknown as a result.
@@ -184,6 +187,7 @@ impl LiveFrame {
                 .processes
                 .clone()
                 .map(|programs| programs.iter().map(|program| self::program(program, rates)).collect()),
+            verdict: report.verdict(),
             load: report.load,
             interference: None,
             findings: Arc::new(alerts.standing()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::processes::ran_ns;
 use super::threads::{self, ThreadsOf};
 use super::throttling::{self, Throttlings};
-use super::{Inventory, ProcessTimes, RawNic, Transport, busiest, queue_counts, read, socket_queues};
+use super::{Inventory, ProcessTimes, RawNic, Transport, busiest, power, queue_counts, read, socket_queues};
 use crate::host::Host;
 use crate::parse;
 use crate::units::{CpuId, Fact, NicName};
@@ -25,6 +25,8 @@ pub struct Counters {
     pub interrupts: Fact<parse::Interrupts>,
     /// Packets and bytes by interface; an interface that was removed meanwhile is missing.
     pub nics: BTreeMap<NicName, NicCounters>,
+    /// How often CPUs of interrupts entered each deep idle state ([`super::DEEP_US`]), by the state's name.
+    pub deep_idle: BTreeMap<CpuId, BTreeMap<String, u64>>,
     /// Run time of ksoftirqd by CPU, in nanoseconds; CPUs whose schedstat cannot be read are missing.
     pub ksoftirqd_ns: BTreeMap<CpuId, u64>,
     /// The threads that poll queues, by process id; those that cannot be read are missing.
@@ -51,6 +53,7 @@ impl Counters {
             softnet: Fact::Unsupported,
             interrupts: Fact::Unsupported,
             nics: BTreeMap::new(),
+            deep_idle: BTreeMap::new(),
             ksoftirqd_ns: BTreeMap::new(),
             napi_threads: BTreeMap::new(),
             processes: Fact::NotAsked,
@@ -133,6 +136,7 @@ impl Counters {
             softnet,
             interrupts,
             nics,
+            deep_idle: power::deep_entries(host, inventory),
             ksoftirqd_ns: ksoftirqd(host, inventory),
             napi_threads: napi_threads(host, inventory),
             threads: processes.clone().and_then(|programs| threads::times(host, &programs, taken_ns)),

@@ -1,15 +1,18 @@
-//! Frequency governors and idle states of the CPUs.
+//! Frequency governors and idle states of the CPUs, and how often those of interrupts entered deep ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::read;
+use super::{Inventory, read};
 use crate::host::Host;
 use crate::units::{CpuId, CpuMask, Fact};
 
 const FREQUENCY: &str = "sys/devices/system/cpu/cpufreq";
 const IDLE: &str = "sys/devices/system/cpu/cpu0/cpuidle";
+
+/// Exit latency in microseconds that a request notices: a round trip in a data centre takes 20 to 100.
+pub const DEEP_US: u32 = 20;
 
 /// A state in which an idle CPU waits (C-state): `cpuidle/stateN`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +24,13 @@ pub struct IdleState {
     pub exit_us: u32,
     /// True if it was disabled; a request to the kernel for low latency (`/dev/cpu_dma_latency`) is not seen here.
     pub disabled: bool,
+}
+
+impl IdleState {
+    /// True if a CPU may enter it, and a request notices the exit from it.
+    pub fn is_deep(&self) -> bool {
+        !self.disabled && self.exit_us >= DEEP_US
+    }
 }
 
 /// CPUs by cpufreq governor.
@@ -50,29 +60,50 @@ pub(super) fn governors(host: &dyn Host) -> Fact<BTreeMap<String, CpuMask>> {
     })
 }
 
-/// Idle states of the first CPU, shallowest first.
+/// Idle states of the first CPU, shallowest first: the kernel numbers them without gaps.
 pub(super) fn idle_states(host: &dyn Host) -> Fact<Vec<IdleState>> {
-    read::list(host, IDLE).and_then(|entries| {
-        let mut numbers: Vec<u32> =
-            entries.iter().filter_map(|entry| entry.strip_prefix("state")?.parse().ok()).collect();
-        numbers.sort_unstable();
-        let state = |number: &u32| {
+    read::list(host, IDLE).and_then(|_| {
+        let state = |number: u32| {
             let path = |file: &str| format!("{IDLE}/state{number}/{file}");
             let name = read::text(host, &path("name")).known()?.trim().to_owned();
             let exit_us = *read::number(host, &path("latency")).known()?;
             let disable: Fact<u32> = read::number(host, &path("disable"));
             Some(IdleState { name, exit_us, disabled: disable.known().is_some_and(|value| *value != 0) })
         };
-        let states: Vec<IdleState> = numbers.iter().filter_map(state).collect();
+        let states: Vec<IdleState> = (0..).map_while(state).collect();
         if states.is_empty() { Fact::Unsupported } else { Fact::Known(states) }
     })
 }
 
+/// How often each CPU of a device's interrupts entered each deep idle state, by the state's name; CPUs that do not count it
+/// are missing.
+pub(super) fn deep_entries(host: &dyn Host, inventory: &Inventory) -> BTreeMap<CpuId, BTreeMap<String, u64>> {
+    let states = inventory.settings.idle_states.known().into_iter().flatten();
+    let deep: Vec<(usize, &IdleState)> = states.enumerate().filter(|(_, state)| state.is_deep()).collect();
+    if deep.is_empty() {
+        return BTreeMap::new();
+    }
+    let nics = inventory.nics.known().into_iter().flatten();
+    let of_devices: BTreeSet<_> = nics.filter_map(|nic| nic.msi_irqs.known()).flatten().collect();
+    let irqs = inventory.irqs.known().into_iter().flatten().filter(|irq| of_devices.contains(&irq.number));
+    let cpus = irqs.filter_map(|irq| irq.effective.known()).fold(CpuMask::new(), |all, one| all.union(one));
+    let entered = |cpu: CpuId| {
+        let usage = |(number, state): &(usize, &IdleState)| {
+            let path = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state{number}/usage");
+            Some((state.name.clone(), *read::number(host, &path).known()?))
+        };
+        let entries: BTreeMap<String, u64> = deep.iter().filter_map(usage).collect();
+        (!entries.is_empty()).then_some((cpu, entries))
+    };
+    cpus.iter().filter_map(entered).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{FREQUENCY, IDLE, IdleState, governors, idle_states};
+    use super::{FREQUENCY, IDLE, IdleState, deep_entries, governors, idle_states};
     use crate::host::RecordedHost;
-    use crate::units::{CpuMask, Fact};
+    use crate::sample::{Inventory, Scope};
+    use crate::units::{CpuId, CpuMask, Fact};
 
     fn cpus(list: &str) -> CpuMask {
         list.parse().expect("a list")
@@ -99,18 +130,37 @@ mod tests {
     }
 
     /// Composed from a Xeon's states.
+    fn xeon() -> RecordedHost {
+        let states = [(3, "C6", 170, 1), (2, "C1E", 40, 0), (1, "C1", 2, 0), (0, "POLL", 0, 0)];
+        states.into_iter().fold(RecordedHost::new(), |host, (number, name, latency, disable)| {
+            host.with(&format!("{IDLE}/state{number}/name"), format!("{name}\n"))
+                .with(&format!("{IDLE}/state{number}/latency"), format!("{latency}\n"))
+                .with(&format!("{IDLE}/state{number}/disable"), format!("{disable}\n"))
+        })
+    }
+
     #[test]
     fn states_in_their_order() {
-        let mut host = RecordedHost::new();
-        for (number, name, latency, disable) in [(10, "C6", 170, 1), (1, "C1", 2, 0), (0, "POLL", 0, 0)] {
-            host = host
-                .with(&format!("{IDLE}/state{number}/name"), format!("{name}\n"))
-                .with(&format!("{IDLE}/state{number}/latency"), format!("{latency}\n"))
-                .with(&format!("{IDLE}/state{number}/disable"), format!("{disable}\n"));
-        }
         let state = |name: &str, exit_us, disabled| IdleState { name: name.to_owned(), exit_us, disabled };
-        let all = vec![state("POLL", 0, false), state("C1", 2, false), state("C6", 170, true)];
-        assert_eq!(idle_states(&host), Fact::Known(all));
+        let shallow = [state("POLL", 0, false), state("C1", 2, false)];
+        let all = [&shallow[..], &[state("C1E", 40, false), state("C6", 170, true)]].concat();
+        assert_eq!(idle_states(&xeon()), Fact::Known(all));
         assert_eq!(idle_states(&RecordedHost::new()), Fact::Unsupported);
+    }
+
+    /// Only states that are deep and enabled, and only CPUs of a device's interrupts.
+    #[test]
+    fn entries_of_the_cpus_of_interrupts() {
+        let mut host = xeon()
+            .with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+            .with("sys/bus/pci/devices/0000:00:03.0/msi_irqs/41", "msix\n")
+            .with("proc/interrupts", "   CPU0 CPU1\n41: 1 1 PCI-MSIX-0000:00:03.0 0-edge eth0-rx-0\n")
+            .with("proc/irq/41/effective_affinity_list", "1\n");
+        for (cpu, state) in [(0, 2), (1, 1), (1, 2), (1, 3)] {
+            let usage = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}/usage");
+            host = host.with(&usage, format!("{}\n", 100 * cpu + state));
+        }
+        let entries = deep_entries(&host, &Inventory::take(&host, Scope::Counters));
+        assert_eq!(entries, [(CpuId(1), [("C1E".to_owned(), 102)].into())].into());
     }
 }

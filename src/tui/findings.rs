@@ -30,8 +30,8 @@ pub(super) fn list(app: &App, frame: &LiveFrame, width: usize, look: Look) -> Ve
     let findings = app.findings(frame);
     if findings.is_empty() {
         let text = match &frame.refused {
-            Some(why) => format!("no verdict: {why}"),
-            None => "nothing to do".to_owned(),
+            Some(why) => format!("{}: {why}", frame.verdict),
+            None => frame.verdict.to_owned(),
         };
         return wrap(&text, width).into_iter().map(Line::from).collect();
     }

@@ -8,7 +8,7 @@ use super::{CpuRegime, Family, Unplanned, Worth};
 use crate::diagnose::Finding;
 use crate::diagnose::evidence::{adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus};
 use crate::diagnose::figures::{count, cpus_text, percent, plural};
-use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, taker};
+use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, table_part, taker};
 use crate::diagnose::irq_on_wrong_node;
 use crate::diagnose::places::{cores, full_readers, handed_over, node, of_node};
 use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
@@ -16,9 +16,10 @@ use crate::diagnose::workload::processing;
 use crate::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::CpuMask;
 
-const ALL: [Family; 6] = [
+const ALL: [Family; 7] = [
     Family::VirtualFunction,
     Family::Moderation,
+    Family::Rss,
     Family::Queues,
     Family::IrqPlacement,
     Family::Rps,
@@ -36,7 +37,11 @@ const SHARED: f64 = 0.1;
 
 /// No family is worth a trial, for one reason.
 pub(super) fn none(why: &str) -> Vec<Worth> {
-    ALL.map(|knob| Worth { knob, trial: false, cpus: None, why: why.to_owned() }).to_vec()
+    ALL.map(|knob| no(knob, why.to_owned())).to_vec()
+}
+
+fn no(knob: Family, why: String) -> Worth {
+    Worth { knob, trial: false, by_hand: false, cpus: None, why }
 }
 
 /// The verdict on each family, by the hottest CPU's queue and its interface. Masks that a finding would
@@ -67,21 +72,26 @@ pub(super) fn judged(
     let judged = [
         virtual_function(model, nic),
         moderation(nic, hot),
+        rss(nic, queue),
         queues(model, rates, (nic, queue), crowd.as_ref()),
         placement(model, rates, nic, hot, (findings, crowd.as_ref())),
         rps,
         rfs,
     ];
-    let mut worth: Vec<Worth> = ALL
-        .into_iter()
-        .zip(judged)
-        .map(|(knob, judged)| (knob, judged.and_then(|why| unplanned(nic, knob).map_or(Ok(why), Err))))
-        .map(|(knob, judged)| match judged {
-            Ok(why) => Worth { knob, trial: true, cpus: cpus.clone().filter(|_| knob == Family::Rps), why },
-            Err(why) => Worth { knob, trial: false, cpus: None, why },
-        })
-        .collect();
-    worth.sort_by_key(|worth| !worth.trial);
+    let verdict = |(knob, judged): (Family, Judged)| {
+        let why = match judged {
+            Ok(why) => why,
+            Err(why) => return no(knob, why),
+        };
+        let by_hand = match unplanned(nic, knob) {
+            Some(_) if matches!(knob, Family::VirtualFunction | Family::Moderation) => true,
+            Some(unplanned) => return no(knob, unplanned),
+            None => false,
+        };
+        Worth { knob, trial: true, by_hand, cpus: cpus.clone().filter(|_| knob == Family::Rps), why }
+    };
+    let mut worth: Vec<Worth> = ALL.into_iter().zip(judged).map(verdict).collect();
+    worth.sort_by_key(|worth| (!worth.trial, worth.by_hand));
     worth
 }
 
@@ -98,6 +108,7 @@ pub(super) fn without_rfs(mut worth: Vec<Worth>) -> Vec<Worth> {
 /// The name of a family in a list of things to try; RPS with its CPUs.
 pub(super) fn called(worth: &Worth) -> String {
     match &worth.cpus {
+        _ if worth.by_hand => format!("{} by hand", worth.knob.name()),
         Some(cpus) => format!("{} on {}", worth.knob.name(), cpus_text(cpus)),
         None => worth.knob.name().to_owned(),
     }
@@ -149,6 +160,20 @@ fn moderation(nic: &Nic, hot: &CpuRegime) -> Judged {
             hot.cpu
         )),
         None => Ok(now),
+    }
+}
+
+fn rss(nic: &Nic, queue: &RxQueue) -> Judged {
+    let Some(part) = table_part(nic, queue.index) else {
+        return Err(format!("{} reports no RSS table", nic.name));
+    };
+    let (all, index) = (nic.rx.len(), queue.index);
+    match (part.own, all.saturating_sub(part.queues)) {
+        // No entry leads there, so an even table would bring it more.
+        (0.0, _) => Err(format!("no part of the table leads to rx-{index}")),
+        (_, left_out) if left_out > 0 => Ok(format!("the table leaves out {left_out} of {all} queues")),
+        (own, _) if part.is_uneven() => Ok(format!("{} of the table leads to rx-{index}", percent(own))),
+        _ => Err("the table is even".to_owned()),
     }
 }
 
@@ -329,6 +354,20 @@ mod tests {
         let threads = with(host(8, &[0, 1, 2, 3]).smt());
         assert_eq!((threads.trial, threads.why.as_str()), (false, "4 queues for 4 cores"));
         assert!(!with(host(8, &[0, 1, 2, 3]).isolate("4-7")).trial, "the others are set apart");
+    }
+
+    #[test]
+    fn a_table_that_is_uneven_or_leaves_queues_out() {
+        let with = |table: &[u32]| {
+            let worth = worth(host(8, &[0, 1, 2, 3]).table("eth0", table), Family::Rss);
+            (worth.trial, worth.why)
+        };
+        assert_eq!(with(&[0, 1].repeat(64)), (true, "the table leaves out 2 of 4 queues".to_owned()));
+        let uneven = [0, 0, 0, 0, 0, 1, 2, 3].repeat(16);
+        assert_eq!(with(&uneven), (true, "62 % of the table leads to rx-0".to_owned()));
+        assert_eq!(with(&[1, 2, 3, 1]), (false, "no part of the table leads to rx-0".to_owned()));
+        assert_eq!(with(&[0, 1, 2, 3].repeat(32)), (false, "the table is even".to_owned()));
+        assert_eq!(worth(host(8, &[0]), Family::Rss).why, "eth0 reports no RSS table");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Settings of a sketched machine.
 
 use super::Sketch;
-use crate::model::{Clocksource, Function, Model, Nic, Peer, TxQueue};
+use crate::model::{Clocksource, Function, IdleState, Model, Nic, Peer, TxQueue};
 use crate::parse::ethtool::{Channels, Count, Feature};
 use crate::sample::Settings;
 use crate::units::{CpuId, CpuMask, Fact};
@@ -26,6 +26,14 @@ impl Sketch {
         self.tune(|model| change(&mut model.settings))
     }
 
+    /// Enabled idle states by name, with their exit latency in microseconds.
+    pub(crate) fn idle_states(self, states: &[(&str, u32)]) -> Self {
+        let state =
+            |&(name, exit_us): &(&str, u32)| IdleState { name: name.to_owned(), exit_us, disabled: false };
+        let states = Fact::Known(states.iter().map(state).collect());
+        self.set(|settings| settings.idle_states = states)
+    }
+
     /// Packets/s of each queue of an interface, as counted by the kernel.
     pub(crate) fn queue_traffic(self, name: &str, packets: &[f64]) -> Self {
         let queues = (0..).zip(packets.iter().copied()).collect();
@@ -36,6 +44,13 @@ impl Sketch {
     pub(crate) fn volume(self, name: &str, rx_bytes: f64, tx_packets: f64) -> Self {
         self.nic_rates(name, |rates| {
             (rates.rx_bytes, rates.tx_packets, rates.tx_bytes) = (rx_bytes, tx_packets, tx_packets * 200.0);
+        })
+    }
+
+    /// Entries/s of a CPU into a deep idle state.
+    pub(crate) fn enters(self, cpu: u32, state: &str, rate: f64) -> Self {
+        self.cpu(cpu, |rates| {
+            rates.deep_idle.insert(state.to_owned(), rate);
         })
     }
 

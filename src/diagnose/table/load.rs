@@ -27,6 +27,10 @@ fn devices() -> Vec<Host> {
         let sketch = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).driver("eth0", "mlx5_core");
         sketch.traffic("eth0", 4e3).interrupts("eth0", 900.0).moderation("eth0", usecs, adaptive)
     };
+    let sleepy = |entries| {
+        let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 3e3).interrupts("eth0", 2.9e3);
+        sketch.receives(2, 0.03, 3e3).idle_states(&[("C1", 2), ("C6", 133)]).enters(2, "C6", entries)
+    };
     let queues = |softirq| {
         let sketch =
             Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[9e3, 1.1e4, 2e5, 1e4]);
@@ -73,6 +77,14 @@ fn devices() -> Vec<Host> {
                     unreachable!("told")
                 };
                 coalesce.adaptive_rx = Some(false);
+            },
+        ),
+        Host::new("C6 between two packets", sleepy(2.8e3), &["moderation-hurts-latency"]),
+        Host::new("C6 is hardly entered", sleepy(40.0), &["deep-idle-states"]).lacks(
+            "deep-idle-states",
+            "it is entered for each packet",
+            |_, rates| {
+                rates.cpus[2].deep_idle.insert("C6".to_owned(), 2.8e3);
             },
         ),
         Host::new("one large flow on four queues", queues(0.7), &["single-queue-no-rps"]),

@@ -51,7 +51,8 @@ pub(super) fn add_events(rates: CpuRates, previous: &Counters, current: &Counter
         (Some(before), Some(after)) => after.saturating_sub(before) as f64 / 1e9 / seconds,
         _ => 0.0,
     };
-    let rates = CpuRates { ksoftirqd, ..rates };
+    let deep_idle = deep_idle(rates.cpu, previous, current, seconds);
+    let rates = CpuRates { ksoftirqd, deep_idle, ..rates };
     let (Some(before), Some(after)) = (counters(previous), counters(current)) else { return rates };
     let wide = |field: fn(&CpuCounters) -> u64| field(&after).wrapping_sub(field(&before)) as f64 / seconds;
     // The kernel's softnet counters are 32 bits wide: their difference is right modulo 2^32.
@@ -69,6 +70,17 @@ pub(super) fn add_events(rates: CpuRates, previous: &Counters, current: &Counter
         flow_limit: narrow(|c| c.flow_limit),
         ..rates
     }
+}
+
+/// Entries/s of a CPU into deep idle states; a count that fell is left out.
+fn deep_idle(cpu: CpuId, previous: &Counters, current: &Counters, seconds: f64) -> BTreeMap<String, f64> {
+    let (Some(before), Some(after)) = (previous.deep_idle.get(&cpu), current.deep_idle.get(&cpu)) else {
+        return BTreeMap::new();
+    };
+    let rate = |(name, entries): (&String, &u64)| {
+        Some((name.clone(), entries.checked_sub(*before.get(name)?)? as f64 / seconds))
+    };
+    after.iter().filter_map(rate).collect()
 }
 
 /// The vectors other than the network's that ran in between.

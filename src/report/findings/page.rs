@@ -4,7 +4,6 @@ use anstyle::{AnsiColor, Style};
 
 use crate::diagnose::evidence::{TRAFFIC, room};
 use crate::diagnose::figures::{count, percent, times};
-use crate::diagnose::regime::Regime;
 use crate::diagnose::{Finding, Severity, ThreadRoom};
 use crate::doctor::DoctorReport;
 use crate::plan::{Prediction, Proposal, Setting};
@@ -57,7 +56,7 @@ impl<'a> Page<'a> {
         }
         if report.findings.is_empty() {
             let style =
-                if report.refused.is_some() || is_worth_a_trial(report) { Style::new() } else { FINE };
+                if report.refused.is_some() || report.is_worth_a_trial() { Style::new() } else { FINE };
             page.styled(style, &nothing(report));
             report.refused.iter().for_each(|why| page.labelled("why", why));
         }
@@ -268,22 +267,14 @@ fn thread_room(thread: &ThreadRoom) -> String {
 /// The result without findings, with the figures behind it.
 pub fn nothing(report: &DoctorReport) -> String {
     let load = &report.load;
-    let verdict = match report.refused.is_some() {
-        true => "no verdict",
-        false if is_worth_a_trial(report) => "no finding, but settings are worth a trial",
-        false => "nothing to do",
-    };
     format!(
-        "{verdict}: busiest CPU {} in softirq, {} packets/s, {} ({})",
+        "{}: busiest CPU {} in softirq, {} packets/s, {} ({})",
+        report.verdict(),
         percent(load.receive_time),
         count(load.packets),
         drops(load.dropped),
         look(report)
     )
-}
-
-fn is_worth_a_trial(report: &DoctorReport) -> bool {
-    report.regime.as_ref().is_some_and(Regime::has_trial)
 }
 
 /// Length of the sample.

@@ -60,7 +60,11 @@ fn knobs(knobs: &[&Worth]) -> String {
     let mut table = Table::new([left("setting"), left("trial"), wrapping("because")]).indented(8);
     let mut above = None;
     for worth in knobs {
-        let (style, word) = if worth.trial { (STRONG, "yes") } else { (FAINT, "no") };
+        let (style, word) = match worth.trial {
+            true if worth.by_hand => (STRONG, "by hand"),
+            true => (STRONG, "yes"),
+            false => (FAINT, "no"),
+        };
         let why = if above == Some(&worth.why) { "the same" } else { worth.why.as_str() };
         table.row([worth.knob.name().into(), Cell::styled(style, word), why.into()]);
         above = Some(&worth.why);
