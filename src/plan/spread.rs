@@ -11,8 +11,8 @@ use super::moves::Steering;
 use super::share::{HIGH_LOAD, Machine, Part, ShareOptions};
 use super::step::rfs;
 use super::topology::CpuTopology;
-use super::{Plan, PlannedSetting, Setting, Target, forecast, set_text};
-use crate::diagnose::evidence::{carrier, receive_time};
+use super::{Plan, PlannedSetting, Setting, Target, expected, forecast, set_text};
+use crate::diagnose::evidence::{foreign, irq_cpus, queue_packets, receive_time};
 use crate::diagnose::processing;
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask, NicName, QueueId};
@@ -138,15 +138,28 @@ pub(super) fn stands_on(nic: &Nic, devices: &[&Nic]) -> String {
     )
 }
 
-/// The interface that brings most packets to the CPU that receives longest, if that is busy; else the one that receives
-/// most. Never `lo`.
+/// The interface whose packets keep the hottest CPU busy, else the one that receives most; but never `lo`.
 pub(super) fn busiest<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
-    let hot = rates.hottest(receive_time).filter(|(_, time)| *time >= HIGH_LOAD);
-    if let Some((nic, _)) = hot.and_then(|(cpu, _)| carrier(model, rates, cpu)) {
-        return Some(nic);
-    }
     let nics: Vec<&Nic> = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback).collect();
-    most(&nics, rates).filter(|nic| rates.rx_packets(&nic.name) > 0.0)
+    let most = most(&nics, rates).filter(|nic| rates.rx_packets(&nic.name) > 0.0);
+    of_hot_cpu(model, rates).or(most)
+}
+
+/// The device that brings most packets to the CPU that receives longest, if that is busy, and no interrupt of another
+/// network namespace brings any. Those of interrupts at unknown CPUs count.
+fn of_hot_cpu<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
+    let (hot, _) = expected::hottest(rates).filter(|(_, time)| *time >= HIGH_LOAD)?;
+    let brings = |nic: &Nic| {
+        let queues = nic.rx.iter().filter(|queue| {
+            let cpus = irq_cpus(queue, model, rates);
+            cpus.contains(hot) || cpus.is_empty() && queue.channel_cpu.is_none_or(|cpu| cpu == hot)
+        });
+        queues.map(|queue| queue_packets(nic, queue, rates)).sum::<f64>()
+    };
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+    // Reversed, so that the first of equals wins.
+    let most = devices.map(|nic| (nic, brings(nic))).rev().max_by(|a, b| a.1.total_cmp(&b.1));
+    most.filter(|(_, packets)| *packets > 0.0 && foreign(model, rates, hot).is_none()).map(|(nic, _)| nic)
 }
 
 /// Of these, the one that receives most.
@@ -178,9 +191,9 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
             masks.insert(queue.index, (left, OWN.to_owned()));
         }
     }
-    // A guess is worth a trial only where a CPU is busy.
-    let is_busy =
-        nic.kind != NicKind::Device || machine.rates.cpus.iter().any(|cpu| receive_time(cpu) >= HIGH_LOAD);
+    // A guess is worth a trial only where it may relieve a busy CPU.
+    let is_hot = of_hot_cpu(machine.model, machine.rates).is_some_and(|hot| hot.name == nic.name);
+    let is_busy = nic.kind != NicKind::Device || is_hot;
     let anywhere: CpuMask = match hottest(machine.rates) {
         Some(cpu) => usable.difference(&cpu.into()),
         None => usable.clone(),
