@@ -170,7 +170,7 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         if wanted.is_empty() {
             continue;
         }
-        let of_policies = OF_FAMILIES.iter().map(|(_, of_policy)| of_policy).chain([&UNRANKED]);
+        let of_policies = OF_FAMILIES.iter().map(|(_, of_policy)| of_policy).chain(&UNRANKED);
         for of_policy in of_policies.filter(|(name, ..)| wanted.contains(name)) {
             match policed(model, rates, nic, of_policy, program) {
                 Ok(proposal) => plans.push(proposal),
@@ -233,8 +233,10 @@ const OF_FAMILIES: [(Family, OfPolicy); 5] = [
     (Family::IrqPlacement, ("spread.irq", Policy::Spread, Variable::Irq)),
 ];
 
-/// The plan that only a finding asks for: interrupts away from isolated CPUs, which is no gain of the receive path.
-const UNRANKED: OfPolicy = ("isolate.irq", Policy::Isolate, Variable::Irq);
+/// Plans that only a finding asks for: interrupts away from isolated CPUs, which is no gain of the receive path, and masks
+/// that are of no use.
+const UNRANKED: [OfPolicy; 2] =
+    [("isolate.irq", Policy::Isolate, Variable::Irq), ("minimal.rps", Policy::Minimal, Variable::Rps)];
 
 /// The plan for a family of settings on an interface: interrupts move to the device's node only where a finding asks
 /// for it.

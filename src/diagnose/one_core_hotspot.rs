@@ -342,6 +342,9 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
         remedy = format!("{remedy}; {PARTLY}");
     }
     let why = match mask {
+        None if queue.rps_cpus.known().is_none() => {
+            format!("it is unknown if RPS hands the packets of {name}/rx-{index} on: its mask cannot be read")
+        }
         None if nic.kind != NicKind::Device => format!(
             "{name} has no interrupt and no RPS: its packets are received in softirq on the CPU that sends \
              them"

@@ -11,14 +11,14 @@ const BUSY: f64 = 0.10;
 
 /// Upper bound on one queue's traffic relative to the average of all: above, the hardware does not spread the
 /// traffic, and RPS may.
-pub(crate) const EVEN: f64 = 2.0;
+pub(crate) const EVEN: f64 = 1.5;
 
 pub(super) const RULE: Rule = Rule {
     id: "rps-redundant",
     asks: "Is RPS on although every CPU has a receive queue of its own?",
     fires: || {
         format!(
-            "the interrupts of a device's queues reach every CPU, no queue carries more than {EVEN:.0} times \
+            "the interrupts of a device's queues reach every CPU, no queue carries more than {EVEN} times \
              the average, at least half of the queues have RPS to other CPUs, the CPUs get {} RPS \
              interrupts/s and the busiest spends {} of its time in interrupts and softirq",
             count(TRAFFIC),
@@ -88,6 +88,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
               cache misses"
             .to_owned(),
         remedy: format!("switch RPS off on {} (empty masks), and measure", nic.name),
+        plans: vec!["minimal.rps".to_owned()],
         ..RULE.finding()
     })
 }

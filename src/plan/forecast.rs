@@ -11,7 +11,7 @@ use super::prediction::{FIXED, Prediction, predict};
 use super::spread::{even, hottest, readers};
 use super::step::rfs::has_flows;
 use super::{Plan, PlannedSetting, Setting, Target, interrupts, set_of};
-use crate::diagnose::evidence::{TRAFFIC, irq_cpus, queue_packets, receiving};
+use crate::diagnose::evidence::{TRAFFIC, foreign, irq_cpus, queue_packets, receiving};
 use crate::diagnose::figures::{count, plural};
 use crate::model::{Fact, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask, Direction, IrqId, NicName, QueueId};
@@ -26,12 +26,37 @@ pub fn forecast(model: &Model, rates: &Rates, plan: &Plan) -> Result<Prediction,
         return Err(format!("{} packets/s are too few to predict from", count(packets)));
     }
     let mut moves: Vec<Move> = nics().flat_map(|nic| asked.moves(nic)).collect();
+    moves.extend(of_others(model, rates, &moves));
     let basis = measure(rates, &mut moves);
     let nothing = || format!("in the model it moves no receive work{}", in_brackets(&left_out(model, plan)));
     let mut prediction = predict(rates, &moves).ok_or_else(nothing)?.at(packets).rounded();
     prediction.basis = basis;
     prediction.left_out = left_out(model, plan);
     Ok(prediction)
+}
+
+/// What interrupts of other network namespaces bring, and no plan moves: the packets of their CPUs that are not those of
+/// `moves`.
+fn of_others(model: &Model, rates: &Rates, moves: &[Move]) -> Vec<Move> {
+    let own = |cpu: CpuId| {
+        let here = |step: &Move| match step.now.is_empty() {
+            true => f64::from(u8::from(step.from == cpu)),
+            false => step.now.iter().filter(|(to, _)| *to == cpu).map(|(_, part)| part).sum(),
+        };
+        moves.iter().map(|step| step.packets * here(step)).sum::<f64>()
+    };
+    let others = rates.cpus.iter().filter(|cpu| foreign(model, rates, cpu.cpu).is_some());
+    let none: Steering = std::iter::empty().collect();
+    let stays = others.map(|cpu| Move {
+        kind: NicKind::Device,
+        packets: (cpu.packets - own(cpu.cpu)).max(0.0),
+        from: cpu.cpu,
+        then: cpu.cpu,
+        now: none.clone(),
+        to: none.clone(),
+        cost: None,
+    });
+    stays.collect()
 }
 
 fn in_brackets(lines: &[String]) -> String {

@@ -134,6 +134,17 @@ impl Policy {
     }
 }
 
+/// Reason not to give the queues of an interface these masks, by the same simulation as for the policy `spread`.
+pub(super) fn objection_to_masks(
+    model: &Model,
+    rates: &Rates,
+    nic: &NicName,
+    masks: &[PlannedSetting],
+) -> Option<String> {
+    let (own, of_own) = concerned(model, rates, std::slice::from_ref(nic));
+    judge::objection_to_masks((&own, &of_own), masks)
+}
+
 /// What plans depend on: a container host has thousands of virtual interfaces that are not named and have neither packets
 /// nor masks, and every simulation copies the machine.
 fn concerned(model: &Model, rates: &Rates, named: &[NicName]) -> (Model, Rates) {

@@ -37,7 +37,7 @@ const FULL: f64 = 0.9;
 const TAKEN: f64 = 0.25;
 
 /// Part of the hottest CPU's receive time up to which a CPU has room for a part of its packets.
-const COOLER: f64 = 0.5;
+const COOLER: f64 = 0.65;
 
 /// The machine whose CPUs are shared out.
 #[derive(Clone, Copy)]
@@ -169,7 +169,7 @@ impl Machine<'_> {
             unassigned.into_iter().partition(|unassigned| some_hot && unassigned.has_room);
         let crowded = unassigned.iter().filter(|unassigned| !unassigned.has_room);
         let crowded: CpuMask = crowded.flat_map(|unassigned| unassigned.irqs.iter()).collect();
-        let (others, taken) = (self.others(nics), self.taken(nics));
+        let (others, taken, full) = (self.others(nics), self.taken(nics), self.full());
         let mut given = CpuMask::new();
         let share = Share {
             around: None,
@@ -178,6 +178,7 @@ impl Machine<'_> {
             given: &CpuMask::new(),
             others: &others,
             taken: &taken,
+            full: &full,
             options,
         };
         let mut parts: Vec<Part<'n>> = quiet.into_iter().map(Unassigned::with_none).collect();
@@ -332,6 +333,8 @@ struct Share<'a> {
     others: &'a CpuMask,
     /// Those of them that have no time for packets of others.
     taken: &'a CpuMask,
+    /// CPUs that programs fill.
+    full: &'a CpuMask,
     options: ShareOptions,
 }
 
@@ -380,15 +383,17 @@ impl Share<'_> {
             false => CpuMask::new(),
         };
         const CORES: &str = "their cores";
+        const PROGRAMS: &str = "busy programs";
         for (what, name, must) in [
             (&cores, CORES, self.options.whole_cores),
             (self.taken, "busy interrupts of other interfaces", true),
+            (self.full, PROGRAMS, false),
             (self.others, "other interfaces' interrupts", false),
         ] {
             let needed = if free.len() >= group.len() { group.len() } else { homes.len() };
             let rest: Vec<CpuId> = free.iter().copied().filter(|cpu| !what.contains(*cpu)).collect();
-            // Its own other thread is no help to a queue while whole cores are free.
-            let must = must || (name == CORES && !rest.is_empty());
+            // Neither its own other thread nor a full CPU is of help to a queue while others are free.
+            let must = must || ([CORES, PROGRAMS].contains(&name) && !rest.is_empty());
             if rest.len() < free.len() && (must || rest.len() >= needed) {
                 free = rest;
                 without.push(name);

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::moves::Steering;
+use super::policy::objection_to_masks;
 use super::share::{HIGH_LOAD, Machine, Part, ShareOptions};
 use super::step::rfs;
 use super::topology::CpuTopology;
@@ -16,6 +17,9 @@ use crate::diagnose::evidence::{foreign, irq_cpus, queue_packets, receive_time};
 use crate::diagnose::processing;
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask, NicName, QueueId};
+
+/// Name of the plan of masks alone, part of those of more.
+const RPS: &str = "rps";
 
 /// A plan for an interface. In JSON it is the plan with one more field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,6 +70,12 @@ pub fn spread(model: &Model, rates: &Rates, nic: Option<&NicName>) -> Spread {
     let devices = below(model, named);
     let nic = devices.as_ref().and_then(|devices| most(devices, rates)).unwrap_or(named);
     let mut spread = of_nic(model, rates, nic, &[nic], usize::MAX);
+    let masks = spread.proposals.iter().find(|proposal| proposal.plan.name == RPS);
+    let objection = masks.and_then(|rps| objection_to_masks(model, rates, &nic.name, &rps.plan.settings));
+    if let Some(why) = objection {
+        spread.proposals.retain(|proposal| !proposal.plan.name.contains(RPS));
+        spread.reasons.push(format!("{RPS}: left alone: {why}"));
+    }
     if let Some(devices) = devices {
         let note = stands_on(named, &devices);
         spread.proposals.iter_mut().for_each(|proposal| proposal.plan.notes.insert(0, note.clone()));
@@ -278,7 +288,7 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) ->
     }));
 
     if !rps.is_empty() {
-        spread.proposals.push(proposal(model, rates, nic, "rps", rps.clone()));
+        spread.proposals.push(proposal(model, rates, nic, RPS, rps.clone()));
     }
     if !rfs.is_empty() {
         spread.proposals.push(proposal(model, rates, nic, "rfs", rfs.clone()));
@@ -292,7 +302,7 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) ->
 fn proposal(model: &Model, rates: &Rates, nic: &Nic, name: &str, settings: Vec<PlannedSetting>) -> Proposal {
     let mut plan = Plan { host: Some(model.identity.hostname.clone()), settings, ..Plan::new(name, &[]) };
     plan.prediction = forecast(model, rates, &plan).ok();
-    if name != "rps" {
+    if name != RPS {
         plan.notes.push(
             "RFS follows the CPU that last read a connected socket: TCP, and UDP after connect(); other \
              UDP servers see no change"

@@ -71,10 +71,7 @@ fn settled_in(
     options: &Options,
     only: Option<&[Variable]>,
 ) -> Drafted {
-    let busiest = hottest(seen.1).map_or(0.0, |(_, time)| time);
-    let slack = if policy == Policy::Spread { 1.0 } else { SLACK };
-    let most = (busiest * slack + ROUNDED).max(HIGH_LOAD);
-    let judge = Judge { policy, options, only, busiest, most };
+    let judge = Judge::new(policy, seen.1, options, only);
     let mut left_out: Vec<LeftOut> = Vec::new();
     loop {
         let variables: Vec<Variable> = left_out.iter().map(|(variable, _)| *variable).collect();
@@ -103,6 +100,13 @@ fn settled_in(
     }
 }
 
+/// Reason not to spread by masks alone.
+pub(super) fn objection_to_masks(seen: (&Model, &Rates), masks: &[PlannedSetting]) -> Option<String> {
+    let variables = vec![Variable::Rps];
+    let drafted = Drafted { settings: masks.to_vec(), variables, reasons: Vec::new(), notes: Vec::new() };
+    Judge::new(Policy::Spread, seen.1, &Options::default(), None).objection(seen, &drafted)
+}
+
 /// A request, and how hot it may make a CPU.
 struct Judge<'a> {
     policy: Policy,
@@ -114,7 +118,15 @@ struct Judge<'a> {
     most: f64,
 }
 
-impl Judge<'_> {
+impl<'a> Judge<'a> {
+    fn new(policy: Policy, rates: &Rates, options: &'a Options, only: Option<&'a [Variable]>) -> Self {
+        let busiest = hottest(rates).map_or(0.0, |(_, time)| time);
+        let slack = if policy == Policy::Spread { 1.0 } else { SLACK };
+        // No slack beyond all of a CPU's time.
+        let most = (busiest * slack).min(busiest.max(1.0)) + ROUNDED;
+        Self { policy, options, only, busiest, most: most.max(HIGH_LOAD) }
+    }
+
     /// A draft and those that follow it as one, and the variables that it should not have: those that the last one would
     /// still change, and masks that are not sound together.
     fn joined(&self, seen: (&Model, &Rates), left_out: &[Variable]) -> (Drafted, Vec<LeftOut>) {

@@ -35,6 +35,7 @@ pub(super) fn draft(draft: &mut Draft<'_>) {
     if !devices.is_empty() {
         draft.for_nics(devices.clone(), |draft| draft.step(Variable::Irq, step::irqs::apart));
     }
+    draft.for_nics(devices.clone(), |draft| draft.step(Variable::Rps, step::rps::redundant));
     devices.iter().for_each(|name| spread(draft, name, &devices));
     others.iter().for_each(|name| spread(draft, name, std::slice::from_ref(name)));
 }

@@ -73,6 +73,7 @@ fn a_mask_in_use_leaves_its_interrupts_cpu_and_those_of_others() {
 #[test]
 fn field_case_c_stays_in_the_node_without_the_interrupt() {
     let one_queue = Sketch::new(32).nodes(2).device("eth0", &[16]).receives(16, 0.97, 1e5);
+    let one_queue = one_queue.traffic("eth0", 1e5);
     assert_eq!(plan(&spread_by(one_queue), "rps"), ["rps eth0/rx-0 = 17-31"]);
     let two_queues = Sketch::new(32).nodes(2).device("eth0", &[0, 16]);
     assert_eq!(plan(&spread_by(two_queues), "rps"), ["rps eth0/rx-0 = 1-15", "rps eth0/rx-1 = 17-31"]);
@@ -101,8 +102,9 @@ fn hyper_threads_are_left_out_at_high_rates_only() {
         |softirq| Sketch::new(8).smt().device("eth0", &[2]).traffic("eth0", 1e4).receives(2, softirq, 1e4);
     assert_eq!(plan(&spread_by(host(0.1)), "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
     assert_eq!(plan(&spread_by(host(0.9)), "rps"), ["rps eth0/rx-0 = 0-1,3-5,7"]);
-    let two = Sketch::new(2).smt().device("eth0", &[0]).receives(0, 0.9, 1e4);
-    assert_eq!(plan(&spread_by(two), "rps"), ["rps eth0/rx-0 = 1"], "when others remain");
+    let two = Sketch::new(2).smt().device("eth0", &[0]).traffic("eth0", 1e4);
+    let two = spread_by(two.receives(0, 0.9, 1e4));
+    assert_eq!(plan(&two, "rps"), ["rps eth0/rx-0 = 1"], "when others remain");
 }
 
 #[test]

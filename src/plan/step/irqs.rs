@@ -80,18 +80,22 @@ pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
     let machine = draft.machine();
     let (full, others) = (machine.full(), machine.others(&draft.planned().collect::<Vec<_>>()));
     let mut moves = Vec::new();
-    let mut stay: Vec<Leaving> = Vec::new();
+    let mut stay: BTreeSet<NicName> = BTreeSet::new();
     for irq in leaving {
         let avoided = taken.union(&full);
         let clear = free_near(draft, irq.from, &avoided.union(&others));
         let near = clear.or_else(|| free_near(draft, irq.from, &avoided));
-        let anywhere = || draft.topology.in_order().find(|cpu| !taken.contains(*cpu));
+        // Those on CPUs to be kept clean leave at any cost: failing all else, to CPUs that take others, in turn.
+        let anywhere = || {
+            let free = draft.topology.in_order().find(|cpu| !taken.contains(*cpu));
+            free.or_else(|| draft.topology.in_order().nth(moves.len() % draft.topology.usable.len()))
+        };
         match near.or_else(|| is_clean(draft, &irq).then(anywhere).flatten()) {
             Some(cpu) => {
                 taken.insert(cpu);
                 moves.push((irq, cpu));
             }
-            None => stay.push(irq),
+            None => drop(stay.insert(irq.nic)),
         }
     }
     for name in draft.nics.clone() {
@@ -105,8 +109,10 @@ pub(in crate::plan) fn apart(draft: &mut Draft<'_>) {
         let moves = |planned: &PlannedSetting| {
             planned.set.knob == "irq_affinity" && planned.set.target.nic() == Some(&name)
         };
-        if !draft.settings.iter().any(moves) {
-            no_room(draft, &name, &stay);
+        if stay.contains(&name) && !draft.settings.iter().any(moves) {
+            draft.leave(format!(
+                "irq: no CPU without an interrupt is left for those of {name} that share one"
+            ));
         }
     }
 }
@@ -145,20 +151,6 @@ fn leaving(draft: &Draft<'_>) -> (CpuMask, Vec<Leaving>) {
         }
     }
     (taken, leaving)
-}
-
-/// Records why interrupts of an interface stay where they are.
-fn no_room(draft: &mut Draft<'_>, name: &NicName, stay: &[Leaving]) {
-    let own = || stay.iter().filter(|irq| irq.nic == *name);
-    let clean: CpuMask = own().map(|irq| irq.from).filter(|cpu| draft.clean.contains(*cpu)).collect();
-    if !clean.is_empty() {
-        draft.leave(format!(
-            "irq: no CPU without an interrupt is left for those of {name} on CPU {clean}, which should be kept \
-             clean"
-        ));
-    } else if own().next().is_some() {
-        draft.leave(format!("irq: no CPU without an interrupt is left for those of {name} that share one"));
-    }
 }
 
 /// Moves interrupts of busy queues off the CPUs that they fill, one at a time by the load that it leaves.
