@@ -344,7 +344,7 @@ mod tests {
             let (model, rates) = sketch.build();
             let findings = diagnose(&model, &rates);
             let found = findings.iter().any(|finding| finding.plans.iter().any(|plan| plan == "rps"));
-            let regime = regime(&model, &rates, &findings, &|_, _| None).expect("there is traffic");
+            let regime = regime(&model, &rates, &findings, &|_, _| Ok(None)).expect("there is traffic");
             let gains = regime.knobs.iter().any(|worth| worth.knob == Family::Rps && worth.trial);
             assert_eq!(found, gains, "{findings:?} {regime:?}");
             findings.into_iter().map(|finding| finding.id).collect::<Vec<_>>()

@@ -17,8 +17,10 @@ use crate::diagnose::figures::{count, percent};
 use crate::diagnose::regime::{Family, Regime, regime};
 use crate::diagnose::{Finding, NEAR, Severity, ThreadRoom, crowded_with, diagnose, thread_room};
 use crate::model::{Identity, Model, Nic, Rates};
-use crate::plan::{Options, Plan, Policy, Proposal, Setting, Variable, spread, trial_of, trial_of_plan};
-use crate::units::{CpuId, NicName};
+use crate::plan::{
+    Options, Plan, Policy, Proposal, Setting, Spread, Variable, set_of, spread, trial_of, trial_of_plan,
+};
+use crate::units::{CpuId, CpuMask, NicName};
 
 /// All results of one sample of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -159,7 +161,7 @@ const SETTINGS: usize = 3;
 pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
     let mut findings = diagnose(model, rates);
     let regime =
-        regime(model, rates, &findings, &|nic, family| unplanned(model, rates, (nic, family), &findings));
+        regime(model, rates, &findings, &|nic, family| planned(model, rates, (nic, family), &findings));
     regime.iter().for_each(|regime| rank(&mut findings, regime));
     let mut notes = Vec::new();
     let refused = refused(model, rates);
@@ -272,28 +274,39 @@ fn policed(
     }
 }
 
-/// Reason why a family of settings has no plan for an interface.
-fn unplanned(
+/// The CPUs of the masks that the plan for a family of settings on an interface has, or why there is no plan.
+fn planned(
     model: &Model,
     rates: &Rates,
     (nic, family): (&Nic, Family),
     findings: &[Finding],
-) -> Option<String> {
+) -> Result<Option<CpuMask>, String> {
     if let Some(of_policy) = of_family(findings, &nic.name, family) {
-        return policed(model, rates, &nic.name, of_policy, "").err();
+        return policed(model, rates, &nic.name, of_policy, "").map(|_| None);
+    }
+    let asked = |(name, ..): &&OfPolicy| {
+        let mut of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(&nic.name));
+        of_nic.any(|finding| finding.plans.iter().any(|plan| plan == name))
+    };
+    if family == Family::Rps
+        && let Some(off) = UNRANKED.iter().filter(|(_, _, variable)| *variable == Variable::Rps).find(asked)
+    {
+        return policed(model, rates, &nic.name, off, "").map(|_| Some(CpuMask::new()));
     }
     let name = match family {
         Family::Rps => "rps",
         Family::Rfs => "rfs",
-        _ => return Some("it is not a setting".to_owned()),
+        _ => return Err("it is not a setting".to_owned()),
     };
-    let spread = spread(model, rates, Some(&nic.name));
-    let has_plan = spread.proposals.iter().any(|proposal| proposal.plan.name == name);
+    let Spread { proposals, reasons } = spread(model, rates, Some(&nic.name));
+    if let Some(Proposal { plan, .. }) = proposals.iter().find(|proposal| proposal.plan.name == name) {
+        let masks = plan.settings.iter().filter(|planned| planned.set.knob == "rps");
+        let cpus = masks.filter_map(|planned| set_of(&planned.set.value)).reduce(|all, one| all.union(&one));
+        return Ok(cpus);
+    }
     let about = |why: &&String| !why.starts_with(if name == "rps" { "rfs: " } else { "rps: " });
-    (!has_plan).then(|| {
-        let reason = spread.reasons.iter().find(about).map_or("", String::as_str);
-        reason.strip_prefix(&format!("{name}: ")).unwrap_or(reason).to_owned()
-    })
+    let reason = reasons.iter().find(about).map_or("", String::as_str);
+    Err(reason.strip_prefix(&format!("{name}: ")).unwrap_or(reason).to_owned())
 }
 
 /// Findings that RPS would remedy on the hottest CPU get the plans that are worth a trial before it.

@@ -158,6 +158,11 @@ pub fn nic_irq_cpus(nic: &Nic, model: &Model, rates: &Rates) -> CpuMask {
     nic.rx.iter().fold(CpuMask::new(), |all, queue| all.union(&irq_cpus(queue, model, rates)))
 }
 
+/// True if an interface has several queues, and their interrupts land on every usable CPU.
+pub fn reach_every_cpu(nic: &Nic, model: &Model, rates: &Rates) -> bool {
+    nic.rx.len() > 1 && model.usable().difference(&nic_irq_cpus(nic, model, rates)).is_empty()
+}
+
 fn irq_cpu(irq: &Irq, rates: &Rates) -> CpuMask {
     let one = |mask: Option<&CpuMask>| mask.filter(|mask| mask.len() == 1).cloned();
     let counted = || {

@@ -1,12 +1,13 @@
 //! One CPU does far more than its share of the receive work, and is short of time.
 
 use super::evidence::{
-    TRAFFIC, busy, by_threads, carrier, foreign, irq_cpus, is_counted, may_be_lo, queue_packets, receiving,
-    takes_unknown,
+    TRAFFIC, busy, by_threads, carrier, foreign, irq_cpus, is_counted, may_be_lo, queue_packets,
+    reach_every_cpu, receiving, takes_unknown,
 };
 use super::figures::{Evidence, Subject, count, cpus_text, percent, plural};
 use super::hash_imbalance::{PARTLY, may_be_one_flow, says_few_flows, taker};
 use super::places::{fits, loaded, spreading, steal};
+use super::rps_redundant::OFF;
 use super::{Check, Finding, Rule, Severity, elsewhere};
 use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask};
@@ -220,7 +221,11 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
         evidence: evidence(model, rates, hot, carrier),
         why,
         remedy,
-        plans: if plans.is_empty() { Vec::new() } else { spreading(rates, cpu) },
+        plans: match plans {
+            [] => Vec::new(),
+            [OFF] => vec![OFF.to_owned()],
+            _ => spreading(rates, cpu),
+        },
         ..RULE.finding()
     }
 }
@@ -274,7 +279,7 @@ fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, 
     let mut found =
         vec![Evidence::about(Subject::Cpu(cpu), time), Evidence::about(Subject::Cpu(cpu), packets)];
     found.extend(carrier.map(|(nic, queue)| queue_and_place(model, rates, nic, queue)));
-    found.extend(foreign(model, rates, cpu).filter(|_| carrier.is_none()).map(|(irq, rate)| {
+    found.extend(foreign(model, rates, cpu).map(|(irq, rate)| {
         Evidence::about(Subject::Cpu(cpu), |seen| {
             format!(
                 "IRQ {} ({}) fires {} times/s on CPU {cpu}: a device of no interface here",
@@ -391,8 +396,21 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
             );
         }
         Some(mask) => {
-            format!("RPS hands the packets of {name}/rx-{index} to {} only", cpus_text(mask))
+            let same = nic.rx.iter().filter(|other| other.rps_cpus.known() == Some(mask)).count();
+            let whose = match same {
+                1 => format!("{name}/rx-{index}"),
+                _ => format!("{same} queues of {name}"),
+            };
+            let why = format!("RPS hands the packets of {whose} to {} only", cpus_text(mask));
+            if reach_every_cpu(nic, model, rates) {
+                return (why, "switch RPS off: every CPU has a queue".to_owned(), &[OFF]);
+            }
+            why
         }
+    };
+    let why = match foreign(model, rates, cpu) {
+        Some((irq, _)) => format!("{why}; IRQ {} of another network namespace lands here too", irq.irq),
+        None => why,
     };
     (why, remedy, SPREAD)
 }

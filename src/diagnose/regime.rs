@@ -128,25 +128,21 @@ pub struct Worth {
     /// True if it is worth a trial, but no plan of rxlab sets it.
     #[serde(default)]
     pub by_hand: bool,
-    /// RPS: the CPUs that it would hand packets to; `None` if the senders determine them.
+    /// RPS: the CPUs that it would hand packets to, none if it should be off; `None` if the senders determine them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuMask>,
     /// The figure or fact behind the verdict.
     pub why: String,
 }
 
-/// Returns why there is no plan for a family of settings on an interface; `None` if there is one.
-pub type Unplanned<'a> = &'a dyn Fn(&Nic, Family) -> Option<String>;
+/// Returns the CPUs of the masks that a plan for a family of settings on an interface has, if it is about masks, or why there
+/// is no plan.
+pub type Planned<'a> = &'a dyn Fn(&Nic, Family) -> Result<Option<CpuMask>, String>;
 
 /// The possible gain, in addition to the findings; `None` without traffic, if `lo` has most of it, or if
 /// unseen threads poll an interface with traffic. Families without a plan are not worth a trial, except a virtual
 /// function and moderation, which may help most.
-pub fn regime(
-    model: &Model,
-    rates: &Rates,
-    findings: &[Finding],
-    unplanned: Unplanned<'_>,
-) -> Option<Regime> {
+pub fn regime(model: &Model, rates: &Rates, findings: &[Finding], planned: Planned<'_>) -> Option<Regime> {
     let passes =
         |nic: &&crate::model::NicRates| model.nic(&nic.name).is_some_and(|nic| nic.kind != NicKind::Loopback);
     let traffic: f64 = rates.nics.iter().filter(passes).map(|nic| nic.rx_packets).sum();
@@ -163,7 +159,7 @@ pub fn regime(
     let thread = limit.as_ref().filter(|limit| limit.ceiling() < CEILING).map(Limit::reason);
     let advised = findings.iter().any(|finding| !finding.plans.is_empty());
     let judged = || {
-        let knobs = knobs::judged(model, rates, findings, hot, unplanned);
+        let knobs = knobs::judged(model, rates, findings, hot, planned);
         let knobs = if limit.is_some() { knobs::without_rfs(knobs) } else { knobs };
         let summary = to_try(rates, hot, &knobs);
         (knobs, summary)

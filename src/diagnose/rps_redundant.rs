@@ -1,6 +1,6 @@
 //! RPS is on although every CPU has a queue of its own: interrupts between CPUs hand packets on, for no gain.
 
-use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, nic_irq_cpus};
+use super::evidence::{TRAFFIC, irq_cpus, may_be_lo, nic_irq_cpus, reach_every_cpu};
 use super::figures::{Evidence, Subject, count, percent, plural};
 use super::places::busiest;
 use super::{Check, Finding, Rule, Severity};
@@ -12,6 +12,9 @@ const BUSY: f64 = 0.10;
 /// Upper bound on one queue's traffic relative to the average of all: above, the hardware does not spread the
 /// traffic, and RPS may.
 pub(crate) const EVEN: f64 = 1.5;
+
+/// The plan that switches RPS off where it is redundant.
+pub(super) const OFF: &str = "minimal.rps";
 
 pub(super) const RULE: Rule = Rule {
     id: "rps-redundant",
@@ -42,8 +45,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         !mask.difference(&irq_cpus(queue, model, rates)).is_empty()
     });
     let steered: Vec<_> = elsewhere.collect();
-    let everywhere = nic.rx.len() > 1 && model.usable().difference(&served).is_empty();
-    if !everywhere || steered.len() * 2 < nic.rx.len() {
+    if !reach_every_cpu(nic, model, rates) || steered.len() * 2 < nic.rx.len() {
         return None;
     }
     // They are known to be even only if every queue is counted.
@@ -88,7 +90,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
               cache misses"
             .to_owned(),
         remedy: format!("switch RPS off on {} (empty masks), and measure", nic.name),
-        plans: vec!["minimal.rps".to_owned()],
+        plans: vec![OFF.to_owned()],
         ..RULE.finding()
     })
 }

@@ -278,7 +278,7 @@ impl Sketch {
     /// The verdict on the possible gain, without findings.
     pub(crate) fn regime(self) -> Regime {
         let (model, rates) = self.build();
-        regime(&model, &rates, &[], &|_, _| None).expect("there is traffic")
+        regime(&model, &rates, &[], &|_, _| Ok(None)).expect("there is traffic")
     }
 
     /// The machine.

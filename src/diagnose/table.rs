@@ -195,7 +195,7 @@ fn what_a_finding_advises_is_worth_a_trial() {
     for host in hosts() {
         let (model, rates) = (&host.model, &host.rates);
         let findings = diagnose(model, rates);
-        let Some(regime) = regime(model, rates, &findings, &|_, _| None) else { continue };
+        let Some(regime) = regime(model, rates, &findings, &|_, _| Ok(None)) else { continue };
         let Some((nic, _)) = carrier(model, rates, regime.cpus[0].cpu) else { continue };
         let of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(&nic.name));
         if of_nic.flat_map(|finding| &finding.plans).any(|plan| plan == "rps") {

@@ -4,9 +4,11 @@
 //! software. Field case C gained in this order: 95k to 120k by a virtual function, 250k by moderation, 670k
 //! by RPS.
 
-use super::{CpuRegime, Family, Unplanned, Worth};
+use super::{CpuRegime, Family, Planned, Worth};
 use crate::diagnose::Finding;
-use crate::diagnose::evidence::{adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus};
+use crate::diagnose::evidence::{
+    adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus, reach_every_cpu,
+};
 use crate::diagnose::figures::{count, cpus_text, percent, plural};
 use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, table_part, taker};
 use crate::diagnose::irq_on_wrong_node;
@@ -51,7 +53,7 @@ pub(super) fn judged(
     rates: &Rates,
     findings: &[Finding],
     hot: &CpuRegime,
-    unplanned: Unplanned<'_>,
+    planned: Planned<'_>,
 ) -> Vec<Worth> {
     let Some((nic, queue)) = carrier(model, rates, hot.cpu) else {
         return none("these packets come from no interface of this namespace");
@@ -59,7 +61,8 @@ pub(super) fn judged(
     let (rps, rfs, cpus) = match polled(rates, nic, hot) {
         Some(why) => (Err(why.clone()), Err(why), None),
         None => {
-            let (rps, cpus) = match rps(model, rates, nic, queue, hot) {
+            let masks = planned(nic, Family::Rps).ok().flatten();
+            let (rps, cpus) = match rps(model, rates, (nic, queue), hot, masks) {
                 Ok((why, cpus)) => (Ok(why), cpus),
                 Err(why) => (mended(findings, nic).ok_or(why), None),
             };
@@ -83,10 +86,10 @@ pub(super) fn judged(
             Ok(why) => why,
             Err(why) => return no(knob, why),
         };
-        let by_hand = match unplanned(nic, knob) {
-            Some(_) if matches!(knob, Family::VirtualFunction | Family::Moderation) => true,
-            Some(unplanned) => return no(knob, unplanned),
-            None => false,
+        let by_hand = match planned(nic, knob) {
+            Err(_) if matches!(knob, Family::VirtualFunction | Family::Moderation) => true,
+            Err(unplanned) => return no(knob, unplanned),
+            Ok(_) => false,
         };
         Worth { knob, trial: true, by_hand, cpus: cpus.clone().filter(|_| knob == Family::Rps), why }
     };
@@ -105,10 +108,11 @@ pub(super) fn without_rfs(mut worth: Vec<Worth>) -> Vec<Worth> {
     worth
 }
 
-/// The name of a family in a list of things to try; RPS with its CPUs.
+/// The name of a family in a list of things to try; RPS with its CPUs, or off.
 pub(super) fn called(worth: &Worth) -> String {
     match &worth.cpus {
         _ if worth.by_hand => format!("{} by hand", worth.knob.name()),
+        Some(cpus) if cpus.is_empty() => format!("{} off", worth.knob.name()),
         Some(cpus) => format!("{} on {}", worth.knob.name(), cpus_text(cpus)),
         None => worth.knob.name().to_owned(),
     }
@@ -257,12 +261,12 @@ fn mended(findings: &[Finding], nic: &Nic) -> Option<String> {
 fn rps(
     model: &Model,
     rates: &Rates,
-    nic: &Nic,
-    queue: &RxQueue,
+    (nic, queue): (&Nic, &RxQueue),
     hot: &CpuRegime,
+    masks: Option<CpuMask>,
 ) -> Result<(String, Option<CpuMask>), String> {
     let usable = model.usable();
-    if nic.rx.len() >= usable.len() && usable.difference(&nic_irq_cpus(nic, model, rates)).is_empty() {
+    if masks.is_none() && reach_every_cpu(nic, model, rates) {
         return Err(format!(
             "{} for {}: redundant",
             plural(nic.rx.len(), "queue"),
@@ -282,6 +286,12 @@ fn rps(
     // Like the planner: this CPU is short of time, and so is the other thread of its core.
     let apart = to.difference(&model.siblings(&of_nic));
     let flows = if may_be_one_flow(rates, nic, queue) { format!("; {PARTLY}") } else { String::new() };
+    if masks.as_ref().is_some_and(CpuMask::is_empty) {
+        return Ok((format!("each CPU has a queue, and the masks of {} only cost time", nic.name), masks));
+    }
+    if let Some(masks) = masks.filter(|_| !irq.is_empty() && !nic.hides_interrupt(queue)) {
+        return Ok((format!("hands packets to {}{flows}", cpus_text(&masks)), Some(masks)));
+    }
     match (to.is_empty(), apart.is_empty()) {
         (true, _) => Err("no CPU of its node is free of interrupts".to_owned()),
         (false, _) if nic.hides_interrupt(queue) => {
