@@ -2,9 +2,9 @@
 
 use super::forecast;
 use crate::diagnose::sketch::Sketch;
-use crate::model::{Costs, HandOver, Model, Rates, StackWork};
+use crate::model::{Costs, HandOver, IrqRates, Model, Rates, StackWork};
 use crate::plan::{Plan, spread};
-use crate::units::CpuId;
+use crate::units::{CpuId, IrqId};
 
 fn plan(settings: &[&str]) -> Plan {
     let settings: Vec<_> = settings.iter().map(|text| text.parse().expect("a setting")).collect();
@@ -32,6 +32,20 @@ fn without_measures_it_says_what_the_planner_says() {
         assert!((forecast.packets, forecast.most_after) == (42_000.0, planned.most_after));
         assert!(forecast.most_before < forecast.most_after);
     }
+}
+
+/// Half of the packets come by an interrupt of another network namespace, which no plan moves: they once went along.
+#[test]
+fn what_other_namespaces_bring_stays() {
+    let host = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 1e5).receives(2, 0.9, 2e5);
+    let (model, mut rates) = host.build();
+    let after = |rates: &Rates| {
+        forecast(&model, rates, &plan(&["irq_affinity eth0/rx-0 = 4"])).expect("it moves work").after
+    };
+    assert!(after(&rates) < 0.01);
+    let per_cpu = [(CpuId(2), 2e4)].into();
+    rates.irqs.push(IrqRates { irq: IrqId(500), action: "eth9".to_owned(), per_cpu });
+    assert!((0.44..=0.46).contains(&after(&rates)), "{}", after(&rates));
 }
 
 /// Plan files are read by people: they once had `after = 0.47823423420000004`.

@@ -7,9 +7,9 @@ use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
 use super::{Spread, readers, spread};
 use crate::diagnose::sketch::{Sketch, cpus};
-use crate::model::{Model, Nic};
+use crate::model::{Fact, Model, Nic};
 use crate::plan::{Plan, Target, paper};
-use crate::units::CpuMask;
+use crate::units::{CpuId, CpuMask};
 
 fn spread_by(sketch: Sketch) -> Spread {
     let (model, rates) = sketch.build();
@@ -77,6 +77,24 @@ fn field_case_c_stays_in_the_node_without_the_interrupt() {
     assert_eq!(plan(&spread_by(one_queue), "rps"), ["rps eth0/rx-0 = 17-31"]);
     let two_queues = Sketch::new(32).nodes(2).device("eth0", &[0, 16]);
     assert_eq!(plan(&spread_by(two_queues), "rps"), ["rps eth0/rx-0 = 1-15", "rps eth0/rx-1 = 17-31"]);
+}
+
+/// The masks of quiet queues would have been left with the CPU of the hot one: 197 % of its time.
+#[test]
+fn masks_that_make_a_cpu_hotter_are_no_plan() {
+    let homes: Vec<u32> = (0..8).collect();
+    let packets = homes.iter().map(|cpu| if *cpu == 6 { 3e5 } else { 9e4 }).collect::<Vec<_>>();
+    let sketch = Sketch::new(8).device("eth0", &homes).queue_traffic("eth0", &packets);
+    let sketch =
+        homes.iter().fold(sketch, |host, cpu| host.receives(*cpu, if *cpu == 6 { 0.67 } else { 0.5 }, 1.1e5));
+    let host = sketch.edit("eth0", |nic| {
+        for (queue, own) in nic.rx.iter_mut().zip(0..) {
+            queue.rps_cpus = Fact::Known(cpus("0-7").difference(&CpuId(own).into()));
+        }
+    });
+    let spread = spread_by(host);
+    assert_eq!(plan(&spread, "rps"), [""; 0]);
+    assert!(spread.reasons.iter().any(|why| why.starts_with("rps: left alone: CPU 6 would")), "{spread:?}");
 }
 
 /// Case C with a second interface: no mask holds the interrupt's CPU of either.

@@ -151,6 +151,27 @@ fn the_cpu_of_another_namespace_is_not_free() {
     assert_eq!(only(&plan_of(Policy::Spread, &host.build()), "rps"), ["eth0/rx-0 = 1-4,6-7"]);
 }
 
+/// Packets went to CPUs that programs fill, next to an idle one.
+#[test]
+fn full_cpus_get_no_packets_while_others_are_free() {
+    let host = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 1.4e5).receives(0, 0.84, 1.4e5);
+    let host = host.works(1, 0.97).works(2, 0.97).build();
+    for policy in [Policy::Spread, Policy::NumaLocal, Policy::Full] {
+        assert_eq!(only(&plan_of(policy, &host), "rps"), ["eth0/rx-0 = 3"], "{policy}");
+    }
+}
+
+/// All masks lead to one CPU, and every CPU has a queue: no plan of `spread` removed them.
+#[test]
+fn masks_without_use_are_removed() {
+    let host = (0..4).fold(Sketch::new(4).device("eth0", &[0, 1, 2, 3]), |host, cpu| {
+        host.receives(cpu, if cpu == 1 { 0.92 } else { 0.17 }, if cpu == 1 { 2.8e5 } else { 0.0 })
+    });
+    let host = host.traffic("eth0", 2.8e5).queue_traffic("eth0", &[7e4; 4]).rps("eth0", "1").build();
+    let off = ["eth0/rx-0 = off", "eth0/rx-1 = off", "eth0/rx-2 = off", "eth0/rx-3 = off"];
+    assert_eq!(only(&plan_of(Policy::Spread, &host), "rps"), off);
+}
+
 /// An interrupt of no interface of the model that fires often on a CPU.
 fn of_another_namespace(cpu: u32) -> IrqRates {
     let per_cpu = [(CpuId(cpu), 2e4)].into();
