@@ -61,6 +61,15 @@ pub(crate) fn check(
     }
     let then = look(&after).map_err(of(Property::Map))?;
     map::check(&after, &then).map_err(|why| of(Property::Map)(format!("{why} after\n{said}")))?;
+    // What spread leaves hot on other interfaces is for the next plan; that of a bond is for all of its devices.
+    let is_of_one =
+        request.policy == Policy::Spread && request.options.nics.is_empty() && truth.uppers.is_empty();
+    let mut request = request.clone();
+    if is_of_one {
+        request.options.nics =
+            plan.settings.iter().filter_map(|planned| planned.set.target.nic().cloned()).collect();
+    }
+    let request = &request;
     let mut again = self::plan(&then, request);
     if plan.settings.iter().any(|planned| planned.set.knob == "channels") {
         // What a plan sets of new transmit queues has to wait until their interrupts are there.

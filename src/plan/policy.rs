@@ -94,7 +94,13 @@ impl Policy {
     /// out, and what planning again would set belongs to it.
     pub fn plan(self, model: &Model, rates: &Rates, options: &Options, only: Option<&[Variable]>) -> Policed {
         let (own, of_own) = concerned(model, rates, &options.nics);
-        finish(self, (model, rates), judge::settled(self, (&own, &of_own), options, only), only)
+        // What it leaves hot is for the next plan.
+        let nics = match self {
+            Policy::Spread => spread::nics(model, rates, options),
+            _ => options.nics.clone(),
+        };
+        let options = Options { nics, ..options.clone() };
+        finish(self, (model, rates), judge::settled(self, (&own, &of_own), &options, only), only)
     }
 
     /// The settings of all steps but some.
@@ -107,7 +113,7 @@ impl Policy {
     ) -> Drafted {
         let mut draft = Draft::new(model, rates, options, only, left_out);
         match self {
-            Policy::Spread => draft.name(&spread::nics(model, rates, options)),
+            Policy::Spread => draft.name(&options.nics),
             _ => draft.choose(&options.nics),
         }
         if draft.topology.usable.is_empty() {
