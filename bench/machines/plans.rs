@@ -62,12 +62,13 @@ pub(crate) fn check(
     let then = look(&after).map_err(of(Property::Map))?;
     map::check(&after, &then).map_err(|why| of(Property::Map)(format!("{why} after\n{said}")))?;
     // What spread leaves hot on other interfaces is for the next plan; that of a bond is for all of its devices.
-    let is_of_one =
-        request.policy == Policy::Spread && request.options.nics.is_empty() && truth.uppers.is_empty();
+    let names = plan.settings.iter().filter_map(|planned| planned.set.target.nic());
+    let bonds = truth.uppers.iter().filter(|upper| upper.kind == "bond");
+    let is_bonded =
+        bonds.flat_map(|bond| &bond.lower).any(|name| names.clone().any(|nic| *nic.as_str() == *name));
     let mut request = request.clone();
-    if is_of_one {
-        request.options.nics =
-            plan.settings.iter().filter_map(|planned| planned.set.target.nic().cloned()).collect();
+    if request.policy == Policy::Spread && request.options.nics.is_empty() && !is_bonded {
+        request.options.nics = names.cloned().collect();
     }
     let request = &request;
     let mut again = self::plan(&then, request);

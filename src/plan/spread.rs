@@ -148,11 +148,17 @@ pub(super) fn stands_on(nic: &Nic, devices: &[&Nic]) -> String {
     )
 }
 
-/// The interface whose packets keep the hottest CPU busy, else the one that receives most; but never `lo`.
+/// The device whose packets keep the hottest CPU busy, else the interface that receives most; the latter also if it stands
+/// on the former, as a bond does. Never `lo`.
 pub(super) fn busiest<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
     let nics: Vec<&Nic> = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback).collect();
     let most = most(&nics, rates).filter(|nic| rates.rx_packets(&nic.name) > 0.0);
-    of_hot_cpu(model, rates).or(most)
+    let hot = of_hot_cpu(model, rates);
+    let stands_on = |nic: &Nic| {
+        let devices = below(model, nic).unwrap_or_default();
+        devices.iter().any(|device| hot.is_some_and(|hot| hot.name == device.name))
+    };
+    most.filter(|most| stands_on(most)).or(hot).or(most)
 }
 
 /// The device that brings most packets to the CPU that receives longest, if that is busy, and no interrupt of another
