@@ -99,13 +99,16 @@ impl<'a> Draft<'a> {
     }
 
     /// Plans for the interfaces with these names, of whatever kind; for their lower devices where those
-    /// decide.
+    /// decide, without those that are idle while others have traffic (backups, standbys).
     pub(super) fn name(&mut self, named: &[NicName]) {
+        let busy = |nic: &&&Nic| self.rates.rx_packets(&nic.name) >= TRAFFIC;
         for name in named {
             let found = self.model.nic(name).and_then(|nic| Some((nic, below(&self.model, nic)?)));
             let (names, note) = match found {
                 Some((nic, devices)) => {
-                    let names = devices.iter().map(|device| device.name.clone()).collect();
+                    let some_busy = devices.iter().any(|device| busy(&device));
+                    let planned = devices.iter().filter(|device| !some_busy || busy(device));
+                    let names = planned.map(|device| device.name.clone()).collect();
                     (names, Some(stands_on(nic, &devices)))
                 }
                 None => (vec![name.clone()], None),

@@ -273,19 +273,20 @@ pub(super) fn hottest(rates: &Rates) -> Option<CpuId> {
 }
 
 fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) -> Spread {
-    let rfs = rfs::settings(model, nic);
-    let mut spread = Spread::default();
     let readable = nic.rx.iter().all(|queue| queue.rps_cpus.known().is_some());
+    let rfs = if readable { rfs::settings(model, nic) } else { Vec::new() };
+    let mut spread = Spread::default();
     let off = nic.rx.iter().any(|queue| queue.rps_cpus.known().is_some_and(CpuMask::is_empty));
     spread.reasons.extend(rps.is_empty().then(|| match (readable, off) {
         (false, _) => format!("rps: a mask of {} cannot be read", nic.name),
         (true, true) => {
-            format!("rps: {} has more queues to hand over than there are CPUs without interrupts", nic.name)
+            format!("rps: the queues of {} are quiet, or too few CPUs have room for their packets", nic.name)
         }
         (true, false) => format!("rps: the masks of {} need no change", nic.name),
     }));
     spread.reasons.extend(rfs.is_empty().then(|| {
         match rfs::are_readable(model, nic) {
+            _ if !readable => format!("rfs: it is unknown if RPS is on for {}", nic.name),
             true => format!("rfs: the tables of {} are complete", nic.name),
             false => "rfs: a table cannot be read (the global one is visible only in the initial network \
                       namespace)"

@@ -174,7 +174,7 @@ fn work_of_many_cpus_is_not_crowded_onto_few() {
     assert_eq!(plan(&spread, "rps"), Vec::<String>::new());
     assert_eq!(
         spread.reasons,
-        ["rps: eth0 has more queues to hand over than there are CPUs without interrupts"]
+        ["rps: the queues of eth0 are quiet, or too few CPUs have room for their packets"]
     );
 }
 

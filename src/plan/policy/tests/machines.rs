@@ -242,6 +242,19 @@ fn a_bond_is_planned_on_its_devices() {
     assert!(spread.proposals[0].plan.notes[0].starts_with("bond0 is a bond on eth0, eth1: "));
 }
 
+/// The idle backup of a bond got flow tables, and its interrupt a CPU that the other device could use.
+#[test]
+fn the_idle_device_of_a_bond_is_left_alone() {
+    let sketch = Sketch::new(8).device("eth0", &[0]).device("eth1", &[0]).veth("bond0");
+    let sketch = sketch.traffic("eth0", 4e4).traffic("bond0", 4e4).receives(0, 0.8, 4e4);
+    let host = sketch.edit("bond0", |nic| {
+        nic.stack.kind = Some("bond".to_owned());
+        nic.stack.physical = ["eth0", "eth1"].map(|name| name.parse().expect("a name")).to_vec();
+    });
+    let plan = planned(Policy::Spread, &host.build(), &of_nics(&["bond0"])).plan;
+    assert_eq!(texts(&plan), ["rps eth0/rx-0 = 1-7"]);
+}
+
 #[test]
 fn interfaces_share_out_cpus_together() {
     let host = Sketch::new(8).device("eth0", &[0, 0]).device("eth1", &[0, 1]);
