@@ -3,8 +3,8 @@
 use super::RULE;
 use crate::diagnose::Severity;
 use crate::diagnose::sketch::Sketch;
-use crate::model::IrqRates;
-use crate::units::CpuId;
+use crate::model::{Fact, IrqRates};
+use crate::units::{CpuId, IrqId};
 
 #[test]
 fn field_case_a_names_cpu_queue_and_interrupt() {
@@ -250,4 +250,35 @@ fn a_mask_of_the_cpu_of_the_interrupt_moves_nothing() {
         sketch.findings(&RULE).into_iter().map(|found| found.cpu).collect::<Vec<_>>()
     };
     assert_eq!((signalled(0), signalled(1)), (vec![], vec![Some(CpuId(1))]));
+}
+
+/// An unreadable mask was called "no RPS".
+#[test]
+fn an_unknown_mask_is_not_none() {
+    let host = Sketch::case_a().edit("eth0", |nic| nic.rx[0].rps_cpus = Fact::Unsupported);
+    let why = "it is unknown if RPS hands the packets of eth0/rx-0 on: its mask cannot be read";
+    assert_eq!(host.finding(&RULE).why, why);
+}
+
+/// RPS was the remedy, while rps-redundant said to switch it off.
+#[test]
+fn masks_that_lead_every_queue_to_one_cpu_are_to_be_removed() {
+    let host = Sketch::new(4).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[7e4; 4]).rps("eth0", "1");
+    let host = [0, 2, 3].into_iter().fold(host, |host, cpu| host.receives(cpu, 0.17, 0.0));
+    let found = host.receives(1, 0.92, 2.8e5).finding(&RULE);
+    assert_eq!(found.why, "RPS hands the packets of 4 queues of eth0 to CPU 1 only");
+    assert_eq!(
+        (found.remedy.as_str(), found.plans),
+        ("switch RPS off: every CPU has a queue", vec!["minimal.rps".to_owned()])
+    );
+}
+
+/// The cause did not mention that half of the packets came by another interrupt.
+#[test]
+fn an_interrupt_of_another_namespace_is_named() {
+    let host = Sketch::case_a().measured(|rates| {
+        let per_cpu = [(CpuId(2), 2e4)].into();
+        rates.irqs.push(IrqRates { irq: IrqId(500), action: "eth9".to_owned(), per_cpu });
+    });
+    assert!(host.finding(&RULE).why.ends_with("; IRQ 500 of another network namespace lands here too"));
 }
