@@ -61,7 +61,7 @@ pub(crate) use interrupt_rate::{INTERRUPTS, is_off as moderation_is_off};
 pub(crate) use irq_on_wrong_node::NEAR;
 pub(crate) use places::Loaded;
 pub(crate) use queues_share_a_cpu::{crowded_with, crowds};
-pub(crate) use rps_redundant::EVEN as EVEN_QUEUES;
+pub(crate) use rps_redundant::{EVEN as EVEN_QUEUES, OFF as REDUNDANT};
 use serde::{Deserialize, Serialize, Serializer};
 pub(crate) use slow_clocksource::{FAST as FAST_CLOCK, SLOW as SLOW_CLOCKS};
 pub(crate) use workload::processing;

@@ -15,7 +15,7 @@ pub use queues::{NicQueues, QueuePath};
 use crate::diagnose::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
 use crate::diagnose::figures::{count, percent};
 use crate::diagnose::regime::{Family, Regime, regime};
-use crate::diagnose::{Finding, NEAR, Severity, ThreadRoom, crowded_with, diagnose, thread_room};
+use crate::diagnose::{Finding, NEAR, REDUNDANT, Severity, ThreadRoom, crowded_with, diagnose, thread_room};
 use crate::model::{Identity, Model, Nic, Rates};
 use crate::plan::{
     Options, Plan, Policy, Proposal, Setting, Spread, Variable, set_of, spread, trial_of, trial_of_plan,
@@ -237,14 +237,21 @@ const OF_FAMILIES: [(Family, OfPolicy); 5] = [
 
 /// Plans that only a finding asks for: interrupts away from isolated CPUs, which is no gain of the receive path, and masks
 /// that are of no use.
-const UNRANKED: [OfPolicy; 2] =
-    [("isolate.irq", Policy::Isolate, Variable::Irq), ("minimal.rps", Policy::Minimal, Variable::Rps)];
+const UNRANKED: [OfPolicy; 2] = [("isolate.irq", Policy::Isolate, Variable::Irq), OFF];
+
+/// The plan that switches RPS off where it is redundant.
+const OFF: OfPolicy = (REDUNDANT, Policy::Minimal, Variable::Rps);
+
+/// True if a finding about an interface asks for the plan of this name.
+fn is_asked(findings: &[Finding], nic: &NicName, plan: &str) -> bool {
+    let mut of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(nic));
+    of_nic.any(|finding| finding.plans.iter().any(|name| name == plan))
+}
 
 /// The plan for a family of settings on an interface: interrupts move to the device's node only where a finding asks
 /// for it.
 fn of_family(findings: &[Finding], nic: &NicName, family: Family) -> Option<&'static OfPolicy> {
-    let mut of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(nic));
-    let is_far = of_nic.any(|finding| finding.plans.iter().any(|plan| plan == NEAR));
+    let is_far = is_asked(findings, nic, NEAR);
     let mut plans = OF_FAMILIES.iter().filter(|(of, (name, ..))| *of == family && (is_far || *name != NEAR));
     plans.next().map(|(_, plan)| plan)
 }
@@ -284,14 +291,8 @@ fn planned(
     if let Some(of_policy) = of_family(findings, &nic.name, family) {
         return policed(model, rates, &nic.name, of_policy, "").map(|_| None);
     }
-    let asked = |(name, ..): &&OfPolicy| {
-        let mut of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(&nic.name));
-        of_nic.any(|finding| finding.plans.iter().any(|plan| plan == name))
-    };
-    if family == Family::Rps
-        && let Some(off) = UNRANKED.iter().filter(|(_, _, variable)| *variable == Variable::Rps).find(asked)
-    {
-        return policed(model, rates, &nic.name, off, "").map(|_| Some(CpuMask::new()));
+    if family == Family::Rps && is_asked(findings, &nic.name, OFF.0) {
+        return policed(model, rates, &nic.name, &OFF, "").map(|_| Some(CpuMask::new()));
     }
     let name = match family {
         Family::Rps => "rps",

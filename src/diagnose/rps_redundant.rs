@@ -14,7 +14,7 @@ const BUSY: f64 = 0.10;
 pub(crate) const EVEN: f64 = 1.5;
 
 /// The plan that switches RPS off where it is redundant.
-pub(super) const OFF: &str = "minimal.rps";
+pub(crate) const OFF: &str = "minimal.rps";
 
 pub(super) const RULE: Rule = Rule {
     id: "rps-redundant",
