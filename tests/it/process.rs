@@ -1,10 +1,10 @@
 //! Processes of the program under test: starting, finding and stopping them.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -42,9 +42,17 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// A TCP port of 127.0.0.1 that was free a moment ago, and that the kernel does not reassign so soon.
+/// A port of 127.0.0.1 that is free for TCP and UDP. The kernel gives connections those from 32768 on, so that only
+/// tests can take it, and no two of this run get the same.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port()
+    static NEXT: AtomicU16 = AtomicU16::new(20_000);
+    loop {
+        let port = NEXT.fetch_add(1, Ordering::Relaxed);
+        assert!(port < 32_768, "no free port");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() && UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A text without the line breaks of an 80-column terminal.

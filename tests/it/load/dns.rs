@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use rxlab::load::ErrorClass;
 
-use crate::process::Running;
+use crate::process::{Running, free_port};
 use crate::require;
 use crate::trial::checks::{fails, passes};
 
@@ -26,7 +26,7 @@ impl Dnsmasq {
         if !require::dnsmasq() {
             return None;
         }
-        let port = UdpSocket::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port();
+        let port = free_port();
         let user = if rustix::process::geteuid().is_root() { "--user=root" } else { "--no-hosts" };
         let mut command = Command::new("dnsmasq");
         command.args(["--no-daemon", "--conf-file=/dev/null", "--pid-file", "--no-hosts", "--no-resolv"]);
@@ -49,11 +49,12 @@ impl Dnsmasq {
     }
 
     fn wait_for(&mut self, what: &str) -> String {
+        let mut log = String::new();
         loop {
-            let mut line = String::new();
-            assert!(self.log.read_line(&mut line).expect("readable") > 0, "dnsmasq ended before `{what}`");
-            if line.contains(what) {
-                return line;
+            let start = log.len();
+            assert!(self.log.read_line(&mut log).expect("readable") > 0, "dnsmasq ended: {log}");
+            if log[start..].contains(what) {
+                return log.split_off(start);
             }
         }
     }
