@@ -63,7 +63,7 @@ const PCI: Driver = Driver {
     is_virtual: false,
 };
 
-pub(crate) static DRIVERS: [Driver; 20] = [
+pub(crate) static DRIVERS: [Driver; 24] = [
     Driver {
         name: "virtio_net",
         bus: Bus::Virtio,
@@ -161,10 +161,37 @@ pub(crate) static DRIVERS: [Driver; 20] = [
         name: "mana",
         rx: |of| format!("mana_q{}@pci:{}", of.queue, of.function),
         own: Some(|of| format!("mana_hwc@pci:{}", of.function)),
-        names_queues: false,
         statistic: Some(("rx_", "_packets")),
         is_virtual: true,
         most: 16,
+        ..PCI
+    },
+    Driver {
+        name: "sfc",
+        rx: |of| format!("{}-{}", of.nic, of.queue),
+        own: None,
+        statistic: Some(("rx-", ".rx_packets")),
+        ..PCI
+    },
+    Driver {
+        name: "ionic",
+        rx: |of| format!("ionic-{}-L0-rx{}", of.nic, of.queue),
+        own: Some(|of| format!("ionic-{}-L0-adminq0", of.function)),
+        statistic: Some(("rx_", "_pkts")),
+        ..PCI
+    },
+    Driver {
+        name: "cxgb4",
+        rx: |of| format!("{}-Rx{}", of.nic, of.queue),
+        own: Some(|of| format!("{}-FWeventq", of.nic)),
+        ..PCI
+    },
+    Driver {
+        name: "atlantic",
+        rx: |of| of.nic.to_owned(),
+        own: None,
+        statistic: Some(("Queue[", "] InPackets")),
+        most: 8,
         ..PCI
     },
     Driver {

@@ -93,7 +93,9 @@ fn is_knowable(truth: &Truth, nic: &Nic, action: &str) -> bool {
     if truth.damage.hides_interrupts() {
         return false;
     }
-    let named = action.split('-').any(|part| part == nic.name) || nic.driver.bus == Bus::Virtio;
+    let named = action.split('-').any(|part| part == nic.name)
+        || nic.driver.bus == Bus::Virtio
+        || action.ends_with(&format!("pci:{}", nic.function));
     let is_told = nic.is_told && truth.damage != Damage::NetlinkDenied;
     is_told || nic.driver.names_queues && (nic.is_listed || named)
 }

@@ -142,7 +142,8 @@ fn by_packets<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     let runs = share_of(rates, cpu, |cpu| cpu.net_rx);
     let lopsided = [share, runs].iter().all(|share| *share >= MOST && lopsided(rates, *share, ODDS));
     // After an interrupt, of this network namespace or another, receive work runs long enough for ticks to hit it.
-    let rings = carrier(model, rates, hottest).is_some_and(|(nic, _)| nic.kind == NicKind::Device)
+    let stands_on_devices = |nic: &Nic| nic.kind == NicKind::Device || !model.carriers(nic).is_empty();
+    let rings = carrier(model, rates, hottest).is_some_and(|(nic, _)| stands_on_devices(nic))
         || takes_unknown(model, rates, hottest);
     let own = !rings && !may_be_lo(model, rates, hottest);
     let others = of_receivers(rates, cpu, &model.online());

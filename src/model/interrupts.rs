@@ -148,14 +148,31 @@ fn own<'a>(
     let bare_is_link = count(|serves| *serves != Serves::Interface) > 0;
     let first = first_receiving(found.iter().filter_map(|(.., serves)| *serves), rx.len());
     let vectors = count(|serves| matches!(serves, Serves::Vector(_)));
-    let queues = |serves| match serves {
+    // atlantic gives each of its interrupts the interface's name, those of the queues first and in their order.
+    let bare: Vec<IrqId> = match driver {
+        Some("atlantic") => found
+            .iter()
+            .filter(|(.., serves)| *serves == Some(Serves::Interface))
+            .map(|(raw, ..)| raw.number)
+            .collect(),
+        _ => Vec::new(),
+    };
+    let in_order = |number: IrqId| {
+        let at = bare.iter().position(|bare| *bare == number);
+        rx.get(at?).filter(|_| bare.len() >= rx.len()).map(|queue| queue.index)
+    };
+    let queues = |raw: &Irq, serves| match serves {
         Some(Serves::Queue(index)) => vec![index],
         Some(Serves::Vector(index)) if vectors >= rx.len() => vec![index],
         Some(Serves::Block(block)) => first.and_then(|first| block.checked_sub(first)).into_iter().collect(),
+        Some(Serves::Interface) if bare.len() > 1 => in_order(raw.number).into_iter().collect(),
         Some(Serves::Interface) if !bare_is_link => rx.iter().map(|queue| queue.index).collect(),
         Some(Serves::Interface | Serves::Vector(_)) | None => Vec::new(),
     };
-    found.iter().map(|(raw, source, serves)| Own { raw, source: *source, queues: queues(*serves) }).collect()
+    found
+        .iter()
+        .map(|(raw, source, serves)| Own { raw, source: *source, queues: queues(raw, *serves) })
+        .collect()
 }
 
 /// The first block that receives: the driver keeps an even number of blocks, of which the second half receive. `None` if
@@ -349,6 +366,25 @@ mod tests {
             let (queues, ..) = attached(&inventory(2, rest));
             assert_eq!(queues, [vec![], vec![]], "{rest:?}");
         }
+    }
+
+    #[test]
+    fn interrupts_of_one_name_are_in_the_order_of_the_queues() {
+        let bare = [(32, "eth0"), (33, "eth0"), (35, "eth0")];
+        let of_driver = |driver: &str, queues, interrupts: &[(u32, &str)]| {
+            let mut inventory = inventory(queues, interrupts);
+            let Fact::Known(nics) = &mut inventory.nics else { panic!("read") };
+            nics[0].driver = Fact::Known(driver.to_owned());
+            let (queues, others, _) = attached(&inventory);
+            let numbers = |irqs: &Vec<(u32, Source)>| irqs.iter().map(|(number, _)| *number).collect();
+            (queues.iter().map(numbers).collect::<Vec<Vec<u32>>>(), others)
+        };
+        // The last is the link's.
+        assert_eq!(of_driver("atlantic", 2, &bare), (vec![vec![32], vec![33]], vec![35]));
+        assert_eq!(of_driver("atlantic", 4, &bare), (vec![vec![]; 4], vec![32, 33, 35]));
+        assert_eq!(of_driver("atlantic", 1, &bare[..1]), (vec![vec![32]], vec![]));
+        // Of other drivers, each interrupt may be that of any queue.
+        assert_eq!(of_driver("bcmgenet", 2, &bare[..2]), (vec![vec![32, 33]; 2], vec![]));
     }
 
     /// The former eth0 has another name: its interrupts still carry the old one.

@@ -3,6 +3,8 @@
 //! A name is the weakest source: it is used only for interrupts that are known to belong to the
 //! device, or that carry the device's own name.
 
+use crate::sample::pci_function;
+
 /// A pattern by which some drivers name the interrupt of a receive queue.
 struct Shape {
     /// Drivers that use it.
@@ -59,7 +61,7 @@ const fn shape(
 }
 
 /// The first match decides.
-const SHAPES: [Shape; 14] = [
+const SHAPES: [Shape; 21] = [
     // eno1-rx-1, eno1-txrx-1
     Shape { only_theirs: true, ..shape(&["tg3"], "-rx-", behind_the_link) },
     Shape { only_theirs: true, ..shape(&["tg3"], "-txrx-", behind_the_link) },
@@ -87,6 +89,18 @@ const SHAPES: [Shape; 14] = [
     shape(&["gve"], "gve-ntfy-blk", block),
     // eth0-ntfy-block.3, or eth%d-ntfy-block.3: requested before the interface had a name
     shape(&["gve"], "-ntfy-block.", block),
+    // mana_q3@pci:7870:00:00.0: of every port, as the ports share the interrupts
+    shape(&["mana"], "mana_q", queue),
+    // eth0-Rx3
+    shape(&["cxgb4"], "-Rx", queue),
+    // ionic-eth0-L0-rx3
+    shape(&["ionic"], "-rx", queue),
+    // eth0:rx-3, stmmac with one interrupt for each queue
+    shape(&["intel-eth-pci"], ":rx-", queue),
+    // eth0-3 is that of a channel, with or without a transmit queue; eth0-tx-3 and eth0-xdp-3 only send.
+    Shape { only_theirs: true, ..shape(&["sfc"], "-xdp-", |_| None) },
+    Shape { only_theirs: true, ..shape(&["sfc"], "-tx-", |_| None) },
+    Shape { only_theirs: true, ..shape(&["sfc", "bnx2"], "-", queue) },
 ];
 
 /// Purpose of an interrupt by its action name; `None` for names that refer to no receive queue (config,
@@ -102,7 +116,7 @@ pub(super) fn serves(action: &str, device: &Device<'_>) -> Option<Serves> {
 }
 
 /// Patterns by which drivers name the interrupt of a single transmit queue.
-const SENDING: [Shape; 4] = [
+const SENDING: [Shape; 6] = [
     // eno1-tx-1
     Shape { only_theirs: true, ..shape(&["tg3"], "-tx-", behind_the_link) },
     // virtio0-output.0
@@ -111,6 +125,10 @@ const SENDING: [Shape; 4] = [
     shape(&["e1000e", "igb", "vmxnet3", "ixgbe", "ice", "bnxt_en"], "-tx-", queue),
     // eth0-q0-tx, vif0-q0-tx
     Shape { after: "-tx", ..shape(&["xen_netfront"], "-q", queue) },
+    // ionic-eth0-L0-tx3
+    shape(&["ionic"], "-tx", queue),
+    // eth0:tx-3
+    shape(&["intel-eth-pci"], ":tx-", queue),
 ];
 
 /// The transmit queue that an interrupt of this name belongs to exclusively.
@@ -173,11 +191,15 @@ impl<'a> Device<'a> {
     }
 }
 
-/// True if an action name carries the device's own name: the interface's, `virtioN`, or `vifN` of Xen.
+/// True if an action name carries the device's own name: the interface's, `virtioN`, `vifN` of Xen, or its PCI address
+/// behind an @.
 pub(super) fn names_device(action: &str, device: &Device<'_>) -> bool {
+    if let Some((_, address)) = action.split_once('@') {
+        return device.path.and_then(pci_function) == Some(address.strip_prefix("pci:").unwrap_or(address));
+    }
     let begins = |name: &str| action.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
     action == device.nic
-        || action.split('-').any(|part| part == device.nic)
+        || action.split(['-', ':']).any(|part| part == device.nic)
         || device.virtio().is_some_and(|virtio| action == virtio || begins(virtio))
         || device.vif().is_some_and(|vif| begins(&vif))
 }
@@ -191,7 +213,7 @@ mod tests {
     use super::{Device, SHAPES, Serves, names_device, receives, sends, serves};
 
     /// Driver, action name, interface, and what that interrupt serves.
-    const NAMES: [(&str, &str, &str, Option<Serves>); 45] = [
+    const NAMES: [(&str, &str, &str, Option<Serves>); 60] = [
         ("virtio_net", "virtio3-input.0", "eth0", Some(Serves::Queue(0))),
         ("virtio_net", "virtio3-input.12", "eth0", Some(Serves::Queue(12))),
         ("virtio_net", "virtio3-output.0", "eth0", None),
@@ -237,6 +259,21 @@ mod tests {
         ("gve", "gve-ntfy-blk3@pci:0000:00:04.0", "ens4", Some(Serves::Block(3))),
         ("gve", "eth%d-ntfy-block.3", "ens4", Some(Serves::Block(3))),
         ("gve", "gve-mgmnt@pci:0000:00:04.0", "ens4", None),
+        ("mana", "mana_q3@pci:7870:00:00.0", "enP30832s1", Some(Serves::Queue(3))),
+        ("mana", "mana_hwc@pci:7870:00:00.0", "enP30832s1", None),
+        ("cxgb4", "enp2s0f4-Rx7", "enp2s0f4", Some(Serves::Queue(7))),
+        ("cxgb4", "enp2s0f4-FWeventq", "enp2s0f4", None),
+        ("ionic", "ionic-enp9s0-L0-rx12", "enp9s0", Some(Serves::Queue(12))),
+        ("ionic", "ionic-enp9s0-L0-tx12", "enp9s0", None),
+        ("ionic", "ionic-0000:09:00.0-L0-adminq0", "enp9s0", None),
+        ("intel-eth-pci", "enp0s30f4:rx-2", "enp0s30f4", Some(Serves::Queue(2))),
+        ("intel-eth-pci", "enp0s30f4:tx-2", "enp0s30f4", None),
+        ("intel-eth-pci", "enp0s30f4:mac", "enp0s30f4", None),
+        ("sfc", "enp1s0f0-5", "enp1s0f0", Some(Serves::Queue(5))),
+        ("sfc", "enp1s0f0-rx-5", "enp1s0f0", Some(Serves::Queue(5))),
+        ("sfc", "enp1s0f0-tx-5", "enp1s0f0", None),
+        ("sfc", "enp1s0f0-xdp-5", "enp1s0f0", None),
+        ("bnx2", "eno1-2", "eno1", Some(Serves::Queue(2))),
     ];
 
     #[test]
@@ -265,6 +302,10 @@ mod tests {
             ("tg3", "eno1-txrx-1", None),
             ("xen_netfront", "vif0-q1-tx", Some(1)),
             ("xen_netfront", "vif0-q1-rx", None),
+            ("ionic", "ionic-enp9s0-L0-tx3", Some(3)),
+            ("intel-eth-pci", "enp0s30f4:tx-2", Some(2)),
+            ("sfc", "enp1s0f0-tx-5", Some(5)),
+            ("sfc", "enp1s0f0-xdp-5", None),
         ] {
             assert_eq!(sends(action, Some(driver)), queue, "{driver}: {action}");
             assert!(queue.is_none() || receives(action, Some(driver)).is_none(), "{driver}: {action}");
@@ -297,6 +338,14 @@ mod tests {
         assert!(!names_device("virtio21-input.0", &virtio));
         assert!(names_device("i40e-eth0-TxRx-7", &at("eth0", None)));
         assert!(!names_device("eth01-TxRx-7", &at("eth0", None)));
+        assert!(names_device("eth0:rx-2", &at("eth0", None)));
+        assert!(!names_device("i40e-0000:04:00.0:misc", &at("eth0", None)));
+        let mana = at("eth0", Some("../../devices/pci7870:00/7870:00:00.0/net/eth0"));
+        assert!(
+            names_device("mana_q0@pci:7870:00:00.0", &mana) && names_device("mlx4-3@7870:00:00.0", &mana)
+        );
+        assert!(!names_device("mana_q0@pci:7870:00:02.0", &mana));
+        assert!(!names_device("mana_q0@pci:7870:00:00.0", &at("eth0", None)));
         let xen = at("eth1", Some("../../devices/vif-1/net/eth1"));
         assert!(names_device("vif1-q0-rx", &xen));
         assert!(!names_device("vif0-q0-rx", &xen));

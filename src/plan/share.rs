@@ -39,6 +39,9 @@ const TAKEN: f64 = 0.25;
 /// Part of the hottest CPU's receive time up to which a CPU has room for a part of its packets.
 const COOLER: f64 = 0.65;
 
+/// How many times as hot as others CPUs are at least that are clearly hotter.
+const HOTTER: f64 = 1.1;
+
 /// The machine whose CPUs are shared out.
 #[derive(Clone, Copy)]
 pub(super) struct Machine<'a> {
@@ -88,8 +91,10 @@ struct Unassigned<'a> {
     irqs: CpuMask,
     /// Place of the first one's CPU among all: domain by domain, and in its domain.
     place: (usize, usize),
+    /// Receive time that the interrupts of its CPU bring.
+    brought: f64,
     is_busy: bool,
-    /// True if the interrupts of its CPU leave room for packets of others.
+    /// True if they leave room for packets of others.
     has_room: bool,
 }
 
@@ -224,14 +229,17 @@ impl Machine<'_> {
                 let is_busy = is_busy(of_home, queue_packets(nic, queue, self.rates));
                 let has_room = of_home.is_none_or(|time| time < TAKEN.max(hottest * COOLER));
                 let irqs = irq_cpus(queue, self.model, self.rates).union(&home.into());
-                unassigned.push(Unassigned { nic, queue, home, irqs, place, is_busy, has_room });
+                let brought = of_home.unwrap_or_default();
+                unassigned.push(Unassigned { nic, queue, home, irqs, place, brought, is_busy, has_room });
             }
         }
         (unassigned, homeless)
     }
 
+    /// All devices, but not those that count the packets of one below: a paravirtual device above a virtual function.
     fn devices(&self) -> impl Iterator<Item = &Nic> {
-        self.model.nics.iter().filter(|nic| nic.kind == NicKind::Device)
+        let devices = self.model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+        devices.filter(|nic| self.model.carriers(nic).is_empty())
     }
 
     /// Packets/s of all devices.
@@ -319,6 +327,17 @@ fn homes(group: &[Unassigned<'_>]) -> Vec<CpuId> {
     homes
 }
 
+/// Of these CPUs, at most `most` that are hot and clearly hotter than the others: handing on the work of some of several
+/// equals would leave the others as hot.
+fn hottest(group: &[&Unassigned<'_>], homes: &[CpuId], most: usize) -> Vec<CpuId> {
+    let first = |home: &CpuId| group.iter().find(|unassigned| unassigned.home == *home);
+    let mut hot: Vec<&&Unassigned<'_>> = homes.iter().filter_map(first).collect();
+    hot.sort_by(|a, b| b.brought.total_cmp(&a.brought));
+    let is_step = |at: &usize| hot[at - 1].is_hot() && hot[at - 1].brought >= HOTTER * hot[*at].brought;
+    let count = (1..=most.min(hot.len() - 1)).rev().find(is_step).unwrap_or(0);
+    hot[..count].iter().map(|unassigned| unassigned.home).collect()
+}
+
 /// The CPUs available to one group of queues.
 #[derive(Clone, Copy)]
 struct Share<'a> {
@@ -399,7 +418,7 @@ impl Share<'_> {
                 without.push(name);
             }
         }
-        let masks = self.masks(group, &homes, &free);
+        let masks = self.masks(&group.iter().collect::<Vec<_>>(), &homes, &free);
         let is_short = |unassigned: &Unassigned<'_>, mask: &CpuMask| {
             self.options.by_hand && unassigned.is_short_of(mask, machine)
         };
@@ -436,10 +455,10 @@ impl Share<'_> {
         parts.collect()
     }
 
-    /// Equal parts of `free` for all queues, or for all CPUs that take their interrupts; nothing if there are
-    /// fewer CPUs than these, as RPS would crowd the work of many CPUs onto few. Also returns if others have
+    /// Equal parts of `free` for all queues, or for all CPUs that take their interrupts. If there are fewer CPUs than
+    /// these, for the hottest of them: RPS would crowd the work of many CPUs onto few. Also returns if others have
     /// the same.
-    fn masks(&self, group: &[Unassigned<'_>], homes: &[CpuId], free: &[CpuId]) -> Vec<(CpuMask, bool)> {
+    fn masks(&self, group: &[&Unassigned<'_>], homes: &[CpuId], free: &[CpuId]) -> Vec<(CpuMask, bool)> {
         let part =
             |turn: usize, count: usize| &free[turn * free.len() / count..(turn + 1) * free.len() / count];
         let cut = |cpus: &[CpuId]| cpus.iter().copied().take(self.options.width).collect::<CpuMask>();
@@ -447,7 +466,13 @@ impl Share<'_> {
             return (0..group.len()).map(|turn| (cut(part(turn, group.len())), false)).collect();
         }
         if free.len() < homes.len() {
-            return vec![(CpuMask::new(), false); group.len()];
+            let mut hot = hottest(group, homes, free.len());
+            hot.sort_by_key(|home| homes.iter().position(|other| other == home));
+            let is_hot = |unassigned: &&&Unassigned<'_>| hot.contains(&unassigned.home);
+            let of_hot: Vec<&Unassigned<'_>> = group.iter().filter(is_hot).copied().collect();
+            let mut masks = self.masks(&of_hot, &hot, free).into_iter();
+            let mask = |unassigned| is_hot(&unassigned).then(|| masks.next()).flatten().unwrap_or_default();
+            return group.iter().map(mask).collect();
         }
         let mut masks = Vec::new();
         for (turn, queues) in group.chunk_by(|a, b| a.home == b.home).enumerate() {

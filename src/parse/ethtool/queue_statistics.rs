@@ -53,7 +53,7 @@ struct Shape {
 const PLAIN: Shape = Shape { drivers: &[], heading: None, packets: &[], bytes: &[], drops: &[] };
 
 /// gve has no shape: it counts descriptors, of which a packet may take several.
-const SHAPES: [Shape; 8] = [
+const SHAPES: [Shape; 13] = [
     Shape {
         // virtio_net up to 6.8; later ones count for the kernel, see `qstats-get`.
         drivers: &["virtio_net", "ixgbe", "ixgbevf", "igb", "ice", "hv_netvsc"],
@@ -77,8 +77,8 @@ const SHAPES: [Shape; 8] = [
         ..PLAIN
     },
     Shape {
-        // Up to 4.17.
-        drivers: &["i40e"],
+        // i40e up to 4.17.
+        drivers: &["i40e", "sfc"],
         packets: &[("rx-", ".rx_packets")],
         bytes: &[("rx-", ".rx_bytes")],
         ..PLAIN
@@ -89,8 +89,18 @@ const SHAPES: [Shape; 8] = [
         bytes: &[("queue_", "_rx_bytes")],
         ..PLAIN
     },
+    Shape { drivers: &["ionic"], packets: &[("rx_", "_pkts")], bytes: &[("rx_", "_bytes")], ..PLAIN },
+    Shape { drivers: &["atlantic"], packets: &[("Queue[", "] InPackets")], ..PLAIN },
+    Shape { drivers: &["nfp"], packets: &[("rvec_", "_rx_pkts")], ..PLAIN },
+    Shape { drivers: &["qede"], packets: &[("", ": rcv_pkts")], ..PLAIN },
     Shape {
-        drivers: &["bnxt_en"],
+        drivers: &["be2net"],
+        packets: &[("rxq", ": rx_pkts")],
+        bytes: &[("rxq", ": rx_bytes")],
+        ..PLAIN
+    },
+    Shape {
+        drivers: &["bnxt_en", "bnx2x"],
         packets: &[("[", "]: rx_ucast_packets"), ("[", "]: rx_mcast_packets"), ("[", "]: rx_bcast_packets")],
         bytes: &[("[", "]: rx_ucast_bytes"), ("[", "]: rx_mcast_bytes"), ("[", "]: rx_bcast_bytes")],
         drops: &[("[", "]: rx_discards")],
@@ -185,7 +195,7 @@ mod tests {
     type Counts = (u64, Option<u64>, Option<u64>);
 
     /// Names as in these drivers' sources.
-    const DRIVERS: [(&str, &[&str], Counts); 13] = [
+    const DRIVERS: [(&str, &[&str], Counts); 20] = [
         (
             "virtio_net",
             &["rx_queue_0_packets", "rx_queue_0_bytes", "rx_queue_0_drops", "rx_queue_0_xdp_packets"],
@@ -213,6 +223,13 @@ mod tests {
         ("mana", &["rx_0_packets", "rx_0_bytes", "rx_0_xdp_drop"], (100, Some(101), None)),
         ("i40e", &["rx-0.packets", "rx-0.bytes", "port.rx_bytes"], (100, Some(101), None)),
         ("iavf", &["rx-0.packets", "rx-0.bytes"], (100, Some(101), None)),
+        ("sfc", &["rx_64", "tx-0.tx_packets", "rx-0.rx_packets"], (102, None, None)),
+        ("ionic", &["rx_packets", "tx_0_pkts", "rx_0_pkts", "rx_0_bytes"], (102, Some(103), None)),
+        ("atlantic", &["InPackets", "Queue[0] InPackets", "Queue[0] InJumboPackets"], (101, None, None)),
+        ("nfp", &["dev_rx_pkts", "rvec_0_rx_pkts", "rvec_0_tx_pkts"], (101, None, None)),
+        ("qede", &["0: xmit_pkts", "0: rcv_pkts", "0: rx_hw_errors"], (101, None, None)),
+        ("be2net", &["rxq0: rx_bytes", "rxq0: rx_pkts", "txq0: tx_pkts"], (101, Some(100), None)),
+        ("bnx2x", &["[0]: rx_bytes", "[0]: rx_ucast_packets", "[0]: tx_ucast_packets"], (101, None, None)),
         (
             "ena",
             &["queue_0_tx_cnt", "queue_0_rx_cnt", "queue_0_rx_bytes", "queue_0_rx_refil_partial"],

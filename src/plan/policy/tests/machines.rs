@@ -161,6 +161,36 @@ fn full_cpus_get_no_packets_while_others_are_free() {
     }
 }
 
+/// Two hot queues got nothing where one CPU is free.
+#[test]
+fn the_hottest_queues_get_the_free_cpus() {
+    let host = |times: [f64; 3], rps: [&str; 3]| {
+        let sketch =
+            Sketch::new(4).device("eth0", &[0, 1, 2]).traffic("eth0", 2e5 * times.iter().sum::<f64>());
+        let sketch = sketch.queue_traffic("eth0", &times.map(|time| 2e5 * time));
+        let sketch = (0..3).fold(sketch, |sketch, cpu| sketch.receives(cpu, times[cpu as usize], 1e5));
+        (0..3).fold(sketch, |sketch, queue| sketch.rps_of("eth0", queue, rps[queue])).build()
+    };
+    let planned = |times, rps| {
+        let host = host(times, rps);
+        let policed = Policy::Spread.plan(&host.0, &host.1, &Options::default(), Some(&[Variable::Rps]));
+        only(&policed.plan, "rps")
+    };
+    assert_eq!(planned([0.8, 0.95, 0.7], ["", "", ""]), ["eth0/rx-1 = 3"]);
+    assert_eq!(planned([0.8, 0.95, 0.1], ["", "", ""]), ["eth0/rx-0 = 2", "eth0/rx-1 = 3"], "CPU 2 has room");
+    assert_eq!(planned([0.8, 0.95, 0.9], ["", "", ""]), [""; 0], "the hottest CPUs are equally hot");
+    assert_eq!(planned([0.8, 0.95, 0.7], ["", "3", ""]), [""; 0]);
+}
+
+/// A virtual function's packets are also counted above it: the CPU of the idle channel there seemed to be busy.
+#[test]
+fn packets_count_at_the_device_that_carries_them() {
+    let host = Sketch::new(2).device("eth1", &[0]).traffic("eth1", 1.2e5).receives(0, 0.7, 1.2e5);
+    let host = host.device("eth0", &[1]).channels("eth0", &[1]).traffic("eth0", 1.2e5);
+    let host = host.edit("eth0", |nic| nic.stack.lower.push("eth1".parse().expect("a name"))).build();
+    assert_eq!(only(&plan_of(Policy::Spread, &host), "rps"), ["eth1/rx-0 = 1"]);
+}
+
 /// All masks lead to one CPU, and every CPU has a queue: no plan of `spread` removed them.
 #[test]
 fn masks_without_use_are_removed() {
