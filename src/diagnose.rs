@@ -64,7 +64,9 @@ pub(crate) use queues_share_a_cpu::{crowded_with, crowds};
 pub(crate) use rps_redundant::{EVEN as EVEN_QUEUES, OFF as REDUNDANT};
 use serde::{Deserialize, Serialize, Serializer};
 pub(crate) use slow_clocksource::{FAST as FAST_CLOCK, SLOW as SLOW_CLOCKS};
+pub(crate) use tunnel_one_flow::one_outer_flow;
 pub(crate) use workload::processing;
+pub(crate) use xdp_before_stack::before_steering;
 
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, NicName, display_as};
@@ -181,7 +183,8 @@ impl Rule {
         let nics = model.nics.iter().filter(|nic| !devices_only || nic.kind == NicKind::Device);
         let of_nic = |nic: &Nic| {
             let finding = check(model, rates, nic)?;
-            Some(Finding { nic: Some(nic.name.clone()), ..finding })
+            let nic = finding.nic.clone().unwrap_or_else(|| nic.name.clone());
+            Some(Finding { nic: Some(nic), ..finding })
         };
         nics.filter_map(of_nic).collect()
     }
@@ -254,8 +257,6 @@ const TOLD: &[(&Rule, &[&Rule])] = &[
     (&one_core_hotspot::RULE, &[&single_queue_no_rps::RULE]),
     // More queues do not help while most of the present ones are idle.
     (&hash_imbalance::RULE, &[&too_few_queues::RULE]),
-    // The tunnel is the one large flow.
-    (&tunnel_one_flow::RULE, &[&hash_imbalance::RULE]),
     // Masks that should not exist need no repair.
     (
         &rps_redundant::RULE,

@@ -4,7 +4,7 @@ use super::evidence::{TRAFFIC, carrier, irq_cpus, may_be_lo, through_lo};
 use super::figures::{Evidence, Subject, count, cpus_text, percent};
 use super::places::{fits, loaded_of, receive_work, spreading};
 use super::workload::{interrupt_cpus, landings};
-use super::{Check, Finding, Rule, Severity};
+use super::{Check, Finding, Rule, Severity, tunnel_one_flow};
 use crate::model::{Model, Nic, NicKind, Rates, RxQueue};
 use crate::parse::ethtool::FlowAction;
 use crate::units::{CpuId, NicName};
@@ -41,7 +41,8 @@ pub(super) const RULE: Rule = Rule {
         )
     },
     silent: "that CPU has time, or is busy with another queue or with `lo`, queues are not counted one by \
-             one, or the queue was chosen: a flow rule leads to it, or further RSS contexts exist",
+             one, the queue was chosen (a flow rule leads to it, or further RSS contexts exist), or it is the \
+             one flow of a tunnel (tunnel-one-flow)",
     evidence: "packets/s of the busiest queue and of the others, its part of the RSS table, its CPU's time, \
                the headroom",
     cause: "RSS sends all packets of a flow to one queue. Few flows, or a single large one, do not spread; \
@@ -81,7 +82,7 @@ pub(super) struct Odd<'a> {
     /// Its packets/s.
     pub(super) most: f64,
     /// Other queues that take at least half as many.
-    alike: Vec<(&'a RxQueue, f64)>,
+    pub(super) alike: Vec<(&'a RxQueue, f64)>,
     /// Mean packets/s of the others.
     pub(super) others: f64,
     /// Packets/s of each queue.
@@ -181,7 +182,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let total: f64 = packets.iter().sum();
     let load = |cpu: CpuId| receive_work(rates, cpu, most);
     let cpu = irq_cpus(queue, model, rates).iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
-    if load(cpu) < BUSY || is_chosen(nic, queue.index) {
+    let is_told = tunnel_one_flow::finding(model, rates, nic).is_some();
+    if load(cpu) < BUSY || is_chosen(nic, queue.index) || is_told {
         return None;
     }
     // Another device's queue may be what keeps it busy.

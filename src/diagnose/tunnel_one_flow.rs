@@ -2,7 +2,7 @@
 //! and in some tunnels the same ports.
 
 use super::figures::{Evidence, Subject, percent};
-use super::hash_imbalance::odd;
+use super::hash_imbalance::{Odd, odd};
 use super::places::{Loaded, loaded_of};
 use super::workload::FULL;
 use super::{Check, Finding, Rule, Severity};
@@ -64,7 +64,7 @@ pub(super) const RULE: Rule = Rule {
             percent(FULL)
         )
     },
-    silent: "the tunnel's packets are spread over the queues, that CPU has time, the tunnel is made of another device, \
+    silent: "the tunnel's packets are spread over the queues, or a few queues take about as many, that CPU has time, the tunnel is made of another device, \
              or other devices receive enough packets to carry it. IPsec without an interface of its own (xfrm, vti) is \
              not recognized",
     evidence: "packets/s of the queue and of the tunnel, the time of the queue's CPU",
@@ -146,18 +146,39 @@ fn remedy(nic: &Nic, tunnel: &Nic, outer: Outer) -> String {
     }
 }
 
-fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
-    let odd = odd(rates, nic)?;
+/// The queue of a device that takes one flow of a tunnel, and the tunnel.
+fn tunnelled<'a>(model: &'a Model, rates: &Rates, nic: &'a Nic) -> Option<(Odd<'a>, &'a Nic, Outer)> {
+    let odd = odd(rates, nic).filter(|odd| odd.alike.is_empty())?;
     let (tunnel, outer) = tunnel_over(model, rates, nic)?;
+    (rates.rx_packets(&tunnel.name) >= odd.most * PART).then_some((odd, tunnel, outer))
+}
+
+/// Reason not to steer a device whose packets are mostly one flow of a tunnel, to the kernel's hash too.
+pub(crate) fn one_outer_flow(model: &Model, rates: &Rates, nic: &Nic) -> Option<String> {
+    let (odd, tunnel, outer) = tunnelled(model, rates, nic)?;
+    (outer != Outer::Inner).then(|| {
+        format!(
+            "most packets of {}/rx-{} are one flow, those of {}: a mask would hand all to one CPU; RPS on {} spreads \
+             what is inside",
+            nic.name, odd.queue.index, tunnel.name, tunnel.name
+        )
+    })
+}
+
+pub(super) fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let (odd, tunnel, outer) = tunnelled(model, rates, nic)?;
     let queues = loaded_of(model, rates, nic);
     let is_it = |loaded: &&Loaded<'_>| loaded.queue.index == odd.queue.index && loaded.load >= BUSY;
-    let loaded = queues.iter().find(is_it).filter(|_| rates.rx_packets(&tunnel.name) >= odd.most * PART)?;
+    let loaded = queues.iter().find(is_it)?;
     // The kernel's hash spreads these packets as it does others.
     if outer == Outer::Inner && loaded.mask().is_some() {
         return None;
     }
     let kind = tunnel.stack.kind.as_deref().unwrap_or_default();
+    let steered = if outer == Outer::Inner { nic } else { tunnel };
     Some(Finding {
+        nic: Some(steered.name.clone()),
+        plans: if has_rps(steered) { Vec::new() } else { vec!["rps".to_owned()] },
         severity: if loaded.load >= FULL { Severity::Critical } else { Severity::Warning },
         cpu: Some(loaded.cpu),
         title: format!(
@@ -191,8 +212,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::{RULE, TUNNELS};
-    use crate::diagnose::Severity;
     use crate::diagnose::sketch::Sketch;
+    use crate::diagnose::{Finding, Severity};
     use crate::parse::ethtool::HashFields;
     use crate::units::Fact;
 
@@ -208,6 +229,9 @@ mod tests {
     fn each_tunnel_has_its_remedy() {
         let found = host("wireguard", &ONE).finding(&RULE);
         assert_eq!(found.title, "tun0 (wireguard) arrives as one flow on eth0/rx-2 and CPU 2");
+        let asked = |found: &Finding| (found.nic.as_ref().map(ToString::to_string), found.plans.join(" "));
+        assert_eq!(asked(&found), (Some("tun0".into()), "rps".into()));
+        assert_eq!(asked(&host("gre", &ONE).finding(&RULE)), (Some("eth0".into()), "rps".into()));
         assert!(found.remedy.starts_with("RPS on tun0 (rxlab plan rps --nic tun0)"), "{}", found.remedy);
         assert!(found.seen()[1].starts_with("tun0 (wireguard): 80,000"), "{}", found.seen()[1]);
         assert_eq!(found.severity, Severity::Warning);
@@ -245,11 +269,17 @@ mod tests {
     fn near_misses() {
         host("veth", &ONE).silent(&RULE, "no tunnel");
         host("vxlan", &[2e4; 4]).silent(&RULE, "spread");
+        let two = Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5, 6, 7]);
+        let two = two.queue_traffic("eth0", &[1e3, 1e3, 9e4, 9e4, 1e3, 1e3, 1e3, 1e3]).receives(2, 0.8, 9e4);
+        let two = two.veth("tun0").traffic("tun0", 1.7e5);
+        let two = two.edit("tun0", |nic| nic.stack.kind = Some("wireguard".to_owned()));
+        two.silent(&RULE, "two flows");
         host("vxlan", &ONE).traffic("tun0", 1e4).silent(&RULE, "most packets are others");
         host("vxlan", &ONE).receives(2, 0.3, 9e4).silent(&RULE, "time to spare");
         host("gre", &ONE).rps("eth0", "4-7").silent(&RULE, "RPS reads the inner headers");
         let both = host("wireguard", &ONE).rps("eth0", "4-7").rps("tun0", "4-7").finding(&RULE);
         assert!(both.remedy.starts_with("RPS on tun0, which is on,"), "{}", both.remedy);
+        assert_eq!(both.plans, [""; 0]);
     }
 
     #[test]

@@ -60,19 +60,40 @@ fn taker(nic: &Nic) -> Option<String> {
     }
 }
 
-fn finding(_model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
-    let taker = taker(nic)?;
-    let processed: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();
-    let counted = rates.nic(&nic.name)?;
-    let received = counted.rx_packets;
-    let is_taken = processed < received * PART / merged_at_most(nic, counted);
-    // Without counts by CPU nothing is known about the stack.
-    if received < PACKETS || processed <= 0.0 || !is_taken {
-        return None;
+/// Packets/s that a device receives and that all CPUs process, if most of the former never reach the stack, with what
+/// takes them: `XDP program 17 takes`.
+struct Taken {
+    taker: String,
+    received: f64,
+    processed: f64,
+}
+
+impl Taken {
+    fn from(nic: &Nic, rates: &Rates) -> Option<Self> {
+        let taker = taker(nic)?;
+        let processed: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();
+        let counted = rates.nic(&nic.name)?;
+        let received = counted.rx_packets;
+        let is_taken = processed < received * PART / merged_at_most(nic, counted);
+        // Without counts by CPU nothing is known about the stack.
+        (received >= PACKETS && processed > 0.0 && is_taken).then_some(Self { taker, received, processed })
     }
+
+    fn in_words(&self, nic: &Nic) -> String {
+        format!("{} most packets of {} before the stack", self.taker, nic.name)
+    }
+}
+
+/// Reason not to steer an interface whose packets never reach RPS and RFS.
+pub(crate) fn before_steering(nic: &Nic, rates: &Rates) -> Option<String> {
+    Taken::from(nic, rates).map(|taken| format!("{}: RPS and RFS never see them", taken.in_words(nic)))
+}
+
+fn finding(_model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let taken = Taken::from(nic, rates)?;
     let mut evidence = vec![Evidence::about(Subject::nic(nic), |seen| {
-        let all = seen.packets("packets", received);
-        let stack = seen.packets("processed", processed);
+        let all = seen.packets("packets", taken.received);
+        let stack = seen.packets("processed", taken.processed);
         format!("{} receives {all} packets/s; all CPUs process {stack} packets/s, of any interface", nic.name)
     })];
     let held = nic.rx.iter().filter_map(|queue| Some(format!("rx-{} ({})", queue.index, queue.held_by?)));
@@ -82,7 +103,7 @@ fn finding(_model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     }
     Some(Finding {
         severity: Severity::Note,
-        title: format!("{taker} most packets of {} before the stack", nic.name),
+        title: taken.in_words(nic),
         evidence,
         why: "the driver hands these packets over before the stack counts them: packets/s of CPUs understate the load"
             .to_owned(),

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use super::topology::{CpuTopology, Domain};
 use crate::diagnose::EVEN_QUEUES;
 use crate::diagnose::evidence::{DEAREST, TRAFFIC, foreign, irq_cpus, queue_packets, receive_time};
-use crate::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
+use crate::model::{CpuRates, Holder, Model, Nic, NicKind, Rates, RxQueue};
 use crate::units::{CpuId, CpuMask, Fact};
 
 /// Packets per second on one queue from which the hyper-threads of the interrupt's CPU are left out too: at
@@ -109,9 +109,15 @@ impl<'a> Unassigned<'a> {
         self.is_busy && !self.has_room
     }
 
+    /// Who takes its packets before the network stack.
+    fn holder(&self) -> Option<Holder> {
+        self.queue.held_by.filter(|holder| holder.bypasses_stack())
+    }
+
     /// No part.
     fn with_none(self) -> Part<'a> {
-        let (mask, why) = (CpuMask::new(), FEW.to_owned());
+        let held = self.holder().map(|holder| format!("{holder} takes its packets before the stack"));
+        let (mask, why) = (CpuMask::new(), held.unwrap_or_else(|| FEW.to_owned()));
         Part { nic: self.nic, queue: self.queue, mask, stays: false, why }
     }
 
@@ -169,11 +175,13 @@ impl Machine<'_> {
         unassigned.sort_by_key(|unassigned| unassigned.place);
         let irqs: CpuMask = unassigned.iter().flat_map(|unassigned| unassigned.irqs.iter()).collect();
         // CPUs for quiet queues would be missing for the hot ones.
-        let some_hot = unassigned.iter().any(Unassigned::is_hot);
-        let (quiet, unassigned): (Vec<_>, Vec<_>) =
-            unassigned.into_iter().partition(|unassigned| some_hot && unassigned.has_room);
+        let some_hot =
+            unassigned.iter().any(|unassigned| unassigned.is_hot() && unassigned.holder().is_none());
         let crowded = unassigned.iter().filter(|unassigned| !unassigned.has_room);
         let crowded: CpuMask = crowded.flat_map(|unassigned| unassigned.irqs.iter()).collect();
+        let (without, unassigned): (Vec<_>, Vec<_>) = unassigned
+            .into_iter()
+            .partition(|unassigned| unassigned.holder().is_some() || some_hot && unassigned.has_room);
         let (others, taken, full) = (self.others(nics), self.taken(nics), self.full());
         let mut given = CpuMask::new();
         let share = Share {
@@ -186,7 +194,7 @@ impl Machine<'_> {
             full: &full,
             options,
         };
-        let mut parts: Vec<Part<'n>> = quiet.into_iter().map(Unassigned::with_none).collect();
+        let mut parts: Vec<Part<'n>> = without.into_iter().map(Unassigned::with_none).collect();
         let mut alone: Vec<Unassigned<'_>> = Vec::new();
         let mut unassigned = unassigned.into_iter().peekable();
         for (at, domain) in self.topology.domains.iter().enumerate() {

@@ -14,7 +14,7 @@ use super::step::rfs;
 use super::topology::CpuTopology;
 use super::{Plan, PlannedSetting, Setting, Target, expected, forecast, set_text};
 use crate::diagnose::evidence::{foreign, irq_cpus, queue_packets, receive_time};
-use crate::diagnose::processing;
+use crate::diagnose::{before_steering, one_outer_flow, processing};
 use crate::model::{Model, Nic, NicKind, Rates};
 use crate::units::{CpuId, CpuMask, NicName, QueueId};
 
@@ -105,21 +105,24 @@ fn refusal(machine: Machine<'_>, nic: &Nic) -> Option<String> {
     if usable < 2 {
         return Some("no second CPU to give work to".to_owned());
     }
-    if nic.napi.threaded.known() == Some(&true) {
-        return Some(threaded(name));
+    if let Some(why) = unsteerable(machine.model, machine.rates, nic) {
+        return Some(why);
     }
-    let is_redundant = match nic.kind {
-        NicKind::Device => machine.is_covered_by(nic),
-        _ => nic.rx.len() >= usable,
-    };
+    // Queues of a virtual interface are received where their packets are sent, however many there are.
+    let is_redundant = nic.kind == NicKind::Device && machine.is_covered_by(nic);
     is_redundant.then(|| format!("{name} has {} RX queues for {usable} CPUs: RPS is redundant", nic.rx.len()))
 }
 
-/// Reason to leave RPS and RFS alone if kernel threads poll the queues.
-pub(super) fn threaded(nic: &NicName) -> String {
-    format!(
-        "{nic} is polled by kernel threads (threaded NAPI), which the scheduler spreads: RPS stays as it is"
-    )
+/// Reason to leave RPS and RFS alone on an interface of whatever kind: kernel threads poll its queues, its packets never
+/// reach the network stack, or they are one flow.
+pub(super) fn unsteerable(model: &Model, rates: &Rates, nic: &Nic) -> Option<String> {
+    if nic.napi.threaded.known() == Some(&true) {
+        return Some(format!(
+            "{} is polled by kernel threads (threaded NAPI), which the scheduler spreads: RPS stays as it is",
+            nic.name
+        ));
+    }
+    before_steering(nic, rates).or_else(|| one_outer_flow(model, rates, nic))
 }
 
 /// Links that receive in the same round as their lower device: RPS and RFS were already applied for that

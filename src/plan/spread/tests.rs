@@ -7,7 +7,7 @@ use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
 use super::{Spread, readers, spread};
 use crate::diagnose::sketch::{Sketch, cpus};
-use crate::model::{Fact, Model, Nic};
+use crate::model::{Fact, Model, Nic, RxQueue};
 use crate::plan::{Plan, Target, paper};
 use crate::units::{CpuId, CpuMask};
 
@@ -148,6 +148,10 @@ fn refusals_say_why() {
     let four_on_one = spread_by(Sketch::new(4).device("eth0", &[0, 0, 0, 0]));
     let masks: Vec<String> = (0..4).map(|queue| format!("rps eth0/rx-{queue} = 1-3")).collect();
     assert_eq!(plan(&four_on_one, "rps"), masks, "as many queues as CPUs, and all on one");
+    let four = |nic: &mut Nic| nic.rx = (0..4).map(|index| RxQueue { index, ..nic.rx[0].clone() }).collect();
+    let veth = Sketch::new(2).veth("veth0").traffic("veth0", 3e5).receives(0, 0.9, 3e5).edit("veth0", four);
+    let masks: Vec<String> = (0..4).map(|queue| format!("rps veth0/rx-{queue} = 1")).collect();
+    assert_eq!(plan(&spread_by(veth), "rps"), masks, "its queues are received where packets are sent");
     assert!(reason(Sketch::new(1).device("eth0", &[0])).contains("no second CPU"));
     assert!(
         reason(Sketch::new(4).loopback().traffic("lo", 1e6)).contains("no interface other than lo receives")

@@ -6,7 +6,7 @@ use crate::diagnose::figures::plural;
 use crate::model::{Model, Nic, NicKind, RxQueue};
 use crate::plan::draft::Draft;
 use crate::plan::policy::Variable;
-use crate::plan::spread::threaded;
+use crate::plan::spread::unsteerable;
 use crate::plan::{PlannedSetting, Setting, Target};
 use crate::units::{CpuMask, QueueId};
 
@@ -22,8 +22,8 @@ pub(in crate::plan) fn complete(draft: &mut Draft<'_>) {
         if nic.kind == NicKind::Device && draft.machine().is_covered_by(nic) {
             continue;
         }
-        if nic.napi.threaded.known() == Some(&true) {
-            draft.leave(format!("rfs: {}", threaded(&name)));
+        if let Some(why) = unsteerable(&draft.model, &draft.rates, nic) {
+            draft.leave(format!("rfs: {why}"));
             continue;
         }
         if !are_readable(&draft.model, nic) {

@@ -7,7 +7,7 @@ use crate::diagnose::evidence::queue_packets;
 use crate::model::{Nic, RxQueue};
 use crate::plan::draft::Draft;
 use crate::plan::share::{FEW, Part, ShareOptions, is_busy};
-use crate::plan::spread::{OWN, given, narrowed, threaded};
+use crate::plan::spread::{OWN, given, narrowed, unsteerable};
 use crate::plan::{Target, set_text};
 use crate::units::{CpuMask, NicName, QueueId};
 
@@ -17,13 +17,13 @@ const COVERED: &str = "every CPU has a queue of its own";
 /// Gives each queue a part of the CPUs around its interrupt for itself; RPS off if there are not enough for
 /// all.
 pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
-    let nics = polled_by_interrupts(draft);
+    let nics = steerable(draft);
     give_parts(draft, nics, Vec::new(), false);
 }
 
 /// Switches RPS off if the queues bring packets to every CPU.
 pub(in crate::plan) fn redundant(draft: &mut Draft<'_>) {
-    let nics = polled_by_interrupts(draft);
+    let nics = steerable(draft);
     let (covered, _) = covered(draft, nics);
     let off = queues(draft, &covered, COVERED);
     switch_off(draft, off, &CpuMask::new());
@@ -31,7 +31,7 @@ pub(in crate::plan) fn redundant(draft: &mut Draft<'_>) {
 
 /// Switches RPS off on queues with few packets, where the hand-over only costs time; [`near`] for all others.
 pub(in crate::plan) fn where_needed(draft: &mut Draft<'_>) {
-    let nics = polled_by_interrupts(draft);
+    let nics = steerable(draft);
     let machine = draft.machine();
     let brought = machine.brought(|_| true);
     let (busy, calm): (Vec<NicName>, Vec<NicName>) = nics.into_iter().partition(|name| {
@@ -46,13 +46,16 @@ pub(in crate::plan) fn where_needed(draft: &mut Draft<'_>) {
     give_parts(draft, busy, off, true);
 }
 
-/// The planned interfaces except those that kernel threads poll.
-fn polled_by_interrupts(draft: &mut Draft<'_>) -> Vec<NicName> {
-    let (threads, interrupts): (Vec<&Nic>, Vec<&Nic>) =
-        draft.planned().partition(|nic| nic.napi.threaded.known() == Some(&true));
-    let reasons: Vec<String> = threads.iter().map(|nic| format!("rps: {}", threaded(&nic.name))).collect();
-    let names = interrupts.into_iter().map(|nic| nic.name.clone()).collect();
-    reasons.into_iter().for_each(|why| draft.leave(why));
+/// The planned interfaces that can be steered.
+fn steerable(draft: &mut Draft<'_>) -> Vec<NicName> {
+    let mut names = Vec::new();
+    for nic in draft.nics.clone() {
+        let why = draft.model.nic(&nic).and_then(|nic| unsteerable(&draft.model, &draft.rates, nic));
+        match why {
+            Some(why) => draft.leave_once(format!("rps: {why}")),
+            None => names.push(nic),
+        }
+    }
     names
 }
 

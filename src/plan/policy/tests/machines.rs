@@ -2,11 +2,11 @@
 
 use super::{able, of_nics, only, plan_of, planned, simulate, texts};
 use crate::diagnose::sketch::{Sketch, cpus};
-use crate::model::{Fact, Irq, IrqRates, Model, Rates, TxQueue};
+use crate::model::{Fact, Holder, Irq, IrqRates, Model, Rates, TxQueue, Xdp, XdpMode};
 use crate::parse::ethtool::{Coalesce, Rss};
 use crate::plan::Risk;
 use crate::plan::expected::Work;
-use crate::plan::policy::{Options, Policy, Variable};
+use crate::plan::policy::{Options, Policed, Policy, Variable};
 use crate::plan::share::Machine;
 use crate::plan::topology::CpuTopology;
 use crate::units::{CpuId, IrqId, Need};
@@ -159,6 +159,59 @@ fn full_cpus_get_no_packets_while_others_are_free() {
     for policy in [Policy::Spread, Policy::NumaLocal, Policy::Full] {
         assert_eq!(only(&plan_of(policy, &host), "rps"), ["eth0/rx-0 = 3"], "{policy}");
     }
+}
+
+/// RPS was planned for packets that never reach it.
+#[test]
+fn what_xdp_takes_is_not_steered() {
+    let host = |processed| {
+        let host = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 5e5).receives(0, 0.9, processed);
+        host.volume("eth0", 5e5 * 64.0, 0.0)
+            .edit("eth0", |nic| nic.xdp = Some(Xdp { mode: XdpMode::Driver, program: Some(17) }))
+            .build()
+    };
+    for policy in [Policy::Spread, Policy::NumaLocal, Policy::Latency, Policy::Full] {
+        let Policed { plan, reasons, .. } = planned(policy, &host(2e4), &Options::default());
+        assert_eq!((only(&plan, "rps"), only(&plan, "rfs")), (vec![], vec![]), "{policy}");
+        let why = "XDP program 17 takes most packets of eth0 before the stack: RPS and RFS never see them";
+        assert!(reasons.iter().any(|reason| reason.ends_with(why)), "{policy}: {reasons:?}");
+    }
+    assert_eq!(
+        only(&plan_of(Policy::Spread, &host(5e5)), "rps"),
+        ["eth0/rx-0 = 1-7"],
+        "it only looks at them"
+    );
+}
+
+/// The queue that AF_XDP holds got the mask.
+#[test]
+fn a_held_queue_gets_no_mask() {
+    let host = Sketch::new(8).device("eth0", &[0, 1]).queue_traffic("eth0", &[2e5, 2e5]);
+    let host = host.receives(0, 0.9, 2e5).receives(1, 0.9, 2e5);
+    let host = host.edit("eth0", |nic| nic.rx[1].held_by = Some(Holder::AfXdp)).build();
+    for policy in [Policy::Spread, Policy::NumaLocal] {
+        assert_eq!(only(&plan_of(policy, &host), "rps"), ["eth0/rx-0 = 2-7"], "{policy}");
+    }
+}
+
+/// The kernel's hash reads no more of the outer packets than the device's.
+#[test]
+fn one_flow_of_a_tunnel_is_steered_behind_it() {
+    let host = |kind: &str| {
+        let host = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[1e3, 1e3, 9e4, 1e3]);
+        let host = host.receives(2, 0.9, 9e4).veth("tun0").traffic("tun0", 8.5e4);
+        host.edit("tun0", |nic| nic.stack.kind = Some(kind.to_owned())).build()
+    };
+    let of = |kind, nic: &str| {
+        let nics = vec![nic.parse().expect("a name")];
+        let policed = planned(Policy::Spread, &host(kind), &Options { nics, ..Options::default() });
+        (only(&policed.plan, "rps"), policed.reasons)
+    };
+    let (masks, reasons) = of("wireguard", "eth0");
+    assert_eq!(masks, [""; 0]);
+    assert!(reasons.iter().any(|why| why.contains("RPS on tun0 spreads what is inside")), "{reasons:?}");
+    assert_eq!(of("wireguard", "tun0").0, ["tun0/rx-0 = 0-1,3-7"]);
+    assert_eq!(of("gre", "eth0").0, ["eth0/rx-2 = 4-7"], "it reads the inner headers");
 }
 
 /// Two hot queues got nothing where one CPU is free.
