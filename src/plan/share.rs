@@ -91,7 +91,7 @@ struct Unassigned<'a> {
     irqs: CpuMask,
     /// Place of the first one's CPU among all: domain by domain, and in its domain.
     place: (usize, usize),
-    /// Receive time that the interrupts of its CPU bring.
+    /// Receive time that the interrupts of its CPU bring, those of other network namespaces included.
     brought: f64,
     is_busy: bool,
     /// True if they leave room for packets of others.
@@ -224,7 +224,10 @@ impl Machine<'_> {
 
     fn unassigned<'n>(&self, nics: &[&'n Nic]) -> (Vec<Unassigned<'n>>, Vec<(&'n Nic, &'n RxQueue)>) {
         let (mut unassigned, mut homeless) = (Vec::new(), Vec::new());
-        let brought = self.brought(|_| true);
+        let mut brought = self.brought(|_| true);
+        for (cpu, time) in self.foreign() {
+            brought.entry(cpu).and_modify(|own| *own = own.max(time));
+        }
         let hottest = brought.values().copied().fold(0.0, f64::max);
         for nic in nics.iter().copied() {
             for queue in &nic.rx {
@@ -281,8 +284,14 @@ impl Machine<'_> {
     /// Receive time that the packets of these devices cause on the CPUs of their interrupts, if each packet costs the
     /// same and none is handed on. Unlike the time of these CPUs, masks do not change it.
     pub(super) fn brought(&self, is_of: impl Fn(&Nic) -> bool) -> BTreeMap<CpuId, f64> {
-        let time: f64 = self.rates.cpus.iter().map(receive_work).sum();
-        let each = (time / self.all_packets().max(1.0)).min(DEAREST);
+        // The time of CPUs where interrupts of other network namespaces land is not that of the packets counted here.
+        let foreign: CpuMask = self.foreign().map(|(cpu, _)| cpu).collect();
+        let own = self.rates.cpus.iter().filter(|cpu| !foreign.contains(cpu.cpu));
+        let beside = self.devices().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+        let beside = beside.filter(|(_, queue)| self.home(queue).is_some_and(|home| foreign.contains(home)));
+        let beside: f64 = beside.map(|(nic, queue)| queue_packets(nic, queue, self.rates)).sum();
+        let time: f64 = own.map(receive_work).sum();
+        let each = (time / (self.all_packets() - beside).max(1.0)).min(DEAREST);
         let mut times: BTreeMap<CpuId, f64> = BTreeMap::new();
         for nic in self.devices().filter(|nic| is_of(nic)) {
             for queue in &nic.rx {
@@ -298,15 +307,18 @@ impl Machine<'_> {
     pub(super) fn taken(&self, nics: &[&Nic]) -> CpuMask {
         let times = self.brought(|nic| nics.iter().all(|own| own.name != nic.name));
         let others = times.into_iter().filter(|(_, time)| *time >= TAKEN).map(|(cpu, _)| cpu);
+        others.chain(self.foreign().map(|(cpu, _)| cpu)).collect()
+    }
+
+    /// CPUs that interrupts of other network namespaces keep busy, and their receive time.
+    fn foreign(&self) -> impl Iterator<Item = (CpuId, f64)> {
         // Where a mask brings packets too, it is not known how many are whose.
         let masks = self.devices().flat_map(|nic| &nic.rx).filter_map(|queue| queue.rps_cpus.known());
         let masked = masks.fold(CpuMask::new(), |all, mask| all.union(mask));
-        let is_foreign = |cpu: &&CpuRates| {
-            receive_work(cpu) >= TAKEN
-                && !masked.contains(cpu.cpu)
-                && foreign(self.model, self.rates, cpu.cpu).is_some()
-        };
-        others.chain(self.rates.cpus.iter().filter(is_foreign).map(|cpu| cpu.cpu)).collect()
+        let times = self.rates.cpus.iter().map(|cpu| (cpu.cpu, receive_work(cpu)));
+        times.filter(move |(cpu, time)| {
+            *time >= TAKEN && !masked.contains(*cpu) && foreign(self.model, self.rates, *cpu).is_some()
+        })
     }
 
     /// CPUs that take interrupts of busy interfaces that get no part here.

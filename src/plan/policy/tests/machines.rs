@@ -151,6 +151,18 @@ fn the_cpu_of_another_namespace_is_not_free() {
     assert_eq!(only(&plan_of(Policy::Spread, &host.build()), "rps"), ["eth0/rx-0 = 1-4,6-7"]);
 }
 
+/// The queue of the hottest CPU got nothing, as its own packets are few.
+#[test]
+fn packets_of_another_namespace_make_a_cpu_hot() {
+    let host = Sketch::new(4).device("eth0", &[0, 1, 2]).queue_traffic("eth0", &[3e5, 3e5, 1e5]);
+    let host = host.receives(0, 0.6, 3e5).receives(1, 0.6, 3e5).receives(2, 0.9, 4e5);
+    let host = host.measured(|rates| rates.irqs.push(of_another_namespace(2)));
+    let (model, rates) = host.build();
+    let plan = |only| Policy::Spread.plan(&model, &rates, &Options::default(), Some(&[only])).plan;
+    assert_eq!(only(&plan(Variable::Irq), "irq_affinity"), ["eth0/rx-2 = 3"]);
+    assert_eq!(only(&plan(Variable::Rps), "rps"), ["eth0/rx-2 = 3"]);
+}
+
 /// Packets went to CPUs that programs fill, next to an idle one.
 #[test]
 fn full_cpus_get_no_packets_while_others_are_free() {
