@@ -64,9 +64,9 @@ pub(super) const RULE: Rule = Rule {
             percent(FULL)
         )
     },
-    silent: "the tunnel's packets are spread over the queues, or a few queues take about as many, that CPU has time, the tunnel is made of another device, \
-             or other devices receive enough packets to carry it. IPsec without an interface of its own (xfrm, vti) is \
-             not recognized",
+    silent: "the tunnel's packets are spread over the queues, or a few queues take about as many, that CPU has time, \
+             the tunnel is made of another device, or other devices receive enough packets to carry it. IPsec without \
+             an interface of its own (xfrm, vti) is not recognized",
     evidence: "packets/s of the queue and of the tunnel, the time of the queue's CPU",
     cause: "The device hashes the outer header. Between two hosts it is the same for all connections in a tunnel, \
             unless the sender varies the source port (VXLAN, Geneve) and the device hashes ports of UDP.",

@@ -46,14 +46,16 @@ pub(in crate::plan) fn where_needed(draft: &mut Draft<'_>) {
     give_parts(draft, busy, off, true);
 }
 
-/// The planned interfaces that can be steered.
+/// The planned interfaces that can be steered, or whose masks have CPUs that must be left at any cost.
 fn steerable(draft: &mut Draft<'_>) -> Vec<NicName> {
     let mut names = Vec::new();
-    for nic in draft.nics.clone() {
-        let why = draft.model.nic(&nic).and_then(|nic| unsteerable(&draft.model, &draft.rates, nic));
-        match why {
+    for name in draft.nics.clone() {
+        let Some(nic) = draft.model.nic(&name) else { continue };
+        let mut masks = nic.rx.iter().filter_map(|queue| queue.rps_cpus.known());
+        let must_leave = masks.any(|mask| !mask.difference(&draft.topology.usable).is_empty());
+        match unsteerable(&draft.model, &draft.rates, nic).filter(|_| !must_leave) {
             Some(why) => draft.leave_once(format!("rps: {why}")),
-            None => names.push(nic),
+            None => names.push(name),
         }
     }
     names

@@ -224,6 +224,11 @@ fn one_flow_of_a_tunnel_is_steered_behind_it() {
     assert!(reasons.iter().any(|why| why.contains("RPS on tun0 spreads what is inside")), "{reasons:?}");
     assert_eq!(of("wireguard", "tun0").0, ["tun0/rx-0 = 0-1,3-7"]);
     assert_eq!(of("gre", "eth0").0, ["eth0/rx-2 = 4-7"], "it reads the inner headers");
+    let (mut model, rates) = host("wireguard");
+    model.nics[0].rx[2].rps_cpus = Fact::Known(cpus("4-7"));
+    let clean = Options { keep_clean: cpus("0-1,4-7"), ..Options::default() };
+    let plan = planned(Policy::Isolate, &(model, rates), &clean).plan;
+    assert_eq!(only(&plan, "rps"), ["eth0/rx-2 = 3"], "the mask leaves them at any cost");
 }
 
 /// Two hot queues got nothing where one CPU is free.
