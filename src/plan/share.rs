@@ -2,9 +2,10 @@
 //! interfaces.
 //!
 //! The rules, from kernel documentation (networking/scaling) and field case C: CPUs of the memory domain of
-//! the queue's interrupt, never one that takes an interrupt, at high packet rates none of its core, and none
-//! for two queues of two CPUs. Queues whose interrupts come to one CPU may have one mask if there are fewer
-//! CPUs than queues: their work is that of one CPU.
+//! the queue's interrupt, none that takes an interrupt while others are left for all, at high packet rates none of its
+//! core, and none for two queues of two CPUs. Queues whose interrupts come to one CPU may have one mask if there are
+//! fewer CPUs than queues: their work is that of one CPU. If there are fewer than such CPUs, the clearly hottest of
+//! these hand packets on.
 
 use std::collections::BTreeMap;
 
