@@ -26,7 +26,7 @@ const STORM: f64 = 3.0;
 /// Upper bound on the cost of one packet on machines that are not emulated, in seconds.
 const USUAL: f64 = DEAREST / 10.0;
 
-/// How many times as much as on the other CPUs a packet may cost beside a storm.
+/// How many times as much as on the other CPUs a packet may cost during a storm.
 const DEARER: f64 = 2.0;
 
 /// Softirq time from which its purpose matters.
@@ -153,7 +153,7 @@ mod tests {
 
     /// 60,000 runs of timers on one of eight CPUs that take 30,000 packets/s each: it was a hotspot.
     #[test]
-    fn a_storm_beside_ordinary_traffic() {
+    fn a_storm_with_ordinary_traffic() {
         let host = |time: f64| {
             let host = host().softirqs(5, "BLOCK", 0.0).receives(5, 0.93, 3e4).softirqs(5, "TIMER", 6e4);
             [0, 1, 2, 3, 4, 6, 7].into_iter().fold(host, |host, cpu| host.receives(cpu, time, 3e4)).build()

@@ -288,11 +288,11 @@ impl Machine<'_> {
         // The time of CPUs where interrupts of other network namespaces land is not that of the packets counted here.
         let foreign: CpuMask = self.foreign().map(|(cpu, _)| cpu).collect();
         let own = self.rates.cpus.iter().filter(|cpu| !foreign.contains(cpu.cpu));
-        let beside = self.devices().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
-        let beside = beside.filter(|(_, queue)| self.home(queue).is_some_and(|home| foreign.contains(home)));
-        let beside: f64 = beside.map(|(nic, queue)| queue_packets(nic, queue, self.rates)).sum();
+        let mixed = self.devices().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+        let mixed = mixed.filter(|(_, queue)| self.home(queue).is_some_and(|home| foreign.contains(home)));
+        let mixed: f64 = mixed.map(|(nic, queue)| queue_packets(nic, queue, self.rates)).sum();
         let time: f64 = own.map(receive_work).sum();
-        let each = (time / (self.all_packets() - beside).max(1.0)).min(DEAREST);
+        let each = (time / (self.all_packets() - mixed).max(1.0)).min(DEAREST);
         let mut times: BTreeMap<CpuId, f64> = BTreeMap::new();
         for nic in self.devices().filter(|nic| is_of(nic)) {
             for queue in &nic.rx {
