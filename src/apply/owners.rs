@@ -3,6 +3,7 @@
 //!
 //! Reads only. What a script does cannot be known from its text: that it mentions a value is reported as such.
 
+mod irqbalance;
 mod link;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -226,6 +227,7 @@ pub fn other_owners(host: &dyn Host, model: &Model, settings: &[Setting]) -> Vec
             found.extend(of_knob.map(|entry| owner(knob, "TuneD", &path, assignment(entry), Effect::Sets)));
         }
     }
+    found.extend(irqbalance::owners(host, model, settings));
     found.extend(bpftune(host, &wanted));
     let mut seen = BTreeSet::new();
     found.retain(|one| seen.insert((one.file.clone(), one.line, one.knob.clone())));
