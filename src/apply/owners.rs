@@ -345,8 +345,8 @@ fn is_of_profile(entry: &ConfigurationEntry<'_>, knob: &str) -> bool {
     }
 }
 
-/// Knobs that bpftune changes while it runs.
-const BPFTUNE: [&str; 3] = ["netdev_budget", "netdev_budget_usecs", "netdev_max_backlog"];
+/// Knobs that bpftune changes while it runs: net_buffer_tuner.c.
+const BPFTUNE: [&str; 4] = ["netdev_budget", "netdev_budget_usecs", "netdev_max_backlog", "flow_limit_cpus"];
 
 /// bpftune, which changes sysctls of the network while it runs.
 fn bpftune(host: &dyn Host, wanted: &[Wanted<'_>]) -> Vec<OtherOwner> {
@@ -385,8 +385,9 @@ mod tests {
     use crate::plan::Setting;
     use crate::units::Fact;
 
-    const SETTINGS: [&str; 8] = [
+    const SETTINGS: [&str; 9] = [
         "netdev_budget host = 600",
+        "flow_limit_cpus host = 3",
         "rps eth0/rx-0 = 2",
         "rps eth0/rx-1 = 2",
         "irq_affinity eth0/rx-0 = 1",
@@ -464,6 +465,6 @@ mod tests {
         let host = RecordedHost::new().with("proc/7/comm", "bash\n").with("proc/31/comm", "bpftune\n");
         let changes =
             |knob: &str| format!("bpftune (/proc/31) may change {knob}: it changes sysctls while it runs");
-        assert_eq!(found(&host, None), ["netdev_budget"].map(changes));
+        assert_eq!(found(&host, None), ["flow_limit_cpus", "netdev_budget"].map(changes));
     }
 }
