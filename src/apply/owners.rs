@@ -5,6 +5,7 @@
 
 mod irqbalance;
 mod link;
+mod mention;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -67,26 +68,30 @@ enum Form {
     Sysctl,
     Connection,
     Script,
+    Ifcfg,
 }
 
 /// Directories of one kind of file, of which the first that has a name counts.
 struct Source {
     by: &'static str,
     directories: &'static [&'static str],
+    prefix: &'static str,
     suffix: &'static str,
     form: Form,
 }
 
-const SOURCES: [Source; 6] = [
+const SOURCES: [Source; 7] = [
     Source {
         by: "sysctl.d",
         directories: &["etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d"],
+        prefix: "",
         suffix: ".conf",
         form: Form::Sysctl,
     },
     Source {
         by: "udev",
         directories: &["etc/udev/rules.d", "run/udev/rules.d", "usr/lib/udev/rules.d"],
+        prefix: "",
         suffix: ".rules",
         form: Form::Script,
     },
@@ -97,24 +102,35 @@ const SOURCES: [Source; 6] = [
             "run/NetworkManager/system-connections",
             "usr/lib/NetworkManager/system-connections",
         ],
+        prefix: "",
         suffix: ".nmconnection",
         form: Form::Connection,
     },
     Source {
         by: "NetworkManager dispatcher",
         directories: &["etc/NetworkManager/dispatcher.d", "usr/lib/NetworkManager/dispatcher.d"],
+        prefix: "",
         suffix: "",
         form: Form::Script,
     },
     Source {
         by: "ifup",
         directories: &["etc/network/interfaces.d", "etc/network/if-pre-up.d", "etc/network/if-up.d"],
+        prefix: "",
         suffix: "",
         form: Form::Script,
     },
     Source {
+        by: "ifup",
+        directories: &["etc/sysconfig/network-scripts", "etc/sysconfig/network"],
+        prefix: "ifcfg-",
+        suffix: "",
+        form: Form::Ifcfg,
+    },
+    Source {
         by: "networkd-dispatcher",
         directories: &["etc/networkd-dispatcher/configured.d", "etc/networkd-dispatcher/routable.d"],
+        prefix: "",
         suffix: "",
         form: Form::Script,
     },
@@ -156,37 +172,6 @@ const CONNECTION: [(&str, &str); 17] = [
     ("tx_frames", "coalesce-tx-frames"),
 ];
 
-/// Words that a line of a script has, all of them, if it sets a knob.
-fn words(knob: &str) -> Vec<String> {
-    let last = |path: &str| vec![path.rsplit('/').next().unwrap_or(path).to_owned()];
-    let ethtool = |words: &[&str]| ["ethtool"].iter().chain(words).map(|word| (*word).to_owned()).collect();
-    match tunable(knob).map(|row| row.owner) {
-        Some(Owner::HostFile(path, _) | Owner::NicFile(path, _) | Owner::QueueFile(_, path, _)) => last(path),
-        Some(Owner::Ethtool(group, word, _)) => ethtool(&[group.set, word]),
-        Some(Owner::Words(group, _)) => ethtool(&[group.set]),
-        Some(Owner::IrqAffinity) => vec!["smp_affinity".to_owned()],
-        Some(Owner::Sysctl(key, _)) => vec![key.rsplit('.').next().unwrap_or(key).to_owned()],
-        _ => match knob {
-            "rss" | "rss_context" | "rss_key" | "rss_symmetric" => ethtool(&["-X"]),
-            "ntuple_rule" => ethtool(&["-N", "action"]),
-            "gro_max_size" | "gro_ipv4_max_size" => vec![knob.to_owned()],
-            "queue_adaptive_rx" => ethtool(&["-Q", "adaptive-rx"]),
-            "queue_rx_usecs" => ethtool(&["-Q", "rx-usecs"]),
-            "queue_rx_frames" => ethtool(&["-Q", "rx-frames"]),
-            _ => match knob.strip_prefix("rss_fields_") {
-                Some(kind) => ethtool(&["rx-flow-hash", kind]),
-                None => Vec::new(),
-            },
-        },
-    }
-}
-
-/// True if a line of a script mentions a knob; `smp_affinity_list` is as good as `smp_affinity`.
-fn is_mentioned(line: &str, words: &[String]) -> bool {
-    let has = |word: &String| has_word(line, word) || has_word(line, &format!("{word}_list"));
-    !words.is_empty() && words.iter().all(has)
-}
-
 /// A value to be set: its knob, and the interface.
 type Wanted<'a> = (&'a str, Option<&'a NicName>);
 
@@ -197,8 +182,8 @@ pub fn other_owners(host: &dyn Host, model: &Model, settings: &[Setting]) -> Vec
         settings.iter().map(|setting| (setting.knob.as_str(), setting.target.nic())).collect();
     let wanted: Vec<Wanted<'_>> = wanted.into_iter().collect();
     let mut found = Vec::new();
-    for Source { by, directories, suffix, form } in &SOURCES {
-        let files = first_of_each_name(host, directories, suffix).into_iter();
+    for Source { by, directories, prefix, suffix, form } in &SOURCES {
+        let files = first_of_each_name(host, directories, prefix, suffix).into_iter();
         for (_, path) in files.filter(|(name, _)| !is_ours(name)) {
             found.extend(of_file(host, by, &path, *form, &wanted));
         }
@@ -235,11 +220,16 @@ pub fn other_owners(host: &dyn Host, model: &Model, settings: &[Setting]) -> Vec
 }
 
 /// Files with such names, in the order of their names: of those with one name the first.
-fn first_of_each_name(host: &dyn Host, directories: &[&str], suffix: &str) -> BTreeMap<String, String> {
+fn first_of_each_name(
+    host: &dyn Host,
+    directories: &[&str],
+    prefix: &str,
+    suffix: &str,
+) -> BTreeMap<String, String> {
     let mut paths = BTreeMap::new();
     for directory in directories {
         for name in host.list(directory).unwrap_or_default() {
-            if name.ends_with(suffix) {
+            if name.starts_with(prefix) && name.ends_with(suffix) {
                 paths.entry(name).or_insert_with_key(|name| format!("{directory}/{name}"));
             }
         }
@@ -263,12 +253,11 @@ fn of_file(
     let entries = configuration_entries(&text);
     let mut found = Vec::new();
     for &(knob, nic) in wanted {
-        if !nic.is_none_or(|nic| is_for_nic(form, &entries, nic)) {
+        if !nic.is_none_or(|nic| is_for_nic(form, path, &entries, nic)) {
             continue;
         }
-        if form == Form::Script {
-            let words = words(knob);
-            let lines = configuration_lines(&text).filter(|(_, line)| is_mentioned(line, &words));
+        if matches!(form, Form::Script | Form::Ifcfg) {
+            let lines = configuration_lines(&text).filter(|(_, line)| mention::is_mentioned(line, knob));
             let line = |(line, text): (usize, &str)| (line, text.to_owned());
             found.extend(lines.map(|one| owner(knob, by, path, line(one), Effect::Mentions)));
             continue;
@@ -284,7 +273,7 @@ fn of_file(
 }
 
 /// True unless the file is for interfaces with other names.
-fn is_for_nic(form: Form, entries: &[ConfigurationEntry<'_>], nic: &NicName) -> bool {
+fn is_for_nic(form: Form, path: &str, entries: &[ConfigurationEntry<'_>], nic: &NicName) -> bool {
     let value = |section: &str, key: &str| {
         let mut entries = entries.iter().rev();
         entries.find(|entry| entry.section == section && entry.key == key).map(|entry| entry.value)
@@ -293,6 +282,11 @@ fn is_for_nic(form: Form, entries: &[ConfigurationEntry<'_>], nic: &NicName) -> 
         Form::Sysctl | Form::Script => true,
         Form::Connection => {
             value("connection", "interface-name").is_none_or(|name| matches_glob(name, nic.as_str()))
+        }
+        Form::Ifcfg => {
+            let device = value("", "DEVICE").map(|name| name.trim_matches(['"', '\'']));
+            let device = device.or_else(|| path.rsplit_once("ifcfg-").map(|(_, name)| name));
+            device.is_none_or(|name| name == nic.as_str())
         }
     }
 }
@@ -437,6 +431,22 @@ mod tests {
             "/etc/systemd/network/10-e.link:4 (systemd .link) also sets ring_rx: RxBufferSize = max",
         ];
         assert_eq!(found(&host, None), expected);
+    }
+
+    #[test]
+    fn options_of_ifcfg_files_are_for_one_interface() {
+        let options = "ETHTOOL_OPTS=\"-G ${DEVICE} rx 4096; -K ${DEVICE} gro off\"\n";
+        let host = RecordedHost::new()
+            .with("etc/sysconfig/network-scripts/ifcfg-eth0", options)
+            .with("etc/sysconfig/network-scripts/ifcfg-eth1", options)
+            .with("etc/sysconfig/network-scripts/ifcfg-lan", format!("DEVICE=\"eth0\"\n{options}"))
+            .with("etc/sysconfig/network-scripts/ifup-eth", "ethtool -G $DEVICE rx 9\n");
+        let lines =
+            ["eth0:1", "lan:2"].map(|line| format!("/etc/sysconfig/network-scripts/ifcfg-{line} (ifup)"));
+        let mentions = |line: &String| {
+            ["gro", "ring_rx"].map(|knob| format!("{line} mentions {knob}: {}", options.trim()))
+        };
+        assert_eq!(found(&host, None), lines.iter().flat_map(mentions).collect::<Vec<_>>());
     }
 
     #[test]

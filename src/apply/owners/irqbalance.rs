@@ -55,7 +55,7 @@ pub(super) fn owners(host: &dyn Host, model: &Model, settings: &[Setting]) -> Ve
     if !settings.iter().any(|setting| setting.knob == KNOB && may_move(setting)) {
         return Vec::new();
     }
-    let drop_ins = first_of_each_name(host, &DROP_INS, ".conf").into_iter();
+    let drop_ins = first_of_each_name(host, &DROP_INS, "", ".conf").into_iter();
     let drop_ins = drop_ins.filter(|(name, _)| !is_ours(name)).map(|(_, path)| path);
     let files = FILES.into_iter().map(str::to_owned).chain(drop_ins);
     let lines = files.flat_map(|path| {

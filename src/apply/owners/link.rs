@@ -57,7 +57,7 @@ struct LinkFile {
 
 /// Lines of these files that set wanted values.
 pub(super) fn owners(host: &dyn Host, model: &Model, wanted: &[Wanted<'_>]) -> Vec<OtherOwner> {
-    let files: Vec<LinkFile> = first_of_each_name(host, &DIRECTORIES, ".link")
+    let files: Vec<LinkFile> = first_of_each_name(host, &DIRECTORIES, "", ".link")
         .into_iter()
         .filter_map(|(name, path)| LinkFile::read(host, name, path))
         .collect();
@@ -95,7 +95,7 @@ impl LinkFile {
         let text = host.read_text(&path).ok().filter(|text| !configuration_entries(text).is_empty())?;
         let directories = DIRECTORIES.map(|directory| format!("{directory}/{name}.d"));
         let directories: Vec<&str> = directories.iter().map(String::as_str).collect();
-        let drop_ins = first_of_each_name(host, &directories, ".conf").into_values();
+        let drop_ins = first_of_each_name(host, &directories, "", ".conf").into_values();
         let drop_ins = drop_ins.filter_map(|path| Some((path.clone(), host.read_text(&path).ok()?)));
         let texts = [(path, text)].into_iter().chain(drop_ins).collect();
         Some(Self { name, texts })
