@@ -6,6 +6,7 @@
 mod irqbalance;
 mod link;
 mod mention;
+mod tuned;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,7 +15,7 @@ use serde::Serialize;
 
 use crate::host::Host;
 use crate::model::Model;
-use crate::parse::{ConfigurationEntry, configuration_entries, configuration_lines, has_word, matches_glob};
+use crate::parse::{ConfigurationEntry, configuration_entries, configuration_lines, matches_glob};
 use crate::plan::{Owner, Setting, tunable};
 use crate::units::NicName;
 
@@ -145,12 +146,6 @@ const FILES: [(&str, &str, Form); 5] = [
     ("rc.local", "etc/rc.d/rc.local", Form::Script),
 ];
 
-/// Directories with the profiles of TuneD.
-const PROFILES: [&str; 4] = ["etc/tuned", "etc/tuned/profiles", "usr/lib/tuned", "usr/lib/tuned/profiles"];
-
-/// Profiles include each other; no chain of them is this long.
-const INCLUDED: usize = 16;
-
 /// Keys of nm-settings-keyfile(5), section `[ethtool]`.
 const CONNECTION: [(&str, &str); 17] = [
     ("ring_rx", "ring-rx"),
@@ -192,26 +187,7 @@ pub fn other_owners(host: &dyn Host, model: &Model, settings: &[Setting]) -> Vec
         found.extend(of_file(host, by, path, form, &wanted));
     }
     found.extend(link::owners(host, model, &wanted));
-    let profiles = model.settings.tuned_profile.known().map(|names| names.split_whitespace());
-    let mut profiles: Vec<String> = profiles.into_iter().flatten().map(str::to_owned).collect();
-    let mut at = 0;
-    while let Some(name) = profiles.get(at).filter(|_| at < INCLUDED).cloned() {
-        at += 1;
-        let paths = PROFILES.iter().map(|directory| format!("{directory}/{name}/tuned.conf"));
-        let Some((path, text)) =
-            paths.filter_map(|path| Some((path.clone(), host.read_text(&path).ok()?))).next()
-        else {
-            continue;
-        };
-        let entries = configuration_entries(&text);
-        let included = entries.iter().filter(|entry| entry.section == "main" && entry.key == "include");
-        let included = included.flat_map(|entry| entry.value.split(',').map(|name| name.trim().to_owned()));
-        profiles.extend(included.filter(|name| !profiles.contains(name)).collect::<Vec<_>>());
-        for (knob, _) in &wanted {
-            let of_knob = entries.iter().filter(|entry| is_of_profile(entry, knob));
-            found.extend(of_knob.map(|entry| owner(knob, "TuneD", &path, assignment(entry), Effect::Sets)));
-        }
-    }
+    found.extend(tuned::owners(host, model, &wanted));
     found.extend(irqbalance::owners(host, model, settings));
     found.extend(bpftune(host, &wanted));
     let mut seen = BTreeSet::new();
@@ -311,34 +287,6 @@ fn is_sysctl(key: &str, knob: &str) -> bool {
     key.replace('/', ".") == own
 }
 
-/// True if an entry of a profile of TuneD sets a knob. Plugins have options with words of ethtool, and sysfs paths as keys.
-fn is_of_profile(entry: &ConfigurationEntry<'_>, knob: &str) -> bool {
-    let in_value = |word: &str| has_word(entry.value, word);
-    match tunable(knob).map(|row| row.owner) {
-        Some(Owner::Sysctl(..)) => is_sysctl(entry.key, knob),
-        Some(Owner::Ethtool(group, word, _)) => {
-            let key = match group.set {
-                "-G" => "ring",
-                "-C" => "coalesce",
-                "-K" => "features",
-                _ => return false,
-            };
-            entry.key == key && in_value(word)
-        }
-        Some(Owner::Words(..)) => entry.key == "channels",
-        Some(Owner::NicFile(file, _) | Owner::QueueFile(_, file, _)) => {
-            entry.key.ends_with(&format!("/{file}"))
-        }
-        Some(Owner::HostFile(path, _)) => {
-            entry.key == path || (knob == "default_smp_affinity" && entry.key == "default_irq_smp_affinity")
-        }
-        Some(Owner::IrqAffinity) => {
-            entry.key.ends_with("/smp_affinity") || (entry.section == "irq" && entry.key == "affinity")
-        }
-        _ => false,
-    }
-}
-
 /// Knobs that bpftune changes while it runs: net_buffer_tuner.c.
 const BPFTUNE: [&str; 4] = ["netdev_budget", "netdev_budget_usecs", "netdev_max_backlog", "flow_limit_cpus"];
 
@@ -377,7 +325,6 @@ mod tests {
     use crate::host::RecordedHost;
     use crate::knob::testbed::model;
     use crate::plan::Setting;
-    use crate::units::Fact;
 
     const SETTINGS: [&str; 9] = [
         "netdev_budget host = 600",
@@ -391,9 +338,8 @@ mod tests {
         "channels eth0 = combined 2",
     ];
 
-    fn found(host: &RecordedHost, profile: Option<&str>) -> Vec<String> {
-        let mut model = model();
-        model.settings.tuned_profile = profile.map_or(Fact::Unsupported, |name| Fact::Known(name.to_owned()));
+    fn found(host: &RecordedHost) -> Vec<String> {
+        let model = model();
         let settings: Vec<Setting> = SETTINGS.iter().map(|text| text.parse().expect("a setting")).collect();
         other_owners(host, &model, &settings).iter().map(ToString::to_string).collect()
     }
@@ -430,7 +376,7 @@ mod tests {
             "/etc/systemd/network/10-e.link:5 (systemd .link) also sets irq_affinity: IRQAffinityPolicy = spread",
             "/etc/systemd/network/10-e.link:4 (systemd .link) also sets ring_rx: RxBufferSize = max",
         ];
-        assert_eq!(found(&host, None), expected);
+        assert_eq!(found(&host), expected);
     }
 
     #[test]
@@ -446,28 +392,7 @@ mod tests {
         let mentions = |line: &String| {
             ["gro", "ring_rx"].map(|knob| format!("{line} mentions {knob}: {}", options.trim()))
         };
-        assert_eq!(found(&host, None), lines.iter().flat_map(mentions).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn the_active_profile_of_tuned_and_those_that_it_includes() {
-        let host = RecordedHost::new()
-            .with(
-                "etc/tuned/mine/tuned.conf",
-                "[main]\ninclude=network-throughput, mine\n[net]\nchannels=combined 4\n",
-            )
-            .with(
-                "usr/lib/tuned/profiles/network-throughput/tuned.conf",
-                "[net]\ncoalesce=adaptive-rx on rx-usecs 30\n[sysctl]\nnet.core.netdev_budget=800\n",
-            )
-            .with("usr/lib/tuned/other/tuned.conf", "[net]\nring=rx 512\n");
-        let expected = [
-            "/etc/tuned/mine/tuned.conf:4 (TuneD) also sets channels: channels = combined 4",
-            "/usr/lib/tuned/profiles/network-throughput/tuned.conf:4 (TuneD) also sets netdev_budget: net.core.netdev_budget = 800",
-            "/usr/lib/tuned/profiles/network-throughput/tuned.conf:2 (TuneD) also sets rx_usecs: coalesce = adaptive-rx on rx-usecs 30",
-        ];
-        assert_eq!(found(&host, Some("mine")), expected);
-        assert_eq!(found(&host, None), [""; 0], "no profile is active");
+        assert_eq!(found(&host), lines.iter().flat_map(mentions).collect::<Vec<_>>());
     }
 
     #[test]
@@ -475,6 +400,6 @@ mod tests {
         let host = RecordedHost::new().with("proc/7/comm", "bash\n").with("proc/31/comm", "bpftune\n");
         let changes =
             |knob: &str| format!("bpftune (/proc/31) may change {knob}: it changes sysctls while it runs");
-        assert_eq!(found(&host, None), ["flow_limit_cpus", "netdev_budget"].map(changes));
+        assert_eq!(found(&host), ["flow_limit_cpus", "netdev_budget"].map(changes));
     }
 }
