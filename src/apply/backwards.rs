@@ -215,12 +215,32 @@ pub(super) fn covering<'a>(
     history: &History,
     others: &'a [(String, History)],
 ) -> Option<&'a str> {
-    let is_back = |theirs: &Touched| theirs.outcome.as_ref().is_some_and(Outcome::settles);
     let covers = |other: &History| {
         let theirs = other.touched();
         theirs.iter().any(|theirs| !is_back(theirs) && is_same_place(mine, history, theirs, other))
     };
     others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
+}
+
+/// The newest write of `others` that may have reset a target of `history` and is not reverted, with its transaction.
+pub(super) fn resetting<'a>(
+    mine: &Touched,
+    history: &History,
+    others: &'a [(String, History)],
+) -> Option<(&'a str, Touched)> {
+    let resets = |other: &History| {
+        let mut theirs = other.touched();
+        theirs.retain(|theirs| {
+            !is_back(theirs) && in_one_namespace(history, theirs, other) && throws_away(theirs, mine)
+        });
+        theirs.pop()
+    };
+    others.iter().rev().find_map(|(id, other)| Some((id.as_str(), resets(other)?)))
+}
+
+/// True if an undo has reverted the write.
+fn is_back(theirs: &Touched) -> bool {
+    theirs.outcome.as_ref().is_some_and(Outcome::settles)
 }
 
 /// True if the two share a target.

@@ -30,6 +30,8 @@ pub enum Culprit {
     LinkReset,
     /// CPUs went offline or came online.
     CpuHotplug,
+    /// A later transaction wrote a value that replaces or resets this one.
+    LaterTransaction,
     /// irqbalance moves interrupts.
     Irqbalance,
     /// Another rxlab with its own journal.
@@ -41,6 +43,7 @@ display_as! { Culprit:
     NewQueues => "new queues created by the driver",
     LinkReset => "a link reset",
     CpuHotplug => "CPU hotplug",
+    LaterTransaction => "a later transaction",
     Irqbalance => "irqbalance",
     AnotherRxlab => "another rxlab process",
 }
@@ -78,6 +81,8 @@ pub(super) struct Scene<'a> {
     pub(super) target: Option<&'a Target>,
     /// `None` when the target is gone.
     pub(super) live: Option<&'a str>,
+    /// The newest write of an open later transaction that may have reset the value, and the transaction's id.
+    pub(super) later: Option<(&'a str, &'a Touched)>,
     /// State when the values were set; `None` if not recorded.
     pub(super) then: Option<&'a Surroundings>,
     pub(super) now: &'a Surroundings,

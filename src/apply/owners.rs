@@ -3,16 +3,33 @@
 //!
 //! Reads only. What a script does cannot be known from its text: that it mentions a value is reported as such.
 
-use std::collections::BTreeSet;
+mod irqbalance;
+mod link;
+mod mention;
+mod tuned;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
 
 use crate::host::Host;
 use crate::model::Model;
-use crate::parse::{ConfigurationEntry, configuration_entries, configuration_lines, has_word, matches_glob};
+use crate::parse::{ConfigurationEntry, configuration_entries, configuration_lines, matches_glob};
 use crate::plan::{Owner, Setting, tunable};
 use crate::units::NicName;
+
+/// Effect of another owner on a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// It sets the value.
+    Sets,
+    /// It sets the value under conditions that are not visible from here.
+    MaySet,
+    /// It only mentions the value, as a script does.
+    Mentions,
+}
 
 /// A line of another program's configuration that sets a value, or may.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -27,17 +44,21 @@ pub struct OtherOwner {
     pub line: Option<usize>,
     /// The line, or what is known of the program.
     pub text: String,
-    /// False if it only mentions the value, as in a script.
-    pub sets: bool,
+    /// Its effect on the value.
+    pub effect: Effect,
 }
 
 impl fmt::Display for OtherOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { knob, by, file, line, text, sets } = self;
+        let Self { knob, by, file, line, text, effect } = self;
+        let verb = match effect {
+            Effect::Sets => "also sets",
+            Effect::MaySet => "may change",
+            Effect::Mentions => "mentions",
+        };
         match line {
-            Some(line) if *sets => write!(f, "{file}:{line} ({by}) also sets {knob}: {text}"),
-            Some(line) => write!(f, "{file}:{line} ({by}) mentions {knob}: {text}"),
-            None => write!(f, "{by} ({file}) may change {knob}: {text}"),
+            Some(line) => write!(f, "{file}:{line} ({by}) {verb} {knob}: {text}"),
+            None => write!(f, "{by} ({file}) {verb} {knob}: {text}"),
         }
     }
 }
@@ -46,15 +67,16 @@ impl fmt::Display for OtherOwner {
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     Sysctl,
-    Link,
     Connection,
     Script,
+    Ifcfg,
 }
 
 /// Directories of one kind of file, of which the first that has a name counts.
 struct Source {
     by: &'static str,
     directories: &'static [&'static str],
+    prefix: &'static str,
     suffix: &'static str,
     form: Form,
 }
@@ -63,18 +85,14 @@ const SOURCES: [Source; 7] = [
     Source {
         by: "sysctl.d",
         directories: &["etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d"],
+        prefix: "",
         suffix: ".conf",
         form: Form::Sysctl,
     },
     Source {
-        by: "systemd .link",
-        directories: &["etc/systemd/network", "run/systemd/network", "usr/lib/systemd/network"],
-        suffix: ".link",
-        form: Form::Link,
-    },
-    Source {
         by: "udev",
         directories: &["etc/udev/rules.d", "run/udev/rules.d", "usr/lib/udev/rules.d"],
+        prefix: "",
         suffix: ".rules",
         form: Form::Script,
     },
@@ -85,24 +103,35 @@ const SOURCES: [Source; 7] = [
             "run/NetworkManager/system-connections",
             "usr/lib/NetworkManager/system-connections",
         ],
+        prefix: "",
         suffix: ".nmconnection",
         form: Form::Connection,
     },
     Source {
         by: "NetworkManager dispatcher",
         directories: &["etc/NetworkManager/dispatcher.d", "usr/lib/NetworkManager/dispatcher.d"],
+        prefix: "",
         suffix: "",
         form: Form::Script,
     },
     Source {
         by: "ifup",
         directories: &["etc/network/interfaces.d", "etc/network/if-pre-up.d", "etc/network/if-up.d"],
+        prefix: "",
         suffix: "",
         form: Form::Script,
     },
     Source {
+        by: "ifup",
+        directories: &["etc/sysconfig/network-scripts", "etc/sysconfig/network"],
+        prefix: "ifcfg-",
+        suffix: "",
+        form: Form::Ifcfg,
+    },
+    Source {
         by: "networkd-dispatcher",
         directories: &["etc/networkd-dispatcher/configured.d", "etc/networkd-dispatcher/routable.d"],
+        prefix: "",
         suffix: "",
         form: Form::Script,
     },
@@ -116,35 +145,6 @@ const FILES: [(&str, &str, Form); 5] = [
     ("rc.local", "etc/rc.local", Form::Script),
     ("rc.local", "etc/rc.d/rc.local", Form::Script),
 ];
-
-/// Directories with the profiles of TuneD.
-const PROFILES: [&str; 4] = ["etc/tuned", "etc/tuned/profiles", "usr/lib/tuned", "usr/lib/tuned/profiles"];
-
-/// Profiles include each other; no chain of them is this long.
-const INCLUDED: usize = 16;
-
-/// Options of systemd.link(5), section `[Link]`.
-const LINK: [(&str, &str); 16] = [
-    ("ring_rx", "RxBufferSize"),
-    ("ring_tx", "TxBufferSize"),
-    ("channels", "RxChannels"),
-    ("channels", "TxChannels"),
-    ("channels", "CombinedChannels"),
-    ("rx_checksum", "ReceiveChecksumOffload"),
-    ("gro", "GenericReceiveOffload"),
-    ("gro_hw", "GenericReceiveOffloadHardware"),
-    ("lro", "LargeReceiveOffload"),
-    ("ntuple", "NTupleFilter"),
-    ("adaptive_rx", "UseAdaptiveRxCoalesce"),
-    ("adaptive_tx", "UseAdaptiveTxCoalesce"),
-    ("rx_usecs", "RxCoalesceSec"),
-    ("rx_frames", "RxMaxCoalescedFrames"),
-    ("tx_usecs", "TxCoalesceSec"),
-    ("rps", "ReceivePacketSteeringCPUMask"),
-];
-
-/// Prefix of the options of systemd.link(5) about interrupts.
-const IRQ_OPTIONS: &str = "IRQAffinity";
 
 /// Keys of nm-settings-keyfile(5), section `[ethtool]`.
 const CONNECTION: [(&str, &str); 17] = [
@@ -167,37 +167,6 @@ const CONNECTION: [(&str, &str); 17] = [
     ("tx_frames", "coalesce-tx-frames"),
 ];
 
-/// Words that a line of a script has, all of them, if it sets a knob.
-fn words(knob: &str) -> Vec<String> {
-    let last = |path: &str| vec![path.rsplit('/').next().unwrap_or(path).to_owned()];
-    let ethtool = |words: &[&str]| ["ethtool"].iter().chain(words).map(|word| (*word).to_owned()).collect();
-    match tunable(knob).map(|row| row.owner) {
-        Some(Owner::HostFile(path, _) | Owner::NicFile(path, _) | Owner::QueueFile(_, path, _)) => last(path),
-        Some(Owner::Ethtool(group, word, _)) => ethtool(&[group.set, word]),
-        Some(Owner::Words(group, _)) => ethtool(&[group.set]),
-        Some(Owner::IrqAffinity) => vec!["smp_affinity".to_owned()],
-        Some(Owner::Sysctl(key, _)) => vec![key.rsplit('.').next().unwrap_or(key).to_owned()],
-        _ => match knob {
-            "rss" | "rss_context" | "rss_key" | "rss_symmetric" => ethtool(&["-X"]),
-            "ntuple_rule" => ethtool(&["-N", "action"]),
-            "gro_max_size" | "gro_ipv4_max_size" => vec![knob.to_owned()],
-            "queue_adaptive_rx" => ethtool(&["-Q", "adaptive-rx"]),
-            "queue_rx_usecs" => ethtool(&["-Q", "rx-usecs"]),
-            "queue_rx_frames" => ethtool(&["-Q", "rx-frames"]),
-            _ => match knob.strip_prefix("rss_fields_") {
-                Some(kind) => ethtool(&["rx-flow-hash", kind]),
-                None => Vec::new(),
-            },
-        },
-    }
-}
-
-/// True if a line of a script mentions a knob; `smp_affinity_list` is as good as `smp_affinity`.
-fn is_mentioned(line: &str, words: &[String]) -> bool {
-    let has = |word: &String| has_word(line, word) || has_word(line, &format!("{word}_list"));
-    !words.is_empty() && words.iter().all(has)
-}
-
 /// A value to be set: its knob, and the interface.
 type Wanted<'a> = (&'a str, Option<&'a NicName>);
 
@@ -206,53 +175,47 @@ type Wanted<'a> = (&'a str, Option<&'a NicName>);
 pub fn other_owners(host: &dyn Host, model: &Model, settings: &[Setting]) -> Vec<OtherOwner> {
     let wanted: BTreeSet<Wanted<'_>> =
         settings.iter().map(|setting| (setting.knob.as_str(), setting.target.nic())).collect();
+    let wanted: Vec<Wanted<'_>> = wanted.into_iter().collect();
     let mut found = Vec::new();
-    for source in &SOURCES {
-        for path in files(host, source) {
-            found.extend(of_file(host, source.by, &path, source.form, &wanted));
+    for Source { by, directories, prefix, suffix, form } in &SOURCES {
+        let files = first_of_each_name(host, directories, prefix, suffix).into_iter();
+        for (_, path) in files.filter(|(name, _)| !is_ours(name)) {
+            found.extend(of_file(host, by, &path, *form, &wanted));
         }
     }
     for (by, path, form) in FILES {
         found.extend(of_file(host, by, path, form, &wanted));
     }
-    let profiles = model.settings.tuned_profile.known().map(|names| names.split_whitespace());
-    let mut profiles: Vec<String> = profiles.into_iter().flatten().map(str::to_owned).collect();
-    let mut at = 0;
-    while let Some(name) = profiles.get(at).filter(|_| at < INCLUDED).cloned() {
-        at += 1;
-        let paths = PROFILES.iter().map(|directory| format!("{directory}/{name}/tuned.conf"));
-        let Some((path, text)) =
-            paths.filter_map(|path| Some((path.clone(), host.read_text(&path).ok()?))).next()
-        else {
-            continue;
-        };
-        let entries = configuration_entries(&text);
-        let included = entries.iter().filter(|entry| entry.section == "main" && entry.key == "include");
-        let included = included.flat_map(|entry| entry.value.split(',').map(|name| name.trim().to_owned()));
-        profiles.extend(included.filter(|name| !profiles.contains(name)).collect::<Vec<_>>());
-        for (knob, _) in &wanted {
-            let of_knob = entries.iter().filter(|entry| is_of_profile(entry, knob));
-            found.extend(of_knob.map(|entry| owner(knob, "TuneD", &path, assignment(entry), true)));
-        }
-    }
+    found.extend(link::owners(host, model, &wanted));
+    found.extend(tuned::owners(host, model, &wanted));
+    found.extend(irqbalance::owners(host, model, settings));
     found.extend(bpftune(host, &wanted));
     let mut seen = BTreeSet::new();
     found.retain(|one| seen.insert((one.file.clone(), one.line, one.knob.clone())));
     found
 }
 
-/// Files of one kind: of those with one name the first.
-fn files(host: &dyn Host, source: &Source) -> Vec<String> {
-    let (mut names, mut paths) = (BTreeSet::new(), Vec::new());
-    for directory in source.directories {
+/// Files with such names, in the order of their names: of those with one name the first.
+fn first_of_each_name(
+    host: &dyn Host,
+    directories: &[&str],
+    prefix: &str,
+    suffix: &str,
+) -> BTreeMap<String, String> {
+    let mut paths = BTreeMap::new();
+    for directory in directories {
         for name in host.list(directory).unwrap_or_default() {
-            let is_ours = name.contains("rxlab");
-            if name.ends_with(source.suffix) && !is_ours && names.insert(name.clone()) {
-                paths.push(format!("{directory}/{name}"));
+            if name.starts_with(prefix) && name.ends_with(suffix) {
+                paths.entry(name).or_insert_with_key(|name| format!("{directory}/{name}"));
             }
         }
     }
     paths
+}
+
+/// True for a file that rxlab wrote.
+fn is_ours(name: &str) -> bool {
+    name.contains("rxlab")
 }
 
 fn of_file(
@@ -260,39 +223,58 @@ fn of_file(
     by: &'static str,
     path: &str,
     form: Form,
-    wanted: &BTreeSet<Wanted<'_>>,
+    wanted: &[Wanted<'_>],
 ) -> Vec<OtherOwner> {
     let Ok(text) = host.read_text(path) else { return Vec::new() };
-    if form == Form::Script {
-        let mut found = Vec::new();
-        for (knob, _) in wanted {
-            let words = words(knob);
-            let lines = configuration_lines(&text).filter(|(_, line)| is_mentioned(line, &words));
-            found.extend(lines.map(|(line, text)| owner(knob, by, path, (line, text.to_owned()), false)));
-        }
-        return found;
-    }
     let entries = configuration_entries(&text);
     let mut found = Vec::new();
-    for (knob, nic) in wanted {
+    for &(knob, nic) in wanted {
+        if !nic.is_none_or(|nic| is_for_nic(form, path, &entries, nic)) {
+            continue;
+        }
+        if matches!(form, Form::Script | Form::Ifcfg) {
+            let lines = configuration_lines(&text).filter(|(_, line)| mention::is_mentioned(line, knob));
+            let line = |(line, text): (usize, &str)| (line, text.to_owned());
+            found.extend(lines.map(|one| owner(knob, by, path, line(one), Effect::Mentions)));
+            continue;
+        }
         let is_of = |entry: &&ConfigurationEntry<'_>| match form {
             Form::Sysctl => is_sysctl(entry.key, knob),
-            Form::Link => is_of_link(entry, knob),
-            _ => entry.section == "ethtool" && CONNECTION.contains(&(*knob, entry.key)),
+            _ => entry.section == "ethtool" && CONNECTION.contains(&(knob, entry.key)),
         };
-        let is_for_nic = nic.is_none_or(|nic| match form {
-            Form::Link => applies(&entries, "Match", "OriginalName", nic),
-            Form::Connection => applies(&entries, "connection", "interface-name", nic),
-            _ => true,
-        });
-        let of_knob = entries.iter().filter(|entry| is_for_nic && is_of(entry));
-        found.extend(of_knob.map(|entry| owner(knob, by, path, assignment(entry), true)));
+        let of_knob = entries.iter().filter(is_of);
+        found.extend(of_knob.map(|entry| owner(knob, by, path, assignment(entry), Effect::Sets)));
     }
     found
 }
 
-fn owner(knob: &str, by: &'static str, path: &str, (line, text): (usize, String), sets: bool) -> OtherOwner {
-    OtherOwner { knob: knob.to_owned(), by, file: format!("/{path}"), line: Some(line), text, sets }
+/// True unless the file is for interfaces with other names.
+fn is_for_nic(form: Form, path: &str, entries: &[ConfigurationEntry<'_>], nic: &NicName) -> bool {
+    let value = |section: &str, key: &str| {
+        let mut entries = entries.iter().rev();
+        entries.find(|entry| entry.section == section && entry.key == key).map(|entry| entry.value)
+    };
+    match form {
+        Form::Sysctl | Form::Script => true,
+        Form::Connection => {
+            value("connection", "interface-name").is_none_or(|name| matches_glob(name, nic.as_str()))
+        }
+        Form::Ifcfg => {
+            let device = value("", "DEVICE").map(|name| name.trim_matches(['"', '\'']));
+            let device = device.or_else(|| path.rsplit_once("ifcfg-").map(|(_, name)| name));
+            device.is_none_or(|name| name == nic.as_str())
+        }
+    }
+}
+
+fn owner(
+    knob: &str,
+    by: &'static str,
+    path: &str,
+    (line, text): (usize, String),
+    effect: Effect,
+) -> OtherOwner {
+    OtherOwner { knob: knob.to_owned(), by, file: format!("/{path}"), line: Some(line), text, effect }
 }
 
 /// Number and text of the line of an entry.
@@ -300,57 +282,18 @@ fn assignment(entry: &ConfigurationEntry<'_>) -> (usize, String) {
     (entry.line, format!("{} = {}", entry.key, entry.value))
 }
 
-/// True unless the file is for interfaces with other names.
-fn applies(entries: &[ConfigurationEntry<'_>], section: &str, key: &str, nic: &NicName) -> bool {
-    let patterns = entries.iter().filter(|entry| entry.section == section && entry.key == key);
-    let mut patterns = patterns.flat_map(|entry| entry.value.split_whitespace()).peekable();
-    patterns.peek().is_none() || patterns.any(|pattern| matches_glob(pattern, nic.as_str()))
-}
-
 fn is_sysctl(key: &str, knob: &str) -> bool {
     let Some(Owner::Sysctl(own, _)) = tunable(knob).map(|row| row.owner) else { return false };
     key.replace('/', ".") == own
 }
 
-fn is_of_link(entry: &ConfigurationEntry<'_>, knob: &str) -> bool {
-    entry.section == "Link"
-        && (LINK.contains(&(knob, entry.key))
-            || (knob == "irq_affinity" && entry.key.starts_with(IRQ_OPTIONS)))
-}
-
-/// True if an entry of a profile of TuneD sets a knob. Plugins have options with words of ethtool, and sysfs paths as keys.
-fn is_of_profile(entry: &ConfigurationEntry<'_>, knob: &str) -> bool {
-    let in_value = |word: &str| has_word(entry.value, word);
-    match tunable(knob).map(|row| row.owner) {
-        Some(Owner::Sysctl(..)) => is_sysctl(entry.key, knob),
-        Some(Owner::Ethtool(group, word, _)) => {
-            let key = match group.set {
-                "-G" => "ring",
-                "-C" => "coalesce",
-                "-K" => "features",
-                _ => return false,
-            };
-            entry.key == key && in_value(word)
-        }
-        Some(Owner::Words(..)) => entry.key == "channels",
-        Some(Owner::NicFile(file, _) | Owner::QueueFile(_, file, _)) => {
-            entry.key.ends_with(&format!("/{file}"))
-        }
-        Some(Owner::HostFile(path, _)) => {
-            entry.key == path || (knob == "default_smp_affinity" && entry.key == "default_irq_smp_affinity")
-        }
-        Some(Owner::IrqAffinity) => {
-            entry.key.ends_with("/smp_affinity") || (entry.section == "irq" && entry.key == "affinity")
-        }
-        _ => false,
-    }
-}
+/// Knobs that bpftune changes while it runs: net_buffer_tuner.c.
+const BPFTUNE: [&str; 4] = ["netdev_budget", "netdev_budget_usecs", "netdev_max_backlog", "flow_limit_cpus"];
 
 /// bpftune, which changes sysctls of the network while it runs.
-fn bpftune(host: &dyn Host, wanted: &BTreeSet<Wanted<'_>>) -> Vec<OtherOwner> {
-    let is_tuned =
-        |knob: &str| ["netdev_budget", "netdev_budget_usecs", "netdev_max_backlog"].contains(&knob);
-    let knobs: Vec<&str> = wanted.iter().map(|(knob, _)| *knob).filter(|knob| is_tuned(knob)).collect();
+fn bpftune(host: &dyn Host, wanted: &[Wanted<'_>]) -> Vec<OtherOwner> {
+    let knobs: Vec<&str> =
+        wanted.iter().map(|(knob, _)| *knob).filter(|knob| BPFTUNE.contains(knob)).collect();
     if knobs.is_empty() {
         return Vec::new();
     }
@@ -360,15 +303,20 @@ fn bpftune(host: &dyn Host, wanted: &BTreeSet<Wanted<'_>>) -> Vec<OtherOwner> {
         host.read_text(&format!("proc/{pid}/comm")).is_ok_and(|name| name.trim() == "bpftune")
     };
     let Some(pid) = pids.find(is_it) else { return Vec::new() };
-    let of_knob = |knob: &str| OtherOwner {
+    let of_knob = |knob| running(knob, "bpftune", pid, "it changes sysctls while it runs");
+    knobs.into_iter().map(of_knob).collect()
+}
+
+/// A process that changes a knob while it runs.
+fn running(knob: &str, by: &'static str, pid: impl fmt::Display, text: &str) -> OtherOwner {
+    OtherOwner {
         knob: knob.to_owned(),
-        by: "bpftune",
+        by,
         file: format!("/proc/{pid}"),
         line: None,
-        text: "it changes sysctls while it runs".to_owned(),
-        sets: false,
-    };
-    knobs.into_iter().map(of_knob).collect()
+        text: text.to_owned(),
+        effect: Effect::MaySet,
+    }
 }
 
 #[cfg(test)]
@@ -377,10 +325,10 @@ mod tests {
     use crate::host::RecordedHost;
     use crate::knob::testbed::model;
     use crate::plan::Setting;
-    use crate::units::Fact;
 
-    const SETTINGS: [&str; 8] = [
+    const SETTINGS: [&str; 9] = [
         "netdev_budget host = 600",
+        "flow_limit_cpus host = 3",
         "rps eth0/rx-0 = 2",
         "rps eth0/rx-1 = 2",
         "irq_affinity eth0/rx-0 = 1",
@@ -390,9 +338,8 @@ mod tests {
         "channels eth0 = combined 2",
     ];
 
-    fn found(host: &RecordedHost, profile: Option<&str>) -> Vec<String> {
-        let mut model = model();
-        model.settings.tuned_profile = profile.map_or(Fact::Unsupported, |name| Fact::Known(name.to_owned()));
+    fn found(host: &RecordedHost) -> Vec<String> {
+        let model = model();
         let settings: Vec<Setting> = SETTINGS.iter().map(|text| text.parse().expect("a setting")).collect();
         other_owners(host, &model, &settings).iter().map(ToString::to_string).collect()
     }
@@ -407,7 +354,6 @@ mod tests {
                 "etc/systemd/network/10-e.link",
                 "[Match]\nOriginalName=eth*\n[Link]\nRxBufferSize=max\nIRQAffinityPolicy=spread\n",
             )
-            .with("etc/systemd/network/20-x.link", "[Match]\nOriginalName=wl*\n[Link]\nRxBufferSize=max\n")
             .with("etc/udev/rules.d/60-rps.rules", "ACTION==\"add\", ATTR{queues/rx-0/rps_cpus}=\"f\"\n")
             .with("etc/udev/rules.d/90-rxlab.rules", "rps_cpus\n")
             .with(
@@ -421,45 +367,39 @@ mod tests {
             .with("etc/rc.local", "echo 2 > /proc/irq/24/smp_affinity_list\n");
         let expected = [
             "/etc/sysctl.d/10-net.conf:2 (sysctl.d) also sets netdev_budget: net.core.netdev_budget = 500",
-            "/etc/systemd/network/10-e.link:5 (systemd .link) also sets irq_affinity: IRQAffinityPolicy = spread",
-            "/etc/systemd/network/10-e.link:4 (systemd .link) also sets ring_rx: RxBufferSize = max",
             "/etc/udev/rules.d/60-rps.rules:1 (udev) mentions rps: ACTION==\"add\", ATTR{queues/rx-0/rps_cpus}=\"f\"",
             "/etc/NetworkManager/system-connections/e.nmconnection:4 (NetworkManager) also sets gro: feature-gro = false",
             "/etc/NetworkManager/system-connections/e.nmconnection:5 (NetworkManager) also sets rx_usecs: coalesce-rx-usecs = 9",
             "/etc/network/if-up.d/tune:2 (ifup) mentions ring_rx: ethtool -G \"$IFACE\" rx 4096",
             "/etc/sysctl.conf:1 (sysctl.d) also sets netdev_budget: net/core/netdev_budget = 300",
             "/etc/rc.local:1 (rc.local) mentions irq_affinity: echo 2 > /proc/irq/24/smp_affinity_list",
+            "/etc/systemd/network/10-e.link:5 (systemd .link) also sets irq_affinity: IRQAffinityPolicy = spread",
+            "/etc/systemd/network/10-e.link:4 (systemd .link) also sets ring_rx: RxBufferSize = max",
         ];
-        assert_eq!(found(&host, None), expected);
+        assert_eq!(found(&host), expected);
     }
 
     #[test]
-    fn the_active_profile_of_tuned_and_those_that_it_includes() {
+    fn options_of_ifcfg_files_are_for_one_interface() {
+        let options = "ETHTOOL_OPTS=\"-G ${DEVICE} rx 4096; -K ${DEVICE} gro off\"\n";
         let host = RecordedHost::new()
-            .with(
-                "etc/tuned/mine/tuned.conf",
-                "[main]\ninclude=network-throughput, mine\n[net]\nchannels=combined 4\n",
-            )
-            .with(
-                "usr/lib/tuned/profiles/network-throughput/tuned.conf",
-                "[net]\ncoalesce=adaptive-rx on rx-usecs 30\n[sysctl]\nnet.core.netdev_budget=800\n",
-            )
-            .with("usr/lib/tuned/other/tuned.conf", "[net]\nring=rx 512\n");
-        let expected = [
-            "/etc/tuned/mine/tuned.conf:4 (TuneD) also sets channels: channels = combined 4",
-            "/usr/lib/tuned/profiles/network-throughput/tuned.conf:4 (TuneD) also sets netdev_budget: net.core.netdev_budget = 800",
-            "/usr/lib/tuned/profiles/network-throughput/tuned.conf:2 (TuneD) also sets rx_usecs: coalesce = adaptive-rx on rx-usecs 30",
-        ];
-        assert_eq!(found(&host, Some("mine")), expected);
-        assert_eq!(found(&host, None), [""; 0], "no profile is active");
+            .with("etc/sysconfig/network-scripts/ifcfg-eth0", options)
+            .with("etc/sysconfig/network-scripts/ifcfg-eth1", options)
+            .with("etc/sysconfig/network-scripts/ifcfg-lan", format!("DEVICE=\"eth0\"\n{options}"))
+            .with("etc/sysconfig/network-scripts/ifup-eth", "ethtool -G $DEVICE rx 9\n");
+        let lines =
+            ["eth0:1", "lan:2"].map(|line| format!("/etc/sysconfig/network-scripts/ifcfg-{line} (ifup)"));
+        let mentions = |line: &String| {
+            ["gro", "ring_rx"].map(|knob| format!("{line} mentions {knob}: {}", options.trim()))
+        };
+        assert_eq!(found(&host), lines.iter().flat_map(mentions).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_running_bpftune() {
         let host = RecordedHost::new().with("proc/7/comm", "bash\n").with("proc/31/comm", "bpftune\n");
-        assert_eq!(
-            found(&host, None),
-            ["bpftune (/proc/31) may change netdev_budget: it changes sysctls while it runs"]
-        );
+        let changes =
+            |knob: &str| format!("bpftune (/proc/31) may change {knob}: it changes sysctls while it runs");
+        assert_eq!(found(&host), ["flow_limit_cpus", "netdev_budget"].map(changes));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::backwards::covering;
+use super::backwards::{covering, resetting};
 use super::drift::{Scene, Suspect, suspects};
 use super::locate::{Place, locate};
 use super::surroundings::surroundings;
@@ -154,6 +154,7 @@ pub fn status(
                 Place::Here(target) | Place::There(_, _, target) => Some(target),
                 Place::Gone | Place::Unknown(_) => None,
             };
+            let later = resetting(touched, history, newer);
             let scene = Scene {
                 host,
                 model,
@@ -162,6 +163,7 @@ pub fn status(
                 touched,
                 target: target.as_ref(),
                 live: values[index].live.value(&touched.original),
+                later: later.as_ref().map(|(id, write)| (*id, write)),
                 then: history.surroundings(),
                 now: &now,
             };
@@ -256,11 +258,13 @@ fn live(touched: &Touched, host: &dyn Host, model: &Model, target: &Target) -> L
 #[cfg(test)]
 mod tests {
     use super::{Live, State, TransactionStatus, status};
-    use crate::apply::Culprit;
-    use crate::apply::testbed::{RPS, begin, setting};
+    use crate::apply::testbed::{RPS, begin, set, setting};
+    use crate::apply::{Culprit, in_words};
     use crate::host::{Host, RecordedHost};
     use crate::journal::Store;
-    use crate::knob::testbed::model;
+    use crate::knob;
+    use crate::knob::testbed::{self, model};
+    use crate::parse::{NapiSetting, attribute, one_message};
 
     const IFINDEX: &str = "sys/class/net/eth0/ifindex";
 
@@ -306,5 +310,29 @@ mod tests {
         let found = after(false, |host| host.write(RPS, b"0\n").expect("written"));
         assert_eq!(found.state, State::Unfinished);
         assert!(!found.is_fine() && found.values[0].suspects.is_empty());
+    }
+
+    /// The value of the whole interface replaces those of its queues: the cause was unknown.
+    #[test]
+    fn a_later_transaction_is_a_suspect() {
+        let napi = |id: u32| {
+            let ids = [attribute(1, 4u32.to_ne_bytes()), attribute(2, id.to_ne_bytes())].concat();
+            one_message(&[ids, NapiSetting::DeferHardIrqs.attribute(0)].concat())
+        };
+        let host = RecordedHost::new()
+            .with("netlink/netdev/napi-get", [8193, 8194].map(napi).concat())
+            .with("sys/class/net/eth0/napi_defer_hard_irqs", "0\n");
+        let (_state, store) = Store::scratch();
+        set(&store, &host, &["queue_defer_hard_irqs eth0/rx-1 = 5"]);
+        let later = set(&store, &host, &["napi_defer_hard_irqs eth0 = 3"]);
+        let queue = knob::find("queue_defer_hard_irqs").expect("a knob");
+        testbed::write(queue, &host, "eth0/rx-1", "3").expect("as the kernel does");
+        let open = store.open_of("/", "boot-1").expect("listed");
+        let words = |newer| {
+            let found = status(&open[0].1, newer, &host, &model()).expect("begun");
+            in_words(&found.values[0].suspects)
+        };
+        let cause = format!("probably a later transaction: {later} set napi_defer_hard_irqs eth0 = 3");
+        assert_eq!((words(&open[1..]), words(&[])), (cause, "cause unknown".to_owned()));
     }
 }

@@ -109,8 +109,12 @@ impl FromStr for Flow {
     }
 }
 
+/// A socket of both families shows the IPv4 addresses of its packets as `::ffff:10.0.0.1`.
 fn end(end: &'static str, text: &str) -> Result<SocketAddr, FlowError> {
-    let address: SocketAddr = text.parse().map_err(|_| FlowError::End { end, text: text.to_owned() })?;
+    let mut address: SocketAddr = text.parse().map_err(|_| FlowError::End { end, text: text.to_owned() })?;
+    if let canonical @ IpAddr::V4(_) = address.ip().to_canonical() {
+        address.set_ip(canonical);
+    }
     if address.ip().is_unspecified() {
         return Err(FlowError::NotOne { end, address: address.ip() });
     }
@@ -135,6 +139,24 @@ mod tests {
             let flow: Flow = text.parse().expect(text);
             assert_eq!(flow.to_string(), text);
         }
+    }
+
+    /// They were hashed as IPv6, which leads to another queue.
+    #[test]
+    fn addresses_of_sockets_of_both_families_are_those_on_the_wire() {
+        let plain = "tcp 161.142.100.80:1766 66.9.149.187:2794";
+        for text in [
+            "tcp [::ffff:161.142.100.80]:1766 [::ffff:66.9.149.187]:2794",
+            "tcp 161.142.100.80:1766 [::ffff:66.9.149.187]:2794",
+            "tcp [::ffff:161.142.100.80]:1766 66.9.149.187:2794",
+        ] {
+            let flow: Flow = text.parse().expect(text);
+            assert_eq!((flow.to_string().as_str(), flow.kind()), (plain, "tcp4"), "{text}");
+        }
+        let scoped: Flow = "tcp [fe80::1%2]:1 [fe80::2%2]:2".parse().expect("IPv6");
+        assert_eq!(scoped.to_string(), "tcp [fe80::1%2]:1 [fe80::2%2]:2");
+        let error = "tcp [::ffff:0.0.0.0]:1 10.0.0.2:2".parse::<Flow>().expect_err("no host").to_string();
+        assert_eq!(error, "the local end 0.0.0.0 is not the address of one host");
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(super) const ID: &str = "000001-abcd";
 pub(super) struct Case {
     setting: Setting,
     live: Option<String>,
+    later: Option<Setting>,
     model: Model,
     then: DeviceThen,
     now: DeviceThen,
@@ -37,6 +38,7 @@ impl Case {
         Self {
             setting,
             live: None,
+            later: None,
             model,
             now: then.clone(),
             then,
@@ -48,6 +50,12 @@ impl Case {
 
     pub(super) fn live(mut self, live: &str) -> Self {
         self.live = Some(live.to_owned());
+        self
+    }
+
+    /// A later transaction set this.
+    pub(super) fn later(mut self, setting: &str) -> Self {
+        self.later = Some(setting.parse().expect("a setting"));
         self
     }
 
@@ -125,6 +133,9 @@ impl Case {
             online: Some(online.parse().expect("a list")),
             devices: vec![device.clone()],
         };
+        let later = self.later.as_ref().map(|Setting { knob, target, value }| {
+            Touched::new(&Intent::sample(knob, &target.to_string(), "0", value))
+        });
         let scene = Scene {
             host: &host,
             model: &self.model,
@@ -133,6 +144,7 @@ impl Case {
             touched: &touched,
             target: (!self.model.nics.is_empty()).then_some(&self.setting.target),
             live: self.live.as_deref(),
+            later: later.as_ref().map(|write| ("000002-abcd", write)),
             then: Some(&around(&self.online.0, &self.then)),
             now: &around(&self.online.1, &self.now),
         };

@@ -1,6 +1,7 @@
 //! Suspects for a changed value: one function each, which returns the evidence. [`SUSPECTS`] is the only list.
 
 use super::{Culprit, Scene, Suspect};
+use crate::knob;
 use crate::model::{Fact, NicKind};
 use crate::parse::thread_name;
 use crate::plan::interrupts;
@@ -8,7 +9,7 @@ use crate::units::IrqId;
 
 /// All suspects, those that affect most values first.
 pub(super) static SUSPECTS: &[fn(&Scene<'_>) -> Option<Suspect>] =
-    &[device_gone, new_queues, link_reset, cpu_hotplug, irqbalance, another_rxlab];
+    &[device_gone, new_queues, link_reset, cpu_hotplug, later_transaction, irqbalance, another_rxlab];
 
 /// The device is gone: unplugged, unbound from its driver, or moved to another namespace.
 fn device_gone(scene: &Scene<'_>) -> Option<Suspect> {
@@ -99,6 +100,16 @@ fn cpu_hotplug(scene: &Scene<'_>) -> Option<Suspect> {
         evidence.push("all online CPUs, as after the last CPU of a value goes offline".to_owned());
     }
     Suspect::from_evidence(Culprit::CpuHotplug, probable, evidence)
+}
+
+/// A later transaction wrote a value that replaces this one, such as that of the whole interface, or removed its queue.
+/// What a write only resets is set again after it.
+fn later_transaction(scene: &Scene<'_>) -> Option<Suspect> {
+    let (id, write) = scene.later?;
+    let replaces = knob::find(&write.knob)?.replaces().contains(&scene.knob.name());
+    let target = scene.nic().map_or_else(|| write.target.clone(), |nic| write.target.of_nic(&nic.name));
+    let evidence = vec![format!("{id} set {} {target} = {}", write.knob, write.wanted)];
+    Suspect::from_evidence(Culprit::LaterTransaction, replaces || scene.live.is_none(), evidence)
 }
 
 /// irqbalance moves every interrupt that is not banned in it, by default every 10 s.
@@ -244,6 +255,18 @@ mod tests {
         expect(&case, &format!("possibly {running} it does not report if interrupt 24 is banned"));
         // It does not touch anything else.
         expect(&Case::new("rps eth0/rx-0 = 2").live("3").irqbalance(banned(&[])), UNKNOWN);
+    }
+
+    #[test]
+    fn a_write_of_a_later_transaction() {
+        let case = Case::new("queue_defer_hard_irqs eth0/rx-1 = 5").later("napi_defer_hard_irqs eth0 = 3");
+        let words = "a later transaction: 000002-abcd set napi_defer_hard_irqs eth0 = 3";
+        expect(&case.live("3"), &format!("probably {words}"));
+        // Masks are set again after the queues are created.
+        let case = Case::new("rps eth0/rx-1 = 5").later("channels eth0 = combined 1");
+        let words = "a later transaction: 000002-abcd set channels eth0 = combined 1";
+        expect(&case.clone().live("4"), &format!("possibly {words}"));
+        expect(&case, &format!("probably {words}"));
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! HTTP load against the target: counts, rates, latency.
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
 use rxlab::load::{ErrorClass, LoadError, Session, Spec};
 use rxlab::target::Target;
+
+use crate::process::{free_port, wait_for};
 
 use super::{millis, run, simple, spec, target};
 
@@ -70,7 +72,7 @@ fn compute_takes_the_requested_time() {
 
 #[test]
 fn an_unreachable_target_is_reported_at_once() {
-    let unused = TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound");
+    let unused = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
     for scheme in ["http", "udp", "udp-sink"] {
         let start = Instant::now();
         let error = Session::start(&spec(&format!("{scheme}://{unused}/"))).expect_err("no server");
@@ -83,13 +85,12 @@ fn an_unreachable_target_is_reported_at_once() {
 #[test]
 fn connections_to_a_restarted_target_are_reopened() {
     let _noise = crate::quiet::noisy();
-    // A separate address, so that no other test takes the port in between.
-    let start = |address| {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+    let start = || {
         let spec = rxlab::target::Spec { http: Some(address), ..Default::default() };
         Target::start(&spec).expect("the target starts")
     };
-    let target = start(([127, 78, 0, 1], 0).into());
-    let address = target.addresses().http.expect("served");
+    let target = start();
     let mut spec = spec(&format!("http://{address}/simple"));
     spec.connections = 4;
     let mut session = Session::start(&spec).expect("started");
@@ -99,12 +100,11 @@ fn connections_to_a_restarted_target_are_reopened() {
     let down = session.mark();
     assert!(down.errors[&ErrorClass::Connect] > 0, "{down:?}");
     assert!(down.error_count() < 1000, "a storm of attempts: {down:?}");
-    let _again = start(address);
-    std::thread::sleep(millis(500));
-    session.mark();
-    std::thread::sleep(millis(50));
-    let up = session.mark();
-    assert!(up.requests > 0 && up.errors.is_empty(), "{up:?}");
+    let _again = start();
+    wait_for("answers, and no more errors", || {
+        let up = session.mark();
+        up.requests > 0 && up.errors.is_empty()
+    });
 }
 
 #[test]

@@ -22,6 +22,7 @@ fn offered(interval: &Interval) -> f64 {
 
 #[test]
 fn the_open_loop_keeps_its_rate() {
+    let _noise = crate::quiet::noisy();
     let (_target, mut spec) = simple();
     for rate in [400.0, 2.5] {
         spec.rate = steady(rate);
@@ -63,6 +64,7 @@ fn all_due_requests_are_sent_and_no_others() {
 
 #[test]
 fn a_ramp_offers_the_area_under_its_curve() {
+    let _noise = crate::quiet::noisy();
     let (_target, mut spec) = simple();
     spec.rate = "0..2000/1s,2000..0/1s".parse().ok();
     let mut session = Session::start(&spec).expect("started");

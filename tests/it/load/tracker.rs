@@ -11,7 +11,7 @@ use rxlab::load::{ErrorClass, LoadError, Session};
 use rxlab::target::bep15::Request;
 use rxlab::target::{Spec, Target};
 
-use crate::process::Running;
+use crate::process::{Running, free_port};
 use crate::require;
 
 use super::{datagrams, millis, run, spec, steady};
@@ -117,7 +117,7 @@ fn slow_connection_ids_are_not_an_error() {
     });
     let mut spec = spec(&format!("udp-tracker://{address}"));
     (spec.connections, spec.rate) = (3, steady(200.0));
-    let total = run(&spec, millis(800));
+    let total = run(&spec, millis(1600));
     assert!(total.requests > 0 && total.errors.is_empty(), "{total:?}");
     // Flows repeated their requests before the first response arrived.
     assert!(total.datagrams.surplus > 0, "{total:?}");
@@ -125,7 +125,7 @@ fn slow_connection_ids_are_not_an_error() {
 
 #[test]
 fn a_tracker_without_connection_ids_is_unreachable() {
-    let silent = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let silent = UdpSocket::bind(("127.0.0.1", free_port())).expect("bound");
     let spec = spec(&format!("udp-tracker://{}", silent.local_addr().expect("bound")));
     assert!(matches!(Session::start(&spec), Err(LoadError::Down { .. })));
     drop(silent);
@@ -140,9 +140,8 @@ fn a_tracker_without_connection_ids_is_unreachable() {
 #[test]
 fn a_third_party_tracker_counts_the_same() {
     require::needs!(opentracker);
-    // A separate address: connections of other tests may still use any port of the usual one.
-    const HOST: &str = "127.78.0.2";
-    let port = UdpSocket::bind((HOST, 0)).expect("bound").local_addr().expect("bound").port();
+    const HOST: &str = "127.0.0.1";
+    let port = free_port();
     let number = port.to_string();
     // It serves only the torrents of a list.
     const TORRENTS: usize = 50;
