@@ -188,6 +188,35 @@ fn single_napis_of_a_veth() {
     }
 }
 
+/// A veth removes its NAPIs with GRO, and creates others with the values of the interface.
+#[test]
+fn settings_of_napis_come_back_with_gro() {
+    let Some((_range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let settings = [
+        "queue_threaded srv0/rx-1 = on",
+        "queue_defer_hard_irqs srv0/rx-1 = 2",
+        "queue_gro_flush_timeout srv0/rx-1 = 20000",
+        "irq_suspend_timeout srv0/rx-1 = 20000000",
+        "napi_priority srv0/rx-1 = fifo:10",
+    ];
+    let both = || [settings.map(|one| one.replace("rx-1", "rx-0")), settings.map(str::to_owned)];
+    let values = || both().map(|queue| queue[..4].iter().map(|text| bench.read(text)).collect::<Vec<_>>());
+    let mut napis = bench.begin();
+    for setting in settings {
+        napis.set(setting);
+    }
+    napis.transaction.take().expect("begun").keep().expect("kept");
+    let (before, priority) = (values(), bench.read(settings[4]));
+    let mut open = bench.begin();
+    open.set("gro srv0 = off");
+    assert!(bench.napis().is_empty());
+    assert_eq!(open.undo(), [Outcome::Restored]);
+    assert_eq!((values(), bench.read(settings[4])), (before, priority));
+}
+
 /// The kernel replaces the values of single queues by that of the interface.
 #[test]
 fn the_value_of_all_queues_replaces_that_of_one() {
