@@ -85,6 +85,14 @@ pub enum KnobError {
         /// The reason, and what to do.
         why: Cow<'static, str>,
     },
+    /// The interrupts of the machine cannot be read, so that the target may have some.
+    #[error("the interrupts of {target} are unknown: {why}")]
+    UnknownIrqs {
+        /// As asked for.
+        target: Target,
+        /// The reason.
+        why: String,
+    },
     /// The file does not exist.
     #[error("this kernel or device does not support {knob} on {target}: /{path} does not exist")]
     Unsupported {
@@ -187,7 +195,9 @@ impl KnobError {
             | KnobError::Lacks { .. }
             | KnobError::Denied { .. }
             | KnobError::ReadOnly { .. } => Kind::Denied,
-            KnobError::Refused { .. } | KnobError::Broken { .. } => Kind::Failed,
+            KnobError::Refused { .. } | KnobError::Broken { .. } | KnobError::UnknownIrqs { .. } => {
+                Kind::Failed
+            }
             _ => Kind::Usage,
         }
     }
