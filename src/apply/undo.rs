@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::commands::{self, CommandUndo};
 use super::displaced;
 use super::locate::{
-    Place, has_queue, ids_of, interface_id, is_another, is_of_queue, locate, was_made_again,
+    Place, has_queue, ids_of, interface_id, is_another, is_of_namespace, is_of_queue, locate, was_made_again,
 };
 use crate::host::Host;
 use crate::journal::{Displaced, History, Journal, JournalError, Outcome, Touched};
@@ -129,10 +129,11 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options:
 fn is_trouble(touched: &Touched, outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Unchanged | Outcome::Restored => false,
-        // Virtual devices take their values with them when they go, and so do processes and threads; hardware
-        // should not go.
+        // Virtual devices take their values with them when they go, and so do processes, threads and network
+        // namespaces; hardware should not go.
         Outcome::Gone => {
-            let fleeting = knob::find(&touched.knob).is_some_and(|knob| knob.is_fleeting());
+            let fleeting =
+                is_of_namespace(touched) || knob::find(&touched.knob).is_some_and(|knob| knob.is_fleeting());
             !fleeting && !touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
         }
         Outcome::Altered { .. } | Outcome::Drift { .. } | Outcome::Away | Outcome::Failed { .. } => true,

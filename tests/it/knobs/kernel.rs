@@ -343,6 +343,48 @@ fn another_namespace_has_no_machine_wide_sysctls() {
     assert_eq!(seen.settings.netdev_budget, Bench::here().model().settings.netdev_budget);
 }
 
+/// It was once that of the calling process, also with `--netns`, and after the namespace had ended.
+#[test]
+fn the_default_mask_is_that_of_the_namespace() {
+    require::needs!(netns);
+    let (home, other) = (Namespace::new().expect("made"), Namespace::new().expect("made"));
+    let mask = |namespace: &Namespace| {
+        inside(namespace, "cat").arg("/proc/sys/net/core/rps_default_mask").said().1.trim().to_owned()
+    };
+    if mask(&other) != "0" {
+        println!("skipped: Linux has rps_default_mask since 6.3");
+        return;
+    }
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let netns = other.path().to_str().expect("text").to_owned();
+    let run = |args: &[&str]| {
+        let mut command = inside(&home, env!("CARGO_BIN_EXE_rxlab"));
+        command.arg("--state-dir").arg(state.path()).arg("--run-dir").arg(state.path().join("run"));
+        command.args(args).said()
+    };
+    let set = ["apply", "-y", "--setting", "rps_default_mask host = 0"];
+    let there = [&["--netns", &netns][..], &set].concat();
+    run(&there).says(0, "(was off)");
+    assert_eq!((mask(&home).as_str(), mask(&other).as_str()), ("0", "1"));
+    let back = ["apply", "--dry-run", "--setting", "rps_default_mask host = off"];
+    run(&[&["--netns", &netns][..], &back].concat()).says(0, "(now 0)");
+    run(&["status"]).says(0, "rps_default_mask host = 0  (was off)  kept");
+    run(&set).says(0, "(was off)");
+    assert_eq!(mask(&home), "1");
+    run(&["undo", "--last"]).says(0, "rps_default_mask host: back to off");
+    assert_eq!((mask(&home).as_str(), mask(&other).as_str()), ("0", "1"));
+    run(&["undo"]).says(0, "rps_default_mask host: back to off");
+    assert_eq!(mask(&other), "0");
+
+    run(&there).says(0, "(was off)");
+    run(&set).says(0, "(was off)");
+    drop(other);
+    let (undone, text) = run(&["undo"]);
+    assert_eq!(undone, 0, "{text}");
+    assert!(text.contains("gone, and its value with it") && text.contains("back to off"), "{text}");
+    assert_eq!(mask(&home), "0");
+}
+
 #[test]
 fn the_softirq_thread() {
     require::needs!(root);
