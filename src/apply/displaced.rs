@@ -165,6 +165,8 @@ pub(super) fn replay(
             }
             Ok(_) => {}
             Err(error) if is_gone(&error) => continue,
+            // Kept, or given to the new queue once the interface is up.
+            Err(KnobError::Down { .. }) if knob.is_fresh(host, value) => continue,
             Err(error) => return Err(lost(error)),
         }
         let written = knob.write(site, value, armed);

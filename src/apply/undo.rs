@@ -184,8 +184,8 @@ fn put_back(
     let is_still_it = || interface_id(host, target) == found;
     let live = match knob.read(knob.site(host, model, target)) {
         Ok(live) => live,
-        // The process or thread has ended. Interrupts are not included: they are missing while their
-        // interface is down, and come back with their values.
+        // The process or thread has ended. Interrupts and NAPIs are not included: they are missing while their
+        // interface is down, and may come back with their values.
         Err(error @ KnobError::NotThere { .. }) => {
             return match host.namespaces() {
                 Ok(_) => Outcome::Gone,
@@ -220,7 +220,7 @@ fn put_back(
     let Some(armed) = journal.arm_restore(touched.seq) else {
         return failed("its intent is not in the journal".to_owned());
     };
-    let displaced = match target.nic() {
+    let mut displaced = match target.nic() {
         Some(nic) => {
             match displaced_values(journal, host, model, touched, nic, (&live, is_original), is_still_it) {
                 Some(displaced) => displaced,
@@ -249,6 +249,9 @@ fn put_back(
             Ok(kept) => return Outcome::Altered { kept },
             Err(error) => return failed(error.to_string()),
         }
+        // The write gave each queue this value.
+        displaced
+            .retain(|one| !(knob.replaces().contains(&one.knob.as_str()) && one.value == touched.original));
     }
     let (Some(nic), false) = (target.nic(), displaced.is_empty()) else { return Outcome::Restored };
     *model = Cow::Owned(displaced::rediscover(host, model));

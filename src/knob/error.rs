@@ -122,6 +122,16 @@ pub enum KnobError {
         /// The missing thing, and what to do.
         why: String,
     },
+    /// The kernel shows the value only while the interface is up. It may be kept meanwhile.
+    #[error(
+        "{target} cannot be read while {nic} is down: the kernel lists NAPIs only of interfaces that are up"
+    )]
+    Down {
+        /// As asked for.
+        target: Target,
+        /// The interface.
+        nic: NicName,
+    },
     /// A permission is missing.
     #[error("cannot {verb} /{path}: permission denied{meaning}")]
     Denied {
@@ -195,9 +205,10 @@ impl KnobError {
             | KnobError::Lacks { .. }
             | KnobError::Denied { .. }
             | KnobError::ReadOnly { .. } => Kind::Denied,
-            KnobError::Refused { .. } | KnobError::Broken { .. } | KnobError::UnknownIrqs { .. } => {
-                Kind::Failed
-            }
+            KnobError::Refused { .. }
+            | KnobError::Broken { .. }
+            | KnobError::UnknownIrqs { .. }
+            | KnobError::Down { .. } => Kind::Failed,
             _ => Kind::Usage,
         }
     }

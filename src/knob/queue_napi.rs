@@ -6,10 +6,10 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, Result, Site, value};
-use crate::host::{Action, Question};
+use super::{Doc, Knob, KnobError, Result, Site, value};
+use crate::host::{Action, Host, Question};
 use crate::journal::Armed;
-use crate::model::Model;
+use crate::model::{Model, Nic};
 use crate::parse::{self, NapiSetting, NetdevNapi};
 use crate::plan::Target;
 
@@ -28,8 +28,8 @@ pub(super) struct QueueNapiKnob {
 const TARGET: &str = "`NIC/rx-N`";
 const SOURCE: &str = "Documentation/networking/napi.rst, \"Per-NAPI configuration\"";
 const LOST: &str = "Re-creating the NAPI, as most drivers do when the link goes down and up or the number of queues \
-                    changes; some keep its settings with the queue (bnxt, mlx5, virtio_net since 6.15). Switching GRO \
-                    off removes the NAPI of a veth.";
+                    changes; some keep its settings with the queue (bnxt, mlx5, virtio_net since 6.15), where they \
+                    cannot be read while the interface is down. Switching GRO off removes the NAPI of a veth.";
 const OLD: &str = "this kernel does not set single NAPIs (6.13 and later do)";
 const MEANINGS: Meanings = &[(Errno::RANGE, "the kernel does not accept this number")];
 const SECOND: u64 = 1_000_000_000;
@@ -121,16 +121,28 @@ pub(super) static QUEUE_THREADED: QueueNapiKnob = QueueNapiKnob {
 
 /// The NAPI that polls the queue of a site.
 pub(super) fn napi(site: Site<'_>) -> Result<NetdevNapi> {
-    let (_, queue) = site.rx_queue()?;
+    let (nic, queue) = site.rx_queue()?;
     let napis = site.ask(&Question::Napis, parse::netdev_napis, "a list of NAPIs")?;
-    let known = queue.napi.as_ref().ok_or_else(|| {
-        site.not_there(
+    let known = queue.napi.as_ref().map(|napi| napi.id);
+    let found = napis.into_iter().find(|napi| Some(napi.id) == known);
+    found.ok_or_else(|| match known {
+        // The kernel lists none (`netdev_nl_napi_dump_one`), and some drivers keep the values.
+        _ if is_down(site, nic) => KnobError::Down { target: site.target.clone(), nic: nic.name.clone() },
+        Some(_) => site.not_there("its NAPI is gone: the interface has other queues by now"),
+        None => site.not_there(
             "the kernel does not report which NAPI polls it (it does since 6.8, while the interface is up)",
-        )
-    })?;
-    let found = napis.into_iter().find(|napi| napi.id == known.id);
-    found.ok_or_else(|| site.not_there("its NAPI is gone: the interface is down, or has other queues by now"))
+        ),
+    })
 }
+
+/// True if an interface is not brought up (`IFF_UP`); by its state if the flags are not known.
+fn is_down(site: Site<'_>, nic: &Nic) -> bool {
+    let flags = site.host.read_text(&format!("sys/class/net/{}/flags", nic.name)).ok();
+    let flags = flags.and_then(|text| u32::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok());
+    flags.map_or(!nic.up, |flags| flags & IFF_UP == 0)
+}
+
+const IFF_UP: u32 = 1;
 
 impl QueueNapiKnob {
     fn text(&self, number: u64) -> String {
@@ -188,13 +200,19 @@ impl Knob for QueueNapiKnob {
     fn disturbs(&self) -> &'static [&'static str] {
         self.disturbs
     }
+
+    // Of an interface without a value of its own for all queues.
+    fn is_fresh(&self, _host: &dyn Host, value: &str) -> bool {
+        self.number(value) == Some(0)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{IRQ_SUSPEND_TIMEOUT, QUEUE_DEFER_HARD_IRQS, QUEUE_GRO_FLUSH_TIMEOUT, QUEUE_THREADED};
+    use crate::error::Kind;
     use crate::host::RecordedHost;
-    use crate::knob::testbed::{check, read, refusal, write};
+    use crate::knob::testbed::{self, check, read, refusal, write};
     use crate::knob::{Knob, KnobError};
     use crate::parse::{NapiSetting, attribute, one_message};
 
@@ -257,5 +275,24 @@ mod tests {
         assert!(matches!(error, KnobError::NotThere { .. }), "{error}");
         let error = read(&QUEUE_THREADED, &host, "veth0/rx-0").expect_err("never there");
         assert!(error.to_string().contains("does not report which NAPI polls it"), "{error}");
+    }
+
+    /// `operstate` is also `down` where only the link is.
+    #[test]
+    fn the_value_of_an_interface_that_is_down_is_not_known() {
+        let host = || RecordedHost::new().with(PATH, Vec::new());
+        for (flags, is_down) in [("0x1002\n", true), ("0x1003\n", false)] {
+            let host = host().with("sys/class/net/eth0/flags", flags);
+            let error = read(&QUEUE_DEFER_HARD_IRQS, &host, "eth0/rx-0").expect_err("not listed");
+            assert_eq!(matches!(error, KnobError::Down { .. }), is_down, "{error}");
+        }
+        let mut model = testbed::model();
+        model.nics[0].up = false;
+        model.nics[0].rx[0].napi = None;
+        let (host, target) = (host(), testbed::target("eth0/rx-0"));
+        let error = QUEUE_THREADED.read(QUEUE_THREADED.site(&host, &model, &target)).expect_err("down");
+        let expected = "eth0/rx-0 cannot be read while eth0 is down: the kernel lists NAPIs only of interfaces \
+                        that are up";
+        assert_eq!((error.to_string().as_str(), error.kind()), (expected, Kind::Failed));
     }
 }

@@ -15,7 +15,7 @@ use rxlab::plan::Target;
 use rxlab::sample::Scope;
 
 use crate::lab::{host_in, inside, range};
-use crate::process::{Ended, Running, rxlab, wait_for};
+use crate::process::{Ended, Running, one_line, rxlab, wait_for};
 use crate::require;
 use crate::settings::{setting, settings};
 use crate::tree::look;
@@ -215,6 +215,39 @@ fn settings_of_napis_come_back_with_gro() {
     assert!(bench.napis().is_empty());
     assert_eq!(open.undo(), [Outcome::Restored]);
     assert_eq!((values(), bench.read(settings[4])), (before, priority));
+}
+
+/// The kernel lists no NAPIs of an interface that is down, and some drivers keep their values.
+#[test]
+fn values_of_napis_wait_until_the_interface_is_up() {
+    let Some((range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let netns = range.server.path().to_str().expect("text").to_owned();
+    let run = |args: &[&str]| rxlab(bench.state.path(), args).said();
+    for setting in ["queue_defer_hard_irqs srv0/rx-1 = 9", "napi_defer_hard_irqs srv0 = 2"] {
+        run(&["--netns", &netns, "apply", "-y", "--setting", setting]).says(0, "(was 0)");
+    }
+    range.server.ip("link set srv0 down").expect("down");
+    let why = "srv0/rx-1 cannot be read while srv0 is down";
+    let text = one_line(&run(&["status"]).exits(1));
+    assert!(text.contains(why) && !text.contains("gone"), "{text}");
+    // Each queue had 0 before, or had 9, which has to wait.
+    for _ in 0..2 {
+        let text = one_line(&run(&["undo"]).exits(5));
+        assert!(text.contains(why), "{text}");
+    }
+    range.server.ip("link set srv0 up").expect("up");
+    run(&["undo"]).exits(0);
+    run(&["status"]).says(0, "nothing is applied");
+    for queue in ["rx-0", "rx-1"] {
+        assert_eq!(bench.read(&format!("queue_defer_hard_irqs srv0/{queue} = 0")), "0");
+    }
+    // Without such values, undo does not wait.
+    run(&["--netns", &netns, "apply", "-y", "--setting", "napi_defer_hard_irqs srv0 = 2"]).exits(0);
+    range.server.ip("link set srv0 down").expect("down");
+    run(&["undo"]).says(0, "napi_defer_hard_irqs srv0: back to 0");
 }
 
 /// The kernel replaces the values of single queues by that of the interface.
