@@ -54,6 +54,8 @@ pub(super) enum Members {
     /// CPUs that are online and not isolated at boot.
     HousekeepingCpus,
     OnlineCpus,
+    /// At least one: `off` is refused.
+    SomeOnlineCpus,
     RxQueues,
 }
 
@@ -68,6 +70,7 @@ pub(super) enum Missing {
 
 /// Form of a mask.
 const LIST: &str = "expected a list such as 2-7, or off";
+const SOME: &str = "expected a list of CPUs such as 0-3";
 
 /// True if a source exists: one that was denied or is broken may become readable.
 pub(super) fn exists<T>(fact: &Fact<T>) -> bool {
@@ -157,7 +160,10 @@ fn check_number(site: Site<'_>, range: &RangeInclusive<u64>, outside: &str, valu
 
 fn check_mask(site: Site<'_>, members: Members, value: &str) -> Result<String> {
     if value == "off" {
-        return Ok("off".to_owned());
+        return match members {
+            Members::SomeOnlineCpus => Err(site.bad(value, SOME)),
+            _ => Ok("off".to_owned()),
+        };
     }
     let mask = match members {
         Members::RxQueues => rx_queues(site, value)?,
@@ -170,7 +176,7 @@ fn check_mask(site: Site<'_>, members: Members, value: &str) -> Result<String> {
         return Err(site.unusable(isolated, format!("{is} {why}")));
     }
     if mask.is_empty() {
-        return Err(site.bad(value, LIST));
+        return Err(site.bad(value, if members == Members::SomeOnlineCpus { SOME } else { LIST }));
     }
     Ok(set_text(&mask))
 }
@@ -317,7 +323,7 @@ impl Knob for FileKnob {
             Value::Mask(Members::HousekeepingCpus) if !dropped.is_empty() => {
                 format!("{kept}: it dropped CPU {dropped} (offline or isolated)")
             }
-            Value::Mask(Members::OnlineCpus) if !dropped.is_empty() => {
+            Value::Mask(Members::OnlineCpus | Members::SomeOnlineCpus) if !dropped.is_empty() => {
                 format!("{kept}: it dropped CPU {dropped} (offline)")
             }
             _ => kept,
@@ -388,6 +394,21 @@ mod tests {
                         is mounted read-write";
         assert_eq!(read_only.to_string(), expected);
         assert!(error(Errno::PERM).to_string().ends_with("permission denied (needs CAP_NET_ADMIN)"));
+    }
+
+    #[test]
+    fn new_interrupts_need_a_cpu() {
+        let check = |value: &str| {
+            let checked = check(knob("default_smp_affinity"), &RecordedHost::new(), "host", value);
+            checked.map_err(|error| error.to_string())
+        };
+        assert_eq!(check("0-1").as_deref(), Ok("0-1"));
+        for none in ["off", ""] {
+            let expected = format!(
+                "invalid value `{none}` for default_smp_affinity: expected a list of CPUs such as 0-3"
+            );
+            assert_eq!(check(none), Err(expected));
+        }
     }
 
     #[test]

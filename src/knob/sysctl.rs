@@ -231,6 +231,6 @@ pub(super) static DEFAULT_SMP_AFFINITY: FileKnob = FileKnob::new(
                  ignore it, and irqbalance moves interrupts wherever they began.",
     },
     At::Host(|model| exists(&model.settings.default_smp_affinity)),
-    Value::Mask(Members::OnlineCpus),
+    Value::Mask(Members::SomeOnlineCpus),
 )
 .meanings(&[(Errno::INVAL, "none of these CPUs is online")]);
