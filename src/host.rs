@@ -39,7 +39,7 @@ pub use netns::{Hidden, Namespace, enter_netns, loopback_up, netns_path, new_net
 pub use open_files::allow_files;
 pub use overlay::OverlayHost;
 pub use process_id::ProcessId;
-pub use question::{EthtoolGet, Question};
+pub use question::{EthtoolGet, Question, values_in_words};
 pub use recorded::{RecordedHost, Recording};
 pub use recording::{Notes, RecordingHost};
 pub use thread::{

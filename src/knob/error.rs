@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::error::Kind;
+use crate::host::values_in_words;
 use crate::plan::Target;
 use crate::units::{CpuMask, NicName, QueueId};
 
@@ -93,8 +94,8 @@ pub enum KnobError {
         /// The reason.
         why: String,
     },
-    /// The file does not exist.
-    #[error("this kernel or device does not support {knob} on {target}: /{path} does not exist")]
+    /// The file does not exist, or nothing answers.
+    #[error("this kernel or device does not support {knob} on {target}: {}", missing(path))]
     Unsupported {
         /// The knob.
         knob: &'static str,
@@ -133,7 +134,7 @@ pub enum KnobError {
         nic: NicName,
     },
     /// A permission is missing.
-    #[error("cannot {verb} /{path}: permission denied{meaning}")]
+    #[error("cannot {verb} {}: permission denied{meaning}", source(path))]
     Denied {
         /// `read` or `write`.
         verb: &'static str,
@@ -161,7 +162,7 @@ pub enum KnobError {
         meaning: String,
     },
     /// A file contains something unknown.
-    #[error("/{path} contains `{text}`, expected {expected}")]
+    #[error("{}, expected {expected}", content(path, text))]
     Broken {
         /// Relative to the root.
         path: String,
@@ -170,6 +171,25 @@ pub enum KnobError {
         /// Expected content.
         expected: &'static str,
     },
+}
+
+/// The file, or the values of the answer.
+fn source(path: &str) -> String {
+    values_in_words(path).unwrap_or_else(|| format!("/{path}"))
+}
+
+fn missing(path: &str) -> String {
+    match values_in_words(path) {
+        Some(values) => format!("no {values}"),
+        None => format!("/{path} does not exist"),
+    }
+}
+
+fn content(path: &str, text: &str) -> String {
+    match values_in_words(path) {
+        Some(values) => format!("the {values} are `{text}`"),
+        None => format!("/{path} contains `{text}`"),
+    }
 }
 
 fn list<T: ToString>(items: &[T]) -> String {
