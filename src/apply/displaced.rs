@@ -183,7 +183,7 @@ pub(super) fn replay(
 /// True if a value does not exist now, or this kernel or device does not have it, so that no write can
 /// reset it.
 fn is_absent(error: &KnobError) -> bool {
-    is_gone(error) || matches!(error, KnobError::Lacks { .. })
+    is_gone(error) || matches!(error, KnobError::Lacks { .. } | KnobError::NotRecorded { .. })
 }
 
 /// True if a value is unavailable because its owner is gone.

@@ -114,6 +114,16 @@ pub enum KnobError {
         /// The reason, and what to do.
         why: &'static str,
     },
+    /// There are only files, as in a recording, and they lack a value that the kernel has.
+    #[error("{target} has no {knob} in this recording, though Linux {kernel} has it")]
+    NotRecorded {
+        /// The knob.
+        knob: &'static str,
+        /// The target.
+        target: Target,
+        /// Release of the recorded kernel.
+        kernel: String,
+    },
     /// The target comes and goes by itself and does not exist now: a process, a thread, a control group. Its
     /// value went with it.
     #[error("{target}: {why}")]
@@ -223,6 +233,7 @@ impl KnobError {
         match self {
             KnobError::Unsupported { .. }
             | KnobError::Lacks { .. }
+            | KnobError::NotRecorded { .. }
             | KnobError::Denied { .. }
             | KnobError::ReadOnly { .. } => Kind::Denied,
             KnobError::Refused { .. }

@@ -64,6 +64,8 @@ pub(super) enum Missing {
     Unsupported,
     /// For this reason.
     Because(&'static str),
+    /// The kernel is older than the knob, for this reason.
+    Old(&'static str),
     /// For this reason if it could be read before.
     OnWrite(&'static str),
 }
@@ -120,6 +122,7 @@ impl FileKnob {
     fn absent(&self, site: Site<'_>, path: String) -> KnobError {
         match self.missing {
             Missing::Because(why) | Missing::OnWrite(why) => site.lacks(why),
+            Missing::Old(why) => site.lacks_since(self.doc.since, why),
             Missing::Unsupported => {
                 KnobError::Unsupported { knob: site.knob, target: site.target.clone(), path }
             }
@@ -128,9 +131,8 @@ impl FileKnob {
 
     fn error(&self, site: Site<'_>, value: Option<&str>, error: &HostError) -> KnobError {
         match (error.cause, &self.missing, value) {
-            (Cause::Missing, Missing::Because(why), _) | (Cause::Missing, Missing::OnWrite(why), Some(_)) => {
-                site.lacks(why)
-            }
+            (Cause::Missing, Missing::Because(_) | Missing::Old(_), _)
+            | (Cause::Missing, Missing::OnWrite(_), Some(_)) => self.absent(site, error.path.clone()),
             _ => {
                 let denied = match self.at {
                     At::Host(_) => " (needs root)",
@@ -349,6 +351,7 @@ mod tests {
     use crate::host::{Cause, Host, RecordedHost};
     use crate::knob::testbed::{check, model, read, refusing, target, write};
     use crate::knob::{Knob, find};
+    use crate::model::Fact;
 
     const BUDGET: &str = "proc/sys/net/core/netdev_budget";
     const THREADED: &str = "sys/class/net/veth0/threaded";
@@ -394,6 +397,29 @@ mod tests {
                         is mounted read-write";
         assert_eq!(read_only.to_string(), expected);
         assert!(error(Errno::PERM).to_string().ends_with("permission denied (needs CAP_NET_ADMIN)"));
+    }
+
+    /// A snapshot of an earlier version lacks values of later ones.
+    #[test]
+    fn what_was_not_recorded_is_not_missing_in_the_kernel() {
+        let says = |name: &str, kernel: &str| {
+            let mut model = model();
+            model.identity.kernel = kernel.to_owned();
+            model.settings.rps_default_mask = Fact::Unsupported;
+            model.settings.default_smp_affinity = Fact::Unsupported;
+            let (host, whole, knob) = (RecordedHost::new(), target("host"), knob(name));
+            let site = knob.site(&host, &model, &whole);
+            let errors = [knob.check(site, "0"), knob.read(site)];
+            let [check, read] = errors.map(|result| result.expect_err("missing").to_string());
+            assert_eq!(check, read);
+            check
+        };
+        let old = says("rps_default_mask", "6.1.0");
+        assert_eq!(old, "host has no rps_default_mask: this kernel does not have it (6.3 and later do)");
+        for name in ["rps_default_mask", "default_smp_affinity"] {
+            let expected = format!("host has no {name} in this recording, though Linux 6.18.44-fc has it");
+            assert_eq!(says(name, "6.18.44-fc"), expected);
+        }
     }
 
     #[test]
