@@ -9,7 +9,7 @@ use super::error::Meanings;
 use super::{Doc, Knob, KnobError, Result, Site, value};
 use crate::host::{Action, Host, Question};
 use crate::journal::Armed;
-use crate::model::{Model, Nic};
+use crate::model::{Model, Nic, NicKind};
 use crate::parse::{self, NapiSetting, NetdevNapi};
 use crate::plan::Target;
 
@@ -129,9 +129,12 @@ pub(super) fn napi(site: Site<'_>) -> Result<NetdevNapi> {
         // The kernel lists none (`netdev_nl_napi_dump_one`), and some drivers keep the values.
         _ if is_down(site, nic) => KnobError::Down { target: site.target.clone(), nic: nic.name.clone() },
         Some(_) => site.not_there("its NAPI is gone: the interface has other queues by now"),
-        None => site.not_there(
-            "the kernel does not report which NAPI polls it (it does since 6.8, while the interface is up)",
-        ),
+        // The kernel lists NAPIs, so it would list that of the queue.
+        None if nic.kind == NicKind::Device => {
+            site.not_there("its driver does not report which NAPI polls it")
+        }
+        None => site
+            .not_there(format!("it has no NAPI; a veth has them while GRO is on: `gro {} = on`", nic.name)),
     })
 }
 
@@ -274,7 +277,14 @@ mod tests {
         let error = read(&QUEUE_THREADED, &host, "eth0/rx-0").expect_err("gone");
         assert!(matches!(error, KnobError::NotThere { .. }), "{error}");
         let error = read(&QUEUE_THREADED, &host, "veth0/rx-0").expect_err("never there");
-        assert!(error.to_string().contains("does not report which NAPI polls it"), "{error}");
+        let expected = "veth0/rx-0: it has no NAPI; a veth has them while GRO is on: `gro veth0 = on`";
+        assert_eq!(error.to_string(), expected);
+        let mut model = testbed::model();
+        model.nics[0].rx[0].napi = None;
+        let target = testbed::target("eth0/rx-0");
+        let error =
+            QUEUE_THREADED.read(QUEUE_THREADED.site(&host, &model, &target)).expect_err("not reported");
+        assert_eq!(error.to_string(), "eth0/rx-0: its driver does not report which NAPI polls it");
     }
 
     /// `operstate` is also `down` where only the link is.
