@@ -6,6 +6,7 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
+use super::site::release;
 use super::{Doc, Knob, KnobError, Result, Site, value};
 use crate::host::{Action, Host, Question};
 use crate::journal::Armed;
@@ -17,7 +18,7 @@ use crate::plan::Target;
 pub(super) struct QueueNapiKnob {
     doc: Doc,
     setting: NapiSetting,
-    /// The largest number; `None` for a switch.
+    /// The largest number; `None` for a mode.
     max: Option<u64>,
     /// Error on a kernel that does not report the value.
     absent: &'static str,
@@ -32,6 +33,9 @@ const LOST: &str = "Re-creating the NAPI, as most drivers do when the link goes 
                     cannot be read while the interface is down. Switching GRO off removes the NAPI of a veth.";
 const OLD: &str = "this kernel does not set single NAPIs (6.13 and later do)";
 const MEANINGS: Meanings = &[(Errno::RANGE, "the kernel does not accept this number")];
+const MODE: Meanings = &[(Errno::RANGE, "this kernel has no such mode (`busy-poll` since 6.19)")];
+/// The first kernel with the mode `busy-poll` (`NETDEV_NAPI_THREADED_BUSY_POLL`).
+const BUSY_POLL: (u32, u32) = (6, 19);
 const SECOND: u64 = 1_000_000_000;
 
 /// `napi_defer_hard_irqs` of one queue.
@@ -104,13 +108,14 @@ pub(super) static QUEUE_THREADED: QueueNapiKnob = QueueNapiKnob {
         summary: "Polls a single receive queue in a kernel thread, with `napi_priority`, while the others stay in \
                   softirq.",
         target: TARGET,
-        values: "`on` or `off`",
+        values: "`on`, `busy-poll` or `off`",
         example: "queue_threaded eth0/rx-0 = on",
         source: "Documentation/networking/napi.rst, \"Threaded NAPI\"",
-        since: "6.17",
+        since: "6.17; `busy-poll` since 6.19",
         lost: LOST,
-        beware: "The thread runs wherever the scheduler puts it, not where the interrupt is. Writing `threaded` \
-                 replaces it on every queue; undo sets both again.",
+        beware: "The thread runs wherever the scheduler puts it, not where the interrupt is. With `busy-poll` it never \
+                 sleeps: it fills a CPU also without packets, so give it one of its own. Writing `threaded` replaces it \
+                 on every queue; undo sets both again.",
     },
     setting: NapiSetting::Threaded,
     max: None,
@@ -152,6 +157,7 @@ impl QueueNapiKnob {
         match (self.max, number) {
             (None, 0) => "off".to_owned(),
             (None, 1) => "on".to_owned(),
+            (None, 2) => "busy-poll".to_owned(),
             // A mode unknown to this version is kept, so that undo can restore it.
             _ => number.to_string(),
         }
@@ -161,9 +167,22 @@ impl QueueNapiKnob {
         match (self.max, value) {
             (_, "off") => Some(0),
             (None, "on") => Some(1),
+            (None, "busy-poll") => Some(2),
             _ if value.bytes().all(|byte| byte.is_ascii_digit()) => value.parse().ok(),
             _ => None,
         }
+    }
+}
+
+/// Checks a mode of threaded NAPI.
+fn mode(site: Site<'_>, value: &str) -> Result<String> {
+    let kernel = &site.model.identity.kernel;
+    match value {
+        "busy-poll" if release(kernel).is_some_and(|release| release < BUSY_POLL) => {
+            Err(site.bad(value, format!("Linux 6.19 and later have it, this is {kernel}")))
+        }
+        "on" | "off" | "busy-poll" => Ok(value.to_owned()),
+        _ => Err(site.bad(value, "expected on, busy-poll or off")),
     }
 }
 
@@ -178,9 +197,7 @@ impl Knob for QueueNapiKnob {
 
     fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
         self.read(site)?;
-        let Some(max) = self.max else {
-            return site.switch(value).map(value::on_off);
-        };
+        let Some(max) = self.max else { return mode(site, value) };
         match self.number(value) {
             Some(number) if number <= max => Ok(self.text(number)),
             _ => Err(site.bad(value, format!("expected a whole number up to {max}, or off"))),
@@ -197,7 +214,8 @@ impl Knob for QueueNapiKnob {
         let id = napi(site)?.id;
         let number = self.number(value).ok_or_else(|| site.bad(value, "expected a number"))?;
         let action = Action::Napi { id, attributes: self.setting.attribute(number) };
-        site.act(value, &action, MEANINGS).map_err(|error| error.or_lacks(self.absent))
+        let meanings = if self.max.is_some() { MEANINGS } else { MODE };
+        site.act(value, &action, meanings).map_err(|error| error.or_lacks(self.absent))
     }
 
     fn disturbs(&self) -> &'static [&'static str] {
@@ -257,6 +275,30 @@ mod tests {
         }
         let bad = refusal(&QUEUE_GRO_FLUSH_TIMEOUT, &host, first, "1000000001");
         assert!(bad.ends_with("expected a whole number up to 1000000000, or off"), "{bad}");
+    }
+
+    /// No kernel with the mode was at hand: the answer is that of an older one, with its number.
+    #[test]
+    fn a_thread_that_never_sleeps_is_a_third_mode() {
+        let host = host(&NapiSetting::Threaded.attribute(0));
+        let target = testbed::target("eth0/rx-0");
+        let check = |kernel: &str, value: &str| {
+            let mut model = testbed::model();
+            model.identity.kernel = kernel.to_owned();
+            let checked = QUEUE_THREADED.check(QUEUE_THREADED.site(&host, &model, &target), value);
+            checked.map_err(|error| error.to_string())
+        };
+        assert_eq!(check("6.19.0", "busy-poll").as_deref(), Ok("busy-poll"));
+        let old =
+            "invalid value `busy-poll` for queue_threaded: Linux 6.19 and later have it, this is 6.18.3";
+        assert_eq!(check("6.18.3", "busy-poll").expect_err("older"), old);
+        let other = check("6.19.0", "2").expect_err("not a word");
+        assert!(other.ends_with("expected on, busy-poll or off"), "{other}");
+        write(&QUEUE_THREADED, &host, "eth0/rx-0", "busy-poll").expect("written");
+        let modes = ["eth0/rx-0", "eth0/rx-1"].map(|at| read(&QUEUE_THREADED, &host, at).expect("there"));
+        assert_eq!(modes, ["busy-poll", "off"]);
+        let next = QUEUE_THREADED.text(3);
+        assert_eq!((next.as_str(), QUEUE_THREADED.number(&next)), ("3", Some(3)), "a later mode is kept");
     }
 
     /// Linux 6.1 has no such family, 6.8 shows NAPIs without settings.
