@@ -39,12 +39,18 @@ pub use netns::{Hidden, Namespace, enter_netns, loopback_up, netns_path, new_net
 pub use open_files::allow_files;
 pub use overlay::OverlayHost;
 pub use process_id::ProcessId;
-pub use question::{EthtoolGet, Question};
+pub use question::{EthtoolGet, Question, values_in_words};
 pub use recorded::{RecordedHost, Recording};
 pub use recording::{Notes, RecordingHost};
 pub use thread::{
     allowed_cpus, pin_thread, thread_cpu_seconds, thread_ran_and_waited_ns, thread_user_and_system_ticks,
 };
+
+/// True for a file of `proc/sys/net` that each network namespace has, with a value of its own (`netns_core_table` in
+/// net/core/sysctl_net_core.c). The others that rxlab reads exist only in the initial one, for the whole machine.
+pub fn is_namespaced_sysctl(path: &str) -> bool {
+    path == "proc/sys/net/core/rps_default_mask"
+}
 
 /// A machine: live, another root, or a recording of one.
 ///
@@ -110,7 +116,7 @@ pub trait Host: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// The same machine in another of its network namespaces. `home` is the one whose `proc/sys/net`
+    /// The same machine in another of its network namespaces. `home` is the one whose machine-wide `proc/sys/net`
     /// counts: some files in there exist in the initial namespace only.
     fn seen_from(&self, namespace: &Namespace, home: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {
         let _ = home;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::Transaction;
-use super::locate::{look, reach};
+use super::locate::{is_of_namespace, look, reach};
 use super::undo::{Undo, UndoOptions};
 use crate::host::{Hidden, Host, OverlayHost};
 use crate::journal::{Archived, History, JournalError, Open, Outcome, Store, Touched, Unreadable};
@@ -249,8 +249,12 @@ fn is_same_place(mine: &Touched, history: &History, theirs: &Touched, other: &Hi
 }
 
 /// Virtual interfaces of the same name in two namespaces differ. Their sysfs inodes distinguish them; only
-/// journals of earlier versions lack those.
+/// journals of earlier versions lack those. Values that each namespace has differ too.
 fn in_one_namespace(history: &History, theirs: &Touched, other: &History) -> bool {
+    if is_of_namespace(theirs) {
+        let namespace = |history: &History| Some(history.begin()?.namespace()?.inode);
+        return namespace(other) == namespace(history);
+    }
     let netns = |history: &History| Some(history.begin()?.netns.as_ref()?.inode);
     let is_virtual = theirs.device.as_ref().is_some_and(DeviceAddress::is_virtual);
     !is_virtual || theirs.ids.is_some() || netns(other) == netns(history)

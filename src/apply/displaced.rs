@@ -165,6 +165,8 @@ pub(super) fn replay(
             }
             Ok(_) => {}
             Err(error) if is_gone(&error) => continue,
+            // Kept, or given to the new queue once the interface is up.
+            Err(KnobError::Down { .. }) if knob.is_fresh(host, value) => continue,
             Err(error) => return Err(lost(error)),
         }
         let written = knob.write(site, value, armed);
@@ -181,7 +183,7 @@ pub(super) fn replay(
 /// True if a value does not exist now, or this kernel or device does not have it, so that no write can
 /// reset it.
 fn is_absent(error: &KnobError) -> bool {
-    is_gone(error) || matches!(error, KnobError::Lacks { .. })
+    is_gone(error) || matches!(error, KnobError::Lacks { .. } | KnobError::NotRecorded { .. })
 }
 
 /// True if a value is unavailable because its owner is gone.

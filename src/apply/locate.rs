@@ -9,10 +9,10 @@ use std::fmt;
 use rustix::io::Errno;
 
 use super::check::process_of;
-use crate::host::{Cause, Hidden, Host, HostError, Namespace, Operation};
+use crate::host::{Cause, Hidden, Host, HostError, Namespace, Operation, is_namespaced_sysctl};
 use crate::journal::{Begin, History, SysfsIds, Touched};
 use crate::model::{DeviceAddress, Model};
-use crate::plan::Target;
+use crate::plan::{Target, tunable};
 use crate::sample::{Inventory, Scope, pci_function};
 use crate::units::{NicName, QueueId};
 
@@ -23,8 +23,7 @@ const INTERFACES: &str = "sys/class/net";
 /// namespace was not found and some may be hidden.
 pub fn reach(host: &dyn Host, begin: &Begin) -> Result<Option<Box<dyn Host>>, Hidden> {
     let is_ours = |namespace: &Namespace| host.namespace().is_some_and(|own| own.is_same(namespace));
-    let Some(wanted) = begin.netns.as_ref().or(begin.home.as_ref()).filter(|_| host.namespace().is_some())
-    else {
+    let Some(wanted) = begin.namespace().filter(|_| host.namespace().is_some()) else {
         return Ok(None);
     };
     let home = match begin.home.as_ref().filter(|home| !is_ours(home)) {
@@ -77,8 +76,18 @@ pub(super) enum Place {
 
 /// Finds the target of a value again. `host` and `model` are the machine of the transaction, from [`reach`].
 pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched: &Touched) -> Place {
+    let begin = history.begin();
     let Some(device) = &touched.device else {
         return match touched.target.nic() {
+            // The machine is seen from another namespace only if that of the transaction has ended.
+            None if is_of_namespace(touched)
+                && begin
+                    .and_then(Begin::namespace)
+                    .zip(host.namespace())
+                    .is_some_and(|(a, b)| !a.is_same(b)) =>
+            {
+                Place::Gone
+            }
             None => Place::Here(touched.target.clone()),
             Some(nic) => Place::Unknown(format!("the journal does not say which device {nic} was")),
         };
@@ -94,14 +103,12 @@ pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched:
             Err(error) => Place::Unknown(error.to_string()),
         };
     }
-    let begin = history.begin();
-    let is_home =
-        begin.is_none_or(|begin| match (begin.netns.as_ref().or(begin.home.as_ref()), host.namespace()) {
-            (Some(then), Some(now)) => then.is_same(now),
-            // An earlier version did not record its own namespace.
-            (None, Some(_)) => false,
-            (_, None) => true,
-        });
+    let is_home = begin.is_none_or(|begin| match (begin.namespace(), host.namespace()) {
+        (Some(then), Some(now)) => then.is_same(now),
+        // An earlier version did not record its own namespace.
+        (None, Some(_)) => false,
+        (_, None) => true,
+    });
     // Only its id tells an interface in another namespace from ours, unless it is hardware.
     let is_known = touched.ids.is_some() || !device.is_virtual();
     if is_home || is_known {
@@ -117,6 +124,12 @@ pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched:
         );
     }
     elsewhere(host, begin, device, touched).unwrap_or_else(|hidden| Place::Unknown(hidden.to_string()))
+}
+
+/// True for a value of no device that each network namespace has, and that ends with it.
+pub(super) fn is_of_namespace(touched: &Touched) -> bool {
+    let file = tunable(&touched.knob).and_then(|row| row.owner.file(&touched.target));
+    file.is_some_and(|file| is_namespaced_sysctl(&file[1..]))
 }
 
 /// Searches all network namespaces.

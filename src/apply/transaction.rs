@@ -30,7 +30,7 @@ pub struct BeginInfo<'a> {
     pub root: &'a Path,
     /// The network namespace entered; `None` for our own.
     pub netns: Option<Namespace>,
-    /// Our own network namespace, in which `proc/sys/net` is read and written.
+    /// Our own network namespace, in which the machine-wide files of `proc/sys/net` are read and written.
     pub home: Option<Namespace>,
     /// The process that applies.
     pub applier: Option<ProcessId>,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::commands::{self, CommandUndo};
 use super::displaced;
 use super::locate::{
-    Place, has_queue, ids_of, interface_id, is_another, is_of_queue, locate, was_made_again,
+    Place, has_queue, ids_of, interface_id, is_another, is_of_namespace, is_of_queue, locate, was_made_again,
 };
 use crate::host::Host;
 use crate::journal::{Displaced, History, Journal, JournalError, Outcome, Touched};
@@ -129,10 +129,11 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options:
 fn is_trouble(touched: &Touched, outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Unchanged | Outcome::Restored => false,
-        // Virtual devices take their values with them when they go, and so do processes and threads; hardware
-        // should not go.
+        // Virtual devices take their values with them when they go, and so do processes, threads and network
+        // namespaces; hardware should not go.
         Outcome::Gone => {
-            let fleeting = knob::find(&touched.knob).is_some_and(|knob| knob.is_fleeting());
+            let fleeting =
+                is_of_namespace(touched) || knob::find(&touched.knob).is_some_and(|knob| knob.is_fleeting());
             !fleeting && !touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
         }
         Outcome::Altered { .. } | Outcome::Drift { .. } | Outcome::Away | Outcome::Failed { .. } => true,
@@ -183,8 +184,8 @@ fn put_back(
     let is_still_it = || interface_id(host, target) == found;
     let live = match knob.read(knob.site(host, model, target)) {
         Ok(live) => live,
-        // The process or thread has ended. Interrupts are not included: they are missing while their
-        // interface is down, and come back with their values.
+        // The process or thread has ended. Interrupts and NAPIs are not included: they are missing while their
+        // interface is down, and may come back with their values.
         Err(error @ KnobError::NotThere { .. }) => {
             return match host.namespaces() {
                 Ok(_) => Outcome::Gone,
@@ -219,7 +220,7 @@ fn put_back(
     let Some(armed) = journal.arm_restore(touched.seq) else {
         return failed("its intent is not in the journal".to_owned());
     };
-    let displaced = match target.nic() {
+    let mut displaced = match target.nic() {
         Some(nic) => {
             match displaced_values(journal, host, model, touched, nic, (&live, is_original), is_still_it) {
                 Some(displaced) => displaced,
@@ -248,6 +249,9 @@ fn put_back(
             Ok(kept) => return Outcome::Altered { kept },
             Err(error) => return failed(error.to_string()),
         }
+        // The write gave each queue this value.
+        displaced
+            .retain(|one| !(knob.replaces().contains(&one.knob.as_str()) && one.value == touched.original));
     }
     let (Some(nic), false) = (target.nic(), displaced.is_empty()) else { return Outcome::Restored };
     *model = Cow::Owned(displaced::rediscover(host, model));

@@ -1,5 +1,6 @@
 //! A root directory as a machine. `/` is this machine; with a network namespace, `sys` is a private
-//! sysfs of that namespace, and `proc/net` and `proc/self/ns/net` are those of a thread in it.
+//! sysfs of that namespace, and `proc/net`, `proc/self/ns/net` and the sysctls that each namespace has are those
+//! of a thread in it.
 
 #![allow(clippy::disallowed_methods)] // The host is where files are touched.
 
@@ -16,7 +17,10 @@ use super::action::act_on_answer;
 use super::files::{content, names, open, open_file, target};
 use super::kernel::Kernel;
 use super::netns::{all as all_namespaces, in_netns};
-use super::{Action, Cause, Hidden, Host, HostError, Namespace, Operation, Question, clock_ns, shell};
+use super::{
+    Action, Cause, Hidden, Host, HostError, Namespace, Operation, Question, clock_ns, is_namespaced_sysctl,
+    shell,
+};
 
 /// Files of the network namespace of the reading thread.
 const SYSCTLS: &str = "proc/sys/net/";
@@ -31,7 +35,7 @@ pub struct LiveHost {
     entered: Option<Entered>,
     // Unknown below any root but `/`.
     namespace: Option<Box<Namespace>>,
-    // The namespace whose `proc/sys/net` counts, if it is not ours.
+    // The namespace whose machine-wide sysctls count, if it is not ours.
     home: Option<PathBuf>,
     // Sockets reach only the running kernel, so only for the root `/`. Below any other root answers are
     // files.
@@ -107,9 +111,9 @@ impl LiveHost {
         Ok(Self { root, entered: None, namespace, home: None, kernel })
     }
 
-    /// This machine as seen from a network namespace: `sys`, `proc/net` and `proc/self/ns/net` come from
-    /// there, the rest of `proc` stays ours (so `proc/sys/net` is that of our own namespace, where
-    /// `rps_sock_flow_entries` lives).
+    /// This machine as seen from a network namespace: `sys`, `proc/net`, `proc/self/ns/net` and the sysctls of
+    /// [`is_namespaced_sysctl`] come from there, the rest of `proc` stays ours (so the others of `proc/sys/net` are
+    /// those of our own namespace, where `rps_sock_flow_entries` lives).
     ///
     /// `namespace` is a namespace file such as `/run/netns/NAME` or `/proc/PID/ns/net`. Needs
     /// CAP_SYS_ADMIN.
@@ -150,8 +154,12 @@ impl LiveHost {
     ) -> Result<T, Errno> {
         let own = path.strip_prefix("proc/self/").map(str::to_owned);
         let own = own.or_else(|| path.strip_prefix("proc/net/").map(|rest| format!("net/{rest}")));
-        if let Some(home) = self.home.as_ref().filter(|_| path.starts_with(SYSCTLS)) {
-            return in_netns(home, || act(&self.root, path)).map_err(|_| Errno::NOENT)?;
+        let sysctls = match &self.entered {
+            Some(entered) if is_namespaced_sysctl(path) && self.kernel.is_some() => Some(&entered.file),
+            _ => self.home.as_ref().filter(|_| path.starts_with(SYSCTLS)),
+        };
+        if let Some(namespace) = sysctls {
+            return in_netns(namespace, || act(&self.root, path)).map_err(|_| Errno::NOENT)?;
         }
         match (own, &self.kernel, &self.entered) {
             (Some(rest), Some(_), Some(entered)) if rest.starts_with("net/") || rest == "ns/net" => {
@@ -196,16 +204,7 @@ impl Host for LiveHost {
             let written = rustix::io::write(&file.file, value)?;
             if written == value.len() { Ok(()) } else { Err(Errno::IO) }
         };
-        let written = match &self.home {
-            Some(home) if path.starts_with(SYSCTLS) => {
-                in_netns(home, || write(&self.root, path)).unwrap_or(Err(Errno::NOENT))
-            }
-            _ => {
-                let (root, place) = self.place(path);
-                write(root, place)
-            }
-        };
-        written.map_err(|errno| HostError::new(Operation::Write, path, errno))
+        self.with(path, write).map_err(|errno| HostError::new(Operation::Write, path, errno))
     }
 
     fn is_read_only(&self, path: &str) -> bool {

@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 
-use super::{Action, Host, HostError, Namespace, OpenError, Operation, Question};
+use super::{Action, Host, HostError, Namespace, OpenError, Operation, Question, is_namespaced_sysctl};
 
 /// Files and answers that differ between network namespaces.
 const OF_NAMESPACE: [&str; 6] =
     ["sys/class/net/", "sys/devices/", "proc/net/", "proc/self/net/", "netlink/", "ioctl/"];
 
-/// Files of the network namespace of the reading process.
+/// Files of the network namespace of the reading process, unless each namespace has them.
 const OF_HOME: &str = "proc/sys/net/";
 
 /// Another host with changes laid over it. It accepts any value, unlike a kernel, but
 /// no write to a file system that is mounted read-only.
 pub struct OverlayHost<'a> {
     below: Below<'a>,
-    // Inode of the network namespace whose `proc/sys/net` counts.
+    // Inode of the network namespace whose machine-wide sysctls count.
     home: Option<u64>,
     changed: Arc<Mutex<BTreeMap<Place, Vec<u8>>>>,
 }
@@ -47,11 +47,11 @@ impl<'a> OverlayHost<'a> {
     }
 
     fn place(&self, path: &str) -> Place {
+        let is_of_namespace =
+            is_namespaced_sysctl(path) || OF_NAMESPACE.iter().any(|prefix| path.starts_with(prefix));
         let namespace = match path {
+            _ if is_of_namespace => self.namespace().map(|namespace| namespace.inode),
             _ if path.starts_with(OF_HOME) => self.home,
-            _ if OF_NAMESPACE.iter().any(|prefix| path.starts_with(prefix)) => {
-                self.namespace().map(|namespace| namespace.inode)
-            }
             _ => None,
         };
         (namespace, path.to_owned())

@@ -100,6 +100,32 @@ impl EthtoolGet {
     }
 }
 
+/// The values that an answer has, in words, by its [`Question::path`]; `None` for the path of a file.
+pub fn values_in_words(path: &str) -> Option<String> {
+    let (folder, last) = path.rsplit_once('/')?;
+    let option = match folder {
+        "netlink/ethtool/channels-get" => "-l",
+        "netlink/ethtool/rings-get" => "-g",
+        "netlink/ethtool/coalesce-get" => "-c",
+        "netlink/ethtool/features-get" => "-k",
+        "netlink/ethtool/rss-get" | "netlink/ethtool/rss-contexts-get" => "-x",
+        "ioctl/ethtool/grssh" | "ioctl/ethtool/grxrings" => "-x",
+        "ioctl/ethtool/gdrvinfo" => "-i",
+        "ioctl/ethtool/gstrings" | "ioctl/ethtool/gstats" => "-S",
+        "ioctl/ethtool/grxclsrlall" | "ioctl/ethtool/grxfh" => "-n",
+        "ioctl/ethtool/perqueue" => "-Q",
+        "netlink/netdev" if last == "napi-get" => return Some("settings of NAPIs".to_owned()),
+        "netlink/netdev" => return Some("data of queues".to_owned()),
+        "netlink/route" | "netlink/route/nsid-get" => return Some("settings of interfaces".to_owned()),
+        "netlink/sock_diag" | "netlink/sock_diag/tcp-connections" | "netlink/sock_diag/tcp6-connections" => {
+            return Some("sockets".to_owned());
+        }
+        _ if folder.starts_with("socket/irqbalance/") => return Some("settings of irqbalance".to_owned()),
+        _ => return None,
+    };
+    Some(format!("values of `ethtool {option} {last}`"))
+}
+
 impl Question {
     /// Path of the answer in a recording, also used in errors.
     pub fn path(&self) -> String {
@@ -116,5 +142,48 @@ impl Question {
             Question::Tcp6Connections { port } => format!("netlink/sock_diag/tcp6-connections/{port}"),
             Question::IrqbalanceSetup { pid } => format!("socket/irqbalance/{pid}/setup"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EthtoolGet, Question, values_in_words};
+
+    #[test]
+    fn no_answer_is_called_a_file() {
+        let ethtool = [
+            EthtoolGet::Channels,
+            EthtoolGet::Rings,
+            EthtoolGet::Coalesce,
+            EthtoolGet::Features,
+            EthtoolGet::Rss,
+            EthtoolGet::RssIoctl,
+            EthtoolGet::RssContexts,
+            EthtoolGet::Driver,
+            EthtoolGet::StatNames,
+            EthtoolGet::Stats,
+            EthtoolGet::Rules,
+            EthtoolGet::RxRings,
+            EthtoolGet::HashFields,
+            EthtoolGet::QueueCoalesce,
+        ]
+        .map(|get| Question::Ethtool(get, "eth0".parse().expect("a name")));
+        let others = [
+            Question::Queues,
+            Question::Napis,
+            Question::QueueStats,
+            Question::Links,
+            Question::NamespaceId { pid: 7 },
+            Question::TcpListeners,
+            Question::Tcp6Listeners,
+            Question::TcpConnections { port: 80 },
+            Question::Tcp6Connections { port: 80 },
+            Question::IrqbalanceSetup { pid: 7 },
+        ];
+        for question in ethtool.iter().chain(&others) {
+            assert!(values_in_words(&question.path()).is_some(), "{question:?}");
+        }
+        assert_eq!(values_in_words(&ethtool[5].path()).as_deref(), Some("values of `ethtool -x eth0`"));
+        assert_eq!(values_in_words("proc/irq/24/smp_affinity"), None);
     }
 }

@@ -84,7 +84,7 @@ pub struct Begin {
     /// The network namespace entered; `None` for the process's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<Namespace>,
-    /// The process's own network namespace, in which `proc/sys/net` was read and written.
+    /// The process's own network namespace, in which the machine-wide files of `proc/sys/net` were read and written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<Namespace>,
     /// The applying process, by pid and start time. Its guard need not wait once it has
@@ -117,6 +117,11 @@ pub struct Seen {
 impl Begin {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.journal/1";
+
+    /// The network namespace whose values were set; `None` if an earlier version did not record its own.
+    pub fn namespace(&self) -> Option<&Namespace> {
+        self.netns.as_ref().or(self.home.as_ref())
+    }
 
     /// The begin of a transaction below `/` in the boot `boot-1`.
     #[cfg(test)]

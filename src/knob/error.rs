@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::error::Kind;
+use crate::host::values_in_words;
 use crate::plan::Target;
 use crate::units::{CpuMask, NicName, QueueId};
 
@@ -85,8 +86,16 @@ pub enum KnobError {
         /// The reason, and what to do.
         why: Cow<'static, str>,
     },
-    /// The file does not exist.
-    #[error("this kernel or device does not support {knob} on {target}: /{path} does not exist")]
+    /// The interrupts of the machine cannot be read, so that the target may have some.
+    #[error("the interrupts of {target} are unknown: {why}")]
+    UnknownIrqs {
+        /// As asked for.
+        target: Target,
+        /// The reason.
+        why: String,
+    },
+    /// The file does not exist, or nothing answers.
+    #[error("this kernel or device does not support {knob} on {target}: {}", missing(path))]
     Unsupported {
         /// The knob.
         knob: &'static str,
@@ -105,6 +114,16 @@ pub enum KnobError {
         /// The reason, and what to do.
         why: &'static str,
     },
+    /// There are only files, as in a recording, and they lack a value that the kernel has.
+    #[error("{target} has no {knob} in this recording, though Linux {kernel} has it")]
+    NotRecorded {
+        /// The knob.
+        knob: &'static str,
+        /// The target.
+        target: Target,
+        /// Release of the recorded kernel.
+        kernel: String,
+    },
     /// The target comes and goes by itself and does not exist now: a process, a thread, a control group. Its
     /// value went with it.
     #[error("{target}: {why}")]
@@ -114,8 +133,18 @@ pub enum KnobError {
         /// The missing thing, and what to do.
         why: String,
     },
+    /// The kernel shows the value only while the interface is up. It may be kept meanwhile.
+    #[error(
+        "{target} cannot be read while {nic} is down: the kernel lists NAPIs only of interfaces that are up"
+    )]
+    Down {
+        /// As asked for.
+        target: Target,
+        /// The interface.
+        nic: NicName,
+    },
     /// A permission is missing.
-    #[error("cannot {verb} /{path}: permission denied{meaning}")]
+    #[error("cannot {verb} {}: permission denied{meaning}", source(path))]
     Denied {
         /// `read` or `write`.
         verb: &'static str,
@@ -143,7 +172,7 @@ pub enum KnobError {
         meaning: String,
     },
     /// A file contains something unknown.
-    #[error("/{path} contains `{text}`, expected {expected}")]
+    #[error("{}, expected {expected}", content(path, text))]
     Broken {
         /// Relative to the root.
         path: String,
@@ -152,6 +181,25 @@ pub enum KnobError {
         /// Expected content.
         expected: &'static str,
     },
+}
+
+/// The file, or the values of the answer.
+fn source(path: &str) -> String {
+    values_in_words(path).unwrap_or_else(|| format!("/{path}"))
+}
+
+fn missing(path: &str) -> String {
+    match values_in_words(path) {
+        Some(values) => format!("no {values}"),
+        None => format!("/{path} does not exist"),
+    }
+}
+
+fn content(path: &str, text: &str) -> String {
+    match values_in_words(path) {
+        Some(values) => format!("the {values} are `{text}`"),
+        None => format!("/{path} contains `{text}`"),
+    }
 }
 
 fn list<T: ToString>(items: &[T]) -> String {
@@ -185,9 +233,13 @@ impl KnobError {
         match self {
             KnobError::Unsupported { .. }
             | KnobError::Lacks { .. }
+            | KnobError::NotRecorded { .. }
             | KnobError::Denied { .. }
             | KnobError::ReadOnly { .. } => Kind::Denied,
-            KnobError::Refused { .. } | KnobError::Broken { .. } => Kind::Failed,
+            KnobError::Refused { .. }
+            | KnobError::Broken { .. }
+            | KnobError::UnknownIrqs { .. }
+            | KnobError::Down { .. } => Kind::Failed,
             _ => Kind::Usage,
         }
     }

@@ -15,6 +15,15 @@ use crate::plan::Target;
 /// Settings that drivers may discard when they re-create their queues or restart their device.
 pub(super) const OF_QUEUES: &[&str] = &["irq_affinity", "xps_cpus", "xps_rxqs"];
 
+/// Settings of NAPIs, which a veth removes and creates with GRO (`veth_set_features`).
+pub(super) const OF_NAPIS: &[&str] = &[
+    "queue_threaded",
+    "queue_defer_hard_irqs",
+    "queue_gro_flush_timeout",
+    "irq_suspend_timeout",
+    "napi_priority",
+];
+
 /// Settings that disappear with the switch of flow rules.
 pub(super) const RULE: &str = "ntuple_rule";
 

@@ -54,6 +54,8 @@ pub(super) enum Members {
     /// CPUs that are online and not isolated at boot.
     HousekeepingCpus,
     OnlineCpus,
+    /// At least one: `off` is refused.
+    SomeOnlineCpus,
     RxQueues,
 }
 
@@ -62,12 +64,15 @@ pub(super) enum Missing {
     Unsupported,
     /// For this reason.
     Because(&'static str),
+    /// The kernel is older than the knob, for this reason.
+    Old(&'static str),
     /// For this reason if it could be read before.
     OnWrite(&'static str),
 }
 
 /// Form of a mask.
 const LIST: &str = "expected a list such as 2-7, or off";
+const SOME: &str = "expected a list of CPUs such as 0-3";
 
 /// True if a source exists: one that was denied or is broken may become readable.
 pub(super) fn exists<T>(fact: &Fact<T>) -> bool {
@@ -117,6 +122,7 @@ impl FileKnob {
     fn absent(&self, site: Site<'_>, path: String) -> KnobError {
         match self.missing {
             Missing::Because(why) | Missing::OnWrite(why) => site.lacks(why),
+            Missing::Old(why) => site.lacks_since(self.doc.since, why),
             Missing::Unsupported => {
                 KnobError::Unsupported { knob: site.knob, target: site.target.clone(), path }
             }
@@ -125,9 +131,8 @@ impl FileKnob {
 
     fn error(&self, site: Site<'_>, value: Option<&str>, error: &HostError) -> KnobError {
         match (error.cause, &self.missing, value) {
-            (Cause::Missing, Missing::Because(why), _) | (Cause::Missing, Missing::OnWrite(why), Some(_)) => {
-                site.lacks(why)
-            }
+            (Cause::Missing, Missing::Because(_) | Missing::Old(_), _)
+            | (Cause::Missing, Missing::OnWrite(_), Some(_)) => self.absent(site, error.path.clone()),
             _ => {
                 let denied = match self.at {
                     At::Host(_) => " (needs root)",
@@ -157,7 +162,10 @@ fn check_number(site: Site<'_>, range: &RangeInclusive<u64>, outside: &str, valu
 
 fn check_mask(site: Site<'_>, members: Members, value: &str) -> Result<String> {
     if value == "off" {
-        return Ok("off".to_owned());
+        return match members {
+            Members::SomeOnlineCpus => Err(site.bad(value, SOME)),
+            _ => Ok("off".to_owned()),
+        };
     }
     let mask = match members {
         Members::RxQueues => rx_queues(site, value)?,
@@ -170,7 +178,7 @@ fn check_mask(site: Site<'_>, members: Members, value: &str) -> Result<String> {
         return Err(site.unusable(isolated, format!("{is} {why}")));
     }
     if mask.is_empty() {
-        return Err(site.bad(value, LIST));
+        return Err(site.bad(value, if members == Members::SomeOnlineCpus { SOME } else { LIST }));
     }
     Ok(set_text(&mask))
 }
@@ -317,7 +325,7 @@ impl Knob for FileKnob {
             Value::Mask(Members::HousekeepingCpus) if !dropped.is_empty() => {
                 format!("{kept}: it dropped CPU {dropped} (offline or isolated)")
             }
-            Value::Mask(Members::OnlineCpus) if !dropped.is_empty() => {
+            Value::Mask(Members::OnlineCpus | Members::SomeOnlineCpus) if !dropped.is_empty() => {
                 format!("{kept}: it dropped CPU {dropped} (offline)")
             }
             _ => kept,
@@ -343,6 +351,7 @@ mod tests {
     use crate::host::{Cause, Host, RecordedHost};
     use crate::knob::testbed::{check, model, read, refusing, target, write};
     use crate::knob::{Knob, find};
+    use crate::model::Fact;
 
     const BUDGET: &str = "proc/sys/net/core/netdev_budget";
     const THREADED: &str = "sys/class/net/veth0/threaded";
@@ -388,6 +397,44 @@ mod tests {
                         is mounted read-write";
         assert_eq!(read_only.to_string(), expected);
         assert!(error(Errno::PERM).to_string().ends_with("permission denied (needs CAP_NET_ADMIN)"));
+    }
+
+    /// A snapshot of an earlier version lacks values of later ones.
+    #[test]
+    fn what_was_not_recorded_is_not_missing_in_the_kernel() {
+        let says = |name: &str, kernel: &str| {
+            let mut model = model();
+            model.identity.kernel = kernel.to_owned();
+            model.settings.rps_default_mask = Fact::Unsupported;
+            model.settings.default_smp_affinity = Fact::Unsupported;
+            let (host, whole, knob) = (RecordedHost::new(), target("host"), knob(name));
+            let site = knob.site(&host, &model, &whole);
+            let errors = [knob.check(site, "0"), knob.read(site)];
+            let [check, read] = errors.map(|result| result.expect_err("missing").to_string());
+            assert_eq!(check, read);
+            check
+        };
+        let old = says("rps_default_mask", "6.1.0");
+        assert_eq!(old, "host has no rps_default_mask: this kernel does not have it (6.3 and later do)");
+        for name in ["rps_default_mask", "default_smp_affinity"] {
+            let expected = format!("host has no {name} in this recording, though Linux 6.18.44-fc has it");
+            assert_eq!(says(name, "6.18.44-fc"), expected);
+        }
+    }
+
+    #[test]
+    fn new_interrupts_need_a_cpu() {
+        let check = |value: &str| {
+            let checked = check(knob("default_smp_affinity"), &RecordedHost::new(), "host", value);
+            checked.map_err(|error| error.to_string())
+        };
+        assert_eq!(check("0-1").as_deref(), Ok("0-1"));
+        for none in ["off", ""] {
+            let expected = format!(
+                "invalid value `{none}` for default_smp_affinity: expected a list of CPUs such as 0-3"
+            );
+            assert_eq!(check(none), Err(expected));
+        }
     }
 
     #[test]

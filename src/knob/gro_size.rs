@@ -90,7 +90,7 @@ impl Knob for GroSizeKnob {
         let nic = site.nic()?;
         let links = site.ask(&Question::Links, parse::links, "a list of interfaces")?;
         let size = links.iter().find(|link| link.name == nic.name).and_then(|link| self.size.value(link));
-        size.map(|bytes| bytes.to_string()).ok_or_else(|| site.lacks(self.absent))
+        size.map(|bytes| bytes.to_string()).ok_or_else(|| site.lacks_since(self.doc.since, self.absent))
     }
 
     fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {

@@ -9,7 +9,7 @@ use super::error::Meanings;
 use super::{Doc, Knob, KnobError, Result, Site, value};
 use crate::host::Host;
 use crate::journal::Armed;
-use crate::model::{Model, Nic, NicKind};
+use crate::model::{Fact, Model, Nic, NicKind};
 use crate::plan::{Target, interrupts, queueless_targets};
 use crate::units::{CpuMask, Direction, IrqId};
 
@@ -51,9 +51,22 @@ fn irqs(site: Site<'_>) -> Result<Vec<IrqId>> {
     };
     let irqs: Vec<IrqId> = interrupts(nic, site.target).iter().map(|irq| irq.number).collect();
     if irqs.is_empty() {
-        return Err(none(nic, site.target));
+        return Err(unknown(site, nic).unwrap_or_else(|| none(nic, site.target)));
     }
     Ok(irqs)
+}
+
+/// The reason why no interrupt is known, if that does not mean that there is none.
+fn unknown(site: Site<'_>, nic: &Nic) -> Option<KnobError> {
+    match site.model.unknown_interrupts(nic)? {
+        Fact::Denied(_) => Some(KnobError::Denied {
+            verb: "read",
+            path: "proc/interrupts".to_owned(),
+            meaning: " (needs root)",
+        }),
+        Fact::Broken(why) => Some(KnobError::UnknownIrqs { target: site.target.clone(), why: why.clone() }),
+        Fact::Known(()) | Fact::NotAsked | Fact::Unsupported => None,
+    }
 }
 
 fn none(nic: &Nic, target: &Target) -> KnobError {

@@ -3,7 +3,7 @@
 //! Kernel: `Documentation/networking/netdev-features.rst`.
 
 use super::Doc;
-use super::ethtool::{EthtoolKnob, OF_QUEUES, RULE, Value};
+use super::ethtool::{EthtoolKnob, OF_NAPIS, OF_QUEUES, RULE, Value};
 
 /// What offloads have in common. Each says the rest about itself.
 const OFFLOAD: EthtoolKnob = EthtoolKnob {
@@ -32,6 +32,7 @@ const DOC: Doc = Doc {
 pub(super) static GRO: EthtoolKnob = EthtoolKnob {
     value: Value::Offload("rx-gro"),
     fixed: "the kernel does not let rx-gro change (fixed)",
+    disturbs: OF_NAPIS,
     doc: Doc {
         name: "gro",
         summary: "Merges packets of a flow that arrive close together into one large packet before the \
@@ -39,7 +40,7 @@ pub(super) static GRO: EthtoolKnob = EthtoolKnob {
         example: "gro eth0 = on",
         since: "2.6.29; netlink since 5.7",
         beware: "While it is on, a veth polls with NAPI (since 5.13), so that its packets can be merged and \
-                 threaded.",
+                 threaded. Switching it off removes the settings of its NAPIs; undo sets them again.",
         ..DOC
     },
     ..OFFLOAD

@@ -6,10 +6,11 @@
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, Result, Site, value};
-use crate::host::{Action, Question};
+use super::site::release;
+use super::{Doc, Knob, KnobError, Result, Site, value};
+use crate::host::{Action, Host, Question};
 use crate::journal::Armed;
-use crate::model::Model;
+use crate::model::{Model, Nic, NicKind};
 use crate::parse::{self, NapiSetting, NetdevNapi};
 use crate::plan::Target;
 
@@ -17,7 +18,7 @@ use crate::plan::Target;
 pub(super) struct QueueNapiKnob {
     doc: Doc,
     setting: NapiSetting,
-    /// The largest number; `None` for a switch.
+    /// The largest number; `None` for a mode.
     max: Option<u64>,
     /// Error on a kernel that does not report the value.
     absent: &'static str,
@@ -28,10 +29,13 @@ pub(super) struct QueueNapiKnob {
 const TARGET: &str = "`NIC/rx-N`";
 const SOURCE: &str = "Documentation/networking/napi.rst, \"Per-NAPI configuration\"";
 const LOST: &str = "Re-creating the NAPI, as most drivers do when the link goes down and up or the number of queues \
-                    changes; some keep its settings with the queue (bnxt, mlx5, virtio_net since 6.15). Switching GRO \
-                    off removes the NAPI of a veth.";
+                    changes; some keep its settings with the queue (bnxt, mlx5, virtio_net since 6.15), where they \
+                    cannot be read while the interface is down. Switching GRO off removes the NAPI of a veth.";
 const OLD: &str = "this kernel does not set single NAPIs (6.13 and later do)";
 const MEANINGS: Meanings = &[(Errno::RANGE, "the kernel does not accept this number")];
+const MODE: Meanings = &[(Errno::RANGE, "this kernel has no such mode (`busy-poll` since 6.19)")];
+/// The first kernel with the mode `busy-poll` (`NETDEV_NAPI_THREADED_BUSY_POLL`).
+const BUSY_POLL: (u32, u32) = (6, 19);
 const SECOND: u64 = 1_000_000_000;
 
 /// `napi_defer_hard_irqs` of one queue.
@@ -104,13 +108,14 @@ pub(super) static QUEUE_THREADED: QueueNapiKnob = QueueNapiKnob {
         summary: "Polls a single receive queue in a kernel thread, with `napi_priority`, while the others stay in \
                   softirq.",
         target: TARGET,
-        values: "`on` or `off`",
+        values: "`on`, `busy-poll` or `off`",
         example: "queue_threaded eth0/rx-0 = on",
         source: "Documentation/networking/napi.rst, \"Threaded NAPI\"",
-        since: "6.17",
+        since: "6.17; `busy-poll` since 6.19",
         lost: LOST,
-        beware: "The thread runs wherever the scheduler puts it, not where the interrupt is. Writing `threaded` \
-                 replaces it on every queue; undo sets both again.",
+        beware: "The thread runs wherever the scheduler puts it, not where the interrupt is. With `busy-poll` it never \
+                 sleeps: it fills a CPU also without packets, so give it one of its own. Writing `threaded` replaces it \
+                 on every queue; undo sets both again.",
     },
     setting: NapiSetting::Threaded,
     max: None,
@@ -121,22 +126,38 @@ pub(super) static QUEUE_THREADED: QueueNapiKnob = QueueNapiKnob {
 
 /// The NAPI that polls the queue of a site.
 pub(super) fn napi(site: Site<'_>) -> Result<NetdevNapi> {
-    let (_, queue) = site.rx_queue()?;
+    let (nic, queue) = site.rx_queue()?;
     let napis = site.ask(&Question::Napis, parse::netdev_napis, "a list of NAPIs")?;
-    let known = queue.napi.as_ref().ok_or_else(|| {
-        site.not_there(
-            "the kernel does not report which NAPI polls it (it does since 6.8, while the interface is up)",
-        )
-    })?;
-    let found = napis.into_iter().find(|napi| napi.id == known.id);
-    found.ok_or_else(|| site.not_there("its NAPI is gone: the interface is down, or has other queues by now"))
+    let known = queue.napi.as_ref().map(|napi| napi.id);
+    let found = napis.into_iter().find(|napi| Some(napi.id) == known);
+    found.ok_or_else(|| match known {
+        // The kernel lists none (`netdev_nl_napi_dump_one`), and some drivers keep the values.
+        _ if is_down(site, nic) => KnobError::Down { target: site.target.clone(), nic: nic.name.clone() },
+        Some(_) => site.not_there("its NAPI is gone: the interface has other queues by now"),
+        // The kernel lists NAPIs, so it would list that of the queue.
+        None if nic.kind == NicKind::Device => {
+            site.not_there("its driver does not report which NAPI polls it")
+        }
+        None => site
+            .not_there(format!("it has no NAPI; a veth has them while GRO is on: `gro {} = on`", nic.name)),
+    })
 }
+
+/// True if an interface is not brought up (`IFF_UP`); by its state if the flags are not known.
+fn is_down(site: Site<'_>, nic: &Nic) -> bool {
+    let flags = site.host.read_text(&format!("sys/class/net/{}/flags", nic.name)).ok();
+    let flags = flags.and_then(|text| u32::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok());
+    flags.map_or(!nic.up, |flags| flags & IFF_UP == 0)
+}
+
+const IFF_UP: u32 = 1;
 
 impl QueueNapiKnob {
     fn text(&self, number: u64) -> String {
         match (self.max, number) {
             (None, 0) => "off".to_owned(),
             (None, 1) => "on".to_owned(),
+            (None, 2) => "busy-poll".to_owned(),
             // A mode unknown to this version is kept, so that undo can restore it.
             _ => number.to_string(),
         }
@@ -146,9 +167,22 @@ impl QueueNapiKnob {
         match (self.max, value) {
             (_, "off") => Some(0),
             (None, "on") => Some(1),
+            (None, "busy-poll") => Some(2),
             _ if value.bytes().all(|byte| byte.is_ascii_digit()) => value.parse().ok(),
             _ => None,
         }
+    }
+}
+
+/// Checks a mode of threaded NAPI.
+fn mode(site: Site<'_>, value: &str) -> Result<String> {
+    let kernel = &site.model.identity.kernel;
+    match value {
+        "busy-poll" if release(kernel).is_some_and(|release| release < BUSY_POLL) => {
+            Err(site.bad(value, format!("Linux 6.19 and later have it, this is {kernel}")))
+        }
+        "on" | "off" | "busy-poll" => Ok(value.to_owned()),
+        _ => Err(site.bad(value, "expected on, busy-poll or off")),
     }
 }
 
@@ -163,9 +197,7 @@ impl Knob for QueueNapiKnob {
 
     fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
         self.read(site)?;
-        let Some(max) = self.max else {
-            return site.switch(value).map(value::on_off);
-        };
+        let Some(max) = self.max else { return mode(site, value) };
         match self.number(value) {
             Some(number) if number <= max => Ok(self.text(number)),
             _ => Err(site.bad(value, format!("expected a whole number up to {max}, or off"))),
@@ -182,19 +214,26 @@ impl Knob for QueueNapiKnob {
         let id = napi(site)?.id;
         let number = self.number(value).ok_or_else(|| site.bad(value, "expected a number"))?;
         let action = Action::Napi { id, attributes: self.setting.attribute(number) };
-        site.act(value, &action, MEANINGS).map_err(|error| error.or_lacks(self.absent))
+        let meanings = if self.max.is_some() { MEANINGS } else { MODE };
+        site.act(value, &action, meanings).map_err(|error| error.or_lacks(self.absent))
     }
 
     fn disturbs(&self) -> &'static [&'static str] {
         self.disturbs
+    }
+
+    // Of an interface without a value of its own for all queues.
+    fn is_fresh(&self, _host: &dyn Host, value: &str) -> bool {
+        self.number(value) == Some(0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{IRQ_SUSPEND_TIMEOUT, QUEUE_DEFER_HARD_IRQS, QUEUE_GRO_FLUSH_TIMEOUT, QUEUE_THREADED};
+    use crate::error::Kind;
     use crate::host::RecordedHost;
-    use crate::knob::testbed::{check, read, refusal, write};
+    use crate::knob::testbed::{self, check, read, refusal, write};
     use crate::knob::{Knob, KnobError};
     use crate::parse::{NapiSetting, attribute, one_message};
 
@@ -238,6 +277,30 @@ mod tests {
         assert!(bad.ends_with("expected a whole number up to 1000000000, or off"), "{bad}");
     }
 
+    /// No kernel with the mode was at hand: the answer is that of an older one, with its number.
+    #[test]
+    fn a_thread_that_never_sleeps_is_a_third_mode() {
+        let host = host(&NapiSetting::Threaded.attribute(0));
+        let target = testbed::target("eth0/rx-0");
+        let check = |kernel: &str, value: &str| {
+            let mut model = testbed::model();
+            model.identity.kernel = kernel.to_owned();
+            let checked = QUEUE_THREADED.check(QUEUE_THREADED.site(&host, &model, &target), value);
+            checked.map_err(|error| error.to_string())
+        };
+        assert_eq!(check("6.19.0", "busy-poll").as_deref(), Ok("busy-poll"));
+        let old =
+            "invalid value `busy-poll` for queue_threaded: Linux 6.19 and later have it, this is 6.18.3";
+        assert_eq!(check("6.18.3", "busy-poll").expect_err("older"), old);
+        let other = check("6.19.0", "2").expect_err("not a word");
+        assert!(other.ends_with("expected on, busy-poll or off"), "{other}");
+        write(&QUEUE_THREADED, &host, "eth0/rx-0", "busy-poll").expect("written");
+        let modes = ["eth0/rx-0", "eth0/rx-1"].map(|at| read(&QUEUE_THREADED, &host, at).expect("there"));
+        assert_eq!(modes, ["busy-poll", "off"]);
+        let next = QUEUE_THREADED.text(3);
+        assert_eq!((next.as_str(), QUEUE_THREADED.number(&next)), ("3", Some(3)), "a later mode is kept");
+    }
+
     /// Linux 6.1 has no such family, 6.8 shows NAPIs without settings.
     #[test]
     fn older_kernels_are_named() {
@@ -256,6 +319,32 @@ mod tests {
         let error = read(&QUEUE_THREADED, &host, "eth0/rx-0").expect_err("gone");
         assert!(matches!(error, KnobError::NotThere { .. }), "{error}");
         let error = read(&QUEUE_THREADED, &host, "veth0/rx-0").expect_err("never there");
-        assert!(error.to_string().contains("does not report which NAPI polls it"), "{error}");
+        let expected = "veth0/rx-0: it has no NAPI; a veth has them while GRO is on: `gro veth0 = on`";
+        assert_eq!(error.to_string(), expected);
+        let mut model = testbed::model();
+        model.nics[0].rx[0].napi = None;
+        let target = testbed::target("eth0/rx-0");
+        let error =
+            QUEUE_THREADED.read(QUEUE_THREADED.site(&host, &model, &target)).expect_err("not reported");
+        assert_eq!(error.to_string(), "eth0/rx-0: its driver does not report which NAPI polls it");
+    }
+
+    /// `operstate` is also `down` where only the link is.
+    #[test]
+    fn the_value_of_an_interface_that_is_down_is_not_known() {
+        let host = || RecordedHost::new().with(PATH, Vec::new());
+        for (flags, is_down) in [("0x1002\n", true), ("0x1003\n", false)] {
+            let host = host().with("sys/class/net/eth0/flags", flags);
+            let error = read(&QUEUE_DEFER_HARD_IRQS, &host, "eth0/rx-0").expect_err("not listed");
+            assert_eq!(matches!(error, KnobError::Down { .. }), is_down, "{error}");
+        }
+        let mut model = testbed::model();
+        model.nics[0].up = false;
+        model.nics[0].rx[0].napi = None;
+        let (host, target) = (host(), testbed::target("eth0/rx-0"));
+        let error = QUEUE_THREADED.read(QUEUE_THREADED.site(&host, &model, &target)).expect_err("down");
+        let expected = "eth0/rx-0 cannot be read while eth0 is down: the kernel lists NAPIs only of interfaces \
+                        that are up";
+        assert_eq!((error.to_string().as_str(), error.kind()), (expected, Kind::Failed));
     }
 }

@@ -24,6 +24,12 @@ pub struct Site<'a> {
     pub(super) target: &'a Target,
 }
 
+/// The first two numbers of a kernel release such as `6.18.44-fc`.
+pub(super) fn release(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|character: char| !character.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
 /// The target.
 impl<'a> Site<'a> {
     /// Refuses any target but the whole machine.
@@ -186,6 +192,21 @@ impl Site<'_> {
         KnobError::Lacks { knob: self.knob, target: self.target.clone(), why }
     }
 
+    /// The error for a value that is missing for the reason `why` unless the kernel is one that has it, `since` being the
+    /// first. Only files can lack it then.
+    pub(super) fn lacks_since(self, since: &str, why: &'static str) -> KnobError {
+        let kernel = &self.model.identity.kernel;
+        let has_it = release(kernel).zip(release(since)).is_some_and(|(kernel, since)| kernel >= since);
+        match has_it && self.host.namespace().is_none() {
+            true => KnobError::NotRecorded {
+                knob: self.knob,
+                target: self.target.clone(),
+                kernel: kernel.clone(),
+            },
+            false => self.lacks(why),
+        }
+    }
+
     pub(super) fn not_there(self, why: impl Into<String>) -> KnobError {
         KnobError::NotThere { target: self.target.clone(), why: why.into() }
     }
@@ -227,6 +248,20 @@ impl Site<'_> {
                     meaning: meaning.map_or_else(|| error.reason(), str::to_owned),
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::release;
+
+    #[test]
+    fn releases_are_compared_as_numbers() {
+        assert_eq!(release("6.18.44-fc-v595"), Some((6, 18)));
+        assert!(release("6.18.44") > release("6.3") && release("2.6.12 or before") < release("5.19"));
+        for unknown in ["", "6", "later"] {
+            assert_eq!(release(unknown), None, "{unknown}");
         }
     }
 }

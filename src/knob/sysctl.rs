@@ -214,7 +214,7 @@ pub(super) static RPS_DEFAULT_MASK: FileKnob = FileKnob::new(
     At::Host(|model| exists(&model.settings.rps_default_mask)),
     Value::Mask(Members::HousekeepingCpus),
 )
-.missing(Missing::Because("this kernel does not have it (6.3 and later do)"));
+.missing(Missing::Old("this kernel does not have it (6.3 and later do)"));
 
 /// `/proc/irq/default_smp_affinity`.
 pub(super) static DEFAULT_SMP_AFFINITY: FileKnob = FileKnob::new(
@@ -231,6 +231,7 @@ pub(super) static DEFAULT_SMP_AFFINITY: FileKnob = FileKnob::new(
                  ignore it, and irqbalance moves interrupts wherever they began.",
     },
     At::Host(|model| exists(&model.settings.default_smp_affinity)),
-    Value::Mask(Members::OnlineCpus),
+    Value::Mask(Members::SomeOnlineCpus),
 )
-.meanings(&[(Errno::INVAL, "none of these CPUs is online")]);
+.meanings(&[(Errno::INVAL, "none of these CPUs is online")])
+.missing(Missing::Old("this kernel does not have it (those built for one CPU do not)"));

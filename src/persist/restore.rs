@@ -94,7 +94,8 @@ impl From<ApplyError> for Attempt {
             ApplyError::Knob(
                 error @ (KnobError::UnknownNic { .. }
                 | KnobError::UnknownQueue { .. }
-                | KnobError::NoIrq { .. }),
+                | KnobError::NoIrq { .. }
+                | KnobError::Down { .. }),
             ) => Attempt::Later(error.to_string()),
             error => Attempt::Refused(Refusal::Apply(error)),
         }

@@ -41,6 +41,8 @@ fn interrupts_that_cannot_be_read_are_not_known() {
         assert!(shown(&tree, &["show", "--cpu", "0"]).contains("interrupts unknown"));
         let json = shown(&tree, &["show", "--json"]);
         assert!(json.contains(r#""interrupts": { "broken": "#), "{json}");
+        let refused = tree.rxlab(&["plan", "--set", "irq_affinity eth0/rx-0 = 4"]);
+        refused.says(5, &format!("the interrupts of eth0/rx-0 are unknown: {why}"));
     }
 }
 

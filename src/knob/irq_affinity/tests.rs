@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{IrqAffinity, Knob};
+use crate::error::Kind;
 use crate::host::{Cause, Host, HostError, Operation, RecordedHost};
 use crate::knob::testbed::{model, read, refusal, target, write};
-use crate::model::Irq;
-use crate::units::IrqId;
+use crate::model::{Fact, Irq, Model};
+use crate::units::{IrqId, Need};
 
 /// An interrupt that moves: one read shows a wrong affinity.
 struct Moving {
@@ -103,6 +104,30 @@ fn a_virtual_interface_has_no_interrupt() {
 }
 
 /// Of `eth0` below, 27 belongs to a queue that is not in use.
+/// A masked, cut or unreadable list once meant "has no interrupt".
+#[test]
+fn interrupts_that_cannot_be_read_are_unknown() {
+    let why = "/proc/interrupts is empty: masked, as in a container";
+    for (fact, kind, text) in [
+        (
+            Fact::Broken(why.to_owned()),
+            Kind::Failed,
+            format!("the interrupts of eth0/rx-0 are unknown: {why}"),
+        ),
+        (
+            Fact::Denied(Need::Root),
+            Kind::Denied,
+            "cannot read /proc/interrupts: permission denied (needs root)".to_owned(),
+        ),
+    ] {
+        let mut model = Model { interrupts: fact, ..model() };
+        model.nics[0].rx[0].irqs.clear();
+        let target = target("eth0/rx-0");
+        let error = IrqAffinity.check(IrqAffinity.site(&host(), &model, &target), "0").expect_err("unknown");
+        assert_eq!((error.to_string(), error.kind()), (text, kind));
+    }
+}
+
 #[test]
 fn interrupts_of_transmit_queues_and_of_the_device() {
     let mut model = model();

@@ -62,7 +62,7 @@ fn a_queue_without_a_thread_is_told_from_one_that_is_not_there() {
     let none = says("eth0/rx-1");
     assert!(matches!(none, KnobError::NotThere { .. }));
     assert_eq!(none.to_string(), "eth0/rx-1: its NAPI has no thread; `threaded eth0 = on` creates one");
-    assert!(says("veth0/rx-0").to_string().contains("does not report which NAPI"));
+    assert!(says("veth0/rx-0").to_string().contains("it has no NAPI; a veth has them while GRO is on"));
     assert!(matches!(says("eth0/rx-7"), KnobError::UnknownQueue { .. }));
     assert_eq!(check(&NAPI_PRIORITY, &host(), "eth0/rx-1", "rr:1").as_deref(), Ok("rr:1"));
     let elsewhere = host().with("proc/500/comm", "bash\n");

@@ -38,6 +38,9 @@ const OPTIONS: [(&str, &str, &str); 15] = [
 pub(super) fn files(draft: &mut Draft<'_>, model: &Model) -> Vec<ExportFile> {
     let rps = same_rps(draft, model);
     let options = draft.pick(|said| {
+        if said.setting.target.nic().is_none() {
+            return Err("a .link file sets up one interface, and this is not a value of one".to_owned());
+        }
         let nic = nic_of(said.setting, model).ok_or("its interface is not on this machine")?;
         Ok((nic.name.clone(), matched(nic)?, option(said, &rps)?))
     });
@@ -134,6 +137,15 @@ mod tests {
         let names: Vec<&str> = both.iter().map(|file| file.name.as_str()).collect();
         assert_eq!(names, ["10-rxlab-eth0.link", "10-rxlab-veth0.link"]);
         assert!(both[1].text.contains("OriginalName=veth0\n"));
+    }
+
+    #[test]
+    fn values_of_no_interface_are_left_out() {
+        for setting in ["rps_default_mask host = 1", "netdev_budget host = 600"] {
+            let export = exported(Format::SystemdLink, &[setting]);
+            let why = "a .link file sets up one interface, and this is not a value of one";
+            assert!(export.files.is_empty() && export.left_out[0].why == why, "{:?}", export.left_out);
+        }
     }
 
     #[test]

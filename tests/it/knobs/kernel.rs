@@ -15,7 +15,7 @@ use rxlab::plan::Target;
 use rxlab::sample::Scope;
 
 use crate::lab::{host_in, inside, range};
-use crate::process::{Ended, Running, rxlab, wait_for};
+use crate::process::{Ended, Running, one_line, rxlab, wait_for};
 use crate::require;
 use crate::settings::{setting, settings};
 use crate::tree::look;
@@ -188,6 +188,68 @@ fn single_napis_of_a_veth() {
     }
 }
 
+/// A veth removes its NAPIs with GRO, and creates others with the values of the interface.
+#[test]
+fn settings_of_napis_come_back_with_gro() {
+    let Some((_range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let settings = [
+        "queue_threaded srv0/rx-1 = on",
+        "queue_defer_hard_irqs srv0/rx-1 = 2",
+        "queue_gro_flush_timeout srv0/rx-1 = 20000",
+        "irq_suspend_timeout srv0/rx-1 = 20000000",
+        "napi_priority srv0/rx-1 = fifo:10",
+    ];
+    let both = || [settings.map(|one| one.replace("rx-1", "rx-0")), settings.map(str::to_owned)];
+    let values = || both().map(|queue| queue[..4].iter().map(|text| bench.read(text)).collect::<Vec<_>>());
+    let mut napis = bench.begin();
+    for setting in settings {
+        napis.set(setting);
+    }
+    napis.transaction.take().expect("begun").keep().expect("kept");
+    let (before, priority) = (values(), bench.read(settings[4]));
+    let mut open = bench.begin();
+    open.set("gro srv0 = off");
+    assert!(bench.napis().is_empty());
+    assert_eq!(open.undo(), [Outcome::Restored]);
+    assert_eq!((values(), bench.read(settings[4])), (before, priority));
+}
+
+/// The kernel lists no NAPIs of an interface that is down, and some drivers keep their values.
+#[test]
+fn values_of_napis_wait_until_the_interface_is_up() {
+    let Some((range, bench)) = with_napis() else { return };
+    if !sets_single_napis(&bench) {
+        return;
+    }
+    let netns = range.server.path().to_str().expect("text").to_owned();
+    let run = |args: &[&str]| rxlab(bench.state.path(), args).said();
+    for setting in ["queue_defer_hard_irqs srv0/rx-1 = 9", "napi_defer_hard_irqs srv0 = 2"] {
+        run(&["--netns", &netns, "apply", "-y", "--setting", setting]).says(0, "(was 0)");
+    }
+    range.server.ip("link set srv0 down").expect("down");
+    let why = "srv0/rx-1 cannot be read while srv0 is down";
+    let text = one_line(&run(&["status"]).exits(1));
+    assert!(text.contains(why) && !text.contains("gone"), "{text}");
+    // Each queue had 0 before, or had 9, which has to wait.
+    for _ in 0..2 {
+        let text = one_line(&run(&["undo"]).exits(5));
+        assert!(text.contains(why), "{text}");
+    }
+    range.server.ip("link set srv0 up").expect("up");
+    run(&["undo"]).exits(0);
+    run(&["status"]).says(0, "nothing is applied");
+    for queue in ["rx-0", "rx-1"] {
+        assert_eq!(bench.read(&format!("queue_defer_hard_irqs srv0/{queue} = 0")), "0");
+    }
+    // Without such values, undo does not wait.
+    run(&["--netns", &netns, "apply", "-y", "--setting", "napi_defer_hard_irqs srv0 = 2"]).exits(0);
+    range.server.ip("link set srv0 down").expect("down");
+    run(&["undo"]).says(0, "napi_defer_hard_irqs srv0: back to 0");
+}
+
 /// The kernel replaces the values of single queues by that of the interface.
 #[test]
 fn the_value_of_all_queues_replaces_that_of_one() {
@@ -312,6 +374,48 @@ fn another_namespace_has_no_machine_wide_sysctls() {
     let _settings = require::settings();
     let seen = look(&host_in(&namespace), Scope::All);
     assert_eq!(seen.settings.netdev_budget, Bench::here().model().settings.netdev_budget);
+}
+
+/// It was once that of the calling process, also with `--netns`, and after the namespace had ended.
+#[test]
+fn the_default_mask_is_that_of_the_namespace() {
+    require::needs!(netns);
+    let (home, other) = (Namespace::new().expect("made"), Namespace::new().expect("made"));
+    let mask = |namespace: &Namespace| {
+        inside(namespace, "cat").arg("/proc/sys/net/core/rps_default_mask").said().1.trim().to_owned()
+    };
+    if mask(&other) != "0" {
+        println!("skipped: Linux has rps_default_mask since 6.3");
+        return;
+    }
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let netns = other.path().to_str().expect("text").to_owned();
+    let run = |args: &[&str]| {
+        let mut command = inside(&home, env!("CARGO_BIN_EXE_rxlab"));
+        command.arg("--state-dir").arg(state.path()).arg("--run-dir").arg(state.path().join("run"));
+        command.args(args).said()
+    };
+    let set = ["apply", "-y", "--setting", "rps_default_mask host = 0"];
+    let there = [&["--netns", &netns][..], &set].concat();
+    run(&there).says(0, "(was off)");
+    assert_eq!((mask(&home).as_str(), mask(&other).as_str()), ("0", "1"));
+    let back = ["apply", "--dry-run", "--setting", "rps_default_mask host = off"];
+    run(&[&["--netns", &netns][..], &back].concat()).says(0, "(now 0)");
+    run(&["status"]).says(0, "rps_default_mask host = 0  (was off)  kept");
+    run(&set).says(0, "(was off)");
+    assert_eq!(mask(&home), "1");
+    run(&["undo", "--last"]).says(0, "rps_default_mask host: back to off");
+    assert_eq!((mask(&home).as_str(), mask(&other).as_str()), ("0", "1"));
+    run(&["undo"]).says(0, "rps_default_mask host: back to off");
+    assert_eq!(mask(&other), "0");
+
+    run(&there).says(0, "(was off)");
+    run(&set).says(0, "(was off)");
+    drop(other);
+    let (undone, text) = run(&["undo"]);
+    assert_eq!(undone, 0, "{text}");
+    assert!(text.contains("gone, and its value with it") && text.contains("back to off"), "{text}");
+    assert_eq!(mask(&home), "0");
 }
 
 #[test]
