@@ -262,14 +262,14 @@ fn is_alike(one: &DeviceAddress, other: &DeviceAddress) -> bool {
 
 /// True if the name of a target now belongs to other hardware than `device`, according to sysfs.
 pub(super) fn is_another(host: &dyn Host, target: &Target, device: Option<&DeviceAddress>) -> bool {
-    let (Some(nic), Some(DeviceAddress(address))) = (target.nic(), device) else { return false };
+    let (Some(nic), Some(address)) = (target.nic(), device) else { return false };
     let Ok(path) = host.link(&format!("{INTERFACES}/{nic}")) else { return false };
     let is_virtual = path.contains("/virtual/");
-    if is_virtual || address.starts_with("virtual:") {
-        return is_virtual != address.starts_with("virtual:");
+    if is_virtual || address.is_virtual() {
+        return is_virtual != address.is_virtual();
     }
-    match (pci_function(&path), address.strip_prefix("pci:")) {
-        (Some(here), Some(wanted)) => wanted.split('/').next() != Some(here),
+    match (pci_function(&path), address.pci_function()) {
+        (Some(here), Some(wanted)) => wanted != here,
         _ => false,
     }
 }

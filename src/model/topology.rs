@@ -185,6 +185,11 @@ impl DeviceAddress {
     pub fn is_virtual(&self) -> bool {
         self.0.starts_with("virtual:")
     }
+
+    /// Its PCI function, `0000:03:00.0`, which several ports may share; `None` on other buses.
+    pub fn pci_function(&self) -> Option<&str> {
+        self.0.strip_prefix("pci:")?.split('/').next()
+    }
 }
 
 impl fmt::Display for DeviceAddress {

@@ -204,8 +204,7 @@ fn glob(pattern: &str, found: Option<&str>) -> Match {
 /// `ID_PATH` of udev is `pci-0000:03:00.0` for a function on the PCI bus, on some machines with what is above the bus
 /// before it.
 fn path(pattern: &str, nic: &Nic) -> Match {
-    let function =
-        nic.address.0.strip_prefix("pci:").map(|function| function.split('/').next().unwrap_or(function));
+    let function = nic.address.pci_function();
     let is_match = glob(pattern, function.map(|function| format!("pci-{function}")).as_deref());
     match is_match {
         _ if nic.address.is_virtual() => Match::No,

@@ -141,8 +141,7 @@ pub(super) fn mask(set: &CpuMask) -> Text {
 
 /// The address of the PCI function behind a setting's interface.
 pub(super) fn pci(setting: &Setting, model: &Model) -> Option<String> {
-    let address = nic_of(setting, model)?.address.0.strip_prefix("pci:")?;
-    Some(address.split('/').next().unwrap_or(address).to_owned())
+    nic_of(setting, model)?.address.pci_function().map(str::to_owned)
 }
 
 /// Interrupts are identified by their action names: their numbers change at each boot.

@@ -50,7 +50,7 @@ fn datagrams_in_the_queue_of_a_sink_are_not_lost() {
     let number = |name: &str| json[name].as_u64().expect("a number");
     // A warm-up has left at least 50 ms of datagrams in the queue, which arrive within the measurement.
     let (sent, received) = (number("requests"), number("received"));
-    assert!(sent >= 150 && (sent..=sent + 300).contains(&received), "{received} of {sent}");
+    assert!(sent >= 250 && (sent..=sent + 300).contains(&received), "{received} of {sent}");
     let mut spec = spec(&url);
     spec.rate = steady(1000.0);
     let mut session = rxlab::load::Session::start(&spec).expect("started");
@@ -59,7 +59,7 @@ fn datagrams_in_the_queue_of_a_sink_are_not_lost() {
     let (last, arrivals) = session.finish();
     let total = first.then(&last).with_arrivals(arrivals);
     assert_eq!(total.received, Some(total.sent));
-    assert!(total.requests >= 100, "{total:?}");
+    assert!(total.requests >= 150, "{total:?}");
 }
 
 /// A sink that counts 2,000 per second and drops the rest: the highest rate is the sink's, not the sender's.
