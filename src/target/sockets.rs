@@ -65,21 +65,22 @@ impl Sockets {
 }
 
 fn bind(what: &'static str, address: SocketAddr, kind: Type, first: bool) -> Result<Socket, TargetError> {
-    let open = |shared: bool| -> std::io::Result<Socket> {
+    let open = || -> std::io::Result<Socket> {
         let protocol = if kind == Type::STREAM { Protocol::TCP } else { Protocol::UDP };
         let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;
         if kind == Type::STREAM {
             // Only against connections of an earlier run in TIME_WAIT; UDP would share the port.
             socket.set_reuse_address(true)?;
         }
-        socket.set_reuse_port(shared)?;
+        // The first socket takes the address for itself, and shares it only afterwards.
+        socket.set_reuse_port(!first)?;
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
+        socket.set_reuse_port(true)?;
         if kind == Type::DGRAM {
             receive_buffer(&socket, UDP_BUFFER)?;
         }
         Ok(socket)
     };
-    let bound = if first { open(false).map(drop).and_then(|()| open(true)) } else { open(true) };
-    bound.map_err(|error| TargetError::Bind { what, address, error })
+    open().map_err(|error| TargetError::Bind { what, address, error })
 }

@@ -1,7 +1,7 @@
 //! Processes of the program under test: starting, finding and stopping them.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -49,10 +49,18 @@ pub(crate) fn free_port() -> u16 {
     loop {
         let port = NEXT.fetch_add(1, Ordering::Relaxed);
         assert!(port < 32_768, "no free port");
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() && UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+        if !["tcp", "tcp6", "udp", "udp6"].iter().any(|protocol| is_local(port, protocol)) {
             return port;
         }
     }
+}
+
+/// True if a socket of `protocol` has this port here. A trial bind would hold the port longer than this process does:
+/// processes started meanwhile have a copy of its socket until they run their program.
+fn is_local(port: u16, protocol: &str) -> bool {
+    let sockets = std::fs::read_to_string(format!("/proc/net/{protocol}")).unwrap_or_default();
+    let end = format!(":{port:04X}");
+    sockets.lines().any(|line| line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&end)))
 }
 
 /// A text without the line breaks of an 80-column terminal.

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use rxlab::target::{Spec, Target, TargetError};
 
 use super::{millis, target};
-use crate::process::response;
+use crate::process::{response, wait_for};
 
 fn connect(target: &Target) -> TcpStream {
     let stream = TcpStream::connect(target.addresses().http.expect("served")).expect("connected");
@@ -93,7 +93,8 @@ fn a_port_in_use_is_refused_even_for_a_second_target() {
         assert!(matches!(error, TargetError::Bind { .. }), "{error}");
     }
     drop(first);
-    Target::start(&Spec { http: addresses.http, ..Spec::default() }).expect("free again");
+    // Processes that other tests start at this moment have a copy of its sockets until they run their program.
+    wait_for("free again", || Target::start(&Spec { http: addresses.http, ..Spec::default() }).is_ok());
 }
 
 #[test]
