@@ -167,6 +167,7 @@ fn concerned(model: &Model, rates: &Rates, named: &[NicName]) -> (Model, Rates) 
 }
 
 /// The outcome of the steps.
+#[derive(Clone)]
 struct Drafted {
     settings: Vec<PlannedSetting>,
     variables: Vec<Variable>,

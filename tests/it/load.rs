@@ -18,9 +18,9 @@ mod udp;
 
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rxlab::load::{Interval, Rate, Session, Spec};
+use rxlab::load::{Interval, Rate, Session, SoFar, Spec};
 use rxlab::target::Target;
 use serde_json::Value;
 
@@ -95,7 +95,8 @@ fn steady(rate: f64) -> Option<Rate> {
     Some(Rate::steady(rate))
 }
 
-/// Runs a load for `time` with a cut in the middle, and waits for its last responses.
+/// Runs a load for `time` with a cut in the middle, and waits for its last responses. Runs up to a second longer if
+/// nothing has ended by the cut: a machine that has too little CPU time or memory may stop its threads for that long.
 fn run(spec: &Spec, time: Duration) -> Interval {
     let _noise = crate::quiet::noisy();
     run_held(spec, time)
@@ -104,7 +105,12 @@ fn run(spec: &Spec, time: Duration) -> Interval {
 /// The same for callers that already hold the lock.
 fn run_held(spec: &Spec, time: Duration) -> Interval {
     let mut session = Session::start(spec).expect("the load starts");
+    let begun = Instant::now();
     std::thread::sleep(time / 2);
+    let ended = |SoFar { requests, failed, .. }| requests + failed;
+    while ended(session.so_far(None)) == 0 && begun.elapsed() < time / 2 + millis(1000) {
+        std::thread::sleep(millis(5));
+    }
     let first = session.mark();
     std::thread::sleep(time / 2);
     first.then(&session.stop())

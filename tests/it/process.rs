@@ -255,6 +255,19 @@ impl Running {
         self.child.take().expect("not waited for yet").wait_with_output().expect("ended")
     }
 
+    /// Waits until `done` returns true, which cannot be if it ends before.
+    pub(crate) fn until(&mut self, what: &str, mut done: impl FnMut() -> bool) {
+        wait_for(what, || {
+            let has_ended = self.has_ended();
+            let is_done = done();
+            if has_ended && !is_done {
+                let output = self.child.take().expect("not waited for yet").wait_with_output();
+                panic!("{what}: it ended before: {:?}", (&output.expect("ended")).said());
+            }
+            is_done
+        });
+    }
+
     /// True if it has exited.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.as_mut().is_none_or(|child| child.try_wait().expect("asked").is_some())

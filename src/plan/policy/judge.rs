@@ -141,10 +141,13 @@ impl<'a> Judge<'a> {
             if next.settings.is_empty() {
                 break;
             }
-            if turn == JOINED {
-                return (drafted, next.variables.into_iter().map(|variable| (variable, RESTLESS)).collect());
+            let mut both = drafted.clone();
+            let more = next.variables.clone();
+            both.join(next);
+            if turn == JOINED || self.objection(seen, &both).is_some() {
+                return (drafted, more.into_iter().map(|variable| (variable, RESTLESS)).collect());
             }
-            drafted.join(next);
+            drafted = both;
         }
         let is_unsound = !self.must_steer(seen.0) && shares_cpus(seen, &drafted.settings);
         (drafted, is_unsound.then_some((Variable::Rps, SHARED)).into_iter().collect())

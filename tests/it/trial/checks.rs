@@ -73,14 +73,14 @@ fn failures_end_a_command_of_a_minute() {
     let text = format!(
         "name = \"front\"\n[change]\nset = [\"rps srv0/rx-0 = 1\"]\n\
          [workload]\ncommand = \"sleep 60; : '{}'\"\n[design]\n{}\npairs = 4\nmin_pairs = 4\ncalibration = 0\n\
-         [[check]]\nname = \"front\"\nurl = \"{HTTP}\"\nevery = \"50ms\"\ntimeout = \"500ms\"\nnetns = \"{}\"\n",
+         [[check]]\nname = \"front\"\nurl = \"{HTTP}\"\nevery = \"50ms\"\ntimeout = \"5s\"\nnetns = \"{}\"\n",
         stage.directory.path().display(),
         b_first(),
         stage.range.client.path().display(),
     );
-    let trial = Running::start(&mut stage.run(&text));
+    let mut trial = Running::start(&mut stage.run(&text));
     // Past the washout, the command has begun.
-    wait_for("the command", || {
+    trial.until("the command", || {
         is_set(&stage.host) && mentioning(stage.directory.path()).iter().any(|pid| is_shell(*pid))
     });
     std::thread::sleep(Duration::from_millis(200));

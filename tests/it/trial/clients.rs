@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::guards_inside::is_set;
 use super::on_the_range::{HTTP, Stage, b_first};
 use super::record;
-use crate::process::{Ended, Running, wait_for};
+use crate::process::{Ended, Running};
 use crate::tree::program;
 
 /// A trial with two clients of 500 requests/s each in the client's namespace.
@@ -47,8 +47,8 @@ fn the_load_of_all_clients_is_one() {
 fn a_client_that_ends_ends_the_slot() {
     let Some(stage) = Stage::new("1") else { return };
     let design = format!("measure = \"60s\"\npairs = 4\nmin_pairs = 4\n{}", b_first());
-    let trial = Running::start(&mut trial(&stage, &design));
-    wait_for("arm B", || is_set(&stage.host));
+    let mut trial = Running::start(&mut trial(&stage, &design));
+    trial.until("arm B", || is_set(&stage.host));
     let clients = std::fs::read_to_string(stage.directory.path().join("clients")).expect("two started");
     let last = clients.lines().last().and_then(|pid| Pid::from_raw(pid.parse().ok()?)).expect("a pid");
     kill_process(last, Signal::KILL).expect("it runs");

@@ -40,8 +40,8 @@ pub(super) fn is_set(host: &LiveHost) -> bool {
 fn errors_end_a_slot_of_a_minute() {
     let Some(mut stage) = Stage::new("1") else { return };
     let design = format!("{}\npairs = 4\nmin_pairs = 4\ncalibration = 0\nmeasure = \"60s\"", b_first());
-    let trial = Running::start(&mut stage.trial(HTTP, &design, ""));
-    wait_for("arm B", || is_set(&stage.host));
+    let mut trial = Running::start(&mut stage.trial(HTTP, &design, ""));
+    trial.until("arm B", || is_set(&stage.host));
     let exceeded = Instant::now();
     drop(stage.target.take());
     rolls_back(exceeded, || !is_set(&stage.host));
@@ -98,8 +98,8 @@ fn drops_end_a_command_of_a_minute() {
          [design]\nseed = 11\npairs = 6\nmin_pairs = 6\ncalibration = 0\nwashout = \"0s\"\n\
          [guards]\ndrops = 1000\n"
     );
-    let trial = Running::start(&mut tree.trial(&text));
-    wait_for("the drops", || tree.path().join("exceeded").exists());
+    let mut trial = Running::start(&mut tree.trial(&text));
+    trial.until("the drops", || tree.path().join("exceeded").exists());
     rolls_back(Instant::now(), || tree.rps("eth0", 0) == "0");
     trial.output().exits(1);
     let record = record(&tree.state(), "0001-drops").expect("on disk");

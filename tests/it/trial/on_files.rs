@@ -188,8 +188,10 @@ fn the_guard_of_a_killed_trial_restores_the_value() {
 #[test]
 fn ctrl_c_is_code_130_and_the_trial_can_be_resumed() {
     let tree = Tree::new();
-    let trial = Running::start(&mut trial(&tree, &workload(&tree, "0.1", 100, 120), &[]));
-    wait_for("a slot", || record(&tree.state(), "0001-trial").is_some_and(|record| !record.slots.is_empty()));
+    let mut trial = Running::start(&mut trial(&tree, &workload(&tree, "0.1", 100, 120), &[]));
+    trial.until("a slot", || {
+        record(&tree.state(), "0001-trial").is_some_and(|record| !record.slots.is_empty())
+    });
     trial.signal(Signal::INT);
     trial.output().says(130, "the machine is as it was before the trial");
     assert!(["0", "00"].contains(&tree.rps("eth0", 0).as_str()), "{}", tree.rps("eth0", 0));

@@ -8,7 +8,7 @@ use rxlab::trial::record::Verdict;
 use super::guards_inside::rolls_back;
 use super::on_the_range::b_first;
 use super::{moving_workload, record};
-use crate::process::{Ended, Running, mentioning, one_line, wait_for};
+use crate::process::{Ended, Running, mentioning, one_line};
 use crate::prometheus::Prometheus;
 use crate::tree::Tree;
 
@@ -61,8 +61,8 @@ fn a_query_guards_a_command_of_a_minute() {
     let limit = now + 5;
     let command = format!("sleep 60; : '{}'", tree.path().display());
     let query = format!("expr = \"time()\"\nmax = {limit}.0");
-    let running = Running::start(&mut trial(&prometheus, &tree, &command, "", &query));
-    wait_for("the limit", || {
+    let mut running = Running::start(&mut trial(&prometheus, &tree, &command, "", &query));
+    running.until("the limit", || {
         SystemTime::now().duration_since(UNIX_EPOCH).is_ok_and(|now| now.as_secs() > limit)
     });
     rolls_back(Instant::now(), || record(&tree.state(), "0001-q").is_some_and(|r| r.analysis.is_some()));

@@ -51,8 +51,8 @@ fn killed(tree: &Tree, a: &str) {
 
 fn killed_after(tree: &Tree, a: &str, first: impl FnOnce()) {
     std::fs::write(tree.path().join("hold"), "").expect("written");
-    let trial = Running::start(&mut trial(tree, a, B, &["--pairs", "100"]));
-    wait_for("arm B", || tree.path().join("held").exists());
+    let mut trial = Running::start(&mut trial(tree, a, B, &["--pairs", "100"]));
+    trial.until("arm B", || tree.path().join("held").exists());
     first();
     trial.signal(Signal::KILL);
     // The workload outlives the trial and holds its standard error, which stays open until the workload ends.
@@ -134,9 +134,9 @@ fn ctrl_c_does_not_stop_the_restore() {
     let tree = Tree::new();
     let a = "echo begun >> backs; sleep 0.5; echo a > arm";
     let mut command = trial(&tree, a, B, &["--pairs", "100"]);
-    let trial = Running::start(command.process_group(0));
+    let mut trial = Running::start(command.process_group(0));
     let slots = || record(&tree.state(), ID).map_or(0, |record| record.slots.len());
-    wait_for("arm B after two slots", || slots() >= 2 && set(&tree) == "b");
+    trial.until("arm B after two slots", || slots() >= 2 && set(&tree) == "b");
     let backs = || std::fs::read_to_string(tree.path().join("backs")).unwrap_or_default().lines().count();
     let before = backs();
     kill_process_group(trial.pid(), Signal::INT).expect("signalled");
@@ -156,7 +156,7 @@ fn ctrl_c_ends_the_command_of_an_arm() {
     let tree = Tree::new();
     let mut command = trial(&tree, A, "echo b > arm; sleep 600", &["--pairs", "3"]);
     let mut trial = Running::start(command.process_group(0));
-    wait_for("arm B", || set(&tree) == "b");
+    trial.until("arm B", || set(&tree) == "b");
     wait_for("the end", || {
         kill_process_group(trial.pid(), Signal::INT).expect("signalled");
         std::thread::sleep(std::time::Duration::from_millis(500));
