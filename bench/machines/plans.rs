@@ -114,6 +114,9 @@ fn values(truth: &Truth, seen: &Seen, request: &Request, plan: &Plan) -> Result<
         if why.is_empty() || risk.is_none() || shown.map(|nic| &nic.address) != device.as_ref() {
             return Err(format!("{set}: without a reason, a risk or a device"));
         }
+        if is_so_already(truth, set) {
+            return Err(format!("{set}: is so already"));
+        }
         let is_set_of_cpus = ["rps", "irq_affinity"].contains(&set.knob.as_str()) && set.value != "off";
         let Some(shown) = shown.filter(|_| is_set_of_cpus) else { continue };
         let mask = set_of(&set.value).ok_or_else(|| format!("{set}: not a set of CPUs"))?;
@@ -154,6 +157,22 @@ fn values(truth: &Truth, seen: &Seen, request: &Request, plan: &Plan) -> Result<
         }
     }
     Ok(())
+}
+
+/// True if the mask or the interrupts are as this setting wants them.
+fn is_so_already(truth: &Truth, set: &Setting) -> bool {
+    let Some(nic) = set.target.nic().and_then(|name| truth.nic(name.as_str())) else { return false };
+    let cpus = set_of(&set.value).unwrap_or_default();
+    match (&set.target, set.knob.as_str()) {
+        (Target::Queue { queue, .. }, "rps") => {
+            nic.rx.get(queue.index as usize).is_some_and(|queue| queue.rps == cpus)
+        }
+        (target, "irq_affinity") => {
+            let irqs = irqs(nic, target);
+            !irqs.is_empty() && irqs.iter().all(|irq| nic.irqs[*irq].affinity == cpus)
+        }
+        _ => false,
+    }
 }
 
 /// An interrupt leaves the node of its device only where the CPUs of the node would be more than half busy.

@@ -50,7 +50,7 @@ const RESTLESS: &str = "the next plan would change it again";
 const SHARED: &str = "a mask would have the CPU of its own interrupt, or one of another queue's mask";
 
 /// A variable to leave out, and the reason.
-type LeftOut = (Variable, &'static str);
+type LeftOut = (Variable, String);
 
 /// The first draft without objections, together with what the next plans would add to it. Variables that these would
 /// change again and again are left out.
@@ -83,16 +83,14 @@ fn settled_in(
             let (after, then) = simulated(seen, &drafted.settings);
             if !settled_in(turns, policy, (&after, &then), options, only).settings.is_empty() {
                 let placing = PLACING.iter().filter(|variable| !variables.contains(variable));
-                new.extend(placing.map(|variable| (*variable, RESTLESS)));
+                new.extend(placing.map(|variable| (*variable, RESTLESS.to_owned())));
             }
         }
         if new.is_empty() {
-            for why in [RESTLESS, SHARED] {
-                let own = left_out.iter().filter(|(_, own)| *own == why);
+            for why in left_out.iter().map(|(_, why)| why).collect::<BTreeSet<_>>() {
+                let own = left_out.iter().filter(|(_, own)| own == why);
                 let names: Vec<String> = own.map(|(variable, _)| variable.to_string()).collect();
-                if !names.is_empty() {
-                    drafted.reasons.push(Reason::Other(format!("{}: left alone: {why}", names.join(", "))));
-                }
+                drafted.reasons.push(Reason::Other(format!("{}: left alone: {why}", names.join(", "))));
             }
             return drafted;
         }
@@ -128,7 +126,7 @@ impl<'a> Judge<'a> {
     }
 
     /// A draft and those that follow it as one, and the variables that it should not have: those that the last one would
-    /// still change, and masks that are not sound together.
+    /// still change, those of a next one to which the simulation of both objects, and masks that are not sound together.
     fn joined(&self, seen: (&Model, &Rates), left_out: &[Variable]) -> (Drafted, Vec<LeftOut>) {
         let mut drafted = self.unobjectionable(seen, left_out);
         for turn in 0..=JOINED {
@@ -143,14 +141,15 @@ impl<'a> Judge<'a> {
             }
             let mut both = drafted.clone();
             let more = next.variables.clone();
-            both.join(next);
-            if turn == JOINED || self.objection(seen, &both).is_some() {
-                return (drafted, more.into_iter().map(|variable| (variable, RESTLESS)).collect());
+            both.join(next, seen.0);
+            let objection = self.objection(seen, &both);
+            if let Some(why) = objection.or_else(|| (turn == JOINED).then(|| RESTLESS.to_owned())) {
+                return (drafted, more.into_iter().map(|variable| (variable, why.clone())).collect());
             }
             drafted = both;
         }
         let is_unsound = !self.must_steer(seen.0) && shares_cpus(seen, &drafted.settings);
-        (drafted, is_unsound.then_some((Variable::Rps, SHARED)).into_iter().collect())
+        (drafted, is_unsound.then(|| (Variable::Rps, SHARED.to_owned())).into_iter().collect())
     }
 
     /// True if masks have CPUs that they should leave at any cost.
@@ -213,25 +212,47 @@ impl<'a> Judge<'a> {
 }
 
 impl Drafted {
-    /// Adds a later draft, whose values replace those for the same targets.
-    fn join(&mut self, next: Drafted) {
-        let is_replaced = |planned: &PlannedSetting| {
-            next.settings
-                .iter()
-                .any(|new| new.set.knob == planned.set.knob && new.set.target == planned.set.target)
+    /// Adds a later draft, whose values replace those for the same targets; those that `model` has already are left out.
+    fn join(&mut self, next: Drafted, model: &Model) {
+        let is_of = |planned: &PlannedSetting, other: &PlannedSetting| {
+            planned.set.knob == other.set.knob && planned.set.target == other.set.target
         };
-        self.settings.retain(|planned| !is_replaced(planned));
-        self.settings.extend(next.settings);
+        let changes = |planned: &PlannedSetting| {
+            let mut after = model.clone();
+            paper::simulate(&mut after, &planned.set);
+            after != *model
+        };
+        let (again, new): (Vec<_>, Vec<_>) = next
+            .settings
+            .into_iter()
+            .partition(|planned| self.settings.iter().any(|earlier| is_of(earlier, planned)));
+        self.settings.retain(|earlier| !again.iter().any(|planned| is_of(earlier, planned)));
+        self.settings.extend(again.into_iter().filter(changes).chain(new));
         for variable in next.variables {
             if !self.variables.contains(&variable) {
                 self.variables.push(variable);
             }
         }
+        let settings = &self.settings;
+        self.variables.retain(|variable| {
+            let knobs = taken_back(*variable);
+            knobs.is_empty() || settings.iter().any(|planned| knobs.contains(&planned.set.knob.as_str()))
+        });
         let variables = &self.variables;
         self.reasons.retain(|reason| match reason {
             Reason::Unchanged(variable) => !variables.contains(variable),
             Reason::Other(_) => true,
         });
+    }
+}
+
+/// All knobs of a variable of which a later draft may take back what an earlier one set.
+fn taken_back(variable: Variable) -> &'static [&'static str] {
+    match variable {
+        Variable::Irq => &["irqbalance", "irq_affinity"],
+        Variable::Xps => &["xps_cpus"],
+        Variable::Rps => &["rps"],
+        _ => &[],
     }
 }
 

@@ -661,6 +661,21 @@ fn interrupts_stay_where_the_cpu_for_them_could_not_take_them() {
     assert_eq!(only(&plan_of(Policy::NumaLocal, &calm), "irq_affinity"), ["eth0/rx-1 = 0"]);
 }
 
+/// RPS spreads a queue over both CPUs. Plans said that they leave its interrupt alone, and then moved it: the CPU would
+/// have received for 129 % of its time.
+#[test]
+fn what_the_next_plan_adds_is_judged_together_with_the_first() {
+    let sketch = Sketch::new(2).nodes(2).device("eth0", &[0, 0]).traffic("eth0", 2.2e5);
+    let sketch = sketch.rps_of("eth0", 0, "0").rps_of("eth0", 1, "1");
+    let host = sketch.receives(0, 0.66, 2.2e5).receives(1, 0.7, 2.15e5).ipis(1, 2e5).build();
+    for policy in [Policy::NumaLocal, Policy::Latency, Policy::Full] {
+        let policed = planned(policy, &host, &Options::default());
+        assert!(policed.plan.settings.is_empty(), "{policy}: {:?}", policed.plan);
+        let why = "irq, rps: left alone: CPU 1 would receive for 129 % of its time, and none does for more than 70 % now";
+        assert!(policed.reasons.contains(&why.to_owned()), "{policy}: {:?}", policed.reasons);
+    }
+}
+
 /// Two each, and both busy queues on one CPU.
 #[test]
 fn busy_queues_share_cpus_by_their_packets() {
