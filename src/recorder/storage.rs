@@ -35,7 +35,15 @@ pub trait Storage: Send {
 pub struct Disk {
     directory: PathBuf,
     // Held as long as this lives.
-    _lock: Option<File>,
+    lock: Option<File>,
+}
+
+// As for the journal's lock: a child just forked by another thread has the file open too.
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Never fails for a locked file.
+        let _ = self.lock.as_ref().map(File::unlock);
+    }
 }
 
 /// The recorder's lock cannot be taken.
@@ -62,7 +70,7 @@ pub enum Locked {
 impl Disk {
     /// The ring below a state directory, for reading. Touches nothing.
     pub fn for_reading(state: &Path) -> Self {
-        Self { directory: state.join("record"), _lock: None }
+        Self { directory: state.join("record"), lock: None }
     }
 
     /// The same for writing: creates the directory, and locks it until this is dropped.
@@ -89,7 +97,7 @@ impl Disk {
         lock.set_len(0).map_err(failed)?;
         writeln!(lock, "{}", std::process::id()).map_err(failed)?;
         atomic::sweep(&directory);
-        Ok(Self { directory, _lock: Some(lock) })
+        Ok(Self { directory, lock: Some(lock) })
     }
 
     /// Links at the names of the ring are not followed.
@@ -139,5 +147,20 @@ impl Storage for Disk {
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
         std::fs::remove_file(self.directory.join(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Disk, Locked};
+
+    #[test]
+    fn the_lock_is_free_although_a_new_process_has_its_file_open() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let disk = Disk::for_writing(state.path()).expect("locked");
+        let _inherited = disk.lock.as_ref().expect("for writing").try_clone().expect("copied");
+        assert!(matches!(Disk::for_writing(state.path()), Err(Locked::Held { .. })));
+        drop(disk);
+        assert!(Disk::for_writing(state.path()).is_ok());
     }
 }
