@@ -94,7 +94,7 @@ fn texts(plan: &Plan) -> String {
     plan.settings.iter().map(line).chain(notes).collect()
 }
 
-/// Masks and interrupts on usable CPUs only, no target twice, no mask with the CPU of its own interrupt or of
+/// Masks and interrupts on usable CPUs only, no target or note twice, nothing that is so already, no mask with the CPU of its own interrupt or of
 /// another queue's mask, and interrupts in the node of their device.
 fn values(truth: &Truth, seen: &Seen, request: &Request, plan: &Plan) -> Result<(), String> {
     let may = truth.usable().difference(&request.options.keep_clean);
@@ -102,6 +102,10 @@ fn values(truth: &Truth, seen: &Seen, request: &Request, plan: &Plan) -> Result<
         && truth.work().get(&prediction.cpu).is_none_or(|work| work.time == 0.0)
     {
         return Err(format!("predicted for CPU {}, which receives nothing", prediction.cpu));
+    }
+    let mut notes = BTreeSet::new();
+    if let Some(again) = plan.notes.iter().find(|note| !notes.insert(*note)) {
+        return Err(format!("said twice: {again}"));
     }
     let after = follow(truth, plan.settings.iter().map(|planned| &planned.set));
     let mut set_before = BTreeSet::new();

@@ -56,6 +56,8 @@ pub(super) struct Draft<'a> {
     pub(super) variables: Vec<Variable>,
     /// Reasons for what is left alone.
     pub(super) reasons: Vec<Reason>,
+    /// True if the step under way has left something alone.
+    has_left: bool,
     /// Limits of the plan.
     pub(super) notes: Vec<String>,
 }
@@ -84,6 +86,7 @@ impl<'a> Draft<'a> {
             settings: Vec::new(),
             variables: Vec::new(),
             reasons: Vec::new(),
+            has_left: false,
             notes: Vec::new(),
         };
         draft.use_only(&model.usable().difference(&options.keep_clean));
@@ -174,7 +177,8 @@ impl<'a> Draft<'a> {
         if !self.wants(variable) || self.nics.is_empty() {
             return;
         }
-        let (settings, reasons) = (self.settings.len(), self.reasons.len());
+        let settings = self.settings.len();
+        self.has_left = false;
         work(self);
         if self.settings.len() > settings {
             if !self.variables.contains(&variable) {
@@ -183,7 +187,7 @@ impl<'a> Draft<'a> {
             if matches!(variable, Variable::Channels | Variable::Irq) {
                 self.expect();
             }
-        } else if self.reasons.len() == reasons {
+        } else if !self.has_left {
             self.reasons.push(Reason::Unchanged(variable));
         }
     }
@@ -193,13 +197,9 @@ impl<'a> Draft<'a> {
         self.rates = self.work.rates(&self.model, &self.topology);
     }
 
-    /// Records why something is left alone.
+    /// Records why something is left alone, once.
     pub(super) fn leave(&mut self, why: String) {
-        self.reasons.push(Reason::Other(why));
-    }
-
-    /// The same unless it is recorded already.
-    pub(super) fn leave_once(&mut self, why: String) {
+        self.has_left = true;
         let reason = Reason::Other(why);
         if !self.reasons.contains(&reason) {
             self.reasons.push(reason);

@@ -106,7 +106,7 @@ fn refusal(machine: Machine<'_>, nic: &Nic) -> Option<String> {
         return Some("no second CPU to give work to".to_owned());
     }
     if let Some(why) = unsteerable(machine.model, machine.rates, nic) {
-        return Some(why);
+        return Some(format!("{RPS}: {why}"));
     }
     // Queues of a virtual interface are received where their packets are sent, however many there are.
     let is_redundant = nic.kind == NicKind::Device && machine.is_covered_by(nic);

@@ -5,7 +5,7 @@
 
 use super::{Options, Variable};
 use crate::model::{Model, Nic, NicKind, Rates};
-use crate::plan::draft::{Draft, Reason};
+use crate::plan::draft::Draft;
 use crate::plan::spread::{busiest, of_nic};
 use crate::plan::{Plan, PlannedSetting, step};
 use crate::units::NicName;
@@ -49,9 +49,7 @@ fn spread(draft: &mut Draft<'_>, name: &NicName, names: &[NicName]) {
     let found = of_nic(&draft.model, &draft.rates, nic, &nics, draft.width);
     let asked = |plan: &Plan| plan.settings.iter().all(|planned| draft.wants(variable(planned)));
     let plans: Vec<Plan> = found.proposals.into_iter().map(|proposal| proposal.plan).filter(asked).collect();
-    let is_said = |why: &String| draft.reasons.contains(&Reason::Other(format!("rps: {why}")));
-    let new: Vec<String> = found.reasons.into_iter().filter(|why| !is_said(why)).collect();
-    new.into_iter().for_each(|why| draft.leave(why));
+    found.reasons.into_iter().for_each(|why| draft.leave(why));
     let Some(plan) = chosen(draft, name, plans) else { return };
     for step in [Variable::Rps, Variable::Rfs] {
         let own = plan.settings.iter().filter(|planned| variable(planned) == step);

@@ -247,7 +247,7 @@ fn is_readable(draft: &mut Draft<'_>, name: &NicName, target: &Target) -> bool {
     let is_known = |irq: &&Irq| matches!(irq.affinity, Fact::Known(_)) || paper::is_to_come(irq);
     let is_readable = irqs.iter().all(is_known);
     if !is_readable {
-        draft.leave_once(format!("irq: the affinity of the interrupt of {target} cannot be read"));
+        draft.leave(format!("irq: the affinity of the interrupt of {target} cannot be read"));
     }
     is_readable
 }

@@ -128,7 +128,7 @@ fn each(draft: &mut Draft<'_>, work: impl Fn(&mut Draft<'_>, &Nic, &Coalesce)) {
     let first = draft.planned().find(|nic| shows_anyway(nic) && nic.hardware.coalesce.known().is_some());
     if let Some(name) = first.map(|nic| nic.name.clone()) {
         let why = "virtio_net reports moderation even if the device has none";
-        draft.leave_once(format!("moderation: {name} is left alone: {why}"));
+        draft.leave(format!("moderation: {name} is left alone: {why}"));
     }
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name).cloned() else { continue };

@@ -54,7 +54,7 @@ fn steerable(draft: &mut Draft<'_>) -> Vec<NicName> {
         let mut masks = nic.rx.iter().filter_map(|queue| queue.rps_cpus.known());
         let must_leave = masks.any(|mask| !mask.difference(&draft.topology.usable).is_empty());
         match unsteerable(&draft.model, &draft.rates, nic).filter(|_| !must_leave) {
-            Some(why) => draft.leave_once(format!("rps: {why}")),
+            Some(why) => draft.leave(format!("rps: {why}")),
             None => names.push(name),
         }
     }
