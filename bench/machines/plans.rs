@@ -94,8 +94,8 @@ fn texts(plan: &Plan) -> String {
     plan.settings.iter().map(line).chain(notes).collect()
 }
 
-/// Masks and interrupts on usable CPUs only, no target or note twice, nothing that is so already, no mask with the CPU of its own interrupt or of
-/// another queue's mask, and interrupts in the node of their device.
+/// Masks and interrupts on usable CPUs only, no target or note twice, nothing that is so already, no mask with the CPU of
+/// its own interrupt or of another queue's mask, and interrupts in the node of their device.
 fn values(truth: &Truth, seen: &Seen, request: &Request, plan: &Plan) -> Result<(), String> {
     let may = truth.usable().difference(&request.options.keep_clean);
     if let Some(prediction) = &plan.prediction

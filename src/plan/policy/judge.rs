@@ -139,11 +139,10 @@ impl<'a> Judge<'a> {
             if next.settings.is_empty() {
                 break;
             }
-            let mut both = drafted.clone();
-            let more = next.variables.clone();
+            let (mut both, more) = (drafted.clone(), next.variables.clone());
             both.join(next, seen.0);
-            let objection = self.objection(seen, &both);
-            if let Some(why) = objection.or_else(|| (turn == JOINED).then(|| RESTLESS.to_owned())) {
+            let restless = || (turn == JOINED).then(|| RESTLESS.to_owned());
+            if let Some(why) = self.objection(seen, &both).or_else(restless) {
                 return (drafted, more.into_iter().map(|variable| (variable, why.clone())).collect());
             }
             drafted = both;
@@ -222,21 +221,19 @@ impl Drafted {
             paper::simulate(&mut after, &planned.set);
             after != *model
         };
-        let (again, new): (Vec<_>, Vec<_>) = next
-            .settings
-            .into_iter()
-            .partition(|planned| self.settings.iter().any(|earlier| is_of(earlier, planned)));
-        self.settings.retain(|earlier| !again.iter().any(|planned| is_of(earlier, planned)));
+        let (again, new): (Vec<_>, Vec<_>) =
+            next.settings.into_iter().partition(|new| self.settings.iter().any(|old| is_of(old, new)));
+        self.settings.retain(|old| !again.iter().any(|new| is_of(old, new)));
         self.settings.extend(again.into_iter().filter(changes).chain(new));
         for variable in next.variables {
             if !self.variables.contains(&variable) {
                 self.variables.push(variable);
             }
         }
-        let settings = &self.settings;
+        let is_set = |knob: &&str| self.settings.iter().any(|planned| planned.set.knob == *knob);
         self.variables.retain(|variable| {
             let knobs = taken_back(*variable);
-            knobs.is_empty() || settings.iter().any(|planned| knobs.contains(&planned.set.knob.as_str()))
+            knobs.is_empty() || knobs.iter().any(is_set)
         });
         let variables = &self.variables;
         self.reasons.retain(|reason| match reason {
