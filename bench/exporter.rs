@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::time::ClockId;
-use rxlab::diagnose::diagnose;
-use rxlab::diagnose::evidence::{headroom, receive_time};
-use rxlab::host::{LiveHost, clock_ns};
-use rxlab::model::{Model, Rates};
-use rxlab::report::metrics::{Exposition, Format, Judged, encode};
-use rxlab::sample::{Counters, Inventory, Scope};
+use rxlab_advise::diagnose::diagnose;
+use rxlab_faces::report::metrics::{Exposition, Format, Judged, encode};
+use rxlab_path::evidence::{headroom, receive_time};
+use rxlab_path::model::{Model, Rates};
+use rxlab_path::sample::{Counters, Inventory, Scope};
+use rxlab_sys::{LiveHost, clock_ns};
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().expect("a number"));

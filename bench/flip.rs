@@ -6,13 +6,13 @@
 
 use std::time::{Duration, Instant};
 
-use rxlab::apply::{BeginInfo, Transaction};
-use rxlab::host::LiveHost;
-use rxlab::journal::{Disk, Store};
 use rxlab::lab::{Range, RangeSpec};
-use rxlab::model::Model;
-use rxlab::plan::Setting;
-use rxlab::sample::{Inventory, Scope};
+use rxlab_change::apply::{BeginInfo, Transaction};
+use rxlab_change::journal::{Disk, Store};
+use rxlab_path::model::Model;
+use rxlab_path::sample::{Inventory, Scope};
+use rxlab_setting::Setting;
+use rxlab_sys::LiveHost;
 
 fn main() {
     let flips: usize = std::env::args().nth(1).map_or(200, |text| text.parse().expect("a number"));

@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rxlab::host::{Host, LiveHost};
 use rxlab::lab::{Range, RangeSpec};
-use rxlab::load::Session;
-use rxlab::probe::{Class, CpuInterference, Inference, Interference, Method, SampleOptions, Tier, look};
-use rxlab::target::{Spec, Target};
-use rxlab::units::CpuId;
+use rxlab_base::units::CpuId;
+use rxlab_load::Session;
+use rxlab_load::servers::{Spec, Target};
+use rxlab_probe::{Class, CpuInterference, Inference, Interference, Method, SampleOptions, Tier, look};
+use rxlab_sys::{Host, LiveHost};
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u64>().expect("a number"));

@@ -12,11 +12,11 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use rxlab::load::{Session, Spec};
-use rxlab::target::{self, Target};
-use rxlab::trial::record::{Effect, TrialRecord, Verdict};
-use rxlab::trial::simulate::table::share_interval;
-use rxlab::units::{CpuId, CpuMask};
+use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_load::servers::{self as target, Target};
+use rxlab_load::{Session, Spec};
+use rxlab_trial::record::{Effect, TrialRecord, Verdict};
+use rxlab_trial::simulate::table::share_interval;
 
 /// Part of the server's CPU that the hidden process takes.
 const QUOTA: f64 = 0.10;

@@ -9,9 +9,9 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use rxlab::trial::record::{Slot, TrialRecord};
-use rxlab::trial::simulate::table::redrawn;
-use rxlab::trial::stats::cv;
+use rxlab_stats::cv;
+use rxlab_trial::record::{Slot, TrialRecord};
+use rxlab_trial::simulate::table::redrawn;
 
 /// Metrics of interest; a record has some of them.
 const METRICS: [&str; 3] = ["throughput", "p99_us", "machine_cpu"];

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rxlab::model::{
+use rxlab_advise::plan::{Options, Policy};
+use rxlab_base::units::{CpuId, CpuMask, IrqId};
+use rxlab_path::model::{
     Cpu, CpuRates, DeviceAddress, Fact, Identity, Irq, Irqbalance, Model, Nic, NicKind, NicRates, Rates,
     RxQueue, TxQueue,
 };
-use rxlab::plan::{Options, Policy};
-use rxlab::units::{CpuId, CpuMask, IrqId};
 
 const NODES: u32 = 8;
 

@@ -15,15 +15,16 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use rxlab::host::{Host, LiveHost};
 use rxlab::lab::{Range, RangeSpec};
-use rxlab::load::{Rate, Session, Spec};
-use rxlab::model::{Costs, Model, Rates};
-use rxlab::plan::{Plan, forecast};
-use rxlab::probe::{Budget, SoftirqTime, hand_over, stack_work};
-use rxlab::sample::{Counters, Inventory, Scope};
-use rxlab::target::{self, Target};
-use rxlab::units::{CpuId, CpuMask};
+use rxlab_advise::plan::forecast;
+use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_load::servers::{self as target, Target};
+use rxlab_load::{Rate, Session, Spec};
+use rxlab_path::model::{Costs, Model, Rates};
+use rxlab_path::sample::{Counters, Inventory, Scope};
+use rxlab_probe::{Budget, SoftirqTime, hand_over, stack_work};
+use rxlab_setting::Plan;
+use rxlab_sys::{Host, LiveHost};
 
 const LOOK: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_millis(400);
@@ -142,7 +143,7 @@ fn points(load: &Load) -> (Vec<Point>, serde_json::Value) {
         }
     }
     drop(running);
-    let point = |cpu: &rxlab::plan::CpuLoad| Point {
+    let point = |cpu: &rxlab_setting::CpuLoad| Point {
         cpu: cpu.cpu.0,
         predicted: cpu.after,
         range: cpu.range.expect("it begins to steer"),

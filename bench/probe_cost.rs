@@ -18,12 +18,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rxlab::host::LiveHost;
 use rxlab::lab::{Range, RangeSpec};
-use rxlab::load::Session;
-use rxlab::probe::{Budget, Programs, SoftirqTime};
-use rxlab::target::{Spec, Target};
-use rxlab::trial::stats::{self, interval::t_quantile, sd};
+use rxlab_load::Session;
+use rxlab_load::servers::{Spec, Target};
+use rxlab_probe::{Budget, Programs, SoftirqTime};
+use rxlab_stats::interval::t_quantile;
+use rxlab_stats::{self as stats, sd};
+use rxlab_sys::LiveHost;
 
 /// Batches of a slot, each with its own rate.
 const BATCHES: usize = 50;
@@ -106,7 +107,7 @@ fn slot(session: &mut Session) -> f64 {
 /// Softirq runs of each CPU so far.
 fn runs() -> Vec<u64> {
     let text = std::fs::read_to_string("/proc/softirqs").expect("readable");
-    let all = rxlab::parse::softirqs(&text).expect("as the kernel writes it");
+    let all = rxlab_base::parse::softirqs(&text).expect("as the kernel writes it");
     all.values().map(|runs| runs.iter().sum()).collect()
 }
 

@@ -15,9 +15,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use rxlab::host::{Host, RecordingHost};
-use rxlab::recorder::{Begun, Disk, Limits, Recorder, Ring};
-use rxlab::sample::{Counters, Inventory, Sample, Scope};
+use rxlab_path::sample::{Counters, Inventory, Sample, Scope};
+use rxlab_record::recorder::{Begun, Disk, Limits, Recorder, Ring};
+use rxlab_sys::{Host, RecordingHost};
 
 use machine::Machine;
 

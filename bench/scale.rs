@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use children::children_time;
 use rustix::time::ClockId;
-use rxlab::host::{LiveHost, clock_ns};
-use rxlab::sample::{Counters, Inventory, Scope};
+use rxlab_path::sample::{Counters, Inventory, Scope};
+use rxlab_sys::{LiveHost, clock_ns};
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u32>().expect("a number"));

@@ -6,9 +6,9 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use rxlab::trial::simulate::live;
-use rxlab::trial::simulate::table::{RUNS, false_positives, operating};
-use rxlab::trial::simulate::whole::whole;
+use rxlab_trial::simulate::live;
+use rxlab_trial::simulate::table::{RUNS, false_positives, operating};
+use rxlab_trial::simulate::whole::whole;
 
 fn main() -> ExitCode {
     match print(std::env::args().nth(1).map_or(RUNS, |text| text.parse().expect("a number"))) {

@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use rxlab::host::{Host, LiveHost};
 use rxlab::lab::{Range, RangeSpec};
-use rxlab::load::{Rate, Session, Spec};
-use rxlab::plan::Prediction;
-use rxlab::target::{self, Target};
-use rxlab::trial::record::{Effect, TrialRecord, Verdict};
-use rxlab::trial::stats::{self, sd};
-use rxlab::units::{CpuId, CpuMask};
+use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_load::servers::{self as target, Target};
+use rxlab_load::{Rate, Session, Spec};
+use rxlab_setting::Prediction;
+use rxlab_stats::{self as stats, sd};
+use rxlab_sys::{Host, LiveHost};
+use rxlab_trial::record::{Effect, TrialRecord, Verdict};
 
 const FLOWS: usize = 16;
 const RULES: u32 = 240;

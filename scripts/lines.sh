@@ -1,5 +1,5 @@
 #!/bin/sh
-# Lines of Rust by module, code and tests apart: scripts/lines.sh [COMMIT]
+# Lines of Rust by crate, code and tests apart: scripts/lines.sh [COMMIT]
 #
 # Without COMMIT it counts the work tree. Tests are the files named tests.rs or below a folder tests, the rest of a
 # file from a line `#[cfg(test)]` before `mod tests`, and everything below tests/ and bench/.
@@ -17,7 +17,8 @@ fi
 
 list | grep '\.rs$' | while read -r file; do
   case $file in
-  src/*) module=${file#src/} module=${module%%/*} module=${module%.rs} ;;
+  crates/*) module=${file#crates/} module=${module%%/*} ;;
+  src/*) module=rxlab ;;
   *) module=${file%%/*} ;;
   esac
   case $file in
@@ -32,7 +33,7 @@ list | grep '\.rs$' | while read -r file; do
 done | sort | awk '
   { if (!($1 in files)) names[++count] = $1; files[$1]++; code[$1] += $2; test[$1] += $3 }
   END {
-    printf "%-10s %6s %8s %8s\n", "module", "files", "code", "tests"
+    printf "%-10s %6s %8s %8s\n", "crate", "files", "code", "tests"
     for (i = 1; i <= count; i++) {
       name = names[i]
       printf "%-10s %6d %8d %8d\n", name, files[name], code[name], test[name]

@@ -54,7 +54,7 @@ use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
 
 use crate::error::{CommandError, Kind, Result};
-use crate::plan::export::shell;
+use rxlab_setting::export::shell;
 
 /// Find the CPU that is drowning in network receive work, try a fix on the live machine, keep it only if
 /// it is proven to help.

@@ -1,6 +1,6 @@
 //! Findings name the CPUs that are hot in truth, and no others.
 
-use rxlab::diagnose::{Finding, Severity};
+use rxlab_advise::diagnose::{Finding, Severity};
 
 use super::map::hotspot;
 use super::truth::{Damage, Truth};

@@ -1,7 +1,7 @@
 //! What the kernel and the driver make of settings: the machine once a plan is applied.
 
-use rxlab::plan::{Setting, Target, set_of};
-use rxlab::units::{CpuId, CpuMask, Direction};
+use rxlab_base::units::{CpuId, CpuMask, Direction};
+use rxlab_setting::{Setting, Target, set_of};
 
 use super::drivers::Named;
 use super::truth::{Irq, Nic, Rx, Truth, Tx};

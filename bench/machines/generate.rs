@@ -1,6 +1,6 @@
 //! A random machine from a seed. Most are small: each of their states comes up often then, and a run is short.
 
-use rxlab::units::{CpuId, CpuMask};
+use rxlab_base::units::{CpuId, CpuMask};
 
 use super::drivers::{Bus, DRIVERS, Driver, Named, driver};
 use super::truth::{Counted, Cpu, Damage, Foreign, Irq, Irqbalance, Kernel, Nic, Rx, Truth, Tx, Upper};

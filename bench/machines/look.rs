@@ -1,8 +1,8 @@
 //! What rxlab sees of a machine: two samples of the rendered files, the model and the rates between them.
 
-use rxlab::host::RecordedHost;
-use rxlab::model::{Model, Rates};
-use rxlab::sample::{Counters, Inventory, Scope};
+use rxlab_path::model::{Model, Rates};
+use rxlab_path::sample::{Counters, Inventory, Scope};
+use rxlab_sys::RecordedHost;
 
 use super::render;
 use super::truth::Truth;

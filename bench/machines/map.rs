@@ -1,8 +1,8 @@
 //! The map is the truth, or says that it does not know.
 
-use rxlab::diagnose::evidence::irq_cpus;
-use rxlab::model::{Model, Nic as Shown, Rates, RxQueue};
-use rxlab::units::{CpuId, CpuMask, Fact};
+use rxlab_base::units::{CpuId, CpuMask, Fact};
+use rxlab_path::evidence::irq_cpus;
+use rxlab_path::model::{Model, Nic as Shown, Rates, RxQueue};
 
 use super::drivers::Bus;
 use super::look::Seen;

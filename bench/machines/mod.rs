@@ -18,7 +18,7 @@ pub(crate) mod truth;
 
 use std::fmt;
 
-use rxlab::doctor::doctor;
+use rxlab_advise::doctor::doctor;
 
 use request::Request;
 use truth::Truth;

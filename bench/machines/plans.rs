@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
-use rxlab::apply::{self, BeginInfo, Transaction};
-use rxlab::diagnose::Finding;
-use rxlab::diagnose::evidence::irq_cpus;
-use rxlab::doctor::doctor;
-use rxlab::host::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
-use rxlab::journal::{Memory, Store};
-use rxlab::model::RxQueue;
-use rxlab::parse::irqbalance_setup;
-use rxlab::plan::{Plan, PlannedSetting, Policy, Setting, Target, set_of};
-use rxlab::units::{CpuId, CpuMask, Direction};
+use rxlab_advise::diagnose::Finding;
+use rxlab_advise::doctor::doctor;
+use rxlab_advise::plan::Policy;
+use rxlab_base::parse::irqbalance_setup;
+use rxlab_base::units::{CpuId, CpuMask, Direction};
+use rxlab_change::apply::{self, BeginInfo, Transaction};
+use rxlab_change::journal::{Memory, Store};
+use rxlab_path::evidence::irq_cpus;
+use rxlab_path::model::RxQueue;
+use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_of};
+use rxlab_sys::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
 
 use super::follow::{follow, irqs};
 use super::look::{Seen, look};

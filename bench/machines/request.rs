@@ -1,7 +1,7 @@
 //! A request for a plan.
 
-use rxlab::plan::{Options, Policy};
-use rxlab::units::CpuMask;
+use rxlab_advise::plan::{Options, Policy};
+use rxlab_base::units::CpuMask;
 
 use super::truth::Truth;
 use crate::random::Random;

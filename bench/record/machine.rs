@@ -5,9 +5,9 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use rxlab::host::{Host, RecordedHost};
-use rxlab::parse::{one_message, words};
-use rxlab::snapshot::Snapshot;
+use rxlab_base::parse::{one_message, words};
+use rxlab_record::snapshot::Snapshot;
+use rxlab_sys::{Host, RecordedHost};
 
 /// CPUs and queues of the machine.
 const CPUS: usize = 8;

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use rxlab::apply::{
+use rxlab_change::apply::{
     self, BeginInfo, Failure, Reapply, Transaction, UndoOptions, Watchpost, Which, hold_deadline, reach,
 };
-use rxlab::host::{Host, Namespace, OpenError, ProcessId};
-use rxlab::journal::{History, Store};
-use rxlab::model::{Identity, Model};
-use rxlab::plan::{Plan, Setting};
-use rxlab::sample::{Inventory, Scope};
-use rxlab::trial::factor::{Arms, Factor, FactorError};
-use rxlab::trial::record::TrialRecord;
-use rxlab::trial::runner::{self, Bench, Measured};
-use rxlab::trial::simulate;
+use rxlab_change::journal::{History, Store};
+use rxlab_path::model::{Identity, Model};
+use rxlab_path::sample::{Inventory, Scope};
+use rxlab_setting::{Plan, Setting};
+use rxlab_sys::{Host, Namespace, OpenError, ProcessId};
+use rxlab_trial::factor::{Arms, Factor, FactorError};
+use rxlab_trial::record::TrialRecord;
+use rxlab_trial::runner::{self, Bench, Measured};
+use rxlab_trial::simulate;
 
 use super::disk::SimDisk;
 use super::host::SimHost;

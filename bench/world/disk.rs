@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use rxlab::host::ProcessId;
-use rxlab::journal::{Folder, Lock, LockError, Storage};
+use rxlab_change::journal::{Folder, Lock, LockError, Storage};
+use rxlab_sys::ProcessId;
 
 use super::schedule::Area;
 use super::{Counted, Link, State, World};

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::io::Errno as Os;
-use rxlab::host::{
+use rxlab_base::parse::{attribute, one_message};
+use rxlab_base::units::CpuMask;
+use rxlab_sys::{
     Action, Cause, EthtoolGet, Hidden, Host, HostError, Namespace, OpenError, Operation, Question,
 };
-use rxlab::parse::{attribute, one_message};
-use rxlab::units::CpuMask;
 
 use super::kernel::{CPUS, Device, MAX_QUEUES, Machine, list};
 use super::schedule::{Area, Slot};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use rxlab::apply::{UndoOptions, Which, confirm, reach, status, undo};
-use rxlab::journal::{History, Outcome, Record, Store, Touched};
-use rxlab::model::Model;
-use rxlab::sample::{Inventory, Scope};
-use rxlab::units::CpuMask;
+use rxlab_base::units::CpuMask;
+use rxlab_change::apply::{UndoOptions, Which, confirm, reach, status, undo};
+use rxlab_change::journal::{History, Outcome, Record, Store, Touched};
+use rxlab_path::model::Model;
+use rxlab_path::sample::{Inventory, Scope};
 
 use super::actors::{Ended, ROOT};
 use super::disk::SimDisk;

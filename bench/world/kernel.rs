@@ -2,7 +2,7 @@
 //!
 //! Numbers stand for values: a CPU mask, a table size, a count. Every value records its last writer.
 
-use rxlab::units::{CpuId, CpuMask};
+use rxlab_base::units::{CpuId, CpuMask};
 
 use super::schedule::{Foreign, Slot};
 

@@ -3,18 +3,15 @@
 
 use std::hint::black_box;
 
-use rxlab::host::RecordedHost;
-use rxlab::journal::History;
-use rxlab::load::{
-    Header, Rate, Report, Spec as Load, StreamEnd, Url, dns_answer, hear_name_server, hear_tracker,
-    judge_answers, merge, parse_paths,
-};
-use rxlab::parse::{self, ethtool};
-use rxlab::plan::{Plan, Setting, Target as PlanTarget};
-use rxlab::snapshot::Snapshot;
-use rxlab::target::bep15::{Answer, Request};
-use rxlab::trial::spec::Spec;
-use rxlab::units::{CpuMask, NicName, QueueId, parse_duration};
+use rxlab_sys::RecordedHost;
+use rxlab_change::journal::History;
+use rxlab_load::{Header, Rate, Report, Spec as Load, StreamEnd, Url, dns_answer, hear_name_server, hear_tracker, judge_answers, merge, parse_paths};
+use rxlab_base::parse::{self, ethtool};
+use rxlab_setting::{Plan, Setting, Target as PlanTarget};
+use rxlab_record::snapshot::Snapshot;
+use rxlab_load::servers::bep15::{Answer, Request};
+use rxlab_trial::spec::Spec;
+use rxlab_base::units::{CpuMask, NicName, QueueId, parse_duration};
 
 /// What is done with one input.
 pub type Target = fn(&[u8]);

@@ -10,13 +10,13 @@ use std::time::Duration;
 use self::report::Done;
 use super::machine::Machine;
 use super::{Global, files, leftovers, machine, output, place};
-use crate::apply::{self, BeginInfo, Change, Transaction, launch_guard};
 use crate::error::{CommandError, Result};
-use crate::host::{Host, Namespace, ProcessId};
-use crate::journal::Seen;
-use crate::model::Model;
-use crate::plan::{Plan, Prediction, Setting};
-use crate::units::parse_duration;
+use rxlab_base::units::parse_duration;
+use rxlab_change::apply::{self, BeginInfo, Change, Transaction, launch_guard};
+use rxlab_change::journal::Seen;
+use rxlab_path::model::Model;
+use rxlab_setting::{Plan, Prediction, Setting};
+use rxlab_sys::{Host, Namespace, ProcessId};
 
 /// Set values on the machine: journalled first, read back after, undone by `rxlab undo`
 ///

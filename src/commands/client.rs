@@ -4,7 +4,7 @@ use std::io;
 
 use super::{Global, output};
 use crate::error::Result;
-use crate::load::serve;
+use rxlab_load::serve;
 
 /// Generate load for a trial that runs on another machine.
 ///

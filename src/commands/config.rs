@@ -9,7 +9,7 @@ use toml::{Table, Value};
 
 use super::files;
 use crate::error::{CommandError, Result};
-use crate::persist::{Walked, walk};
+use rxlab_change::persist::{Walked, walk};
 
 /// Names another file; empty = none.
 const VARIABLE: &str = "RXLAB_CONFIG";

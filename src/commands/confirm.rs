@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{Global, machine, output, place};
-use crate::apply::{self, ConfirmError};
 use crate::error::{CommandError, Kind, Result};
+use rxlab_change::apply::{self, ConfirmError};
 
 /// Keep a change that was applied with --confirm
 #[derive(Debug, clap::Args)]

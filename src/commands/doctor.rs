@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use super::machine::{From, Source};
 use super::{Global, look, output, place, status};
-use crate::apply::{Live, State, TransactionStatus, ValueStatus};
-use crate::diagnose::evidence::receiving;
-use crate::diagnose::figures::plural;
-use crate::diagnose::{Finding, diagnose};
-use crate::doctor::{self, Alerts, DoctorReport, Since};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::LiveHost;
-use crate::model::Rates;
-use crate::probe::Budget;
-use crate::report::findings::{self, Detail};
-use crate::report::text::clean;
-use crate::units::{NicName, parse_duration, rfc3339};
+use rxlab_advise::diagnose::{Finding, diagnose};
+use rxlab_advise::doctor::{self, Alerts, DoctorReport, Since};
+use rxlab_base::number::plural;
+use rxlab_base::units::{NicName, parse_duration, rfc3339};
+use rxlab_change::apply::{Live, State, TransactionStatus, ValueStatus};
+use rxlab_faces::report::findings::{self, Detail};
+use rxlab_faces::report::text::clean;
+use rxlab_path::evidence::receiving;
+use rxlab_path::model::Rates;
+use rxlab_probe::Budget;
+use rxlab_sys::LiveHost;
 
 /// Find out what is wrong with the receive path, why, and what to try
 ///

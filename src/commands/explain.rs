@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::{Global, output};
-use crate::diagnose::{RULES, Rule};
 use crate::error::{CommandError, Result};
-use crate::report::text::{STRONG, paragraph, styled};
+use rxlab_advise::diagnose::{RULES, Rule};
+use rxlab_faces::report::text::{STRONG, paragraph, styled};
 
 /// Explain a finding: when the doctor reports it, what causes it, what helps, and the sources
 ///
@@ -75,8 +75,8 @@ fn nearest(id: &str) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::{find, list, nearest, text};
-    use crate::diagnose::RULES;
-    use crate::report::text::plain;
+    use rxlab_advise::diagnose::RULES;
+    use rxlab_faces::report::text::plain;
 
     #[test]
     fn every_rule_is_explained_in_80_columns() {

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::{Global, apply, files, machine, output, persist};
-use crate::atomic;
 use crate::error::{CommandError, Kind, Result};
-use crate::journal::make_directory;
-use crate::plan::export::{ExportFile, Format, export};
+use rxlab_base::atomic;
+use rxlab_change::journal::make_directory;
+use rxlab_setting::export::{ExportFile, Format, export};
 
 /// Write a plan for another program: a script, sysctl, systemd, TuneD, Ansible or irqbalance
 ///

@@ -13,9 +13,9 @@ use serde::Serialize;
 use self::board::Board;
 use super::{Global, look, lost_time, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
-use crate::report::metrics::Format;
-use crate::units::parse_duration;
-use crate::web::{Access, Request, Response, serve};
+use rxlab_base::units::parse_duration;
+use rxlab_faces::report::metrics::Format;
+use rxlab_faces::web::{Access, Request, Response, serve};
 
 /// Export receive work, findings and what is applied as metrics for Prometheus, until interrupted
 ///

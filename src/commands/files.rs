@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use crate::atomic;
 use crate::error::{CommandError, Result};
+use rxlab_base::atomic;
 
 /// Reads a text file; `what` names it in the error.
 pub(super) fn read(what: &str, path: &Path) -> Result<String> {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::machine::{From, Source};
 use super::{Global, machine, output};
 use crate::error::{CommandError, Result};
-use crate::model::{Flow, FlowPath, Model, Nic, NicKind};
-use crate::report::receive_path;
-use crate::units::NicName;
+use rxlab_base::units::NicName;
+use rxlab_faces::report::receive_path;
+use rxlab_path::model::{Flow, FlowPath, Model, Nic, NicKind};
 
 /// Show where the packets of one flow land: hash, queue, IRQ, CPU, RPS CPU
 ///
@@ -75,9 +75,9 @@ fn choose(message: String, nics: &[&Nic]) -> CommandError {
 #[cfg(test)]
 mod tests {
     use super::receiving;
-    use crate::diagnose::sketch::Sketch;
-    use crate::model::{Fact, Function};
-    use crate::parse::ethtool::DriverInfo;
+    use rxlab_base::parse::ethtool::DriverInfo;
+    use rxlab_path::model::{Fact, Function};
+    use rxlab_path::sketch::Sketch;
 
     /// The hash, the table and the interrupts of the paravirtual device were once taken for those of the packets.
     #[test]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::{Global, output, place};
-use crate::apply::{LiveWatchpost, hold_deadline};
 use crate::error::{CommandError, Result};
-use crate::journal::History;
+use rxlab_change::apply::{LiveWatchpost, hold_deadline};
+use rxlab_change::journal::History;
 
 /// Revert a transaction at its deadline unless it is confirmed
 #[derive(Debug, clap::Args)]

@@ -7,12 +7,12 @@ use serde_json::json;
 
 use super::trial::list;
 use super::{Global, machine, output, place};
-use crate::apply::{self, Ending, State};
 use crate::error::Result;
-use crate::host::Host;
-use crate::journal::Entry;
-use crate::report::status;
-use crate::report::text::{Cell, Table, left, wrapping};
+use rxlab_change::apply::{self, Ending, State};
+use rxlab_change::journal::Entry;
+use rxlab_faces::report::status;
+use rxlab_faces::report::text::{Cell, Table, left, wrapping};
+use rxlab_sys::Host;
 
 /// List past and present transactions and trials, oldest first
 #[derive(Debug, clap::Args)]

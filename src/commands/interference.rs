@@ -9,10 +9,10 @@ use clap::ValueEnum;
 
 use super::{Global, machine, output, place, progress};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::Host;
-use crate::probe::{LookError, Method, Missing, OpensslError, SampleOptions, Tier, look};
-use crate::report::interference;
-use crate::units::{CpuId, parse_duration};
+use rxlab_base::units::{CpuId, parse_duration};
+use rxlab_faces::report::interference;
+use rxlab_probe::{LookError, Method, Missing, OpensslError, SampleOptions, Tier, look};
+use rxlab_sys::Host;
 
 /// Find out who pays for received packets: CPUs, and the processes that lose time to them
 ///
@@ -72,7 +72,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     }
     let host = machine::host(global)?;
     if let Some(cpu) = cpu {
-        let inventory = crate::sample::Inventory::take(&host, crate::sample::Scope::Path);
+        let inventory = rxlab_path::sample::Inventory::take(&host, rxlab_path::sample::Scope::Path);
         machine::cpus(&machine::describe(&inventory)?, &cpu.into())?;
     }
     let (method, length) = match args.with {

@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use super::{Global, machine, output, place, undo};
-use crate::apply::{self, Abandoned};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::ProcessId;
-use crate::journal::Notice;
+use rxlab_change::apply::{self, Abandoned};
+use rxlab_change::journal::Notice;
+use rxlab_sys::ProcessId;
 
 /// Prints what guards have reverted since the last command, each once. A user who may not remove a notice leaves it to
 /// one who may. Returns the number of notices.

@@ -2,6 +2,8 @@
 
 mod cpus;
 mod find;
+mod placement;
+mod server_watch;
 mod spread;
 mod watch;
 
@@ -12,14 +14,15 @@ use std::time::{Duration, SystemTime};
 
 use super::{Global, files, output, place};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::{Host, LiveHost, netns_path};
-use crate::load::{
-    Body, Header, LoadError, Pacing, Promql, Protocol, Rate, Report, ServerWatch, Session, Spec, Statuses,
-    Url, parse_paths, render,
-};
-use crate::trial::search::slo::Slo;
-use crate::units::parse_duration;
 use cpus::Cpus;
+use rxlab_base::units::parse_duration;
+use rxlab_load::{
+    Body, Header, LoadError, Pacing, Promql, Protocol, Rate, Report, Session, Spec, Statuses, Url,
+    parse_paths, render,
+};
+use rxlab_sys::{Host, LiveHost, netns_path};
+use rxlab_trial::search::slo::Slo;
+use server_watch::ServerWatch;
 use spread::Spread;
 use watch::Watch;
 

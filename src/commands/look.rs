@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use super::machine::Source;
 use super::progress;
-use crate::diagnose::evidence::{TRAFFIC, receive_time};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::{Host, allowed_cpus};
-use crate::model::{Costs, CpuRates, IntervalError, Model, Rates};
-use crate::probe::{Budget, SoftirqTime, Windows, hand_over, stack_work};
-use crate::sample::{Counters, Inventory, Scope, busiest};
-use crate::snapshot::Snapshot;
-use crate::units::CpuId;
+use rxlab_base::units::CpuId;
+use rxlab_path::evidence::{TRAFFIC, receive_time};
+use rxlab_path::model::{Costs, CpuRates, IntervalError, Model, Rates};
+use rxlab_path::sample::{Counters, Inventory, Scope, busiest};
+use rxlab_probe::{Budget, SoftirqTime, Windows, hand_over, stack_work};
+use rxlab_record::snapshot::Snapshot;
+use rxlab_sys::{Host, allowed_cpus};
 
 /// CPU time is accounted in ticks of 10 ms: fewer than ten are too coarse.
 const SHORTEST: Duration = Duration::from_millis(100);

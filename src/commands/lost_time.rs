@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use rustix::time::ClockId;
 
 use super::place;
-use crate::host::{Host, clock_ns};
-use crate::probe::{Budget, Interference, SampleOptions, Tier, look};
+use rxlab_probe::{Budget, Interference, SampleOptions, Tier, look};
+use rxlab_sys::{Host, clock_ns};
 
 /// Length of a measurement.
 const WINDOW: Duration = Duration::from_secs(1);

@@ -13,12 +13,12 @@ use super::record::recorded;
 use super::when::parse_when;
 use super::{Global, files};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::{Host, LiveHost, Namespace, OpenError, netns_path};
-use crate::model::{Identity, Model, Nic};
-use crate::plan::export::shell;
-use crate::sample::{Inventory, Scope};
-use crate::snapshot::{ArchiveError, Snapshot};
-use crate::units::{CpuMask, NicName, parse_size};
+use rxlab_base::units::{CpuMask, NicName, parse_size};
+use rxlab_path::model::{Identity, Model, Nic};
+use rxlab_path::sample::{Inventory, Scope};
+use rxlab_record::snapshot::{ArchiveError, Snapshot};
+use rxlab_setting::export::shell;
+use rxlab_sys::{Host, LiveHost, Namespace, OpenError, netns_path};
 
 /// An open machine.
 pub(crate) struct Machine {

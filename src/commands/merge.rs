@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{Global, files, output};
 use crate::error::{CommandError, Result};
-use crate::load::{MergeError, Report, merge, render};
+use rxlab_load::{MergeError, Report, merge, render};
 
 /// Add up results of `rxlab load --json` that ran at the same time.
 ///

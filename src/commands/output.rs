@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::commands::Global;
 use crate::error::{CommandError, Result};
-use crate::report::text::{for_json, for_screen, is_control};
+use rxlab_faces::report::text::{for_json, for_screen, is_control};
 
 /// Standard output: JSON with `--json`, else text.
 pub(crate) fn stdout(global: &Global) -> Output {
@@ -74,7 +74,7 @@ pub(crate) fn fit_terminal() {
     if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) {
         // A terminal that does not know its size reports 0.
         if size.ws_col > 0 {
-            crate::report::text::fit_terminal(size.ws_col.into());
+            rxlab_faces::report::text::fit_terminal(size.ws_col.into());
         }
     }
 }

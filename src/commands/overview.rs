@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::machine::Source;
 use super::{Global, look, output, place, status};
-use crate::doctor::{busiest_paths, doctor};
 use crate::error::Result;
-use crate::report::findings;
+use rxlab_advise::doctor::{busiest_paths, doctor};
+use rxlab_faces::report::findings;
 
 /// Length of the sample: a first answer has to come at once.
 const SAMPLE: Duration = Duration::from_secs(1);
@@ -15,7 +15,7 @@ const SAMPLE: Duration = Duration::from_secs(1);
 pub(super) fn run(global: &Global) -> Result {
     let source = Source::Live(super::machine::host(global)?);
     let stop = place::stop_flag()?;
-    let (model, rates) = look::look(&source, SAMPLE, crate::probe::Budget::default(), &stop)?;
+    let (model, rates) = look::look(&source, SAMPLE, rxlab_probe::Budget::default(), &stop)?;
     let program = global.program();
     let report = doctor(&model, &rates, &program);
     // Without permission to read the journal, the rest is still true.

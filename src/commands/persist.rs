@@ -10,12 +10,12 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use super::{Global, apply as apply_command, machine, output, place};
-use crate::apply;
 use crate::error::{CommandError, Kind, Result};
-use crate::journal::kept as kept_plan;
-use crate::model::Model;
-use crate::persist::{Folder, OFF, PersistError, Restore, Written, files, lasting, permanent_mac};
-use crate::plan::{Plan, Setting, Target};
+use rxlab_change::apply;
+use rxlab_change::journal::kept as kept_plan;
+use rxlab_change::persist::{Folder, OFF, PersistError, Restore, Written, files, lasting, permanent_mac};
+use rxlab_path::model::Model;
+use rxlab_setting::{Plan, Setting, Target};
 
 /// Set values again at each boot and when a NIC appears: a systemd unit, a udev rule, and the plan
 ///

@@ -12,12 +12,12 @@ use rustix::process::geteuid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Global, machine, output};
-use crate::apply::{self, ApplyError};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::Host;
-use crate::journal::{Archived, Begin, Disk, History, JournalError, LockError, Store, Unreadable};
-use crate::model::Model;
-use crate::sample::{Inventory, Scope};
+use rxlab_change::apply::{self, ApplyError};
+use rxlab_change::journal::{Archived, Begin, Disk, History, JournalError, LockError, Store, Unreadable};
+use rxlab_path::model::Model;
+use rxlab_path::sample::{Inventory, Scope};
+use rxlab_sys::Host;
 
 /// Returns the journal. Below another root it has its own lock: those files are not a machine.
 pub(super) fn store(global: &Global) -> Store {

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use super::machine::{From, Source};
 use super::{Global, files, look, machine, output, place};
-use crate::apply;
 use crate::error::{CommandError, Result};
-use crate::model::{Model, Rates};
-use crate::plan::export::shell;
-use crate::plan::{Options, Plan, Policed, Policy, Setting, Spread, Variable, spread};
-use crate::report::forecast::{self, Forecast};
-use crate::report::text::{Cell, Table, command_lines, left, paragraph, wrapping};
-use crate::units::{CpuMask, NicName, parse_duration};
+use rxlab_advise::plan::{Options, Policed, Policy, Spread, Variable, spread};
+use rxlab_base::units::{CpuMask, NicName, parse_duration};
+use rxlab_change::apply;
+use rxlab_faces::report::forecast::{self, Forecast};
+use rxlab_faces::report::text::{Cell, Table, command_lines, left, paragraph, wrapping};
+use rxlab_path::model::{Model, Rates};
+use rxlab_setting::export::shell;
+use rxlab_setting::{Plan, Setting};
 
 /// Make a plan: settings with reasons, as a file to review, try and apply
 ///

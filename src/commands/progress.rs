@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-use crate::report::text::clean;
+use rxlab_faces::report::text::clean;
 
 /// A progress bar on standard error, which indicatif hides if that is not a terminal. Names in its message cannot control
 /// the terminal.

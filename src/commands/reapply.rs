@@ -7,12 +7,12 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{Global, leftovers, machine, output, place, undo};
-use crate::apply::{Reapplied, Reapply, Transaction, in_words, preview_reapply};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::Host;
-use crate::journal::{History, Store};
-use crate::model::Model;
-use crate::report::text::{clean, paragraph};
+use rxlab_change::apply::{Reapplied, Reapply, Transaction, in_words, preview_reapply};
+use rxlab_change::journal::{History, Store};
+use rxlab_faces::report::text::{clean, paragraph};
+use rxlab_path::model::Model;
+use rxlab_sys::Host;
 
 /// Reapply values that another program has changed: only values that rxlab set and that are still applied
 ///

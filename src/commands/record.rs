@@ -14,10 +14,10 @@ use serde_json::json;
 use super::persist::Etc;
 use super::{Global, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
-use crate::recorder::{Begun, Disk, Limits, Locked, Recorder, Ring, Span, WindowError};
-use crate::report::recording::{self, RecordingReport};
-use crate::snapshot::Snapshot;
-use crate::units::{format_duration, parse_duration, parse_size};
+use rxlab_base::units::{format_duration, parse_duration, parse_size};
+use rxlab_faces::report::recording::{self, RecordingReport};
+use rxlab_record::recorder::{Begun, Disk, Limits, Locked, Recorder, Ring, Span, WindowError};
+use rxlab_record::snapshot::Snapshot;
 
 /// Record the receive path continuously, for `--at` and `top --replay` after an incident
 ///

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::trial::list::Record;
 use super::{Global, files, output, trial};
 use crate::error::{CommandError, Result};
-use crate::report::document::{Document, Part, Trial};
-use crate::report::text::command_lines;
-use crate::report::{html, markdown};
-use crate::trial::store::TrialDir;
+use rxlab_faces::report::document::{Document, Part, Trial};
+use rxlab_faces::report::text::command_lines;
+use rxlab_faces::report::{html, markdown};
+use rxlab_trial::store::TrialDir;
 
 /// Write trials, findings and measurements as one HTML page, or as Markdown for a ticket
 ///
@@ -67,7 +67,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         Some(file) => {
             trial::say_written(&mut out, file)?;
             if output::is_interactive() && !args.markdown {
-                let name = crate::plan::export::shell(&file.to_string_lossy());
+                let name = rxlab_setting::export::shell(&file.to_string_lossy());
                 write!(out, "{}", command_lines("next: ", &format!("{program} report {name} --markdown")))?;
             }
         }

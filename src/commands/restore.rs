@@ -12,10 +12,10 @@ use super::machine::Machine;
 use super::persist::{Etc, boot};
 use super::{Global, apply as apply_command, files, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::Host;
-use crate::parse::has_kernel_argument;
-use crate::persist::{Made, OFF, PLAN, Refusal, Restorer};
-use crate::units::{NicName, parse_duration};
+use rxlab_base::parse::has_kernel_argument;
+use rxlab_base::units::{NicName, parse_duration};
+use rxlab_change::persist::{Made, OFF, PLAN, Refusal, Restorer};
+use rxlab_sys::Host;
 
 /// Time between two checks for what is missing.
 const LOOK: Duration = Duration::from_millis(250);
@@ -104,7 +104,7 @@ fn print_made(global: &Global, made: &Made) -> Result {
     )
 }
 
-fn refusal(refusal: Refusal) -> CommandError {
+fn refusal(refusal: Refusal<CommandError>) -> CommandError {
     match refusal {
         Refusal::Again(error) => error,
         Refusal::Apply(error) => error.into(),

@@ -16,9 +16,9 @@ use super::output::json_line;
 use super::top::sampler::Sampler;
 use super::{Global, look, machine, output, place};
 use crate::error::{CommandError, Kind, Result};
-use crate::report::live::LiveFrame;
-use crate::units::parse_duration;
-use crate::web::{self, Access, Hub};
+use rxlab_base::units::parse_duration;
+use rxlab_faces::report::live::LiveFrame;
+use rxlab_faces::web::{self, Access, Hub};
 
 /// Show the live views and the trials in a browser
 ///
@@ -117,13 +117,7 @@ impl Drop for Ends<'_> {
 }
 
 /// Publishes one interval after another until `stop` is set.
-fn sample(
-    global: &Global,
-    args: &Args,
-    host: &crate::host::LiveHost,
-    hub: &Hub,
-    stop: &AtomicBool,
-) -> Result {
+fn sample(global: &Global, args: &Args, host: &rxlab_sys::LiveHost, hub: &Hub, stop: &AtomicBool) -> Result {
     let mut sampler = Sampler::begin(global, host, args.cost.budget);
     loop {
         let frame = sampler.next(|| place::sleep(args.every, stop));

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::machine::{From, Source};
 use super::{Global, machine, output};
 use crate::error::{CommandError, Result};
-use crate::model::Model;
-use crate::report::receive_path::{self, CpuReport};
-use crate::report::text::command_lines;
-use crate::units::{CpuMask, NicName};
+use rxlab_base::units::{CpuMask, NicName};
+use rxlab_faces::report::receive_path::{self, CpuReport};
+use rxlab_faces::report::text::command_lines;
+use rxlab_path::model::Model;
 
 /// Show the receive path: NIC, queue, IRQ, CPU, RPS, RFS, XPS
 ///

@@ -9,12 +9,12 @@ use serde_json::json;
 
 use super::machine::{self, Machine};
 use super::{Global, files, look, output, place, progress};
-use crate::apply::status;
 use crate::error::{CommandError, Result};
-use crate::host::{Host, Namespace};
-use crate::journal::{Disk, Folder, History, Storage};
-use crate::snapshot::Snapshot;
-use crate::units::parse_duration;
+use rxlab_base::units::parse_duration;
+use rxlab_change::apply::status;
+use rxlab_change::journal::{Disk, Folder, History, Storage};
+use rxlab_record::snapshot::Snapshot;
+use rxlab_sys::{Host, Namespace};
 
 /// Record the machine in a file, to attach to a bug report or to examine elsewhere
 ///

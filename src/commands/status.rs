@@ -10,15 +10,15 @@ use serde_json::json;
 use super::machine::{SnapshotFile, Source};
 use super::trial::schedule;
 use super::{Global, machine, output, place};
-use crate::apply::{TransactionStatus, status};
 use crate::error::{CommandError, Kind, Result};
-use crate::journal::{History, Open, Unreadable};
-use crate::model::Model;
-use crate::report::status::text;
-use crate::sample::{Identity, Inventory, Scope};
-use crate::snapshot::Snapshot;
-use crate::trial::schedule::Scheduled;
-use crate::units::parse_duration;
+use rxlab_base::units::parse_duration;
+use rxlab_change::apply::{TransactionStatus, status};
+use rxlab_change::journal::{History, Open, Unreadable};
+use rxlab_faces::report::status::text;
+use rxlab_path::model::Model;
+use rxlab_path::sample::{Identity, Inventory, Scope};
+use rxlab_record::snapshot::Snapshot;
+use rxlab_trial::schedule::Scheduled;
 
 /// Show what is applied, what drifted and who probably did it, and the time left to a deadline
 ///

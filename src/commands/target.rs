@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::{Global, output, place};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::netns_path;
-use crate::target::{Addresses, Counters, Served, Spec, Target, TargetError};
-use crate::units::{CpuMask, parse_duration};
+use rxlab_base::units::{CpuMask, parse_duration};
+use rxlab_load::servers::{Addresses, Counters, Served, Spec, Target, TargetError};
+use rxlab_sys::netns_path;
 
 /// Run small servers to test a load against, until interrupted.
 ///

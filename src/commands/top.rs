@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use self::sampler::Sampler;
 use super::machine::{From, Source};
 use super::{Global, look, output, place, status};
-use crate::doctor::Alerts;
 use crate::error::Result;
-use crate::host::LiveHost;
-use crate::report::live::{Applied, LiveFrame};
-use crate::report::text::clean;
-use crate::snapshot::Snapshot;
-use crate::units::{NicName, parse_duration};
+use rxlab_advise::doctor::Alerts;
+use rxlab_base::units::{NicName, parse_duration};
+use rxlab_faces::report::live::{Applied, LiveFrame};
+use rxlab_faces::report::text::clean;
+use rxlab_record::snapshot::Snapshot;
+use rxlab_sys::LiveHost;
 
 /// Watch receive work live: CPUs over time, queues, who loses time to it, findings as they come and go
 ///

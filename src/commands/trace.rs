@@ -10,12 +10,12 @@ use flate2::write::GzEncoder;
 
 use super::{Global, files, machine, output, place, progress};
 use crate::error::{CommandError, Kind, Result};
-use crate::model::{Identity, Model};
-use crate::probe::trace::{Item, Sink, Slice, TraceError, TraceOptions, record};
-use crate::probe::{Missing, Moment, Names};
-use crate::report::timeline::Timeline;
-use crate::report::{html, trace};
-use crate::units::{CpuMask, format_duration, parse_duration};
+use rxlab_base::units::{CpuMask, format_duration, parse_duration};
+use rxlab_faces::report::timeline::Timeline;
+use rxlab_faces::report::{html, trace};
+use rxlab_path::model::{Identity, Model};
+use rxlab_probe::trace::{Item, Sink, Slice, TraceError, TraceOptions, record};
+use rxlab_probe::{Missing, Moment, Names};
 
 /// Record when each CPU received packets, why, and for how long
 ///

@@ -3,7 +3,7 @@
 use clap::{Command, CommandFactory};
 
 use super::Cli;
-use crate::report::text::{STRONG, paragraph, styled};
+use rxlab_faces::report::text::{STRONG, paragraph, styled};
 
 /// Groups of commands in the help of `rxlab`, each with its commands in order.
 const GROUPS: [(&str, &str); 5] = [
@@ -143,7 +143,7 @@ mod tests {
     use clap::Command;
 
     use super::{EXAMPLES, GROUPS, command};
-    use crate::report::text::plain;
+    use rxlab_faces::report::text::plain;
 
     /// Paths of all commands that the help shows.
     fn visible(command: &Command, above: &str) -> Vec<String> {

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{Global, machine, output, place};
-use crate::apply::{
+use crate::error::{CommandError, Kind, Result};
+use rxlab_change::apply::{
     self, Backwards, CommandUndo, Undo, UndoError, UndoOptions, UndoOutcome, Undone, Waiting, Which,
 };
-use crate::error::{CommandError, Kind, Result};
-use crate::journal::{BackCommand, History, JournalError, LockError, Outcome, Store};
-use crate::report::text::{clean, paragraph};
+use rxlab_change::journal::{BackCommand, History, JournalError, LockError, Outcome, Store};
+use rxlab_faces::report::text::{clean, paragraph};
 
 /// Revert what was applied: every open transaction, the newest first
 ///

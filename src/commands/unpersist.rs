@@ -7,8 +7,8 @@ use serde_json::json;
 use super::persist::{Etc, boot};
 use super::{Global, output};
 use crate::error::Result;
-use crate::persist::{Folder, Restore, files};
-use crate::plan::Plan;
+use rxlab_change::persist::{Folder, Restore, files};
+use rxlab_setting::Plan;
 
 /// Remove what persist has installed; current values are unchanged
 ///

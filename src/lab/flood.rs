@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use super::{LabError, Range};
-use crate::host::{in_netns, pin_thread};
-use crate::units::CpuId;
+use rxlab_base::units::CpuId;
+use rxlab_sys::{in_netns, pin_thread};
 
 /// Datagram size in bytes.
 const SIZE: usize = 64;

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::host::{OpenError, in_netns, new_netns};
+use rxlab_sys::{OpenError, in_netns, new_netns};
 
 /// The range could not be built.
 #[derive(Debug, Error)]

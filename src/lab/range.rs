@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::{LabError, Namespace};
-use crate::units::NicName;
+use rxlab_base::units::NicName;
 
 /// Specification of a range.
 #[derive(Debug, Clone)]

@@ -2,9 +2,9 @@
 //! four, an RSS table of four and two contexts, two flow rules. Composed by hand: no available machine has the last
 //! two.
 
-use rxlab::host::{EthtoolGet, Question};
-use rxlab::parse::ethtool::flow_bytes;
-use rxlab::parse::{attribute, one_message, words};
+use rxlab_base::parse::ethtool::flow_bytes;
+use rxlab_base::parse::{attribute, one_message, words};
+use rxlab_sys::{EthtoolGet, Question};
 
 /// Each response and its path.
 pub(crate) fn answers() -> Vec<(String, Vec<u8>)> {

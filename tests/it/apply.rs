@@ -1,6 +1,6 @@
 //! apply, status and undo as the user sees them, on a machine made of plain files.
 
-use rxlab::journal::{Disk, Storage};
+use rxlab_change::journal::{Disk, Storage};
 
 use crate::process::{Ended, on_a_terminal};
 use crate::tree::{PCI, Tree};

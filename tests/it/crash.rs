@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
-use rxlab::apply::{Failure, Kept, Transaction};
-use rxlab::host::{FlakyHost, Fuse, Host, LiveHost, Mishap, Rule};
-use rxlab::journal::{Disk, FlakyStorage, Folder, Storage, Store, Trouble};
-use rxlab::plan::Setting;
-use rxlab::sample::Scope;
+use rxlab_change::apply::{Failure, Kept, Transaction};
+use rxlab_change::journal::{Disk, FlakyStorage, Folder, Storage, Store, Trouble};
+use rxlab_path::sample::Scope;
+use rxlab_setting::Setting;
+use rxlab_sys::{FlakyHost, Fuse, Host, LiveHost, Mishap, Rule};
 
 use crate::driver::Driver;
 use crate::observed::Observed;

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rxlab::apply::{self, BeginInfo, Transaction};
-use rxlab::host::{FlakyHost, Fuse, Host, LiveHost, Namespace};
-use rxlab::journal::{Disk, FlakyStorage, Store};
-use rxlab::knob::KNOBS;
 use rxlab::lab::Range;
-use rxlab::plan::Plan;
-use rxlab::sample::Scope;
+use rxlab_change::apply::{self, BeginInfo, Transaction};
+use rxlab_change::journal::{Disk, FlakyStorage, Store};
+use rxlab_change::knob::KNOBS;
+use rxlab_path::sample::Scope;
+use rxlab_setting::Plan;
+use rxlab_sys::{FlakyHost, Fuse, Host, LiveHost, Namespace};
 
 use crate::crash::die;
 use crate::lab::range;

@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use rxlab::plan::Prediction;
-use rxlab::report::words;
-use rxlab::trial::record::TrialRecord;
+use rxlab_faces::report::words;
+use rxlab_setting::Prediction;
+use rxlab_trial::record::TrialRecord;
 use serde_json::Value;
 
 use crate::process::{Ended, Running, end_guards, mentioning, rxlab, wait_for};

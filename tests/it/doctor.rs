@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::Output;
 
 use rustix::process::Signal;
-use rxlab::diagnose::{Finding, diagnose};
-use rxlab::doctor::{Alert, Alerts, Change};
 use rxlab::lab::{Flood, Range};
-use rxlab::load::Session;
-use rxlab::target::Target;
-use rxlab::units::CpuId;
+use rxlab_advise::diagnose::{Finding, diagnose};
+use rxlab_advise::doctor::{Alert, Alerts, Change};
+use rxlab_base::units::CpuId;
+use rxlab_load::Session;
+use rxlab_load::servers::Target;
 use serde_json::Value;
 
 use crate::fixtures::recorded;
@@ -84,11 +84,11 @@ fn a_container_missed_by_tuning_is_found() {
         host.ip(&format!("link set {nic} up")).expect("set");
     }
     let (udp_sink, netns) = (Some(([0, 0, 0, 0], 9000).into()), Some(range.server.path()));
-    let target = rxlab::target::Spec { udp_sink, netns, ..rxlab::target::Spec::default() };
+    let target = rxlab_load::servers::Spec { udp_sink, netns, ..rxlab_load::servers::Spec::default() };
     let _target = Target::start(&target).expect("started");
     let send = |address: Ipv4Addr| {
         let url = format!("udp-sink://{address}:9000").parse().expect("a URL");
-        let mut load = rxlab::load::Spec::new(url);
+        let mut load = rxlab_load::Spec::new(url);
         (load.rate, load.netns) = (Some("4000".parse().expect("a rate")), Some(range.client.path()));
         Session::start(&load).expect("started")
     };

@@ -6,9 +6,9 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use rxlab::apply::Transaction;
-use rxlab::host::{FlakyHost, Fuse};
-use rxlab::journal::{Disk, FlakyStorage, Outcome, Store};
+use rxlab_change::apply::Transaction;
+use rxlab_change::journal::{Disk, FlakyStorage, Outcome, Store};
+use rxlab_sys::{FlakyHost, Fuse};
 
 use crate::process::{Ended, PATIENCE, Running, one_line};
 use crate::settings::settings;

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use rxlab::host::{Action, EthtoolChange, EthtoolGet, Host, HostError, Operation, Question};
-use rxlab::parse::ethtool;
+use rxlab_base::parse::ethtool;
+use rxlab_sys::{Action, EthtoolChange, EthtoolGet, Host, HostError, Operation, Question};
 
 use crate::answers;
 use crate::tree::PCI;
@@ -54,7 +54,7 @@ impl<H: Host> Driver<H> {
         self.asked(EthtoolGet::Rss, ethtool::rss).table
     }
 
-    fn asked<T>(&self, get: EthtoolGet, parse: fn(&[u8]) -> Result<T, rxlab::parse::WireError>) -> T {
+    fn asked<T>(&self, get: EthtoolGet, parse: fn(&[u8]) -> Result<T, rxlab_base::parse::WireError>) -> T {
         parse(&std::fs::read(self.path(get)).expect("it is there")).expect("an answer")
     }
 
@@ -177,5 +177,5 @@ impl<H: Host> Host for Driver<H> {
         Ok(())
     }
 
-    rxlab::pass_on!([inner] read, write, list, link, ask, now_ns, inode);
+    rxlab_sys::pass_on!([inner] read, write, list, link, ask, now_ns, inode);
 }

@@ -1,11 +1,11 @@
 //! Ethtool settings of veths on the real kernel.
 
-use rxlab::host::Host;
-use rxlab::knob::find;
 use rxlab::lab::Namespace;
-use rxlab::model::Model;
-use rxlab::plan::Setting;
-use rxlab::sample::Scope;
+use rxlab_change::knob::find;
+use rxlab_path::model::Model;
+use rxlab_path::sample::Scope;
+use rxlab_setting::Setting;
+use rxlab_sys::Host;
 
 use crate::lab::host_in;
 use crate::process::{Ended, rxlab};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use rxlab::parse::{attribute, one_message};
+use rxlab_base::parse::{attribute, one_message};
 use serde_json::Value;
 
 use crate::process::{Ended, PATIENCE, Running, Stop, response, rxlab, wait_for};

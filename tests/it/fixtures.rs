@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use rxlab::doctor::doctor;
-use rxlab::model::{Fact, Function, Irq, Model, Nic, NicKind, Rates, Source};
-use rxlab::parse::ethtool::Count;
-use rxlab::sample::{Counters, Inventory, Sample, Scope};
-use rxlab::snapshot::Snapshot;
-use rxlab::units::{CpuId, CpuMask, Need};
+use rxlab_advise::doctor::doctor;
+use rxlab_base::parse::ethtool::Count;
+use rxlab_base::units::{CpuId, CpuMask, Need};
+use rxlab_path::model::{Fact, Function, Irq, Model, Nic, NicKind, Rates, Source};
+use rxlab_path::sample::{Counters, Inventory, Sample, Scope};
+use rxlab_record::snapshot::Snapshot;
 
 use crate::tree::look;
 
@@ -60,7 +60,7 @@ fn cpus(list: &str) -> CpuMask {
 /// Allowed and effective CPUs of each receive queue's interrupt.
 fn placement(nic: &Nic) -> Vec<(CpuMask, CpuMask)> {
     let known = |fact: &Fact<CpuMask>| fact.known().expect("a readable affinity").clone();
-    let one = |queue: &rxlab::model::RxQueue| {
+    let one = |queue: &rxlab_path::model::RxQueue| {
         let [irq] = queue.irqs.as_slice() else { panic!("rx-{} has {:?}", queue.index, queue.irqs) };
         assert_eq!(irq.action, format!("virtio{}-input.{}", virtio(nic), queue.index));
         (known(&irq.affinity), known(&irq.effective))
@@ -247,7 +247,7 @@ fn virtio_16cpu_2nic() {
 /// Each interrupt of a NIC is a target: those of queues by queue, the others by name.
 #[test]
 fn every_interrupt_is_a_target() {
-    let knob = rxlab::knob::find("irq_affinity").expect("registered");
+    let knob = rxlab_change::knob::find("irq_affinity").expect("registered");
     for (name, tx, others) in
         [("e1000e-4cpu", 1, &["eth0/irq-eth0"][..]), ("virtio-8cpu-8queue", 8, &["eth0/irq-virtio0-config"])]
     {

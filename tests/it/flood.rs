@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use rxlab::host::Host;
 use rxlab::lab::{Range, RangeSpec};
-use rxlab::load::Session;
-use rxlab::target::{Spec, Target};
+use rxlab_load::Session;
+use rxlab_load::servers::{Spec, Target};
+use rxlab_sys::Host;
 
 use crate::lab::{host_in, inside};
 use crate::process::{Running, rxlab, wait_for, weighty};
@@ -25,7 +25,7 @@ pub(crate) fn sink(range: &Range, cpus: &str) -> Target {
 /// A sender on these CPUs, flat out to the sink.
 pub(crate) fn sender(range: &Range, cpus: &str) -> Session {
     let url = format!("udp-sink://{}:9000", Range::SERVER).parse().expect("a URL");
-    let mut load = rxlab::load::Spec::new(url);
+    let mut load = rxlab_load::Spec::new(url);
     (load.cpus, load.netns) = (cpus.parse().expect("a list"), Some(range.client.path()));
     Session::start(&load).expect("started")
 }

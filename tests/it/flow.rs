@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::net::sockopt::socket_incoming_cpu;
-use rxlab::host::{Host, enter_netns, pin_thread};
 use rxlab::lab::Range;
-use rxlab::model::{Certainty, Flow, FlowPath};
-use rxlab::sample::Scope;
-use rxlab::units::CpuId;
+use rxlab_base::units::CpuId;
+use rxlab_path::model::{Certainty, Flow, FlowPath};
+use rxlab_path::sample::Scope;
+use rxlab_sys::{Host, enter_netns, pin_thread};
 
 use crate::lab::{host_in, range};
 use crate::packets::{Sender, random_flows};

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use rxlab::host::Host;
-use rxlab::journal::{Disk, Store};
 use rxlab::lab::{Namespace, Range};
+use rxlab_change::journal::{Disk, Store};
+use rxlab_sys::Host;
 
 use crate::lab::{host_in, inside, range};
 use crate::process::{Ended, Running, end_guards, guards, wait_for};

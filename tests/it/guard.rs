@@ -5,9 +5,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use rxlab::apply::{BeginInfo, Transaction};
-use rxlab::host::ProcessId;
-use rxlab::journal::{Disk, Storage};
+use rxlab_change::apply::{BeginInfo, Transaction};
+use rxlab_change::journal::{Disk, Storage};
+use rxlab_sys::ProcessId;
 
 use crate::process::{Ended, Running, copy_program, wait_for};
 use crate::settings::setting;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use rxlab::load::{ErrorClass, Interval, LoadError, Rate, Session, Spec};
+use rxlab_load::{ErrorClass, Interval, LoadError, Rate, Session, Spec};
 
 use crate::load::rxlab;
 use crate::nginx::Nginx;

@@ -5,9 +5,9 @@ mod replay;
 
 use libbpf_rs::query::ProgInfoIter;
 use rustix::process::{Pid, Signal};
-use rxlab::host::Host;
-use rxlab::probe::{Class, CpuInterference, Interference, Tier};
-use rxlab::units::{CpuId, Fact};
+use rxlab_base::units::{CpuId, Fact};
+use rxlab_probe::{Class, CpuInterference, Interference, Tier};
+use rxlab_sys::Host;
 
 use crate::flood::Flood;
 use crate::lab::{host_in, inside};

@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use rustix::process::Signal;
-use rxlab::apply::{Culprit, Likelihood, Suspect, status};
-use rxlab::host::{Host, LiveHost};
-use rxlab::model::{Fact, Irqbalance, Nic};
-use rxlab::sample::{Inventory, Scope};
-use rxlab::units::{CpuMask, IrqId};
+use rxlab_base::units::{CpuMask, IrqId};
+use rxlab_change::apply::{Culprit, Likelihood, Suspect, status};
+use rxlab_path::model::{Fact, Irqbalance, Nic};
+use rxlab_path::sample::{Inventory, Scope};
+use rxlab_sys::{Host, LiveHost};
 
 use crate::process::{Ended, Running, rxlab, wait_for};
 use crate::require;
@@ -86,7 +86,7 @@ fn interrupts_are_banned_from_irqbalance() {
     let host = LiveHost::open(Path::new("/")).expect("opened");
     let _affinities = Affinities::save(&host);
     let look = || look(&host, Scope::All);
-    let knob = rxlab::knob::find("irqbalance").expect("registered");
+    let knob = rxlab_change::knob::find("irqbalance").expect("registered");
     let interrupts = |nic: &Nic| {
         let irqs = nic.rx.iter().flat_map(|queue| &queue.irqs).chain(&nic.other_irqs);
         irqs.map(|irq| irq.number).collect::<BTreeSet<_>>()
@@ -108,7 +108,7 @@ fn interrupts_are_banned_from_irqbalance() {
     };
     wait_for("irqbalance's answer", || list().is_some());
     let before = list().expect("it answers");
-    let target = rxlab::plan::Target::Nic(nic.name.clone());
+    let target = rxlab_setting::Target::Nic(nic.name.clone());
     assert_eq!(knob.read(knob.site(&host, &look(), &target)).expect("told"), "banned:0");
     let state = tempfile::tempdir().expect("a temporary directory");
     let (setting, managed) =

@@ -5,11 +5,11 @@ mod kernel;
 
 use std::sync::atomic::AtomicBool;
 
-use rxlab::host::{Cause, FlakyHost, Fuse, Mishap, Rule};
-use rxlab::journal::Outcome;
-use rxlab::parse::one_message;
-use rxlab::plan::Setting;
-use rxlab::sample::Scope;
+use rxlab_base::parse::one_message;
+use rxlab_change::journal::Outcome;
+use rxlab_path::sample::Scope;
+use rxlab_setting::Setting;
+use rxlab_sys::{Cause, FlakyHost, Fuse, Mishap, Rule};
 
 use crate::process::Ended;
 use crate::settings::{SETTINGS, setting};
@@ -70,7 +70,7 @@ fn a_write_without_effect_is_noticed() {
         let ignore = Rule { suffix: file.into(), mishap: Mishap::Ignore };
         let host = FlakyHost::new(tree.host(), vec![ignore], Fuse::new(None, || ()));
         let error = tree.begin().set(&host, &mut model(), &setting(text)).expect_err(text);
-        assert!(matches!(error, rxlab::apply::ApplyError::NotKept { .. }), "{text}: {error}");
+        assert!(matches!(error, rxlab_change::apply::ApplyError::NotKept { .. }), "{text}: {error}");
         assert!(error.to_string().contains("asked for"), "{error}");
     }
 }

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rxlab::host::{Host, LiveHost};
 use rxlab::lab::{Namespace, Range, RangeSpec};
-use rxlab::model::{Fact, NicKind};
-use rxlab::sample::Scope;
+use rxlab_path::model::{Fact, NicKind};
+use rxlab_path::sample::Scope;
+use rxlab_sys::{Host, LiveHost};
 
 use crate::process::wait_for;
 use crate::require;

@@ -20,8 +20,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rxlab::load::{Interval, Rate, Session, SoFar, Spec};
-use rxlab::target::Target;
+use rxlab_load::servers::Target;
+use rxlab_load::{Interval, Rate, Session, SoFar, Spec};
 use serde_json::Value;
 
 use crate::process::Running;
@@ -29,7 +29,8 @@ use crate::process::Running;
 /// A target with all three servers, on ports chosen by the kernel.
 fn target(threads: usize) -> Target {
     let any = Some(([127, 0, 0, 1], 0).into());
-    let spec = rxlab::target::Spec { http: any, udp_echo: any, udp_sink: any, threads, ..Default::default() };
+    let spec =
+        rxlab_load::servers::Spec { http: any, udp_echo: any, udp_sink: any, threads, ..Default::default() };
     Target::start(&spec).expect("the target starts")
 }
 

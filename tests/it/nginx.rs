@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use rxlab::load::{Session, Spec};
+use rxlab_load::{Session, Spec};
 
 use crate::process::{Running, free_port, response, wait_for};
 use crate::require;

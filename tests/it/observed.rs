@@ -1,6 +1,6 @@
 //! A host that calls a function before each change of the machine.
 
-use rxlab::host::{Action, Host, HostError, LiveHost};
+use rxlab_sys::{Action, Host, HostError, LiveHost};
 
 /// `inner`, with `before` called with the path of each write and action.
 pub(crate) struct Observed<F> {
@@ -19,5 +19,5 @@ impl<F: Fn(&str) + Send + Sync> Host for Observed<F> {
         self.inner.act(action)
     }
 
-    rxlab::pass_on!([inner] read, list, link, ask, now_ns, inode);
+    rxlab_sys::pass_on!([inner] read, list, link, ask, now_ns, inode);
 }

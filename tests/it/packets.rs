@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use rxlab::model::{Flow, Transport};
+use rxlab_path::model::{Flow, Transport};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::random::Random;

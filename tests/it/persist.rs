@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 use std::sync::MutexGuard;
 use std::time::Duration;
 
-use rxlab::host::LiveHost;
-use rxlab::sample::Scope;
+use rxlab_path::sample::Scope;
+use rxlab_sys::LiveHost;
 
 use crate::lab::inside;
 use crate::process::{Ended, Running, copy_program};

@@ -1,8 +1,8 @@
 //! Plans by command: those of the planner, and of the user's own values.
 
-use rxlab::plan::Plan;
-use rxlab::report::forecast::Forecast;
-use rxlab::units::CpuMask;
+use rxlab_base::units::CpuMask;
+use rxlab_faces::report::forecast::Forecast;
+use rxlab_setting::Plan;
 
 use crate::fixtures::captured;
 use crate::process::{Ended, rxlab};

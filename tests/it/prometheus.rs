@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 
-use rxlab::load::Promql;
+use rxlab_load::Promql;
 
 use crate::process::{PATIENCE, Running, free_port, wait_for};
 use crate::require;

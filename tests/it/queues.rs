@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rxlab::apply::{self, Failure, Kept, Transaction};
-use rxlab::host::{Action, EthtoolGet, Host, LiveHost};
-use rxlab::model::Model;
-use rxlab::parse::ethtool::ChannelKind;
-use rxlab::plan::Plan;
-use rxlab::sample::Scope;
+use rxlab_base::parse::ethtool::ChannelKind;
+use rxlab_change::apply::{self, Failure, Kept, Transaction};
+use rxlab_path::model::Model;
+use rxlab_path::sample::Scope;
+use rxlab_setting::Plan;
+use rxlab_sys::{Action, EthtoolGet, Host, LiveHost};
 
 use crate::driver::{Driver, Table};
 use crate::settings::settings;

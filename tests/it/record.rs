@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use rxlab::recorder::{Begun, Disk, Limits, Recorder, Ring, Span};
+use rxlab_record::recorder::{Begun, Disk, Limits, Recorder, Ring, Span};
 use serde_json::Value;
 
 use crate::process::{Ended, Running, rxlab, wait_for};

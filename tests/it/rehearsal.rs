@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rxlab::apply::{check, rehearse};
-use rxlab::host::Host;
-use rxlab::knob::KNOBS;
-use rxlab::plan::Plan;
+use rxlab_change::apply::{check, rehearse};
+use rxlab_change::knob::KNOBS;
+use rxlab_setting::Plan;
+use rxlab_sys::Host;
 
 use crate::observed::Observed;
 use crate::process::Ended;

@@ -54,8 +54,8 @@ pub(crate) fn root() -> bool {
 /// The programs that measure receive time; attaches them briefly.
 pub(crate) fn bpf() -> bool {
     static MISSING: LazyLock<Option<String>> = LazyLock::new(|| {
-        let host = rxlab::host::LiveHost::open("/".as_ref()).expect("opened");
-        rxlab::probe::Programs::attach(&host).err().map(|missing| missing.to_string())
+        let host = rxlab_sys::LiveHost::open("/".as_ref()).expect("opened");
+        rxlab_probe::Programs::attach(&host).err().map(|missing| missing.to_string())
     });
     have("bpf", MISSING.clone())
 }
@@ -69,8 +69,8 @@ pub(crate) fn alone_with_irqbalance() -> MutexGuard<'static, ()> {
 
 /// The irqbalance daemon, with no other instance running: the two would conflict.
 pub(crate) fn irqbalance() -> bool {
-    let host = rxlab::host::LiveHost::open("/".as_ref()).expect("opened");
-    let running = rxlab::sample::Inventory::take(&host, rxlab::sample::Scope::Path).irqbalance;
+    let host = rxlab_sys::LiveHost::open("/".as_ref()).expect("opened");
+    let running = rxlab_path::sample::Inventory::take(&host, rxlab_path::sample::Scope::Path).irqbalance;
     let running = running.known().and_then(Option::as_ref);
     let running = running.map(|irqbalance| format!("process {} is one already", irqbalance.pid));
     have("irqbalance", not_root().or_else(|| missing("irqbalance", "--version")).or(running))

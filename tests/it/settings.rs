@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use rxlab::knob::KNOBS;
-use rxlab::plan::Setting;
+use rxlab_change::knob::KNOBS;
+use rxlab_setting::Setting;
 
 /// One value for each knob, and the file that its write changes: two files for the queue with two interrupts and for the
 /// process with two threads.

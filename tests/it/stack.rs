@@ -5,12 +5,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rxlab::host::LiveHost;
 use rxlab::lab::{Namespace, Range};
-use rxlab::model::{Fact, Model, NicKind, Peer, Transport};
-use rxlab::sample::{Inventory, Scope};
-use rxlab::target::{Spec, Target};
-use rxlab::units::NicName;
+use rxlab_base::units::NicName;
+use rxlab_load::servers::{Spec, Target};
+use rxlab_path::model::{Fact, Model, NicKind, Peer, Transport};
+use rxlab_path::sample::{Inventory, Scope};
+use rxlab_sys::LiveHost;
 
 use crate::lab::{host_in, inside, range};
 use crate::process::{Running, wait_for};

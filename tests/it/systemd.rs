@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rxlab::persist::{Folder, Restore, record_files, timer_files};
+use rxlab_change::persist::{Folder, Restore, record_files, timer_files};
 
 use crate::require;
 

@@ -8,12 +8,12 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rustix::thread::gettid;
-use rxlab::host::{Action, Host, LiveHost, enter_netns, pin_thread};
 use rxlab::lab::Range;
-use rxlab::model::{HeldRates, ProcessRates, Rates};
-use rxlab::parse::Scheduling;
-use rxlab::sample::{Counters, Inventory, Scope, Transport, busiest};
-use rxlab::units::{CpuId, Fact};
+use rxlab_base::parse::Scheduling;
+use rxlab_base::units::{CpuId, Fact};
+use rxlab_path::model::{HeldRates, ProcessRates, Rates};
+use rxlab_path::sample::{Counters, Inventory, Scope, Transport, busiest};
+use rxlab_sys::{Action, Host, LiveHost, enter_netns, pin_thread};
 
 use crate::doctor::{finding, look};
 use crate::flood::Flood;

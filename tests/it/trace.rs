@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
-use rxlab::probe::Class;
-use rxlab::probe::trace::{CpuTrace, Trace};
-use rxlab::units::{CpuId, Fact};
+use rxlab_base::units::{CpuId, Fact};
+use rxlab_probe::Class;
+use rxlab_probe::trace::{CpuTrace, Trace};
 use serde_json::Value;
 
 use crate::flood::Flood;

@@ -7,13 +7,13 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rxlab::apply::{ApplyError, BeginInfo, Transaction};
-use rxlab::host::{Host, LiveHost};
-use rxlab::journal::{Disk, Store};
-use rxlab::knob::{KNOBS, KnobError};
-use rxlab::model::{Identity, Model};
-use rxlab::parse::{attribute, one_message};
-use rxlab::sample::{Inventory, Scope};
+use rxlab_base::parse::{attribute, one_message};
+use rxlab_change::apply::{ApplyError, BeginInfo, Transaction};
+use rxlab_change::journal::{Disk, Store};
+use rxlab_change::knob::{KNOBS, KnobError};
+use rxlab_path::model::{Identity, Model};
+use rxlab_path::sample::{Inventory, Scope};
+use rxlab_sys::{Host, LiveHost};
 
 use crate::answers::answers;
 use crate::process::end_guards;

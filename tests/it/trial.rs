@@ -16,7 +16,7 @@ mod with_commands;
 
 use std::path::Path;
 
-use rxlab::trial::record::TrialRecord;
+use rxlab_trial::record::TrialRecord;
 use serde::de::DeserializeOwned;
 
 use crate::tree::Tree;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use rxlab::host::{Cause, EthtoolGet, Question, RecordedHost};
-use rxlab::parse::one_message;
-use rxlab::units::CpuId;
+use rxlab_base::parse::one_message;
+use rxlab_base::units::CpuId;
+use rxlab_sys::{Cause, EthtoolGet, Question, RecordedHost};
 
 use super::super::truth::{Counted, Damage, Kernel, Nic, Truth, Work};
 use super::irqs;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rxlab::host::RecordedHost;
-use rxlab::units::CpuMask;
+use rxlab_base::units::CpuMask;
+use rxlab_sys::RecordedHost;
 
 use super::super::truth::{Cpu, Damage, Kernel, Truth};
 

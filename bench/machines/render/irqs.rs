@@ -1,6 +1,6 @@
 //! Interrupts: where they may go and where they go. Their counts are with the other counters.
 
-use rxlab::host::{Cause, RecordedHost};
+use rxlab_sys::{Cause, RecordedHost};
 
 use super::super::truth::{Damage, Irq, Truth};
 use super::mask;

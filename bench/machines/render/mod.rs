@@ -6,8 +6,8 @@ mod irqs;
 mod netlink;
 mod nics;
 
-use rxlab::host::RecordedHost;
-use rxlab::units::CpuMask;
+use rxlab_base::units::CpuMask;
+use rxlab_sys::RecordedHost;
 
 use super::truth::{Irqbalance, Kernel, Truth};
 

@@ -1,7 +1,7 @@
 //! Answers of the kernel to netlink and ioctls.
 
-use rxlab::host::{Cause, EthtoolGet, Question, RecordedHost};
-use rxlab::parse::{attribute, one_message, words};
+use rxlab_base::parse::{attribute, one_message, words};
+use rxlab_sys::{Cause, EthtoolGet, Question, RecordedHost};
 
 use super::super::drivers::Pairs;
 use super::super::truth::{Counted, Damage, Kernel, Nic, Truth};

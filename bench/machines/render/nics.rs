@@ -1,6 +1,6 @@
 //! Interfaces in sysfs.
 
-use rxlab::host::{Cause, RecordedHost};
+use rxlab_sys::{Cause, RecordedHost};
 
 use super::super::drivers::Bus;
 use super::super::truth::{Damage, Kernel, Nic, Truth};

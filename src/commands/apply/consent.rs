@@ -2,12 +2,12 @@
 
 use std::io::{self, BufRead, Write};
 
-use crate::apply::Change;
 use crate::commands::output;
 use crate::error::{CommandError, Kind, Result};
-use crate::model::Model;
-use crate::plan::{Plan, PlannedSetting, Risk};
-use crate::report::text::{Cell, Table, left, wrapping};
+use rxlab_change::apply::Change;
+use rxlab_faces::report::text::{Cell, Table, left, wrapping};
+use rxlab_path::model::Model;
+use rxlab_setting::{Plan, PlannedSetting, Risk};
 
 /// Prints the values to be written with their risk and upkeep, and asks before anything riskier than safe unless
 /// `is_agreed`. An error if the answer is not yes.
@@ -76,10 +76,10 @@ fn is_yes(answer: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{is_yes, planned, table};
-    use crate::apply::Change;
-    use crate::knob::testbed::model;
-    use crate::plan::{Plan, Risk, Setting};
-    use crate::report::text::plain;
+    use rxlab_change::apply::Change;
+    use rxlab_change::knob::testbed::model;
+    use rxlab_faces::report::text::plain;
+    use rxlab_setting::{Plan, Risk, Setting};
 
     fn change(text: &str) -> Change {
         Change { setting: text.parse().expect("a setting"), before: Some("1".to_owned()), needed: true }

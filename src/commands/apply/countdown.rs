@@ -8,10 +8,10 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::apply::boottime;
 use crate::commands::{Global, confirm, leftovers, place, progress, undo};
 use crate::error::{CommandError, Kind, Result};
-use crate::journal::Store;
+use rxlab_change::apply::boottime;
+use rxlab_change::journal::Store;
 
 /// Interval between updates of the bar and reads of the journal.
 const TICK: Duration = Duration::from_millis(250);

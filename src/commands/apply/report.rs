@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::apply::{Change, Failure, Kept, OtherOwner};
 use crate::commands::{Global, output, undo};
 use crate::error::{CommandError, Result};
-use crate::plan::Setting;
+use rxlab_change::apply::{Change, Failure, Kept, OtherOwner};
+use rxlab_setting::Setting;
 
 /// A change that was made.
 pub(in crate::commands) struct Done<'a> {

@@ -9,16 +9,16 @@ use std::time::Duration;
 use crate::commands::machine::{Machine, privilege};
 use crate::commands::progress;
 use crate::error::{self, CommandError, Result};
-use crate::host::{LiveHost, Namespace, allowed_cpus};
 use crate::lab::{Flood, LabError, Range, RangeSpec};
-use crate::load::{Rate, Session, Spec};
-use crate::model::Model;
-use crate::report::number::grouped;
-use crate::sample::{Inventory, Scope};
-use crate::target::{self, Target};
-use crate::trial::spec::Workload;
-use crate::trial::workload::Driver;
-use crate::units::{CpuId, CpuMask};
+use rxlab_base::number::grouped;
+use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_load::servers::{self as target, Target};
+use rxlab_load::{Rate, Session, Spec};
+use rxlab_path::model::Model;
+use rxlab_path::sample::{Inventory, Scope};
+use rxlab_sys::{LiveHost, Namespace, allowed_cpus};
+use rxlab_trial::spec::Workload;
+use rxlab_trial::workload::Driver;
 
 /// Flows of the load: enough for their hashes to spread.
 const FLOWS: usize = 16;

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::commands::machine;
 use crate::error::Result;
-use crate::host::LiveHost;
-use crate::model::Model;
-use crate::report::metrics::{Exposition, Format, encode};
-use crate::sample::{Counters, Inventory, Scope};
-use crate::units::Fact;
+use rxlab_base::units::Fact;
+use rxlab_faces::report::metrics::{Exposition, Format, encode};
+use rxlab_path::model::Model;
+use rxlab_path::sample::{Counters, Inventory, Scope};
+use rxlab_sys::LiveHost;
 
 /// The machine, and everything known about it.
 pub(super) struct Board<'a> {

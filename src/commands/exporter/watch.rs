@@ -10,16 +10,16 @@ use super::board::Board;
 use crate::commands::look::Intervals;
 use crate::commands::trial::schedule;
 use crate::commands::{Global, output, place, status, top};
-use crate::diagnose::evidence::receive_time;
-use crate::doctor::{Alerts, doctor};
 use crate::error::CommandError;
-use crate::host::LiveHost;
-use crate::model::{Model, Rates};
-use crate::probe::Budget;
-use crate::report::metrics::Judged;
-use crate::trial::schedule::Standing as Scheduled;
-use crate::trial::summary::Summaries;
-use crate::units::rfc3339;
+use rxlab_advise::doctor::{Alerts, doctor};
+use rxlab_base::units::rfc3339;
+use rxlab_faces::report::metrics::Judged;
+use rxlab_path::evidence::receive_time;
+use rxlab_path::model::{Model, Rates};
+use rxlab_probe::Budget;
+use rxlab_sys::LiveHost;
+use rxlab_trial::schedule::Standing as Scheduled;
+use rxlab_trial::summary::Summaries;
 
 /// Length of the first sample: findings are there soon.
 const FIRST: Duration = Duration::from_secs(3);

@@ -5,13 +5,13 @@ use std::time::Duration;
 use crate::commands::trial::{Conduct, conduct, exit, put_back, ready};
 use crate::commands::{Global, leftovers, machine, output, place};
 use crate::error::{CommandError, Result};
-use crate::report::compare;
-use crate::trial::compare::{Comparison, MEASURES};
-use crate::trial::probed;
-use crate::trial::setup::{Setup, change};
-use crate::trial::spec::{Change, Design, Probe, Seconds, Spec, Workload};
-use crate::trial::store::TrialDir;
-use crate::units::{CpuId, parse_duration};
+use rxlab_base::units::{CpuId, parse_duration};
+use rxlab_faces::report::compare;
+use rxlab_trial::compare::{Comparison, MEASURES};
+use rxlab_trial::probed;
+use rxlab_trial::setup::{Setup, change};
+use rxlab_trial::spec::{Change, Design, Probe, Seconds, Spec, Workload};
+use rxlab_trial::store::TrialDir;
 
 /// The two setups, and the design of the comparison.
 #[derive(Debug, clap::Args)]

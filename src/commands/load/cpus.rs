@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 
+use crate::commands::load::placement::quiet_cpus;
 use crate::commands::{Global, machine};
 use crate::error::Result;
-use crate::host::allowed_cpus;
-use crate::load::quiet_cpus;
-use crate::units::{CpuMask, MaskError};
+use rxlab_base::units::{CpuMask, MaskError};
+use rxlab_sys::allowed_cpus;
 
 /// Value of `--cpus`.
 #[derive(Debug, Clone, PartialEq, Eq)]

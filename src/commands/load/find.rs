@@ -3,16 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::server_watch::ServerWatch;
 use super::watch::joined;
 use crate::commands::progress::Bar;
 use crate::commands::{Global, output, place};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::LiveHost;
-use crate::load::{Interval, LoadError, Protocol, Rate, ServerCpu, ServerWatch, Session, Spec};
-use crate::trial::search::found::{Found, Request, Step, render};
-use crate::trial::search::margins::{good, length, settling};
-use crate::trial::search::slo::Slo;
-use crate::trial::search::{Purpose, ROUNDS, Search};
+use rxlab_load::{Interval, LoadError, Protocol, Rate, ServerCpu, Session, Spec};
+use rxlab_sys::LiveHost;
+use rxlab_trial::search::found::{Found, Request, Step, render};
+use rxlab_trial::search::margins::{good, length, settling};
+use rxlab_trial::search::slo::Slo;
+use rxlab_trial::search::{Purpose, ROUNDS, Search};
 
 /// Interval between checks for a first response.
 const PATIENCE: Duration = Duration::from_millis(20);

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use super::Args;
 use crate::commands::{files, flow};
 use crate::error::{CommandError, Result};
-use crate::load::Protocol;
-use crate::model::{Flow, Landing, Model, Transport, source_ends};
-use crate::units::NicName;
+use rxlab_base::units::NicName;
+use rxlab_load::Protocol;
+use rxlab_path::model::{Flow, Landing, Model, Transport, source_ends};
 
 /// Placement of flows on the target's receive queues.
 #[derive(Debug, clap::Args)]

@@ -10,9 +10,9 @@ use hdrhistogram::Histogram;
 
 use crate::commands::files;
 use crate::commands::progress::{self, Bar};
-use crate::diagnose::figures::plural;
 use crate::error::Result;
-use crate::load::{Interval, Second, Session, Spec, hdr_log_head, hdr_log_line};
+use rxlab_base::number::plural;
+use rxlab_load::{Interval, Second, Session, Spec, hdr_log_head, hdr_log_line};
 
 /// Interval between updates of the progress line.
 const REFRESH: Duration = Duration::from_millis(250);

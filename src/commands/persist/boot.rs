@@ -10,7 +10,7 @@ use rustix::process::{geteuid, umask};
 
 use crate::commands::{Global, output, place};
 use crate::error::{CommandError, Result};
-use crate::persist::{PLAN, Restore, Walked, walk};
+use rxlab_change::persist::{PLAN, Restore, Walked, walk};
 
 /// Returns the command line of the units and the paths on it, as seen from the machine whose root is `--root`: that
 /// directory is its `/`, and this program has the same path there.

@@ -8,8 +8,8 @@ use super::{Etc, Global, RingArgs};
 use crate::commands::output;
 use crate::commands::persist::{boot, say_installed, system};
 use crate::error::{CommandError, Result};
-use crate::persist::{Folder, RECORD_UNIT, Restore, record_files};
-use crate::units::format_duration;
+use rxlab_base::units::format_duration;
+use rxlab_change::persist::{Folder, RECORD_UNIT, Restore, record_files};
 
 /// Record from now on and from each boot: a systemd unit
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::recording;
 use crate::commands::Global;
 use crate::error::Result;
-use crate::web::{Access, Denied, Event, Hub, Request, Response};
+use rxlab_faces::web::{Access, Denied, Event, Hub, Request, Response};
 
 /// Nothing from elsewhere, no script in the page, no frame around it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
@@ -103,7 +103,7 @@ mod tests {
 
     use super::{POLICY, answer};
     use crate::commands::Global;
-    use crate::web::{Access, Body, Hub, Request};
+    use rxlab_faces::web::{Access, Body, Hub, Request};
 
     /// Options of a command line whose state directory is empty.
     fn global() -> Global {

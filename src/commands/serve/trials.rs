@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use crate::commands::trial::list::Record;
-use crate::report::live_trials::TrialRow;
-use crate::trial::store::{StoreError, TrialDir};
+use rxlab_faces::report::live_trials::TrialRow;
+use rxlab_trial::store::{StoreError, TrialDir};
 
 /// Trials on the page, the newest first.
 const SHOWN: usize = 5;

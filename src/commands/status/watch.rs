@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::{of_machine, output, place, verdict};
-use crate::apply::{News, StatusDiff, in_words};
 use crate::commands::Global;
 use crate::error::{CommandError, Result};
-use crate::report::status::{asks_who, now, standing};
-use crate::report::text::clean;
-use crate::units::rfc3339;
+use rxlab_base::units::rfc3339;
+use rxlab_change::apply::{News, StatusDiff, in_words};
+use rxlab_faces::report::status::{asks_who, now, standing};
+use rxlab_faces::report::text::clean;
 
 /// One line of JSON output.
 #[derive(Serialize)]

@@ -8,11 +8,11 @@ use super::{Args, print, screen};
 use crate::commands::machine::Source;
 use crate::commands::record::{recorded, ring, unreadable};
 use crate::commands::{Global, output};
-use crate::doctor::Alerts;
 use crate::error::Result;
-use crate::recorder::{Disk, Intervals, Ring, WindowError};
-use crate::report::live::{Applied, LiveFrame};
-use crate::units::rfc3339;
+use rxlab_advise::doctor::Alerts;
+use rxlab_base::units::rfc3339;
+use rxlab_faces::report::live::{Applied, LiveFrame};
+use rxlab_record::recorder::{Disk, Intervals, Ring, WindowError};
 
 /// Length of the stretch without `--for`.
 const LENGTH: Duration = Duration::from_secs(600);

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use super::applied;
 use crate::commands::look::Intervals;
 use crate::commands::{Global, status};
-use crate::doctor::Alerts;
 use crate::error::Result;
-use crate::host::LiveHost;
-use crate::probe::{Budget, Interference};
-use crate::report::live::{Applied, LiveFrame};
-use crate::units::rfc3339;
+use rxlab_advise::doctor::Alerts;
+use rxlab_base::units::rfc3339;
+use rxlab_faces::report::live::{Applied, LiveFrame};
+use rxlab_probe::{Budget, Interference};
+use rxlab_sys::LiveHost;
 
 /// Age at which settings and what is applied are read again: both change rarely, and reading them takes longer than
 /// reading all counters.

@@ -14,18 +14,18 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 
 use super::sampler::Sampler;
 use super::{Args, of_snapshot};
-use crate::apply::other_owners;
 use crate::commands::apply::{self, How, countdown};
 use crate::commands::machine::{self, Source};
 use crate::commands::{Global, lost_time, output, place};
 use crate::error::{CommandError, Kind, Result};
-use crate::host::Host;
-use crate::model::Model;
-use crate::plan::Plan;
-use crate::probe::Interference;
-use crate::report::live::LiveFrame;
-use crate::sample::{Identity, Inventory, Scope};
-use crate::tui::{App, Colours, Look, Moment, Origin, Request, draw, of_key, of_mouse};
+use rxlab_change::apply::other_owners;
+use rxlab_faces::report::live::LiveFrame;
+use rxlab_faces::tui::{App, Colours, Look, Moment, Origin, Request, draw, of_key, of_mouse};
+use rxlab_path::model::Model;
+use rxlab_path::sample::{Identity, Inventory, Scope};
+use rxlab_probe::Interference;
+use rxlab_setting::Plan;
+use rxlab_sys::Host;
 
 /// Longest time until a frame or a signal is noticed. Keys are noticed at once.
 const TICK: Duration = Duration::from_millis(100);
@@ -349,8 +349,8 @@ fn colours() -> Colours {
 #[cfg(test)]
 mod tests {
     use super::rehearse;
-    use crate::host::RecordedHost;
-    use crate::plan::Plan;
+    use rxlab_setting::Plan;
+    use rxlab_sys::RecordedHost;
 
     /// Only `rxlab apply` named them.
     #[test]

@@ -4,14 +4,14 @@ use std::io::Write;
 
 use super::conduct::{Conduct, Conducted, conduct, left};
 use super::finish::put_back;
-use crate::apply::Undo;
 use crate::commands::Global;
 use crate::commands::output;
 use crate::error::{self, CommandError, Result};
-use crate::report::blocks_text;
-use crate::report::text::command_lines;
-use crate::trial::blocks::{BlocksRecord, End};
-use crate::trial::spec::Kind;
+use rxlab_change::apply::Undo;
+use rxlab_faces::report::blocks_text;
+use rxlab_faces::report::text::command_lines;
+use rxlab_trial::blocks::{BlocksRecord, End};
+use rxlab_trial::spec::Kind;
 
 /// The error for a report that does not exist.
 pub(super) fn no_html(kind: Kind) -> CommandError {

@@ -11,14 +11,14 @@ use crate::commands::machine::{self, Machine};
 use crate::commands::persist::Etc;
 use crate::commands::{output, place, progress};
 use crate::error::{CommandError, Kind, Result};
-use crate::plan::{Plan, Setting};
-use crate::report::words;
-use crate::trial::checkpoint::{Checkpoint, State};
-use crate::trial::prior::{self, Pieces};
-use crate::trial::record::TrialRecord;
-use crate::trial::spec::Spec;
-use crate::trial::store::TrialDir;
-use crate::units::parse_duration;
+use rxlab_base::units::parse_duration;
+use rxlab_faces::report::words;
+use rxlab_setting::{Plan, Setting};
+use rxlab_trial::checkpoint::{Checkpoint, State};
+use rxlab_trial::prior::{self, Pieces};
+use rxlab_trial::record::TrialRecord;
+use rxlab_trial::spec::Spec;
+use rxlab_trial::store::TrialDir;
 
 /// Measure again under the load of a past trial, and say whether its settings and its effect still hold
 ///

@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 
-use crate::apply::{Undo, launch_guard};
 use crate::commands::Global;
 use crate::commands::machine::Machine;
 use crate::commands::{place, progress, undo};
 use crate::error::{CommandError, Kind, Result};
-use crate::journal;
-use crate::report::number;
-use crate::trial::analysis::analyse;
-use crate::trial::factor::FactorError;
-use crate::trial::live::LiveError;
-use crate::trial::perform::{Outcome, PerformError, Ready, Setup, Trial, perform};
-use crate::trial::record::{Phase, TrialRecord};
-use crate::trial::spec::{self, Spec};
-use crate::trial::store::{StoreError, TrialDir};
+use rxlab_change::apply::{Undo, launch_guard};
+use rxlab_change::journal;
+use rxlab_stats::design::Phase;
+use rxlab_trial::analysis::analyse;
+use rxlab_trial::factor::FactorError;
+use rxlab_trial::live::LiveError;
+use rxlab_trial::perform::{Outcome, PerformError, Ready, Setup, Trial, perform};
+use rxlab_trial::record::TrialRecord;
+use rxlab_trial::spec::{self, Spec};
+use rxlab_trial::store::{StoreError, TrialDir};
 
 /// A trial that is ready to run.
 pub(crate) struct Conduct<'a> {
@@ -98,7 +98,7 @@ pub(crate) fn conduct<Record: Conducted>(
 fn so_far(record: &TrialRecord) -> String {
     let metrics = analyse(record).metrics;
     let primary = metrics.first().and_then(|result| Some((&result.metric.title, result.effect.as_ref()?)));
-    primary.map_or_else(String::new, |(title, effect)| format!(", {title} {}", number::effect(effect)))
+    primary.map_or_else(String::new, |(title, effect)| format!(", {title} {}", effect.in_words()))
 }
 
 /// Random seed, short enough to be read aloud and exact in every JSON reader.

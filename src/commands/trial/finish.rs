@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 
 use super::conduct::{Conduct, conduct, left, trouble_hints};
 use super::{blocks, show};
-use crate::apply::{Undo, UndoOutcome};
 use crate::commands::Global;
 use crate::commands::{files, output, undo};
 use crate::error::{CommandError, Kind, Result};
-use crate::journal;
-use crate::report::{self, recommendation::TrialReport};
-use crate::trial::perform::Outcome;
-use crate::trial::record::{TrialRecord, Verdict};
-use crate::trial::spec;
+use rxlab_change::apply::{Undo, UndoOutcome};
+use rxlab_change::journal;
+use rxlab_faces::report;
+use rxlab_trial::perform::Outcome;
+use rxlab_trial::recommendation::TrialReport;
+use rxlab_trial::record::{TrialRecord, Verdict};
+use rxlab_trial::spec;
 
 /// Options for what happens after the last slot.
 #[derive(Debug, clap::Args)]

@@ -4,21 +4,20 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use clap::builder::PossibleValue;
 
 use super::finish::After;
 use crate::commands::apply;
 use crate::commands::look::Cost;
 use crate::error::{CommandError, Result};
-use crate::host::netns_path;
-use crate::load::Url;
-use crate::plan::Setting;
-use crate::plan::candidates::Searched;
-use crate::trial::spec::{
+use rxlab_advise::plan::candidates::Searched;
+use rxlab_base::units::{CpuId, CpuMask, NicName, parse_duration};
+use rxlab_load::Url;
+use rxlab_setting::Setting;
+use rxlab_stats::looks;
+use rxlab_sys::netns_path;
+use rxlab_trial::spec::{
     Candidates, Change, Design, Kind, MAX_NAME, Probe, Seconds, Spec, SpecError, Workload, is_name_char,
 };
-use crate::trial::stats::looks;
-use crate::units::{CpuId, CpuMask, NicName, parse_duration};
 
 /// Run a trial from a specification file, or from flags in the simple case
 #[derive(Debug, clap::Args)]
@@ -61,7 +60,7 @@ struct Flags {
     b: Option<String>,
     /// Find the best of the values that the machine's topology suggests for --nic
     #[arg(long, value_name = "WHAT", value_enum, requires = "nic", conflicts_with_all = ["set", "plan", "a", "b", "metric"])]
-    search: Option<Searched>,
+    search: Option<Search>,
     /// Run the built-in load against this URL; for its other settings use a specification
     #[arg(long, value_name = "URL")]
     load: Option<Url>,
@@ -118,17 +117,24 @@ struct Flags {
     spin: Option<u32>,
 }
 
-impl ValueEnum for Searched {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Rps, Self::Moderation, Self::Queues]
-    }
+/// Kind of setting whose values `--search` tries.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Search {
+    /// RPS masks
+    Rps,
+    /// Interrupt moderation
+    Moderation,
+    /// Numbers of queues
+    Queues,
+}
 
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(match self {
-            Self::Rps => PossibleValue::new("rps").help("RPS masks"),
-            Self::Moderation => PossibleValue::new("moderation").help("Interrupt moderation"),
-            Self::Queues => PossibleValue::new("queues").help("Numbers of queues"),
-        })
+impl From<Search> for Searched {
+    fn from(search: Search) -> Self {
+        match search {
+            Search::Rps => Self::Rps,
+            Search::Moderation => Self::Moderation,
+            Search::Queues => Self::Queues,
+        }
     }
 }
 
@@ -147,7 +153,7 @@ fn name(flags: &Flags) -> Result<String> {
 
 /// What --search tries.
 fn candidates(flags: &Flags) -> Option<Candidates> {
-    Some(Candidates { of: flags.search?, nic: flags.nic.clone()? })
+    Some(Candidates { of: flags.search?.into(), nic: flags.nic.clone()? })
 }
 
 /// `name` with invalid characters replaced by dashes, cut to the length limit of a trial's name.
@@ -160,9 +166,9 @@ fn word(name: &str) -> String {
 pub(super) fn from_flags(args: &Args) -> Result<Spec> {
     let flags = &args.flags;
     let load = flags.load.clone().map(|url| {
-        let mut spec = crate::load::Spec::new(url);
+        let mut spec = rxlab_load::Spec::new(url);
         spec.connections = flags.connections;
-        spec.rate = flags.rate.map(crate::load::Rate::steady);
+        spec.rate = flags.rate.map(rxlab_load::Rate::steady);
         spec.cpus = flags.cpus.clone().unwrap_or_default();
         spec.netns = flags.load_netns.as_deref().map(netns_path);
         spec

@@ -8,13 +8,13 @@ use crate::commands::Global;
 use crate::commands::machine::Machine;
 use crate::commands::{look, output, progress};
 use crate::error::{CommandError, Kind, Result};
-use crate::report::text::paragraph;
-use crate::report::{trial_plan, words};
-use crate::trial::metrics::{self, name};
-use crate::trial::prior::{self, Pieces, Planned, TrialPlan};
-use crate::trial::spec::{self, Design, Seconds, Spec};
-use crate::trial::verdict;
-use crate::trial::workload::Driver;
+use rxlab_faces::report::text::paragraph;
+use rxlab_faces::report::{trial_plan, words};
+use rxlab_trial::metrics::{self, name};
+use rxlab_trial::prior::{self, Pieces, Planned, TrialPlan};
+use rxlab_trial::spec::{self, Design, Seconds, Spec};
+use rxlab_trial::verdict;
+use rxlab_trial::workload::Driver;
 
 /// Length of the sample that chooses the metric.
 const LOOK: Duration = Duration::from_secs(1);

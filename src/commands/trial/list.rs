@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use crate::commands::{Global, output};
 use crate::error::Result;
-use crate::report::text::{Cell, Table, left, right, wrapping};
-use crate::report::{blocks_text, words};
-use crate::trial::blocks::BlocksRecord;
-use crate::trial::record::TrialRecord;
-use crate::trial::store::{StoreError, TrialDir};
+use rxlab_faces::report::text::{Cell, Table, left, right, wrapping};
+use rxlab_faces::report::{blocks_text, words};
+use rxlab_trial::blocks::BlocksRecord;
+use rxlab_trial::record::TrialRecord;
+use rxlab_trial::store::{StoreError, TrialDir};
 
 /// List the trials that were run here
 #[derive(Debug, clap::Args)]

@@ -4,23 +4,24 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::apply::Change;
 use crate::commands::Global;
 use crate::commands::machine::{self, Machine};
 use crate::commands::{apply, load, output};
 use crate::error::{CommandError, Kind, Result};
-use crate::load::{Clients, Session};
-use crate::model::{Nic, NicKind};
-use crate::plan::{Plan, Setting, candidates};
-use crate::probe::Missing;
-use crate::report::trial_plan;
-use crate::trial::check::{Checks, StartError};
-use crate::trial::meter::{Meter, MeterError};
-use crate::trial::perform::Ready;
-use crate::trial::query::Queries;
-use crate::trial::spec::{self, Spec};
-use crate::trial::workload::Driver;
-use crate::units::CpuMask;
+use rxlab_advise::plan::candidates;
+use rxlab_base::units::CpuMask;
+use rxlab_change::apply::Change;
+use rxlab_faces::report::trial_plan;
+use rxlab_load::{Clients, Session};
+use rxlab_path::model::{Nic, NicKind};
+use rxlab_probe::Missing;
+use rxlab_setting::{Plan, Setting};
+use rxlab_trial::check::{Checks, StartError};
+use rxlab_trial::meter::{Meter, MeterError};
+use rxlab_trial::perform::Ready;
+use rxlab_trial::query::Queries;
+use rxlab_trial::spec::{self, Spec};
+use rxlab_trial::workload::Driver;
 
 /// Returns everything that a trial needs, or why it cannot start. The workload comes last: it makes traffic.
 pub(crate) fn ready(global: &Global, machine: &Machine, spec: &Spec) -> Result<Ready> {
@@ -176,7 +177,7 @@ pub(super) fn driver(machine: &Machine, spec: &Spec) -> Result<Driver> {
 #[cfg(test)]
 mod tests {
     use super::differ;
-    use crate::apply::Change;
+    use rxlab_change::apply::Change;
 
     fn arm(text: &str, needed: bool) -> Vec<Change> {
         vec![Change { setting: text.parse().expect("a setting"), before: Some("off".to_owned()), needed }]

@@ -11,12 +11,12 @@ use crate::commands::Global;
 use crate::commands::machine::{self, Machine};
 use crate::commands::{leftovers, place};
 use crate::error::{CommandError, Kind, Result};
-use crate::model::Identity;
-use crate::trial::blocks::End;
-use crate::trial::perform::Ready;
-use crate::trial::record::Verdict;
-use crate::trial::spec::Spec;
-use crate::trial::store::TrialDir;
+use rxlab_path::model::Identity;
+use rxlab_trial::blocks::End;
+use rxlab_trial::perform::Ready;
+use rxlab_trial::record::Verdict;
+use rxlab_trial::spec::Spec;
+use rxlab_trial::store::TrialDir;
 
 /// Continue a trial that was interrupted or killed
 #[derive(Debug, clap::Args)]

@@ -9,8 +9,8 @@ use super::ready::{make_candidates, ready};
 use crate::commands::Global;
 use crate::commands::{files, leftovers, machine, place};
 use crate::error::{CommandError, Result};
-use crate::trial::spec::Spec;
-use crate::trial::store::TrialDir;
+use rxlab_trial::spec::Spec;
+use rxlab_trial::store::TrialDir;
 
 pub(super) fn run(global: &Global, args: &Args) -> Result {
     let mut spec = match (&args.again, &args.spec) {

@@ -11,13 +11,14 @@ use super::checkpoint::{self, Args};
 use crate::commands::persist::{boot, system};
 use crate::commands::{Global, output};
 use crate::error::{CommandError, Kind, Result};
-use crate::persist::{Folder, Restore, timer_files, unit_name};
-use crate::plan::export::shell;
-use crate::report::text::paragraph;
-use crate::report::words;
-use crate::trial::schedule::{Outcome, Scheduled, Standing};
-use crate::trial::store::TrialDir;
-use crate::units::rfc3339;
+use rxlab_base::number;
+use rxlab_base::units::rfc3339;
+use rxlab_change::persist::{Folder, Restore, timer_files, unit_name};
+use rxlab_faces::report::text::paragraph;
+use rxlab_faces::report::words;
+use rxlab_setting::export::shell;
+use rxlab_trial::schedule::{Outcome, Scheduled, Standing};
+use rxlab_trial::store::TrialDir;
 
 /// Schedules checkpoints `after` each of these times from now, in addition to those that wait.
 pub(super) fn add(global: &Global, args: &Args, dir: &TrialDir, after: &[Duration]) -> Result {
@@ -118,7 +119,7 @@ pub(super) fn cancel(global: &Global, args: &Args, dir: &TrialDir) -> Result {
     let mut out = output::text_stdout();
     match cancelled.len() {
         0 => writeln!(out, "no checkpoint of {} waits", dir.id())?,
-        count => writeln!(out, "cancelled {}", words::count(count, "checkpoint"))?,
+        count => writeln!(out, "cancelled {}", number::plural(count, "checkpoint"))?,
     }
     Ok(removed.iter().try_for_each(|path| writeln!(out, "removed {}", path.display()))?)
 }

@@ -9,14 +9,14 @@ use super::blocks;
 use crate::commands::Global;
 use crate::commands::{files, output};
 use crate::error::Result;
-use crate::report;
-use crate::report::document::{Document, Part, Trial};
-use crate::report::recommendation::{Recommendation, TrialReport};
-use crate::report::text::command_lines;
-use crate::trial::checkpoint::Checkpoint;
-use crate::trial::record::TrialRecord;
-use crate::trial::schedule::Standing;
-use crate::trial::store::TrialDir;
+use rxlab_faces::report;
+use rxlab_faces::report::document::{Document, Part, Trial};
+use rxlab_faces::report::text::command_lines;
+use rxlab_trial::checkpoint::Checkpoint;
+use rxlab_trial::recommendation::{Recommendation, TrialReport};
+use rxlab_trial::record::TrialRecord;
+use rxlab_trial::schedule::Standing;
+use rxlab_trial::store::TrialDir;
 
 /// Print the verdict of a past trial, or write its report
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,7 @@
 //! `rxlab flow` on a machine made of plain files: from the driver's answers to the queue.
 
-use rxlab::host::{EthtoolGet, Question};
-use rxlab::parse::{attribute, one_message};
+use rxlab_base::parse::{attribute, one_message};
+use rxlab_sys::{EthtoolGet, Question};
 use serde_json::{Value, json};
 
 use super::show::complaint;

@@ -108,7 +108,7 @@ fn names_of_a_machine_do_not_control_the_terminal() {
             assert!(!text.is_empty(), "{args:?}");
         }
         clean(|| tree.command(&[format, &["show", "--tree"]].concat()));
-        for (form, _) in rxlab::plan::export::Format::ALL {
+        for (form, _) in rxlab_setting::export::Format::ALL {
             clean(|| tree.command(&[format, &["export", "--to", form, &plan]].concat()));
         }
     }

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use rxlab::host::LiveHost;
-use rxlab::model::{Model, NicKind};
-use rxlab::sample::{Inventory, Scope};
+use rxlab_path::model::{Model, NicKind};
+use rxlab_path::sample::{Inventory, Scope};
+use rxlab_sys::LiveHost;
 
 use super::exported;
 use crate::process::Ended;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use rxlab::host::{Host, LiveHost};
+use rxlab_sys::{Host, LiveHost};
 
 use super::exported;
 use crate::process::Ended;

@@ -3,9 +3,10 @@
 use std::process::Command;
 
 use rustix::process::Signal;
-use rxlab::host::{Host, LiveHost};
-use rxlab::trial::compare::{Comparison, Measure};
-use rxlab::trial::record::{Arm, Verdict};
+use rxlab_stats::design::Arm;
+use rxlab_sys::{Host, LiveHost};
+use rxlab_trial::compare::{Comparison, Measure};
+use rxlab_trial::record::Verdict;
 
 use crate::flood::Flood;
 use crate::lab::host_in;

@@ -4,15 +4,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use rxlab::apply::Transaction;
-use rxlab::host::{Cause, FlakyHost, Fuse, Host, LiveHost, Mishap, Question, Rule, enter_netns};
-use rxlab::journal::{Disk, Outcome, Store};
-use rxlab::knob::find;
 use rxlab::lab::{Namespace, Range};
-use rxlab::model::Model;
-use rxlab::parse::{NetdevNapi, netdev_napis};
-use rxlab::plan::Target;
-use rxlab::sample::Scope;
+use rxlab_base::parse::{NetdevNapi, netdev_napis};
+use rxlab_change::apply::Transaction;
+use rxlab_change::journal::{Disk, Outcome, Store};
+use rxlab_change::knob::find;
+use rxlab_path::model::Model;
+use rxlab_path::sample::Scope;
+use rxlab_setting::Target;
+use rxlab_sys::{Cause, FlakyHost, Fuse, Host, LiveHost, Mishap, Question, Rule, enter_netns};
 
 use crate::lab::{host_in, inside, range};
 use crate::process::{Ended, Running, one_line, rxlab, wait_for};
@@ -469,7 +469,7 @@ fn a_process_is_moved_by_the_program() {
     let allowed = || {
         let text = std::fs::read_to_string(format!("/proc/{}/status", sleeper.pid().as_raw_nonzero()))
             .expect("it runs");
-        rxlab::parse::allowed_cpus(&text).expect("whole").to_string()
+        rxlab_base::parse::allowed_cpus(&text).expect("whole").to_string()
     };
     assert_eq!(allowed(), "1");
     run(&["undo"]).says(0, "back to all");

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use rxlab::load::ErrorClass;
+use rxlab_load::ErrorClass;
 
 use crate::process::{Running, free_port};
 use crate::require;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
-use rxlab::load::{ErrorClass, Session};
+use rxlab_load::{ErrorClass, Session};
 use serde_json::Value;
 
 use super::{connections, millis, run, rxlab, simple, spec, target};

@@ -1,8 +1,8 @@
 //! A server process that is stopped or killed during a load: its unanswered requests count.
 
 use rustix::process::Signal;
-use rxlab::load::{Interval, Percentile, Report, Saturation, Session, Spec, render};
-use rxlab::trial::workload::Driver;
+use rxlab_load::{Interval, Percentile, Report, Saturation, Session, Spec, render};
+use rxlab_trial::workload::Driver;
 use serde_json::Value;
 
 use super::{find, millis, rxlab, serve, spec, steady};

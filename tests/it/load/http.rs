@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
-use rxlab::load::{ErrorClass, LoadError, Session, Spec};
-use rxlab::target::Target;
+use rxlab_load::servers::Target;
+use rxlab_load::{ErrorClass, LoadError, Session, Spec};
 
 use crate::process::{free_port, wait_for};
 
@@ -87,7 +87,7 @@ fn connections_to_a_restarted_target_are_reopened() {
     let _noise = crate::quiet::noisy();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
     let start = || {
-        let spec = rxlab::target::Spec { http: Some(address), ..Default::default() };
+        let spec = rxlab_load::servers::Spec { http: Some(address), ..Default::default() };
         Target::start(&spec).expect("the target starts")
     };
     let target = start();

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-use rxlab::load::{Interval, Pacing, Session, Spec};
-use rxlab::target::Target;
+use rxlab_load::servers::Target;
+use rxlab_load::{Interval, Pacing, Session, Spec};
 
 use super::{connections, millis, run, spec, steady};
 

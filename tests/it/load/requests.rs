@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rxlab::lab::Namespace;
-use rxlab::load::{Interval, Session, Spec};
-use rxlab::target::Target;
+use rxlab_load::servers::Target;
+use rxlab_load::{Interval, Session, Spec};
 use serde_json::Value;
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -142,7 +142,7 @@ fn head_is_supported() {
 #[test]
 fn ipv6() {
     let http = Some((std::net::Ipv6Addr::LOCALHOST, 0).into());
-    let target = Target::start(&rxlab::target::Spec { http, ..Default::default() }).expect("started");
+    let target = Target::start(&rxlab_load::servers::Spec { http, ..Default::default() }).expect("started");
     let mut spec = spec(&format!("http://{}/simple", target.addresses().http.expect("served")));
     spec.requests = Some(200);
     assert_eq!(finish(&spec).requests, 200);
@@ -238,7 +238,8 @@ fn connections_to_different_destinations_share_source_ports() {
     let netns = Some(namespace.path());
     let start = |port: u16| {
         let http = Some(([127, 0, 0, 1], port).into());
-        let target = Target::start(&rxlab::target::Spec { http, netns: netns.clone(), ..Default::default() });
+        let target =
+            Target::start(&rxlab_load::servers::Spec { http, netns: netns.clone(), ..Default::default() });
         let mut spec = spec(&format!("http://127.0.0.1:{port}/simple"));
         (spec.sources, spec.connections) = (vec![[127, 0, 0, 2].into()], 4);
         spec.netns = netns.clone();

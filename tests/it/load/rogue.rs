@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
-use rxlab::load::{ErrorClass, Interval};
+use rxlab_load::{ErrorClass, Interval};
 
 use super::{connections, millis, run, run_held, spec, steady};
 
@@ -157,7 +157,7 @@ fn requests_beyond_the_capacity_of_the_connections_are_unsent() {
     });
     let total = attack(slow, Some(5000.0));
     assert!(total.errors[&ErrorClass::Unsent] > 0, "{:?}", total.errors);
-    let saturation = rxlab::load::Saturation::judge(&total);
+    let saturation = rxlab_load::Saturation::judge(&total);
     // The connections were busy all the time, and this client was not.
     assert!(!saturation.limited, "{saturation:?}");
     let elsewhere = saturation.elsewhere.unwrap_or_default();

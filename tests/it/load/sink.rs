@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use rxlab::target::sink_query;
+use rxlab_load::servers::sink_query;
 use serde_json::Value;
 
 use super::find::search;
@@ -53,7 +53,7 @@ fn datagrams_in_the_queue_of_a_sink_are_not_lost() {
     assert!(sent >= 250 && (sent..=sent + 300).contains(&received), "{received} of {sent}");
     let mut spec = spec(&url);
     spec.rate = steady(1000.0);
-    let mut session = rxlab::load::Session::start(&spec).expect("started");
+    let mut session = rxlab_load::Session::start(&spec).expect("started");
     std::thread::sleep(millis(200));
     let first = session.cut();
     let (last, arrivals) = session.finish();

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use rxlab::target::{Spec, Target, TargetError};
+use rxlab_load::servers::{Spec, Target, TargetError};
 
 use super::{millis, target};
 use crate::process::{response, wait_for};

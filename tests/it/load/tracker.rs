@@ -7,9 +7,9 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use rxlab::load::{ErrorClass, LoadError, Session};
-use rxlab::target::bep15::Request;
-use rxlab::target::{Spec, Target};
+use rxlab_load::servers::bep15::Request;
+use rxlab_load::servers::{Spec, Target};
+use rxlab_load::{ErrorClass, LoadError, Session};
 
 use crate::process::{Running, free_port};
 use crate::require;

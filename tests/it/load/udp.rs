@@ -3,8 +3,8 @@
 use std::net::UdpSocket;
 
 use rxlab::lab::Namespace;
-use rxlab::load::{Datagrams, ErrorClass, LoadError, Pacing, Report, Session, render};
-use rxlab::target::{Addresses, Spec, Target};
+use rxlab_load::servers::{Addresses, Spec, Target};
+use rxlab_load::{Datagrams, ErrorClass, LoadError, Pacing, Report, Session, render};
 
 use crate::require;
 

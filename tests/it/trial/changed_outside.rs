@@ -1,13 +1,14 @@
 //! A value that a trial flips is set by another program: on plain files, with a driver that replaces queues, and on
 //! the running kernel. The trial stops, leaves that value alone, and restores the others.
 
-use rxlab::apply;
-use rxlab::host::{FlakyHost, Fuse, Host, Mishap, Rule};
-use rxlab::plan::Plan;
-use rxlab::sample::Scope;
-use rxlab::trial::design::order;
-use rxlab::trial::factor::{Arms, Factor, FactorError};
-use rxlab::trial::record::{Arm, Phase, Verdict};
+use rxlab_change::apply;
+use rxlab_path::sample::Scope;
+use rxlab_setting::Plan;
+use rxlab_stats::design::order;
+use rxlab_stats::design::{Arm, Phase};
+use rxlab_sys::{FlakyHost, Fuse, Host, Mishap, Rule};
+use rxlab_trial::factor::{Arms, Factor, FactorError};
+use rxlab_trial::record::Verdict;
 
 use super::{QUICK, moving_workload, queues, record};
 use crate::driver::Driver;

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use rxlab::trial::check::{Check, Checks};
-use rxlab::trial::record::{Arm, Verdict};
+use rxlab_stats::design::Arm;
+use rxlab_trial::check::{Check, Checks};
+use rxlab_trial::record::Verdict;
 
 use super::guards_inside::{is_set, rolls_back};
 use super::on_the_range::{HTTP, Stage, b_first};

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use rxlab::host::{Host, LiveHost};
-use rxlab::trial::record::{Arm, TrialRecord, Verdict};
+use rxlab_stats::design::Arm;
+use rxlab_sys::{Host, LiveHost};
+use rxlab_trial::record::{TrialRecord, Verdict};
 
 use super::on_the_range::{HTTP, RPS, Stage, b_first};
 use super::{moving_workload, record};

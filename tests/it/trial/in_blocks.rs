@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use rustix::process::Signal;
-use rxlab::trial::blocks::{BlocksRecord, Effects, End};
-use rxlab::trial::design::block;
+use rxlab_stats::design::block;
+use rxlab_trial::blocks::{BlocksRecord, Effects, End};
 
 use super::on_the_range::Stage;
 use super::{moving_workload, queues};
@@ -182,7 +182,7 @@ fn the_cells_of_rps_and_rfs_are_set_on_the_kernel() {
     let record = record(&stage.state(), "0001-rps").expect("on disk");
     assert_eq!(record.valid().len(), 6, "{text}");
     for slot in record.slots.iter().filter(|slot| slot.void.is_none() && slot.cell < 2) {
-        let moved = slot.net_rx.get(&rxlab::units::CpuId(1)).copied().unwrap_or(0.0);
+        let moved = slot.net_rx.get(&rxlab_base::units::CpuId(1)).copied().unwrap_or(0.0);
         let all: f64 = slot.net_rx.values().sum();
         assert_eq!(moved > 0.25 * all, slot.cell == 1, "{:?}", slot.net_rx);
     }

@@ -4,7 +4,8 @@
 use std::process::Command;
 
 use rustix::process::Signal;
-use rxlab::trial::record::{Arm, Verdict};
+use rxlab_stats::design::Arm;
+use rxlab_trial::record::Verdict;
 
 use super::{QUICK, moving_workload, record};
 use crate::process::{Ended, Running, end_guards, mentioning, one_line, wait_for};

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 
-use rxlab::host::{Host, LiveHost};
 use rxlab::lab::{Range, RangeSpec};
-use rxlab::target::{Spec, Target};
-use rxlab::trial::design::order;
-use rxlab::trial::record::{Arm, Phase, Verdict};
+use rxlab_load::servers::{Spec, Target};
+use rxlab_stats::design::order;
+use rxlab_stats::design::{Arm, Phase};
+use rxlab_sys::{Host, LiveHost};
+use rxlab_trial::record::Verdict;
 
 use super::record;
 use crate::lab::host_in;
@@ -137,7 +138,7 @@ fn a_change_that_takes_effect_is_measured_in_every_slot() {
     }
     // Half of the runs of arm B are on the CPU of the mask.
     for slot in slots_in(Phase::Comparison) {
-        let moved = slot.net_rx.get(&rxlab::units::CpuId(1)).copied().unwrap_or(0.0);
+        let moved = slot.net_rx.get(&rxlab_base::units::CpuId(1)).copied().unwrap_or(0.0);
         let all: f64 = slot.net_rx.values().sum();
         assert_eq!(moved > 0.25 * all, slot.arm == Arm::B, "{:?}", slot.net_rx);
     }

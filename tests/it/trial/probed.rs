@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use rxlab::lab::RangeSpec;
-use rxlab::trial::record::{Arm, Phase, ProbeSlots, Slot, TrialRecord};
+use rxlab_stats::design::{Arm, Phase};
+use rxlab_trial::record::{ProbeSlots, Slot, TrialRecord};
 
 use super::on_the_range::Stage;
 use super::record;

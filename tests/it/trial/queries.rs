@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use rxlab::trial::record::Verdict;
+use rxlab_trial::record::Verdict;
 
 use super::guards_inside::rolls_back;
 use super::on_the_range::b_first;
@@ -43,7 +43,7 @@ fn a_query_is_context_of_every_slot_or_a_metric() {
     let trial = record(&tree.state(), "0001-q").expect("on disk");
     assert_eq!(trial.slots.len(), 4);
     assert!(trial.slots.iter().all(|slot| slot.values["query.q"] == 42.0 && slot.absent.is_empty()));
-    let judged = |trial: &rxlab::trial::record::TrialRecord| {
+    let judged = |trial: &rxlab_trial::record::TrialRecord| {
         trial.metrics.iter().any(|metric| metric.name == "query.q")
     };
     assert!(!judged(&trial), "context is not judged");

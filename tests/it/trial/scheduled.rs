@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use rxlab::trial::record::Verdict;
-use rxlab::trial::schedule::{Outcome, Scheduled};
+use rxlab_trial::record::Verdict;
+use rxlab_trial::schedule::{Outcome, Scheduled};
 
 use super::record;
 use crate::process::Ended;

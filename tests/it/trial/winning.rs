@@ -1,9 +1,9 @@
 //! A range on which RPS wins: each packet goes through rules, on the CPU that sends them.
 
 use rxlab::lab::{Flood, Range, RangeSpec};
-use rxlab::plan::Prediction;
-use rxlab::trial::record::{TrialRecord, Verdict};
-use rxlab::units::CpuId;
+use rxlab_base::units::CpuId;
+use rxlab_setting::Prediction;
+use rxlab_trial::record::{TrialRecord, Verdict};
 use serde_json::Value;
 
 use crate::process::{json, rxlab};

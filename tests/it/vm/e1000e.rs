@@ -1,7 +1,7 @@
 //! A driver other than virtio, and a reader without full access.
 
-use rxlab::model::{Function, Hardware, Model, NicKind, Source};
-use rxlab::units::{Fact, Need};
+use rxlab_base::units::{Fact, Need};
+use rxlab_path::model::{Function, Hardware, Model, NicKind, Source};
 
 use super::guest;
 use super::interrupts::{Path, are_where_shown, irq};

@@ -1,7 +1,7 @@
 //! One queue for eight CPUs, and a firewall: most of a packet's cost is above the driver, where RPS can move it.
 
-use rxlab::probe::Interference;
-use rxlab::units::{CpuId, CpuMask};
+use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_probe::Interference;
 
 use super::guest;
 use crate::process::Ended;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use rxlab::model::{Certainty, FlowPath};
+use rxlab_path::model::{Certainty, FlowPath};
 
 use super::guest;
 use super::interrupts::irq;

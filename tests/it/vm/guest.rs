@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rxlab::diagnose::Finding;
-use rxlab::doctor::DoctorReport;
-use rxlab::model::Model;
-use rxlab::units::CpuId;
+use rxlab_advise::diagnose::Finding;
+use rxlab_advise::doctor::DoctorReport;
+use rxlab_base::units::CpuId;
+use rxlab_path::model::Model;
 
 use super::interrupts::Interrupts;
 use crate::process::Ended;

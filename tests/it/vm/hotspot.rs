@@ -1,7 +1,7 @@
 //! Field case A: one queue for eight CPUs, with its interrupt on one of them.
 
-use rxlab::plan::Plan;
-use rxlab::units::{CpuId, CpuMask};
+use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_setting::Plan;
 
 use super::guest;
 use crate::process::Ended;

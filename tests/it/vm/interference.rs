@@ -1,8 +1,8 @@
 //! Time that a NIC's interrupt takes from a process that has its CPU to itself, according to the scheduler.
 
-use rxlab::probe::trace::Trace;
-use rxlab::probe::{Class, Interference, Tier};
-use rxlab::units::{CpuId, IrqId};
+use rxlab_base::units::{CpuId, IrqId};
+use rxlab_probe::trace::Trace;
+use rxlab_probe::{Class, Interference, Tier};
 
 use super::guest;
 use crate::process::Ended;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rxlab::model::{Irq, Model, RxQueue};
+use rxlab_path::model::{Irq, Model, RxQueue};
 
 use super::guest::{self, Answer};
 

@@ -1,8 +1,8 @@
 //! Ethtool settings on real drivers: queues of virtio-net with their own RSS table, rings and interrupt moderation of
 //! e1000e.
 
-use rxlab::model::{Fact, Hardware, Model};
-use rxlab::parse::ethtool::Feature;
+use rxlab_base::parse::ethtool::Feature;
+use rxlab_path::model::{Fact, Hardware, Model};
 
 use super::guest::{self, Answer};
 use crate::process::Ended;

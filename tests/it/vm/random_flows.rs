@@ -10,8 +10,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rxlab::host::enter_netns;
-use rxlab::model::{Certainty, Flow, FlowPath, Model};
+use rxlab_path::model::{Certainty, Flow, FlowPath, Model};
+use rxlab_sys::enter_netns;
 use serde::Deserialize;
 use socket2::{Domain, Protocol, Socket, Type};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rxlab::model::Model;
-use rxlab::units::{CpuId, CpuMask, NicName};
+use rxlab_base::units::{CpuId, CpuMask, NicName};
+use rxlab_path::model::Model;
 
 use super::guest::{self, Answer};
 use super::interrupts::{Path, are_where_shown, irq};

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "../../../../src/probe/net_rx.bpf.c"
+#include "../../../../crates/probe/src/net_rx.bpf.c"
 
 static struct task_struct *task(const char *name, int pid, unsigned long long started)
 {

@@ -1,0 +1,422 @@
+//! One CPU does far more than its share of the receive work, and is short of time.
+
+use super::figures::{Evidence, Subject};
+use super::hash_imbalance::{PARTLY, may_be_one_flow, says_few_flows, taker};
+use super::places::{fits, loaded, spreading, steal};
+use super::rps_redundant::OFF;
+use super::{Check, Finding, Rule, Severity, elsewhere};
+use rxlab_base::number::{count, cpus_text, percent, plural};
+use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_path::evidence::{
+    TRAFFIC, busy, by_threads, carrier, foreign, irq_cpus, is_counted, may_be_lo, queue_packets,
+    reach_every_cpu, receiving, takes_unknown,
+};
+use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
+
+/// Receive time from which a CPU counts as busy with it: a quarter of a CPU that no scheduler can
+/// reassign. Field case B, where steering could not matter, had 0 to 3 %.
+const BUSY: f64 = 0.25;
+
+/// Receive time from which a CPU drowns: four fifths leave no room for a burst.
+const DROWNING: f64 = 0.8;
+
+/// Minimum receive work relative to the average of the other CPUs. On 2 CPUs that is a share of 75 %,
+/// on 8 CPUs 30 %. Field case A after the fix had 1.7.
+const ODDS: f64 = 3.0;
+
+/// The same for a CPU that drowns, relative to all others and to those that receive from the same interface:
+/// if they do half of its work they have room enough. Seen with RPS on 8 CPUs: the one that polls the queue
+/// at 95 %, the others below a third.
+const ODDS_OF_DROWNING: f64 = 2.0;
+
+/// Part of the hot CPU's receive time from which another CPU counts as receiving. Others are not compared
+/// with a drowning one: on 128 CPUs, 16 queues leave 112 idle, however even they are.
+const RECEIVES: f64 = 0.1;
+
+/// A CPU below [`DROWNING`] must also do most of the machine's receive work: 16 balanced queues on
+/// 128 CPUs are not a hotspot.
+const MOST: f64 = 0.5;
+
+/// Without [`BUSY`] softirq time (short runs inside a sender's system call slip between the ticks),
+/// a full CPU that takes this many packets/s from an interface without an interrupt also counts ...
+const PACKETS: f64 = 20_000.0;
+
+/// ... and this fraction of wall time is full.
+const FULL: f64 = 0.9;
+
+pub(super) const RULE: Rule = Rule {
+    id: "one-core-hotspot",
+    asks: "Does one CPU do far more than its share of the receive work, and is it short of time?",
+    fires: || {
+        format!(
+            "one CPU does at least {ODDS:.0} times as much receive work as the average of the others, spends \
+             {} of its time on it and does {} of all; or it does {ODDS_OF_DROWNING:.0} times as much as the \
+             average of the others, and of those that receive from its interface, and spends {} of its time \
+             on it; or, if softirq time is not exact, a CPU that is {} busy takes {} packets/s of an \
+             interface without an interrupt, and an equally uneven share of both packets and NET_RX runs",
+            percent(BUSY),
+            percent(MOST),
+            percent(DROWNING),
+            percent(FULL),
+            count(PACKETS)
+        )
+    },
+    silent: "the load is balanced, the busy CPU is not busy with packets (softirq-not-receive) or they may \
+             come from `lo`, the machine has two CPUs and RPS already moved the work to the other one, or \
+             RPS is on and has too few flows to spread (hash-imbalance)",
+    evidence: "the hot CPU's share of receive time, packets and NET_RX runs next to the others', its \
+               ksoftirqd, steal time, its queue, interrupt and RPS mask, the headroom",
+    cause: "Packets are processed where their interrupt lands, or where RPS hands them: one queue without \
+            RPS, or a mask of one CPU, puts all the work on one CPU. If kernel threads poll, packets are \
+            processed where the queue's thread runs.",
+    remedy: "Spread the receive work: RPS, RFS, more queues.",
+    source: "Documentation/networking/scaling.rst (RSS, RPS)",
+    check: Check::Machine(check),
+};
+
+/// A CPU and its share of the receive work, by the more reliable measure.
+struct Hot<'a> {
+    cpu: &'a CpuRates,
+    share: f64,
+    /// Number of others that receive, and their mean receive time.
+    others: (usize, f64),
+}
+
+fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
+    if rates.cpus.len() < 2 {
+        return Vec::new();
+    }
+    let receive = elsewhere::without(model, rates);
+    let hot = by_time(model, &receive).filter(|hot| !may_be_lo(model, rates, hot.cpu.cpu));
+    let Some(hot) = hot.or_else(|| by_packets(model, rates)) else { return Vec::new() };
+    let carrier = carrier(model, rates, hot.cpu.cpu);
+    let is_told = |(nic, queue): (&Nic, &RxQueue)| {
+        moved_to_the_other_of_two(model, rates, (nic, queue), hot.cpu.cpu)
+            || says_few_flows(model, rates, nic, queue)
+    };
+    if carrier.is_some_and(is_told) {
+        return Vec::new();
+    }
+    vec![finding(model, rates, &hot, carrier)]
+}
+
+fn by_time<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
+    let (hottest, share) = rates.hottest(receiving)?;
+    let cpu = rates.cpu(hottest)?;
+    let time = receiving(cpu);
+    // Softirq time also includes timers and block work. It is receive work if the CPU has its share
+    // of the packets or of the runs, or handles the interrupt of a queue with traffic: with RPS a
+    // drowning CPU counts no packets, and few but long runs.
+    let part = 1.0 / rates.cpus.len() as f64;
+    let takes_interrupts = || {
+        let queues = model.nics.iter().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+        queues
+            .filter(|(nic, queue)| queue_packets(nic, queue, rates) >= TRAFFIC)
+            .any(|(_, queue)| irq_cpus(queue, model, rates).contains(hottest))
+    };
+    let receives = cpu.packets.max(cpu.net_rx) >= TRAFFIC / 2.0
+        && (share_of(rates, cpu, |c| c.packets) >= part
+            || share_of(rates, cpu, |c| c.net_rx) >= part
+            || takes_interrupts());
+    let drowns = time >= DROWNING
+        && lopsided(rates, share, ODDS_OF_DROWNING)
+        && time >= ODDS_OF_DROWNING * of_receivers(rates, cpu, &equals(model, rates, hottest)).1;
+    let lopsided = drowns || (share >= MOST && lopsided(rates, share, ODDS));
+    let others = of_receivers(rates, cpu, &model.online());
+    (time >= BUSY && receives && lopsided).then_some(Hot { cpu, share, others })
+}
+
+/// True if a CPU receives for longer than ticks show: time they charge to programs may be receive work.
+pub(super) fn is_hidden(model: &Model, rates: &Rates) -> bool {
+    by_packets(model, rates).is_some()
+}
+
+fn by_packets<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
+    // Exact times miss nothing.
+    if rates.exact_softirq_time == Some(true) {
+        return None;
+    }
+    let (hottest, share) = rates.hottest(|cpu| cpu.packets)?;
+    let cpu = rates.cpu(hottest)?;
+    // With RPS, packets are counted on the target CPU, runs on both: only both together show that
+    // nothing spreads them.
+    let runs = share_of(rates, cpu, |cpu| cpu.net_rx);
+    let lopsided = [share, runs].iter().all(|share| *share >= MOST && lopsided(rates, *share, ODDS));
+    // After an interrupt, of this network namespace or another, receive work runs long enough for ticks to hit it.
+    let stands_on_devices = |nic: &Nic| nic.kind == NicKind::Device || !model.carriers(nic).is_empty();
+    let rings = carrier(model, rates, hottest).is_some_and(|(nic, _)| stands_on_devices(nic))
+        || takes_unknown(model, rates, hottest);
+    let own = !rings && !may_be_lo(model, rates, hottest);
+    let others = of_receivers(rates, cpu, &model.online());
+    (cpu.packets >= PACKETS && busy(cpu) >= FULL && lopsided && own).then_some(Hot { cpu, share, others })
+}
+
+/// The CPUs that take packets, by interrupt or mask, of the device that brings a CPU its work: the CPU is
+/// compared with these, not with those of another device. All CPUs if no interrupt or mask brings it packets.
+fn equals(model: &Model, rates: &Rates, cpu: CpuId) -> CpuMask {
+    let device = carrier(model, rates, cpu).filter(|(nic, _)| nic.kind == NicKind::Device);
+    let queues = device.into_iter().flat_map(|(nic, _)| nic.rx.iter().map(move |queue| (nic, queue)));
+    let cpus = queues.filter(|(nic, queue)| queue_packets(nic, queue, rates) >= TRAFFIC).fold(
+        CpuMask::new(),
+        |all, (_, queue)| {
+            let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
+            all.union(&irq_cpus(queue, model, rates)).union(&mask)
+        },
+    );
+    if cpus.contains(cpu) { cpus } else { model.online() }
+}
+
+/// Number of other CPUs of these that receive, and their mean receive time (0 if there are none).
+fn of_receivers(rates: &Rates, hot: &CpuRates, cpus: &CpuMask) -> (usize, f64) {
+    let others = rates.cpus.iter().filter(|cpu| cpu.cpu != hot.cpu && cpus.contains(cpu.cpu)).map(receiving);
+    let receive: Vec<f64> = others.filter(|time| *time >= RECEIVES * receiving(hot)).collect();
+    (receive.len(), receive.iter().sum::<f64>() / receive.len().max(1) as f64)
+}
+
+fn share_of(rates: &Rates, cpu: &CpuRates, value: impl Fn(&CpuRates) -> f64) -> f64 {
+    let total: f64 = rates.cpus.iter().map(&value).sum();
+    if total > 0.0 { value(cpu) / total } else { 0.0 }
+}
+
+/// True if a share is at least `odds` times the average of the other CPUs.
+fn lopsided(rates: &Rates, share: f64, odds: f64) -> bool {
+    let others = (rates.cpus.len() - 1) as f64;
+    share * others >= odds * (1.0 - share)
+}
+
+/// With two CPUs, RPS to the one without the interrupt is all that can be done.
+fn moved_to_the_other_of_two(
+    model: &Model,
+    rates: &Rates,
+    (nic, queue): (&Nic, &RxQueue),
+    cpu: CpuId,
+) -> bool {
+    let usable = model.usable();
+    let lands = irq_cpus(queue, model, rates).first().or(queue.channel_cpu);
+    usable.len() <= 2
+        && lands.map_or(nic.kind != NicKind::Device, |lands| lands != cpu)
+        && queue.rps_cpus.known().is_some_and(|mask| mask.len() == 1 && mask.contains(cpu))
+}
+
+fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &RxQueue)>) -> Finding {
+    let cpu = hot.cpu.cpu;
+    let (why, remedy, plans) = cause(model, rates, cpu, carrier);
+    let time = receiving(hot.cpu);
+    Finding {
+        severity: if time.max(busy(hot.cpu)) >= FULL { Severity::Critical } else { Severity::Warning },
+        nic: carrier.map(|(nic, _)| nic.name.clone()),
+        cpu: Some(cpu),
+        title: match hot.others {
+            (receive @ 1.., mean) if hot.share < MOST => format!(
+                "CPU {cpu} spends {} of its time on receive work, {} {}",
+                percent(time),
+                plural(receive, "other"),
+                percent(mean)
+            ),
+            _ => format!(
+                "CPU {cpu} does {} of receive work, {} busy; {}",
+                percent(hot.share),
+                percent(time.max(busy(hot.cpu))),
+                of_others(rates, cpu)
+            ),
+        },
+        evidence: evidence(model, rates, hot, carrier),
+        why,
+        remedy,
+        plans: match plans {
+            [] => Vec::new(),
+            [OFF] => vec![OFF.to_owned()],
+            _ => spreading(rates, cpu),
+        },
+        ..RULE.finding()
+    }
+}
+
+/// Time from which a part of a CPU's time is shown: it is not rounded to 0 %.
+const SHOWN: f64 = 0.005;
+
+/// Mean busy time below which CPUs count as idle.
+const IDLE: f64 = 0.1;
+
+/// `7 others idle`, `1 other 36 %`.
+fn of_others(rates: &Rates, hot: CpuId) -> String {
+    let others: Vec<f64> = rates.cpus.iter().filter(|cpu| cpu.cpu != hot).map(busy).collect();
+    let mean = others.iter().sum::<f64>() / others.len().max(1) as f64;
+    match (others.len(), mean < IDLE) {
+        (1, true) => "1 other idle".to_owned(),
+        (1, false) => format!("1 other {}", percent(mean)),
+        (count, true) => format!("{count} others idle"),
+        (count, false) => format!("{count} others {}", percent(mean)),
+    }
+}
+
+fn evidence(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &RxQueue)>) -> Vec<Evidence> {
+    let cpu = hot.cpu.cpu;
+    let others = (rates.cpus.len() - 1) as f64;
+    let elsewhere = rates.cpus.iter().map(receiving).sum::<f64>() - receiving(hot.cpu);
+    let time = |seen: &mut Evidence| {
+        let mut text =
+            format!("CPU {cpu}: {} of its time in softirq", seen.percent("softirq", hot.cpu.softirq));
+        if hot.cpu.ksoftirqd >= SHOWN {
+            text += &format!(" (ksoftirqd/{cpu} {})", seen.percent("ksoftirqd", hot.cpu.ksoftirqd));
+        }
+        if hot.cpu.napi >= SHOWN {
+            text += &format!(", {} in polling threads", seen.percent("napi", hot.cpu.napi));
+        }
+        if hot.cpu.irq >= SHOWN {
+            text += &format!(", {} in interrupts", seen.percent("irq", hot.cpu.irq));
+        }
+        let others = seen.percent("receiving_others", elsewhere / others);
+        format!("{text}, the others {others} on average; {}", seen.tier(rates))
+    };
+    let packets = |seen: &mut Evidence| {
+        format!(
+            "CPU {cpu}: {} packets/s, {} of all; {} NET_RX runs/s, {} of all",
+            seen.packets("packets", hot.cpu.packets),
+            seen.percent("packets_share", share_of(rates, hot.cpu, |c| c.packets)),
+            seen.rate("net_rx", hot.cpu.net_rx),
+            seen.percent("net_rx_share", share_of(rates, hot.cpu, |c| c.net_rx))
+        )
+    };
+    let mut found =
+        vec![Evidence::about(Subject::Cpu(cpu), time), Evidence::about(Subject::Cpu(cpu), packets)];
+    found.extend(carrier.map(|(nic, queue)| queue_and_place(model, rates, nic, queue)));
+    found.extend(foreign(model, rates, cpu).map(|(irq, rate)| {
+        Evidence::about(Subject::Cpu(cpu), |seen| {
+            format!(
+                "IRQ {} ({}) fires {} times/s on CPU {cpu}: a device of no interface here",
+                irq.irq,
+                irq.action,
+                seen.rate("interrupts", rate)
+            )
+        })
+    }));
+    const OTHERS: usize = 3;
+    let drowning =
+        loaded(model, rates).into_iter().filter(|queue| queue.cpu != cpu && queue.load >= DROWNING);
+    found.extend(drowning.take(OTHERS).map(|queue| queue.evidence(rates)));
+    found.extend(steal(rates, &cpu.into()));
+    found.push(fits(rates));
+    found
+}
+
+fn queue_and_place(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> Evidence {
+    let irqs: Vec<String> = queue.irqs.iter().map(|irq| irq.number.to_string()).collect();
+    let lands = irq_cpus(queue, model, rates);
+    let place = match (irqs.is_empty(), lands.is_empty()) {
+        (true, _) if nic.kind == NicKind::Device => "interrupt unknown".to_owned(),
+        (true, _) => "no interrupt".to_owned(),
+        (false, true) => format!("IRQ {}", irqs.join(",")),
+        (false, false) => format!("IRQ {} -> CPU {lands}", irqs.join(",")),
+    };
+    Evidence::about(Subject::rx(nic, queue.index), |seen| {
+        let packets = match is_counted(nic, queue, rates) {
+            true => format!("{} packets/s", seen.packets("packets", queue_packets(nic, queue, rates))),
+            false => "packets not counted by queue".to_owned(),
+        };
+        format!("{}/rx-{}: {packets}, {place}", nic.name, queue.index)
+    })
+}
+
+/// Number of queues with traffic whose interrupt is on this CPU.
+fn queues_here(model: &Model, rates: &Rates, cpu: CpuId) -> usize {
+    loaded(model, rates).iter().filter(|queue| queue.cpu == cpu).count()
+}
+
+type Cause = (String, String, &'static [&'static str]);
+
+fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQueue)>) -> Cause {
+    const SPREAD: &[&str] = &["rps", "rfs"];
+    let Some((nic, queue)) = carrier else {
+        let why = match foreign(model, rates, cpu) {
+            Some(_) => {
+                "no interface of this network namespace receives so many packets: probably (inferred, not \
+                 counted) they come by the interrupt of a device in another one"
+            }
+            None => "the packets come from no interface of this network namespace, so their path is unknown",
+        };
+        return (why.into(), "run it in the namespace of the interface (--netns NAME)".into(), &[]);
+    };
+    if rates.cpu(cpu).is_some_and(by_threads) {
+        let why = "kernel threads poll queues here (threaded NAPI): a queue's packets are received where its \
+                   thread runs, and a thread uses at most one CPU";
+        return (why.into(), "more queues, each with its own thread on its own CPU".into(), &[]);
+    }
+    let (name, index) = (&nic.name, queue.index);
+    let mask = queue.rps_cpus.known().filter(|mask| !mask.is_empty());
+    let mut remedy = "let other CPUs process the packets (RPS), near the reader (RFS)".to_owned();
+    if mask.is_none() && may_be_one_flow(rates, nic, queue) {
+        remedy = format!("{remedy}; {PARTLY}");
+    }
+    let why = match mask {
+        None if queue.rps_cpus.known().is_none() => {
+            format!("it is unknown if RPS hands the packets of {name}/rx-{index} on: its mask cannot be read")
+        }
+        None if nic.kind != NicKind::Device => format!(
+            "{name} has no interrupt and no RPS: its packets are received in softirq on the CPU that sends \
+             them"
+        ),
+        None if nic.rx.len() == 1 => {
+            "one queue, no RPS: every packet is processed where its interrupt lands".to_owned()
+        }
+        None if queues_here(model, rates, cpu) > 1 => {
+            let queues = queues_here(model, rates, cpu);
+            let why = format!("the interrupts of {queues} queues land here, and RPS is off for them");
+            return (
+                why,
+                "give each queue's interrupt its own CPU, or let other CPUs help (RPS)".into(),
+                SPREAD,
+            );
+        }
+        None => format!("no RPS: every packet of {name}/rx-{index} is processed where its interrupt lands"),
+        Some(mask) if irq_cpus(queue, model, rates).contains(cpu) && !mask.contains(cpu) => {
+            let why = format!(
+                "RPS hands the packets of {name}/rx-{index} to {}; only the interrupt and the \
+                 polling of the queue are left here, which RPS cannot move",
+                cpus_text(mask)
+            );
+            return (why, "more queues, or fewer interrupts by coalescing, if supported".into(), &[]);
+        }
+        Some(mask) if taker(model, rates, queue) == Some(cpu) => {
+            let why = format!(
+                "RPS hands the packets of {name}/rx-{index} to {}, but a flow stays on one CPU: few \
+                 flows carry most packets",
+                cpus_text(mask)
+            );
+            return (why, "use more flows; a mask cannot split one".into(), &[]);
+        }
+        Some(mask) if mask.contains(cpu) && mask.len() > 1 => {
+            let why = format!(
+                "RPS hands the packets of {name}/rx-{index} to {}, but a flow stays on one CPU: few \
+                 flows carry most packets, or the interrupt lands here as well",
+                cpus_text(mask)
+            );
+            return (
+                why,
+                "remove the interrupt's CPU from the mask; one large flow cannot be split".into(),
+                SPREAD,
+            );
+        }
+        Some(mask) => {
+            let same = nic.rx.iter().filter(|other| other.rps_cpus.known() == Some(mask)).count();
+            let whose = match same {
+                1 => format!("{name}/rx-{index}"),
+                _ => format!("{same} queues of {name}"),
+            };
+            let why = format!("RPS hands the packets of {whose} to {} only", cpus_text(mask));
+            if reach_every_cpu(nic, model, rates) {
+                return (why, "switch RPS off: every CPU has a queue".to_owned(), &[OFF]);
+            }
+            why
+        }
+    };
+    let why = match foreign(model, rates, cpu) {
+        Some((irq, _)) => format!("{why}; IRQ {} of another network namespace lands here too", irq.irq),
+        None => why,
+    };
+    (why, remedy, SPREAD)
+}
+
+#[cfg(test)]
+#[path = "one_core_hotspot/tests.rs"]
+mod tests;

@@ -1,0 +1,291 @@
+//! Machines where one CPU does most receive work, and similar ones.
+
+use super::RULE;
+use crate::diagnose::Severity;
+use crate::diagnose::sketch::{Diagnosed, Sketch};
+use rxlab_base::units::{CpuId, IrqId};
+use rxlab_path::model::{Fact, IrqRates};
+
+#[test]
+fn field_case_a_names_cpu_queue_and_interrupt() {
+    let finding = Sketch::case_a().finding(&RULE);
+    assert_eq!(finding.title, "CPU 2 does 96 % of receive work, 100 % busy; 7 others 79 %");
+    assert_eq!(finding.severity, Severity::Critical);
+    assert_eq!(finding.nic.as_ref().expect("a NIC").as_str(), "eth0");
+    assert!(finding.seen().iter().any(|line| line.contains("IRQ 41 -> CPU 2")), "{:?}", finding.evidence);
+    assert!(finding.why.starts_with("one queue, no RPS"));
+}
+
+/// Published state after the fix: CPU 2 at 48.51 %, the others 24 to 33 %.
+#[test]
+fn field_case_a_after_the_fix_is_silent() {
+    let mut sketch = Sketch::case_a().rps("eth0", "0-7").receives(2, 0.4851, 6_000.0);
+    for (cpu, softirq) in [(0, 0.24), (1, 0.33), (3, 0.28), (4, 0.27), (5, 0.25), (6, 0.31), (7, 0.3)] {
+        sketch = sketch.receives(cpu, softirq, 6_000.0);
+    }
+    assert_eq!(sketch.findings(&RULE), []);
+}
+
+/// The doctor once reported nothing about a CPU at 95 % while seven others were at 35 %.
+#[test]
+fn a_cpu_that_drowns_beside_half_idle_ones_is_one() {
+    let with = |others: f64| {
+        let sketch = Sketch::case_a().rps("eth0", "0-1,3-7").receives(2, 0.95, 0.0).net_rx(2, 500.0);
+        [0, 1, 3, 4, 5, 6, 7].iter().fold(sketch, |sketch, cpu| sketch.receives(*cpu, others, 4_000.0))
+    };
+    let found = with(0.35).finding(&RULE);
+    assert_eq!(found.cpu.map(|cpu| cpu.0), Some(2));
+    assert_eq!(found.title, "CPU 2 spends 95 % of its time on receive work, 7 others 35 %");
+    with(0.6).silent(&RULE, "all of them are short of time");
+    assert_eq!(
+        with(0.04).receives(5, 0.5, 2e4).finding(&RULE).cpu.map(|cpu| cpu.0),
+        Some(2),
+        "one more has work"
+    );
+}
+
+#[test]
+fn two_cpus_and_a_veth() {
+    let veth = || Sketch::new(2).veth("veth0").traffic("veth0", 2.7e5);
+    let finding = veth().receives(0, 0.45, 2.7e5).finding(&RULE);
+    assert_eq!(finding.title, "CPU 0 does 99 % of receive work, 47 % busy; 1 other idle");
+    assert!(finding.why.contains("on the CPU that sends them"));
+    veth().receives(0, 0.45, 1.8e5).receives(1, 0.2, 0.9e5).silent(&RULE, "two thirds on one of two");
+}
+
+/// Short receive runs inside system calls can be all but invisible to tick samples: seen with
+/// 70,000 packets/s on a 2-CPU machine, 3 % in softirq.
+#[test]
+fn a_full_cpu_is_found_by_its_packets() {
+    let veth =
+        |user| Sketch::new(2).veth("veth0").traffic("veth0", 7e4).receives(0, 0.03, 7e4).works(0, user);
+    assert_eq!(veth(0.95).finding(&RULE).severity, Severity::Critical);
+    veth(0.5).silent(&RULE, "the CPU has room");
+    let steered = veth(0.95).rps("veth0", "1").receives(1, 0.2, 7e4).works(1, 0.8);
+    steered.receives(0, 0.01, 0.0).net_rx(0, 7e4).silent(&RULE, "RPS works: runs on both sides");
+    veth(0.95).measured(|rates| rates.exact_softirq_time = Some(true)).silent(&RULE, "it is 3 %");
+}
+
+/// 8 CPUs at 95 % in a program and one queue: its CPU was once called a hotspot, for a few percent of
+/// softirq.
+#[test]
+fn a_compute_host_is_none() {
+    let host = || {
+        let host = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 3e4).all_work("0-7", 0.5);
+        host.receives(2, 0.03, 3e4).works(2, 0.96)
+    };
+    assert_eq!(host().findings(&RULE), []);
+    // A bond counts the packets too, and its device has the interrupt.
+    let bond = host().veth("bond0").traffic("bond0", 3e4);
+    let bond = bond.edit("bond0", |nic| nic.stack.lower.push("eth0".parse().expect("a name")));
+    assert_eq!(bond.findings(&RULE), []);
+}
+
+#[test]
+fn the_other_one_of_two_cpus_is_as_far_as_work_can_move() {
+    let steered = |mask| {
+        let sketch = Sketch::new(2).veth("veth0").traffic("veth0", 6e5).rps("veth0", mask);
+        sketch.receives(0, 0.1, 0.0).receives(1, 0.7, 6e5)
+    };
+    assert_eq!(steered("1").findings(&RULE), []);
+    assert_eq!(steered("0-1").findings(&RULE).len(), 1);
+}
+
+#[test]
+fn busy_with_something_else_is_no_receive_hotspot() {
+    Sketch::new(8).receives(2, 0.9, 100.0).silent(&RULE, "timers or block work");
+    let balanced = (0..8).fold(Sketch::new(8), |sketch, cpu| sketch.receives(cpu, 0.7, 5e4));
+    balanced.silent(&RULE, "much, but balanced");
+}
+
+/// Two CPUs at 50 % for another device once hid it, with five idle.
+#[test]
+fn a_cpu_that_drowns_is_measured_against_its_own_device() {
+    let host = |cpus: u32, other: f64| {
+        let sketch = Sketch::new(cpus).device("eth0", &[2]).device("eth1", &[0, 1]);
+        let sketch = sketch.traffic("eth0", 1e5).traffic("eth1", 1e5).receives(2, 0.95, 1e5);
+        sketch.all_receive("0-1", other, 5e4)
+    };
+    let found = host(8, 0.5).finding(&RULE);
+    assert_eq!(found.title, "CPU 2 spends 95 % of its time on receive work, 2 others 50 %");
+    assert_eq!(found.plans, ["rps", "rfs"]);
+    host(3, 0.5).silent(&RULE, "no CPU has room");
+    let veth = Sketch::new(8).veth("veth0").traffic("veth0", 4e5).all_receive("1-3", 0.5, 1e5);
+    veth.receives(0, 0.85, 1e5).silent(&RULE, "each receives what it sends");
+}
+
+/// Hard interrupts were once counted only on the busiest CPU, which made it twice as busy as its equals.
+#[test]
+fn interrupts_count_on_all_cpus() {
+    let equal = |others: f64| {
+        let sketch = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).traffic("eth0", 8e5);
+        let sketch = sketch.all_receive("0-3", 0.42, 2e5).interrupted(0, 0.42);
+        sketch.each("1-3", |sketch, cpu| sketch.interrupted(cpu, others))
+    };
+    assert_eq!(equal(0.42).findings(&RULE), []);
+    let found = equal(0.0).all_receive("1-3", 0.3, 2e5).finding(&RULE);
+    assert_eq!(found.title, "CPU 0 spends 84 % of its time on receive work, 3 others 30 %");
+    assert!(
+        found.seen()[0].starts_with("CPU 0: 42 % of its time in softirq, 42 % in interrupts, the others"),
+        "{:?}",
+        found.evidence
+    );
+}
+
+/// Sixteen of 128 CPUs at 82 % were once reported as a hotspot: compared with the mean of the idle ones.
+#[test]
+fn balanced_queues_of_a_wide_machine_are_no_hotspot() {
+    let queues = |softirq| {
+        let irqs: Vec<u32> = (0..16).collect();
+        let sketch = Sketch::new(128).device("eth0", &irqs).traffic("eth0", 3.2e6);
+        sketch.all_receive("0-15", softirq, 2e5)
+    };
+    assert_eq!(queues(0.26).findings(&RULE), []);
+    assert_eq!(queues(0.82).findings(&RULE), []);
+    assert_eq!(queues(0.4).receives(5, 0.95, 5e5).finding(&RULE).cpu.map(|cpu| cpu.0), Some(5));
+}
+
+#[test]
+fn loopback_is_refused() {
+    let sketch = Sketch::new(2).loopback().traffic("lo", 3e5).receives(0, 0.6, 3e5);
+    assert_eq!(sketch.findings(&RULE), []);
+    let proxy = Sketch::case_a().loopback().traffic("lo", 3e5);
+    assert_eq!(
+        proxy.finding(&RULE).severity,
+        Severity::Critical,
+        "most packets on lo, and CPU 2 drowns in eth0's"
+    );
+}
+
+#[test]
+fn what_rps_cannot_move_gets_no_plan() {
+    let mut sketch = Sketch::case_a().rps("eth0", "0-1,3-7").receives(2, 0.9, 0.0).net_rx(2, 2_000.0);
+    for cpu in [0, 1, 3, 4, 5, 6, 7] {
+        sketch = sketch.receives(cpu, 0.1, 6_000.0);
+    }
+    let finding = sketch.finding(&RULE);
+    assert!(finding.why.contains("RPS cannot move"), "{}", finding.why);
+    assert!(finding.plans.is_empty());
+}
+
+/// A thread runs where the scheduler puts it: the doctor once said "where its interrupt lands" and advised
+/// RPS.
+#[test]
+fn a_thread_that_polls_is_no_interrupt() {
+    let host = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e5).receives(3, 0.0, 4e5).polls(3, 0.98);
+    let found = host.finding(&RULE);
+    assert!(found.why.starts_with("kernel threads poll queues here"), "{}", found.why);
+    assert!(found.plans.is_empty(), "{found:?}");
+}
+
+#[test]
+fn several_queues_on_one_cpu_are_a_cause() {
+    let sketch = Sketch::new(8).device("eth0", &[2, 2, 2, 2]).traffic("eth0", 9e4).receives(2, 0.9, 9e4);
+    assert!(sketch.finding(&RULE).why.starts_with("the interrupts of 4 queues land here"));
+}
+
+#[test]
+fn an_unseen_namespace_is_said() {
+    let finding = Sketch::new(2).veth("veth0").receives(0, 0.5, 3e5).finding(&RULE);
+    assert_eq!(finding.nic, None);
+    assert!(finding.remedy.contains("--netns"));
+}
+
+/// Only the hottest was once named.
+#[test]
+fn other_queues_whose_cpu_drowns_are_named() {
+    let sketch = Sketch::new(16).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[3e5, 2.8e5, 3e4, 3e4]);
+    let sketch = sketch.receives(0, 0.98, 3e5).receives(1, 0.82, 2.8e5).all_receive("2-3", 0.1, 3e4);
+    let found = sketch.finding(&RULE);
+    let seen = found.seen();
+    assert_eq!(found.cpu, Some(rxlab_base::units::CpuId(0)));
+    assert!(seen[2].starts_with("eth0/rx-0: 300,000 packets/s"), "{seen:?}");
+    assert!(seen[3].starts_with("eth0/rx-1: 280,000 packets/s, interrupt on CPU 1, 82 %"), "{seen:?}");
+}
+
+/// A container: packets and interrupts of every namespace are counted, and only its own interfaces are seen. Its
+/// eth0 was once blamed for the packets of the host.
+#[test]
+fn packets_of_another_namespace_are_not_blamed_on_what_is_seen() {
+    let host = |packets: f64| {
+        let sketch = Sketch::new(8).device("eth0", &[1]).traffic("eth0", packets).receives(1, 0.1, packets);
+        let (model, mut rates) = sketch.receives(5, 0.9, 1.8e5).build();
+        let (irq, cpu) = (rxlab_base::units::IrqId(99), rxlab_base::units::CpuId(5));
+        let of_host = IrqRates { irq, action: "eno1-TxRx-0".into(), per_cpu: [(cpu, 2e4)].into() };
+        rates.irqs.push(of_host);
+        (model, rates)
+    };
+    let (model, rates) = host(3.5e4);
+    let found = RULE.findings(&model, &rates);
+    assert_eq!((found[0].nic.as_ref(), found[0].plans.as_slice()), (None, &[][..]));
+    assert!(found[0].why.contains("inferred, not counted"), "{}", found[0].why);
+    assert_eq!(
+        found[0].seen()[2],
+        "IRQ 99 (eno1-TxRx-0) fires 20,000 times/s on CPU 5: a device of no interface here"
+    );
+    let blamed = |(model, rates): (rxlab_path::model::Model, rxlab_path::model::Rates)| {
+        RULE.findings(&model, &rates)[0].nic.clone()
+    };
+    assert!(blamed(host(1e5)).is_some(), "it receives that many");
+    let (mut steered, rates) = host(3.5e4);
+    steered.nics[0].rx[0].rps_cpus = rxlab_base::units::Fact::Known(rxlab_path::sketch::cpus("5"));
+    assert!(blamed((steered, rates)).is_some(), "its mask has the CPU");
+    let masked = |packets| {
+        let (mut model, mut rates) = host(packets);
+        model.nics[0].rx[0].irqs.clear();
+        model.interrupts = rxlab_base::units::Fact::Broken("/proc/interrupts is empty".to_owned());
+        rates.irqs.clear();
+        (model, rates)
+    };
+    assert_eq!(blamed(masked(3.5e4)), None, "the interrupt is not visible in a container");
+    assert!(blamed(masked(1e5)).is_some(), "it receives most of them");
+}
+
+/// With two CPUs, a mask of the one without the interrupt is all that can be done, but not one of its own CPU.
+#[test]
+fn a_mask_of_the_cpu_of_the_interrupt_moves_nothing() {
+    let host = |irqs: &[u32]| {
+        let sketch = Sketch::new(2).device("eth0", irqs).traffic("eth0", 1e5).rps("eth0", "1");
+        sketch.receives(0, 0.3, 0.0).receives(1, 0.95, 1e5).findings(&RULE)
+    };
+    assert_eq!(host(&[0]), [], "moved to the other one");
+    assert_eq!(host(&[0, 1])[0].cpu, Some(CpuId(1)));
+    // Hyper-V: a channel instead of an interrupt.
+    let signalled = |cpu: u32| {
+        let sketch = Sketch::new(2).device("eth0", &[0]).traffic("eth0", 1e5).rps("eth0", "1");
+        let sketch = sketch.channels("eth0", &[cpu]).receives(0, 0.3, 0.0).receives(1, 0.95, 1e5);
+        sketch.findings(&RULE).into_iter().map(|found| found.cpu).collect::<Vec<_>>()
+    };
+    assert_eq!((signalled(0), signalled(1)), (vec![], vec![Some(CpuId(1))]));
+}
+
+/// An unreadable mask was called "no RPS".
+#[test]
+fn an_unknown_mask_is_not_none() {
+    let host = Sketch::case_a().edit("eth0", |nic| nic.rx[0].rps_cpus = Fact::Unsupported);
+    let why = "it is unknown if RPS hands the packets of eth0/rx-0 on: its mask cannot be read";
+    assert_eq!(host.finding(&RULE).why, why);
+}
+
+/// RPS was the remedy, while rps-redundant said to switch it off.
+#[test]
+fn masks_that_lead_every_queue_to_one_cpu_are_to_be_removed() {
+    let host = Sketch::new(4).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[7e4; 4]).rps("eth0", "1");
+    let host = [0, 2, 3].into_iter().fold(host, |host, cpu| host.receives(cpu, 0.17, 0.0));
+    let found = host.receives(1, 0.92, 2.8e5).finding(&RULE);
+    assert_eq!(found.why, "RPS hands the packets of 4 queues of eth0 to CPU 1 only");
+    assert_eq!(
+        (found.remedy.as_str(), found.plans),
+        ("switch RPS off: every CPU has a queue", vec!["minimal.rps".to_owned()])
+    );
+}
+
+/// The cause did not mention that half of the packets came by another interrupt.
+#[test]
+fn an_interrupt_of_another_namespace_is_named() {
+    let host = Sketch::case_a().measured(|rates| {
+        let per_cpu = [(CpuId(2), 2e4)].into();
+        rates.irqs.push(IrqRates { irq: IrqId(500), action: "eth9".to_owned(), per_cpu });
+    });
+    assert!(host.finding(&RULE).why.ends_with("; IRQ 500 of another network namespace lands here too"));
+}

@@ -1,0 +1,303 @@
+//! Bounds on the gain: does receive work take enough CPU time for a setting to matter, and which settings are
+//! worth a trial?
+//!
+//! A bound, not a forecast: if receive work takes the part f of a CPU, giving all of that to the application
+//! makes it 1 / (1 - f) times as fast, a gain of at most f / (1 - f). It holds for throughput; latency has no
+//! such bound. `plan` chooses the values.
+
+mod knobs;
+#[cfg(test)]
+mod published;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::places::receive_work;
+use super::single_thread_limit::{self, Limit};
+use super::workload::{Landing, landings};
+use super::{Finding, elsewhere, one_core_hotspot};
+use rxlab_base::number::{count, percent, precise_percent};
+use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_path::evidence::{
+    LOST, TRAFFIC, busy, carrier, full_link, loopback_share, lost, queue_packets, receiving, tier,
+};
+use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
+
+/// Ceiling of the gain below which no setting is worth a trial. A trial detects 3 %, and about half of the
+/// receive work of a CPU stays there whatever is set (field case A: 98 to 48.5 %).
+const CEILING: f64 = 0.06;
+
+/// Busy fraction of the busiest CPU from which CPU time may limit the load: the threshold below which a trial
+/// reports `server idle` (docs/statistics.md).
+const BUSY: f64 = 0.70;
+
+/// Part of all receive work from which one CPU of several is called a hotspot.
+const MOST: f64 = 0.5;
+
+/// The possible gain, and the settings that may bring it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Regime {
+    /// The answer in one sentence.
+    pub summary: String,
+    /// How receive time was measured: `exact`, `tick-sampled`, `accuracy unknown`.
+    pub tier: String,
+    /// The CPUs that receive, most receive time first.
+    pub cpus: Vec<CpuRegime>,
+    /// The families of settings: those worth a trial first, in the order to try them; of these, those that no plan
+    /// sets last.
+    pub knobs: Vec<Worth>,
+}
+
+impl Regime {
+    /// True if a family of settings is worth a trial.
+    pub fn has_trial(&self) -> bool {
+        self.knobs.iter().any(|worth| worth.trial)
+    }
+}
+
+/// A CPU that receives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CpuRegime {
+    /// Its number.
+    pub cpu: CpuId,
+    /// True if interrupts of a receive queue land there.
+    pub takes_interrupts: bool,
+    /// Packets/s of the queues whose interrupt lands there, else those that go up the stack there.
+    pub packets: f64,
+    /// Interrupts/s of these queues; `None` if they are not counted.
+    pub interrupts: Option<f64>,
+    /// Receive time per packet, nanoseconds; `None` below one packet/s.
+    pub ns_per_packet: Option<f64>,
+    /// Part of its time spent on receive work and interrupts, 0 to 1.
+    pub receive: f64,
+    /// Part of its time in which it was not idle.
+    pub busy: f64,
+    /// Upper bound on the gain of its other work if all receive work leaves (0.03 = 3 %); capped at 1000.
+    pub ceiling: f64,
+}
+
+/// A family of settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// A virtual function of the NIC instead of a paravirtual device.
+    VirtualFunction,
+    /// Interrupt moderation.
+    Moderation,
+    /// An even RSS table.
+    Rss,
+    /// More receive queues.
+    Queues,
+    /// Assignment of interrupts to CPUs.
+    IrqPlacement,
+    /// Receive packet steering.
+    Rps,
+    /// Receive flow steering.
+    Rfs,
+}
+
+impl Family {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::VirtualFunction => "VF",
+            Family::Moderation => "moderation",
+            Family::Rss => "even RSS table",
+            Family::Queues => "more queues",
+            Family::IrqPlacement => "IRQ pinning",
+            Family::Rps => "RPS",
+            Family::Rfs => "RFS",
+        }
+    }
+}
+
+/// Verdict on a family of settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Worth {
+    /// The family.
+    pub knob: Family,
+    /// True if it is worth a trial.
+    pub trial: bool,
+    /// True if it is worth a trial, but no plan of rxlab sets it.
+    #[serde(default)]
+    pub by_hand: bool,
+    /// RPS: the CPUs that it would hand packets to, none if it should be off; `None` if the senders determine them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuMask>,
+    /// The figure or fact behind the verdict.
+    pub why: String,
+}
+
+/// Returns the CPUs of the masks that a plan for a family of settings on an interface has, if it is about masks, or why there
+/// is no plan.
+pub type Planned<'a> = &'a dyn Fn(&Nic, Family) -> Result<Option<CpuMask>, String>;
+
+/// The possible gain, in addition to the findings; `None` without traffic, if `lo` has most of it, or if
+/// unseen threads poll an interface with traffic. Families without a plan are not worth a trial, except a virtual
+/// function and moderation, which may help most.
+pub fn regime(model: &Model, rates: &Rates, findings: &[Finding], planned: Planned<'_>) -> Option<Regime> {
+    let passes = |nic: &&rxlab_path::model::NicRates| {
+        model.nic(&nic.name).is_some_and(|nic| nic.kind != NicKind::Loopback)
+    };
+    let traffic: f64 = rates.nics.iter().filter(passes).map(|nic| nic.rx_packets).sum();
+    let unseen = rates.unseen.iter().filter_map(|name| rates.nic(name)).any(|nic| nic.rx_packets >= TRAFFIC);
+    if traffic < TRAFFIC || loopback_share(model, rates).is_some() || unseen {
+        return None;
+    }
+    let receive = elsewhere::without(model, rates);
+    let rates = receive.as_ref();
+    let cpus = cpus(model, rates, findings);
+    let hot = cpus.first()?;
+    let limit = single_thread_limit::limit(model, rates).filter(Limit::is_seen);
+    // A machine whose one thread moves from CPU to CPU looks idle by its CPUs.
+    let thread = limit.as_ref().filter(|limit| limit.ceiling() < CEILING).map(Limit::reason);
+    let advised = findings.iter().any(|finding| !finding.plans.is_empty());
+    let judged = || {
+        let knobs = knobs::judged(model, rates, findings, hot, planned);
+        let knobs = if limit.is_some() { knobs::without_rfs(knobs) } else { knobs };
+        let summary = to_try(rates, hot, &knobs);
+        (knobs, summary)
+    };
+    let full = link(model, rates, hot).or(thread);
+    let has_time = full.is_none();
+    let losing = Some(lost(rates)).filter(|lost| *lost >= LOST);
+    let losing = losing.map(|lost| format!("{} packets/s are lost", count(lost)));
+    let (knobs, summary) = match (full.or_else(|| too_little(rates, hot)), losing) {
+        (None, _) => judged(),
+        // A rule that advises steering has its reasons: growing traffic, bursts, or a CPU without time.
+        (Some(why), losing) if advised => {
+            let (knobs, summary) = judged();
+            let today = match losing {
+                Some(losing) if has_time => format!("{losing}, in bursts: {why}"),
+                Some(losing) => format!("{losing}; no throughput gain at the current load: {why}"),
+                None => format!("no throughput gain at the current load: {why}"),
+            };
+            (knobs, format!("{summary}; {today}"))
+        }
+        (Some(why), Some(losing)) => {
+            let why = match has_time {
+                true => format!("{losing} although the CPUs have time: bursts overflow a ring or a backlog"),
+                false => format!("{losing}; steering cannot raise throughput at the current load: {why}"),
+            };
+            (knobs::none(&why), why)
+        }
+        (Some(why), None) => (knobs::none(&why), cannot_matter(&why)),
+    };
+    Some(Regime { summary, tier: tier(rates).to_owned(), cpus, knobs })
+}
+
+fn cannot_matter(why: &str) -> String {
+    format!(
+        "IRQ pinning cannot matter here, and other steering cannot raise throughput at the current load: \
+         {why}. Latency is a separate question"
+    )
+}
+
+/// The reason, if the link of the interface that the hot CPU serves is full.
+fn link(model: &Model, rates: &Rates, hot: &CpuRegime) -> Option<String> {
+    let (nic, _) = carrier(model, rates, hot.cpu)?;
+    let link = full_link(nic, rates)?;
+    Some(format!("{} {} at {} of its link speed", nic.name, link.way, percent(link.part)))
+}
+
+/// f / (1 - f), capped at 1000: JSON has no infinity.
+fn ceiling(part: f64) -> f64 {
+    (part / (1.0 - part).max(1e-9)).clamp(0.0, 1000.0)
+}
+
+/// CPUs that take interrupts of queues with packets, and CPUs that receive much without them.
+fn cpus(model: &Model, rates: &Rates, findings: &[Finding]) -> Vec<CpuRegime> {
+    let is_hot = |cpu: &CpuRates| {
+        findings.iter().any(|finding| finding.id == one_core_hotspot::RULE.id && finding.cpu == Some(cpu.cpu))
+    };
+    let landing = landing(model, rates);
+    let of_cpu = |cpu: &CpuRates| {
+        let queues = landing.get(&cpu.cpu).map_or(&[][..], Vec::as_slice);
+        of_cpu(rates, cpu, is_hot(cpu), queues)
+    };
+    let mut cpus: Vec<CpuRegime> = rates.cpus.iter().filter_map(of_cpu).collect();
+    cpus.sort_by(|a, b| b.receive.total_cmp(&a.receive));
+    cpus
+}
+
+/// A queue, and a CPU's part of its packets.
+type Part<'a> = (&'a RxQueue, f64);
+
+/// Queues of devices by the CPUs that handle their interrupts.
+fn landing<'a>(model: &'a Model, rates: &Rates) -> BTreeMap<CpuId, Vec<Part<'a>>> {
+    let mut landing = BTreeMap::<CpuId, Vec<Part<'a>>>::new();
+    for Landing { nic, queue, cpus } in landings(model, rates) {
+        let part = queue_packets(nic, queue, rates) / cpus.len() as f64;
+        cpus.iter().for_each(|cpu| landing.entry(cpu).or_default().push((queue, part)));
+    }
+    landing
+}
+
+/// `landing`: the queues whose interrupts the CPU handles.
+fn of_cpu(rates: &Rates, cpu: &CpuRates, is_hot: bool, landing: &[Part<'_>]) -> Option<CpuRegime> {
+    let taken: f64 = landing.iter().map(|(_, packets)| packets).sum();
+    let takes_interrupts = taken >= 1.0;
+    if !takes_interrupts && cpu.packets < TRAFFIC {
+        return None;
+    }
+    let counted = landing.iter().flat_map(|(queue, _)| &queue.irqs).filter_map(|irq| {
+        let rates = rates.irqs.iter().find(|rates| rates.irq == irq.number)?;
+        Some(rates.per_cpu.get(&cpu.cpu).copied().unwrap_or_default())
+    });
+    let packets = if takes_interrupts { taken } else { cpu.packets };
+    // A hotspot's time is for packets, whatever they cost; on other CPUs softirq and interrupt time may be
+    // for disks.
+    let receive = if is_hot { receiving(cpu) } else { receive_work(rates, cpu.cpu, taken) };
+    Some(CpuRegime {
+        cpu: cpu.cpu,
+        takes_interrupts,
+        packets,
+        interrupts: counted.reduce(|sum, one| sum + one),
+        ns_per_packet: (packets >= 1.0).then(|| receive * 1e9 / packets),
+        receive,
+        busy: busy(cpu),
+        ceiling: ceiling(receive),
+    })
+}
+
+/// The reason, if nothing about the receive path can matter.
+fn too_little(rates: &Rates, hot: &CpuRegime) -> Option<String> {
+    let busiest = rates.cpus.iter().map(busy).fold(0.0, f64::max);
+    if hot.ceiling < CEILING {
+        return Some(format!(
+            "receive work takes {} of CPU {} and less of the others, so removing all of it would free at \
+             most {} more capacity on any CPU",
+            precise_percent(hot.receive),
+            hot.cpu,
+            precise_percent(hot.ceiling)
+        ));
+    }
+    (busiest < BUSY)
+        .then(|| format!("no CPU is busier than {}, so CPU time does not limit the load", percent(busiest)))
+}
+
+fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[Worth]) -> String {
+    let all: f64 = rates.cpus.iter().map(receiving).sum();
+    let share = hot.receive / all.max(1e-9);
+    let what = if share >= MOST && rates.cpus.len() > 1 { "one-core hotspot" } else { "receive work" };
+    let hot_one = format!("{what} on CPU {} ({} of its time)", hot.cpu, percent(hot.receive));
+    let worth: Vec<&Worth> = knobs.iter().filter(|knob| knob.trial).collect();
+    if worth.is_empty() {
+        return format!("{hot_one}: no remaining setting moves it");
+    }
+    let names: Vec<String> = worth.iter().map(|worth| knobs::called(worth)).collect();
+    if !worth.iter().all(|knob| matches!(knob.knob, Family::Rps | Family::Rfs | Family::Queues | Family::Rss))
+    {
+        let order = if names.len() > 1 { ", in this order" } else { "" };
+        return format!("{hot_one}: {}{order}", names.join(", then "));
+    }
+    // The effect on capacity is left to the prediction of a plan.
+    format!("{hot_one}: {} will spread it", names.join(" or "))
+}

@@ -1,0 +1,452 @@
+//! The families of settings worth a trial when receive work matters.
+//!
+//! The order: settings that remove work before settings that move it, and of the latter hardware before
+//! software. Field case C gained in this order: 95k to 120k by a virtual function, 250k by moderation, 670k
+//! by RPS.
+
+use super::{CpuRegime, Family, Planned, Worth};
+use crate::diagnose::Finding;
+use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, table_part, taker};
+use crate::diagnose::irq_on_wrong_node;
+use crate::diagnose::places::{cores, full_readers, handed_over, node, of_node};
+use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
+use crate::diagnose::workload::processing;
+use rxlab_base::number::{count, cpus_text, percent, plural};
+use rxlab_base::units::CpuMask;
+use rxlab_path::evidence::{adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus, reach_every_cpu};
+use rxlab_path::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
+
+const ALL: [Family; 7] = [
+    Family::VirtualFunction,
+    Family::Moderation,
+    Family::Rss,
+    Family::Queues,
+    Family::IrqPlacement,
+    Family::Rps,
+    Family::Rfs,
+];
+
+/// Drivers of devices whose hypervisors offer virtual functions as well.
+const HAVE_VIRTUAL_FUNCTIONS: [&str; 3] = ["vif", "xen_netfront", "hv_netvsc"];
+
+/// Packets per interrupt from which moderation has little left to save.
+const MODERATED: f64 = 8.0;
+
+/// Time in processes from which a CPU counts as shared with the application.
+const SHARED: f64 = 0.1;
+
+/// No family is worth a trial, for one reason.
+pub(super) fn none(why: &str) -> Vec<Worth> {
+    ALL.map(|knob| no(knob, why.to_owned())).to_vec()
+}
+
+fn no(knob: Family, why: String) -> Worth {
+    Worth { knob, trial: false, by_hand: false, cpus: None, why }
+}
+
+/// The verdict on each family, by the hottest CPU's queue and its interface. Masks that a finding would
+/// correct are worth a trial as well.
+pub(super) fn judged(
+    model: &Model,
+    rates: &Rates,
+    findings: &[Finding],
+    hot: &CpuRegime,
+    planned: Planned<'_>,
+) -> Vec<Worth> {
+    let Some((nic, queue)) = carrier(model, rates, hot.cpu) else {
+        return none("these packets come from no interface of this namespace");
+    };
+    let (rps, rfs, cpus) = match polled(rates, nic, hot) {
+        Some(why) => (Err(why.clone()), Err(why), None),
+        None => {
+            let masks = planned(nic, Family::Rps).ok().flatten();
+            let (rps, cpus) = match rps(model, rates, (nic, queue), hot, masks) {
+                Ok((why, cpus)) => (Ok(why), cpus),
+                Err(why) => (mended(findings, nic).ok_or(why), None),
+            };
+            let (handed, full) = (is_polled_only(model, rates, queue, hot), full_readers(rates, hot.cpu));
+            let rfs = rfs(model, nic, rps.is_ok(), handed, full);
+            (rps, rfs, cpus)
+        }
+    };
+    let crowd = movable(model, rates).find(|crowd| crowd.cpu == hot.cpu);
+    let judged = [
+        virtual_function(model, nic),
+        moderation(nic, hot),
+        rss(nic, queue),
+        queues(model, rates, (nic, queue), crowd.as_ref()),
+        placement(model, rates, nic, hot, (findings, crowd.as_ref())),
+        rps,
+        rfs,
+    ];
+    let verdict = |(knob, judged): (Family, Judged)| {
+        let why = match judged {
+            Ok(why) => why,
+            Err(why) => return no(knob, why),
+        };
+        let by_hand = match planned(nic, knob) {
+            Err(_) if matches!(knob, Family::VirtualFunction | Family::Moderation) => true,
+            Err(unplanned) => return no(knob, unplanned),
+            Ok(_) => false,
+        };
+        Worth { knob, trial: true, by_hand, cpus: cpus.clone().filter(|_| knob == Family::Rps), why }
+    };
+    let mut worth: Vec<Worth> = ALL.into_iter().zip(judged).map(verdict).collect();
+    worth.sort_by_key(|worth| (!worth.trial, worth.by_hand));
+    worth
+}
+
+/// The same when a thread that reads the sockets has no time left.
+pub(super) fn without_rfs(mut worth: Vec<Worth>) -> Vec<Worth> {
+    for rfs in worth.iter_mut().filter(|worth| worth.knob == Family::Rfs && worth.trial) {
+        rfs.trial = false;
+        rfs.why = "it would move the packets to the CPU of a thread that has no time left".to_owned();
+    }
+    worth.sort_by_key(|worth| !worth.trial);
+    worth
+}
+
+/// The name of a family in a list of things to try; RPS with its CPUs, or off.
+pub(super) fn called(worth: &Worth) -> String {
+    match &worth.cpus {
+        _ if worth.by_hand => format!("{} by hand", worth.knob.name()),
+        Some(cpus) if cpus.is_empty() => format!("{} off", worth.knob.name()),
+        Some(cpus) => format!("{} on {}", worth.knob.name(), cpus_text(cpus)),
+        None => worth.knob.name().to_owned(),
+    }
+}
+
+/// Worth a trial, or not, and why.
+type Judged = Result<String, String>;
+
+fn virtual_function(model: &Model, nic: &Nic) -> Judged {
+    let driver = nic.driver.as_deref().unwrap_or("no driver");
+    let has_one =
+        model.nics.iter().any(|nic| nic.up && matches!(nic.hardware.function, Function::Virtual { .. }));
+    match () {
+        () if has_one => Err("the machine has one".to_owned()),
+        () if HAVE_VIRTUAL_FUNCTIONS.contains(&driver) => {
+            Ok(format!("{driver} passes each packet through the hypervisor; ask the provider for SR-IOV"))
+        }
+        () => Err(format!("no known virtual functions for {} ({driver})", nic.name)),
+    }
+}
+
+fn moderation(nic: &Nic, hot: &CpuRegime) -> Judged {
+    let Some(coalesce) = nic.hardware.coalesce.known() else {
+        return Err(format!("not reported by {}", nic.name));
+    };
+    if coalesce.adaptive_rx.is_none() && coalesce.rx_usecs.is_none() {
+        return Err(format!("the driver of {} does not support it", nic.name));
+    }
+    let each = hot.interrupts.filter(|rate| *rate > 0.0).map(|rate| hot.packets / rate);
+    if adapts(nic) {
+        return Err("already adaptive".to_owned());
+    }
+    let made_up =
+        nic.hardware.function == Function::Paravirtual && coalesce.rx_usecs.is_none_or(|usecs| usecs == 0);
+    let now = match (made_up, coalesce.rx_usecs) {
+        (true, _) if defers(nic) => return Err("interrupts are already deferred in software".to_owned()),
+        // Few hypervisors offer moderation.
+        (true, _) => "in software (napi_defer_hard_irqs, gro_flush_timeout)".to_owned(),
+        (false, Some(usecs)) => format!("fixed at {usecs} us"),
+        (false, None) => "not adaptive".to_owned(),
+    };
+    match each {
+        Some(each) if each >= MODERATED => {
+            Err(format!("{each:.0} packets per interrupt: little left to save"))
+        }
+        Some(each) => Ok(format!(
+            "{now}, {each:.1} packets per interrupt, {} interrupts/s on CPU {}",
+            count(hot.interrupts.unwrap_or_default()),
+            hot.cpu
+        )),
+        None => Ok(now),
+    }
+}
+
+fn rss(nic: &Nic, queue: &RxQueue) -> Judged {
+    let Some(part) = table_part(nic, queue.index) else {
+        return Err(format!("{} reports no RSS table", nic.name));
+    };
+    let (all, index) = (nic.rx.len(), queue.index);
+    match (part.own, all.saturating_sub(part.queues)) {
+        // No entry leads there, so an even table would bring it more.
+        (0.0, _) => Err(format!("no part of the table leads to rx-{index}")),
+        (_, left_out) if left_out > 0 => Ok(format!("the table leaves out {left_out} of {all} queues")),
+        (own, _) if part.is_uneven() => Ok(format!("{} of the table leads to rx-{index}", percent(own))),
+        _ => Err("the table is even".to_owned()),
+    }
+}
+
+fn queues(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), crowd: Option<&Crowd<'_>>) -> Judged {
+    if nic.kind != NicKind::Device {
+        return Err(format!("{} has no hardware queues", nic.name));
+    }
+    // Hyper-threads showed no benefit (Documentation/networking/scaling.rst).
+    let (now, cores) = (nic.rx.len(), cores(model, &model.usable()));
+    if now >= cores {
+        return Err(format!("{} for {}", plural(now, "queue"), plural(cores, "core")));
+    }
+    if may_be_one_flow(rates, nic, queue) {
+        let name = &nic.name;
+        return Err(format!("{name}/rx-{} takes most packets: more queues do not split a flow", queue.index));
+    }
+    if let Some(crowd) = crowd {
+        return Err(format!("several queues share CPU {}: first move one", crowd.cpu));
+    }
+    let Some(channels) = nic.hardware.channels.known() else {
+        return Err(format!("{} does not report its maximum", nic.name));
+    };
+    let most = channels.combined.map_or(0, |count| count.max).max(channels.rx.map_or(0, |count| count.max));
+    match usize::try_from(most).is_ok_and(|most| most > now) {
+        true => Ok(format!("{} of {most} that the driver supports", plural(now, "queue"))),
+        false => Err(format!("the driver supports at most {}", plural(now, "queue"))),
+    }
+}
+
+fn placement(
+    model: &Model,
+    rates: &Rates,
+    nic: &Nic,
+    hot: &CpuRegime,
+    (findings, crowd): (&[Finding], Option<&Crowd<'_>>),
+) -> Judged {
+    let is_far = |finding: &&Finding| {
+        finding.id == irq_on_wrong_node::RULE.id && finding.nic.as_ref() == Some(&nic.name)
+    };
+    if let Some(far) = findings.iter().find(is_far) {
+        return Ok(far.title.clone());
+    }
+    if let Some(crowd) = crowd {
+        return Ok(format!("{} busy queues share CPU {}", crowd.queues.len(), crowd.cpu));
+    }
+    let lands = |queue: &&RxQueue| irq_cpus(queue, model, rates).contains(hot.cpu);
+    let (here, all) = (nic.rx.iter().filter(lands).count(), nic.rx.len());
+    let time = |of: fn(&CpuRates) -> f64| rates.cpu(hot.cpu).map_or(0.0, of);
+    let application = time(processing);
+    match (here, all) {
+        (0, _) if nic.rx.iter().any(|queue| nic.hides_interrupt(queue)) => {
+            Err(format!("where the interrupts of {} land is not known", nic.name))
+        }
+        (0, _) => Err(format!("no interrupt of {} lands on CPU {}", nic.name, hot.cpu)),
+        (1, 1) => Err("a single interrupt: the hotspot moves with it".to_owned()),
+        (2.., _) => Ok(format!("{here} of {all} interrupts land on CPU {}", hot.cpu)),
+        _ if application >= SHARED => Ok(format!(
+            "CPU {} spends {} of its time on the application, which could run elsewhere",
+            hot.cpu,
+            percent(application)
+        )),
+        _ => Err("each interrupt has a CPU of its own".to_owned()),
+    }
+}
+
+/// The reason not to steer if threads poll: the planner leaves such interfaces alone.
+fn polled(rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Option<String> {
+    let threads = nic.napi.threaded.known() == Some(&true) || rates.cpu(hot.cpu).is_some_and(by_threads);
+    threads.then(|| "kernel threads poll the queues: the scheduler chooses their CPUs".to_owned())
+}
+
+/// The title of a finding against the masks of an interface.
+fn mended(findings: &[Finding], nic: &Nic) -> Option<String> {
+    let of_masks = |finding: &&Finding| {
+        finding.nic.as_ref() == Some(&nic.name) && finding.plans.iter().any(|plan| plan == "rps")
+    };
+    findings.iter().find(of_masks).map(|finding| finding.title.clone())
+}
+
+/// The reason for RPS, and its CPUs where the kernel does not choose them by the senders.
+fn rps(
+    model: &Model,
+    rates: &Rates,
+    (nic, queue): (&Nic, &RxQueue),
+    hot: &CpuRegime,
+    masks: Option<CpuMask>,
+) -> Result<(String, Option<CpuMask>), String> {
+    let usable = model.usable();
+    if masks.is_none() && reach_every_cpu(nic, model, rates) {
+        return Err(format!(
+            "{} for {}: redundant",
+            plural(nic.rx.len(), "queue"),
+            plural(usable.len(), "CPU")
+        ));
+    }
+    let irq = queue.channel_cpu.map_or_else(|| irq_cpus(queue, model, rates), CpuMask::from);
+    let now = queue.rps_cpus.known().cloned().unwrap_or_default();
+    if let Some(cpu) = taker(model, rates, queue) {
+        return Err(format!("already on ({now}), but CPU {cpu} takes most: a mask cannot split one flow"));
+    }
+    if is_polled_only(model, rates, queue, hot) {
+        return Err(format!("already on ({now}): only polling the queue is left"));
+    }
+    let of_nic = nic_irq_cpus(nic, model, rates).union(&irq);
+    let to = same_node(model, &usable, &irq).difference(&of_nic);
+    // Like the planner: this CPU is short of time, and so is the other thread of its core.
+    let apart = to.difference(&model.siblings(&of_nic));
+    let flows = if may_be_one_flow(rates, nic, queue) { format!("; {PARTLY}") } else { String::new() };
+    if masks.as_ref().is_some_and(CpuMask::is_empty) {
+        return Ok((format!("each CPU has a queue, and the masks of {} only cost time", nic.name), masks));
+    }
+    if let Some(masks) = masks.filter(|_| !irq.is_empty() && !nic.hides_interrupt(queue)) {
+        return Ok((format!("hands packets to {}{flows}", cpus_text(&masks)), Some(masks)));
+    }
+    match (to.is_empty(), apart.is_empty()) {
+        (true, _) => Err("no CPU of its node is free of interrupts".to_owned()),
+        (false, _) if nic.hides_interrupt(queue) => {
+            let why = format!("where the interrupt of {}/rx-{} lands is not known", nic.name, queue.index);
+            Ok((why, None))
+        }
+        (false, _) if irq.is_empty() => {
+            Ok(("packets are received on the CPUs that send them".to_owned(), None))
+        }
+        (false, false) if apart != to => {
+            let why =
+                format!("on {}: the same node, without the core of CPU {irq}{flows}", cpus_text(&apart));
+            Ok((why, Some(apart)))
+        }
+        (false, _) => {
+            Ok((format!("on {}: the same node, without CPU {irq}{flows}", cpus_text(&to)), Some(to)))
+        }
+    }
+}
+
+/// True if the hot CPU only polls the queue: RPS hands its packets to others.
+fn is_polled_only(model: &Model, rates: &Rates, queue: &RxQueue, hot: &CpuRegime) -> bool {
+    let is_handed = queue.rps_cpus.known().is_some_and(|mask| mask.contains(hot.cpu));
+    handed_over(model, rates, queue) && !is_handed
+}
+
+/// CPUs of the node of the interrupt's CPU; all if that is unknown.
+fn same_node(model: &Model, usable: &CpuMask, irq: &CpuMask) -> CpuMask {
+    let node = irq.first().and_then(|cpu| node(model, cpu));
+    node.map_or_else(|| usable.clone(), |node| of_node(model, node).intersection(usable))
+}
+
+fn rfs(model: &Model, nic: &Nic, rps_helps: bool, handed_over: bool, full: Option<CpuMask>) -> Judged {
+    let global = model.rps_sock_flow_entries.known().copied().unwrap_or_default() > 0;
+    let tables = nic.rx.iter().all(|queue| queue.rps_flow_cnt.known().is_some_and(|table| *table > 0));
+    match (global && tables, rps_helps) {
+        (true, _) => Err("already on".to_owned()),
+        (false, _) if handed_over => {
+            Err("RPS already moves that work: RFS would only choose other CPUs for it".to_owned())
+        }
+        (false, _) if full.is_some() => {
+            let full = cpus_text(&full.unwrap_or_default());
+            Err(format!("no time left on {full}, where sockets are read"))
+        }
+        (false, true) => Ok("the CPU that reads a connected socket also processes its packets".to_owned()),
+        (false, false) => Ok("moves packets to the CPU that reads their connected socket".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Family, Worth};
+    use crate::diagnose::sketch::{Diagnosed, Sketch};
+    use rxlab_base::units::Fact;
+    use rxlab_path::model::Function;
+
+    fn worth(sketch: Sketch, family: Family) -> Worth {
+        let regime = sketch.receives(0, 0.9, 6e4).regime();
+        regime.knobs.into_iter().find(|knob| knob.knob == family).expect("all are judged")
+    }
+
+    fn host(cpus: u32, irqs: &[u32]) -> Sketch {
+        Sketch::new(cpus).device("eth0", irqs).traffic("eth0", 6e4)
+    }
+
+    #[test]
+    fn more_queues_are_for_cores_that_may_work() {
+        let with = |sketch: Sketch| worth(sketch.queues_at_most("eth0", 16), Family::Queues);
+        assert!(with(host(8, &[0, 1, 2, 3])).trial);
+        let threads = with(host(8, &[0, 1, 2, 3]).smt());
+        assert_eq!((threads.trial, threads.why.as_str()), (false, "4 queues for 4 cores"));
+        assert!(!with(host(8, &[0, 1, 2, 3]).isolate("4-7")).trial, "the others are set apart");
+    }
+
+    #[test]
+    fn a_table_that_is_uneven_or_leaves_queues_out() {
+        let with = |table: &[u32]| {
+            let worth = worth(host(8, &[0, 1, 2, 3]).table("eth0", table), Family::Rss);
+            (worth.trial, worth.why)
+        };
+        assert_eq!(with(&[0, 1].repeat(64)), (true, "the table leaves out 2 of 4 queues".to_owned()));
+        let uneven = [0, 0, 0, 0, 0, 1, 2, 3].repeat(16);
+        assert_eq!(with(&uneven), (true, "62 % of the table leads to rx-0".to_owned()));
+        assert_eq!(with(&[1, 2, 3, 1]), (false, "no part of the table leads to rx-0".to_owned()));
+        assert_eq!(with(&[0, 1, 2, 3].repeat(32)), (false, "the table is even".to_owned()));
+        assert_eq!(worth(host(8, &[0]), Family::Rss).why, "eth0 reports no RSS table");
+    }
+
+    #[test]
+    fn moderation_as_the_driver_can() {
+        let with = |driver: &str, usecs, function| {
+            let sketch = host(4, &[0]).driven_by("eth0", driver, function);
+            sketch.moderation("eth0", usecs, false).interrupts("eth0", 3e4)
+        };
+        let why = |sketch| worth(sketch, Family::Moderation).why;
+        assert!(why(with("mlx5_core", 8, Function::Plain)).starts_with("fixed at 8 us"));
+        assert_eq!(why(with("ixgbe", 1, Function::Plain)), "already adaptive");
+        let made_up = || with("virtio_net", 0, Function::Paravirtual);
+        assert!(why(made_up()).starts_with("in software (napi_defer_hard_irqs"), "{}", why(made_up()));
+        let deferred = made_up().edit("eth0", |nic| {
+            nic.napi.defer_hard_irqs = Fact::Known(2);
+            nic.napi.gro_flush_timeout_ns = Fact::Known(20_000);
+        });
+        assert_eq!(why(deferred), "interrupts are already deferred in software");
+    }
+
+    #[test]
+    fn no_mask_splits_few_flows() {
+        let rps = |packets| {
+            let sketch = host(8, &[0]).rps("eth0", "0,4-7").all_receive("4-7", 0.1, 6e4);
+            worth(sketch.receives(5, 0.3, packets), Family::Rps)
+        };
+        assert!(rps(6e4).trial, "CPU 0 takes packets that others could");
+        let few = rps(9e5);
+        assert!(!few.trial && few.why.contains("CPU 5 takes most"), "{few:?}");
+    }
+
+    /// Once "no remaining setting moves it" next to a plan of RFS.
+    #[test]
+    fn the_one_cpu_of_a_mask_can_be_relieved() {
+        for family in [Family::Rps, Family::Rfs] {
+            assert!(worth(host(8, &[1]).rps("eth0", "0"), family).trial, "CPU 0 takes all packets");
+            assert!(!worth(host(8, &[0]).rps("eth0", "1"), family).trial, "CPU 0 polls the queue");
+        }
+    }
+
+    /// "No interrupt lands on CPU 0" and "received on the CPUs that send them" were once said of a device whose
+    /// interrupts are masked.
+    #[test]
+    fn an_unknown_interrupt_is_not_none() {
+        let masked = |family| worth(host(8, &[0]).edit("eth0", |nic| nic.rx[0].irqs.clear()), family);
+        assert_eq!(masked(Family::IrqPlacement).why, "where the interrupts of eth0 land is not known");
+        let rps = masked(Family::Rps);
+        assert_eq!(
+            (rps.trial, rps.why.as_str()),
+            (true, "where the interrupt of eth0/rx-0 lands is not known")
+        );
+        let signalled = worth(host(8, &[0]).channels("eth0", &[0]), Family::Rps).why;
+        assert_eq!(signalled, "on CPUs 1-7: the same node, without CPU 0");
+    }
+
+    /// RPS was once advised to CPUs that the thread itself may run on.
+    #[test]
+    fn nothing_is_steered_where_threads_poll() {
+        let threaded = || host(8, &[0]).edit("eth0", |nic| nic.napi.threaded = Fact::Known(true));
+        for family in [Family::Rps, Family::Rfs] {
+            assert!(worth(host(8, &[0]), family).trial);
+            for worth in [worth(threaded(), family), worth(host(8, &[0]).polls(0, 0.95), family)] {
+                assert!(!worth.trial && worth.why.starts_with("kernel threads poll"), "{worth:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_rfs_to_cpus_without_time() {
+        assert!(worth(host(4, &[0]).works(3, 0.5), Family::Rfs).trial);
+        let full = worth(host(4, &[0]).works(3, 0.99), Family::Rfs);
+        assert_eq!((full.trial, full.why.as_str()), (false, "no time left on CPU 3, where sockets are read"));
+    }
+}

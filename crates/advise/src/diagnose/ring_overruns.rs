@@ -1,0 +1,193 @@
+//! Packets lost by the device because its receive ring was full.
+
+use super::figures::{Evidence, Subject};
+use super::places::handed_over;
+use super::workload::{FULL, processing};
+use super::{Check, Finding, Rule, Severity};
+use rxlab_base::number::count;
+use rxlab_path::evidence::{LOST, TRAFFIC, busy, irq_cpus, receive_time};
+use rxlab_path::model::{CpuRates, Model, Nic, Rates};
+
+/// Part of the packets from which connections notice the loss: TCP's rate falls with its square root.
+const FELT: f64 = 1e-4;
+/// Receive time of a CPU from which the CPU is what does not keep up.
+pub(super) const DROWNING: f64 = 0.8;
+
+pub(super) const RULE: Rule = Rule {
+    id: "ring-overruns",
+    asks: "Does the device lose packets because its receive ring is full?",
+    fires: || {
+        format!(
+            "a device with {} packets/s lost at least {} packet/s for lack of a buffer (rx_missed_errors; \
+             rx_fifo_errors on igb) during the sample; critical at {:.2} % of its packets or more",
+            count(TRAFFIC),
+            count(LOST),
+            FELT * 100.0
+        )
+    },
+    silent: "packets were lost before the sample but not during it, or were dropped by the stack, which has \
+             other buffers, or the driver counts them as rx_dropped (ena), which includes drops by the stack",
+    evidence: "packets lost and received per second, the size of the ring and its maximum, the CPUs of the \
+               interrupts and their load",
+    cause: "The ring fills faster than its CPU empties it: the CPU has no time for it, or bursts are longer \
+            than the ring.",
+    remedy: "If the CPU is full, give it less to do: a larger ring only delays the loss. Otherwise, a larger \
+             ring.",
+    source: "include/uapi/linux/if_link.h (rx_missed_errors, rx_fifo_errors); ethtool(8) -G",
+    check: Check::Device(finding),
+};
+
+/// The reason the ring is not emptied in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blame {
+    /// Receive work leaves the CPU no time.
+    Cpu,
+    /// Processes share the CPU, and it is full.
+    Processes,
+    /// The CPU has time: bursts are longer than the ring.
+    Ring,
+}
+
+/// The CPU of the device's interrupts with most receive time, and the reason a ring overflows.
+pub(super) fn blame<'a>(model: &Model, rates: &'a Rates, nic: &Nic) -> (Option<&'a CpuRates>, Blame) {
+    let cpus: Vec<&CpuRates> = nic
+        .rx
+        .iter()
+        .flat_map(|queue| irq_cpus(queue, model, rates).iter().collect::<Vec<_>>())
+        .filter_map(|cpu| rates.cpu(cpu))
+        .collect();
+    // Reversed, so that the first of equals wins.
+    let hottest = cpus.iter().rev().max_by(|a, b| receive_time(a).total_cmp(&receive_time(b))).copied();
+    let blame = match hottest {
+        Some(cpu) if receive_time(cpu) >= DROWNING => Blame::Cpu,
+        Some(cpu) if busy(cpu) >= FULL => Blame::Processes,
+        _ => Blame::Ring,
+    };
+    (hottest, blame)
+}
+
+fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let traffic = rates
+        .nic(&nic.name)
+        .filter(|traffic| traffic.rx_missed >= LOST && traffic.rx_missed + traffic.rx_packets >= TRAFFIC)?;
+    let (lost, name) = (traffic.rx_missed, &nic.name);
+    let part = lost / (lost + traffic.rx_packets);
+    let (hottest, blame) = blame(model, rates, nic);
+    let ring = nic.hardware.rings.known().and_then(|rings| rings.rx);
+    let mut evidence = vec![Evidence::about(Subject::nic(nic), |seen| {
+        format!(
+            "{name}: {} packets/s lost for lack of a buffer, {} packets/s received",
+            seen.packets("rx_missed", lost),
+            seen.packets("rx_packets", traffic.rx_packets)
+        )
+    })];
+    evidence.extend(ring.map(|ring| {
+        Evidence::about(Subject::nic(nic), |seen| {
+            let (now, max) =
+                (seen.count("ring", ring.now as usize), seen.count("ring_max", ring.max as usize));
+            format!("RX ring: {now} descriptors per queue, at most {max}")
+        })
+    }));
+    evidence.extend(hottest.map(|cpu| {
+        Evidence::about(Subject::Cpu(cpu.cpu), |seen| {
+            format!(
+                "CPU {} (its interrupts): {} of its time in softirq, {} in processes, {} idle ({})",
+                cpu.cpu,
+                seen.percent("receive_time", receive_time(cpu)),
+                seen.percent("processing", processing(cpu)),
+                seen.percent("idle", cpu.idle),
+                seen.tier(rates)
+            )
+        })
+    }));
+    let room = ring.filter(|ring| ring.now < ring.max);
+    let (why, remedy, plans): (&str, String, &[&str]) = if blame == Blame::Cpu {
+        let why =
+            "the CPU that empties the ring has no time left: a larger ring also fills and only adds delay";
+        // RPS already hands over everything but the polling.
+        match nic.rx.iter().all(|queue| handed_over(model, rates, queue)) {
+            true => (why, "give that CPU less work: more queues; RPS already takes what it can".into(), &[]),
+            false => (why, "give that CPU less work: RPS, more queues".into(), &["rps"]),
+        }
+    } else if blame == Blame::Processes {
+        let why = "processes share the CPU that empties the ring, and it is full: packets wait behind them";
+        (why, "keep processes off that CPU, or move the interrupt to one with room".into(), &[])
+    } else if let Some(ring) = room {
+        let why = "its CPU has time left and the ring is below its maximum: bursts are longer than the ring";
+        let remedy = format!(
+            "a larger ring (ethtool -G {name} rx N, at most {}); resizing interrupts traffic for a moment",
+            ring.max
+        );
+        (why, remedy, &[])
+    } else {
+        let why = match (hottest, ring) {
+            (None, _) => "the ring was full; the CPU that empties it is unknown",
+            (_, None) => {
+                "its CPU has time left: bursts are longer than the ring, whose size the driver does not \
+                 report"
+            }
+            _ => "its CPU has time left and the ring is at its maximum: bursts are longer than the ring",
+        };
+        (why, "more queues, to spread bursts; flow control (pause frames) against single senders".into(), &[])
+    };
+    Some(Finding {
+        severity: if part >= FELT { Severity::Critical } else { Severity::Warning },
+        cpu: hottest.map(|cpu| cpu.cpu),
+        title: format!("{name} loses {} packets/s: its ring is full", count(lost)),
+        evidence,
+        why: why.to_owned(),
+        remedy,
+        plans: plans.iter().map(|plan| (*plan).to_owned()).collect(),
+        ..RULE.finding()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RULE;
+    use crate::diagnose::Severity;
+    use crate::diagnose::sketch::{Diagnosed, Sketch};
+
+    fn host(softirq: f64, missed: f64) -> Sketch {
+        Sketch::new(8)
+            .device("eth0", &[2])
+            .traffic("eth0", 2e5)
+            .receives(2, softirq, 2e5)
+            .missed("eth0", missed)
+    }
+
+    /// The advice of most guides, a larger ring, does not help if the CPU is the limit.
+    #[test]
+    fn a_full_cpu_is_no_short_ring() {
+        let finding = host(0.95, 4_000.0).rings("eth0", 256, 4096).finding(&RULE);
+        assert_eq!(finding.title, "eth0 loses 4,000 packets/s: its ring is full");
+        assert!(finding.why.contains("no time left") && !finding.remedy.contains("ethtool"), "{finding:?}");
+        assert_eq!(
+            (finding.plans.as_slice(), finding.severity),
+            (["rps".to_owned()].as_slice(), Severity::Critical)
+        );
+        let steered = host(0.9, 50.0).rps("eth0", "3-6").finding(&RULE);
+        assert!(steered.plans.is_empty() && steered.remedy.contains("takes what it can"), "{steered:?}");
+        let crowded = host(0.3, 50.0).rings("eth0", 256, 4096).works(2, 0.69).finding(&RULE);
+        assert!(crowded.why.starts_with("processes share"), "{}", crowded.why);
+    }
+
+    #[test]
+    fn a_short_ring_is_one_where_the_cpu_has_time() {
+        let finding = host(0.3, 9.0).rings("eth0", 256, 4096).finding(&RULE);
+        assert!(finding.remedy.contains("at most 4096") && finding.plans.is_empty(), "{finding:?}");
+        assert_eq!(finding.severity, Severity::Warning, "9 of 200,000");
+        assert_eq!(finding.seen()[1], "RX ring: 256 descriptors per queue, at most 4096");
+        assert!(host(0.3, 9.0).rings("eth0", 4096, 4096).finding(&RULE).why.contains("at its maximum"));
+        assert!(host(0.3, 9.0).finding(&RULE).why.contains("does not report"));
+    }
+
+    #[test]
+    fn near_misses() {
+        host(0.3, 0.4).silent(&RULE, "two packets in five seconds");
+        host(0.3, 40.0).traffic("eth0", 300.0).missed("eth0", 40.0).silent(&RULE, "no traffic");
+        host(0.95, 0.0).rings("eth0", 64, 4096).silent(&RULE, "a short ring that loses nothing");
+        let veth = Sketch::new(2).veth("veth0").traffic("veth0", 9e4).missed("veth0", 9e3);
+        veth.silent(&RULE, "no ring");
+    }
+}

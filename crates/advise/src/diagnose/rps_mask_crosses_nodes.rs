@@ -1,0 +1,131 @@
+//! RPS hands packets to CPUs outside the interrupt's node, though the readers are not there.
+
+use super::figures::Evidence;
+use super::places::{Loaded, loaded, loaded_of, mean, node, of_node, same_on, worst};
+use super::{Check, Finding, Rule, Severity};
+use rxlab_base::number::percent;
+use rxlab_base::units::CpuMask;
+use rxlab_path::evidence::receive_time;
+use rxlab_path::model::{Model, Nic, Rates};
+
+/// Receive time of the interrupt's CPU from which the transfer between nodes is worth avoiding.
+const BUSY: f64 = 0.25;
+
+/// Process time of the far CPUs relative to the near ones from which the readers are on the far ones.
+const READERS: f64 = 1.5;
+
+/// Receive time above which the near CPUs have no room left.
+const FULL: f64 = 0.8;
+
+pub(super) const RULE: Rule = Rule {
+    id: "rps-mask-crosses-nodes",
+    asks: "Does RPS hand packets to another NUMA node unnecessarily?",
+    fires: || {
+        format!(
+            "the RPS mask of a queue with traffic contains CPUs outside the node of its interrupt, whose CPU \
+             spends {} of its time in interrupts and softirq, while that node has other CPUs",
+            percent(BUSY)
+        )
+    },
+    silent: "a node is unknown, processes run mostly on the far CPUs (then the readers are there), the \
+             near CPUs all take interrupts of interfaces with traffic or are full of receive work, the interrupt is outside the device's node \
+             (irq-on-wrong-node), or the packets there may come from `lo`",
+    evidence: "the queue's traffic, its interrupt and that CPU's time in interrupts and softirq, the mask \
+               and its CPUs on other nodes",
+    cause: "The packet and its buffer are in the interrupt's node; a CPU of another node fetches both over \
+            the link between the nodes. More CPUs are not always better.",
+    remedy: "Limit the mask to CPUs of the interrupt's node.",
+    source: "Documentation/networking/scaling.rst (RPS: Suggested Configuration)",
+    check: Check::Nic(of_nic),
+};
+
+/// One finding per interface, for its busiest such queue.
+fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
+    let queues = loaded_of(model, rates, nic);
+    let irqs: CpuMask = loaded(model, rates).iter().map(|queue| queue.cpu).collect();
+    let caught = queues.iter().filter_map(|queue| Some((queue, far(model, rates, queue, &irqs)?)));
+    let caught: Vec<(&Loaded<'_>, CpuMask)> = caught.collect();
+    let (queue, far) = worst(&caught)?;
+    let (name, mask, home) = (queue.name(), queue.mask()?, node(model, queue.cpu)?);
+    let mut evidence = vec![
+        queue.evidence(rates),
+        Evidence::fact(
+            queue.subject(),
+            format!("{name}: RPS {mask}; the interrupt is on node {home}, CPUs {far} are not"),
+        ),
+    ];
+    evidence.extend(same_on(caught.len(), nic));
+    Some(Finding {
+        severity: Severity::Note,
+        cpu: Some(queue.cpu),
+        title: format!("RPS of {name} hands packets to CPUs outside node {home}"),
+        evidence,
+        why: "a CPU of another node fetches each packet over the link between the nodes".to_owned(),
+        remedy: format!("limit the mask to CPUs of node {home}"),
+        plans: vec!["rps".to_owned()],
+        ..RULE.finding()
+    })
+}
+
+/// The CPUs of a queue's mask that are on another node without a reason. CPUs that take interrupts of interfaces with
+/// traffic, `irqs`, are no place for the work of other queues.
+fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>, irqs: &CpuMask) -> Option<CpuMask> {
+    let mask = queue.mask().filter(|_| queue.load >= BUSY)?;
+    let home = node(model, queue.cpu)?;
+    let far: CpuMask = mask.iter().filter(|cpu| node(model, *cpu).is_some_and(|node| node != home)).collect();
+    let near = of_node(model, home).intersection(&model.usable()).difference(irqs);
+    let misplaced = queue.nic.node.is_some_and(|own| own != home);
+    if far.is_empty() || near.is_empty() || misplaced {
+        return None;
+    }
+    let readers_are_far = mean(rates, &far, |cpu| cpu.user + cpu.system)
+        > mean(rates, &near, |cpu| cpu.user + cpu.system) * READERS;
+    let full = mean(rates, &near, receive_time) >= FULL;
+    (!readers_are_far && !full).then_some(far)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RULE;
+    use crate::diagnose::sketch::{Diagnosed, Sketch};
+
+    /// Field case C: the interrupt on CPU 16 of 32, in the second of two nodes.
+    fn host(mask: &str) -> Sketch {
+        let sketch = Sketch::new(32).nodes(2).device("eth0", &[16]).traffic("eth0", 9e4);
+        sketch.receives(16, 0.6, 9e4).rps("eth0", mask).all_work("0-31", 0.3)
+    }
+
+    #[test]
+    fn all_cpus_but_that_of_the_interrupt() {
+        let found = host("0-15,17-31").finding(&RULE);
+        assert_eq!(found.title, "RPS of eth0/rx-0 hands packets to CPUs outside node 1");
+        assert_eq!(
+            found.seen()[1],
+            "eth0/rx-0: RPS 0-15,17-31; the interrupt is on node 1, CPUs 0-15 are not"
+        );
+        assert_eq!(host("0-7").findings(&RULE).len(), 1, "only far ones");
+    }
+
+    #[test]
+    fn near_misses() {
+        host("17-23").silent(&RULE, "field case C's best");
+        host("0-15,17-31").receives(16, 0.1, 9e4).silent(&RULE, "time to spare");
+        host("0-7").all_work("0-7", 0.8).silent(&RULE, "the readers are there");
+        host("0-15,17-31").all_receive("17-31", 0.9, 5e3).silent(&RULE, "the near ones are full");
+        host("0-15,17-31").on_node("eth0", 0).silent(&RULE, "the interrupt is in the wrong place");
+        let others = Sketch::new(4).nodes(2).device("eth0", &[2, 3]).queue_traffic("eth0", &[9e4, 1e4]);
+        let others = others.receives(2, 0.6, 9e4).rps("eth0", "0-1").all_work("0-3", 0.3);
+        others.silent(&RULE, "the other CPU of the node takes an interrupt");
+        let two = |packets: f64| {
+            let two = Sketch::new(4).nodes(2).device("eth0", &[2]).device("eth1", &[3]);
+            let two = two.traffic("eth0", 9e4).traffic("eth1", packets).receives(2, 0.6, 9e4);
+            two.rps("eth0", "0-1").all_work("0-3", 0.3)
+        };
+        two(9e4).silent(&RULE, "the other CPU of the node takes an interrupt of another interface");
+        assert_eq!(two(0.0).findings(&RULE).len(), 1, "that interface is idle");
+        let unknown = host("0-15,17-31").tune(|model| model.cpus.iter_mut().for_each(|cpu| cpu.node = None));
+        unknown.silent(&RULE, "nodes are not known");
+        let one = Sketch::new(32).device("eth0", &[16]).traffic("eth0", 9e4).receives(16, 0.6, 9e4);
+        one.rps("eth0", "0-15,17-31").silent(&RULE, "one node");
+    }
+}

@@ -1,0 +1,683 @@
+//! Findings, plans that address them, and the figures behind a clean result, as one value.
+
+mod alerts;
+mod path;
+mod queues;
+
+use std::slice;
+
+use serde::{Deserialize, Serialize};
+
+pub use alerts::{Alert, Alerts, Change};
+pub use path::{ReceivePath, busiest_paths};
+pub use queues::{NicQueues, QueuePath};
+
+use crate::diagnose::regime::{Family, Regime, regime};
+use crate::diagnose::{Finding, NEAR, REDUNDANT, Severity, ThreadRoom, crowded_with, diagnose, thread_room};
+use crate::plan::{Options, Policy, Proposal, Spread, Variable, spread};
+use rxlab_base::number::{count, percent};
+use rxlab_base::units::{CpuId, CpuMask, NicName};
+use rxlab_path::evidence::{Headroom, headroom, loopback_share, receive_time, tier};
+use rxlab_path::model::{Identity, Model, Nic, Rates};
+use rxlab_setting::{Plan, Setting, set_of, trial_of, trial_of_plan};
+
+/// All results of one sample of a machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DoctorReport {
+    /// `rxlab.findings/2`.
+    pub schema: String,
+    /// The machine.
+    pub identity: Identity,
+    /// Length of the sample in seconds.
+    pub seconds: f64,
+    /// Load of the machine.
+    pub load: Load,
+    /// Effect of the last applied change; `None` without a change that recorded the state before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Since>,
+    /// Most severe first; empty = nothing to do.
+    pub findings: Vec<Finding>,
+    /// Receive paths of the interfaces with findings.
+    pub paths: Vec<ReceivePath>,
+    /// Possible gain, and the settings worth a trial; `None` without traffic.
+    #[serde(default)]
+    pub regime: Option<Regime>,
+    /// Plans that findings refer to and that would change something.
+    pub plans: Vec<Proposal>,
+    /// Reason for no verdict on steering, if there is none: the absence of findings then proves nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// Remarks, such as plans that were not made.
+    pub notes: Vec<String>,
+    /// Sources that were missing or broken, and what is unknown as a result.
+    pub gaps: Vec<String>,
+}
+
+/// Receive load of the machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Load {
+    /// The CPU with the most receive time.
+    pub busiest: Option<CpuId>,
+    /// Its receive time, as a fraction of wall time.
+    pub receive_time: f64,
+    /// Accuracy of the receive time: `exact`, `tick-sampled`, `accuracy unknown`.
+    pub tier: String,
+    /// Packets per second that went up the stack on all CPUs.
+    pub packets: f64,
+    /// Backlog drops per second on all CPUs.
+    pub dropped: f64,
+    /// Capacity as a multiple of today's load.
+    pub headroom: Headroom,
+    /// Interfaces whose receive work is not included, because threads do it whose time is not visible.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unseen: Vec<NicName>,
+    /// Headroom of the program whose one thread is saturated, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<ThreadRoom>,
+}
+
+/// Receive work before an applied change, and in this sample.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Since {
+    /// The transaction.
+    pub transaction: String,
+    /// Purpose of the transaction, such as `apply rps`.
+    pub what: String,
+    /// Seconds since it began.
+    pub seconds: f64,
+    /// The CPU that the change takes work from.
+    pub cpu: CpuId,
+    /// Receive time of that CPU before, as a fraction of wall time.
+    pub receive_before: f64,
+    /// The same in this sample.
+    pub receive: f64,
+    /// Packets per second of its interfaces before.
+    pub packets_before: f64,
+    /// The same in this sample.
+    pub packets: f64,
+}
+
+impl Since {
+    /// ``since `apply rps` 12 min ago: CPU 2 98 -> 49 % receiving, 9,559 -> 10,972 packets/s``.
+    pub fn in_words(&self) -> String {
+        let age = match self.seconds {
+            seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+            seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+            seconds => format!("{:.0} h", seconds / 3600.0),
+        };
+        format!(
+            "since `{}` {age} ago: CPU {} {:.0} -> {:.0} % receiving, {} -> {} packets/s",
+            self.what,
+            self.cpu,
+            self.receive_before * 100.0,
+            self.receive * 100.0,
+            count(self.packets_before),
+            count(self.packets)
+        )
+    }
+}
+
+impl DoctorReport {
+    /// The schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.findings/2";
+
+    /// The verdict without findings.
+    pub fn verdict(&self) -> &'static str {
+        match self.refused.is_some() {
+            true => "no verdict",
+            false if self.is_worth_a_trial() => "no finding, but settings are worth a trial",
+            false => "nothing to do",
+        }
+    }
+
+    /// True if a family of settings is worth a trial.
+    pub fn is_worth_a_trial(&self) -> bool {
+        self.regime.as_ref().is_some_and(Regime::has_trial)
+    }
+
+    /// Keeps what concerns an interface and the devices that carry its packets, with a note that names these.
+    pub fn only(&mut self, model: &Model, nic: &Nic) {
+        let carriers: Vec<&NicName> = model.carriers(nic).into_iter().map(|carrier| &carrier.name).collect();
+        let concerns = |name: &NicName| nic.name == *name || carriers.contains(&name);
+        self.findings.retain(|finding| finding.nic.as_ref().is_none_or(concerns));
+        self.plans.retain(|proposal| concerns(&proposal.nic));
+        self.paths.retain(|path| concerns(&path.nic));
+        if !carriers.is_empty() {
+            let names = carriers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            self.notes.insert(0, format!("packets of {} are carried by {names}, included here", nic.name));
+        }
+    }
+}
+
+/// Settings of a plan that a command names one by one.
+const SETTINGS: usize = 3;
+
+/// Diagnoses a machine and plans changes, only for interfaces with a finding that needs a plan. `program` begins the
+/// commands that try them: `rxlab` with its global options; empty = no commands.
+pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
+    let mut findings = diagnose(model, rates);
+    let regime =
+        regime(model, rates, &findings, &|nic, family| planned(model, rates, (nic, family), &findings));
+    regime.iter().for_each(|regime| rank(&mut findings, regime));
+    let mut notes = Vec::new();
+    let refused = refused(model, rates);
+    let (mut plans, mut unmade): (Vec<Proposal>, Vec<Unmade>) = (Vec::new(), Vec::new());
+    for nic in concerned(&findings) {
+        let of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(nic));
+        let wanted: Vec<&str> = of_nic.flat_map(|finding| &finding.plans).map(String::as_str).collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        let of_policies = OF_FAMILIES.iter().map(|(_, of_policy)| of_policy).chain(&UNRANKED);
+        for of_policy in of_policies.filter(|(name, ..)| wanted.contains(name)) {
+            match policed(model, rates, nic, of_policy, program) {
+                Ok(proposal) => plans.push(proposal),
+                Err(why) => unmade.push((nic.clone(), of_policy.0, why)),
+            }
+        }
+        let spread = spread(model, rates, Some(nic));
+        let asked = |name: &str| name.split('+').all(|part| wanted.contains(&part));
+        let proposals = spread.proposals.into_iter().filter(|proposal| asked(&proposal.plan.name));
+        plans.extend(proposals.map(|proposal| {
+            let next = next(&proposal.plan, slice::from_ref(nic), program);
+            Proposal { next, ..proposal }
+        }));
+        notes.extend(spread.reasons.into_iter().map(|reason| format!("not planned: {reason}")));
+    }
+    findings.iter_mut().for_each(|finding| admit(finding, &plans, &unmade));
+    let paths = concerned(&findings).into_iter().filter_map(|name| model.nic(name));
+    DoctorReport {
+        schema: DoctorReport::SCHEMA.to_owned(),
+        identity: model.identity.clone(),
+        seconds: rates.seconds,
+        load: load(model, rates),
+        since: None,
+        regime,
+        paths: paths.map(|nic| ReceivePath::new(nic, model, rates)).collect(),
+        findings,
+        plans,
+        refused,
+        notes,
+        gaps: rates.gaps.clone(),
+    }
+}
+
+/// A plan of a policy for one variable, with its name.
+type OfPolicy = (&'static str, Policy, Variable);
+
+/// The interface and the name of a plan that a finding asks for, and why there is none.
+type Unmade = (NicName, &'static str, String);
+
+/// A note whose plans change nothing asks for nothing, and says why.
+fn admit(note: &mut Finding, plans: &[Proposal], unmade: &[Unmade]) {
+    let Some(nic) = note.nic.as_ref().filter(|_| note.severity == Severity::Note) else { return };
+    let is_made = |name: &String| plans.iter().any(|made| made.nic == *nic && made.plan.name == *name);
+    if note.plans.iter().any(is_made) {
+        return;
+    }
+    let why = unmade.iter().find(|(of, name, _)| of == nic && note.plans.iter().any(|plan| plan == name));
+    if let Some((.., why)) = why {
+        note.remedy += &format!("; rxlab has no plan for it ({why})");
+        note.plans.clear();
+    }
+}
+
+/// Plans of policies for families of settings, in the order to try them; those of the spreading planner follow.
+const OF_FAMILIES: [(Family, OfPolicy); 5] = [
+    (Family::Moderation, ("full.moderation", Policy::Full, Variable::Moderation)),
+    (Family::Rss, ("full.rss", Policy::Full, Variable::Rss)),
+    (Family::Queues, ("full.channels", Policy::Full, Variable::Channels)),
+    (Family::IrqPlacement, (NEAR, Policy::NumaLocal, Variable::Irq)),
+    (Family::IrqPlacement, ("spread.irq", Policy::Spread, Variable::Irq)),
+];
+
+/// Plans that only a finding asks for: interrupts away from isolated CPUs, which is no gain of the receive path, and masks
+/// that are of no use.
+const UNRANKED: [OfPolicy; 2] = [("isolate.irq", Policy::Isolate, Variable::Irq), OFF];
+
+/// The plan that switches RPS off where it is redundant.
+const OFF: OfPolicy = (REDUNDANT, Policy::Minimal, Variable::Rps);
+
+/// True if a finding about an interface asks for the plan of this name.
+fn is_asked(findings: &[Finding], nic: &NicName, plan: &str) -> bool {
+    let mut of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(nic));
+    of_nic.any(|finding| finding.plans.iter().any(|name| name == plan))
+}
+
+/// The plan for a family of settings on an interface: interrupts move to the device's node only where a finding asks
+/// for it.
+fn of_family(findings: &[Finding], nic: &NicName, family: Family) -> Option<&'static OfPolicy> {
+    let is_far = is_asked(findings, nic, NEAR);
+    let mut plans = OF_FAMILIES.iter().filter(|(of, (name, ..))| *of == family && (is_far || *name != NEAR));
+    plans.next().map(|(_, plan)| plan)
+}
+
+/// The plan of a policy for one variable of an interface, or why there is none; for the other interfaces of its crowds
+/// too, where queues of several are spread.
+fn policed(
+    model: &Model,
+    rates: &Rates,
+    nic: &NicName,
+    (_, policy, variable): &OfPolicy,
+    program: &str,
+) -> Result<Proposal, String> {
+    let nics = match policy {
+        Policy::Spread => crowded_with(model, rates, nic),
+        _ => vec![nic.clone()],
+    };
+    let options = Options { nics, ..Options::default() };
+    let policed = policy.plan(model, rates, &options, Some(&[*variable]));
+    match policed.plan.settings.is_empty() {
+        true if policed.reasons.is_empty() => Err("nothing to change".to_owned()),
+        true => Err(policed.reasons.join("; ")),
+        false => {
+            let next = next(&policed.plan, &options.nics, program);
+            Ok(Proposal { nic: nic.clone(), plan: policed.plan, next })
+        }
+    }
+}
+
+/// The CPUs of the masks that the plan for a family of settings on an interface has, or why there is no plan.
+fn planned(
+    model: &Model,
+    rates: &Rates,
+    (nic, family): (&Nic, Family),
+    findings: &[Finding],
+) -> Result<Option<CpuMask>, String> {
+    if let Some(of_policy) = of_family(findings, &nic.name, family) {
+        return policed(model, rates, &nic.name, of_policy, "").map(|_| None);
+    }
+    if family == Family::Rps && is_asked(findings, &nic.name, OFF.0) {
+        return policed(model, rates, &nic.name, &OFF, "").map(|_| Some(CpuMask::new()));
+    }
+    let name = match family {
+        Family::Rps => "rps",
+        Family::Rfs => "rfs",
+        _ => return Err("it is not a setting".to_owned()),
+    };
+    let Spread { proposals, reasons } = spread(model, rates, Some(&nic.name));
+    if let Some(Proposal { plan, .. }) = proposals.iter().find(|proposal| proposal.plan.name == name) {
+        let masks = plan.settings.iter().filter(|planned| planned.set.knob == "rps");
+        let cpus = masks.filter_map(|planned| set_of(&planned.set.value)).reduce(|all, one| all.union(&one));
+        return Ok(cpus);
+    }
+    let about = |why: &&String| !why.starts_with(if name == "rps" { "rfs: " } else { "rps: " });
+    let reason = reasons.iter().find(about).map_or("", String::as_str);
+    Err(reason.strip_prefix(&format!("{name}: ")).unwrap_or(reason).to_owned())
+}
+
+/// Findings that RPS would remedy on the hottest CPU get the plans that are worth a trial before it.
+fn rank(findings: &mut [Finding], regime: &Regime) {
+    let hot = regime.cpus.first().map(|cpu| cpu.cpu);
+    let planned = regime.knobs.iter().filter(|worth| worth.trial && !worth.by_hand);
+    let families: Vec<Family> = planned.map(|worth| worth.knob).collect();
+    let all = findings.to_vec();
+    let of_hot = findings.iter_mut().filter(|finding| finding.cpu == hot);
+    for finding in of_hot.filter(|finding| finding.plans.iter().any(|plan| plan == "rps")) {
+        let Some(nic) = &finding.nic else { continue };
+        let first = families.iter().filter_map(|family| of_family(&all, nic, *family));
+        let first: Vec<String> = first.map(|(name, ..)| (*name).to_owned()).collect();
+        finding.plans.retain(|plan| !first.contains(plan));
+        finding.plans.splice(0..0, first);
+    }
+}
+
+/// The command that tries a plan for these interfaces on the live traffic of the first.
+fn next(plan: &Plan, nics: &[NicName], program: &str) -> Option<String> {
+    let settings: Vec<&Setting> = plan.settings.iter().map(|planned| &planned.set).collect();
+    (!program.is_empty()).then(|| match settings.len() {
+        ..=SETTINGS => trial_of(program, settings, &nics[0]),
+        _ => trial_of_plan(program, &plan.name, nics),
+    })
+}
+
+/// Reason for no verdict on steering: receive time is not visible, or is the sender's.
+fn refused(model: &Model, rates: &Rates) -> Option<String> {
+    let unseen = rates.unseen.first();
+    let unseen =
+        unseen.map(|nic| format!("packets of {nic} are received by threads whose time is not visible"));
+    unseen.or_else(|| {
+        let share = percent(loopback_share(model, rates)?);
+        Some(format!(
+            "{share} of the packets are on lo, which receives inside the sender's system call, and no device accounts \
+             for the busiest CPU"
+        ))
+    })
+}
+
+/// The interfaces that findings name, in order of appearance.
+fn concerned(findings: &[Finding]) -> Vec<&NicName> {
+    let mut names: Vec<&NicName> = Vec::new();
+    for name in findings.iter().filter_map(|finding| finding.nic.as_ref()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn load(model: &Model, rates: &Rates) -> Load {
+    let busiest = rates.cpus.iter().max_by(|a, b| receive_time(a).total_cmp(&receive_time(b)));
+    Load {
+        busiest: busiest.map(|cpu| cpu.cpu),
+        receive_time: busiest.map_or(0.0, receive_time),
+        tier: tier(rates).to_owned(),
+        packets: rates.cpus.iter().map(|cpu| cpu.packets).sum(),
+        dropped: rates.cpus.iter().map(|cpu| cpu.dropped).sum(),
+        headroom: headroom(rates),
+        unseen: rates.unseen.clone(),
+        thread: thread_room(model, rates),
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub fn diagnosed(sketch: rxlab_path::sketch::Sketch) -> DoctorReport {
+    let (model, rates) = sketch.build();
+    doctor(&model, &rates, "rxlab")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DoctorReport, Family, OF_FAMILIES, diagnosed, doctor, spread};
+    use crate::plan::{Options, Policy};
+    use rxlab_path::model::{Fact, Function};
+    use rxlab_path::sketch::Sketch;
+    use rxlab_setting::Plan;
+
+    fn plans(report: &DoctorReport) -> Vec<&str> {
+        report.plans.iter().map(|proposal| proposal.plan.name.as_str()).collect()
+    }
+
+    fn settings(plan: &Plan) -> Vec<String> {
+        plan.settings.iter().map(|planned| planned.set.to_string()).collect()
+    }
+
+    #[test]
+    fn plans_come_from_findings_only() {
+        assert_eq!(plans(&diagnosed(Sketch::case_a())), ["rps", "rfs", "rps+rfs"]);
+        assert_eq!(plans(&diagnosed(Sketch::new(8).device("eth0", &[2]))), Vec::<&str>::new());
+        let spread = |sketch: Sketch, cpu| sketch.receives(cpu, if cpu == 2 { 0.45 } else { 0.3 }, 5e3);
+        let only_rps = (0..8).fold(Sketch::new(8).device("eth0", &[2]).traffic("eth0", 4e4), spread);
+        assert_eq!(plans(&diagnosed(only_rps.rps("eth0", "0-7"))), ["rps"], "RFS was not asked for");
+    }
+
+    /// What `gain` ranks first is what is offered first.
+    fn first(report: &DoctorReport) -> (&str, String) {
+        let regime = report.regime.as_ref().expect("there is traffic");
+        let plan = &report.plans.first().expect("there is a plan").plan;
+        let best = regime.knobs.first().filter(|worth| worth.trial).map(|worth| worth.knob);
+        let own = OF_FAMILIES.iter().find(|(_, (name, ..))| *name == plan.name).map(|(family, _)| *family);
+        let named = match plan.name.as_str() {
+            "rps" => Some(Family::Rps),
+            "rfs" => Some(Family::Rfs),
+            _ => own,
+        };
+        assert_eq!((best, report.findings[0].plans[0].as_str()), (named, plan.name.as_str()), "{regime:?}");
+        (&plan.name, settings(plan).join(", "))
+    }
+
+    #[test]
+    fn interrupts_on_isolated_cpus_get_a_plan_that_moves_them() {
+        let host = Sketch::new(8).device("eth0", &[1, 5]).queue_traffic("eth0", &[2e3; 2]).isolate("4-7");
+        let report = diagnosed(host.interrupts("eth0", 1.5e3).works(5, 0.9));
+        assert_eq!(plans(&report), ["isolate.irq"], "{:?}", report.findings);
+        let settings = settings(&report.plans[0].plan);
+        assert_eq!(settings.len(), 1, "rx-0 stays: {settings:?}");
+        let cpu = settings[0].strip_prefix("irq_affinity eth0/rx-1 = ").expect("of rx-1");
+        assert!(["0", "2", "3"].contains(&cpu), "{settings:?}");
+    }
+
+    /// RPS was once offered first, and nothing at all where every CPU takes some interrupt.
+    #[test]
+    fn one_of_two_busy_queues_on_a_cpu_moves_first() {
+        let free = || {
+            let sketch = Sketch::new(8).device("eth0", &[2, 2]).queue_traffic("eth0", &[1.7e5; 2]);
+            sketch.receives(2, 0.92, 3.4e5)
+        };
+        let moves = ("spread.irq", "irq_affinity eth0/rx-1 = 0".to_owned());
+        let report = diagnosed(free());
+        assert_eq!(first(&report), moves);
+        let next = "rxlab trial run --set 'irq_affinity eth0/rx-1 = 0' --live --nic eth0";
+        assert_eq!(report.plans[0].next.as_deref(), Some(next));
+        assert_eq!(plans(&report), ["spread.irq", "rps", "rfs", "rps+rfs"]);
+        assert_eq!(
+            first(&diagnosed(free().queues_at_most("eth0", 8))),
+            moves,
+            "those that there are come first"
+        );
+        let quiet = Sketch::new(8).device("eth0", &[2, 2, 0, 1, 3, 4, 5, 6, 7]);
+        let packets = [1.7e5, 1.7e5, 4e3, 4e3, 4e3, 4e3, 2e3, 4e3, 4e3];
+        let quiet =
+            quiet.queue_traffic("eth0", &packets).each("0-1,3-7", |host, cpu| host.receives(cpu, 0.02, 4e3));
+        let report = diagnosed(quiet.receives(2, 0.92, 3.4e5));
+        assert_eq!(first(&report), ("spread.irq", "irq_affinity eth0/rx-1 = 5".to_owned()));
+        let shared = report.findings.iter().find(|finding| finding.id == "queues-share-a-cpu");
+        assert_eq!(shared.map(|finding| finding.plans.join(" ")).as_deref(), Some("spread.irq"));
+    }
+
+    /// RPS to the node of the interrupts once came first, and their own node was never planned.
+    #[test]
+    fn interrupts_come_to_their_node_before_their_packets_are_handed_on() {
+        let sketch = Sketch::new(16).nodes(2).device("eth0", &[0, 1]).queue_traffic("eth0", &[2e5; 2]);
+        let far = sketch.on_node("eth0", 1).all_receive("0-1", 0.75, 2e5);
+        let near = ("numa-local.irq", "irq_affinity eth0/rx-0 = 8, irq_affinity eth0/rx-1 = 12".to_owned());
+        assert_eq!(first(&diagnosed(far)), near);
+    }
+
+    /// It once counted as a finding, and nothing could be planned.
+    #[test]
+    fn a_note_whose_plan_changes_nothing_asks_for_nothing() {
+        let far = |readable: bool| {
+            let sketch =
+                Sketch::new(16).nodes(2).device("eth0", &[0]).traffic("eth0", 4e4).on_node("eth0", 1);
+            let sketch = sketch.receives(0, 0.3, 4e4).edit("eth0", |nic| {
+                if !readable {
+                    nic.rx[0].irqs[0].affinity = Fact::Unsupported;
+                }
+            });
+            let mut findings = diagnosed(sketch).findings;
+            findings.retain(|finding| finding.id == "irq-on-wrong-node");
+            findings.pop().expect("it is on the other node")
+        };
+        assert_eq!(far(true).plans, ["numa-local.irq"]);
+        let fixed = far(false);
+        assert!(!fixed.calls() && fixed.remedy.contains("cannot be read)"), "{fixed:?}");
+    }
+
+    /// A virtual function once came first, and the first plan was another.
+    #[test]
+    fn what_no_plan_sets_comes_last() {
+        let sketch = Sketch::case_a().driven_by("eth0", "xen_netfront", Function::Paravirtual);
+        let report = diagnosed(sketch);
+        assert_eq!(first(&report).0, "rps");
+        let regime = report.regime.expect("there is traffic");
+        assert!(regime.summary.ends_with("then VF by hand, in this order"), "{}", regime.summary);
+    }
+
+    #[test]
+    fn an_even_table_comes_first_where_it_leaves_queues_out() {
+        let sketch =
+            Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[3e5, 9e4, 0.0, 0.0]);
+        let report = diagnosed(sketch.table("eth0", &[0, 1].repeat(64)).receives(0, 0.92, 3e5));
+        assert_eq!(first(&report), ("full.rss", "rss eth0 = default".to_owned()));
+    }
+
+    /// Two equal queues: the finding named the CPU of one, the gain that of the other, and more queues were not offered.
+    #[test]
+    fn equal_cpus_are_named_alike() {
+        let sketch = Sketch::new(8).device("eth0", &[0, 1]).queue_traffic("eth0", &[1e5; 2]);
+        let report = diagnosed(sketch.queues_at_most("eth0", 8).all_receive("0-1", 0.72, 1e5));
+        assert_eq!(first(&report), ("full.channels", "channels eth0 = combined 8".to_owned()));
+    }
+
+    /// The finding once had no plan.
+    #[test]
+    fn an_uneven_hash_gets_plans() {
+        let host = |table: &[u32]| {
+            let packets = [2e4, 2e4, 3e5, 2e4];
+            let sketch = Sketch::new(8).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &packets);
+            let report = diagnosed(sketch.table("eth0", table).receives(2, 0.72, 3e5));
+            let found = report.findings.iter().find(|finding| finding.id == "hash-imbalance");
+            (found.expect("it is one").plans.join(" "), plans(&report).join(" "))
+        };
+        let same = |plans: &str| (plans.to_owned(), format!("{plans} rps+rfs"));
+        assert_eq!(host(&[0, 1, 2, 3].repeat(32)), same("rps rfs"));
+        assert_eq!(host(&[2, 2, 2, 2, 2, 2, 0, 1, 2, 3].repeat(8)), same("full.rss rps rfs"));
+    }
+
+    /// RPS was once offered first, as each device for itself has a CPU for each queue.
+    #[test]
+    fn queues_of_two_devices_on_the_same_cpus_move_first() {
+        let sketch = Sketch::new(16).device("eth0", &[0, 1, 2, 3]).device("eth1", &[0, 1, 2, 3]);
+        let sketch = sketch.traffic("eth0", 8.4e5).traffic("eth1", 8.4e5).queues_at_most("eth0", 16);
+        let report = diagnosed(sketch.all_receive("0-3", 0.84, 4.2e5));
+        let moved: Vec<String> =
+            (0..4).map(|queue| format!("irq_affinity eth1/rx-{queue} = {}", queue + 4)).collect();
+        assert_eq!(first(&report), ("spread.irq", moved.join(", ")));
+        let regime = report.regime.expect("there is traffic");
+        assert_eq!(regime.knobs[0].why, "2 busy queues share CPU 0");
+    }
+
+    /// Quiet queues of one device once took all free CPUs, and both busy queues stayed.
+    #[test]
+    fn a_plan_is_for_all_devices_of_a_crowd() {
+        let queues = [1.1e5, 1.3e4, 1.3e4, 1.3e4, 1.3e4, 1.3e4, 1.3e4, 1.3e4];
+        let sketch = Sketch::new(8).device("eth0", &[0, 5, 2, 2, 5, 0, 3, 5]).device("eth1", &[0, 0]);
+        let sketch = sketch.queue_traffic("eth0", &queues).queue_traffic("eth1", &queues[..2]);
+        let sketch = sketch.receives(2, 0.08, 2.6e4).receives(3, 0.04, 1.3e4).receives(5, 0.12, 3.9e4);
+        let report = diagnosed(sketch.receives(0, 0.75, 2.46e5));
+        let (plan, settings) = first(&report);
+        assert_eq!(plan, "spread.irq");
+        assert!(settings.contains("irq_affinity eth1/rx-0 = 1"), "{settings}");
+        let next = "rxlab plan spread.irq --nic eth0 --nic eth1 -o spread.irq.toml && \
+                    rxlab trial run --plan spread.irq.toml --live --nic eth0";
+        assert_eq!(report.plans[0].next.as_deref(), Some(next));
+    }
+
+    /// Only RPS was once offered to a device with 4 of 32 queues.
+    #[test]
+    fn more_queues_come_first_where_there_are_more() {
+        let queues = |packets: &[f64]| {
+            let irqs: Vec<u32> = (0..packets.len() as u32).collect();
+            let sketch = Sketch::new(64).device("eth0", &irqs).queue_traffic("eth0", packets);
+            (0..)
+                .zip(packets)
+                .fold(sketch.driver("eth0", "ena").queues_at_most("eth0", 32), |sketch, (cpu, packets)| {
+                    sketch.receives(cpu, 0.05 + packets * 4.5e-6, *packets)
+                })
+        };
+        let more = ("full.channels", "channels eth0 = combined 32".to_owned());
+        for packets in [&[2e5; 4][..], &[2e5; 1], &[1.9e5, 1.2e5, 2e5]] {
+            let report = diagnosed(queues(packets));
+            assert_eq!(first(&report), more, "{packets:?}");
+            let next = "rxlab trial run --set 'channels eth0 = combined 32' --live --nic eth0";
+            assert_eq!(report.plans[0].next.as_deref(), Some(next));
+            assert!(plans(&report).contains(&"rps"), "the next to try");
+        }
+        let elephant = diagnosed(queues(&[2e5, 1e3, 1e3, 1e3]));
+        assert_eq!(first(&elephant).0, "rps", "one flow stays on one of many queues");
+    }
+
+    /// The table once had "RPS yes" where there was nothing to plan, and "redundant" where there was.
+    #[test]
+    fn the_table_says_of_rps_what_the_planner_does() {
+        let hot = |sketch: Sketch| sketch.traffic("eth0", 3e5).receives(0, 0.95, 3e5);
+        let full = || hot(Sketch::new(8).nodes(2).device("eth0", &[0, 1, 2, 3]));
+        let rps = |sketch: Sketch| {
+            let (model, rates) = sketch.build();
+            let report = doctor(&model, &rates, "rxlab");
+            let planned = spread(&model, &rates, None).proposals.iter().any(|plan| plan.plan.name == "rps");
+            let regime = report.regime.expect("there is traffic");
+            let worth =
+                regime.knobs.into_iter().find(|worth| worth.knob == Family::Rps).expect("it is judged");
+            assert_eq!((worth.trial, regime.summary.contains("RPS")), (planned, planned), "{worth:?}");
+            worth.why
+        };
+        assert!(rps(full()).starts_with("the queues of eth0 are quiet, or"), "{}", rps(full()));
+        rps(hot(Sketch::new(8).device("eth0", &[0; 8])));
+        rps(hot(Sketch::new(8).device("eth0", &[0])));
+        rps(hot(Sketch::new(2).device("eth0", &[0])).isolate("1"));
+        rps(hot(Sketch::new(4).device("eth0", &[0, 1, 2, 3])));
+        rps(Sketch::case_a().rps("eth0", "0-1,3-7"));
+    }
+
+    /// A virtual function below a paravirtual device, which counts the packets of both, and is idle itself.
+    fn accelerated() -> Sketch {
+        let name = |name: &str| name.parse().expect("a name");
+        let sketch = Sketch::case_a().driven_by("eth0", "mlx5_core", Function::Virtual { physical: None });
+        sketch
+            .device("eth9", &[7])
+            .traffic("eth9", 42_000.0)
+            .driven_by("eth9", "hv_netvsc", Function::Paravirtual)
+            .edit("eth9", |nic| {
+                nic.stack.lower = vec![name("eth0")];
+                nic.rx[0].irqs.clear();
+            })
+    }
+
+    #[test]
+    fn a_name_means_the_device_and_what_carries_its_packets() {
+        let (model, rates) = accelerated().build();
+        let nic = model.nic(&"eth9".parse().expect("a name")).expect("there");
+        let mut report = doctor(&model, &rates, "rxlab");
+        report.only(&model, nic);
+        assert!(report.findings.iter().any(|finding| finding.calls()), "{:?}", report.findings);
+        assert_eq!(report.notes[0], "packets of eth9 are carried by eth0, included here");
+        assert!(!report.plans.is_empty() && report.plans.iter().all(|plan| plan.nic == model.nics[0].name));
+        let other = model.nic(&"eth0".parse().expect("a name")).expect("there");
+        let count = report.notes.len();
+        report.only(&model, other);
+        assert_eq!(report.notes.len(), count, "nothing is below it");
+    }
+
+    /// Its masks have no effect on packets of the function, and a function that is there is no advice.
+    #[test]
+    fn nothing_is_planned_for_the_device_above() {
+        let (model, rates) = accelerated().build();
+        for policy in [Policy::Spread, Policy::Minimal, Policy::Full] {
+            let policed = policy.plan(&model, &rates, &Options::default(), None);
+            let settings = settings(&policed.plan);
+            assert!(settings.iter().all(|set| !set.contains("eth9")), "{policy:?}: {settings:?}");
+            assert!(policed.reasons.iter().all(|why| !why.contains("SR-IOV")), "{:?}", policed.reasons);
+        }
+    }
+
+    #[test]
+    fn loopback_traffic_is_named_as_the_reason_for_silence() {
+        let report = diagnosed(Sketch::new(2).loopback().traffic("lo", 3e5).receives(0, 0.6, 3e5));
+        assert_eq!(report.findings, []);
+        let refused = report.refused.expect("no verdict");
+        assert!(refused.starts_with("100 % of the packets are on lo"), "{refused}");
+        assert_eq!(
+            diagnosed(Sketch::case_a().loopback().traffic("lo", 3e5)).refused,
+            None,
+            "eth0 accounts for it"
+        );
+    }
+
+    #[test]
+    fn json_round_trips() {
+        let report = diagnosed(Sketch::case_a());
+        let json = serde_json::to_value(&report).expect("a report is a JSON value");
+        assert_eq!(json["schema"], "rxlab.findings/2");
+        let packets = &json["findings"][0]["evidence"][1];
+        assert_eq!(packets["subject"], serde_json::json!({ "cpu": 2 }));
+        let figure =
+            serde_json::json!({ "name": "packets", "value": 42_000.0, "unit": "packets_per_second" });
+        assert_eq!(packets["figures"][0], figure, "{packets}");
+        assert_eq!(json["plans"][0]["schema"], "rxlab.plan/1", "each entry is a plan");
+        assert_eq!(json["plans"][0]["settings"][0]["set"], "rps eth0/rx-0 = 0-1,3-7");
+        assert_eq!(
+            json["plans"][0]["next"],
+            "rxlab trial run --set 'rps eth0/rx-0 = 0-1,3-7' --live --nic eth0"
+        );
+        let again: DoctorReport = serde_json::from_str(&json.to_string()).expect("it reads back");
+        // Only figures may change, by their last bit: JSON is decimal.
+        assert_eq!(again.findings, report.findings);
+        assert_eq!(again.plans[2].plan, report.plans[2].plan);
+        assert!((again.load.headroom.machine - report.load.headroom.machine).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,17 @@
+//! What is wrong on a receive path, and what to do.
+//!
+//! [`diagnose`] has the rules, one per file: a model and its rates become findings with evidence. [`plan`] chooses values
+//! and predicts their effect. [`doctor`] joins findings, plans and the commands that try them.
+//!
+//! Never: sees a host. Everything here is a function from values to values.
+//!
+//! ```
+//! use rxlab_advise::diagnose::diagnose;
+//! use rxlab_path::model::{Model, Rates};
+//!
+//! assert!(diagnose(&Model::default(), &Rates::default()).is_empty(), "nothing is known, so nothing is said");
+//! ```
+
+pub mod diagnose;
+pub mod doctor;
+pub mod plan;

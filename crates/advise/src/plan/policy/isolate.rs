@@ -1,0 +1,85 @@
+//! `isolate`: receive work on few CPUs, and none on those of the application.
+//!
+//! Published: field cases B and D gave the last CPUs to the interrupts and the others to the server. It costs
+//! the other work of these CPUs: 8.6 % of computing with 16 of 128 (published, case D).
+
+use super::Variable;
+use crate::plan::draft::Draft;
+use crate::plan::step;
+use rxlab_base::units::CpuMask;
+
+/// Without a choice of CPUs to keep clean, at most one CPU in this many takes receive work.
+const ONE_OF: usize = 4;
+
+pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
+    if draft.nics.is_empty() {
+        return;
+    }
+    let some_taken = draft.topology.usable.len() < draft.topology.online.len();
+    if keep_clean.is_empty() && !some_taken {
+        let chosen = last_cores(draft);
+        draft.use_only(&chosen);
+    }
+    let usable = draft.topology.usable.clone();
+    let clean = draft.topology.online.difference(&usable);
+    if clean.is_empty() {
+        draft.nics.clear();
+        return draft.leave(
+            "receive work takes whole cores, which leaves none to keep clean; name the CPUs with \
+             --keep-clean"
+                .to_owned(),
+        );
+    }
+    let signalled = channel_cpus(draft).intersection(&clean);
+    let free = clean.difference(&signalled);
+    draft.notes.push(match free.is_empty() {
+        true => format!("receive work on CPU {usable}"),
+        false => format!("receive work on CPU {usable}, none on CPU {free}"),
+    });
+    if !signalled.is_empty() {
+        draft.notes.push(format!(
+            "VMBus channels still signal CPU {signalled}: no knob moves them; write the CPU to the channel's file \
+             `cpu` below /sys/bus/vmbus/devices"
+        ));
+    }
+    draft.notes.push(format!(
+        "processes are not pinned: to keep them on CPU {clean}, set an affinity, which is a separate \
+         variable"
+    ));
+    let idle = std::mem::take(&mut draft.idle);
+    draft.step(Variable::Irq, |draft| {
+        const WHY: &str = "away from the CPUs to keep clean";
+        step::irqs::near(draft);
+        idle.iter().for_each(|nic| step::irqs::anywhere_in(draft, nic, &usable, WHY));
+        let all = draft.nics.iter().chain(&idle).cloned().collect();
+        draft.for_nics(all, |draft| step::irqs::queueless(draft, &usable, WHY));
+    });
+    draft.step(Variable::Rps, step::rps::near);
+    draft.step(Variable::Rfs, step::rfs::off);
+}
+
+/// CPUs that the hypervisor signals for the channels of any interface.
+fn channel_cpus(draft: &Draft<'_>) -> CpuMask {
+    draft.model.nics.iter().flat_map(|nic| &nic.rx).filter_map(|queue| queue.channel_cpu).collect()
+}
+
+/// A CPU for each queue and whole cores, from the end, in the nodes of the devices as far as these are known.
+fn last_cores(draft: &Draft<'_>) -> CpuMask {
+    let topology = &draft.topology;
+    let queues = |of: &dyn Fn(Option<u32>) -> bool| {
+        draft.planned().filter(|nic| of(nic.node)).map(|nic| nic.rx.len()).sum::<usize>()
+    };
+    let all = queues(&|_| true).max(1);
+    let wanted = all.clamp(1, (topology.usable.len() / ONE_OF).max(1));
+    let mut last = CpuMask::new();
+    for domain in &topology.domains {
+        let own = queues(&|node| node.is_some() && node == domain.node);
+        // A node with a device has at least one, and keeps one.
+        let part = (wanted * own).div_ceil(all).min(domain.usable.len().saturating_sub(1));
+        domain.usable.iter().rev().take(part).for_each(|cpu| last.insert(*cpu));
+    }
+    let rest = wanted.saturating_sub(last.len());
+    let from_the_end = topology.in_order().rev().filter(|cpu| !last.contains(*cpu)).take(rest);
+    let last = from_the_end.collect::<CpuMask>().union(&last);
+    topology.siblings(&last).union(&last).intersection(&topology.usable)
+}

@@ -1,0 +1,339 @@
+//! Plans judged by simulation before they are proposed: by the receive time of the busiest CPU, by what `diagnose`
+//! says of the placement, and by what the next plan would change.
+
+use std::collections::BTreeSet;
+
+use super::{Drafted, Options, Policy, Variable};
+use crate::diagnose::about_placement;
+use crate::plan::draft::Reason;
+use crate::plan::expected::{Work, hottest};
+use crate::plan::share::{HIGH_LOAD, Machine, receive_work};
+use crate::plan::step::SLACK;
+use crate::plan::topology::CpuTopology;
+use rxlab_base::number::percent;
+use rxlab_base::units::{CpuId, CpuMask, NicName};
+use rxlab_path::evidence::queue_packets;
+use rxlab_path::model::{Model, Rates, RxQueue};
+use rxlab_setting::{PlannedSetting, Target, paper};
+
+/// Variables that decide where receive work is done.
+const PLACING: &[Variable] =
+    &[Variable::Channels, Variable::Irq, Variable::Xps, Variable::Rps, Variable::Rfs];
+
+/// Sets of these that are left out while the simulation objects, until it does not.
+const LEFT_OUT: [&[Variable]; 7] = [
+    &[Variable::Irq],
+    &[Variable::Channels],
+    &[Variable::Channels, Variable::Irq],
+    &[Variable::Rps],
+    &[Variable::Irq, Variable::Rps],
+    &[Variable::Xps],
+    PLACING,
+];
+
+/// Plans that are joined at most until the next one has no settings.
+const JOINED: usize = 3;
+
+/// Part of a CPU's receive time that is less than all of it: the rest is noise.
+const LESS: f64 = 0.99;
+
+/// Receive time of the busiest CPU below which it is not known well enough to tell if a plan lowers it.
+const COUNTED: f64 = 0.02;
+
+/// Error of times that are counted in ticks.
+const ROUNDED: f64 = 0.005;
+
+/// Plans that check, one after the other, that a plan without restless variables leaves nothing to do.
+const TURNS: usize = 2;
+
+/// Reasons to leave a variable out of a joined plan.
+const RESTLESS: &str = "the next plan would change it again";
+const SHARED: &str = "a mask would have the CPU of its own interrupt, or one of another queue's mask";
+
+/// A variable to leave out, and the reason.
+type LeftOut = (Variable, String);
+
+/// The first draft without objections, together with what the next plans would add to it. Variables that these would
+/// change again and again are left out.
+pub(super) fn settled(
+    policy: Policy,
+    seen: (&Model, &Rates),
+    options: &Options,
+    only: Option<&[Variable]>,
+) -> Drafted {
+    settled_in(TURNS, policy, seen, options, only)
+}
+
+/// The same, checked by so many plans that follow it.
+fn settled_in(
+    turns: usize,
+    policy: Policy,
+    seen: (&Model, &Rates),
+    options: &Options,
+    only: Option<&[Variable]>,
+) -> Drafted {
+    let judge = Judge::new(policy, seen.1, options, only);
+    let mut left_out: Vec<LeftOut> = Vec::new();
+    loop {
+        let variables: Vec<Variable> = left_out.iter().map(|(variable, _)| *variable).collect();
+        let (mut drafted, mut new) = judge.joined(seen, &variables);
+        new.retain(|(variable, _)| !variables.contains(variable));
+        // The next plan does not know what this one left out.
+        let is_checked = new.is_empty() && !left_out.is_empty() && !drafted.settings.is_empty();
+        if let Some(turns) = turns.checked_sub(1).filter(|_| is_checked) {
+            let (after, then) = simulated(seen, &drafted.settings);
+            if !settled_in(turns, policy, (&after, &then), options, only).settings.is_empty() {
+                let placing = PLACING.iter().filter(|variable| !variables.contains(variable));
+                new.extend(placing.map(|variable| (*variable, RESTLESS.to_owned())));
+            }
+        }
+        if new.is_empty() {
+            for why in left_out.iter().map(|(_, why)| why).collect::<BTreeSet<_>>() {
+                let own = left_out.iter().filter(|(_, own)| own == why);
+                let names: Vec<String> = own.map(|(variable, _)| variable.to_string()).collect();
+                drafted.reasons.push(Reason::Other(format!("{}: left alone: {why}", names.join(", "))));
+            }
+            return drafted;
+        }
+        left_out.extend(new);
+    }
+}
+
+/// Reason not to spread by masks alone.
+pub(super) fn objection_to_masks(seen: (&Model, &Rates), masks: &[PlannedSetting]) -> Option<String> {
+    let variables = vec![Variable::Rps];
+    let drafted = Drafted { settings: masks.to_vec(), variables, reasons: Vec::new(), notes: Vec::new() };
+    Judge::new(Policy::Spread, seen.1, &Options::default(), None).objection(seen, &drafted)
+}
+
+/// A request, and how hot it may make a CPU.
+struct Judge<'a> {
+    policy: Policy,
+    options: &'a Options,
+    only: Option<&'a [Variable]>,
+    /// Receive time of the busiest CPU before the first draft.
+    busiest: f64,
+    /// Receive time that the busiest CPU may have, after the first draft and after all that are joined.
+    most: f64,
+}
+
+impl<'a> Judge<'a> {
+    fn new(policy: Policy, rates: &Rates, options: &'a Options, only: Option<&'a [Variable]>) -> Self {
+        let busiest = hottest(rates).map_or(0.0, |(_, time)| time);
+        let slack = if policy == Policy::Spread { 1.0 } else { SLACK };
+        // No slack beyond all of a CPU's time.
+        let most = (busiest * slack).min(busiest.max(1.0)) + ROUNDED;
+        Self { policy, options, only, busiest, most: most.max(HIGH_LOAD) }
+    }
+
+    /// A draft and those that follow it as one, and the variables that it should not have: those that the last one would
+    /// still change, those of a next one to which the simulation of both objects, and masks that are not sound together.
+    fn joined(&self, seen: (&Model, &Rates), left_out: &[Variable]) -> (Drafted, Vec<LeftOut>) {
+        let mut drafted = self.unobjectionable(seen, left_out);
+        for turn in 0..=JOINED {
+            // What new queues get has to wait until they are there.
+            if drafted.settings.is_empty() || drafted.variables.contains(&Variable::Channels) {
+                break;
+            }
+            let (after, then) = simulated(seen, &drafted.settings);
+            let next = self.unobjectionable((&after, &then), left_out);
+            if next.settings.is_empty() {
+                break;
+            }
+            let (mut both, more) = (drafted.clone(), next.variables.clone());
+            both.join(next, seen.0);
+            let restless = || (turn == JOINED).then(|| RESTLESS.to_owned());
+            if let Some(why) = self.objection(seen, &both).or_else(restless) {
+                return (drafted, more.into_iter().map(|variable| (variable, why.clone())).collect());
+            }
+            drafted = both;
+        }
+        let is_unsound = !self.must_steer(seen.0) && shares_cpus(seen, &drafted.settings);
+        (drafted, is_unsound.then(|| (Variable::Rps, SHARED.to_owned())).into_iter().collect())
+    }
+
+    /// True if masks have CPUs that they should leave at any cost.
+    fn must_steer(&self, model: &Model) -> bool {
+        self.policy == Policy::Isolate || serves(model, &model.usable().difference(&self.options.keep_clean))
+    }
+
+    /// The draft with as much as the simulation has no objection to.
+    fn unobjectionable(&self, seen: (&Model, &Rates), left_out: &[Variable]) -> Drafted {
+        let draft = |left_out: &[Variable]| self.policy.draft(seen, self.options, self.only, left_out);
+        let mut drafted = draft(left_out);
+        let Some(objection) = self.objection(seen, &drafted) else { return drafted };
+        let names: Vec<String> = drafted.variables.iter().map(ToString::to_string).collect();
+        let planned = drafted.variables.clone();
+        for more in LEFT_OUT.iter().filter(|more| more.iter().any(|variable| planned.contains(variable))) {
+            drafted = draft(&[left_out, *more].concat());
+            if self.objection(seen, &drafted).is_none() {
+                break;
+            }
+        }
+        let kept: Vec<String> = drafted.variables.iter().map(ToString::to_string).collect();
+        let out: Vec<String> = names.into_iter().filter(|name| !kept.contains(name)).collect();
+        drafted.reasons.push(Reason::Other(format!("{}: left alone: {objection}", out.join(", "))));
+        drafted
+    }
+
+    /// Reason not to propose a draft: a CPU would receive for more than half of its time and longer than any does
+    /// now, spreading would make none cooler, or there would be more findings about the placement of interfaces.
+    fn objection(&self, (model, rates): (&Model, &Rates), drafted: &Drafted) -> Option<String> {
+        let is_placing = PLACING.iter().any(|variable| drafted.variables.contains(variable));
+        if !is_placing || self.is_asked() {
+            return None;
+        }
+        let (after, then) = simulated((model, rates), &drafted.settings);
+        let ((_, was), (cpu, is)) = (hottest(rates)?, hottest(&then)?);
+        if is > self.most.max(was) && !serves(model, &model.usable()) {
+            return Some(format!(
+                "CPU {cpu} would receive for {} of its time, and none does for more than {} now",
+                percent(is),
+                percent(self.busiest)
+            ));
+        }
+        if self.policy == Policy::Spread
+            && let Some(cpu) = in_vain((model, rates), (&after, &then), &drafted.settings)
+        {
+            return Some(format!("CPU {cpu} would not receive for less of its time"));
+        }
+        let [before, then] =
+            [(model, rates), (&after, &then)].map(|(model, rates)| about_placement(model, rates));
+        // One may take the place of another: of several crowded CPUs, the worst is named.
+        let is_more = then.len() > before.len();
+        let mut new = then.into_iter().filter(|finding| before.iter().all(|old| old.title != finding.title));
+        new.next().filter(|_| is_more).map(|new| format!("the next finding would be `{}`", new.title))
+    }
+
+    /// True if CPUs should be kept clean: these are left at any cost.
+    fn is_asked(&self) -> bool {
+        self.policy == Policy::Isolate || !self.options.keep_clean.is_empty()
+    }
+}
+
+impl Drafted {
+    /// Adds a later draft, whose values replace those for the same targets; those that `model` has already are left out.
+    fn join(&mut self, next: Drafted, model: &Model) {
+        let is_of = |planned: &PlannedSetting, other: &PlannedSetting| {
+            planned.set.knob == other.set.knob && planned.set.target == other.set.target
+        };
+        let changes = |planned: &PlannedSetting| {
+            let mut after = model.clone();
+            paper::simulate(&mut after, &planned.set);
+            after != *model
+        };
+        let (again, new): (Vec<_>, Vec<_>) =
+            next.settings.into_iter().partition(|new| self.settings.iter().any(|old| is_of(old, new)));
+        self.settings.retain(|old| !again.iter().any(|new| is_of(old, new)));
+        self.settings.extend(again.into_iter().filter(changes).chain(new));
+        for variable in next.variables {
+            if !self.variables.contains(&variable) {
+                self.variables.push(variable);
+            }
+        }
+        let is_set = |knob: &&str| self.settings.iter().any(|planned| planned.set.knob == *knob);
+        self.variables.retain(|variable| {
+            let knobs = taken_back(*variable);
+            knobs.is_empty() || knobs.iter().any(is_set)
+        });
+        let variables = &self.variables;
+        self.reasons.retain(|reason| match reason {
+            Reason::Unchanged(variable) => !variables.contains(variable),
+            Reason::Other(_) => true,
+        });
+    }
+}
+
+/// All knobs of a variable of which a later draft may take back what an earlier one set.
+fn taken_back(variable: Variable) -> &'static [&'static str] {
+    match variable {
+        Variable::Irq => &["irqbalance", "irq_affinity"],
+        Variable::Xps => &["xps_cpus"],
+        Variable::Rps => &["rps"],
+        _ => &[],
+    }
+}
+
+/// The machine and its rates once settings are applied.
+fn simulated((model, rates): (&Model, &Rates), settings: &[PlannedSetting]) -> (Model, Rates) {
+    let mut after = model.clone();
+    settings.iter().for_each(|planned| paper::simulate(&mut after, &planned.set));
+    let topology = CpuTopology::new(model);
+    let then = Work::new(model, rates, &topology).rates(&after, &topology);
+    (after, then)
+}
+
+/// True if a mask of these settings has the CPU of its queue's interrupt, or one of another such mask whose queue has its
+/// interrupt elsewhere. Masks that only lose CPUs overlap no more than before.
+fn shares_cpus((before, rates): (&Model, &Rates), settings: &[PlannedSetting]) -> bool {
+    let (after, then) = simulated((before, rates), settings);
+    let topology = CpuTopology::new(before);
+    let machine = Machine { model: &after, rates: &then, topology: &topology };
+    let mut masks: Vec<(CpuId, &CpuMask, bool)> = Vec::new();
+    for set in settings.iter().map(|planned| &planned.set).filter(|set| set.knob == "rps") {
+        let (Some(was), Some(is)) = (rx_queue(before, &set.target), rx_queue(&after, &set.target)) else {
+            continue;
+        };
+        let (Some(home), Some(mask)) = (machine.home(is), is.rps_cpus.known()) else { continue };
+        let is_narrower = was.rps_cpus.known().is_some_and(|was| mask.difference(was).is_empty());
+        let overlaps = masks.iter().any(|(other_home, other, is_other_narrower)| {
+            *other_home != home
+                && !(is_narrower && *is_other_narrower)
+                && !other.intersection(mask).is_empty()
+        });
+        if overlaps || mask.contains(home) {
+            return true;
+        }
+        masks.push((home, mask, is_narrower));
+    }
+    false
+}
+
+/// The busiest CPU of the interfaces whose packets these settings send to other CPUs, if that makes neither it nor any
+/// busy one of theirs less busy. `None` if settings only correct masks in use, or the CPUs are not known.
+fn in_vain(
+    (model, rates): (&Model, &Rates),
+    (after, then): (&Model, &Rates),
+    settings: &[PlannedSetting],
+) -> Option<CpuId> {
+    let begins = |planned: &&PlannedSetting| match planned.set.knob.as_str() {
+        "irq_affinity" => true,
+        "rps" => rx_queue(model, &planned.set.target)
+            .is_some_and(|queue| queue.rps_cpus.known().is_some_and(CpuMask::is_empty)),
+        _ => false,
+    };
+    let sent: BTreeSet<&NicName> =
+        settings.iter().filter(begins).filter_map(|planned| planned.set.target.nic()).collect();
+    let topology = CpuTopology::new(model);
+    let mut cpus = CpuMask::new();
+    for (model, rates) in [(model, rates), (after, then)] {
+        let machine = Machine { model, rates, topology: &topology };
+        for nic in model.nics.iter().filter(|nic| sent.contains(&nic.name)) {
+            for queue in nic.rx.iter().filter(|queue| queue_packets(nic, queue, rates) > 0.0) {
+                cpus.insert(machine.home(queue).filter(|cpu| topology.usable.contains(*cpu))?);
+                cpus = cpus.union(queue.rps_cpus.known().unwrap_or(&CpuMask::new()));
+            }
+        }
+    }
+    let times = |rates: &Rates| -> Vec<(CpuId, f64)> {
+        cpus.iter().filter_map(|cpu| Some((cpu, receive_work(rates.cpu(cpu)?)))).collect()
+    };
+    let (was, is) = (times(rates), times(then));
+    let most = |times: &[(CpuId, f64)]| times.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    let excess =
+        |times: &[(CpuId, f64)]| times.iter().map(|(_, time)| (time - HIGH_LOAD).max(0.0)).sum::<f64>();
+    let ((_, busiest), (cpu, time)) = (most(&was)?, most(&is)?);
+    let helps = time < busiest * LESS || excess(&is) < excess(&was) * LESS;
+    (busiest >= COUNTED && !helps).then_some(cpu)
+}
+
+fn rx_queue<'a>(model: &'a Model, target: &Target) -> Option<&'a RxQueue> {
+    let Target::Queue { nic, queue } = target else { return None };
+    model.nic(nic)?.rx.iter().find(|rx| rx.index == queue.index)
+}
+
+/// True if a mask has other CPUs than these.
+fn serves(model: &Model, cpus: &CpuMask) -> bool {
+    let mut masks = model.nics.iter().flat_map(|nic| &nic.rx).filter_map(|queue| queue.rps_cpus.known());
+    masks.any(|mask: &CpuMask| !mask.difference(cpus).is_empty())
+}

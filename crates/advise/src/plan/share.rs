@@ -1,0 +1,536 @@
+//! Shares out the CPUs around interrupts to the queues that hand packets to them, for any number of
+//! interfaces.
+//!
+//! The rules, from kernel documentation (networking/scaling) and field case C: CPUs of the memory domain of
+//! the queue's interrupt, none that takes an interrupt while others are left for all, at high packet rates none of its
+//! core, and none for two queues of two CPUs. Queues whose interrupts come to one CPU may have one mask if there are
+//! fewer CPUs than queues: their work is that of one CPU. If there are fewer than such CPUs, the clearly hottest of
+//! these hand packets on.
+
+use std::collections::BTreeMap;
+
+use super::topology::{CpuTopology, Domain};
+use crate::diagnose::EVEN_QUEUES;
+use rxlab_base::units::{CpuId, CpuMask, Fact};
+use rxlab_path::evidence::{DEAREST, TRAFFIC, foreign, irq_cpus, queue_packets, receive_time};
+use rxlab_path::model::{CpuRates, Holder, Model, Nic, NicKind, Rates, RxQueue};
+
+/// Packets per second on one queue from which the hyper-threads of the interrupt's CPU are left out too: at
+/// 10 to 20 us between packets a core is interrupted all the time.
+pub(super) const HIGH_RATE: f64 = 50_000.0;
+
+/// Receive time of the interrupt's CPU that counts as a high rate, independent of the cost of a packet.
+pub(super) const HIGH_LOAD: f64 = 0.5;
+
+/// Reason for no mask.
+pub(super) const FEW: &str = "few packets: handing them to another CPU only costs time";
+
+/// Smallest part of a CPU's time that counts as left.
+const SOME: f64 = 0.001;
+
+/// Receive time from which a CPU of a hand-made mask is drowning, so that the mask may be replaced.
+const DROWNING: f64 = 0.8;
+
+/// Share of the time that receiving leaves from which programs fill a CPU.
+const FULL: f64 = 0.9;
+
+/// Receive time of a CPU, by the packets of its interrupts, from which it has no room for packets of others.
+const TAKEN: f64 = 0.25;
+
+/// Part of the hottest CPU's receive time up to which a CPU has room for a part of its packets.
+const COOLER: f64 = 0.65;
+
+/// How many times as hot as others CPUs are at least that are clearly hotter.
+const HOTTER: f64 = 1.1;
+
+/// The machine whose CPUs are shared out.
+#[derive(Clone, Copy)]
+pub(super) struct Machine<'a> {
+    pub(super) model: &'a Model,
+    pub(super) rates: &'a Rates,
+    pub(super) topology: &'a CpuTopology,
+}
+
+/// The request.
+#[derive(Clone, Copy)]
+pub(super) struct ShareOptions {
+    /// Maximum number of CPUs that a queue hands packets to.
+    pub(super) width: usize,
+    /// Leaves out the other threads of a busy core even if nothing else is left.
+    pub(super) whole_cores: bool,
+    /// Masks in use count as chosen by hand: they stay until one of their CPUs is drowning.
+    pub(super) by_hand: bool,
+    /// Gives no part to queues that are not busy. Without it they are left out only where CPUs are too few for all.
+    pub(super) busy_only: bool,
+}
+
+/// A queue and the CPUs that it should hand packets to.
+pub(super) struct Part<'n> {
+    pub(super) nic: &'n Nic,
+    pub(super) queue: &'n RxQueue,
+    /// Empty if there is no CPU for it.
+    pub(super) mask: CpuMask,
+    /// True if its current mask should stay: it is this one or a part of it, and no width was requested (fewer
+    /// CPUs won in field case C), or the current masks of the group are as sound together as the new ones.
+    pub(super) stays: bool,
+    pub(super) why: String,
+}
+
+impl Part<'_> {
+    /// The mask that its queue has once the part is given: the current one if that stays.
+    pub(super) fn result(&self, stays: bool) -> &CpuMask {
+        self.queue.rps_cpus.known().filter(|_| stays).unwrap_or(&self.mask)
+    }
+}
+
+/// A queue before it gets its part.
+struct Unassigned<'a> {
+    nic: &'a Nic,
+    queue: &'a RxQueue,
+    home: CpuId,
+    /// The CPUs of all its interrupts.
+    irqs: CpuMask,
+    /// Place of the first one's CPU among all: domain by domain, and in its domain.
+    place: (usize, usize),
+    /// Receive time that the interrupts of its CPU bring, those of other network namespaces included.
+    brought: f64,
+    is_busy: bool,
+    /// True if they leave room for packets of others.
+    has_room: bool,
+}
+
+impl<'a> Unassigned<'a> {
+    /// Its current mask, if there is one.
+    fn current(&self) -> Option<&CpuMask> {
+        self.queue.rps_cpus.known().filter(|current| !current.is_empty())
+    }
+
+    /// True if handing its packets on relieves a CPU.
+    fn is_hot(&self) -> bool {
+        self.is_busy && !self.has_room
+    }
+
+    /// Who takes its packets before the network stack.
+    fn holder(&self) -> Option<Holder> {
+        self.queue.held_by.filter(|holder| holder.bypasses_stack())
+    }
+
+    /// No part.
+    fn with_none(self) -> Part<'a> {
+        let held = self.holder().map(|holder| format!("{holder} takes its packets before the stack"));
+        let (mask, why) = (CpuMask::new(), held.unwrap_or_else(|| FEW.to_owned()));
+        Part { nic: self.nic, queue: self.queue, mask, stays: false, why }
+    }
+
+    /// True if the current mask lacks some CPUs of `mask` and one that it has is drowning.
+    fn is_short_of(&self, mask: &CpuMask, machine: &Machine<'_>) -> bool {
+        self.current().is_some_and(|current| {
+            !mask.difference(current).is_empty() && current.iter().any(|cpu| machine.load(cpu) >= DROWNING)
+        })
+    }
+}
+
+impl Machine<'_> {
+    /// The CPU that takes the packets of a queue first; `None` if unknown.
+    pub(super) fn home(&self, queue: &RxQueue) -> Option<CpuId> {
+        let one = |mask: &CpuMask| {
+            mask.first().filter(|cpu| mask.len() == 1 && self.topology.online.contains(*cpu))
+        };
+        let irq = queue.irqs.first();
+        // An interrupt that is moving counts where it was sent.
+        let sent = irq.filter(|irq| irq.is_pending()).and_then(|irq| irq.affinity.known()).and_then(one);
+        // With Hyper-V, the CPU of a signal is not that of an interrupt.
+        sent.or_else(|| irq.and_then(|irq| irq.effective.known()).and_then(one))
+            .or_else(|| irq_cpus(queue, self.model, self.rates).first())
+            .or(queue.channel_cpu)
+    }
+
+    /// True if the queues of `nic` bring packets to every usable CPU, about equally: handing them on is then
+    /// redundant. The number of queues alone is not enough: their interrupts may all land on one CPU.
+    pub(super) fn is_covered_by(&self, nic: &Nic) -> bool {
+        if nic.rx.len() < self.topology.usable.len() {
+            return false;
+        }
+        let homes: CpuMask = nic.rx.iter().filter_map(|queue| self.home(queue)).collect();
+        if let Fact::Known(rss) = &nic.hardware.rss
+            && !rss.table.is_empty()
+        {
+            let reached = rss.weights();
+            if nic.rx.iter().any(|queue| !reached.contains_key(&queue.index)) {
+                return false;
+            }
+        }
+        let packets = nic.rx.iter().map(|queue| queue_packets(nic, queue, self.rates));
+        let (most, all) = packets.fold((0.0, 0.0), |(most, all), packets| (packets.max(most), all + packets));
+        self.topology.usable.difference(&homes).is_empty() && most * nic.rx.len() as f64 <= all * EVEN_QUEUES
+    }
+
+    /// Returns a part for each queue of `nics`, those of one interface together, and the queues whose
+    /// receiving CPU is not known.
+    pub(super) fn share_out<'n>(
+        &self,
+        nics: &[&'n Nic],
+        options: ShareOptions,
+    ) -> (Vec<Part<'n>>, Vec<(&'n Nic, &'n RxQueue)>) {
+        let (mut unassigned, homeless) = self.unassigned(nics);
+        unassigned.sort_by_key(|unassigned| unassigned.place);
+        let irqs: CpuMask = unassigned.iter().flat_map(|unassigned| unassigned.irqs.iter()).collect();
+        // CPUs for quiet queues would be missing for the hot ones.
+        let some_hot =
+            unassigned.iter().any(|unassigned| unassigned.is_hot() && unassigned.holder().is_none());
+        let crowded = unassigned.iter().filter(|unassigned| !unassigned.has_room);
+        let crowded: CpuMask = crowded.flat_map(|unassigned| unassigned.irqs.iter()).collect();
+        let (without, unassigned): (Vec<_>, Vec<_>) = unassigned
+            .into_iter()
+            .partition(|unassigned| unassigned.holder().is_some() || some_hot && unassigned.has_room);
+        let (others, taken, full) = (self.others(nics), self.taken(nics), self.full());
+        let mut given = CpuMask::new();
+        let share = Share {
+            around: None,
+            irqs: &irqs,
+            crowded: &crowded,
+            given: &CpuMask::new(),
+            others: &others,
+            taken: &taken,
+            full: &full,
+            options,
+        };
+        let mut parts: Vec<Part<'n>> = without.into_iter().map(Unassigned::with_none).collect();
+        let mut alone: Vec<Unassigned<'_>> = Vec::new();
+        let mut unassigned = unassigned.into_iter().peekable();
+        for (at, domain) in self.topology.domains.iter().enumerate() {
+            let mut group = Vec::new();
+            while let Some(next) = unassigned.next_if(|next| next.place.0 == at) {
+                group.push(next);
+            }
+            // A domain without another CPU than that of the interrupt does not count.
+            let is_alone = domain.usable.len() < 2
+                && domain.usable.iter().all(|cpu| group.iter().any(|unassigned| unassigned.home == *cpu));
+            if is_alone {
+                alone.extend(group);
+            } else if !group.is_empty() {
+                parts.extend(Share { around: Some(domain), ..share }.divide(self, group));
+            }
+        }
+        if !alone.is_empty() {
+            given = parts.iter().fold(given, |all, part: &Part<'_>| {
+                let stays = part.stays || options.by_hand && part.mask.is_empty();
+                all.union(part.result(stays))
+            });
+            parts.extend(Share { given: &given, ..share }.divide(self, alone));
+        }
+        parts.sort_by(|a, b| (&a.nic.name, a.queue.index).cmp(&(&b.nic.name, b.queue.index)));
+        (parts, homeless)
+    }
+
+    fn unassigned<'n>(&self, nics: &[&'n Nic]) -> (Vec<Unassigned<'n>>, Vec<(&'n Nic, &'n RxQueue)>) {
+        let (mut unassigned, mut homeless) = (Vec::new(), Vec::new());
+        let mut brought = self.brought(|_| true);
+        for (cpu, time) in self.foreign() {
+            brought.entry(cpu).and_modify(|own| *own = own.max(time));
+        }
+        let hottest = brought.values().copied().fold(0.0, f64::max);
+        for nic in nics.iter().copied() {
+            for queue in &nic.rx {
+                let home = self.home(queue);
+                let Some((home, place)) = home.and_then(|cpu| Some((cpu, self.topology.place(cpu)?))) else {
+                    homeless.push((nic, queue));
+                    continue;
+                };
+                let of_home = brought.get(&home).copied();
+                let is_busy = is_busy(of_home, queue_packets(nic, queue, self.rates));
+                let has_room = of_home.is_none_or(|time| time < TAKEN.max(hottest * COOLER));
+                let irqs = irq_cpus(queue, self.model, self.rates).union(&home.into());
+                let brought = of_home.unwrap_or_default();
+                unassigned.push(Unassigned { nic, queue, home, irqs, place, brought, is_busy, has_room });
+            }
+        }
+        (unassigned, homeless)
+    }
+
+    /// All devices, but not those that count the packets of one below: a paravirtual device above a virtual function.
+    fn devices(&self) -> impl Iterator<Item = &Nic> {
+        let devices = self.model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+        devices.filter(|nic| self.model.carriers(nic).is_empty())
+    }
+
+    /// Packets/s of all devices.
+    fn all_packets(&self) -> f64 {
+        self.devices().map(|nic| self.rates.rx_packets(&nic.name)).sum()
+    }
+
+    /// Receive time of a CPU.
+    fn load(&self, cpu: CpuId) -> f64 {
+        self.rates.cpu(cpu).map_or(0.0, receive_time)
+    }
+
+    /// Part of the receive time of all CPUs that the packets of a device cause, if each packet costs the same. Unlike the
+    /// time of the CPUs where its interrupts land, a plan does not change it.
+    pub(super) fn time_of(&self, nic: &Nic) -> f64 {
+        let all = self.all_packets();
+        let time: f64 = self.rates.cpus.iter().map(receive_work).sum();
+        if all > 0.0 { time * self.rates.rx_packets(&nic.name) / all } else { 0.0 }
+    }
+
+    /// CPUs that something other than receiving fills. A program that takes what is left has less while the CPU
+    /// receives, so its part of the rest decides: a plan does not change that.
+    pub(super) fn full(&self) -> CpuMask {
+        let is_full = |cpu: &&CpuRates| {
+            let receive = receive_work(cpu);
+            1.0 - cpu.idle - receive >= FULL * (1.0 - receive).max(SOME)
+        };
+        self.rates.cpus.iter().filter(is_full).map(|cpu| cpu.cpu).collect()
+    }
+
+    /// Receive time that the packets of these devices cause on the CPUs of their interrupts, if each packet costs the
+    /// same and none is handed on. Unlike the time of these CPUs, masks do not change it.
+    pub(super) fn brought(&self, is_of: impl Fn(&Nic) -> bool) -> BTreeMap<CpuId, f64> {
+        // The time of CPUs where interrupts of other network namespaces land is not that of the packets counted here.
+        let foreign: CpuMask = self.foreign().map(|(cpu, _)| cpu).collect();
+        let own = self.rates.cpus.iter().filter(|cpu| !foreign.contains(cpu.cpu));
+        let mixed = self.devices().flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
+        let mixed = mixed.filter(|(_, queue)| self.home(queue).is_some_and(|home| foreign.contains(home)));
+        let mixed: f64 = mixed.map(|(nic, queue)| queue_packets(nic, queue, self.rates)).sum();
+        let time: f64 = own.map(receive_work).sum();
+        let each = (time / (self.all_packets() - mixed).max(1.0)).min(DEAREST);
+        let mut times: BTreeMap<CpuId, f64> = BTreeMap::new();
+        for nic in self.devices().filter(|nic| is_of(nic)) {
+            for queue in &nic.rx {
+                if let Some(home) = self.home(queue) {
+                    *times.entry(home).or_default() += queue_packets(nic, queue, self.rates) * each;
+                }
+            }
+        }
+        times
+    }
+
+    /// CPUs that interrupts of interfaces other than these keep busy, those of other network namespaces included.
+    pub(super) fn taken(&self, nics: &[&Nic]) -> CpuMask {
+        let times = self.brought(|nic| nics.iter().all(|own| own.name != nic.name));
+        let others = times.into_iter().filter(|(_, time)| *time >= TAKEN).map(|(cpu, _)| cpu);
+        others.chain(self.foreign().map(|(cpu, _)| cpu)).collect()
+    }
+
+    /// CPUs that interrupts of other network namespaces keep busy, and their receive time.
+    fn foreign(&self) -> impl Iterator<Item = (CpuId, f64)> {
+        // Where a mask brings packets too, it is not known how many are whose.
+        let masks = self.devices().flat_map(|nic| &nic.rx).filter_map(|queue| queue.rps_cpus.known());
+        let masked = masks.fold(CpuMask::new(), |all, mask| all.union(mask));
+        let times = self.rates.cpus.iter().map(|cpu| (cpu.cpu, receive_work(cpu)));
+        times.filter(move |(cpu, time)| {
+            *time >= TAKEN && !masked.contains(*cpu) && foreign(self.model, self.rates, *cpu).is_some()
+        })
+    }
+
+    /// CPUs that take interrupts of busy interfaces that get no part here.
+    pub(super) fn others(&self, nics: &[&Nic]) -> CpuMask {
+        let busy = self.devices().filter(|nic| self.rates.rx_packets(&nic.name) >= TRAFFIC);
+        let others = busy.filter(|nic| nics.iter().all(|own| own.name != nic.name));
+        others.flat_map(|nic| nic.rx.iter().filter_map(|queue| self.home(queue))).collect()
+    }
+}
+
+/// True if a queue is busy: it has a high rate, or the interrupts of its CPU bring much receive time. The measured time
+/// of the CPU would change with the masks, and the next plan with it.
+pub(super) fn is_busy(brought: Option<f64>, packets: f64) -> bool {
+    packets >= HIGH_RATE || brought.is_some_and(|time| time >= HIGH_LOAD)
+}
+
+/// Receive time of a CPU. Above 1 in predicted rates that give it more work than it has time.
+pub(super) fn receive_work(cpu: &CpuRates) -> f64 {
+    cpu.softirq.max(cpu.ksoftirqd) + cpu.napi
+}
+
+/// The CPUs of the interrupts of a group, in its order.
+fn homes(group: &[Unassigned<'_>]) -> Vec<CpuId> {
+    let mut homes: Vec<CpuId> = group.iter().map(|unassigned| unassigned.home).collect();
+    homes.dedup();
+    homes
+}
+
+/// Of these CPUs, at most `most` that are hot and clearly hotter than the others: handing on the work of some of several
+/// equals would leave the others as hot.
+fn hottest(group: &[&Unassigned<'_>], homes: &[CpuId], most: usize) -> Vec<CpuId> {
+    let first = |home: &CpuId| group.iter().find(|unassigned| unassigned.home == *home);
+    let mut hot: Vec<&&Unassigned<'_>> = homes.iter().filter_map(first).collect();
+    hot.sort_by(|a, b| b.brought.total_cmp(&a.brought));
+    let is_step = |at: &usize| hot[at - 1].is_hot() && hot[at - 1].brought >= HOTTER * hot[*at].brought;
+    let count = (1..=most.min(hot.len() - 1)).rev().find(is_step).unwrap_or(0);
+    hot[..count].iter().map(|unassigned| unassigned.home).collect()
+}
+
+/// The CPUs available to one group of queues.
+#[derive(Clone, Copy)]
+struct Share<'a> {
+    /// The CPUs of this domain, or all that are left.
+    around: Option<&'a Domain>,
+    /// CPUs that take the interrupts of any requesting queue.
+    irqs: &'a CpuMask,
+    /// Those of them without room for packets of others.
+    crowded: &'a CpuMask,
+    /// CPUs that are already given to others.
+    given: &'a CpuMask,
+    others: &'a CpuMask,
+    /// Those of them that have no time for packets of others.
+    taken: &'a CpuMask,
+    /// CPUs that programs fill.
+    full: &'a CpuMask,
+    options: ShareOptions,
+}
+
+impl Share<'_> {
+    /// A part for each of `group`, which is in the order of its interrupts' CPUs; for the busy queues alone if
+    /// there are not enough CPUs for all.
+    fn divide<'n>(&self, machine: &Machine<'_>, group: Vec<Unassigned<'n>>) -> Vec<Part<'n>> {
+        let some_busy = group.iter().any(|unassigned| unassigned.is_busy);
+        let is_for_busy = self.options.busy_only || some_busy && self.is_scarce(machine, &homes(&group));
+        if !is_for_busy {
+            return self.of_all(machine, &group);
+        }
+        let (busy, calm): (Vec<_>, Vec<_>) = group.into_iter().partition(|unassigned| unassigned.is_busy);
+        let mut parts = self.of_all(machine, &busy);
+        parts.extend(calm.into_iter().map(Unassigned::with_none));
+        parts
+    }
+
+    /// True if there are fewer CPUs than these take interrupts, or fewer on other cores than theirs, but some.
+    fn is_scarce(&self, machine: &Machine<'_>, homes: &[CpuId]) -> bool {
+        let free = self.free(machine, self.irqs);
+        let cores = machine.topology.siblings(&homes.iter().copied().collect());
+        let on_others = free.iter().filter(|cpu| !cores.contains(**cpu)).count();
+        free.len() < homes.len() || (1..homes.len()).contains(&on_others)
+    }
+
+    /// The CPUs around that are not given and not among `taken`.
+    fn free(&self, machine: &Machine<'_>, taken: &CpuMask) -> Vec<CpuId> {
+        let all: Vec<CpuId> = match self.around {
+            Some(domain) => domain.usable.clone(),
+            None => machine.topology.in_order().collect(),
+        };
+        all.into_iter().filter(|cpu| !taken.contains(*cpu) && !self.given.contains(*cpu)).collect()
+    }
+
+    fn of_all<'n>(&self, machine: &Machine<'_>, group: &[Unassigned<'n>]) -> Vec<Part<'n>> {
+        let topology = machine.topology;
+        let homes = homes(group);
+        let (mut free, mut without) = (self.free(machine, self.irqs), vec!["interrupts"]);
+        if free.len() < homes.len() && group.iter().all(|unassigned| unassigned.is_busy) {
+            free = self.free(machine, &self.crowded.union(&homes.iter().copied().collect()));
+            without = vec!["busy interrupts"];
+        }
+        let cores = match group.iter().any(|unassigned| unassigned.is_busy) {
+            true => topology.siblings(&homes.iter().copied().collect()),
+            false => CpuMask::new(),
+        };
+        const CORES: &str = "their cores";
+        const PROGRAMS: &str = "busy programs";
+        for (what, name, must) in [
+            (&cores, CORES, self.options.whole_cores),
+            (self.taken, "busy interrupts of other interfaces", true),
+            (self.full, PROGRAMS, false),
+            (self.others, "other interfaces' interrupts", false),
+        ] {
+            let needed = if free.len() >= group.len() { group.len() } else { homes.len() };
+            let rest: Vec<CpuId> = free.iter().copied().filter(|cpu| !what.contains(*cpu)).collect();
+            // Neither its own other thread nor a full CPU is of help to a queue while others are free.
+            let must = must || ([CORES, PROGRAMS].contains(&name) && !rest.is_empty());
+            if rest.len() < free.len() && (must || rest.len() >= needed) {
+                free = rest;
+                without.push(name);
+            }
+        }
+        let masks = self.masks(&group.iter().collect::<Vec<_>>(), &homes, &free);
+        let is_short = |unassigned: &Unassigned<'_>, mask: &CpuMask| {
+            self.options.by_hand && unassigned.is_short_of(mask, machine)
+        };
+        let some_short = group.iter().zip(&masks).any(|(unassigned, (mask, _))| is_short(unassigned, mask));
+        // Masks that are only sound together may overlap a new mask for one of the queues.
+        let as_sound = !some_short && self.is_as_sound(group, &masks, &free);
+        let place = match self.around.map(|domain| domain.node) {
+            Some(Some(node)) => format!("the CPUs of node {node}"),
+            Some(None) => "the CPUs".to_owned(),
+            None => "the CPUs of other nodes".to_owned(),
+        };
+        let parts = group.iter().zip(masks).map(|(unassigned, (mask, is_shared))| {
+            let without = without.join(" and ");
+            let why = match (mask.is_empty(), is_shared) {
+                (true, _) if free.is_empty() => {
+                    format!("{place} except those of {without}: none left to hand packets to")
+                }
+                (true, _) => format!(
+                    "{place} except those of {without}: fewer than the CPUs with a queue to hand over"
+                ),
+                (false, _) if group.len() == 1 => format!("{place} except those of {without}"),
+                (false, false) => format!("{place} except those of {without}, for this queue only"),
+                (false, true) => {
+                    format!("{place} except those of {without}, for the queues of CPU {}", unassigned.home)
+                }
+            };
+            let has_part = unassigned.current().is_some_and(|current| match self.options.width {
+                usize::MAX => current.difference(&mask).is_empty(),
+                _ => *current == mask,
+            });
+            let stays = as_sound || (has_part && !is_short(unassigned, &mask));
+            Part { nic: unassigned.nic, queue: unassigned.queue, mask, stays, why }
+        });
+        parts.collect()
+    }
+
+    /// Equal parts of `free` for all queues, or for all CPUs that take their interrupts. If there are fewer CPUs than
+    /// these, for the hottest of them: RPS would crowd the work of many CPUs onto few. Also returns if others have
+    /// the same.
+    fn masks(&self, group: &[&Unassigned<'_>], homes: &[CpuId], free: &[CpuId]) -> Vec<(CpuMask, bool)> {
+        let part =
+            |turn: usize, count: usize| &free[turn * free.len() / count..(turn + 1) * free.len() / count];
+        let cut = |cpus: &[CpuId]| cpus.iter().copied().take(self.options.width).collect::<CpuMask>();
+        if free.len() >= group.len() {
+            return (0..group.len()).map(|turn| (cut(part(turn, group.len())), false)).collect();
+        }
+        if free.len() < homes.len() {
+            let mut hot = hottest(group, homes, free.len());
+            hot.sort_by_key(|home| homes.iter().position(|other| other == home));
+            let is_hot = |unassigned: &&&Unassigned<'_>| hot.contains(&unassigned.home);
+            let of_hot: Vec<&Unassigned<'_>> = group.iter().filter(is_hot).copied().collect();
+            let mut masks = self.masks(&of_hot, &hot, free).into_iter();
+            let mask = |unassigned| is_hot(&unassigned).then(|| masks.next()).flatten().unwrap_or_default();
+            return group.iter().map(mask).collect();
+        }
+        let mut masks = Vec::new();
+        for (turn, queues) in group.chunk_by(|a, b| a.home == b.home).enumerate() {
+            let of_home = part(turn, homes.len());
+            let count = queues.len();
+            match of_home.len() >= count {
+                true => masks.extend((0..count).map(|queue| {
+                    let own = &of_home[queue * of_home.len() / count..(queue + 1) * of_home.len() / count];
+                    (cut(own), false)
+                })),
+                false => masks.extend((0..count).map(|_| (cut(of_home), true))),
+            }
+        }
+        masks
+    }
+
+    /// True if the queues' current masks hold no forbidden CPU, and share none that the new ones do not
+    /// share. Loads change with the masks themselves: sound masks must stay, or planning would never end.
+    fn is_as_sound(&self, group: &[Unassigned<'_>], masks: &[(CpuMask, bool)], free: &[CpuId]) -> bool {
+        let free: CpuMask = free.iter().copied().collect();
+        let (mut seen, mut of_home) = (CpuMask::new(), CpuMask::new());
+        for (at, (unassigned, (mask, is_shared))) in group.iter().zip(masks).enumerate() {
+            let Some(current) = unassigned.current() else { return false };
+            if at > 0 && group[at - 1].home != unassigned.home {
+                seen = seen.union(&of_home);
+                of_home = CpuMask::new();
+            }
+            let twice = match is_shared {
+                true => !current.intersection(&seen).is_empty(),
+                false => !current.intersection(&seen.union(&of_home)).is_empty(),
+            };
+            let is_wide = self.options.width == usize::MAX || current.len() == mask.len();
+            if twice || !is_wide || !current.difference(&free).is_empty() {
+                return false;
+            }
+            of_home = of_home.union(current);
+        }
+        true
+    }
+}

@@ -1,0 +1,345 @@
+//! Spreading receive work in software: RPS and RFS for one interface by the rules of `share`, each as a separate
+//! plan so that each can be tried alone, and both together.
+//!
+//! Only queues whose values are not sound get a setting, so a machine that follows the plan gets none.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::moves::Steering;
+use super::policy::objection_to_masks;
+use super::share::{HIGH_LOAD, Machine, Part, ShareOptions};
+use super::step::rfs;
+use super::topology::CpuTopology;
+use super::{expected, forecast};
+use crate::diagnose::{before_steering, one_outer_flow, processing};
+use rxlab_base::units::{CpuId, CpuMask, NicName, QueueId};
+use rxlab_path::evidence::{foreign, irq_cpus, queue_packets, receive_time};
+use rxlab_path::model::{Model, Nic, NicKind, Rates};
+use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_text};
+
+/// Name of the plan of masks alone, part of those of more.
+const RPS: &str = "rps";
+
+/// A plan for an interface. In JSON it is the plan with one more field.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Proposal {
+    /// The interface it is for.
+    pub nic: NicName,
+    /// The plan.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// Command that tries it on live traffic; filled in by doctor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// Proposals, and the reasons for those that are missing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Spread {
+    /// `rps`, `rfs` and `rps+rfs`, as far as they would change something.
+    pub proposals: Vec<Proposal>,
+    /// Reasons why a variable is left alone, one line each.
+    pub reasons: Vec<String>,
+}
+
+impl Spread {
+    fn nothing(reason: String) -> Self {
+        Self { proposals: Vec::new(), reasons: vec![reason] }
+    }
+}
+
+/// Plans for `nic`, or for the interface that receives most, regardless of need: `diagnose` finds the need.
+pub fn spread(model: &Model, rates: &Rates, nic: Option<&NicName>) -> Spread {
+    let named = match nic {
+        Some(name) => match model.nic(name) {
+            Some(nic) => nic,
+            None => return Spread::nothing(format!("no interface {name}")),
+        },
+        None => match busiest(model, rates) {
+            Some(nic) => nic,
+            None => {
+                return Spread::nothing(
+                    "no interface other than lo receives packets in this network namespace".to_owned(),
+                );
+            }
+        },
+    };
+    let devices = below(model, named);
+    let nic = devices.as_ref().and_then(|devices| most(devices, rates)).unwrap_or(named);
+    let mut spread = of_nic(model, rates, nic, &[nic], usize::MAX);
+    let masks = spread.proposals.iter().find(|proposal| proposal.plan.name == RPS);
+    let objection = masks.and_then(|rps| objection_to_masks(model, rates, &nic.name, &rps.plan.settings));
+    if let Some(why) = objection {
+        spread.proposals.retain(|proposal| !proposal.plan.name.contains(RPS));
+        spread.reasons.push(format!("{RPS}: left alone: {why}"));
+    }
+    if let Some(devices) = devices {
+        let note = stands_on(named, &devices);
+        spread.proposals.iter_mut().for_each(|proposal| proposal.plan.notes.insert(0, note.clone()));
+        spread.reasons.insert(0, note);
+    }
+    spread
+}
+
+/// Plans for `nic`, which is one of `nics`: these share out the CPUs, at most `width` for each queue.
+pub(super) fn of_nic(model: &Model, rates: &Rates, nic: &Nic, nics: &[&Nic], width: usize) -> Spread {
+    let topology = CpuTopology::new(model);
+    let machine = Machine { model, rates, topology: &topology };
+    if let Some(reason) = refusal(machine, nic) {
+        return Spread::nothing(reason);
+    }
+    let nics: Vec<&Nic> = nics.iter().copied().filter(|nic| refusal(machine, nic).is_none()).collect();
+    propose(model, rates, nic, rps_settings(machine, nic, &nics, width))
+}
+
+/// Reason to leave RPS and RFS of an interface alone.
+fn refusal(machine: Machine<'_>, nic: &Nic) -> Option<String> {
+    let name = &nic.name;
+    let usable = machine.topology.usable.len();
+    if nic.kind == NicKind::Loopback {
+        return Some(format!("{name} receives inside the sender's system call: steering it is refused"));
+    }
+    if usable < 2 {
+        return Some("no second CPU to give work to".to_owned());
+    }
+    if let Some(why) = unsteerable(machine.model, machine.rates, nic) {
+        return Some(format!("{RPS}: {why}"));
+    }
+    // Queues of a virtual interface are received where their packets are sent, however many there are.
+    let is_redundant = nic.kind == NicKind::Device && machine.is_covered_by(nic);
+    is_redundant.then(|| format!("{name} has {} RX queues for {usable} CPUs: RPS is redundant", nic.rx.len()))
+}
+
+/// Reason to leave RPS and RFS alone on an interface of whatever kind: kernel threads poll its queues, its packets never
+/// reach the network stack, or they are one flow.
+pub(super) fn unsteerable(model: &Model, rates: &Rates, nic: &Nic) -> Option<String> {
+    if nic.napi.threaded.known() == Some(&true) {
+        return Some(format!(
+            "{} is polled by kernel threads (threaded NAPI), which the scheduler spreads: RPS stays as it is",
+            nic.name
+        ));
+    }
+    before_steering(nic, rates).or_else(|| one_outer_flow(model, rates, nic))
+}
+
+/// Links that receive in the same round as their lower device: RPS and RFS were already applied for that
+/// device. So do paravirtual devices above a virtual function (netvsc_vf_handle_frame, net_failover_handle_frame).
+const SAME_ROUND: [&str; 5] = ["bond", "team", "vlan", "macvlan", "ipvlan"];
+
+/// The lower devices of an interface whose own masks have no effect, as far as they are in the model; `None`
+/// for all others.
+pub(super) fn below<'a>(model: &'a Model, nic: &Nic) -> Option<Vec<&'a Nic>> {
+    let is_same_round = nic.kind == NicKind::Device
+        || nic.stack.kind.as_deref().is_some_and(|kind| SAME_ROUND.contains(&kind));
+    let mut devices = if is_same_round { model.carriers(nic) } else { Vec::new() };
+    // A virtual function carries what the paravirtual device above it counts.
+    devices.retain(|device| model.carriers(device).is_empty());
+    Some(devices).filter(|devices| !devices.is_empty())
+}
+
+/// Note about the devices that stand in for an interface.
+pub(super) fn stands_on(nic: &Nic, devices: &[&Nic]) -> String {
+    let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+    format!(
+        "{} is a {} on {}: packets are handed on at the device, and masks above it have no effect",
+        nic.name,
+        nic.stack.kind.as_deref().unwrap_or("device"),
+        names.join(", ")
+    )
+}
+
+/// The device whose packets keep the hottest CPU busy, else the interface that receives most; the latter also if it stands
+/// on the former, as a bond does. Never `lo`.
+pub(super) fn busiest<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
+    let nics: Vec<&Nic> = model.nics.iter().filter(|nic| nic.kind != NicKind::Loopback).collect();
+    let most = most(&nics, rates).filter(|nic| rates.rx_packets(&nic.name) > 0.0);
+    let hot = of_hot_cpu(model, rates);
+    let stands_on = |nic: &Nic| {
+        let devices = below(model, nic).unwrap_or_default();
+        devices.iter().any(|device| hot.is_some_and(|hot| hot.name == device.name))
+    };
+    most.filter(|most| stands_on(most)).or(hot).or(most)
+}
+
+/// The device that brings most packets to the CPU that receives longest, if that is busy, and no interrupt of another
+/// network namespace brings any. Those of interrupts at unknown CPUs count.
+fn of_hot_cpu<'a>(model: &'a Model, rates: &Rates) -> Option<&'a Nic> {
+    let (hot, _) = expected::hottest(rates).filter(|(_, time)| *time >= HIGH_LOAD)?;
+    let brings = |nic: &Nic| {
+        let queues = nic.rx.iter().filter(|queue| {
+            let cpus = irq_cpus(queue, model, rates);
+            cpus.contains(hot) || cpus.is_empty() && queue.channel_cpu.is_none_or(|cpu| cpu == hot)
+        });
+        queues.map(|queue| queue_packets(nic, queue, rates)).sum::<f64>()
+    };
+    let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
+    // Reversed, so that the first of equals wins.
+    let most = devices.map(|nic| (nic, brings(nic))).rev().max_by(|a, b| a.1.total_cmp(&b.1));
+    most.filter(|(_, packets)| *packets > 0.0 && foreign(model, rates, hot).is_none()).map(|(nic, _)| nic)
+}
+
+/// Of these, the one that receives most.
+fn most<'a>(nics: &[&'a Nic], rates: &Rates) -> Option<&'a Nic> {
+    // Reversed, so that the first of equals wins.
+    let packets = |nic: &Nic| rates.rx_packets(&nic.name);
+    nics.iter().copied().rev().max_by(|a, b| packets(a).total_cmp(&packets(b)))
+}
+
+/// Masks that an interface should have but does not; none if all are sound.
+fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) -> Vec<PlannedSetting> {
+    // The other thread of a busy core is better than nothing here: a trial can tell.
+    let options = ShareOptions { width, whole_cores: false, by_hand: true, busy_only: false };
+    let (parts, homeless) = machine.share_out(nics, options);
+    let given = given(&parts);
+    let usable = &machine.topology.usable;
+    let mut masks: BTreeMap<u32, (CpuMask, String)> = BTreeMap::new();
+    for Part { queue, mask, why, .. } in
+        parts.into_iter().filter(|part| part.nic.name == nic.name && !part.stays)
+    {
+        let Some(current) = queue.rps_cpus.known() else { continue };
+        if !mask.is_empty() {
+            masks.insert(queue.index, (mask, why));
+        } else if let Some(home) = machine.home(queue)
+            // Masks with unusable CPUs are not in use.
+            && current.difference(usable).is_empty()
+            && let Some(left) = narrowed(current, home, &given)
+        {
+            masks.insert(queue.index, (left, OWN.to_owned()));
+        }
+    }
+    // A guess is worth a trial only where it may relieve a busy CPU.
+    let is_hot = of_hot_cpu(machine.model, machine.rates).is_some_and(|hot| hot.name == nic.name);
+    let is_busy = nic.kind != NicKind::Device || is_hot;
+    let anywhere: CpuMask = match hottest(machine.rates) {
+        Some(cpu) => usable.difference(&cpu.into()),
+        None => usable.clone(),
+    };
+    let why = somewhere(nic, machine.rates, anywhere.len() > width);
+    let anywhere: Vec<CpuId> = anywhere.iter().collect();
+    let homeless =
+        homeless.into_iter().filter(|(of, _)| of.name == nic.name && !anywhere.is_empty() && is_busy);
+    for (turn, (_, queue)) in homeless.enumerate() {
+        let part = width.min(anywhere.len());
+        let anywhere: CpuMask = anywhere.iter().cycle().skip(turn * part).take(part).copied().collect();
+        // The receiving CPU depends on where the senders run and on the mask itself: a mask of all CPUs but one,
+        // or of all, gains nothing from a change.
+        let is_sound = |current: &CpuMask| {
+            current.difference(usable).is_empty() && (part..=width).contains(&current.len())
+        };
+        if queue.rps_cpus.known().is_some_and(|current| !is_sound(current)) {
+            masks.insert(queue.index, (anywhere.clone(), why.clone()));
+        }
+    }
+    let settings = masks.into_iter().map(|(queue, (mask, why))| {
+        let set = Setting::new("rps", Target::queue(&nic.name, QueueId::rx(queue)), set_text(&mask));
+        PlannedSetting::new(set, why, Some(nic.address.clone()))
+    });
+    settings.collect()
+}
+
+/// Reason for a mask that stays without the CPU of its interrupt.
+pub(super) const OWN: &str = "the mask in use loses the CPU of its interrupt and those of other queues";
+
+/// A mask that stays in use, without the CPU of its queue's interrupt and, if that leaves any, without those that other
+/// queues get; `None` if it has none of them.
+pub(super) fn narrowed(mask: &CpuMask, home: CpuId, given: &CpuMask) -> Option<CpuMask> {
+    let own = mask.difference(&home.into());
+    let left = Some(own.difference(given)).filter(|left| !left.is_empty()).unwrap_or(own);
+    (left != *mask).then_some(left)
+}
+
+/// The CPUs of the masks that queues get or keep as their parts.
+pub(super) fn given(parts: &[Part<'_>]) -> CpuMask {
+    let with_part = parts.iter().filter(|part| !part.mask.is_empty());
+    with_part.fold(CpuMask::new(), |all, part| all.union(part.result(part.stays)))
+}
+
+/// Reason for handing the packets of a queue to these CPUs when the receiving CPU is not known.
+fn somewhere(nic: &Nic, rates: &Rates, is_cut: bool) -> String {
+    let interrupt = match nic.kind {
+        NicKind::Device => "the interrupt's CPU is unknown",
+        NicKind::Virtual | NicKind::Loopback => "no interrupt",
+    };
+    let cpus = if is_cut { "the requested number of CPUs" } else { "every CPU" };
+    match hottest(rates) {
+        Some(cpu) => format!("{interrupt}: {cpus}, without CPU {cpu}, which receives the packets now"),
+        None => format!("{interrupt}: {cpus}"),
+    }
+}
+
+/// The CPU that does most of the receive work: by packets, which a short interval does not distort.
+pub(super) fn hottest(rates: &Rates) -> Option<CpuId> {
+    rates.hottest(|cpu| cpu.packets).or_else(|| rates.hottest(receive_time)).map(|(cpu, _)| cpu)
+}
+
+fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) -> Spread {
+    let readable = nic.rx.iter().all(|queue| queue.rps_cpus.known().is_some());
+    let rfs = if readable { rfs::settings(model, nic) } else { Vec::new() };
+    let mut spread = Spread::default();
+    let off = nic.rx.iter().any(|queue| queue.rps_cpus.known().is_some_and(CpuMask::is_empty));
+    spread.reasons.extend(rps.is_empty().then(|| match (readable, off) {
+        (false, _) => format!("rps: a mask of {} cannot be read", nic.name),
+        (true, true) => {
+            format!("rps: the queues of {} are quiet, or too few CPUs have room for their packets", nic.name)
+        }
+        (true, false) => format!("rps: the masks of {} need no change", nic.name),
+    }));
+    spread.reasons.extend(rfs.is_empty().then(|| {
+        match rfs::are_readable(model, nic) {
+            _ if !readable => format!("rfs: it is unknown if RPS is on for {}", nic.name),
+            true => format!("rfs: the tables of {} are complete", nic.name),
+            false => "rfs: a table cannot be read (the global one is visible only in the initial network \
+                      namespace)"
+                .into(),
+        }
+    }));
+
+    if !rps.is_empty() {
+        spread.proposals.push(proposal(model, rates, nic, RPS, rps.clone()));
+    }
+    if !rfs.is_empty() {
+        spread.proposals.push(proposal(model, rates, nic, "rfs", rfs.clone()));
+        if !rps.is_empty() {
+            spread.proposals.push(proposal(model, rates, nic, "rps+rfs", [rps, rfs].concat()));
+        }
+    }
+    spread
+}
+
+fn proposal(model: &Model, rates: &Rates, nic: &Nic, name: &str, settings: Vec<PlannedSetting>) -> Proposal {
+    let mut plan = Plan { host: Some(model.identity.hostname.clone()), settings, ..Plan::new(name, &[]) };
+    plan.prediction = forecast(model, rates, &plan).ok();
+    if name != RPS {
+        plan.notes.push(
+            "RFS follows the CPU that last read a connected socket: TCP, and UDP after connect(); other \
+             UDP servers see no change"
+                .to_owned(),
+        );
+    }
+    Proposal { nic: nic.name.clone(), plan, next: None }
+}
+
+pub(super) fn even(mask: &CpuMask) -> Steering {
+    let part = 1.0 / mask.len() as f64;
+    mask.iter().map(|cpu| (cpu, part)).collect()
+}
+
+/// CPUs where sockets are read, by the time that processes run: the best guess from rates. None for virtual
+/// interfaces, as their senders run on this machine too.
+pub(super) fn readers(model: &Model, rates: &Rates, nic: &Nic) -> Option<Steering> {
+    if nic.kind != NicKind::Device {
+        return None;
+    }
+    let online = model.online();
+    let cpus = || rates.cpus.iter().filter(|cpu| online.contains(cpu.cpu));
+    let total: f64 = cpus().map(processing).sum();
+    (total > 0.0).then(|| cpus().map(|cpu| (cpu.cpu, processing(cpu) / total)).collect())
+}
+
+#[cfg(test)]
+#[path = "spread/tests.rs"]
+mod tests;

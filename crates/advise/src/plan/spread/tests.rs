@@ -1,0 +1,302 @@
+//! The planner on the published cases and on random machines.
+
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+use super::{Spread, readers, spread};
+use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_path::model::{Fact, Model, Nic, RxQueue};
+use rxlab_path::sketch::{Sketch, cpus};
+use rxlab_setting::{Plan, Target, paper};
+
+fn spread_by(sketch: Sketch) -> Spread {
+    let (model, rates) = sketch.build();
+    spread(&model, &rates, None)
+}
+
+fn texts(plan: &Plan) -> Vec<String> {
+    plan.settings.iter().map(|setting| setting.set.to_string()).collect()
+}
+
+fn plan(spread: &Spread, name: &str) -> Vec<String> {
+    let found = spread.proposals.iter().find(|proposal| proposal.plan.name == name);
+    found.map(|proposal| texts(&proposal.plan)).unwrap_or_default()
+}
+
+fn simulate(model: &mut Model, plan: &Plan) {
+    plan.settings.iter().for_each(|planned| paper::simulate(model, &planned.set));
+}
+
+#[test]
+fn threads_that_poll_read_no_sockets() {
+    let (model, rates) = Sketch::new(4).device("eth0", &[0]).works(2, 0.5).polls(3, 0.9).build();
+    let readers = readers(&model, &rates, &model.nics[0]).expect("a program runs");
+    assert!(readers[2].1 > 0.9 && readers[3].1 < 0.05, "{readers:?}");
+}
+
+#[test]
+fn field_case_a_gets_one_plan_a_variable_and_both() {
+    let spread = spread_by(Sketch::case_a());
+    assert_eq!(plan(&spread, "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
+    assert_eq!(plan(&spread, "rfs"), ["rfs_entries host = 32768", "rfs eth0/rx-0 = 32768"]);
+    assert_eq!(plan(&spread, "rps+rfs").len(), 3);
+    let rps = &spread.proposals[0];
+    assert_eq!(rps.plan.predicted()[0], "CPU 2 98 -> 26 to 59 %, total +2 to +3 %");
+    assert_eq!(rps.plan.host.as_deref(), Some("sketch"));
+    assert_eq!(rps.plan.settings[0].device, Some(rxlab_path::model::DeviceAddress("pci:eth0".into())));
+}
+
+/// The CPU of the second interrupt was in the mask: doctor objected, and the next plan had nothing to change.
+#[test]
+fn a_mask_has_no_cpu_of_any_interrupt_of_its_queue() {
+    for mask in ["", "1-3"] {
+        let sketch = Sketch::new(4).device("eth0", &[0, 1]).traffic("eth0", 8e4).receives(0, 0.64, 8e4);
+        let sketch = sketch.rps("eth0", mask).edit("eth0", |nic| {
+            let second = nic.rx.remove(1);
+            nic.rx[0].irqs.extend(second.irqs);
+        });
+        assert_eq!(plan(&spread_by(sketch), "rps"), ["rps eth0/rx-0 = 2-3"], "instead of `{mask}`");
+    }
+}
+
+#[test]
+fn a_mask_in_use_leaves_its_interrupts_cpu_and_those_of_others() {
+    let narrowed = |mask: &str| super::narrowed(&cpus(mask), rxlab_base::units::CpuId(0), &cpus("2"));
+    assert_eq!(narrowed("0"), Some(cpus("")), "it moved nothing");
+    assert_eq!(narrowed("0-1"), Some(cpus("1")));
+    assert_eq!(narrowed("1-2"), Some(cpus("1")), "CPU 2 goes to another queue");
+    assert_eq!((narrowed("1"), narrowed("2")), (None, None), "they have no other");
+}
+
+#[test]
+fn field_case_c_stays_in_the_node_without_the_interrupt() {
+    let one_queue = Sketch::new(32).nodes(2).device("eth0", &[16]).receives(16, 0.97, 1e5);
+    let one_queue = one_queue.traffic("eth0", 1e5);
+    assert_eq!(plan(&spread_by(one_queue), "rps"), ["rps eth0/rx-0 = 17-31"]);
+    let two_queues = Sketch::new(32).nodes(2).device("eth0", &[0, 16]);
+    assert_eq!(plan(&spread_by(two_queues), "rps"), ["rps eth0/rx-0 = 1-15", "rps eth0/rx-1 = 17-31"]);
+}
+
+/// The masks of quiet queues would have been left with the CPU of the hot one: 197 % of its time.
+#[test]
+fn masks_that_make_a_cpu_hotter_are_no_plan() {
+    let homes: Vec<u32> = (0..8).collect();
+    let packets = homes.iter().map(|cpu| if *cpu == 6 { 3e5 } else { 9e4 }).collect::<Vec<_>>();
+    let sketch = Sketch::new(8).device("eth0", &homes).queue_traffic("eth0", &packets);
+    let sketch =
+        homes.iter().fold(sketch, |host, cpu| host.receives(*cpu, if *cpu == 6 { 0.67 } else { 0.5 }, 1.1e5));
+    let host = sketch.edit("eth0", |nic| {
+        for (queue, own) in nic.rx.iter_mut().zip(0..) {
+            queue.rps_cpus = Fact::Known(cpus("0-7").difference(&CpuId(own).into()));
+        }
+    });
+    let spread = spread_by(host);
+    assert_eq!(plan(&spread, "rps"), [""; 0]);
+    assert!(spread.reasons.iter().any(|why| why.starts_with("rps: left alone: CPU 6 would")), "{spread:?}");
+}
+
+/// Case C with a second interface: no mask holds the interrupt's CPU of either.
+#[test]
+fn busy_interfaces_keep_off_each_other() {
+    let sketch = Sketch::new(32).nodes(2).device("eth0", &[0, 16]).device("eth1", &[8, 24]);
+    let spread = spread_by(sketch.traffic("eth0", 2e5).traffic("eth1", 1e5));
+    assert_eq!(plan(&spread, "rps"), ["rps eth0/rx-0 = 1-7,9-15", "rps eth0/rx-1 = 17-23,25-31"]);
+}
+
+#[test]
+fn field_case_d_sizes_and_disjoint_masks() {
+    let irqs: Vec<u32> = (0..16).collect();
+    let spread = spread_by(Sketch::new(128).device("eth0", &irqs).traffic("eth0", 3e6));
+    let rps = plan(&spread, "rps");
+    assert_eq!((rps[0].as_str(), rps[15].as_str()), ("rps eth0/rx-0 = 16-22", "rps eth0/rx-15 = 121-127"));
+    assert_eq!(plan(&spread, "rfs")[1], "rfs eth0/rx-0 = 2048");
+}
+
+#[test]
+fn hyper_threads_are_left_out_at_high_rates_only() {
+    let host =
+        |softirq| Sketch::new(8).smt().device("eth0", &[2]).traffic("eth0", 1e4).receives(2, softirq, 1e4);
+    assert_eq!(plan(&spread_by(host(0.1)), "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
+    assert_eq!(plan(&spread_by(host(0.9)), "rps"), ["rps eth0/rx-0 = 0-1,3-5,7"]);
+    let two = Sketch::new(2).smt().device("eth0", &[0]).traffic("eth0", 1e4);
+    let two = spread_by(two.receives(0, 0.9, 1e4));
+    assert_eq!(plan(&two, "rps"), ["rps eth0/rx-0 = 1"], "when others remain");
+}
+
+#[test]
+fn a_veth_leaves_out_the_cpu_that_receives_now_and_then_stays() {
+    let (mut model, rates) = Sketch::new(2).veth("veth0").traffic("veth0", 3e5).receives(0, 0.4, 3e5).build();
+    let first = spread(&model, &rates, None);
+    assert_eq!(plan(&first, "rps"), ["rps veth0/rx-0 = 1"]);
+    simulate(&mut model, &first.proposals[0].plan);
+    // With RPS active the other CPU receives: changing the mask would gain nothing.
+    let (_, moved) = Sketch::new(2).veth("veth0").traffic("veth0", 3e5).receives(1, 0.6, 3e5).build();
+    assert_eq!(plan(&spread(&model, &moved, None), "rps"), Vec::<String>::new());
+}
+
+#[test]
+fn refusals_say_why() {
+    let reason = |sketch| {
+        let spread = spread_by(sketch);
+        assert_eq!(spread.proposals, []);
+        spread.reasons.join("; ")
+    };
+    let four_on_four = Sketch::new(4).device("eth0", &[0, 1, 2, 3]);
+    assert_eq!(reason(four_on_four), "eth0 has 4 RX queues for 4 CPUs: RPS is redundant");
+    let four_on_one = spread_by(Sketch::new(4).device("eth0", &[0, 0, 0, 0]));
+    let masks: Vec<String> = (0..4).map(|queue| format!("rps eth0/rx-{queue} = 1-3")).collect();
+    assert_eq!(plan(&four_on_one, "rps"), masks, "as many queues as CPUs, and all on one");
+    let four = |nic: &mut Nic| nic.rx = (0..4).map(|index| RxQueue { index, ..nic.rx[0].clone() }).collect();
+    let veth = Sketch::new(2).veth("veth0").traffic("veth0", 3e5).receives(0, 0.9, 3e5).edit("veth0", four);
+    let masks: Vec<String> = (0..4).map(|queue| format!("rps veth0/rx-{queue} = 1")).collect();
+    assert_eq!(plan(&spread_by(veth), "rps"), masks, "its queues are received where packets are sent");
+    assert!(reason(Sketch::new(1).device("eth0", &[0])).contains("no second CPU"));
+    assert!(
+        reason(Sketch::new(4).loopback().traffic("lo", 1e6)).contains("no interface other than lo receives")
+    );
+    let (model, rates) = Sketch::new(4).loopback().build();
+    let named = |name: &str| spread(&model, &rates, Some(&name.parse().expect("a name"))).reasons.join("; ");
+    assert!(named("lo").contains("steering it is refused"));
+    assert_eq!(named("eth7"), "no interface eth7");
+}
+
+/// A queue without a part once kept handing packets to the CPU of its own interrupt.
+#[test]
+fn a_mask_that_stays_loses_the_cpu_of_the_interrupt() {
+    let host = |mask| Sketch::new(4).device("eth0", &[0, 1, 2]).traffic("eth0", 3e3).rps_of("eth0", 0, mask);
+    assert_eq!(plan(&spread_by(host("0-1")), "rps"), ["rps eth0/rx-0 = 1"]);
+    assert_eq!(plan(&spread_by(host("1")), "rps"), [""; 0]);
+    assert_eq!(plan(&spread_by(host("0")), "rps"), ["rps eth0/rx-0 = off"], "it moves nothing");
+}
+
+/// Six interrupts' CPUs would hand their work to the two that are left.
+#[test]
+fn work_of_many_cpus_is_not_crowded_onto_few() {
+    let spread = spread_by(Sketch::new(8).device("eth0", &[0, 1, 2, 3, 4, 5]));
+    assert_eq!(plan(&spread, "rps"), Vec::<String>::new());
+    assert_eq!(
+        spread.reasons,
+        ["rps: the queues of eth0 are quiet, or too few CPUs have room for their packets"]
+    );
+}
+
+/// Which CPU receives most then depends on the mask: the next plan left out another one.
+#[test]
+fn a_mask_of_all_cpus_stays_where_no_interrupt_is_known() {
+    let host = |mask| {
+        let sketch = Sketch::new(4).device("eth0", &[0]).traffic("eth0", 4e4).receives(2, 0.6, 4e4);
+        sketch.rps("eth0", mask).edit("eth0", |nic| nic.rx[0].irqs.clear())
+    };
+    assert_eq!(plan(&spread_by(host("")), "rps"), ["rps eth0/rx-0 = 0-1,3"]);
+    assert_eq!(plan(&spread_by(host("0-3")), "rps"), [""; 0]);
+    assert_eq!(plan(&spread_by(host("0-1")), "rps"), ["rps eth0/rx-0 = 0-1,3"]);
+}
+
+/// The CPU of another busy interface was filled with packets of this one.
+#[test]
+fn busy_cpus_of_other_interfaces_take_nothing() {
+    let host = |packets: f64, time| {
+        let sketch = Sketch::new(2).device("eth0", &[0]).device("eth1", &[1]);
+        let sketch = sketch.traffic("eth0", 8e4).traffic("eth1", packets);
+        sketch.receives(0, 0.45, 8e4).receives(1, time, packets)
+    };
+    assert_eq!(plan(&spread_by(host(7e4, 0.4)), "rps"), [""; 0]);
+    assert_eq!(plan(&spread_by(host(4e3, 0.02)), "rps"), ["rps eth0/rx-0 = 1"], "there is room");
+}
+
+/// Fewer CPUs won in field case C: a mask inside the domain was chosen by hand, and stays until it drowns.
+#[test]
+fn a_hand_made_mask_is_left_alone_until_it_drowns() {
+    let host = |softirq| Sketch::new(8).device("eth0", &[2]).rps("eth0", "4-5").receives(4, softirq, 4e4);
+    assert_eq!(plan(&spread_by(host(0.5)), "rps"), Vec::<String>::new());
+    assert_eq!(plan(&spread_by(host(0.95)), "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
+    let holds_irq = Sketch::new(8).device("eth0", &[2]).rps("eth0", "0-7");
+    assert_eq!(plan(&spread_by(holds_irq), "rps"), ["rps eth0/rx-0 = 0-1,3-7"]);
+}
+
+proptest! {
+    #[test]
+    fn sound_on_any_machine(
+        nodes in 1u32..4,
+        per_node in 1u32..24,
+        offline in vec(any::<bool>(), 96),
+        isolated in vec(0u8..6, 96),
+        irqs in vec(0u32..96, 1..20),
+        smt in any::<bool>(),
+        is_veth in any::<bool>(),
+        load in vec(0.0f64..1.0, 96),
+    ) {
+        let count = nodes * per_node;
+        let mut sketch = Sketch::new(count).nodes(nodes);
+        if smt && count.is_multiple_of(2) {
+            sketch = sketch.smt();
+        }
+        let irqs: Vec<u32> = irqs.iter().map(|irq| irq % count).collect();
+        sketch = if is_veth { sketch.veth("eth0") } else { sketch.device("eth0", &irqs) };
+        for cpu in 0..count {
+            sketch = sketch.receives(cpu, load[cpu as usize], load[cpu as usize] * 1e5);
+        }
+        let (mut model, mut rates) = sketch.build();
+        for cpu in &mut model.cpus {
+            let index = cpu.id.0 as usize;
+            // CPUs that take an interrupt stay online, as they do in a kernel.
+            cpu.online = !offline[index] || irqs.contains(&cpu.id.0);
+            cpu.isolated = isolated[index] == 0;
+        }
+        let online = model.online();
+        rates.cpus.retain(|cpu| online.contains(cpu.cpu));
+
+        let first = spread(&model, &rates, None);
+        prop_assert_eq!(&first, &spread(&model, &rates, None), "the same twice");
+        let usable = online.difference(&model.isolated());
+        for proposal in &first.proposals {
+            for setting in proposal.plan.settings.iter().filter(|setting| setting.set.knob == "rps") {
+                let Target::Queue { queue, .. } = setting.set.target else { panic!("a queue") };
+                let mask: CpuMask = cpus(&setting.set.value);
+                prop_assert!(!mask.is_empty());
+                prop_assert!(mask.difference(&usable).is_empty(), "{mask} of {usable}");
+                let nic: &Nic = &model.nics[0];
+                for irq in &nic.rx[queue.index as usize].irqs {
+                    let takes = irq.effective.known().expect("known in sketches");
+                    prop_assert!(mask.intersection(takes).is_empty(), "{mask} holds {takes}");
+                }
+            }
+            if let Some(prediction) = &proposal.plan.prediction {
+                prop_assert!(prediction.after >= 0.0 && prediction.total_change.is_finite());
+            }
+        }
+        let by_name: BTreeMap<&str, &Plan> =
+            first.proposals.iter().map(|proposal| (proposal.plan.name.as_str(), &proposal.plan)).collect();
+        for plan in by_name.values() {
+            simulate(&mut model, plan);
+        }
+        prop_assert_eq!(spread(&model, &rates, None).proposals, vec![], "nothing left to do");
+    }
+}
+
+#[test]
+fn settings_come_first_in_a_plan_file() {
+    let (model, rates) = Sketch::case_a().build();
+    let plan = spread(&model, &rates, None).proposals.remove(0).plan;
+    let text = plan.to_toml();
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} in {text}"));
+    assert!(at("[[setting]]") < at("[about]") && at("[about]") < at("[prediction]"), "{text}");
+    assert_eq!(Plan::from_toml(&text).expect("a plan").notes, plan.notes);
+}
+
+/// Values that a trial compares with later are in the file as numbers, not only in its notes.
+#[test]
+fn a_prediction_is_data() {
+    let (model, rates) = Sketch::case_a().build();
+    let spread = spread(&model, &rates, None);
+    for proposal in &spread.proposals {
+        assert!(proposal.plan.prediction.is_some());
+        let again = Plan::from_toml(&proposal.plan.to_toml()).expect("a plan");
+        let (ours, its) = (&proposal.plan.prediction, &again.prediction);
+        let (ours, its) = (ours.as_ref().expect("predicted"), its.as_ref().expect("it came along"));
+        assert!((ours.after - its.after).abs() < 1e-9 && ours.cpus.len() == its.cpus.len());
+        assert_eq!(again.settings, proposal.plan.settings);
+    }
+}

@@ -1,0 +1,93 @@
+//! The transmit queue that each CPU sends through: one whose completions are handled near it.
+
+use crate::plan::draft::Draft;
+use rxlab_base::units::{CpuId, CpuMask, QueueId};
+use rxlab_path::model::{Fact, Nic, TxQueue};
+use rxlab_setting::{Target, set_text};
+
+/// Gives every CPU one transmit queue of its memory domain, unless it already has one.
+pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
+    for name in draft.nics.clone() {
+        let Some(nic) = draft.model.nic(&name) else { continue };
+        if nic.tx.len() < 2 || nic.tx.iter().any(|tx| tx.xps_cpus == Fact::Unsupported) {
+            continue;
+        }
+        if nic.tx.iter().any(|tx| tx.xps_by_rxq == Fact::Known(true)) {
+            draft.leave(format!(
+                "xps: {name} sends by receive queue (xps_rxqs), which takes precedence over CPU masks"
+            ));
+            continue;
+        }
+        if nic.tx.iter().any(|tx| !matches!(tx.xps_cpus, Fact::Known(_) | Fact::NotAsked)) {
+            draft.leave(format!("xps: a mask of {name} cannot be read"));
+            continue;
+        }
+        let homes: Vec<Option<(usize, usize)>> = nic.tx.iter().map(|tx| home(draft, nic, tx)).collect();
+        if homes.iter().any(Option::is_none) {
+            draft.leave(format!("xps: cannot tell which CPUs take the interrupts of {name}"));
+            continue;
+        }
+        let homes: Vec<(usize, usize)> = homes.into_iter().flatten().collect();
+        if is_sound(draft, nic, &homes) {
+            continue;
+        }
+        let masks = nic.tx.iter().zip(share_out(draft, &homes));
+        let changed = masks.filter(|(tx, mask)| tx.xps_cpus.known() != Some(mask));
+        let changed: Vec<(u32, CpuMask)> = changed.map(|(tx, mask)| (tx.index, mask)).collect();
+        for (queue, mask) in changed {
+            let why = match mask.is_empty() {
+                true => "every CPU sends through a queue nearer to it",
+                false => "CPUs of the memory domain in which its interrupt is handled",
+            };
+            draft.set("xps_cpus", Target::queue(&name, QueueId::tx(queue)), set_text(&mask), why);
+        }
+    }
+}
+
+/// Domain and place of the CPU that handles completions of a transmit queue: by its own interrupt, otherwise
+/// by that of the receive queue of the same number.
+fn home(draft: &Draft<'_>, nic: &Nic, tx: &TxQueue) -> Option<(usize, usize)> {
+    let own = nic.tx_irqs(tx.index).next().and_then(|irq| irq.effective.known()).and_then(CpuMask::first);
+    let cpu = own.or_else(|| {
+        let rx = nic.rx.iter().find(|rx| rx.index == tx.index)?;
+        draft.home(rx)
+    });
+    draft.topology.place(cpu?)
+}
+
+/// True if every online CPU has exactly one queue, of its own domain if that has one.
+fn is_sound(draft: &Draft<'_>, nic: &Nic, homes: &[(usize, usize)]) -> bool {
+    let topology = &draft.topology;
+    let mut seen = CpuMask::new();
+    for (tx, (domain, _)) in nic.tx.iter().zip(homes) {
+        let Fact::Known(mask) = &tx.xps_cpus else { return false };
+        if !seen.intersection(mask).is_empty() {
+            return false;
+        }
+        seen = seen.union(mask);
+        let strange = |cpu: CpuId| {
+            let own = topology.place(cpu).map(|(own, _)| own);
+            own.is_some_and(|own| own != *domain && homes.iter().any(|(other, _)| *other == own))
+        };
+        if mask.iter().any(strange) {
+            return false;
+        }
+    }
+    topology.online.difference(&seen).is_empty()
+}
+
+/// Equal parts of each domain to the queues in it; of a domain without any to all queues.
+fn share_out(draft: &Draft<'_>, homes: &[(usize, usize)]) -> Vec<CpuMask> {
+    let mut masks = vec![CpuMask::new(); homes.len()];
+    for (at, domain) in draft.topology.domains.iter().enumerate() {
+        let mut queues: Vec<usize> = (0..homes.len()).filter(|queue| homes[*queue].0 == at).collect();
+        if queues.is_empty() {
+            queues = (0..homes.len()).collect();
+        }
+        queues.sort_by_key(|queue| homes[*queue]);
+        for (turn, cpu) in domain.all.iter().enumerate() {
+            masks[queues[turn * queues.len() / domain.all.len()]].insert(*cpu);
+        }
+    }
+    masks
+}

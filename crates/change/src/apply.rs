@@ -1,0 +1,46 @@
+//! Changes the machine and reverts changes: the only caller of `Knob::write`.
+//!
+//! Every write goes through a [`Transaction`], whose journal has the old value on disk before the
+//! new one is written. Which value to set and how to write it are decided elsewhere.
+
+mod abandoned;
+mod backwards;
+mod check;
+mod commands;
+mod deadline;
+mod displaced;
+mod drift;
+mod ending;
+mod error;
+mod leave;
+mod locate;
+mod owners;
+mod reapply;
+mod rehearse;
+mod status;
+mod status_diff;
+mod surroundings;
+#[cfg(test)]
+mod testbed;
+mod transaction;
+mod undo;
+
+pub use abandoned::{Abandoned, undo_abandoned};
+pub use backwards::covered_by;
+pub use backwards::{Backwards, UndoError, Undone, Waiting, Which, rehearse_undo, undo};
+pub use check::{awaits, check};
+pub use commands::CommandUndo;
+pub use deadline::{ConfirmError, confirm};
+pub use deadline::{Guard, LiveWatchpost, Watchpost, boottime, hold_deadline, launch_guard};
+pub use drift::{Culprit, Likelihood, Suspect, in_words};
+pub use ending::{Ending, ending};
+pub use error::ApplyError;
+pub use locate::reach;
+pub use locate::{interface_id, look};
+pub use owners::{OtherOwner, other_owners};
+pub use reapply::{Reapplied, Reapply, preview_reapply};
+pub use rehearse::{Change, rehearse};
+pub use status::{Live, State, TransactionStatus, ValueStatus, state, status};
+pub use status_diff::{News, StatusDiff};
+pub use transaction::{BeginInfo, Failure, Kept, Transaction};
+pub use undo::{Undo, UndoOptions, UndoOutcome};

@@ -1,0 +1,124 @@
+//! Changes left behind by a killed process: the next command reverts them as their guard would have.
+
+use std::time::Duration;
+
+use super::backwards::undo_one;
+use super::deadline::lapse;
+use super::{Transaction, Undo, UndoError, UndoOptions};
+use crate::journal::{History, JournalError, Lapse, Store};
+use rxlab_path::model::Identity;
+use rxlab_sys::{Host, ProcessId};
+
+/// Longest wait for the lock, which the guard may hold.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A transaction that lapsed.
+#[derive(Debug)]
+pub struct Abandoned {
+    /// Purpose of the transaction, in one line.
+    pub what: String,
+    /// Reason for the undo.
+    pub lapse: Lapse,
+    /// Outcome for its values.
+    pub undo: Undo,
+}
+
+/// Undoes transactions of the machine below `root` whose deadline has passed, or whose process died before
+/// setting everything, newest first. Values changed since by another program are left alone. `own` is the
+/// machine seen from our own network namespace.
+pub fn undo_abandoned(
+    store: &Store,
+    own: &dyn Host,
+    (root, identity): (&str, &Identity),
+    is_alive: impl Fn(ProcessId) -> bool,
+) -> Result<Vec<Abandoned>, UndoError> {
+    let lapse = |history: &History| lapse(history, own.now_ns(), &is_alive);
+    let open = store.open_of(root, &identity.boot_id)?;
+    let mut abandoned = Vec::new();
+    for (id, history) in open.iter().rev().filter(|(_, history)| lapse(history).is_some()) {
+        let transaction = match Transaction::resume(store, id, PATIENCE) {
+            Ok(transaction) => transaction,
+            // The guard was faster.
+            Err(JournalError::Unknown { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        // Under the lock the state is stable: it may have been confirmed before.
+        let Some(lapse) = lapse(transaction.journal().history()) else { continue };
+        let what = history.begin().map_or_else(String::new, |begin| begin.what.clone());
+        let undo = undo_one(transaction, own, UndoOptions::default())?;
+        abandoned.push(Abandoned { what, lapse, undo });
+    }
+    Ok(abandoned)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::undo_abandoned;
+    use crate::apply::testbed::{RPS, setting};
+    use crate::apply::{BeginInfo, Transaction};
+    use crate::journal::{Lapse, Store};
+    use crate::knob::testbed::model;
+    use rxlab_sys::{Host, ProcessId, RecordedHost};
+
+    const APPLIER: ProcessId = ProcessId { pid: 7, start: 9 };
+
+    struct Scene {
+        _state: tempfile::TempDir,
+        store: Store,
+        host: RecordedHost,
+    }
+
+    impl Scene {
+        /// Sets `rps eth0/rx-0 = 4` with a deadline 10 s after boot; the process may have set everything.
+        fn new(is_complete: bool) -> Self {
+            let (state, store) = Store::scratch();
+            let host = RecordedHost::new().with(RPS, "3\n");
+            let identity = model().identity;
+            let (applier, what) = (Some(APPLIER), "trial 0001-rps".to_owned());
+            let confirm = Some(Duration::from_secs(10));
+            let info = BeginInfo { applier, what, confirm, ..BeginInfo::new(&identity) };
+            let mut transaction = Transaction::begin_at(&store, info, 0).expect("begun");
+            transaction.set(&host, &mut model(), &setting("rps eth0/rx-0 = 4")).expect("set");
+            if is_complete {
+                transaction.keep().expect("kept");
+            }
+            Self { _state: state, store, host }
+        }
+
+        /// Transactions reverted `seconds` after boot.
+        fn lapsed(&mut self, seconds: u64, is_alive: bool) -> Vec<(Lapse, bool)> {
+            self.host = std::mem::take(&mut self.host).at_ns(seconds * 1_000_000_000);
+            let machine = ("/", &model().identity);
+            let done = undo_abandoned(&self.store, &self.host, machine, |process| {
+                assert_eq!(process, APPLIER);
+                is_alive
+            });
+            done.expect("tried").into_iter().map(|one| (one.lapse, one.undo.closed)).collect()
+        }
+    }
+
+    #[test]
+    fn what_a_killed_process_left_goes_back() {
+        assert_eq!(Scene::new(false).lapsed(1, false), [(Lapse::Killed, true)]);
+        assert_eq!(Scene::new(false).lapsed(1, true), [], "still applying");
+    }
+
+    #[test]
+    fn a_change_that_waits_for_its_confirmation_stands_until_its_deadline() {
+        let mut scene = Scene::new(true);
+        assert_eq!(scene.lapsed(1, false), []);
+        assert_eq!(scene.lapsed(10, false), [(Lapse::NotConfirmed, true)]);
+        assert_eq!(scene.lapsed(11, false), []);
+    }
+
+    /// A value set since by another program is not overwritten, and does not block the next command.
+    #[test]
+    fn drift_is_left_alone() {
+        let mut scene = Scene::new(false);
+        scene.host.write(RPS, b"20\n").expect("written");
+        assert_eq!(scene.lapsed(1, false), [(Lapse::Killed, true)]);
+        assert_eq!(scene.host.read_text(RPS).as_deref(), Ok("20\n"));
+    }
+}

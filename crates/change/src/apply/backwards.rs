@@ -1,0 +1,326 @@
+//! Undo of open transactions, newest first: one that found, or reset, values of another goes first. How a value is
+//! restored is decided elsewhere.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use thiserror::Error;
+
+use super::Transaction;
+use super::locate::{is_of_namespace, look, reach};
+use super::undo::{Undo, UndoOptions};
+use crate::journal::{Archived, History, JournalError, Open, Outcome, Store, Touched, Unreadable};
+use rxlab_path::model::{DeviceAddress, Identity};
+use rxlab_sys::{Hidden, Host, OverlayHost};
+
+/// A transaction left alone because a newer one with the same values could not be undone. The older one would
+/// take the newer one's value for a foreign one, and be closed over it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Waiting {
+    /// Transaction id.
+    pub id: String,
+    /// The newer one that has to go first.
+    pub behind: String,
+}
+
+/// A transaction could not be undone.
+#[derive(Debug, Error)]
+pub enum UndoError {
+    /// The journal failed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The location of its values is unknown. It stays open.
+    #[error("the network namespace of transaction {id} was not found: {hidden}")]
+    Lost {
+        /// Transaction id.
+        id: String,
+        /// The hidden namespaces.
+        hidden: Hidden,
+    },
+    /// No open transaction matches.
+    #[error("transaction {0} belongs to another root")]
+    OtherRoot(String),
+    /// A newer one has to be undone first.
+    #[error("transaction {newer} changed the same values after {id}")]
+    Covered {
+        /// The transaction asked for.
+        id: String,
+        /// The newer one.
+        newer: String,
+    },
+}
+
+/// The open transactions to undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which<'a> {
+    /// All of them.
+    All,
+    /// The newest.
+    Last,
+    /// The one whose id starts with this.
+    Id(&'a str),
+}
+
+/// Result of [`undo`].
+#[derive(Debug)]
+pub struct Undone {
+    /// Transactions moved to the archive: nothing in them can be undone.
+    pub archived: Vec<Archived>,
+    /// Files skipped because they cannot be read.
+    pub unreadable: Vec<Unreadable>,
+    /// Results for the chosen transactions.
+    pub done: Backwards<UndoError>,
+}
+
+/// Undoes open transactions of the machine below `root`. `own` is the machine seen from our own network
+/// namespace; the namespace of each transaction is looked up from there again under the lock.
+pub fn undo(
+    store: &Store,
+    own: &dyn Host,
+    (root, identity): (&str, &Identity),
+    which: Which<'_>,
+    options: UndoOptions,
+) -> Result<Undone, UndoError> {
+    let lock = store.lock(Duration::ZERO)?;
+    let archived = store.sweep(&lock, root, &identity.boot_id)?;
+    let open = store.open(root, &identity.boot_id)?;
+    let known: Vec<String> = open.transactions.iter().map(|(id, _)| id.clone()).collect();
+    let (chosen, unreadable) = choose(store, which, open)?;
+    drop(lock);
+    let stuck =
+        unreadable.iter().filter_map(|file| Some((file.id.clone(), file.readable.clone()?))).collect();
+    let done = backwards(&chosen, stuck, |id, history| {
+        let transaction = Transaction::resume(store, id, Duration::ZERO)?;
+        // One may have begun while the lock was free.
+        let newer = store.open_besides(id, root, &identity.boot_id)?.transactions;
+        let newer: Vec<_> = newer.into_iter().filter(|(other, _)| !known.contains(other)).collect();
+        if let Some(newer) = covered_by(history, &newer) {
+            return Err(UndoError::Covered { id: id.to_owned(), newer: newer.to_owned() });
+        }
+        undo_one(transaction, own, options)
+    });
+    Ok(Undone { archived, unreadable, done })
+}
+
+/// Runs [`undo`] on in-memory copies of the journal and the machine. Writes nothing and runs no
+/// shell command.
+pub fn rehearse_undo(
+    store: &Store,
+    own: &dyn Host,
+    machine: (&str, &Identity),
+    which: Which<'_>,
+    options: UndoOptions,
+) -> Result<Undone, UndoError> {
+    undo(&store.rehearsal()?, &OverlayHost::new(own), machine, which, options)
+}
+
+/// Undoes one transaction on the machine it was made on.
+pub(super) fn undo_one(
+    transaction: Transaction,
+    own: &dyn Host,
+    options: UndoOptions,
+) -> Result<Undo, UndoError> {
+    let reached = match transaction.journal().history().begin() {
+        Some(begin) => {
+            reach(own, begin).map_err(|hidden| UndoError::Lost { id: transaction.id().to_owned(), hidden })?
+        }
+        None => None,
+    };
+    let host = reached.as_deref().unwrap_or(own);
+    Ok(transaction.undo_with(host, &look(host), options))
+}
+
+type Chosen = (Vec<(String, History)>, Vec<Unreadable>);
+
+fn choose(store: &Store, which: Which<'_>, open: Open) -> Result<Chosen, UndoError> {
+    let Open { mut transactions, mut unreadable } = open;
+    let text = match which {
+        Which::All => return Ok((transactions, unreadable)),
+        Which::Last => return Ok((transactions.pop().into_iter().collect(), unreadable)),
+        Which::Id(text) => text,
+    };
+    let id = store.find(text)?;
+    let Some(at) = transactions.iter().position(|(open, _)| *open == id) else {
+        // Damage of the transaction asked for is an error of its own.
+        store.load(&id)?;
+        return Err(UndoError::OtherRoot(id));
+    };
+    unreadable.retain(|file| file.id > id);
+    let newer = transactions.split_off(at + 1);
+    let chosen = transactions.split_off(at);
+    if let Some(cover) = covered_by(&chosen[0].1, &newer) {
+        return Err(UndoError::Covered { newer: cover.to_owned(), id });
+    }
+    Ok((chosen, unreadable))
+}
+
+/// Results for several transactions.
+#[derive(Debug)]
+pub struct Backwards<E> {
+    /// Undone transactions in order, each as far as its result says.
+    pub undone: Vec<Undo>,
+    /// Transactions left alone.
+    pub waiting: Vec<Waiting>,
+    /// Reason why the first failed one was not undone; older ones with the same values wait for it.
+    pub error: Option<E>,
+}
+
+/// Undoes `open` (oldest first, as [`crate::journal::Store::open_of`] returns them) from the newest on
+/// with `undo`. Transactions that cannot be undone at all are `stuck`.
+fn backwards<E>(
+    open: &[(String, History)],
+    mut stuck: Vec<(String, History)>,
+    mut undo: impl FnMut(&str, &History) -> Result<Undo, E>,
+) -> Backwards<E> {
+    let mut result = Backwards { undone: Vec::new(), waiting: Vec::new(), error: None };
+    for (id, history) in open.iter().rev() {
+        let newer: Vec<_> = stuck.iter().filter(|(other, _)| other > id).cloned().collect();
+        if let Some(behind) = covered_by(history, &newer) {
+            result.waiting.push(Waiting { id: id.clone(), behind: behind.to_owned() });
+            stuck.push((id.clone(), history.clone()));
+            continue;
+        }
+        match undo(id, history) {
+            Ok(undo) => {
+                if !undo.closed {
+                    stuck.push((id.clone(), history.clone()));
+                }
+                result.undone.push(undo);
+            }
+            Err(error) => {
+                result.error.get_or_insert(error);
+                stuck.push((id.clone(), history.clone()));
+            }
+        }
+    }
+    result
+}
+
+/// The newest of `others` that touches a target of `history` or may have reset one. It has to be
+/// undone first: the value it found, or sets again, is the one that `history` set.
+pub fn covered_by<'a>(history: &History, others: &'a [(String, History)]) -> Option<&'a str> {
+    let mine = history.touched();
+    let covers = |other: &History| {
+        other.touched().iter().any(|theirs| {
+            let covered = |t: &Touched| is_same_place(t, history, theirs, other) || throws_away(theirs, t);
+            mine.iter().any(|t| in_one_namespace(history, theirs, other) && covered(t))
+        })
+    };
+    others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
+}
+
+/// The newest of `others` that set a target of `history` and has not reverted it yet.
+pub(super) fn covering<'a>(
+    mine: &Touched,
+    history: &History,
+    others: &'a [(String, History)],
+) -> Option<&'a str> {
+    let covers = |other: &History| {
+        let theirs = other.touched();
+        theirs.iter().any(|theirs| !is_back(theirs) && is_same_place(mine, history, theirs, other))
+    };
+    others.iter().rev().find(|(_, other)| covers(other)).map(|(id, _)| id.as_str())
+}
+
+/// The newest write of `others` that may have reset a target of `history` and is not reverted, with its transaction.
+pub(super) fn resetting<'a>(
+    mine: &Touched,
+    history: &History,
+    others: &'a [(String, History)],
+) -> Option<(&'a str, Touched)> {
+    let resets = |other: &History| {
+        let mut theirs = other.touched();
+        theirs.retain(|theirs| {
+            !is_back(theirs) && in_one_namespace(history, theirs, other) && throws_away(theirs, mine)
+        });
+        theirs.pop()
+    };
+    others.iter().rev().find_map(|(id, other)| Some((id.as_str(), resets(other)?)))
+}
+
+/// True if an undo has reverted the write.
+fn is_back(theirs: &Touched) -> bool {
+    theirs.outcome.as_ref().is_some_and(Outcome::settles)
+}
+
+/// True if the two share a target.
+fn is_same_place(mine: &Touched, history: &History, theirs: &Touched, other: &History) -> bool {
+    mine.is_same(theirs) && in_one_namespace(history, theirs, other)
+}
+
+/// Virtual interfaces of the same name in two namespaces differ. Their sysfs inodes distinguish them; only
+/// journals of earlier versions lack those. Values that each namespace has differ too.
+fn in_one_namespace(history: &History, theirs: &Touched, other: &History) -> bool {
+    if is_of_namespace(theirs) {
+        let namespace = |history: &History| Some(history.begin()?.namespace()?.inode);
+        return namespace(other) == namespace(history);
+    }
+    let netns = |history: &History| Some(history.begin()?.netns.as_ref()?.inode);
+    let is_virtual = theirs.device.as_ref().is_some_and(DeviceAddress::is_virtual);
+    !is_virtual || theirs.ids.is_some() || netns(other) == netns(history)
+}
+
+/// True if writing one target may have reset the other, and undo sets that again.
+fn throws_away(writer: &Touched, value: &Touched) -> bool {
+    writer.is_on_same_device(value)
+        && writer.displaced.iter().any(|displaced| {
+            displaced.knob == value.knob && displaced.target.lasting() == value.target.lasting()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Backwards, Undo, UndoError, Waiting, Which, rehearse_undo, undo};
+    use crate::apply::UndoOptions;
+    use crate::apply::testbed::{RPS, flaky, set};
+    use crate::journal::Store;
+    use crate::knob::testbed::model;
+    use rxlab_sys::{Cause, Host, Mishap, RecordedHost};
+
+    const OTHER: &str = "sys/class/net/veth0/queues/rx-0/rps_cpus";
+
+    /// The machine with a mask of its first interface, which is hardware.
+    fn machine(mask: &str) -> RecordedHost {
+        let host = RecordedHost::new().with(RPS, mask).with(OTHER, "0\n");
+        host.with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+    }
+
+    fn undo_all(store: &Store, host: &dyn Host) -> Backwards<UndoError> {
+        let machine = ("/", &model().identity);
+        undo(store, host, machine, Which::All, UndoOptions::default()).expect("tried").done
+    }
+
+    #[test]
+    fn a_rehearsal_says_what_undo_would_do_and_writes_nothing() {
+        let (_state, store) = Store::scratch();
+        let host = machine("3\n");
+        set(&store, &host, &["rps eth0/rx-0 = 4"]);
+        set(&store, &host, &["rps eth0/rx-0 = 5"]);
+        let (live, identity) = (host.read_text(RPS), model().identity);
+        let rehearsed = rehearse_undo(&store, &host, ("/", &identity), Which::All, UndoOptions::default());
+        let rehearsed = rehearsed.expect("gone through").done.undone;
+        assert!(rehearsed.iter().all(Undo::is_clean), "the older one finds what the newer one has put back");
+        assert_eq!((host.read_text(RPS), store.open_ids().expect("listed").len()), (live, 2));
+        let outcomes = |undone: Vec<Undo>| undone.into_iter().map(|undo| undo.outcomes).collect::<Vec<_>>();
+        assert_eq!(outcomes(rehearsed), outcomes(undo_all(&store, &host).undone));
+    }
+
+    /// The kernel is busy while the newer of two is undone. The older one once took the newer one's
+    /// value for a foreign one and was closed: the very first value was lost.
+    #[test]
+    fn an_older_transaction_waits_for_a_newer_one_that_is_stuck() {
+        let (_state, store) = Store::scratch();
+        let host = machine("3\n");
+        let older = set(&store, &host, &["rps eth0/rx-0 = 4"]);
+        set(&store, &host, &["rps veth0/rx-0 = 5"]);
+        let newer = set(&store, &host, &["rps eth0/rx-0 = 5"]);
+        let host = flaky(RPS, Mishap::Refuse(Cause::Errno(16)), host);
+        let first = undo_all(&store, &host);
+        assert_eq!(first.waiting, [Waiting { id: older, behind: newer }]);
+        assert_eq!(first.undone.iter().map(|undo| undo.closed).collect::<Vec<_>>(), [false, true]);
+        let host = machine("20\n");
+        let second = undo_all(&store, &host);
+        assert!(second.waiting.is_empty() && second.undone.iter().all(|undo| undo.closed));
+        assert_eq!(host.read_text(RPS).as_deref(), Ok("3"));
+    }
+}

@@ -1,0 +1,336 @@
+//! The deadline of an unconfirmed change, held by a separate process, and the confirmation that ends it.
+//!
+//! The guard is the program itself (`rxlab guard ID`) in its own session. It knows the
+//! transaction only from the journal, so it works even if the process that applied was
+//! killed.
+
+#![allow(clippy::disallowed_methods)] // Starts the guard; kills stuck lock holders.
+
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::time::ClockId;
+use thiserror::Error;
+
+use super::backwards::undo_one;
+use super::{Transaction, UndoOptions};
+use crate::journal::{History, JournalError, Lapse, LockError, Notice, Outcome, Store};
+use rxlab_base::parse;
+use rxlab_path::model::Identity;
+use rxlab_sys::{Host, LiveHost, OpenError, ProcessId, clock_ns};
+
+/// Polling interval of the journal while the guard waits.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// First and longest pause between two attempts to revert a change.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
+
+/// Uninterrupted absence of the journal after the deadline until the guard ends: a deleted journal
+/// leaves nothing to restore from.
+const ABSENT: Duration = Duration::from_secs(60);
+
+/// Time after the deadline that one process may keep the lock, from when the guard first sees it, before it
+/// is killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Longest startup time of a guard.
+const STAND: Duration = Duration::from_secs(10);
+
+/// Printed by the guard on its standard output once it is ready.
+const READY: &str = "ready";
+
+/// CLOCK_BOOTTIME in nanoseconds: monotonic, also counting sleep, and the same for every process.
+pub fn boottime() -> u64 {
+    clock_ns(ClockId::Boottime)
+}
+
+/// A running guard. Dropping this does not stop it.
+#[derive(Debug)]
+pub struct Guard {
+    process: Child,
+}
+
+impl Guard {
+    /// Waits for the guard to end, soon after its transaction is closed or confirmed.
+    pub fn join(mut self) {
+        // Fails only for a process that is not our child.
+        let _ = self.process.wait();
+    }
+}
+
+/// Starts this program again with `arguments` as a guard, and returns once it is ready.
+/// After an error no guard is running and nothing may be written.
+pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<Guard> {
+    let mut guard = Command::new(std::env::current_exe()?)
+        .args(arguments)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let answer = guard.stdout.take().ok_or_else(|| io::Error::other("no pipe to the guard"))?;
+    let mut line = String::new();
+    let patience = Timespec { tv_sec: STAND.as_secs().cast_signed(), tv_nsec: 0 };
+    if poll(&mut [PollFd::new(&answer, PollFlags::IN)], Some(&patience))? > 0 {
+        BufReader::new(answer).read_line(&mut line)?;
+    }
+    if line.trim_end() == READY {
+        return Ok(Guard { process: guard });
+    }
+    // Both fail only if the guard has ended.
+    let _ = guard.kill();
+    let _ = guard.wait();
+    let said = if line.trim().is_empty() { "it did not answer" } else { line.trim() };
+    Err(io::Error::other(said.to_owned()))
+}
+
+/// The environment of a guard outside the journal. Tests simulate it.
+pub trait Watchpost {
+    /// CLOCK_BOOTTIME in nanoseconds.
+    fn now(&self) -> u64;
+
+    /// Sleeps.
+    fn sleep(&self, pause: Duration);
+
+    /// True if the guard was told to end. It reverts the change first, which would be unguarded.
+    fn is_told_to_end(&self) -> bool;
+
+    /// True if a process is running or stopped.
+    fn is_alive(&self, process: ProcessId) -> bool;
+
+    /// Kills the process that holds the lock `path`, after checking that it still does.
+    fn kill_holder(&self, path: &Path, holder: ProcessId);
+
+    /// The machine seen from our own network namespace, opened again.
+    fn open(&self) -> Result<Box<dyn Host>, OpenError>;
+}
+
+/// Holds the deadline of a transaction: returns once it is confirmed or closed, or once the rest needs a
+/// user's decision. `history` is the journal so far.
+///
+/// The change is reverted at the deadline, when told to end, and as soon as the applier dies before setting
+/// everything. Failures are retried, with pauses of up to 5 s, for as long as it takes; a temporarily
+/// unreadable journal does not end the guard. A process that keeps the lock for 5 s beyond the deadline is
+/// killed: it is stopped or hangs, and undo finishes its work.
+pub fn hold_deadline(store: &Store, id: &str, history: &History, post: &dyn Watchpost) {
+    let mut known = history.clone();
+    let lapse = loop {
+        let is_fresh = match store.load(id) {
+            Ok(Some(history)) => {
+                known = history;
+                true
+            }
+            Ok(None) if store.is_archived(id) => return,
+            // Temporarily unreadable. The last known state still holds.
+            Ok(None) | Err(_) => false,
+        };
+        let Some(deadline) = known.pending_deadline() else { return };
+        // The last known state says nothing about the applying process.
+        let is_alive = |applier| !is_fresh || post.is_alive(applier);
+        if let Some(lapse) = lapse(&known, post.now(), is_alive) {
+            break lapse;
+        }
+        if post.is_told_to_end() {
+            break Lapse::Unguarded;
+        }
+        let left = Duration::from_nanos(deadline.saturating_sub(post.now()));
+        post.sleep(left.min(LOOK));
+    };
+    let [mut pause, longest] = PAUSES;
+    let mut seen = post.now();
+    let mut held: Option<(ProcessId, u64)> = None;
+    loop {
+        let attempt = put_back(store, id, lapse, post);
+        let now = post.now();
+        match attempt {
+            Attempt::Over => return,
+            Attempt::Absent if now.saturating_sub(seen) >= nanoseconds(ABSENT) => return,
+            Attempt::Absent => {
+                post.sleep(pause);
+                continue;
+            }
+            Attempt::Locked(path, Some(holder)) => {
+                let since = match held {
+                    Some((known, since)) if known == holder => since,
+                    _ => now,
+                };
+                held = Some((holder, since));
+                if now.saturating_sub(since) >= nanoseconds(GRACE) {
+                    post.kill_holder(&path, holder);
+                }
+            }
+            Attempt::Locked(_, None) => {}
+            Attempt::Failed => held = None,
+        }
+        seen = now;
+        post.sleep(pause);
+        pause = (2 * pause).min(longest);
+    }
+}
+
+/// Returns the reason to revert a transaction at `now_ns` of CLOCK_BOOTTIME: its deadline has passed, or its
+/// process died before setting everything. `None` while it may stay.
+pub(super) fn lapse(
+    history: &History,
+    now_ns: u64,
+    is_alive: impl FnOnce(ProcessId) -> bool,
+) -> Option<Lapse> {
+    let deadline = history.pending_deadline()?;
+    if !history.is_complete() && history.begin()?.applier.is_some_and(|applier| !is_alive(applier)) {
+        return Some(Lapse::Killed);
+    }
+    (deadline <= now_ns).then_some(Lapse::NotConfirmed)
+}
+
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Result of one attempt to revert a change.
+enum Attempt {
+    /// Reverted, confirmed in the meantime, or waiting for a user.
+    Over,
+    /// Another process has the lock.
+    Locked(PathBuf, Option<ProcessId>),
+    /// The journal is neither open nor archived.
+    Absent,
+    /// A later attempt may succeed.
+    Failed,
+}
+
+fn put_back(store: &Store, id: &str, lapse: Lapse, post: &dyn Watchpost) -> Attempt {
+    let transaction = match Transaction::resume(store, id, Duration::ZERO) {
+        Ok(transaction) => transaction,
+        Err(JournalError::Lock(LockError::Held { path, holder })) => return Attempt::Locked(path, holder),
+        Err(JournalError::Unknown { .. }) if store.is_archived(id) => return Attempt::Over,
+        Err(JournalError::Unknown { .. }) => return Attempt::Absent,
+        Err(_) => return Attempt::Failed,
+    };
+    let history = transaction.journal().history();
+    if history.pending_deadline().is_none() {
+        return Attempt::Over;
+    }
+    let what = history.begin().map_or_else(String::new, |begin| begin.what.clone());
+    let Ok(own) = post.open() else { return Attempt::Failed };
+    let Ok(undo) = undo_one(transaction, &*own, UndoOptions::default()) else { return Attempt::Failed };
+    // The rest needs a user's decision.
+    let is_for_user = |outcome: &Outcome| outcome.settles() || matches!(outcome, Outcome::Drift { .. });
+    let is_taken_back = undo.command.as_ref().is_none_or(|command| command.outcome.settles());
+    let only_user = is_taken_back
+        && undo.journal_error.is_none()
+        && undo.outcomes.iter().all(|one| is_for_user(&one.outcome));
+    if !undo.closed && !only_user {
+        return Attempt::Failed;
+    }
+    // The values are settled even if the disk rejects the notice.
+    let _ = store.leave_notice(&Notice { id: undo.id, what, lapse, is_closed: undo.closed });
+    Attempt::Over
+}
+
+/// This process as a guard.
+pub struct LiveWatchpost {
+    /// Root of the machine.
+    pub root: PathBuf,
+    /// Set when it is told to end.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Watchpost for LiveWatchpost {
+    fn now(&self) -> u64 {
+        boottime()
+    }
+
+    fn sleep(&self, pause: Duration) {
+        std::thread::sleep(pause);
+    }
+
+    fn is_told_to_end(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn is_alive(&self, process: ProcessId) -> bool {
+        process.is_alive()
+    }
+
+    fn kill_holder(&self, path: &Path, holder: ProcessId) {
+        // A process that cannot be opened or signalled has ended, or the next attempt tries again.
+        let _ = kill_holder(path, holder);
+    }
+
+    fn open(&self) -> Result<Box<dyn Host>, OpenError> {
+        Ok(Box::new(LiveHost::open(&self.root)?))
+    }
+}
+
+/// Kills the holder if the kernel lists it as owner of the lock. The process is opened first, so that
+/// no other process with the same pid is hit.
+fn kill_holder(path: &Path, holder: ProcessId) -> io::Result<()> {
+    let pid = Pid::from_raw(holder.pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
+    let process = pidfd_open(pid, PidfdFlags::empty())?;
+    let inode = std::fs::metadata(path)?.ino();
+    let locks = std::fs::read_to_string("/proc/locks")?;
+    if holder.is_alive() && parse::holds_lock(&locks, holder.pid, inode) {
+        pidfd_send_signal(process, Signal::KILL)?;
+    }
+    Ok(())
+}
+
+/// Reason why a change was not confirmed.
+#[derive(Debug, Error)]
+pub enum ConfirmError {
+    /// The journal failed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// No running deadline.
+    #[error("no change is waiting for confirmation")]
+    NothingWaits,
+    /// Its deadline passed while we waited for the lock.
+    #[error("transaction {0} is no longer waiting for confirmation")]
+    TooLate(String),
+    /// Only part of it was set.
+    #[error("transaction {0} was stopped before everything was set")]
+    Incomplete(String),
+    /// Its deadline passed, and part of it could not be reverted yet.
+    #[error("transaction {0} is being reverted")]
+    GoesBack(String),
+}
+
+/// Longest wait for the lock, which a guard or another command may hold.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Confirms the transaction whose id starts with `id`, or the waiting one, and returns its id.
+pub fn confirm(
+    store: &Store,
+    (root, identity): (&str, &Identity),
+    id: Option<&str>,
+) -> Result<String, ConfirmError> {
+    let mut waiting = store.open_of(root, &identity.boot_id)?;
+    waiting.retain(|(_, history)| history.pending_deadline().is_some());
+    if let Some(text) = id {
+        let id = store.find(text)?;
+        waiting.retain(|(waiting, _)| *waiting == id);
+    }
+    let (id, _) = waiting.pop().ok_or(ConfirmError::NothingWaits)?;
+    let transaction = Transaction::resume(store, &id, PATIENCE)?;
+    // Under the lock the guard cannot act; its earlier actions are visible here.
+    let history = transaction.journal().history();
+    if history.pending_deadline().is_none() {
+        return Err(ConfirmError::TooLate(id));
+    }
+    if !history.is_complete() {
+        return Err(ConfirmError::Incomplete(id));
+    }
+    if history.touched().iter().any(|touched| touched.outcome.is_some()) {
+        return Err(ConfirmError::GoesBack(id));
+    }
+    transaction.confirm()?;
+    Ok(id)
+}

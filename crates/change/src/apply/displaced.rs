@@ -1,0 +1,267 @@
+//! Dependent values, which writing another value resets: saved before the write, set again after it.
+//!
+//! A driver told to use other queues recreates all of them and forgets the values set for them.
+
+use super::ApplyError;
+use super::check::knob_of;
+use super::locate::{interface_id, look};
+use crate::journal::{Armed, Displaced, Touched};
+use crate::knob::{Knob, KnobError};
+use rxlab_base::units::NicName;
+use rxlab_path::model::Model;
+use rxlab_setting::{Setting, Target};
+use rxlab_sys::Host;
+
+/// Current values that writing `knob` to `target` may reset. One that exists but cannot be read
+/// is an error: it could not be set again.
+pub(super) fn displaced(
+    host: &dyn Host,
+    model: &Model,
+    knob: &dyn Knob,
+    target: &Target,
+) -> Result<Vec<Displaced>, ApplyError> {
+    let mut values = Vec::new();
+    for name in knob.disturbs().iter().chain(knob.replaces()) {
+        // The registry's test rejects a name without a knob.
+        let Ok(knob) = knob_of(name) else { continue };
+        for target in knob.targets(model).into_iter().filter(|other| other.nic() == target.nic()) {
+            match knob.read(knob.site(host, model, &target)) {
+                Ok(value) => values.push(Displaced { knob: (*name).to_owned(), target, value }),
+                Err(error) if is_absent(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// `there` without changes by our own earlier write of `knob`, which replaced those that equal its current value `live`.
+pub(super) fn before_replaced(
+    knob: &dyn Knob,
+    live: &str,
+    earlier: &[Displaced],
+    there: Vec<Displaced>,
+) -> Vec<Displaced> {
+    let was = |value: Displaced| {
+        let is_ours = knob.replaces().contains(&value.knob.as_str()) && value.value == live;
+        earlier.iter().find(|other| is_ours && is_same(&value, other)).cloned().unwrap_or(value)
+    };
+    there.into_iter().map(was).collect()
+}
+
+/// Values that writing a target may reset: those `there` now, and those of queues that an earlier write of
+/// the transaction removed and this one may bring back. After an interrupted write the current values are
+/// driver leftovers, and those from before it count.
+pub(super) fn carried(earlier: Option<&Touched>, there: Vec<Displaced>) -> Vec<Displaced> {
+    let Some(earlier) = earlier else { return there };
+    let gone = earlier.displaced.iter().filter(|value| there.iter().all(|other| !is_same(value, other)));
+    let gone: Vec<Displaced> = gone.cloned().collect();
+    let cut_short = !earlier.unsettled.is_empty();
+    let mut all = if cut_short { overlaid(&there, &earlier.displaced) } else { there };
+    all.extend(gone);
+    all
+}
+
+/// Splits `values` into those the driver chose (as requests to choose again) and the others.
+pub(super) fn split_by_origin(
+    host: &dyn Host,
+    model: &Model,
+    values: &[Displaced],
+) -> (Vec<Displaced>, Vec<Displaced>) {
+    let (mut chosen, mut set) = (Vec::new(), Vec::new());
+    for value in values {
+        match choice(host, model, value) {
+            Some(choice) => chosen.push(Displaced { value: choice.to_owned(), ..value.clone() }),
+            None => set.push(value.clone()),
+        }
+    }
+    (chosen, set)
+}
+
+/// Those of `chosen` that the driver has not chosen again for the current queues.
+pub(super) fn left_over(host: &dyn Host, model: &Model, chosen: Vec<Displaced>) -> Vec<Displaced> {
+    let chosen_again = |value: &Displaced| {
+        let knob = knob_of(&value.knob).ok()?;
+        let live = knob.read(knob.site(host, model, &value.target)).ok()?;
+        choice(host, model, &Displaced { value: live, ..value.clone() })
+    };
+    chosen.into_iter().filter(|value| chosen_again(value).is_none()).collect()
+}
+
+fn choice(host: &dyn Host, model: &Model, value: &Displaced) -> Option<&'static str> {
+    let knob = knob_of(&value.knob).ok()?;
+    knob.driver_default(knob.site(host, model, &value.target), &value.value)
+}
+
+/// Current values of those in `values` that still exist. A value the driver chose for the current queues
+/// was not set by others: it keeps its earlier value.
+pub(super) fn now(host: &dyn Host, model: &Model, nic: &NicName, values: &[Displaced]) -> Vec<Displaced> {
+    let read = |value: &Displaced| {
+        let target = value.target.of_nic(nic);
+        let knob = knob_of(&value.knob).ok()?;
+        let site = knob.site(host, model, &target);
+        let live = knob.read(site).ok()?;
+        let as_it_was = knob.driver_default(site, &live).is_some()
+            || knob.same(&knob.for_current_queues(site, &value.value), &live);
+        let value = if as_it_was { value.clone() } else { Displaced { value: live, ..value.clone() } };
+        Some(value)
+    };
+    values.iter().filter_map(read).collect()
+}
+
+/// `values`, with matching ones replaced by those of `others`.
+pub(super) fn overlaid(values: &[Displaced], others: &[Displaced]) -> Vec<Displaced> {
+    let other = |value: &Displaced| others.iter().find(|other| is_same(value, other));
+    values.iter().map(|value| other(value).unwrap_or(value).clone()).collect()
+}
+
+fn is_same(value: &Displaced, other: &Displaced) -> bool {
+    value.knob == other.knob && value.target.lasting() == other.target.lasting()
+}
+
+/// Those of `values` whose current value is that of a new queue.
+pub(super) fn reset_to_new(
+    host: &dyn Host,
+    model: &Model,
+    nic: &NicName,
+    values: &[Displaced],
+) -> Vec<Displaced> {
+    let is_fresh = |live: &Displaced| knob_of(&live.knob).is_ok_and(|knob| knob.is_fresh(host, &live.value));
+    let live: Vec<Displaced> = now(host, model, nic, values).into_iter().filter(is_fresh).collect();
+    values.iter().filter(|value| live.iter().any(|live| is_same(value, live))).cloned().collect()
+}
+
+/// Sets all of `values` again that have changed, and returns those. A removed queue took its values with it.
+/// `armed` is that of the write that reset them: its journal entry has them. `nic` is the name of the
+/// interface with inode `inode` in sysfs; once another interface has it, nothing more is written.
+pub(super) fn replay(
+    host: &dyn Host,
+    model: &Model,
+    (nic, inode): (&NicName, Option<u64>),
+    values: &[Displaced],
+    armed: &Armed,
+) -> Result<Vec<Setting>, ApplyError> {
+    let mut replayed = Vec::new();
+    for Displaced { knob, target, value } in values {
+        let target = target.of_nic(nic);
+        let knob = knob_of(knob)?;
+        let value = &knob.for_current_queues(knob.site(host, model, &target), value);
+        let setting = Setting { knob: knob.name().to_owned(), target, value: value.clone() };
+        let lost =
+            |error| ApplyError::NotReplayed { setting: Box::new(setting.clone()), error: Box::new(error) };
+        if interface_id(host, &setting.target) != inode {
+            return Err(ApplyError::another_interface(&setting.knob, &setting.target));
+        }
+        let site = knob.site(host, model, &setting.target);
+        match knob.read(site) {
+            Ok(live) if knob.same(value, &live) => continue,
+            // These two live in the queue's own object: the current value is not a driver leftover.
+            Ok(live)
+                if ["rps", "rfs"].contains(&knob.name())
+                    && !knob.is_fresh(host, &live)
+                    && !knob.left_by(&[], std::slice::from_ref(value), &live) =>
+            {
+                continue;
+            }
+            Ok(_) => {}
+            Err(error) if is_gone(&error) => continue,
+            // Kept, or given to the new queue once the interface is up.
+            Err(KnobError::Down { .. }) if knob.is_fresh(host, value) => continue,
+            Err(error) => return Err(lost(error)),
+        }
+        let written = knob.write(site, value, armed);
+        let kept = written.and_then(|()| knob.read(site)).map_err(lost)?;
+        if !knob.same(value, &kept) {
+            let why = knob.difference(value, &kept);
+            return Err(ApplyError::NotKept { setting: Box::new(setting), why });
+        }
+        replayed.push(setting);
+    }
+    Ok(replayed)
+}
+
+/// True if a value does not exist now, or this kernel or device does not have it, so that no write can
+/// reset it.
+fn is_absent(error: &KnobError) -> bool {
+    is_gone(error) || matches!(error, KnobError::Lacks { .. } | KnobError::NotRecorded { .. })
+}
+
+/// True if a value is unavailable because its owner is gone.
+pub(super) fn is_gone(error: &KnobError) -> bool {
+    matches!(
+        error,
+        KnobError::UnknownQueue { .. }
+            | KnobError::UnknownNic { .. }
+            | KnobError::NoIrq { .. }
+            | KnobError::NotThere { .. }
+            | KnobError::Unsupported { .. }
+    )
+}
+
+/// The current machine, reduced to the interfaces in `before`: others in the namespace do
+/// not belong to the change.
+pub(super) fn rediscover(host: &dyn Host, before: &Model) -> Model {
+    let mut model = look(host);
+    model.nics.retain(|nic| before.nics.iter().any(|known| known.address == nic.address));
+    model
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{before_replaced, carried, displaced};
+    use crate::journal::{Displaced, Intent, Touched};
+    use crate::knob;
+    use crate::knob::testbed::model;
+    use rxlab_sys::{Cause, RecordedHost};
+
+    fn rps(queue: u32, value: &str) -> Displaced {
+        let target = format!("eth0/rx-{queue}").parse().expect("a target");
+        Displaced { knob: "rps".to_owned(), target, value: value.to_owned() }
+    }
+
+    fn earlier(unsettled: &[&str]) -> Touched {
+        Touched {
+            unsettled: unsettled.iter().map(|value| (*value).to_owned()).collect(),
+            displaced: vec![rps(0, "1"), rps(1, "2")],
+            ..Touched::new(&Intent::sample("channels", "eth0", "combined 2", "combined 1"))
+        }
+    }
+
+    #[test]
+    fn what_our_own_write_replaced_has_its_earlier_value() {
+        let knob = knob::find("napi_defer_hard_irqs").expect("a knob");
+        let of = |queue: u32, value: &str| {
+            let target = format!("eth0/rx-{queue}").parse().expect("a target");
+            Displaced { knob: "queue_defer_hard_irqs".to_owned(), target, value: value.to_owned() }
+        };
+        let there = vec![of(0, "2"), of(1, "7"), of(2, "2")];
+        let before = before_replaced(knob, "2", &[of(0, "0"), of(1, "5")], there);
+        assert_eq!(before, [of(0, "0"), of(1, "7"), of(2, "2")], "another program set that of rx-1 since");
+    }
+
+    /// A busy value was once taken for a missing one, reset by the write, and never set again.
+    #[test]
+    fn a_value_that_cannot_be_read_is_not_thrown_away() {
+        let channels = knob::find("channels").expect("a knob");
+        let target = "eth0".parse().expect("a target");
+        let kept = |host: &RecordedHost| displaced(host, &model(), channels, &target);
+        let path = "sys/class/net/eth0/queues/rx-1/rps_cpus";
+        let host = RecordedHost::new().with(path, "2\n");
+        assert_eq!(kept(&host).expect("read"), [rps(1, "1")], "what this machine does not have is not kept");
+        let busy = host.with_failure(path, Cause::Errno(16));
+        assert!(kept(&busy).expect_err("busy").to_string().contains("busy"));
+    }
+
+    #[test]
+    fn queues_that_are_gone_come_back_with_their_values() {
+        assert_eq!(carried(None, vec![rps(0, "4")]), [rps(0, "4")]);
+        let carried = carried(Some(&earlier(&[])), vec![rps(0, "4")]);
+        assert_eq!(carried, [rps(0, "4"), rps(1, "2")], "what is there may have been set since");
+    }
+
+    #[test]
+    fn what_a_write_that_was_cut_short_left_is_not_a_choice() {
+        let carried = carried(Some(&earlier(&["combined 1"])), vec![rps(0, "off"), rps(2, "off")]);
+        assert_eq!(carried, [rps(0, "1"), rps(2, "off"), rps(1, "2")]);
+    }
+}

@@ -1,0 +1,159 @@
+//! Reasons why a change was not made, each in one line.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::journal::JournalError;
+use crate::knob::{KNOBS, KnobError};
+use rxlab_base::error::Kind;
+use rxlab_path::model::DeviceAddress;
+use rxlab_setting::{Setting, Target};
+use rxlab_sys::HostError;
+
+/// A change was not made.
+#[derive(Debug, Error)]
+pub enum ApplyError {
+    /// No knob has this name.
+    #[error("unknown knob `{name}` ({})", similar_knobs(name))]
+    UnknownKnob {
+        /// The name asked for.
+        name: String,
+    },
+    /// One target is given two values.
+    #[error("{knob} {target} is set twice")]
+    Twice {
+        /// Knob.
+        knob: String,
+        /// Target.
+        target: Target,
+    },
+    /// The plan names another host.
+    #[error("the plan is for host {plan}, this is {here}")]
+    OtherHost {
+        /// Host in the plan.
+        plan: String,
+        /// This host.
+        here: String,
+    },
+    /// The plan names another device than the one that currently has the name.
+    #[error("the plan has {target} on device {plan}, but here it is {here}: the plan is for another machine")]
+    OtherDevice {
+        /// Target.
+        target: Target,
+        /// Device in the plan.
+        plan: DeviceAddress,
+        /// The device here.
+        here: String,
+    },
+    /// The knob rejects it or fails.
+    #[error(transparent)]
+    Knob(#[from] KnobError),
+    /// The journal cannot be kept, so nothing may be written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A shell command failed.
+    #[error(transparent)]
+    Command(#[from] HostError),
+    /// The kernel accepted the value but stored another one.
+    #[error("{setting}: {why}")]
+    NotKept {
+        /// The setting asked for.
+        setting: Box<Setting>,
+        /// The difference in words.
+        why: String,
+    },
+    /// A dependent value, reset by the write of another one, cannot be set again.
+    #[error("the driver reset {setting}, which cannot be set again: {error}")]
+    NotReplayed {
+        /// The lost value.
+        setting: Box<Setting>,
+        /// Reason why it cannot be restored.
+        error: Box<KnobError>,
+    },
+    /// A target that this transaction did not touch cannot be set back.
+    #[error("{knob} {target} was not changed by this transaction")]
+    NotTouched {
+        /// Knob.
+        knob: String,
+        /// Target.
+        target: Target,
+    },
+    /// Another program interfered between the journal entry and the write.
+    #[error("{subject} changed in the meantime: {why}")]
+    ChangedMeanwhile {
+        /// Knob and target.
+        subject: String,
+        /// The difference.
+        why: String,
+    },
+    /// An unreadable transaction has changed the same target: its original value is unknown.
+    #[error("{}transaction {id} cannot be read: {why}", subject.as_ref().map_or(String::new(), |s| format!("{s}: ")))]
+    Unreadable {
+        /// Knob and target, if they are what it changed.
+        subject: Option<String>,
+        /// Transaction id.
+        id: String,
+        /// Reason why it cannot be read.
+        why: String,
+    },
+    /// Transactions are open in another journal of this machine: undo of one would take the values of the
+    /// other for foreign ones.
+    #[error("transaction {id} is open in another journal, {}", state.display())]
+    OtherJournal {
+        /// The state directory of that journal.
+        state: PathBuf,
+        /// One of its transactions.
+        id: String,
+    },
+    /// The deadline of an earlier change is still running.
+    #[error("transaction {id} is waiting for confirmation")]
+    Pending {
+        /// Transaction id.
+        id: String,
+    },
+    /// Asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Maximum edit distance of a suggested knob.
+const EDITS: usize = 2;
+
+/// The knobs whose names are nearest to a mistyped one; all knobs if none is near.
+fn similar_knobs(name: &str) -> String {
+    let near = |knob: &&str| strsim::osa_distance(name, knob) <= EDITS.min(name.len() / 2);
+    let all = || KNOBS.iter().map(|knob| knob.name());
+    let found: Vec<String> = all().filter(near).map(|knob| format!("`{knob}`")).collect();
+    match found.is_empty() {
+        true => format!("known: {}", all().collect::<Vec<_>>().join(", ")),
+        false => format!("did you mean {}?", found.join(" or ")),
+    }
+}
+
+impl ApplyError {
+    pub(super) fn another_interface(knob: &str, target: &Target) -> Self {
+        let why = "it is now another interface".to_owned();
+        Self::ChangedMeanwhile { subject: format!("{knob} {target}"), why }
+    }
+
+    /// Exit code class of the error.
+    pub fn kind(&self) -> Kind {
+        match self {
+            ApplyError::UnknownKnob { .. } | ApplyError::Twice { .. } => Kind::Usage,
+            ApplyError::OtherHost { .. }
+            | ApplyError::OtherDevice { .. }
+            | ApplyError::Pending { .. }
+            | ApplyError::ChangedMeanwhile { .. }
+            | ApplyError::Unreadable { .. }
+            | ApplyError::OtherJournal { .. } => Kind::Changed,
+            ApplyError::Knob(error) => error.kind(),
+            ApplyError::NotReplayed { error, .. } => error.kind(),
+            ApplyError::Journal(error) => error.kind(),
+            ApplyError::NotKept { .. } | ApplyError::NotTouched { .. } | ApplyError::Command(_) => {
+                Kind::Failed
+            }
+            ApplyError::Interrupted => Kind::Interrupted,
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Finds the machine of a transaction and the devices of its values again: under another name, in another
+//! network namespace; or proves that they no longer exist.
+//!
+//! A list that cannot be read proves nothing. A device counts as gone only after all network namespaces
+//! were searched for it.
+
+use std::fmt;
+
+use rustix::io::Errno;
+
+use super::check::process_of;
+use crate::journal::{Begin, History, SysfsIds, Touched};
+use rxlab_base::units::{NicName, QueueId};
+use rxlab_path::model::{DeviceAddress, Model};
+use rxlab_path::sample::{Inventory, Scope, pci_function};
+use rxlab_setting::{Target, tunable};
+use rxlab_sys::{Cause, Hidden, Host, HostError, Namespace, Operation, is_namespaced_sysctl};
+
+const INTERFACES: &str = "sys/class/net";
+
+/// The machine as the process of a transaction saw it; `None` if that is `host`, seen from our own network
+/// namespace. The home namespace replaces an entered one that no longer exists. An error if the
+/// namespace was not found and some may be hidden.
+pub fn reach(host: &dyn Host, begin: &Begin) -> Result<Option<Box<dyn Host>>, Hidden> {
+    let is_ours = |namespace: &Namespace| host.namespace().is_some_and(|own| own.is_same(namespace));
+    let Some(wanted) = begin.namespace().filter(|_| host.namespace().is_some()) else {
+        return Ok(None);
+    };
+    let home = match begin.home.as_ref().filter(|home| !is_ours(home)) {
+        Some(home) => find(host, home, None)?.and_then(|found| found.namespace().cloned()),
+        None => None,
+    };
+    if home.is_none() && is_ours(wanted) {
+        return Ok(None);
+    }
+    match (find(host, wanted, home.as_ref())?, &home) {
+        (Some(found), _) => Ok(Some(found)),
+        (None, Some(home)) => find(host, home, Some(home)),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The machine seen from `namespace`; `None` if that no longer exists.
+fn find(
+    host: &dyn Host,
+    namespace: &Namespace,
+    home: Option<&Namespace>,
+) -> Result<Option<Box<dyn Host>>, Hidden> {
+    let open = |at: &Namespace| {
+        let opened = host.seen_from(at, home).ok()?;
+        let is_it = opened.namespace().is_some_and(|found| found.is_same(namespace));
+        is_it.then_some(opened)
+    };
+    // The file it was entered through may be gone while the namespace remains: `/proc/PID/ns/net` goes with
+    // its process, while others live on in there.
+    if let Some(opened) = open(namespace) {
+        return Ok(Some(opened));
+    }
+    let all = host.namespaces()?;
+    let same = all.iter().find(|other| other.is_same(namespace));
+    same.map(|same| open(same).ok_or_else(|| Hidden(format!("cannot enter {}", same.path.display()))))
+        .transpose()
+}
+
+/// Current location of a value's target.
+pub(super) enum Place {
+    /// On this machine, by its current name.
+    Here(Target),
+    /// In another network namespace.
+    There(Box<dyn Host>, Box<Model>, Target),
+    /// Gone: its device or process no longer exists.
+    Gone,
+    /// Unknown, with the reason.
+    Unknown(String),
+}
+
+/// Finds the target of a value again. `host` and `model` are the machine of the transaction, from [`reach`].
+pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched: &Touched) -> Place {
+    let begin = history.begin();
+    let Some(device) = &touched.device else {
+        return match touched.target.nic() {
+            // The machine is seen from another namespace only if that of the transaction has ended.
+            None if is_of_namespace(touched)
+                && begin
+                    .and_then(Begin::namespace)
+                    .zip(host.namespace())
+                    .is_some_and(|(a, b)| !a.is_same(b)) =>
+            {
+                Place::Gone
+            }
+            None => Place::Here(touched.target.clone()),
+            Some(nic) => Place::Unknown(format!("the journal does not say which device {nic} was")),
+        };
+    };
+    if touched.target.nic().is_none() {
+        return match process_of(host, &touched.target) {
+            Ok(Some(now)) if now == *device => Place::Here(touched.target.clone()),
+            // A container sees only its own processes.
+            Ok(_) => match host.namespaces() {
+                Ok(_) => Place::Gone,
+                Err(hidden) => Place::Unknown(hidden.to_string()),
+            },
+            Err(error) => Place::Unknown(error.to_string()),
+        };
+    }
+    let is_home = begin.is_none_or(|begin| match (begin.namespace(), host.namespace()) {
+        (Some(then), Some(now)) => then.is_same(now),
+        // An earlier version did not record its own namespace.
+        (None, Some(_)) => false,
+        (_, None) => true,
+    });
+    // Only its id tells an interface in another namespace from ours, unless it is hardware.
+    let is_known = touched.ids.is_some() || !device.is_virtual();
+    if is_home || is_known {
+        match in_one(host, model, device, touched.ids) {
+            Ok(Some(name)) => return Place::Here(touched.target.of_nic(&name)),
+            Ok(None) => {}
+            Err(error) => return Place::Unknown(error.to_string()),
+        }
+    }
+    if !is_known && host.namespace().is_some() {
+        return Place::Unknown(
+            "written by an earlier version, which did not record its inode in sysfs".to_owned(),
+        );
+    }
+    elsewhere(host, begin, device, touched).unwrap_or_else(|hidden| Place::Unknown(hidden.to_string()))
+}
+
+/// True for a value of no device that each network namespace has, and that ends with it.
+pub(super) fn is_of_namespace(touched: &Touched) -> bool {
+    let file = tunable(&touched.knob).and_then(|row| row.owner.file(&touched.target));
+    file.is_some_and(|file| is_namespaced_sysctl(&file[1..]))
+}
+
+/// Searches all network namespaces.
+fn elsewhere(
+    host: &dyn Host,
+    begin: Option<&Begin>,
+    device: &DeviceAddress,
+    touched: &Touched,
+) -> Result<Place, Hidden> {
+    // A device that moves during the search, from an unsearched namespace to a searched one, is missed:
+    // search again in reverse order.
+    let forth = host.namespaces()?;
+    let back: Vec<Namespace> = host.namespaces()?.into_iter().rev().collect();
+    let mut ended = Vec::new();
+    for namespace in forth.iter().chain(&back) {
+        let home =
+            forth.iter().find(|n| begin.is_some_and(|b| b.home.as_ref().is_some_and(|h| h.is_same(n))));
+        let opened = match host.seen_from(namespace, home) {
+            Ok(opened) if opened.namespace().is_none_or(|entered| entered.is_same(namespace)) => opened,
+            Err(error) if !error.leads_nowhere() => return Err(Hidden(error.to_string())),
+            // If it has ended, its contents ended too, or the second search finds them. Another one may have its
+            // path by now.
+            _ => {
+                ended.push(namespace);
+                continue;
+            }
+        };
+        let model = Box::new(look(&*opened));
+        match in_one(&*opened, &model, device, touched.ids) {
+            Ok(Some(name)) => return Ok(Place::There(opened, model, touched.target.of_nic(&name))),
+            Ok(None) => {}
+            Err(error) => return Err(Hidden(format!("{}: {error}", namespace.path.display()))),
+        }
+    }
+    if !ended.is_empty() {
+        let left = host.namespaces()?;
+        if let Some(closed) = ended.into_iter().find(|one| left.iter().any(|other| other.is_same(one))) {
+            return Err(Hidden(format!("cannot enter {}", closed.path.display())));
+        }
+    }
+    Ok(Place::Gone)
+}
+
+/// The current receive path.
+pub fn look(host: &dyn Host) -> Model {
+    Model::new(&Inventory::take(host, Scope::Path))
+}
+
+/// The device's name in this namespace; `None` if it is not there. An error if that
+/// cannot be determined.
+fn in_one(
+    host: &dyn Host,
+    model: &Model,
+    device: &DeviceAddress,
+    ids: Option<SysfsIds>,
+) -> Result<Option<NicName>, HostError> {
+    let mut there = Vec::new();
+    let names = host.list(INTERFACES)?;
+    // Every network namespace has a loopback interface: an empty list is incomplete.
+    if names.is_empty() && host.namespace().is_some() {
+        return Err(HostError::new(Operation::List, INTERFACES, Errno::AGAIN));
+    }
+    for name in names {
+        // Files such as bonding_masters are listed next to the interfaces.
+        let Ok(nic) = name.parse::<NicName>() else { continue };
+        match host.inode(&format!("{INTERFACES}/{nic}")) {
+            Ok(inode) => there.push((nic, Some(inode))),
+            Err(error) if error.cause == Cause::Missing && model.nic(&nic).is_some() => {
+                there.push((nic, None))
+            }
+            Err(error) if error.cause == Cause::Missing => {
+                if vanished(host, &nic) {
+                    return Err(changed(&name));
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    // Two names for one directory: they were swapped in the meantime.
+    let twice = |(at, (_, inode)): (usize, &(NicName, Option<u64>))| {
+        inode.is_some() && there[..at].iter().any(|(_, other)| other == inode)
+    };
+    if there.iter().enumerate().any(twice) {
+        return Err(changed(""));
+    }
+    let by_id = |(_, inode): &&(NicName, Option<u64>)| {
+        ids.is_some_and(|ids| inode.is_some_and(|inode| inode == ids.interface))
+    };
+    if let Some((name, _)) = there.iter().find(by_id) {
+        // Interrupts are found through the model, which may predate a rename.
+        let is_known = model.nic(name).is_some_and(|nic| is_alike(&nic.address, device));
+        return if is_known { Ok(Some(name.clone())) } else { Err(changed(name)) };
+    }
+    for (name, inode) in &there {
+        // A virtual interface with another id is a different one, whatever its name.
+        if device.is_virtual() && ids.is_some() && inode.is_some() {
+            continue;
+        }
+        match model.nic(name) {
+            Some(nic) if nic.address == *device => return Ok(Some(name.clone())),
+            Some(_) => {}
+            // Not read, or added since: it may be the one.
+            None => return Err(changed(name)),
+        }
+    }
+    Ok(None)
+}
+
+/// Interfaces came, went or were renamed between two listings.
+fn changed(name: impl fmt::Display) -> HostError {
+    HostError::new(Operation::Read, &format!("{INTERFACES}/{name}"), Errno::AGAIN)
+}
+
+/// True if a listed name without a directory belonged to an interface that is gone, renamed or unreadable.
+/// Plain files such as bonding_masters can be read.
+fn vanished(host: &dyn Host, nic: &NicName) -> bool {
+    host.namespace().is_some() && host.read(&format!("{INTERFACES}/{nic}")).is_err()
+}
+
+/// True if both may be addresses of one device: both virtual, or both of one PCI function. The part after the
+/// function distinguishes its interfaces, and may have been recorded during a rename.
+fn is_alike(one: &DeviceAddress, other: &DeviceAddress) -> bool {
+    let hardware = |address: &DeviceAddress| address.0.split('/').next().map(str::to_owned);
+    match (one.is_virtual(), other.is_virtual()) {
+        (true, true) => true,
+        (false, false) if one.0.starts_with("pci:") => hardware(one) == hardware(other),
+        _ => one == other,
+    }
+}
+
+/// True if the name of a target now belongs to other hardware than `device`, according to sysfs.
+pub(super) fn is_another(host: &dyn Host, target: &Target, device: Option<&DeviceAddress>) -> bool {
+    let (Some(nic), Some(address)) = (target.nic(), device) else { return false };
+    let Ok(path) = host.link(&format!("{INTERFACES}/{nic}")) else { return false };
+    let is_virtual = path.contains("/virtual/");
+    if is_virtual || address.is_virtual() {
+        return is_virtual != address.is_virtual();
+    }
+    match (pci_function(&path), address.pci_function()) {
+        (Some(here), Some(wanted)) => wanted != here,
+        _ => false,
+    }
+}
+
+/// sysfs inodes of the interface and queue of a target; `None` for other targets and if unknown.
+pub(super) fn ids_of(host: &dyn Host, target: &Target) -> Option<SysfsIds> {
+    let (nic, interface) = (target.nic()?, interface_id(host, target)?);
+    let queue = match target {
+        Target::Queue { queue, .. } => host.inode(&queue_path(nic, *queue)).ok(),
+        _ => None,
+    };
+    Some(SysfsIds { interface, queue })
+}
+
+/// sysfs inode of the interface of a target.
+pub fn interface_id(host: &dyn Host, target: &Target) -> Option<u64> {
+    host.inode(&format!("{INTERFACES}/{}", target.nic()?)).ok()
+}
+
+/// True if the queue of a target exists. An error if that cannot be determined.
+pub(super) fn has_queue(host: &dyn Host, target: &Target) -> Result<bool, HostError> {
+    let Target::Queue { nic, queue } = target else { return Ok(true) };
+    match host.list(&queue_path(nic, *queue)) {
+        Ok(_) => Ok(true),
+        Err(error) if error.cause == Cause::Missing => {
+            // The interface itself may be gone or renamed.
+            host.list(&format!("{INTERFACES}/{nic}/queues")).map(|_| false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn queue_path(nic: &NicName, queue: QueueId) -> String {
+    format!("{INTERFACES}/{nic}/queues/{queue}")
+}
+
+/// True if a value lives in the object of its queue and so is freed only with it. A driver may keep
+/// or reset an interrupt whatever happens to the queue.
+pub(super) fn is_of_queue(knob: &str) -> bool {
+    ["rps", "rfs", "xps_cpus", "xps_rxqs"].contains(&knob)
+}
+
+/// True if the owner of a value was recreated since its last intent, so that the kernel or driver has
+/// reset it: another interface or queue took its place, or the queue counts of `then` and `now` differ.
+pub(super) fn was_made_again(host: &dyn Host, touched: &Touched, target: &Target, history: &History) -> bool {
+    let (Some(then), Some(now)) = (touched.ids, ids_of(host, target)) else { return false };
+    if then.interface != now.interface {
+        return true;
+    }
+    if let (Some(then), Some(now)) = (then.queue, now.queue)
+        && (then != now || is_of_queue(&touched.knob))
+    {
+        return then != now;
+    }
+    let Some((nic, device)) = target.nic().zip(touched.device.as_ref()) else { return false };
+    let then = history.surroundings().and_then(|around| around.device(device));
+    then.is_some_and(|then| super::surroundings::has_other_queues(host, then, nic))
+}

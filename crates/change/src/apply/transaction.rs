@@ -1,0 +1,407 @@
+//! A set of writes that are undone together.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::ApplyError;
+use super::check::{device_of, knob_of};
+use super::deadline::{boottime, nanoseconds};
+use super::displaced;
+use super::locate::{ids_of, interface_id, is_another};
+use super::surroundings::surroundings;
+use super::undo::{self, Undo, UndoOptions};
+use crate::journal::{
+    Archived, Begin, History, Intent, Journal, JournalError, Open, Seen, Store, SysfsIds, Touched, Unreadable,
+};
+use crate::knob::Knob;
+use rxlab_base::units::rfc3339;
+use rxlab_path::model::{Identity, Model};
+use rxlab_setting::{Setting, Target};
+use rxlab_sys::{Host, Namespace, ProcessId};
+
+/// Contents of the first line of the journal.
+pub struct BeginInfo<'a> {
+    /// The machine.
+    pub identity: &'a Identity,
+    /// Root it is accessed through.
+    pub root: &'a Path,
+    /// The network namespace entered; `None` for our own.
+    pub netns: Option<Namespace>,
+    /// Our own network namespace, in which the machine-wide files of `proc/sys/net` are read and written.
+    pub home: Option<Namespace>,
+    /// The process that applies.
+    pub applier: Option<ProcessId>,
+    /// Author and purpose, in one line.
+    pub what: String,
+    /// Undone after this time unless confirmed.
+    pub confirm: Option<Duration>,
+    /// Receive work before the transaction.
+    pub seen: Option<Seen>,
+}
+
+impl<'a> BeginInfo<'a> {
+    /// A permanent change of the whole machine without a description.
+    pub fn new(identity: &'a Identity) -> Self {
+        let (netns, home, applier, confirm) = (None, None, None, None);
+        let root = Path::new("/");
+        Self { identity, root, netns, home, applier, what: String::new(), confirm, seen: None }
+    }
+}
+
+/// A value that was set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// The setting asked for, in canonical form.
+    pub setting: Setting,
+    /// The value before.
+    pub before: String,
+    /// The value read back.
+    pub kept: String,
+    /// `false`: the value was already set, nothing was written, and undo will not touch it.
+    pub changed: bool,
+    /// Dependent values that the driver reset with it and that were set again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replayed: Vec<Setting>,
+    /// A remark, such as an interrupt that has not moved yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
+}
+
+/// A failed [`Transaction::apply`] and the result for the values set before the failure.
+#[derive(Debug)]
+pub struct Failure {
+    /// The error.
+    pub error: ApplyError,
+    /// The result of the undo.
+    pub undo: Undo,
+}
+
+/// An open transaction; holds the lock of the state directory until dropped.
+///
+/// Dropping it changes nothing on the machine or in the journal: its values stay
+/// undoable by id.
+pub struct Transaction {
+    pub(super) journal: Journal,
+    archived: Vec<Archived>,
+    // Their values must not be changed again: only they have the earlier values.
+    unreadable: Vec<Unreadable>,
+}
+
+impl Transaction {
+    /// Takes the lock, archives transactions of other boots, and begins. Refused while an earlier change
+    /// is waiting for confirmation: undoing that one underneath this one would mix them up.
+    pub fn begin(store: &Store, info: BeginInfo<'_>) -> Result<Self, ApplyError> {
+        Self::begin_at(store, info, boottime())
+    }
+
+    /// [`Transaction::begin`] at `now_ns` of CLOCK_BOOTTIME, which a simulated machine provides.
+    pub fn begin_at(store: &Store, info: BeginInfo<'_>, now_ns: u64) -> Result<Self, ApplyError> {
+        let lock = store.lock(Duration::ZERO)?;
+        let root = info.root.to_string_lossy().into_owned();
+        let archived = store.sweep(&lock, &root, &info.identity.boot_id)?;
+        let Open { transactions, unreadable } = store.open(&root, &info.identity.boot_id)?;
+        // Its deadline and values may be readable next time.
+        if let Some(Unreadable { id, why, .. }) = unreadable.iter().find(|file| file.readable.is_none()) {
+            return Err(ApplyError::Unreadable { subject: None, id: id.clone(), why: why.clone() });
+        }
+        let waits = |history: &History| history.pending_deadline().is_some();
+        let seen: Vec<String> = transactions.iter().map(|(id, _)| id.clone()).collect();
+        if let Some((id, _)) = transactions.into_iter().find(|(_, history)| waits(history)) {
+            return Err(ApplyError::Pending { id });
+        }
+        for (state, other) in store.others(&lock)? {
+            let Open { transactions, unreadable } = other.open(&root, &info.identity.boot_id)?;
+            let ids = transactions.into_iter().map(|(id, _)| id).chain(unreadable.into_iter().map(|u| u.id));
+            if let Some(id) = ids.into_iter().next() {
+                return Err(ApplyError::OtherJournal { state, id });
+            }
+        }
+        let begin = Begin {
+            schema: Begin::SCHEMA.to_owned(),
+            id: String::new(),
+            boot_id: info.identity.boot_id.clone(),
+            root: root.clone(),
+            netns: info.netns,
+            home: info.home,
+            applier: info.applier,
+            started: rfc3339(jiff::Timestamp::now()),
+            what: info.what,
+            seen: info.seen,
+            deadline: info.confirm.map(|wait| now_ns.saturating_add(nanoseconds(wait))),
+        };
+        let mut journal = store.begin(lock, begin)?;
+        // A journal that looked empty a moment ago may have been unreadable.
+        let hidden = store.open_besides(journal.id(), &root, &info.identity.boot_id).map(|open| {
+            let Open { transactions, unreadable: files } = open;
+            let ids = transactions.into_iter().map(|(id, _)| id).filter(|id| !seen.contains(id));
+            ids.chain(files.into_iter().filter(|file| !unreadable.contains(file)).map(|file| file.id)).next()
+        });
+        let why = "the journal was unreadable for a moment".to_owned();
+        match hidden {
+            Ok(None) => Ok(Self { journal, archived, unreadable }),
+            hidden => {
+                // Nothing was changed yet: left open, it holds nothing to undo.
+                let _ = journal.close();
+                let id = hidden?.unwrap_or_default();
+                Err(ApplyError::Unreadable { subject: None, id, why })
+            }
+        }
+    }
+
+    /// Takes the lock and resumes an open transaction.
+    pub fn resume(store: &Store, id: &str, patience: Duration) -> Result<Self, JournalError> {
+        let lock = store.lock(patience)?;
+        Ok(Self { journal: store.resume(lock, id)?, archived: Vec::new(), unreadable: Vec::new() })
+    }
+
+    /// Its id, for `rxlab undo ID`.
+    pub fn id(&self) -> &str {
+        self.journal.id()
+    }
+
+    /// Transactions that [`Transaction::begin`] archived.
+    pub fn archived(&self) -> &[Archived] {
+        &self.archived
+    }
+
+    /// Its journal.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Sets one value: checked, journalled, written, read back. After an error the caller decides
+    /// about [`Transaction::undo`]; the journal knows what to revert.
+    ///
+    /// `model` is rebuilt if the value changes the devices or queues of the machine.
+    pub fn set(&mut self, host: &dyn Host, model: &mut Model, setting: &Setting) -> Result<Kept, ApplyError> {
+        let knob = knob_of(&setting.knob)?;
+        let value = knob.check(knob.site(host, model, &setting.target), &setting.value)?;
+        self.write(host, model, knob, &setting.target, value, false)
+    }
+
+    /// Sets a target of this transaction back to the value before its first change, without
+    /// ending the transaction. The value came from the kernel, so it is not checked: it may have a
+    /// form that users never write.
+    pub fn set_back(
+        &mut self,
+        host: &dyn Host,
+        model: &mut Model,
+        knob: &str,
+        target: &Target,
+    ) -> Result<Kept, ApplyError> {
+        let touched = self.journal.history().touched();
+        let touched = touched.into_iter().find(|t| t.knob == knob && t.target == *target);
+        let Touched { original, displaced, .. } = touched
+            .ok_or_else(|| ApplyError::NotTouched { knob: knob.to_owned(), target: target.clone() })?;
+        let knob = knob_of(knob)?;
+        knob.check_restore(knob.site(host, model, target), &original, &displaced)?;
+        self.write(host, model, knob, target, original, false)
+    }
+
+    /// `foreign`: the current value was set by another program.
+    pub(super) fn write(
+        &mut self,
+        host: &dyn Host,
+        model: &mut Model,
+        knob: &'static dyn Knob,
+        target: &Target,
+        value: String,
+        foreign: bool,
+    ) -> Result<Kept, ApplyError> {
+        let before = knob.read(knob.site(host, model, target))?;
+        let setting = Setting { knob: knob.name().to_owned(), target: target.clone(), value };
+        if knob.same(&setting.value, &before) {
+            let (kept, replayed) = (before.clone(), Vec::new());
+            return Ok(Kept { setting, kept, before, changed: false, replayed, remark: None });
+        }
+        let (device, ids) = (device_of(host, model, target), ids_of(host, target));
+        // Interrupts are found through the model, which may predate a rename.
+        let is_missing = target.nic().is_some() && host.namespace().is_some() && ids.is_none();
+        if is_missing || is_another(host, target, device.as_ref()) {
+            return Err(ApplyError::another_interface(&setting.knob, target));
+        }
+        if let Some(Unreadable { id, why, .. }) = self.unreadable.iter().find(|file| {
+            let touched = file.readable.iter().flat_map(History::touched);
+            touched.into_iter().any(|t| t.is_of(knob.name(), target, (&device, ids)))
+        }) {
+            let subject = Some(format!("{} {target}", setting.knob));
+            return Err(ApplyError::Unreadable { subject, id: id.clone(), why: why.clone() });
+        }
+        let mut displaced = displaced::displaced(host, model, knob, target)?;
+        let has_dependents = !knob.disturbs().is_empty() || !knob.replaces().is_empty();
+        let mut goes_back = false;
+        if has_dependents {
+            let touched = self.journal.history().touched();
+            let earlier = touched.iter().find(|t| t.is_of(knob.name(), target, (&device, ids)));
+            if let Some(earlier) = earlier {
+                goes_back = knob.same(&earlier.original, &setting.value);
+                displaced = displaced::before_replaced(knob, &before, &earlier.displaced, displaced);
+            }
+            displaced = displaced::carried(earlier, displaced);
+        }
+        // If this process died before noticing, its values would be the ones to set again.
+        is_still_named(host, target, ids, &setting.knob)?;
+        let (chosen, mut set) = displaced::split_by_origin(host, model, &displaced);
+        // What is replaced on purpose comes back with the original only.
+        set.retain(|value| goes_back || !knob.replaces().contains(&value.knob.as_str()));
+        let has_values_to_set_again = !knob.disturbs().is_empty() || !set.is_empty();
+        let armed = self.journal.arm(Intent {
+            seq: 0,
+            knob: setting.knob.clone(),
+            target: target.clone(),
+            device: device.clone(),
+            ids,
+            before: before.clone(),
+            after: setting.value.clone(),
+            displaced,
+            foreign,
+        })?;
+        // The journal write took time: a value set in between must not be overwritten.
+        if let Err(error) = still_so(knob, host, model, target, (ids, &before)) {
+            let _ = self.journal.failed(&armed, &error.to_string(), true);
+            return Err(error);
+        }
+        let site = knob.site(host, model, target);
+        let written = knob
+            .write(site, &setting.value, &armed)
+            .and_then(|()| knob.read(site))
+            .map_err(ApplyError::from)
+            .and_then(|kept| {
+                // The value read back may belong to another interface.
+                is_still_named(host, target, ids, &setting.knob)?;
+                if !has_values_to_set_again {
+                    return Ok((kept, Vec::new()));
+                }
+                *model = displaced::rediscover(host, model);
+                let Some(nic) = target.nic() else { return Ok((kept, Vec::new())) };
+                let values = [displaced::left_over(host, model, chosen), set].concat();
+                Ok((
+                    kept,
+                    displaced::replay(host, model, (nic, ids.map(|ids| ids.interface)), &values, &armed)?,
+                ))
+            });
+        // Only now the write is complete: the dependent values are no longer driver leftovers.
+        let (kept, replayed) = match written {
+            Ok(written) => written,
+            Err(error) => {
+                // The intent alone tells undo that the value may have changed; the line about the
+                // failure is for people.
+                let _ = self.journal.failed(&armed, &error.to_string(), false);
+                return Err(error);
+            }
+        };
+        self.journal.done(&armed, &kept)?;
+        if !knob.same(&setting.value, &kept) {
+            let why = knob.difference(&setting.value, &kept);
+            return Err(ApplyError::NotKept { setting: Box::new(setting), why });
+        }
+        let remark = knob.remark(knob.site(host, model, target), &setting.value);
+        Ok(Kept { setting, before, kept, changed: true, replayed, remark })
+    }
+
+    /// Sets everything and ends the transaction so that it stays; or, at the first failure or once
+    /// `stop` is set, reverts the values set so far.
+    pub fn apply(
+        mut self,
+        host: &dyn Host,
+        model: &Model,
+        settings: &[Setting],
+        stop: &AtomicBool,
+    ) -> Result<Vec<Kept>, Box<Failure>> {
+        let mut all = Vec::new();
+        let mut model = model.clone();
+        for setting in settings {
+            let set = if stop.load(Ordering::Relaxed) {
+                Err(ApplyError::Interrupted)
+            } else {
+                self.set(host, &mut model, setting)
+            };
+            match set {
+                Ok(kept) => all.push(kept),
+                Err(error) => return Err(Box::new(Failure { error, undo: self.undo(host, &model) })),
+            }
+        }
+        match self.note(host, &model).and_then(|()| self.complete()) {
+            Ok(()) => Ok(all),
+            Err(error) => Err(Box::new(Failure { error: error.into(), undo: self.undo(host, &model) })),
+        }
+    }
+
+    /// Ends the transaction so that its values stay, undoable by id. One that set nothing is
+    /// closed.
+    pub fn keep(mut self) -> Result<(), JournalError> {
+        self.complete()
+    }
+
+    /// [`Transaction::keep`] without a deadline from then on.
+    pub fn keep_confirmed(mut self, host: &dyn Host, model: &Model) -> Result<(), JournalError> {
+        self.journal.confirm()?;
+        self.note(host, model)?;
+        self.complete()
+    }
+
+    /// Records the surroundings of the values, for later comparison by [`super::status`].
+    pub(super) fn note(&mut self, host: &dyn Host, model: &Model) -> Result<(), JournalError> {
+        let touched = self.journal.history().touched();
+        if touched.is_empty() {
+            return Ok(());
+        }
+        self.journal.surroundings(surroundings(host, model, &touched))
+    }
+
+    fn complete(&mut self) -> Result<(), JournalError> {
+        let history = self.journal.history();
+        let is_empty = history.last_seq() == 0 && history.pending_command().is_none();
+        if is_empty { self.journal.close() } else { self.journal.complete() }
+    }
+
+    /// Confirms on behalf of the user: the deadline no longer holds.
+    pub fn confirm(mut self) -> Result<(), JournalError> {
+        self.journal.confirm()
+    }
+
+    /// Restores every value that is still ours, newest target first, and closes the transaction
+    /// when nothing is left to do. `host` is the machine of the transaction, from [`super::reach`], and
+    /// `model` must be current.
+    pub fn undo(self, host: &dyn Host, model: &Model) -> Undo {
+        self.undo_with(host, model, UndoOptions::default())
+    }
+
+    /// [`Transaction::undo`] with options.
+    pub fn undo_with(self, host: &dyn Host, model: &Model, options: UndoOptions) -> Undo {
+        undo::run(self.journal, host, model, options)
+    }
+}
+
+/// Fails if the name of a target's interface now belongs to another one than that of `ids`.
+fn is_still_named(
+    host: &dyn Host,
+    target: &Target,
+    ids: Option<SysfsIds>,
+    knob: &str,
+) -> Result<(), ApplyError> {
+    let is_it = interface_id(host, target) == ids.map(|ids| ids.interface);
+    if is_it { Ok(()) } else { Err(ApplyError::another_interface(knob, target)) }
+}
+
+/// Fails if a value no longer matches the journal, or belongs to another interface.
+fn still_so(
+    knob: &dyn Knob,
+    host: &dyn Host,
+    model: &Model,
+    target: &Target,
+    (ids, before): (Option<SysfsIds>, &str),
+) -> Result<(), ApplyError> {
+    let subject = format!("{} {target}", knob.name());
+    let changed = |why: String| Err(ApplyError::ChangedMeanwhile { subject, why });
+    if ids_of(host, target) != ids {
+        return changed("it is now another interface or queue".to_owned());
+    }
+    match knob.read(knob.site(host, model, target))? {
+        live if knob.same(before, &live) => Ok(()),
+        live => changed(format!("it was {before} and is now {live}")),
+    }
+}

@@ -1,0 +1,369 @@
+//! Undo: every target of a transaction returns to the value before the first change.
+//!
+//! Idempotent: restored values are not touched again, and if a process is killed midway, the next one
+//! continues from the journal alone.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use super::commands::{self, CommandUndo};
+use super::displaced;
+use super::locate::{
+    Place, has_queue, ids_of, interface_id, is_another, is_of_namespace, is_of_queue, locate, was_made_again,
+};
+use crate::journal::{Displaced, History, Journal, JournalError, Outcome, Touched};
+use crate::knob::{self, Knob, KnobError};
+use rxlab_base::units::NicName;
+use rxlab_path::model::{DeviceAddress, Model};
+use rxlab_setting::Target;
+use rxlab_sys::Host;
+
+/// Findings and actions for one target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UndoOutcome {
+    /// Knob.
+    pub knob: String,
+    /// Target, by its current name if the device still exists.
+    pub target: Target,
+    /// The value to restore.
+    pub original: String,
+    /// The last value that the transaction asked for.
+    pub wanted: String,
+    /// Findings and actions.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The user should check: the value is not the original one and was not expected to go.
+    pub trouble: bool,
+}
+
+/// The result of undoing one transaction.
+#[derive(Debug)]
+pub struct Undo {
+    /// Transaction id.
+    pub id: String,
+    /// Each target that was not settled before, in the order of undoing.
+    pub outcomes: Vec<UndoOutcome>,
+    /// The result for its shell commands; `None` when there was nothing to revert.
+    pub command: Option<CommandUndo>,
+    /// True if nothing is left to undo.
+    pub closed: bool,
+    /// The journal could not be written. The outcomes are still valid; another undo will find
+    /// nothing to do.
+    pub journal_error: Option<JournalError>,
+}
+
+impl Undo {
+    /// True if every value is the original one, or went with its device.
+    pub fn is_clean(&self) -> bool {
+        let trouble = self.outcomes.iter().any(|outcome| outcome.trouble);
+        self.journal_error.is_none() && !trouble && !self.has_failed()
+    }
+
+    /// True if something failed that another attempt may restore.
+    pub fn has_failed(&self) -> bool {
+        let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
+        let command = self.command.as_ref().map(|command| &command.outcome);
+        self.outcomes.iter().map(|undone| &undone.outcome).chain(command).any(failed)
+    }
+}
+
+/// Options of undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UndoOptions {
+    /// Overwrite values set by another program with the original.
+    pub force: bool,
+}
+
+pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options: UndoOptions) -> Undo {
+    let mut outcomes = Vec::new();
+    let mut journal_error = None;
+    let command = commands::take_back(&mut journal, host, &mut journal_error);
+    let mut settled = command.as_ref().is_none_or(|command| command.outcome.settles());
+    // Queues come and go with the restored values.
+    let mut model = Cow::Borrowed(model);
+    for touched in journal.history().touched().into_iter().rev() {
+        if touched.outcome.as_ref().is_some_and(Outcome::settles) {
+            continue;
+        }
+        let place = locate(host, &model, journal.history(), &touched);
+        let (target, outcome) = match place {
+            Place::Here(target) => {
+                let outcome = put_back(&mut journal, host, &mut model, &touched, &target, options);
+                (target, outcome)
+            }
+            Place::There(host, model, target) => {
+                let mut model = Cow::Owned(*model);
+                let outcome = put_back(&mut journal, &*host, &mut model, &touched, &target, options);
+                (target, outcome)
+            }
+            Place::Gone => (touched.target.clone(), Outcome::Gone),
+            Place::Unknown(why) => (touched.target.clone(), Outcome::Failed { why }),
+        };
+        settled &= outcome.settles();
+        // A guard that retries for days must not fill the disk.
+        if touched.outcome.as_ref() != Some(&outcome)
+            && let Err(error) = journal.undone(touched.seq, &outcome)
+        {
+            journal_error.get_or_insert(error);
+        }
+        outcomes.push(UndoOutcome {
+            trouble: is_trouble(&touched, &outcome),
+            knob: touched.knob,
+            target,
+            original: touched.original,
+            wanted: touched.wanted,
+            outcome,
+        });
+    }
+    let mut closed = false;
+    if settled && journal_error.is_none() {
+        match journal.close() {
+            Ok(()) => closed = true,
+            Err(error) => journal_error = Some(error),
+        }
+    }
+    Undo { id: journal.id().to_owned(), outcomes, command, closed, journal_error }
+}
+
+fn is_trouble(touched: &Touched, outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Unchanged | Outcome::Restored => false,
+        // Virtual devices take their values with them when they go, and so do processes, threads and network
+        // namespaces; hardware should not go.
+        Outcome::Gone => {
+            let fleeting =
+                is_of_namespace(touched) || knob::find(&touched.knob).is_some_and(|knob| knob.is_fleeting());
+            !fleeting && !touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
+        }
+        Outcome::Altered { .. } | Outcome::Drift { .. } | Outcome::Away | Outcome::Failed { .. } => true,
+    }
+}
+
+/// True if we set `live`.
+///
+/// A foreign value that reapply overwrote is not ours if it returns: setting it again is deliberate,
+/// like setting any other value. Reapply may also leave such a value half written: of several
+/// interrupts, some may have the foreign value and some ours.
+fn is_ours(knob: &dyn Knob, touched: &Touched, live: &str) -> bool {
+    let Touched { ours, foreign, unsettled, .. } = touched;
+    let is_one_of = |values: &[String]| values.iter().any(|value| knob.same(value, live));
+    if is_one_of(ours) {
+        return true;
+    }
+    if is_one_of(foreign) {
+        return false;
+    }
+    let found = if unsettled.is_empty() { ours.clone() } else { [&ours[..], foreign].concat() };
+    knob.left_by(&found, unsettled, live)
+}
+
+fn another_interface() -> Outcome {
+    Outcome::Failed { why: "its name now belongs to another interface".to_owned() }
+}
+
+fn put_back(
+    journal: &mut Journal,
+    host: &dyn Host,
+    model: &mut Cow<'_, Model>,
+    touched: &Touched,
+    target: &Target,
+    options: UndoOptions,
+) -> Outcome {
+    let failed = |why: String| Outcome::Failed { why };
+    let Some(knob) = knob::find(&touched.knob) else {
+        return failed(format!("this version has no knob `{}`", touched.knob));
+    };
+    let found = ids_of(host, target);
+    let is_other_virtual = touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
+        && touched.ids.zip(found).is_some_and(|(then, found)| then.interface != found.interface);
+    if is_other_virtual || is_another(host, target, touched.device.as_ref()) {
+        return another_interface();
+    }
+    let found = found.map(|found| found.interface);
+    let is_still_it = || interface_id(host, target) == found;
+    let live = match knob.read(knob.site(host, model, target)) {
+        Ok(live) => live,
+        // The process or thread has ended. Interrupts and NAPIs are not included: they are missing while their
+        // interface is down, and may come back with their values.
+        Err(error @ KnobError::NotThere { .. }) => {
+            return match host.namespaces() {
+                Ok(_) => Outcome::Gone,
+                Err(hidden) => failed(format!("{error}, or hidden: {hidden}")),
+            };
+        }
+        Err(error @ KnobError::UnknownQueue { .. }) => {
+            let outcome = without_queue(knob, host, journal.history(), touched, target, &error);
+            return if is_still_it() { outcome } else { another_interface() };
+        }
+        Err(error) => return failed(error.to_string()),
+    };
+    if !is_still_it() {
+        return another_interface();
+    }
+    let is_original = knob.same(&touched.original, &live);
+    if is_original && is_whole(knob, touched) {
+        return Outcome::Unchanged;
+    }
+    if !is_original && !is_ours(knob, touched, &live) && !options.force {
+        let fresh = knob.is_fresh(host, &live);
+        if !(fresh && was_made_again(host, touched, target, journal.history())) {
+            return Outcome::Drift { live, fresh };
+        }
+    }
+    if !is_original
+        && let Err(error) =
+            knob.check_restore(knob.site(host, model, target), &touched.original, &touched.displaced)
+    {
+        return failed(error.to_string());
+    }
+    let Some(armed) = journal.arm_restore(touched.seq) else {
+        return failed("its intent is not in the journal".to_owned());
+    };
+    let mut displaced = match target.nic() {
+        Some(nic) => {
+            match displaced_values(journal, host, model, touched, nic, (&live, is_original), is_still_it) {
+                Some(displaced) => displaced,
+                None => return another_interface(),
+            }
+        }
+        None => touched.displaced.clone(),
+    };
+    if !is_original {
+        // A value set while the journal was written must not be overwritten, nor another interface that now
+        // has the name.
+        if !is_still_it() {
+            return another_interface();
+        }
+        let site = knob.site(host, model, target);
+        match knob.read(site) {
+            Ok(now) if knob.same(&live, &now) => {}
+            Ok(now) => return failed(format!("it changed to {now} in the meantime")),
+            Err(error) => return failed(error.to_string()),
+        }
+        let written = knob.write(site, &touched.original, &armed).and_then(|()| knob.read(site));
+        match written {
+            // The value read back may belong to another interface.
+            Ok(_) if !is_still_it() => return another_interface(),
+            Ok(kept) if knob.same(&touched.original, &kept) => {}
+            Ok(kept) => return Outcome::Altered { kept },
+            Err(error) => return failed(error.to_string()),
+        }
+        // The write gave each queue this value.
+        displaced
+            .retain(|one| !(knob.replaces().contains(&one.knob.as_str()) && one.value == touched.original));
+    }
+    let (Some(nic), false) = (target.nic(), displaced.is_empty()) else { return Outcome::Restored };
+    *model = Cow::Owned(displaced::rediscover(host, model));
+    match displaced::replay(host, model, (nic, found), &displaced, &armed) {
+        Ok(replayed) if is_original && replayed.is_empty() => Outcome::Unchanged,
+        Ok(_) => Outcome::Restored,
+        Err(error) => failed(error.to_string()),
+    }
+}
+
+/// The queue is not in the model. If it does not exist, the kernel has freed our value with it; a new queue
+/// starts with the original value, or else the original waits for the queue.
+fn without_queue(
+    knob: &dyn Knob,
+    host: &dyn Host,
+    history: &History,
+    touched: &Touched,
+    target: &Target,
+    error: &KnobError,
+) -> Outcome {
+    let makes_queues = |other: &Touched| {
+        other.is_on_same_device(touched)
+            && knob::find(&other.knob).is_some_and(|other| other.disturbs().contains(&knob.name()))
+    };
+    // An interrupt may outlive its queue, unless the transaction itself created both.
+    let went_with_it = || is_of_queue(&touched.knob) || history.touched().iter().any(makes_queues);
+    match has_queue(host, target) {
+        Ok(false) if knob.is_fresh(host, &touched.original) && went_with_it() => Outcome::Gone,
+        Ok(false) => Outcome::Away,
+        Ok(true) => Outcome::Failed { why: error.to_string() },
+        Err(error) => Outcome::Failed { why: error.to_string() },
+    }
+}
+
+/// True if undo has nothing to do for a target that has its original value: every dependent value that was
+/// reset was set again.
+///
+/// That is so if our last write restored it completely, as when a trial flips back: that write set the
+/// dependent values again, and later differences are foreign. It is not so after an interrupted write, or
+/// after an undo that recorded what it found. Nor if our last write set another value: then another program
+/// restored the original, or an undo that could record nothing; both had the queues recreated.
+fn is_whole(knob: &dyn Knob, touched: &Touched) -> bool {
+    let by_us = knob.same(&touched.original, &touched.wanted);
+    touched.displaced.is_empty() || (touched.unsettled.is_empty() && touched.held.is_none() && by_us)
+}
+
+/// Values to set again once the original value is restored: those before our writes, or what others have
+/// set since. In order of certainty:
+///
+/// - Once the original is restored, the values recorded by the last undo before its write count: the current
+///   ones are leftovers of that write.
+/// - After an interrupted write of ours, the current values are driver leftovers, and those from
+///   before it count.
+/// - While the value is ours, the current values are what others want, and are recorded before being reset.
+/// - If the original is restored and nothing was recorded, values of new queues were reset; others may be
+///   deliberate and stay.
+///
+/// `None` if another interface took the name while its values were read.
+fn displaced_values(
+    journal: &mut Journal,
+    host: &dyn Host,
+    model: &Model,
+    touched: &Touched,
+    nic: &NicName,
+    (live, is_original): (&str, bool),
+    is_still_it: impl Fn() -> bool,
+) -> Option<Vec<Displaced>> {
+    if let (Some(held), true) = (&touched.held, is_original) {
+        return Some(displaced::overlaid(&touched.displaced, held));
+    }
+    if !touched.unsettled.is_empty() {
+        return Some(touched.displaced.clone());
+    }
+    if is_original {
+        let values = displaced::reset_to_new(host, model, nic, &touched.displaced);
+        return is_still_it().then_some(values);
+    }
+    let mut held = displaced::now(host, model, nic, &touched.displaced);
+    if let Some(knob) = knob::find(&touched.knob) {
+        held = displaced::before_replaced(knob, live, &touched.displaced, held);
+    }
+    let all = journal.history().touched();
+    let own = |one: &Displaced| {
+        all.iter()
+            .filter(|t| t.is_on_same_device(touched))
+            .find(|t| t.knob == one.knob && t.target.lasting() == one.target.lasting())
+    };
+    // A value of the transaction itself that could not be restored goes with its queue: its original returns.
+    for one in &mut held {
+        let knob = knob::find(&one.knob);
+        if let Some((knob, own)) =
+            knob.zip(own(one).filter(|t| !t.outcome.as_ref().is_some_and(Outcome::settles)))
+            && is_ours(knob, own, &one.value)
+        {
+            one.value.clone_from(&own.original);
+        }
+    }
+    // An earlier attempt was refused: current values still count, except those of queues it recreated anyway.
+    // Values that the transaction itself set are already restored, and not to be set again.
+    if let Some(before) = &touched.held {
+        let lost =
+            displaced::reset_to_new(host, model, nic, before).into_iter().filter(|one| own(one).is_none());
+        held = displaced::overlaid(&held, &lost.collect::<Vec<_>>());
+    }
+    if !is_still_it() {
+        return None;
+    }
+    // Its space was reserved with the intent. If none can be reserved, a full disk must not prevent the
+    // machine from being restored.
+    let _ = journal.holding(touched.seq, &held);
+    Some(displaced::overlaid(&touched.displaced, &held))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! The write-ahead journal: the old value is on disk before it changes.
+//!
+//! One transaction is one file below `STATE/journal/`; the lines of the file are [`Record`]s. The
+//! journal does not know about knobs or how values are written; it hands out [`Armed`], the
+//! proof that a write may happen, and keeps the records. `docs/journal.md` gives the format.
+
+mod command;
+mod disk;
+mod flaky;
+mod kept;
+mod log;
+mod memory;
+mod notice;
+mod record;
+mod recover;
+mod room;
+mod storage;
+mod store;
+mod surroundings;
+
+pub use command::{BackCommand, PendingCommand};
+pub use disk::Disk;
+pub use disk::{make_directory, sync_directory};
+pub use flaky::{FlakyStorage, Trouble};
+pub use kept::kept;
+pub use log::{Armed, Journal};
+pub use memory::Memory;
+pub use notice::{Lapse, Notice};
+pub use record::{Begin, Displaced, Intent, Outcome, Record, Seen, SysfsIds};
+pub use recover::{Damage, History, Touched};
+pub use storage::{Folder, Lock, LockError, Storage};
+pub use store::{Archived, Entry, JournalError, Open, Store, Unreadable};
+pub use surroundings::{DeviceThen, Surroundings};

@@ -1,0 +1,307 @@
+//! The lines of a journal file: meaning and encoding. No file access here.
+
+use serde::{Deserialize, Serialize};
+
+use super::{BackCommand, Surroundings};
+use rxlab_base::units::CpuId;
+use rxlab_path::model::DeviceAddress;
+use rxlab_setting::Target;
+use rxlab_sys::{Namespace, ProcessId};
+
+/// One line of a journal file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// The first line: the transaction.
+    Begin(Begin),
+    /// A value is about to be written. On disk, synced, before the write.
+    Intent(Intent),
+    /// The write of intent `seq` was made and read back.
+    Done {
+        /// The intent.
+        seq: u64,
+        /// The value read back.
+        kept: String,
+    },
+    /// The write of intent `seq` was rejected or could not be read back.
+    Failed {
+        /// The intent.
+        seq: u64,
+        /// Reason, in one line.
+        why: String,
+        /// It was not attempted: nothing of the value is on the machine.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        untried: bool,
+    },
+    /// Surroundings of the values once they were set, for later comparison.
+    Surroundings(Surroundings),
+    /// Everything asked for is set.
+    Complete,
+    /// The user confirmed: the deadline no longer holds.
+    Confirmed,
+    /// Undo is about to write the original value of intent `seq`, which may reset these values set by
+    /// others. On disk, synced, before that write.
+    Holding {
+        /// The first intent of the target.
+        seq: u64,
+        /// The dependent values of the intent, as they were then.
+        values: Vec<Displaced>,
+    },
+    /// Result of undo for the target first touched by intent `seq`.
+    Undone {
+        /// The first intent of the target.
+        seq: u64,
+        /// Findings and actions.
+        #[serde(flatten)]
+        outcome: Outcome,
+    },
+    /// A shell command is about to run; this one reverts it. On disk, synced, before it runs.
+    Command(BackCommand),
+    /// The result of running the `back` of the last [`Record::Command`].
+    CommandUndone {
+        /// [`Outcome::Restored`]: it succeeded. [`Outcome::Failed`]: it failed.
+        #[serde(flatten)]
+        outcome: Outcome,
+    },
+    /// Nothing of this transaction is left to undo.
+    Closed,
+    /// A kind added by a later version. Its meaning is unknown here, so the transaction is never closed.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The first line of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begin {
+    /// [`Begin::SCHEMA`].
+    pub schema: String,
+    /// Transaction id, also the name of its file.
+    pub id: String,
+    /// Boot of the machine. Values do not outlive a boot, so neither does a transaction.
+    pub boot_id: String,
+    /// The root through which the machine is accessed, absolute.
+    pub root: String,
+    /// The network namespace entered; `None` for the process's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<Namespace>,
+    /// The process's own network namespace, in which the machine-wide files of `proc/sys/net` were read and written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<Namespace>,
+    /// The applying process, by pid and start time. Its guard need not wait once it has
+    /// ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applier: Option<ProcessId>,
+    /// Start, RFC 3339 in UTC; for people only.
+    pub started: String,
+    /// Author and purpose, in one line; for people only.
+    pub what: String,
+    /// CLOCK_BOOTTIME, in nanoseconds, at which it is undone unless confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<u64>,
+    /// Receive work before the transaction; `None` if the plan does not state it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
+}
+
+/// Receive work before a change, as sampled for its plan: for comparison with a later sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// The CPU that the plan takes work from.
+    pub cpu: CpuId,
+    /// Its receive time, percent of wall time.
+    pub receive_percent: u32,
+    /// Packets per second of the plan's interfaces.
+    pub packets: u64,
+}
+
+impl Begin {
+    /// The schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.journal/1";
+
+    /// The network namespace whose values were set; `None` if an earlier version did not record its own.
+    pub fn namespace(&self) -> Option<&Namespace> {
+        self.netns.as_ref().or(self.home.as_ref())
+    }
+
+    /// The begin of a transaction below `/` in the boot `boot-1`.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn sample() -> Self {
+        Self {
+            schema: Self::SCHEMA.into(),
+            id: String::new(),
+            boot_id: "boot-1".into(),
+            root: "/".into(),
+            netns: None,
+            home: None,
+            applier: None,
+            started: String::new(),
+            what: String::new(),
+            deadline: None,
+            seen: None,
+        }
+    }
+}
+
+/// A value that is about to be written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    /// Counted from 1 within the transaction; 0 until the journal has numbered it.
+    pub seq: u64,
+    /// Name of the knob.
+    pub knob: String,
+    /// Target, by its names at that time. The queue in it is persistent, the interface's
+    /// name is not: [`Intent::device`] is.
+    pub target: Target,
+    /// Persistent address of the device or process; `None` for a target that is the whole machine or a
+    /// permanent part of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceAddress>,
+    /// sysfs inodes of the interface and the queue, independent of their names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids: Option<SysfsIds>,
+    /// The value before, in the knob's text form.
+    pub before: String,
+    /// The value to be written.
+    pub after: String,
+    /// Dependent values on the same interface that the write may reset, as they were before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "beside")]
+    pub displaced: Vec<Displaced>,
+    /// `before` is foreign: it replaced our value, which is set again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign: bool,
+}
+
+impl Intent {
+    /// The first intent of a transaction, for a target without a persistent address.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn sample(knob: &str, target: &str, before: &str, after: &str) -> Self {
+        Self {
+            seq: 1,
+            knob: knob.into(),
+            target: target.parse().expect("a target"),
+            device: None,
+            ids: None,
+            before: before.into(),
+            after: after.into(),
+            displaced: Vec::new(),
+            foreign: false,
+        }
+    }
+}
+
+/// Inodes of directories in sysfs. No other directory gets them before the next boot, and an interface keeps
+/// its own under another name and in another network namespace (see [`rxlab_sys::Host::inode`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SysfsIds {
+    /// Inode of the interface.
+    pub interface: u64,
+    /// Inode of the queue, for a queue target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<u64>,
+}
+
+/// A value that writing another one may reset.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Displaced {
+    /// Name of the knob.
+    pub knob: String,
+    /// Target, by its names at that time.
+    pub target: Target,
+    /// The value, in the knob's text form.
+    pub value: String,
+}
+
+/// Result of undo for one target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// The value was already the original.
+    Unchanged,
+    /// The original value was written and read back.
+    Restored,
+    /// The original value was written but the machine stored another one: CPUs that were
+    /// online then are now offline.
+    Altered {
+        /// The value read back.
+        kept: String,
+    },
+    /// Another program or an administrator changed the value since; it was left alone.
+    Drift {
+        /// The value found.
+        live: String,
+        /// It is the kernel's value for a new queue, and it is unclear if the kernel recreated the queue or
+        /// the value was set on purpose. The original is kept until that is decided.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        fresh: bool,
+    },
+    /// The device, process or thread no longer exists, nor does its value. For a device this is
+    /// proven: every network namespace was searched for it.
+    Gone,
+    /// The queue does not exist now, and the original is not the kernel's value for a new queue: it is
+    /// restored once the queue exists again.
+    Away,
+    /// The value could be neither read nor restored.
+    Failed {
+        /// Reason, in one line.
+        why: String,
+    },
+}
+
+impl Outcome {
+    /// True if nothing is left to do for the target.
+    pub fn settles(&self) -> bool {
+        match self {
+            Outcome::Unchanged | Outcome::Restored | Outcome::Gone => true,
+            Outcome::Drift { fresh, .. } => !fresh,
+            Outcome::Away | Outcome::Altered { .. } | Outcome::Failed { .. } => false,
+        }
+    }
+}
+
+impl Record {
+    /// The line of the file: CRC-32 of the JSON in 8 hexadecimal digits, a space, the JSON, a line
+    /// feed.
+    pub fn to_line(&self) -> Vec<u8> {
+        let json = serde_json::to_string(self).expect("records have no map with other keys than text");
+        format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes())).into_bytes()
+    }
+
+    /// Reads one line without its line feed; `None` when the sum or the JSON is wrong.
+    pub fn from_line(line: &[u8]) -> Option<Self> {
+        let line = std::str::from_utf8(line).ok()?;
+        let (sum, json) = line.split_once(' ')?;
+        let valid = sum.len() == 8 && sum.bytes().all(|b| b.is_ascii_hexdigit());
+        let sum = u32::from_str_radix(sum, 16).ok().filter(|_| valid)?;
+        if sum != crc32fast::hash(json.as_bytes()) {
+            return None;
+        }
+        serde_json::from_str(json).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outcome, Record};
+
+    #[test]
+    fn a_line_is_its_sum_and_its_json() {
+        let record = Record::Undone { seq: 3, outcome: Outcome::Drift { live: "4-7".into(), fresh: false } };
+        let line = record.to_line();
+        let text = String::from_utf8(line.clone()).expect("text");
+        assert!(
+            text.ends_with(" {\"record\":\"undone\",\"seq\":3,\"outcome\":\"drift\",\"live\":\"4-7\"}\n")
+        );
+        assert_eq!(Record::from_line(&line[..line.len() - 1]), Some(record));
+    }
+
+    #[test]
+    fn one_flipped_bit_is_noticed() {
+        let line = Record::Done { seq: 1, kept: "2-7".into() }.to_line();
+        let line = &line[..line.len() - 1];
+        for at in 0..line.len() {
+            let mut bad = line.to_vec();
+            bad[at] ^= 1;
+            assert_eq!(Record::from_line(&bad), None, "byte {at}");
+        }
+    }
+}

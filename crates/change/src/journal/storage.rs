@@ -1,0 +1,140 @@
+//! Storage of journal files as an interface: tests may stop the process at every
+//! operation.
+
+use std::any::Any;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use rxlab_sys::ProcessId;
+
+/// Open and finished transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Folder {
+    /// Transactions that may have something left to undo.
+    Open,
+    /// Transactions that are closed, or of another boot.
+    Archive,
+}
+
+/// Files by transaction id.
+pub trait Storage: Send + Sync {
+    /// The ids in a folder, sorted; none if nothing was ever stored.
+    fn list(&self, folder: Folder) -> io::Result<Vec<String>>;
+
+    /// The whole file.
+    fn read(&self, folder: Folder, id: &str) -> io::Result<Vec<u8>>;
+
+    /// Creates a new, empty, open file whose existence survives a crash.
+    fn create(&self, id: &str) -> io::Result<()>;
+
+    /// Reserves this many bytes after the contents of an open file, so that a full disk
+    /// does not reject them. The file length is unchanged. Truncating or archiving releases the space.
+    fn set_aside(&self, id: &str, bytes: u64) -> io::Result<()>;
+
+    /// Appends bytes to an open file; they survive a crash only after [`Storage::sync`].
+    fn append(&self, id: &str, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes appended bytes survive a crash.
+    fn sync(&self, id: &str) -> io::Result<()>;
+
+    /// Cuts an open file to `length` bytes.
+    fn truncate(&self, id: &str, length: u64) -> io::Result<()>;
+
+    /// Moves an open file into the archive.
+    fn archive(&self, id: &str) -> io::Result<()>;
+
+    /// Takes the one lock under which files are changed, or reports its holder. Does not wait.
+    fn lock(&self) -> Result<Lock, LockError>;
+
+    /// Waits before the lock is tried again. A simulated disk advances its own time.
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    /// Registers these files as a journal of the machine, and returns the state directories of the others.
+    /// Call it under the lock.
+    fn claim(&self) -> io::Result<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
+
+    /// Leaves a notice about a transaction for the next command; replaces an earlier one about it. Storage
+    /// that no later command reads keeps none.
+    fn leave_notice(&self, _id: &str, _text: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Removes and returns the notices, each to one caller only, sorted by transaction.
+    fn take_notices(&self) -> io::Result<Vec<Vec<u8>>> {
+        Ok(Vec::new())
+    }
+
+    /// The path of a file, for messages.
+    fn path(&self, folder: Folder, id: &str) -> PathBuf;
+}
+
+/// Held by the one process that may change the machine and the journal; released when dropped.
+#[derive(Debug)]
+pub struct Lock {
+    // None if no other process can see what it guards.
+    file: Option<File>,
+    _guard: Option<Box<dyn Any + Send>>,
+}
+
+impl Lock {
+    /// A lock that lasts as long as `file` is open. The file must be locked.
+    pub(super) fn new(file: File) -> Self {
+        Self { file: Some(file), _guard: None }
+    }
+
+    /// A lock that lasts until `guard` is dropped: for a simulated disk.
+    pub fn held_by(guard: impl Any + Send) -> Self {
+        Self { file: None, _guard: Some(Box::new(guard)) }
+    }
+
+    /// The lock of files visible only to this process.
+    pub(super) fn unshared() -> Self {
+        Self { file: None, _guard: None }
+    }
+}
+
+// Closing the file is not enough: a child just forked by another thread has it open too, until
+// it runs its program.
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Never fails for a locked file.
+        let _ = self.file.as_ref().map(File::unlock);
+    }
+}
+
+/// The lock was not obtained.
+#[derive(Debug, Error)]
+pub enum LockError {
+    /// Another process has it.
+    #[error("process {} holds the lock {}", holder.map_or("?".to_owned(), |holder| holder.pid.to_string()), path.display())]
+    Held {
+        /// The lock file.
+        path: PathBuf,
+        /// The holder, if recorded in the file.
+        holder: Option<ProcessId>,
+    },
+    /// Other users could write to the journal.
+    #[error("{} cannot be trusted with the journal: {why}", path.display())]
+    Untrusted {
+        /// The directory.
+        path: PathBuf,
+        /// Reason.
+        why: String,
+    },
+    /// Taking it failed.
+    #[error("cannot take the lock {}: {error}", path.display())]
+    Io {
+        /// The lock file or a directory above it.
+        path: PathBuf,
+        /// The error.
+        error: io::Error,
+    },
+}

@@ -1,0 +1,413 @@
+//! All transactions of one state directory: begin, find, resume, archive.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::disk::Disk;
+use super::log::Journal;
+use super::memory::Memory;
+use super::notice::Notice;
+use super::record::{Begin, Record};
+use super::recover::{Damage, History};
+use super::storage::{Folder, Lock, LockError, Storage};
+use rxlab_base::atomic::if_there;
+use rxlab_base::error::Kind;
+
+/// Interval between attempts to take the lock.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// A journal operation failed.
+#[derive(Debug, Error)]
+pub enum JournalError {
+    /// A file or directory operation failed.
+    #[error("cannot {verb} the journal {}: {error}", path.display())]
+    Io {
+        /// The operation.
+        verb: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// The error.
+        error: io::Error,
+    },
+    /// Another process is changing the machine, or the lock cannot be taken.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// An invalid line that no crash can have caused.
+    #[error("the journal {} is damaged at line {line}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The first wrong line.
+        line: usize,
+    },
+    /// A later version wrote records not understood here: only that version knows what else there is
+    /// to undo.
+    #[error("a later version of rxlab wrote to the journal {}: undo with that version", path.display())]
+    LaterVersion {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No open transaction has this id.
+    #[error("no open transaction `{id}`{}", open_list(open))]
+    Unknown {
+        /// The id asked for.
+        id: String,
+        /// The open transactions.
+        open: Vec<String>,
+    },
+}
+
+/// True if a transaction is known to be of another boot. A boot id that could not be read, then or
+/// now, proves nothing, and archived transactions are never undone.
+fn other_boot(begin: &Begin, boot_id: &str) -> bool {
+    ![begin.boot_id.as_str(), boot_id].contains(&"") && begin.boot_id != boot_id
+}
+
+fn open_list(open: &[String]) -> String {
+    if open.is_empty() { " (none open)".to_owned() } else { format!(" (open: {})", open.join(", ")) }
+}
+
+impl JournalError {
+    /// Exit code class of the error.
+    pub fn kind(&self) -> Kind {
+        match self {
+            JournalError::Lock(LockError::Untrusted { .. }) => Kind::Denied,
+            JournalError::Io { error, .. } | JournalError::Lock(LockError::Io { error, .. }) => {
+                Kind::of_own_file(error)
+            }
+            JournalError::Unknown { .. } => Kind::Usage,
+            _ => Kind::Failed,
+        }
+    }
+}
+
+/// A transaction that was archived because nothing in it can be undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Archived {
+    /// It belongs to an earlier boot: its values went with it.
+    OtherBoot(String),
+    /// It never began, or was already closed when a process was killed.
+    Leftover(String),
+}
+
+/// The open transactions of one boot of a machine.
+#[derive(Debug, Default)]
+pub struct Open {
+    /// Those that can be undone, oldest first.
+    pub transactions: Vec<(String, History)>,
+    /// Files that cannot be read completely, oldest first. Their contents must be undone by hand.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// The file of a transaction that cannot be read completely.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The transaction.
+    pub id: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// The problem.
+    pub why: String,
+    /// The contents of valid lines; `None` if the file is temporarily unreadable.
+    pub readable: Option<History>,
+}
+
+/// A transaction, open or archived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its id.
+    pub id: String,
+    /// False if archived.
+    pub is_open: bool,
+    /// History in its file, or the reason why it cannot be read.
+    pub history: Result<History, String>,
+}
+
+/// The transactions of one state directory.
+#[derive(Clone)]
+pub struct Store {
+    storage: Arc<dyn Storage>,
+}
+
+impl Store {
+    /// The transactions in `storage`. Touches nothing.
+    pub fn new(storage: impl Storage + 'static) -> Self {
+        Self { storage: Arc::new(storage) }
+    }
+
+    /// An in-memory copy of the open transactions: changes to it never reach a disk.
+    pub fn rehearsal(&self) -> Result<Self, JournalError> {
+        let copy = Memory::copy_of(&*self.storage).map_err(|error| self.error("read", "", error))?;
+        Ok(Self::new(copy))
+    }
+
+    /// Every transaction, open or archived, oldest first.
+    pub fn all(&self) -> Result<Vec<Entry>, JournalError> {
+        let mut all = Vec::new();
+        for (folder, is_open) in [(Folder::Open, true), (Folder::Archive, false)] {
+            for id in self.ids(folder)? {
+                let read = self.storage.read(folder, &id).map(|bytes| History::parse(&bytes));
+                let history = match read {
+                    Ok(Ok(history)) => Ok(history),
+                    Ok(Err(damage)) => Err(format!("line {} is damaged", damage.line)),
+                    Err(error) => Err(error.to_string()),
+                };
+                all.push(Entry { id, is_open, history });
+            }
+        }
+        all.sort_by(|one, other| one.id.cmp(&other.id));
+        Ok(all)
+    }
+
+    /// Takes the lock; retries until `patience` is over while another process has it.
+    pub fn lock(&self, patience: Duration) -> Result<Lock, JournalError> {
+        let mut left = patience;
+        loop {
+            match self.storage.lock() {
+                Err(LockError::Held { .. }) if !left.is_zero() => {
+                    self.storage.pause(RETRY.min(left));
+                    left = left.saturating_sub(RETRY);
+                }
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// Ids of unarchived transactions, oldest first.
+    pub fn open_ids(&self) -> Result<Vec<String>, JournalError> {
+        self.ids(Folder::Open)
+    }
+
+    /// The id that `text` means: an id or the unique beginning of one.
+    pub fn find(&self, text: &str) -> Result<String, JournalError> {
+        let open = self.open_ids()?;
+        let mut matching = open.iter().filter(|id| id.starts_with(text));
+        match (matching.next(), matching.next()) {
+            (Some(id), None) if !text.is_empty() => Ok(id.clone()),
+            _ if open.iter().any(|id| id == text) => Ok(text.to_owned()),
+            _ => Err(JournalError::Unknown { id: text.to_owned(), open }),
+        }
+    }
+
+    /// The file of an open transaction, for messages.
+    pub fn path(&self, id: &str) -> PathBuf {
+        self.storage.path(Folder::Open, id)
+    }
+
+    /// True if a transaction is archived.
+    pub fn is_archived(&self, id: &str) -> bool {
+        self.storage.read(Folder::Archive, id).is_ok()
+    }
+
+    /// Registers this as a journal of the machine, and returns the others with their state directories. Call
+    /// it under the lock.
+    pub fn others(&self, _lock: &Lock) -> Result<Vec<(PathBuf, Store)>, JournalError> {
+        let others = self.storage.claim().map_err(|error| self.error("register", "", error))?;
+        Ok(others.into_iter().map(|state| (state.clone(), Store::new(Disk::new(state)))).collect())
+    }
+
+    /// History of an open transaction; `None` if it is not open.
+    pub fn load(&self, id: &str) -> Result<Option<History>, JournalError> {
+        let damaged = |damage: Damage| JournalError::Damaged { path: self.path(id), line: damage.line };
+        self.parse(id)?.transpose().map_err(damaged)
+    }
+
+    fn parse(&self, id: &str) -> Result<Option<Result<History, Damage>>, JournalError> {
+        let bytes = if_there(self.storage.read(Folder::Open, id));
+        Ok(bytes.map_err(|error| self.error("read", id, error))?.map(|bytes| History::parse(&bytes)))
+    }
+
+    /// All open transactions of this boot of the machine below `root`. One that never began is excluded; an
+    /// unreadable one is included, unless its first line names another root or boot.
+    pub fn open(&self, root: &str, boot_id: &str) -> Result<Open, JournalError> {
+        self.open_among(self.open_ids()?, root, boot_id)
+    }
+
+    /// [`Store::open`] without `id`, which is known to be open: an error if it is not listed. A temporarily
+    /// unreadable directory looks empty.
+    pub fn open_besides(&self, id: &str, root: &str, boot_id: &str) -> Result<Open, JournalError> {
+        let mut ids = self.open_ids()?;
+        let own = ids.iter().position(|open| open == id);
+        ids.remove(own.ok_or_else(|| self.error("list", id, io::ErrorKind::NotFound.into()))?);
+        self.open_among(ids, root, boot_id)
+    }
+
+    fn open_among(&self, ids: Vec<String>, root: &str, boot_id: &str) -> Result<Open, JournalError> {
+        let mut open = Open::default();
+        for id in ids {
+            let is_ours = |begin: &Begin| begin.root == root && !other_boot(begin, boot_id);
+            let path = self.storage.path(Folder::Open, &id);
+            let (readable, why) = match self.parse(&id) {
+                Ok(None) if self.is_archived(&id) => continue,
+                Ok(None) => (None, "it is listed but missing".to_owned()),
+                Ok(Some(Ok(history))) if history.is_closed() || !history.begin().is_some_and(is_ours) => {
+                    continue;
+                }
+                Ok(Some(Ok(history))) if history.is_readable() => {
+                    open.transactions.push((id, history));
+                    continue;
+                }
+                Ok(Some(Ok(history))) => (Some(history), "written by a later version of rxlab".to_owned()),
+                Ok(Some(Err(damage))) if damage.readable.begin().is_none_or(is_ours) => {
+                    (Some(damage.readable), format!("line {} is damaged", damage.line))
+                }
+                Ok(Some(Err(_))) => continue,
+                Err(JournalError::Io { error, .. }) => (None, error.to_string()),
+                Err(error) => return Err(error),
+            };
+            open.unreadable.push(Unreadable { id, path, why, readable });
+        }
+        Ok(open)
+    }
+
+    /// [`Store::open`] without unreadable ones.
+    pub fn open_of(&self, root: &str, boot_id: &str) -> Result<Vec<(String, History)>, JournalError> {
+        Ok(self.open(root, boot_id)?.transactions)
+    }
+
+    /// Archives a transaction unchanged: nothing in it will be undone.
+    pub fn forget(&self, _lock: &Lock, id: &str) -> Result<(), JournalError> {
+        self.storage.archive(id).map_err(|error| self.error("archive", id, error))
+    }
+
+    /// Leaves a notice for the next command.
+    pub fn leave_notice(&self, notice: &Notice) -> io::Result<()> {
+        self.storage.leave_notice(&notice.id, &serde_json::to_vec(notice)?)
+    }
+
+    /// Takes the notices left by guards, each for one caller only. A notice that cannot be read or removed
+    /// is skipped.
+    pub fn take_notices(&self) -> Vec<Notice> {
+        let taken = self.storage.take_notices().unwrap_or_default();
+        taken.iter().filter_map(|text| serde_json::from_slice(text).ok()).collect()
+    }
+
+    /// Starts a transaction: its first line is on disk when this returns. The id of `begin` is
+    /// chosen here.
+    pub fn begin(&self, lock: Lock, begin: Begin) -> Result<Journal, JournalError> {
+        let id = self.next_id(&begin)?;
+        self.storage.create(&id).map_err(|error| self.error("create", &id, error))?;
+        let mut journal = Journal::new(self.storage.clone(), id.clone(), History::default(), false, lock);
+        journal.append(Record::Begin(Begin { id, ..begin }))?;
+        journal.sync()?;
+        Ok(journal)
+    }
+
+    /// Resumes an open transaction; a torn last line is cut off first.
+    pub fn resume(&self, lock: Lock, id: &str) -> Result<Journal, JournalError> {
+        let history =
+            self.load(id)?.ok_or_else(|| JournalError::Unknown { id: id.to_owned(), open: Vec::new() })?;
+        // A read-only file system must not prevent restoring the machine.
+        let torn = self.storage.truncate(id, history.valid_bytes).is_err();
+        let journal = Journal::new(self.storage.clone(), id.to_owned(), history, torn, lock);
+        // Cutting released the reserved space. Undo works without it if necessary.
+        let _ = journal.set_aside(0);
+        Ok(journal)
+    }
+
+    /// Archives everything that has nothing to undo: transactions below `root` of another boot
+    /// than `boot_id`, closed ones, and files without a first line. Damaged ones of this boot stay.
+    pub fn sweep(&self, _lock: &Lock, root: &str, boot_id: &str) -> Result<Vec<Archived>, JournalError> {
+        let mut archived = Vec::new();
+        for id in self.open_ids()? {
+            let Ok(Some(parsed)) = self.parse(&id) else { continue };
+            let damaged = parsed.is_err();
+            let history = parsed.unwrap_or_else(|damage| damage.readable);
+            let why = match history.begin() {
+                Some(begin) if begin.root == root && other_boot(begin, boot_id) => Archived::OtherBoot(id),
+                _ if damaged => continue,
+                Some(_) if !history.is_closed() => continue,
+                _ => Archived::Leftover(id),
+            };
+            let (Archived::OtherBoot(id) | Archived::Leftover(id)) = &why;
+            // Files that cannot be archived, on a read-only file system, are skipped everywhere.
+            if self.storage.archive(id).is_ok() {
+                archived.push(why);
+            }
+        }
+        Ok(archived)
+    }
+
+    /// A sortable counter, and four digits that distinguish two machines' journals.
+    fn next_id(&self, begin: &Begin) -> Result<String, JournalError> {
+        let mut last = 0u64;
+        for folder in [Folder::Open, Folder::Archive] {
+            let counters = self.ids(folder)?;
+            let counters = counters.iter().filter_map(|id| id.split('-').next()?.parse::<u64>().ok());
+            last = counters.fold(last, u64::max);
+        }
+        let sum = crc32fast::hash(format!("{}{}", begin.boot_id, begin.started).as_bytes());
+        Ok(format!("{:06}-{:04x}", last + 1, sum & 0xffff))
+    }
+
+    fn ids(&self, folder: Folder) -> Result<Vec<String>, JournalError> {
+        self.storage.list(folder).map_err(|error| {
+            let path = self.storage.path(folder, "");
+            JournalError::Io { verb: "list", path: path.parent().unwrap_or(&path).to_owned(), error }
+        })
+    }
+
+    fn error(&self, verb: &'static str, id: &str, error: io::Error) -> JournalError {
+        JournalError::Io { verb, path: self.storage.path(Folder::Open, id), error }
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Store {
+    /// A journal in a temporary directory, which goes with the first value.
+    pub fn scratch() -> (tempfile::TempDir, Self) {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let store = Self::new(super::Disk::new(state.path()));
+        (state, store)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Archived, Begin, Store};
+    use crate::journal::{Disk, Storage};
+
+    /// A damaged file of a past boot once blocked every command until it was
+    /// moved away by hand.
+    #[test]
+    fn damage_of_another_boot_blocks_nothing() {
+        let (state, store) = Store::scratch();
+        let id = begin(&store, "a");
+        let disk = Disk::new(state.path());
+        disk.append(&id, b"what is this\nand this\n").expect("appended");
+        let open = store.open("/", "a").expect("listed");
+        assert_eq!((open.transactions, open.unreadable[0].why.as_str()), (vec![], "line 2 is damaged"));
+        assert_eq!(store.open_of("/", "b").expect("not of this boot"), []);
+        assert_eq!(store.open_of("/other", "a").expect("not of this root"), []);
+        assert_eq!(sweep(&store, "a"), []);
+        assert_eq!(sweep(&store, "b"), [Archived::OtherBoot(id)]);
+    }
+
+    fn sweep(store: &Store, boot_id: &str) -> Vec<Archived> {
+        store.sweep(&store.lock(Duration::ZERO).expect("free"), "/", boot_id).expect("swept")
+    }
+
+    fn begin(store: &Store, boot_id: &str) -> String {
+        let lock = store.lock(Duration::ZERO).expect("free");
+        let begin = Begin { boot_id: boot_id.into(), ..Begin::sample() };
+        store.begin(lock, begin).expect("begun").id().to_owned()
+    }
+
+    /// An unreadable boot id once assigned every open transaction to another boot, never to be undone.
+    #[test]
+    fn only_a_known_other_boot_is_archived() {
+        let (_state, store) = Store::scratch();
+        let (named, nameless) = (begin(&store, "a"), begin(&store, ""));
+        assert_eq!(sweep(&store, ""), []);
+        assert_eq!(store.open_of("/", "").expect("listed").len(), 2);
+        assert_eq!(sweep(&store, "b"), [Archived::OtherBoot(named)]);
+        let open = store.open_of("/", "b").expect("listed");
+        assert_eq!(open.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&nameless]);
+    }
+}

@@ -1,0 +1,172 @@
+//! Tunables: how to find, read, check, write and compare each of them. One tunable per file, or one family of
+//! tunables that differ only in a name and a path.
+//!
+//! A knob knows how; `plan` decides what, and only `apply` writes. A new knob is one file here, one `mod`
+//! line and one entry in [`KNOBS`].
+
+mod affinity;
+mod channels;
+mod clocksource;
+mod coalesce;
+mod error;
+mod ethtool;
+mod file;
+mod gro_size;
+mod irq_affinity;
+mod irqbalance;
+mod napi;
+mod ntuple_rule;
+mod offload;
+mod priority;
+mod queue_napi;
+mod reference;
+mod registry;
+mod rfs;
+mod ring;
+mod rps;
+mod rss;
+mod rss_context;
+mod rss_hash;
+mod site;
+mod sysctl;
+#[cfg(any(test, feature = "testing"))]
+pub mod testbed;
+mod value;
+mod xps;
+
+pub use error::{KnobError, Result};
+pub use reference::reference;
+pub use registry::{KNOBS, find};
+pub use site::Site;
+
+use crate::journal::{Armed, Displaced};
+use rxlab_base::units::CpuMask;
+use rxlab_path::model::Model;
+use rxlab_setting::Target;
+use rxlab_sys::Host;
+
+/// User documentation of a knob; `docs/knobs.md` is generated from it.
+#[derive(Debug, Clone, Copy)]
+pub struct Doc {
+    /// Name of the knob: one word, unique.
+    pub name: &'static str,
+    /// Effect of the knob, in a few sentences.
+    pub summary: &'static str,
+    /// Form of a target: `NIC/rx-N` or `host`.
+    pub target: &'static str,
+    /// Form of a value.
+    pub values: &'static str,
+    /// A complete setting.
+    pub example: &'static str,
+    /// The kernel's own documentation.
+    pub source: &'static str,
+    /// First kernel that has it.
+    pub since: &'static str,
+    /// Events short of a reboot that discard the value: a link that goes down and up, a change of the number
+    /// of queues.
+    pub lost: &'static str,
+    /// Surprising things the kernel does with a value.
+    pub beware: &'static str,
+}
+
+/// One tunable.
+///
+/// Values are text in the knob's canonical form, the one that [`Knob::read`] and [`Knob::check`] return.
+/// Targets are resolved through the model of their [`Site`] at each call: nothing is remembered.
+pub trait Knob: Sync {
+    /// Name and user documentation.
+    fn doc(&self) -> &Doc;
+
+    /// One word, unique.
+    fn name(&self) -> &'static str {
+        self.doc().name
+    }
+
+    /// The site of `target` on a machine.
+    fn site<'a>(&self, host: &'a dyn Host, model: &'a Model, target: &'a Target) -> Site<'a> {
+        Site { knob: self.name(), host, model, target }
+    }
+
+    /// Everything on this machine that the knob can act on.
+    fn targets(&self, model: &Model) -> Vec<Target>;
+
+    /// Checks a value against the machine and returns its canonical form. Refuses values that the kernel
+    /// would silently change.
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String>;
+
+    /// Returns the current value.
+    fn read(&self, site: Site<'_>) -> Result<String>;
+
+    /// Writes a canonical value. [`Knob::read`] returns what the kernel made of it.
+    fn write(&self, site: Site<'_>, value: &str, armed: &Armed) -> Result;
+
+    /// Names of the knobs whose values on the same interface a write may discard, such as the affinities of
+    /// interrupts that the driver re-creates. The applier saves and replays them.
+    fn disturbs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Names of the knobs whose values on the same interface a write replaces on purpose: those of single queues by
+    /// that of all of them. They have the same form of value. Undo sets them again, applying does not.
+    fn replaces(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Refuses an original `value`, which was not checked, where restoring it would discard later changes.
+    /// `kept` is set again afterwards.
+    fn check_restore(&self, _site: Site<'_>, _value: &str, _kept: &[Displaced]) -> Result {
+        Ok(())
+    }
+
+    /// Returns `value`, read with a different number of queues, as it is written with the current number.
+    fn for_current_queues(&self, _site: Site<'_>, value: &str) -> String {
+        value.to_owned()
+    }
+
+    /// If `value` is the driver's own choice for the current queues, which it makes again when their number
+    /// changes: the value that asks for that choice.
+    fn driver_default(&self, _site: Site<'_>, _value: &str) -> Option<&'static str> {
+        None
+    }
+
+    /// Updates `model` to its state after `value` is set, as far as other knobs' targets depend on it.
+    fn foresee(&self, _model: &mut Model, _target: &Target, _value: &str) {}
+
+    /// True if the target comes and goes while the machine runs and takes its value along: processes and
+    /// threads. A missing one is then no cause for concern.
+    fn is_fleeting(&self) -> bool {
+        false
+    }
+
+    /// True if the kernel shows `got` after `want` was written.
+    fn same(&self, want: &str, got: &str) -> bool {
+        want == got
+    }
+
+    /// Describes how `got` differs from `want`.
+    fn difference(&self, want: &str, got: &str) -> String {
+        format!("asked for {want}, the kernel kept {got}")
+    }
+
+    /// True if `live` results from the values `ours`, or from `unsettled` ones, whose write may have been cut
+    /// short and was not read back.
+    fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
+        ours.iter().chain(unsettled).any(|value| self.same(value, live))
+    }
+
+    /// The CPUs that a value names; `None` if values are not lists of CPUs.
+    fn cpus(&self, _value: &str) -> Option<CpuMask> {
+        None
+    }
+
+    /// True if a canonical value is the one that the kernel or the driver gives to a newly created queue or
+    /// interrupt.
+    fn is_fresh(&self, _host: &dyn Host, _value: &str) -> bool {
+        false
+    }
+
+    /// A remark after `value` was written and read back, such as an interrupt that has not moved yet.
+    fn remark(&self, _site: Site<'_>, _value: &str) -> Option<String> {
+        None
+    }
+}

@@ -1,0 +1,135 @@
+//! `affinity`: the CPUs that a process, a control group or a systemd unit may run on.
+
+mod cpuset;
+mod lists;
+mod threads;
+
+use super::{Doc, Knob, Result, Site};
+use crate::journal::Armed;
+use lists::{ALL, Lists};
+use rxlab_path::model::{Model, Process};
+use rxlab_setting::Target;
+
+const DENIED: &str = " (needs CAP_SYS_NICE for a process, and write access for a control group; in version \
+                      1 a group accepts only CPUs of its parent)";
+
+/// CPUs that an application runs on.
+///
+/// Of a process: sched_setaffinity(2) of each of its threads. Of a control group: `cpuset.cpus`. A process is
+/// identified by its number and start time: `DeviceAddress` of the form `process:PID@START`.
+pub(super) struct Affinity;
+
+static DOC: Doc = Doc {
+    name: "affinity",
+    summary: "Sets the CPUs that an application runs on: near the CPUs that take its packets, or away from \
+              them. For a process it sets each thread, for a control group or a systemd unit the cpuset.",
+    target: "`pid:N`, `cgroup:/PATH` or `unit:NAME`",
+    values: "a list of CPUs; for a process also `all`; for a group or unit also `inherit`, for no CPUs of \
+             its own. The value read from a process with several threads also names the threads of each \
+             list: `2-5@810,812-815;0@811`",
+    example: "affinity pid:812 = 2-5",
+    source: "sched_setaffinity(2); Documentation/admin-guide/cgroup-v2.rst, \"Cpuset\"",
+    since: "2.6; cpusets of control groups version 2 since 5.0",
+    lost: "Exit of the process. A restart of the unit, which gets a new control group. A thread that sets \
+           its own affinity.",
+    beware: "Threads and processes started later inherit it. Undo gives threads started later the main \
+             thread's list. The kernel silently drops CPUs outside the cpuset; rxlab reads back every \
+             thread. Before 6.2, setting a cpuset overwrites what its threads had set for themselves, and \
+             undo cannot restore that. A unit has a cpuset only if systemd has enabled the controller for \
+             it.",
+};
+
+const EXPECTED: &str = "expected a list of CPUs such as 2-5";
+const ACTS_ON: &str = "a process (pid:N), a control group (cgroup:/PATH) or a unit (unit:NAME)";
+
+impl Knob for Affinity {
+    fn doc(&self) -> &Doc {
+        &DOC
+    }
+
+    // Only the processes that wait for packets.
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        let listeners = model.listeners.known().into_iter().flatten();
+        let owners = listeners.flat_map(|listener| listener.owners.known().into_iter().flatten());
+        let mut targets: Vec<Target> = owners.map(|Process { pid, .. }| Target::Process(*pid)).collect();
+        targets.sort();
+        targets.dedup();
+        targets
+    }
+
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        match (site.target, value) {
+            (Target::Process(_), ALL) => return self.read(site).map(|_| ALL.to_owned()),
+            (Target::Cgroup(_) | Target::Unit(_), cpuset::INHERIT) => {
+                return cpuset::file(site).map(|_| cpuset::INHERIT.to_owned());
+            }
+            (Target::Process(_) | Target::Cgroup(_) | Target::Unit(_), _) => {}
+            _ => return Err(site.wrong(ACTS_ON)),
+        }
+        let cpus = site.online_cpus(value)?;
+        if cpus.is_empty() {
+            return Err(site.bad(value, EXPECTED));
+        }
+        // A process that may run on all CPUs always reads as `all`.
+        let is_process = matches!(site.target, Target::Process(_));
+        let everywhere = is_process && site.model.online().difference(&cpus).is_empty();
+        let value = if everywhere { ALL.to_owned() } else { cpus.to_string() };
+        self.read(site).map(|_| value)
+    }
+
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        match site.target {
+            Target::Process(pid) => Ok(threads::read(site, *pid)?.to_string()),
+            Target::Cgroup(_) | Target::Unit(_) => cpuset::read(site, &cpuset::file(site)?),
+            _ => Err(site.wrong(ACTS_ON)),
+        }
+    }
+
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        match site.target {
+            Target::Process(pid) => {
+                let lists = Lists::parse(value).ok_or_else(|| site.bad(value, EXPECTED))?;
+                threads::write(site, *pid, &lists)
+            }
+            Target::Cgroup(_) | Target::Unit(_) => cpuset::write(site, &cpuset::file(site)?, value),
+            _ => Err(site.wrong(ACTS_ON)),
+        }
+    }
+
+    fn is_fleeting(&self) -> bool {
+        true
+    }
+
+    fn same(&self, want: &str, got: &str) -> bool {
+        match (Lists::parse(want), Lists::parse(got)) {
+            (Some(want), Some(got)) => got.explained_by(&[&want]),
+            _ => want == got,
+        }
+    }
+
+    fn difference(&self, want: &str, got: &str) -> String {
+        format!(
+            "asked for {want}, the kernel kept {got}: the cpuset does not include the other CPUs, or a \
+             thread has changed its own affinity"
+        )
+    }
+
+    // A move that was cut short leaves some threads where they were.
+    fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
+        let values: Vec<Lists> =
+            ours.iter().chain(unsettled).filter_map(|value| Lists::parse(value)).collect();
+        let values: Vec<&Lists> = values.iter().collect();
+        let mixed = Lists::parse(live).is_some_and(|live| live.explained_by(&values));
+        mixed || ours.iter().chain(unsettled).any(|value| value == live)
+    }
+
+    fn remark(&self, site: Site<'_>, value: &str) -> Option<String> {
+        match site.target {
+            Target::Process(_) => None,
+            _ => cpuset::remark(site.host, &cpuset::file(site).ok()?, value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

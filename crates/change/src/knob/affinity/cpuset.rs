@@ -1,0 +1,140 @@
+//! Control groups with a cpuset: their location, in either version, and the group of a systemd unit.
+
+use rustix::io::Errno;
+
+use super::DENIED;
+use crate::knob::error::Meanings;
+use crate::knob::{KnobError, Result, Site};
+use rxlab_base::parse::{self, Mount};
+use rxlab_base::units::CpuMask;
+use rxlab_setting::Target;
+use rxlab_sys::{Cause, Host};
+
+/// Stands for a group without CPUs of its own.
+pub(super) const INHERIT: &str = "inherit";
+
+/// Usual mount points of the versions, for hosts whose mounts cannot be read.
+const USUAL: [&str; 3] = ["sys/fs/cgroup/cpuset", "sys/fs/cgroup", "sys/fs/cgroup/unified"];
+
+/// Units live in slices, and those of users below the user's own manager. Nesting deeper than this is not
+/// expected.
+const DEPTH: u32 = 16;
+
+/// The file with the CPUs of a group or a unit.
+pub(super) fn file(site: Site<'_>) -> Result<String> {
+    let host = site.host;
+    let path = match site.target {
+        Target::Unit(name) => of_unit(site, name)?,
+        Target::Cgroup(path) if !path.split('/').any(|part| part == "..") => {
+            path.trim_end_matches('/').to_owned()
+        }
+        _ => return Err(site.not_there("no such control group")),
+    };
+    let mut found = false;
+    for directory in directories(host) {
+        let group = format!("{directory}{path}");
+        let file = format!("{group}/cpuset.cpus");
+        match host.read(&file) {
+            Ok(_) => return Ok(file),
+            Err(error) if error.cause == Cause::Missing => found |= host.list(&group).is_ok(),
+            Err(error) => return Err(site.unreadable(&error)),
+        }
+    }
+    if !found {
+        return Err(site.not_there("no such control group"));
+    }
+    Err(site.lacks(
+        "the cpuset controller is not enabled for its control group (for a unit, `systemctl \
+         set-property --runtime UNIT AllowedCPUs=` enables it); or set its processes by pid:N",
+    ))
+}
+
+/// The value of the file.
+pub(super) fn read(site: Site<'_>, file: &str) -> Result<String> {
+    list(file, &site.read_text(file)?)
+        .map(|cpus| if cpus.is_empty() { INHERIT.to_owned() } else { cpus.to_string() })
+}
+
+/// Writes a canonical value.
+pub(super) fn write(site: Site<'_>, file: &str, value: &str) -> Result {
+    // An empty write would be ignored.
+    let text = if value == INHERIT { "\n" } else { value };
+    let written = site.host.write(file, text.as_bytes());
+    written.map_err(|error| site.failed(Some(value), &error, DENIED, MEANINGS))
+}
+
+/// The CPUs that the parent groups withhold, if any.
+pub(super) fn remark(host: &dyn Host, file: &str, value: &str) -> Option<String> {
+    let wanted: CpuMask = value.parse().ok()?;
+    let group = file.strip_suffix("cpuset.cpus")?;
+    let effective = ["cpuset.cpus.effective", "cpuset.effective_cpus"];
+    let text = effective.iter().find_map(|name| host.read_text(&format!("{group}{name}")).ok())?;
+    let lost = wanted.difference(&list(file, &text).ok()?);
+    (!lost.is_empty()).then(|| format!("its parent groups or other partitions withhold CPU {lost}"))
+}
+
+const MEANINGS: Meanings = &[
+    (Errno::NOSPC, "a group of version 1 with processes in it must have CPUs"),
+    (Errno::INVAL, "another group has exclusive use of these CPUs, or this kernel has none of them"),
+    (Errno::RANGE, "this kernel has no such CPU"),
+    (Errno::OVERFLOW, "this kernel has no such CPU"),
+];
+
+fn list(file: &str, text: &str) -> Result<CpuMask> {
+    text.trim().parse().map_err(|_| KnobError::broken(file, text, "a CPU list"))
+}
+
+/// Control group mounts, relative to the root; those that can have a cpuset come first.
+fn directories(host: &dyn Host) -> Vec<String> {
+    let text = host.read_text("proc/self/mountinfo").ok();
+    let Some(mounts) = text.and_then(|text| parse::mounts(&text).ok()) else {
+        return USUAL.map(str::to_owned).to_vec();
+    };
+    let rank = |mount: &Mount| match mount.kind.as_str() {
+        "cgroup" if mount.options.iter().any(|option| option == "cpuset") => Some(0),
+        "cgroup2" => Some(1),
+        "cgroup" if mount.options.iter().any(|option| option == "name=systemd") => Some(2),
+        _ => None,
+    };
+    let mut found: Vec<(u8, String)> = mounts
+        .iter()
+        .filter_map(|mount| Some((rank(mount)?, mount.point.trim_matches('/').to_owned())))
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, point)| point).collect()
+}
+
+/// The control group of a unit: the one with its name, below slices.
+fn of_unit(site: Site<'_>, name: &str) -> Result<String> {
+    let name = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
+    for directory in directories(site.host) {
+        let mut found = Vec::new();
+        let mut open = vec![String::new()];
+        for _ in 0..DEPTH {
+            let mut below = Vec::new();
+            for path in open {
+                for child in site.host.list(&format!("{directory}{path}")).unwrap_or_default() {
+                    if child == name {
+                        found.push(format!("{path}/{child}"));
+                    }
+                    if child.ends_with(".slice")
+                        || (child.starts_with("user@") && child.ends_with(".service"))
+                    {
+                        below.push(format!("{path}/{child}"));
+                    }
+                }
+            }
+            open = below;
+        }
+        match &found[..] {
+            [] => {}
+            [one] => return Ok(one.clone()),
+            several => {
+                let why =
+                    format!("several units have this name; use one of cgroup:{}", several.join(", cgroup:"));
+                return Err(site.not_there(why));
+            }
+        }
+    }
+    Err(site.not_there("no control group has this unit's name: the unit is not running"))
+}

@@ -1,0 +1,100 @@
+//! The threads of a process: the CPUs each may run on, and how they are moved.
+
+use std::collections::BTreeSet;
+
+use rustix::io::Errno;
+
+use super::DENIED;
+use super::lists::{ALL, Lists};
+use crate::knob::error::Meanings;
+use crate::knob::{KnobError, Result, Site};
+use rxlab_base::parse;
+use rxlab_base::units::{CpuId, CpuMask};
+use rxlab_sys::{Action, Cause};
+
+/// CPUs that sched_setaffinity(2) can be given (rustix's `CpuSet`).
+const NAMEABLE: u32 = 1024;
+
+/// Passes over threads that were started while the others were moved. Each was started by a thread that had
+/// not been moved yet, so every pass finds fewer.
+const ROUNDS: u32 = 10;
+
+/// CPUs that each thread may run on, the main thread first. Threads that end in the meantime are left out.
+pub(super) fn read(site: Site<'_>, pid: u32) -> Result<Lists> {
+    let online = site.model.online();
+    let mut threads = Vec::new();
+    for tid in tids(site, pid)? {
+        if let Some(cpus) = allowed(site, pid, tid)? {
+            let all = !online.is_empty() && online.difference(&cpus).is_empty();
+            threads.push((tid, if all { ALL.to_owned() } else { cpus.to_string() }));
+        }
+    }
+    if threads.is_empty() { Err(gone(site)) } else { Ok(Lists::from_threads(&threads)) }
+}
+
+/// Moves each thread to where `lists` has it.
+pub(super) fn write(site: Site<'_>, pid: u32, lists: &Lists) -> Result {
+    let mut done = BTreeSet::new();
+    for _ in 0..ROUNDS {
+        let new: Vec<u32> = tids(site, pid)?.into_iter().filter(|tid| !done.contains(tid)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        for tid in new {
+            done.insert(tid);
+            move_to(site, pid, tid, lists.list(tid))?;
+        }
+    }
+    // A process that starts threads this fast has some that were not moved: reading back reveals them.
+    Ok(())
+}
+
+fn move_to(site: Site<'_>, pid: u32, tid: u32, list: &str) -> Result {
+    let cpus: CpuMask = match list {
+        ALL => (0..NAMEABLE).map(CpuId).collect(),
+        list => list.parse().unwrap_or_default(),
+    };
+    let online = site.model.online();
+    // Undoing a move that was refused halfway must not ask the refusing thread for the list it already has.
+    let Some(now) = allowed(site, pid, tid)? else { return Ok(()) };
+    if now == cpus || (list == ALL && online.difference(&now).is_empty()) {
+        return Ok(());
+    }
+    match site.host.act(&Action::ThreadCpus { pid, tid, cpus }) {
+        // It has ended.
+        Err(error) if error.cause == Cause::Missing => Ok(()),
+        done => done.map_err(|error| site.failed(Some(list), &error, DENIED, MEANINGS)),
+    }
+}
+
+const MEANINGS: Meanings = &[
+    (Errno::INVAL, "its cpuset has none of these CPUs, or it is a kernel thread bound to its CPU"),
+    (Errno::OVERFLOW, "rxlab supports CPUs up to 1023 here"),
+];
+
+/// The threads, the main one first.
+fn tids(site: Site<'_>, pid: u32) -> Result<Vec<u32>> {
+    let names = site.host.list(&format!("proc/{pid}/task")).map_err(|error| match error.cause {
+        Cause::Missing => gone(site),
+        _ => site.unreadable(&error),
+    })?;
+    let mut tids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    tids.sort_by_key(|tid| (*tid != pid, *tid));
+    Ok(tids)
+}
+
+/// CPUs that a thread may run on; `None` if it has ended.
+fn allowed(site: Site<'_>, pid: u32, tid: u32) -> Result<Option<CpuMask>> {
+    let path = format!("proc/{pid}/task/{tid}/status");
+    let text = match site.host.read_text(&path) {
+        Ok(text) => text,
+        Err(error) if error.cause == Cause::Missing => return Ok(None),
+        Err(error) => return Err(site.unreadable(&error)),
+    };
+    let cpus = parse::allowed_cpus(&text);
+    cpus.map(Some).map_err(|error| KnobError::broken(&path, error, "the status of a thread"))
+}
+
+fn gone(site: Site<'_>) -> KnobError {
+    site.not_there("no such process")
+}

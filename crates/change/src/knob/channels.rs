@@ -1,0 +1,226 @@
+//! `channels`: the numbers of queues of an interface.
+
+use rustix::io::Errno;
+
+use super::error::Meanings;
+use super::{Doc, Knob, Result, Site, value};
+use crate::journal::Armed;
+use rxlab_base::parse::ethtool::{ChannelKind, Channels, channels};
+use rxlab_base::units::Fact;
+use rxlab_path::model::{Model, RxQueue};
+use rxlab_setting::{Target, set_queues};
+use rxlab_sys::{Action, EthtoolGet};
+
+/// Queues of one interface, by kind.
+///
+/// Kernel: `Documentation/networking/ethtool-netlink.rst`, `CHANNELS_SET`. The driver tears down its queues
+/// and creates new ones: their settings are lost, and the applier replays them.
+pub(super) struct NicChannels;
+
+static DOC: Doc = Doc {
+    name: "channels",
+    summary: "Number of queues of the interface, and so the number of CPUs that can take its interrupts. \
+              With fewer queues than the load needs, one CPU does all receive work.",
+    target: "`NIC`",
+    values: "words of `ethtool -L`: `combined N`, or `rx N tx N`; `N` alone if there is only one kind",
+    example: "channels eth0 = combined 4",
+    source: "Documentation/networking/ethtool-netlink.rst, \"CHANNELS_SET\"",
+    since: "2.6.38; netlink since 5.7",
+    lost: "Re-creating the interface, for example by reloading its driver.",
+    beware: "Drivers redistribute interrupts and XPS and drop RPS and RFS of the queues; rxlab replays \
+             them. If a driver does not update its default RSS table, rxlab asks it to. Refused if the RSS \
+             table, flow rules or AF_XDP use a queue that would be removed. Some drivers reset the link.",
+};
+
+/// Values that a driver may discard with the old queues.
+const OF_QUEUES: &[&str] = &[
+    "irqbalance",
+    "rss",
+    "queue_threaded",
+    "queue_defer_hard_irqs",
+    "queue_gro_flush_timeout",
+    "irq_suspend_timeout",
+    "queue_adaptive_rx",
+    "queue_rx_usecs",
+    "queue_rx_frames",
+    "irq_affinity",
+    "xps_cpus",
+    "xps_rxqs",
+    "rps",
+    "rfs",
+    "napi_priority",
+];
+
+/// The kinds that a setting names. The others carry events of the device and are left alone.
+const KINDS: [ChannelKind; 3] = [ChannelKind::Rx, ChannelKind::Tx, ChannelKind::Combined];
+
+fn shown(site: Site<'_>) -> Result<Channels> {
+    site.ethtool(EthtoolGet::Channels, site.nic()?, channels)
+}
+
+/// The canonical form: every kind that the device has, as `rx 2 tx 2`.
+fn text(counts: &[(ChannelKind, u32)]) -> String {
+    counts.iter().map(|(kind, count)| format!("{} {count}", kind.word())).collect::<Vec<_>>().join(" ")
+}
+
+fn now(channels: &Channels) -> Vec<(ChannelKind, u32)> {
+    KINDS.iter().filter_map(|kind| Some((*kind, channels.count(*kind)?.now))).collect()
+}
+
+/// Words of `ethtool -L` as counts; `None` for anything else.
+fn counts(value: &str) -> Option<Vec<(ChannelKind, u32)>> {
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let pair = |pair: &[&str]| {
+        let [kind, count] = pair else { return None };
+        Some((KINDS.into_iter().find(|known| known.word() == *kind)?, value::plain_number(count)?))
+    };
+    let counts: Vec<_> = words.chunks(2).map(pair).collect::<Option<_>>()?;
+    (!counts.is_empty()
+        && counts.iter().enumerate().all(|(at, (kind, _))| counts[..at].iter().all(|(k, _)| k != kind)))
+    .then_some(counts)
+}
+
+fn count(counts: &[(ChannelKind, u32)], kind: ChannelKind) -> u32 {
+    counts.iter().find(|(k, _)| *k == kind).map_or(0, |(_, count)| *count)
+}
+
+const MEANINGS: Meanings = &[
+    (
+        Errno::INVAL,
+        "the driver does not support these counts, or the RSS table, flow rules or AF_XDP use a queue \
+             that would be removed; check with `ethtool -x` and `ethtool -n`",
+    ),
+    (Errno::NETDOWN, "the interface is down"),
+];
+
+impl Knob for NicChannels {
+    fn doc(&self) -> &Doc {
+        &DOC
+    }
+
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        value::nic_targets(model, |nic| nic.hardware.channels != Fact::Unsupported)
+    }
+
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        let (channels, target) = (shown(site)?, site.target);
+        let has = now(&channels);
+        let bad = |why: String| site.bad(value, why);
+        let asked = match (value::plain_number(value), &has[..]) {
+            (Some(count), [(kind, _)]) => vec![(*kind, count)],
+            _ => counts(value)
+                .ok_or_else(|| bad(format!("expected the same form as the current value, {}", text(&has))))?,
+        };
+        for (kind, count) in &asked {
+            let Some(limit) = channels.count(*kind) else {
+                let why = format!("{target} has no {} channels (it has {})", kind.word(), text(&has));
+                return Err(bad(why));
+            };
+            if *count > limit.max {
+                return Err(bad(format!("{target} supports at most {} {} channels", limit.max, kind.word())));
+            }
+        }
+        let all: Vec<_> = has
+            .iter()
+            .map(|(kind, now)| (*kind, asked.iter().find(|(k, _)| k == kind).map_or(*now, |(_, n)| *n)))
+            .collect();
+        let both = count(&all, ChannelKind::Combined);
+        for (kind, what) in [(ChannelKind::Rx, "receive"), (ChannelKind::Tx, "transmit")] {
+            if both + count(&all, kind) == 0 {
+                return Err(bad(format!("at least one channel must {what}")));
+            }
+        }
+        Ok(text(&all))
+    }
+
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        Ok(text(&now(&shown(site)?)))
+    }
+
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let nic = site.nic()?.name.clone();
+        let counts = counts(value).unwrap_or_default();
+        let attributes = counts.iter().flat_map(|(kind, count)| kind.attribute(*count)).collect();
+        site.act(value, &Action::Ethtool { get: EthtoolGet::Channels, nic, attributes }, MEANINGS)
+    }
+
+    fn disturbs(&self) -> &'static [&'static str] {
+        OF_QUEUES
+    }
+
+    fn foresee(&self, model: &mut Model, target: &Target, value: &str) {
+        let Some(counts) = counts(value) else { return };
+        let both = count(&counts, ChannelKind::Combined);
+        let Some(nic) = model.nics.iter_mut().find(|nic| Some(&nic.name) == target.nic()) else { return };
+        let (rx, tx) = (both + count(&counts, ChannelKind::Rx), both + count(&counts, ChannelKind::Tx));
+        set_queues(nic, rx, tx, |index| RxQueue { index, ..RxQueue::default() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ChannelKind, EthtoolGet, Knob, NicChannels};
+    use crate::knob::testbed::{self, check, model, path, read, target, write};
+    use rxlab_base::parse::ethtool::{Channels, Count};
+    use rxlab_sys::{Host, Question, RecordedHost};
+
+    fn host(channels: Channels) -> RecordedHost {
+        RecordedHost::new().with(&path(EthtoolGet::Channels), testbed::channels_answer(&channels))
+    }
+
+    fn combined() -> Channels {
+        Channels { combined: Some(Count { now: 2, max: 8 }), ..Channels::default() }
+    }
+
+    fn separate() -> Channels {
+        let count = Some(Count { now: 2, max: 4 });
+        Channels { rx: count, tx: count, other: Some(Count { now: 1, max: 1 }), combined: None }
+    }
+
+    #[test]
+    fn values_are_words_of_ethtool() {
+        let check = |channels: Channels, value: &str| {
+            check(&NicChannels, &host(channels), "eth0", value).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(combined(), "4").as_deref(), Ok("combined 4"));
+        assert_eq!(check(combined(), "combined 8").as_deref(), Ok("combined 8"));
+        assert_eq!(check(separate(), "rx 4").as_deref(), Ok("rx 4 tx 2"));
+        for (channels, value, why) in [
+            (combined(), "9", "eth0 supports at most 8 combined channels"),
+            (combined(), "0", "at least one channel must receive"),
+            (combined(), "rx 2", "eth0 has no rx channels (it has combined 2)"),
+            (combined(), "combined", "expected the same form as the current value, combined 2"),
+            (combined(), "combined 2 combined 3", "expected the same form as the current value, combined 2"),
+            (separate(), "4", "expected the same form as the current value, rx 2 tx 2"),
+            (separate(), "rx 2 tx 0", "at least one channel must transmit"),
+            (separate(), "other 1", "expected the same form as the current value, rx 2 tx 2"),
+        ] {
+            let says = check(channels, value).expect_err(value);
+            assert_eq!(says, format!("invalid value `{value}` for channels: {why}"));
+        }
+    }
+
+    #[test]
+    fn writes_only_the_kinds_that_there_are() {
+        let host = host(separate());
+        write(&NicChannels, &host, "eth0", "rx 1 tx 4").expect("written");
+        assert_eq!(read(&NicChannels, &host, "eth0").as_deref(), Ok("rx 1 tx 4"));
+        let question = Question::Ethtool(EthtoolGet::Channels, "eth0".parse().expect("a name"));
+        let after =
+            rxlab_base::parse::ethtool::channels(&host.ask(&question).expect("answered")).expect("whole");
+        assert_eq!(after.count(ChannelKind::Rx), Some(Count { now: 1, max: 4 }));
+        assert_eq!(after.other, separate().other);
+    }
+
+    #[test]
+    fn the_queues_to_come_are_foreseen() {
+        let mut model = model();
+        NicChannels.foresee(&mut model, &target("eth0"), "combined 4");
+        let eth0 = model.nic(&"eth0".parse().expect("a name")).expect("there");
+        assert_eq!(eth0.rx.iter().map(|queue| queue.index).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert_eq!(eth0.rx[1].irqs.len(), 2, "those that are there stay as they are");
+        NicChannels.foresee(&mut model, &target("eth0"), "rx 1 tx 3");
+        let eth0 = model.nic(&"eth0".parse().expect("a name")).expect("there");
+        assert_eq!((eth0.rx.len(), eth0.tx.len()), (1, 3));
+    }
+}

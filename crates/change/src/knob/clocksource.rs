@@ -1,0 +1,56 @@
+//! `clocksource`: the hardware clock that the kernel reads.
+
+use super::Doc;
+use super::file::{At, FileKnob, Value, exists};
+
+/// The clock of the whole machine.
+///
+/// Kernel: `Documentation/timers/timekeeping.rst`. The kernel accepts an unavailable name without an error,
+/// and then chooses a clock itself.
+pub(super) static CLOCKSOURCE: FileKnob = FileKnob::new(
+    Doc {
+        name: "clocksource",
+        summary: "Clock that the kernel reads. Every timer and every packet with a timestamp reads it: `tsc` \
+                  takes nanoseconds, `hpet` and `acpi_pm` a microsecond.",
+        target: "`host`",
+        values: "one of `available_clocksource`",
+        example: "clocksource host = tsc",
+        source: "Documentation/timers/timekeeping.rst",
+        since: "2.6.18",
+        lost: "The kernel may abandon a clock that it finds unstable, at any time.",
+        beware: "All CPUs stop for microseconds during the change. The kernel accepts an unavailable name \
+                 without an error and then chooses a clock itself; rxlab refuses such a name. A clock that was \
+                 chosen stays chosen, even if it was already in use: the kernel does not switch to a better one \
+                 that appears later.",
+    },
+    At::Host(|model| exists(&model.settings.clocksource)),
+    Value::Clock,
+);
+
+#[cfg(test)]
+mod tests {
+    use super::CLOCKSOURCE;
+    use crate::knob::Knob;
+    use crate::knob::testbed::{check, model, read, target};
+    use rxlab_path::model::Fact;
+    use rxlab_sys::RecordedHost;
+
+    const PATH: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+    #[test]
+    fn only_what_is_available() {
+        let check = |value: &str| check(&CLOCKSOURCE, &RecordedHost::new(), "host", value);
+        assert_eq!(check("hpet").as_deref(), Ok("hpet"));
+        let error = check("tcs").expect_err("a typing error");
+        assert_eq!(error.to_string(), "invalid value `tcs` for clocksource: available: tsc, hpet");
+        let host = RecordedHost::new().with(PATH, "tsc\n");
+        assert_eq!(read(&CLOCKSOURCE, &host, "host").as_deref(), Ok("tsc"));
+        assert!(read(&CLOCKSOURCE, &host, "eth0").is_err());
+        let empty = RecordedHost::new().with(PATH, "\n");
+        assert!(read(&CLOCKSOURCE, &empty, "host").is_err());
+        let mut blind = model();
+        blind.settings.clocksource = Fact::Unsupported;
+        assert!(CLOCKSOURCE.targets(&blind).is_empty());
+        assert!(CLOCKSOURCE.check(CLOCKSOURCE.site(&host, &blind, &target("host")), "tsc").is_err());
+    }
+}

@@ -1,0 +1,271 @@
+//! The driver of knobs that are one number or one switch among the values of ethtool. The knobs themselves are
+//! in `coalesce`, `offload` and `ring`.
+
+use super::error::Meanings;
+use super::{Doc, Knob, KnobError, Result, Site, value};
+use crate::journal::{Armed, Displaced};
+use rxlab_base::parse::ethtool::{
+    Adaptive, Count, Feature, Holdback, QueueDelay, RingKind, coalesce, features, queue_coalesce, rings,
+    rules, wanted,
+};
+use rxlab_path::model::Model;
+use rxlab_setting::Target;
+use rxlab_sys::{Action, EthtoolChange, EthtoolGet};
+
+/// Settings that drivers may discard when they re-create their queues or restart their device.
+pub(super) const OF_QUEUES: &[&str] = &["irq_affinity", "xps_cpus", "xps_rxqs"];
+
+/// Settings of NAPIs, which a veth removes and creates with GRO (`veth_set_features`).
+pub(super) const OF_NAPIS: &[&str] = &[
+    "queue_threaded",
+    "queue_defer_hard_irqs",
+    "queue_gro_flush_timeout",
+    "irq_suspend_timeout",
+    "napi_priority",
+];
+
+/// Settings that disappear with the switch of flow rules.
+pub(super) const RULE: &str = "ntuple_rule";
+
+/// A knob that is a value of ethtool.
+pub(super) struct EthtoolKnob {
+    pub(super) doc: Doc,
+    pub(super) value: Value,
+    /// Error if the driver or the kernel does not report the value.
+    pub(super) absent: &'static str,
+    /// Error if it is reported but cannot be set.
+    pub(super) fixed: &'static str,
+    pub(super) meanings: Meanings,
+    /// See [`Knob::disturbs`].
+    pub(super) disturbs: &'static [&'static str],
+    /// See [`Knob::replaces`].
+    pub(super) replaces: &'static [&'static str],
+}
+
+/// The value among those of ethtool.
+#[derive(Clone, Copy)]
+pub(super) enum Value {
+    /// A delay of interrupts, and the switch that lets the driver change it by itself.
+    Delay(Holdback, Adaptive),
+    Adaptive(Adaptive),
+    /// A value of the moderation of a single receive queue.
+    QueueDelay(QueueDelay),
+    Ring(RingKind),
+    /// An offload, by its name in the kernel.
+    Offload(&'static str),
+    /// The offload that switches flow rules: they are removed with it.
+    FlowRules(&'static str),
+}
+
+/// The value that a driver reports.
+enum Shown {
+    Number(u32),
+    Limited(Count),
+    Switch { on: bool, changeable: bool },
+}
+
+impl Shown {
+    fn text(&self) -> String {
+        match self {
+            Shown::Number(now) | Shown::Limited(Count { now, .. }) => now.to_string(),
+            Shown::Switch { on, .. } => value::on_off(*on),
+        }
+    }
+}
+
+fn feature<'a>(all: &'a [Feature], name: &str) -> Option<&'a Feature> {
+    all.iter().find(|feature| feature.name == name)
+}
+
+/// True if a driver may have turned `want` into `got`: it counts in its own steps, of which the first is at
+/// most `first`.
+fn rounded(want: u32, got: u32, first: u32) -> bool {
+    got >= want / 2 && got <= want.saturating_mul(2).max(first)
+}
+
+impl EthtoolKnob {
+    fn get(&self) -> EthtoolGet {
+        match self.value {
+            Value::Delay(..) | Value::Adaptive(_) => EthtoolGet::Coalesce,
+            Value::QueueDelay(_) => EthtoolGet::QueueCoalesce,
+            Value::Ring(_) => EthtoolGet::Rings,
+            Value::Offload(_) | Value::FlowRules(_) => EthtoolGet::Features,
+        }
+    }
+
+    fn shown(&self, site: Site<'_>) -> Result<Shown> {
+        let get = self.get();
+        let shown = match self.value {
+            Value::Delay(which, _) => {
+                site.ethtool(get, site.nic()?, coalesce)?.holdback(which).map(Shown::Number)
+            }
+            Value::Adaptive(which) => {
+                let on = site.ethtool(get, site.nic()?, coalesce)?.adaptive(which);
+                on.map(|on| Shown::Switch { on, changeable: true })
+            }
+            Value::QueueDelay(which) => {
+                let (nic, queue) = site.rx_queue()?;
+                let all =
+                    site.ethtool(get, nic, queue_coalesce).map_err(|error| error.or_lacks(self.absent))?;
+                all.iter().find(|found| found.queue == queue.index).map(|found| match which {
+                    QueueDelay::AdaptiveRx => Shown::Switch { on: found.value(which) != 0, changeable: true },
+                    _ => Shown::Number(found.value(which)),
+                })
+            }
+            Value::Ring(kind) => site.ethtool(get, site.nic()?, rings)?.count(kind).map(Shown::Limited),
+            Value::Offload(name) | Value::FlowRules(name) => {
+                let all = site.ethtool(get, site.nic()?, features)?;
+                feature(&all, name).map(|found| Shown::Switch { on: found.on, changeable: found.changeable })
+            }
+        };
+        shown.ok_or_else(|| site.lacks(self.absent))
+    }
+}
+
+/// Refuses to remove flow rules that no setting names and that are not `kept`.
+fn keeps_rules(site: Site<'_>, kept: &[Displaced]) -> Result {
+    let mut lost = match site.ethtool(EthtoolGet::Rules, site.nic()?, rules) {
+        Ok(rules) => rules,
+        // Some drivers have the switch only for accelerated RFS.
+        Err(KnobError::Unsupported { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let is_at = |displaced: &Displaced, slot: u32| {
+        displaced.knob == RULE
+            && matches!(displaced.target, Target::Rule { location, .. } if location == slot)
+    };
+    lost.retain(|rule| kept.iter().all(|displaced| !is_at(displaced, rule.location)));
+    let (Some(first), number) = (lost.first(), lost.len()) else { return Ok(()) };
+    let rules = if number == 1 { "a flow rule".to_owned() } else { format!("{number} flow rules") };
+    let (nic, slot) = (site.target, first.location);
+    let why = format!(
+        "{nic} has {rules} that would be removed; remove first: ntuple_rule {nic}/rule-{slot} = none"
+    );
+    Err(site.bad("off", why))
+}
+
+impl Knob for EthtoolKnob {
+    fn doc(&self) -> &Doc {
+        &self.doc
+    }
+
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        match self.value {
+            Value::Delay(which, _) => value::nic_targets(model, |nic| {
+                value::may_have(&nic.hardware.coalesce, |shown| shown.holdback(which).is_some())
+            }),
+            Value::Adaptive(which) => value::nic_targets(model, |nic| {
+                value::may_have(&nic.hardware.coalesce, |shown| shown.adaptive(which).is_some())
+            }),
+            Value::QueueDelay(_) => value::rx_targets(model, |queue| !queue.irqs.is_empty()),
+            Value::Ring(kind) => value::nic_targets(model, |nic| {
+                value::may_have(&nic.hardware.rings, |shown| shown.count(kind).is_some())
+            }),
+            Value::Offload(name) | Value::FlowRules(name) => value::nic_targets(model, |nic| {
+                let is_changeable =
+                    |all: &Vec<Feature>| feature(all, name).is_some_and(|found| found.changeable);
+                value::may_have(&nic.hardware.features, is_changeable)
+            }),
+        }
+    }
+
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        match self.shown(site)? {
+            Shown::Number(_) => site.number(value, "a whole number").map(|number| number.to_string()),
+            Shown::Limited(Count { max, .. }) => {
+                match site.number(value, "a number of packets, such as 1024")? {
+                    size if (1..=max).contains(&size) => Ok(size.to_string()),
+                    _ => Err(site.bad(value, format!("must be from 1 to {max} for {}", site.target))),
+                }
+            }
+            Shown::Switch { on: now, changeable } => {
+                let on = site.switch(value)?;
+                if on != now && !changeable {
+                    return Err(site.lacks(self.fixed));
+                }
+                if now {
+                    self.check_restore(site, value, &[])?;
+                }
+                Ok(value::on_off(on))
+            }
+        }
+    }
+
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        Ok(self.shown(site)?.text())
+    }
+
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let number = || site.number(value, "a whole number");
+        let request =
+            |attributes| Ok(Action::Ethtool { get: self.get(), nic: site.nic()?.name.clone(), attributes });
+        let action = match self.value {
+            Value::Delay(which, _) => request(which.attribute(number()?)),
+            Value::Adaptive(which) => request(which.attribute(site.switch(value)?)),
+            Value::QueueDelay(which) => {
+                let (nic, queue) = site.rx_queue()?;
+                let value = match which {
+                    QueueDelay::AdaptiveRx => site.switch(value)?.into(),
+                    _ => number()?,
+                };
+                let change = EthtoolChange::QueueDelay { queue: queue.index, which, value };
+                Ok(Action::EthtoolIoctl { nic: nic.name.clone(), change })
+            }
+            Value::Ring(kind) => request(kind.attribute(number()?)),
+            Value::Offload(name) | Value::FlowRules(name) => request(wanted(name, site.switch(value)?)),
+        };
+        site.act(value, &action?, self.meanings).map_err(|error| error.or_lacks(self.fixed))
+    }
+
+    fn disturbs(&self) -> &'static [&'static str] {
+        self.disturbs
+    }
+
+    fn replaces(&self) -> &'static [&'static str] {
+        self.replaces
+    }
+
+    fn check_restore(&self, site: Site<'_>, value: &str, kept: &[Displaced]) -> Result {
+        match self.value {
+            Value::FlowRules(_) if !site.switch(value)? => keeps_rules(site, kept),
+            _ => Ok(()),
+        }
+    }
+
+    fn difference(&self, want: &str, got: &str) -> String {
+        match self.value {
+            Value::Delay(..) | Value::Adaptive(_) | Value::QueueDelay(_) => {
+                format!("asked for {want}, the kernel kept {got}")
+            }
+            Value::Ring(_) => {
+                format!("asked for {want}, the driver rounded it to {got}; ask for a number that it keeps")
+            }
+            Value::Offload(_) | Value::FlowRules(_) => format!(
+                "asked for {want}, it stays {got}: another offload, or a device on top of the interface, \
+                 requires it"
+            ),
+        }
+    }
+
+    // A write that was not read back may have been rounded, up to the driver's minimum.
+    fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
+        let first = if matches!(self.value, Value::Ring(_)) { 512 } else { 16 };
+        ours.iter().any(|value| value == live)
+            || unsettled.iter().any(|want| match (self.value, want.parse(), live.parse()) {
+                (Value::QueueDelay(_), ..) => want == live,
+                (_, Ok(want), Ok(got)) => rounded(want, got, first),
+                _ => want == live,
+            })
+    }
+
+    fn remark(&self, site: Site<'_>, _value: &str) -> Option<String> {
+        let Value::Delay(_, adaptive) = self.value else { return None };
+        let shown = site.ethtool(self.get(), site.nic().ok()?, coalesce).ok()?;
+        let switch = match adaptive {
+            Adaptive::Rx => "adaptive_rx",
+            Adaptive::Tx => "adaptive_tx",
+        };
+        let is_on = shown.adaptive(adaptive) == Some(true);
+        is_on.then(|| format!("{switch} {} is on: the driver changes this number by itself", site.target))
+    }
+}

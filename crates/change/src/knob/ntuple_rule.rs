@@ -1,0 +1,209 @@
+//! `ntuple_rule`: flows that the device sends to a queue of their own.
+
+use rustix::io::Errno;
+
+use super::error::Meanings;
+use super::{Doc, Knob, Result, Site};
+use crate::journal::Armed;
+use rxlab_base::parse::ethtool::{FlowAction, FlowRule, flow_bytes, flow_text, rules};
+use rxlab_path::model::{Model, Nic};
+use rxlab_setting::Target;
+use rxlab_sys::{Action, EthtoolChange, EthtoolGet};
+
+/// One slot in the device's table of flow rules.
+///
+/// Kernel: `Documentation/networking/scaling.rst`, "RSS", and include/uapi/linux/ethtool.h. A slot has a rule
+/// or none; if two rules match, the lower slot wins.
+pub(super) struct NtupleRule;
+
+static DOC: Doc = Doc {
+    name: "ntuple_rule",
+    summary: "A rule by which the device sends matching packets to one queue, or drops them, before RSS. \
+              Requires `ntuple` on.",
+    target: "`NIC/rule-N`, N as in `ethtool -n`",
+    values: "`none`, or words of `ethtool -N`: a kind (tcp4, udp4, sctp4, tcp6, udp6, sctp6, ip4, ip6, \
+             ether and others), fields with values (src-ip, dst-ip, src-port, dst-port, dst, vlan and \
+             others; a mask or a prefix length follows a `/`), then `action QUEUE`, `action -1` to drop, or \
+             `context N action 0`",
+    example: "ntuple_rule eth0/rule-7 = tcp4 dst-ip 10.0.0.2 dst-port 443 action 3",
+    source: "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"",
+    since: "2.6.34",
+    lost: "Re-creating the interface. Switching `ntuple` off. Some drivers forget rules when the link goes \
+           down or the device is reset.",
+    beware: "Devices differ in what they can match, often only with the same mask in all rules, and in \
+             which slots they have. An existing rule is replaced in one step; if a driver refuses that, \
+             remove the rule first. Drivers number queues as they like for virtual functions. Tested only \
+             on synthetic answers: no available device has flow rules.",
+};
+
+const NONE: &str = "none";
+const LACKS: &str = "the driver does not support flow rules, or they are off (ntuple)";
+
+const FULL: &str = "the device has no room for another rule, or no such slot";
+const CONFLICT: &str = "another rule conflicts: the same rule in another slot, or the existing one in this slot, which \
+                        this driver does not replace (remove it first: = none)";
+
+const MEANINGS: Meanings = &[
+    (Errno::INVAL, "the device cannot match this, or has no such slot or queue"),
+    (Errno::NOSPC, FULL),
+    (Errno::FBIG, FULL),
+    (Errno::EXIST, CONFLICT),
+    (Errno::BUSY, CONFLICT),
+];
+
+/// The interface and the slot.
+fn find(site: Site<'_>) -> Result<(&Nic, u32)> {
+    match site.target {
+        Target::Rule { nic, location } => Ok((site.known_nic(nic)?, *location)),
+        _ => Err(site.wrong("a flow rule (NIC/rule-N)")),
+    }
+}
+
+fn shown(site: Site<'_>, nic: &Nic, location: u32) -> Result<Option<FlowRule>> {
+    let all = site.ethtool(EthtoolGet::Rules, nic, rules).map_err(|error| error.or_lacks(LACKS))?;
+    Ok(all.into_iter().find(|rule| rule.location == location))
+}
+
+/// The bytes of the rule, and the rule as the kernel will read them.
+fn encode(site: Site<'_>, location: u32, value: &str) -> Result<(Vec<u8>, FlowRule)> {
+    let bytes = flow_bytes(location, value).map_err(|why| site.bad(value, why))?;
+    let answer = rxlab_base::parse::one_message(&bytes);
+    let understood = rules(&answer).ok().and_then(|mut rules| rules.pop());
+    let rule = understood.ok_or_else(|| site.bad(value, "not a valid rule"))?;
+    Ok((bytes, rule))
+}
+
+fn text(rule: Option<&FlowRule>) -> String {
+    rule.map_or_else(|| NONE.to_owned(), flow_text)
+}
+
+impl Knob for NtupleRule {
+    fn doc(&self) -> &Doc {
+        &DOC
+    }
+
+    /// Existing rules; others can be created.
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        let all = model
+            .nics
+            .iter()
+            .flat_map(|nic| nic.hardware.rules.known().into_iter().flatten().map(move |rule| (nic, rule)));
+        all.map(|(nic, rule)| Target::Rule { nic: nic.name.clone(), location: rule.location }).collect()
+    }
+
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        let (nic, location) = find(site)?;
+        let now = text(shown(site, nic, location)?.as_ref());
+        if now != NONE && flow_bytes(location, &now).is_err() {
+            return Err(site.bad(value, format!("the current rule, {now}, could not be restored")));
+        }
+        if value == NONE {
+            return Ok(NONE.to_owned());
+        }
+        let (_, rule) = encode(site, location, value)?;
+        if let FlowAction::Queue(queue) = rule.action {
+            site.check_queues(nic, value, &[queue])?;
+        }
+        Ok(flow_text(&rule))
+    }
+
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        let (nic, location) = find(site)?;
+        Ok(text(shown(site, nic, location)?.as_ref()))
+    }
+
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let (nic, location) = find(site)?;
+        let change = if value == NONE {
+            if shown(site, nic, location)?.is_none() {
+                return Ok(());
+            }
+            EthtoolChange::NoRule { location }
+        } else {
+            // Replaces an existing rule in one step too: between removing it and adding another one, it could
+            // be lost.
+            EthtoolChange::Rule { location, rule: encode(site, location, value)?.0 }
+        };
+        let action = Action::EthtoolIoctl { nic: nic.name.clone(), change };
+        site.act(value, &action, MEANINGS).map_err(|error| error.or_lacks(LACKS))
+    }
+
+    // Drivers may clear the bits of a value that its mask leaves out.
+    fn same(&self, want: &str, got: &str) -> bool {
+        rxlab_base::parse::ethtool::same_flow(want, got)
+    }
+
+    // A driver that refuses a rule may already have removed the one it was to replace.
+    fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
+        let one_of = |values: &[String]| values.iter().any(|value| self.same(value, live));
+        one_of(ours) || one_of(unsettled) || (live == NONE && !unsettled.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EthtoolGet, Knob, NtupleRule};
+    use crate::knob::testbed::{check, list, path, read, refusal, refusing, write};
+    use rxlab_base::parse::ethtool::flow_bytes;
+    use rxlab_base::parse::one_message;
+    use rxlab_sys::{Cause, Host, RecordedHost};
+
+    /// Synthetic: no available machine has flow rules. One in slot 7, and one of an unknown kind in 9.
+    fn host() -> RecordedHost {
+        let known = flow_bytes(7, "udp4 dst-port 53 action 1").expect("a rule");
+        let mut unknown = flow_bytes(9, "udp4 action 1").expect("a rule");
+        unknown[16..20].copy_from_slice(&0x33u32.to_ne_bytes());
+        let answer = [known, unknown].map(|rule| one_message(&rule)).concat();
+        RecordedHost::new().with(&path(EthtoolGet::Rules), answer)
+    }
+
+    #[test]
+    fn a_rule_comes_is_replaced_and_goes() {
+        let host = host();
+        let read = |at: &str| read(&NtupleRule, &host, at).expect("readable");
+        for (at, value, kept) in [
+            ("eth0/rule-3", "tcp4 dst-ip 10.0.0.2 action 1", "tcp4 dst-ip 10.0.0.2 action 1"),
+            ("eth0/rule-3", "ether dst 02:fc:00:00:00:0A action 0", "ether dst 02:fc:00:00:00:0a action 0"),
+            ("eth0/rule-3", "tcp6 dst-port 0x1bb action -1", "tcp6 dst-port 443 action -1"),
+            ("eth0/rule-3", "none", "none"),
+            ("eth0/rule-3", "none", "none"),
+            ("eth0/rule-7", "none", "none"),
+        ] {
+            let value = check(&NtupleRule, &host, at, value).expect(value);
+            write(&NtupleRule, &host, at, &value).expect("written");
+            assert_eq!(read(at), kept);
+        }
+        assert_eq!(read("eth0/rule-9"), "unknown(51) action 1", "the others stay");
+    }
+
+    #[test]
+    fn refusals_say_what_and_why() {
+        let says = |at: &str, value: &str| refusal(&NtupleRule, &host(), at, value);
+        assert!(says("eth0/rule-3", "tcp4 action 2").ends_with("eth0 has 2 receive queues, and no rx-2"));
+        assert!(says("eth0/rule-3", "tcp4 dst-prt 2 action 1").contains("unknown field `dst-prt`"));
+        assert!(says("eth0/rule-9", "none").contains("unknown(51) action 1, could not be restored"));
+        assert_eq!(says("eth0", "none"), "ntuple_rule acts on a flow rule (NIC/rule-N), not on eth0");
+        let none = RecordedHost::new();
+        let error = refusal(&NtupleRule, &none, "eth0/rule-3", "none");
+        assert_eq!(error, format!("eth0/rule-3 has no ntuple_rule: {}", super::LACKS));
+        let full = refusing(host(), "grxclsrlall/eth0", Cause::Errno(28));
+        let error = write(&NtupleRule, &full, "eth0/rule-3", "tcp4 action 1");
+        assert!(error.expect_err("full").to_string().contains("no room for another rule"));
+    }
+
+    #[test]
+    fn a_rule_that_went_with_a_refused_one_is_ours() {
+        let (old, new) = ("udp4 dst-port 53 action 1", "udp4 dst-port 53 action 0");
+        assert!(NtupleRule.left_by(&list(&[old, new]), &list(&[new]), "none"));
+        assert!(!NtupleRule.left_by(&list(&[old, new]), &[], "none"), "removed by another program");
+        assert!(!NtupleRule.left_by(&list(&[old, new]), &list(&[new]), "udp4 dst-port 54 action 0"));
+    }
+
+    #[test]
+    fn nothing_is_done_for_what_is_no_rule() {
+        let host = host();
+        let before = host.read(&path(EthtoolGet::Rules)).expect("there");
+        write(&NtupleRule, &host, "eth0/rule-7", "bad").expect_err("no rule");
+        assert_eq!(host.read(&path(EthtoolGet::Rules)).expect("there"), before);
+    }
+}

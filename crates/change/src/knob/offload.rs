@@ -1,0 +1,224 @@
+//! Offloads: work on packets that the device, or the kernel right after it, does before the protocols.
+//!
+//! Kernel: `Documentation/networking/netdev-features.rst`.
+
+use super::Doc;
+use super::ethtool::{EthtoolKnob, OF_NAPIS, OF_QUEUES, RULE, Value};
+
+/// What offloads have in common. Each says the rest about itself.
+const OFFLOAD: EthtoolKnob = EthtoolKnob {
+    value: Value::Offload(""),
+    absent: "this kernel does not know the offload",
+    fixed: "",
+    meanings: &[],
+    disturbs: &[],
+    replaces: &[],
+    doc: DOC,
+};
+
+const DOC: Doc = Doc {
+    name: "",
+    summary: "",
+    target: "`NIC`",
+    values: "`on` or `off`",
+    example: "",
+    source: "Documentation/networking/netdev-features.rst",
+    since: "",
+    lost: "Re-creating the interface, for example by reloading its driver. A bond, a bridge or XDP on it may switch \
+           it.",
+    beware: "",
+};
+
+pub(super) static GRO: EthtoolKnob = EthtoolKnob {
+    value: Value::Offload("rx-gro"),
+    fixed: "the kernel does not let rx-gro change (fixed)",
+    disturbs: OF_NAPIS,
+    doc: Doc {
+        name: "gro",
+        summary: "Merges packets of a flow that arrive close together into one large packet before the \
+                  protocols see them: less work per byte.",
+        example: "gro eth0 = on",
+        since: "2.6.29; netlink since 5.7",
+        beware: "While it is on, a veth polls with NAPI (since 5.13), so that its packets can be merged and \
+                 threaded. Switching it off removes the settings of its NAPIs; undo sets them again.",
+        ..DOC
+    },
+    ..OFFLOAD
+};
+
+pub(super) static GRO_HW: EthtoolKnob = EthtoolKnob {
+    value: Value::Offload("rx-gro-hw"),
+    fixed: "the device has no rx-gro-hw, or the kernel does not let it change (fixed)",
+    disturbs: OF_QUEUES,
+    doc: Doc {
+        name: "gro_hw",
+        summary: "Merges packets of a flow in the device, by the rules of `gro`: fewer packets reach the CPU, and \
+                  those that do can be forwarded.",
+        example: "gro_hw eth0 = on",
+        since: "4.16; netlink since 5.7",
+        beware: "Needs `gro` and `rx_checksum`; the kernel switches it off with them, with `lro` and with XDP. \
+                 Drivers reset the device for it (bnxt, mlx5, qede), and bnxt re-creates its interrupts without \
+                 affinity; rxlab replays that.",
+        ..DOC
+    },
+    ..OFFLOAD
+};
+
+pub(super) static UDP_GRO_FORWARDING: EthtoolKnob = EthtoolKnob {
+    value: Value::Offload("rx-udp-gro-forwarding"),
+    fixed: "the kernel does not let rx-udp-gro-forwarding change (fixed)",
+    doc: Doc {
+        name: "udp_gro_forwarding",
+        summary: "Merges UDP packets of a flow that no local socket asked to have merged: for a machine that \
+                  forwards them, such as a host of containers or a VPN gateway (QUIC, WireGuard).",
+        example: "udp_gro_forwarding eth0 = on",
+        since: "5.12",
+        beware: "Only while `gro` is on. Packets that end here are merged too and split again for sockets without \
+                 UDP_GRO, which costs more than it saves on a machine that forwards little.",
+        ..DOC
+    },
+    ..OFFLOAD
+};
+
+pub(super) static LRO: EthtoolKnob = EthtoolKnob {
+    value: Value::Offload("rx-lro"),
+    fixed: "the device has no rx-lro, or the kernel does not let it change (fixed)",
+    disturbs: OF_QUEUES,
+    doc: Doc {
+        name: "lro",
+        summary: "Merges packets of a flow in the device or its driver. Older than `gro`, and loses \
+                  information about the merged packets.",
+        example: "lro eth0 = off",
+        since: "2.6.24; netlink since 5.7",
+        beware: "Not for forwarding: the kernel switches it off when forwarding or bridging begins, and \
+                 keeps it off. Drivers reset the device for it, and bnxt re-creates its interrupts without \
+                 affinity; rxlab replays that.",
+        ..DOC
+    },
+    ..OFFLOAD
+};
+
+pub(super) static RX_CHECKSUM: EthtoolKnob = EthtoolKnob {
+    value: Value::Offload("rx-checksum"),
+    fixed: "the device has no rx-checksum, or the kernel does not let it change (fixed)",
+    doc: Doc {
+        name: "rx_checksum",
+        summary: "Lets the device verify checksums of received packets.",
+        example: "rx_checksum eth0 = on",
+        since: "2.4; netlink since 5.7",
+        beware: "Without it the CPU reads every byte, and some drivers cannot enable `lro`. Drivers reset \
+                 the device for it: on e1000e the link goes down for seconds.",
+        ..DOC
+    },
+    ..OFFLOAD
+};
+
+pub(super) static NTUPLE: EthtoolKnob = EthtoolKnob {
+    value: Value::FlowRules("rx-ntuple-filter"),
+    fixed: "the device has no rx-ntuple-filter, or the kernel does not let it change (fixed)",
+    disturbs: &[RULE],
+    doc: Doc {
+        name: "ntuple",
+        summary: "Lets the device follow flow rules (`ntuple_rule`), and steer flows by itself to the CPU \
+                  that reads them (accelerated RFS).",
+        example: "ntuple eth0 = on",
+        since: "2.6.34; netlink since 5.7",
+        beware: "Switching it off removes all flow rules: rxlab refuses while there are any, and does not \
+                 undo it while there are rules it did not find before. Some drivers reset the device for \
+                 it. Applied before the rules.",
+        ..DOC
+    },
+    ..OFFLOAD
+};
+
+#[cfg(test)]
+mod tests {
+    use super::{GRO, GRO_HW, LRO, NTUPLE, RX_CHECKSUM, UDP_GRO_FORWARDING};
+    use crate::knob::Knob;
+    use crate::knob::testbed::{self, check, path, read, refusal, write};
+    use rxlab_base::parse::ethtool::flow_bytes;
+    use rxlab_base::parse::one_message;
+    use rxlab_sys::{EthtoolGet, RecordedHost};
+
+    /// Supported features and those that are on; `rx-lro` is fixed.
+    fn host() -> RecordedHost {
+        let known = ["rx-gro", "rx-lro", "rx-ntuple-filter"];
+        let answer = testbed::features_answer(&known, &["rx-gro", "rx-ntuple-filter"], &["rx-lro"]);
+        RecordedHost::new().with(&path(EthtoolGet::Features), answer)
+    }
+
+    #[test]
+    fn an_offload_goes_off_and_on() {
+        let (host, eth0) = (host(), "eth0");
+        for value in ["off", "on", "on"] {
+            assert_eq!(check(&GRO, &host, eth0, value).as_deref(), Ok(value));
+            write(&GRO, &host, eth0, value).expect("written");
+            assert_eq!(read(&GRO, &host, eth0).as_deref(), Ok(value));
+            assert_eq!(read(&NTUPLE, &host, eth0).as_deref(), Ok("on"), "the others stay");
+        }
+    }
+
+    #[test]
+    fn each_offload_has_its_own_name_in_the_kernel() {
+        let all = [
+            (&GRO, "rx-gro"),
+            (&GRO_HW, "rx-gro-hw"),
+            (&LRO, "rx-lro"),
+            (&RX_CHECKSUM, "rx-checksum"),
+            (&UDP_GRO_FORWARDING, "rx-udp-gro-forwarding"),
+            (&NTUPLE, "rx-ntuple-filter"),
+        ];
+        let names = all.map(|(_, name)| name);
+        for (knob, name) in all {
+            let host = RecordedHost::new()
+                .with(&path(EthtoolGet::Features), testbed::features_answer(&names, &[], &[]));
+            testbed::write(knob, &host, "eth0", "on").expect("written");
+            let on: Vec<&str> = all
+                .iter()
+                .filter(|(knob, _)| read(*knob, &host, "eth0").as_deref() == Ok("on"))
+                .map(|(_, name)| *name)
+                .collect();
+            assert_eq!(on, [name]);
+        }
+    }
+
+    #[test]
+    fn what_cannot_change_is_named() {
+        let check = |knob: &dyn Knob, value: &str| {
+            check(knob, &host(), "eth0", value).map_err(|error| error.to_string())
+        };
+        let fixed = check(&LRO, "on").expect_err("fixed");
+        assert_eq!(
+            fixed,
+            "eth0 has no lro: the device has no rx-lro, or the kernel does not let it change (fixed)"
+        );
+        assert_eq!(check(&LRO, "off").as_deref(), Ok("off"), "it is so already");
+        let unknown = check(&RX_CHECKSUM, "on").expect_err("not in the list");
+        assert_eq!(unknown, "eth0 has no rx_checksum: this kernel does not know the offload");
+        assert_eq!(check(&GRO, "yes").expect_err("no"), "invalid value `yes` for gro: expected on or off");
+    }
+
+    /// The kernel accepts the request and keeps the feature as it is.
+    #[test]
+    fn a_fixed_offload_stays_as_it_is() {
+        let (host, eth0) = (host(), "eth0");
+        write(&LRO, &host, eth0, "on").expect("no error");
+        assert_eq!(read(&LRO, &host, eth0).as_deref(), Ok("off"));
+    }
+
+    #[test]
+    fn flow_rules_are_not_lost_with_their_switch() {
+        let rules = one_message(&flow_bytes(7, "tcp4 dst-port 80 action 1").expect("a rule"));
+        let with = host().with(&path(EthtoolGet::Rules), rules);
+        let error = refusal(&NTUPLE, &with, "eth0", "off");
+        assert!(
+            error
+                .ends_with("a flow rule that would be removed; remove first: ntuple_rule eth0/rule-7 = none"),
+            "{error}"
+        );
+        assert_eq!(check(&NTUPLE, &with, "eth0", "on").as_deref(), Ok("on"));
+        for none in [host(), host().with(&path(EthtoolGet::Rules), Vec::new())] {
+            assert_eq!(check(&NTUPLE, &none, "eth0", "off").as_deref(), Ok("off"));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! `ksoftirqd_priority` and `napi_priority`: scheduling of the kernel threads that take packets.
+
+mod text;
+
+use rustix::io::Errno;
+
+use super::error::Meanings;
+use super::{Doc, Knob, KnobError, Result, Site, queue_napi, value};
+use crate::journal::Armed;
+use rxlab_base::parse::{self, Scheduling};
+use rxlab_base::units::CpuId;
+use rxlab_path::model::Model;
+use rxlab_setting::Target;
+use rxlab_sys::{Action, Cause, Host};
+
+/// Scheduling of one kernel thread: sched_setattr(2).
+pub(super) struct Priority {
+    doc: Doc,
+    of: Of,
+}
+
+/// The thread's kind.
+#[derive(Clone, Copy, PartialEq)]
+enum Of {
+    Ksoftirqd,
+    Napi,
+}
+
+/// The parent of every kernel thread.
+const KTHREADD: u32 = 2;
+
+const VALUES: &str = "`other`, `nice:N` from -20 to 19, `fifo:N` or `rr:N` from 1 to 99";
+const BEWARE: &str = "A realtime thread that never runs out of packets starves everything of lower priority \
+                      on its CPU, except for the kernel's safeguard (sched_rt_runtime_us, 50 ms per second).";
+
+/// The thread that takes over when a CPU has too many softirqs.
+pub(super) static KSOFTIRQD_PRIORITY: Priority = Priority {
+    doc: Doc {
+        name: "ksoftirqd_priority",
+        summary: "Scheduling of `ksoftirqd/N`, which takes over a CPU's softirqs when there are too many, \
+                  relative to the processes on that CPU.",
+        target: "`cpu:N`",
+        values: VALUES,
+        example: "ksoftirqd_priority cpu:2 = nice:-5",
+        source: "sched(7), sched_setattr(2)",
+        since: "2.6",
+        lost: "Nothing; a CPU that goes offline keeps its thread.",
+        beware: BEWARE,
+    },
+    of: Of::Ksoftirqd,
+};
+
+/// The thread of a NAPI.
+pub(super) static NAPI_PRIORITY: Priority = Priority {
+    doc: Doc {
+        name: "napi_priority",
+        summary: "Scheduling of the thread that polls a receive queue of an interface with threaded NAPI \
+                  (`threaded`).",
+        target: "`NIC/rx-N`, of an interface with `threaded`",
+        values: VALUES,
+        example: "napi_priority eth0/rx-0 = fifo:10",
+        source: "sched(7), sched_setattr(2); Documentation/networking/napi.rst, \"Threaded NAPI\"",
+        since: "5.12; rxlab finds the thread since 6.8",
+        lost: "A link that goes down and up, and switching `threaded` off and on: both create new threads.",
+        beware: BEWARE,
+    },
+    of: Of::Napi,
+};
+
+impl Priority {
+    /// Checks only that the target can exist, not that it has a thread.
+    fn known(&self, site: Site<'_>) -> Result {
+        match (self.of, site.target) {
+            (Of::Napi, _) => site.rx_queue().map(drop),
+            (Of::Ksoftirqd, Target::Cpu(cpu)) if site.model.cpu(*cpu).is_some() => Ok(()),
+            (Of::Ksoftirqd, Target::Cpu(cpu)) => {
+                Err(site.unusable((*cpu).into(), "does not exist on this machine"))
+            }
+            (Of::Ksoftirqd, _) => Err(site.wrong("a CPU (cpu:N)")),
+        }
+    }
+
+    /// The thread's number, looked up each time: a NAPI gets another one when its link goes down and up.
+    fn thread(&self, site: Site<'_>) -> Result<u32> {
+        self.known(site)?;
+        match (self.of, site.target) {
+            (Of::Ksoftirqd, Target::Cpu(cpu)) => ksoftirqd(site.host, *cpu).ok_or_else(|| {
+                site.not_there("its ksoftirqd is not visible (from within a container it is not)")
+            }),
+            _ => napi_thread(site),
+        }
+    }
+}
+
+fn napi_thread(site: Site<'_>) -> Result<u32> {
+    let Some(pid) = queue_napi::napi(site)?.pid else {
+        let nic = site.target.nic().map(|nic| format!(" {nic}")).unwrap_or_default();
+        return Err(site.not_there(format!("its NAPI has no thread; `threaded{nic} = on` creates one")));
+    };
+    // The kernel's number, which within a container is another process.
+    if is_kernel_thread(site.host, pid, |name| name.starts_with("napi/")) {
+        return Ok(pid);
+    }
+    Err(site.not_there(format!("its thread, process {pid}, is not visible from here")))
+}
+
+/// True if this is a kernel thread with such a name: any process can take any name.
+fn is_kernel_thread(host: &dyn Host, pid: u32, named: impl Fn(&str) -> bool) -> bool {
+    let name = host.read_text(&format!("proc/{pid}/comm"));
+    name.is_ok_and(|name| named(parse::thread_name(&name)))
+        && host.read_text(&format!("proc/{pid}/stat")).is_ok_and(|stat| parse::parent(&stat) == Ok(KTHREADD))
+}
+
+fn ksoftirqd(host: &dyn Host, cpu: CpuId) -> Option<u32> {
+    let name = format!("ksoftirqd/{cpu}");
+    let mut pids: Vec<u32> = host.list("proc").ok()?.iter().filter_map(|name| name.parse().ok()).collect();
+    // Those of the boot come first.
+    pids.sort_unstable();
+    pids.into_iter().find(|pid| is_kernel_thread(host, *pid, |found| found == name))
+}
+
+const MEANINGS: Meanings = &[(Errno::INVAL, "this kernel has no such policy or priority")];
+
+impl Knob for Priority {
+    fn doc(&self) -> &Doc {
+        &self.doc
+    }
+
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        match self.of {
+            Of::Ksoftirqd => {
+                model.cpus.iter().filter(|cpu| cpu.online).map(|cpu| Target::Cpu(cpu.id)).collect()
+            }
+            Of::Napi => {
+                value::rx_targets(model, |rx| rx.napi.as_ref().is_some_and(|napi| napi.thread.is_some()))
+            }
+        }
+    }
+
+    // Does not require a thread: `threaded` earlier in the same plan creates one.
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        self.known(site)?;
+        let asked = text::asked(value)
+            .ok_or_else(|| site.bad(value, "expected other, nice:N (-20 to 19), fifo:N or rr:N (1 to 99)"))?;
+        Ok(text::format(&asked))
+    }
+
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        let path = format!("proc/{}/stat", self.thread(site)?);
+        let now = parse::scheduling(&site.read_text(&path)?)
+            .map_err(|error| KnobError::broken(&path, error, "a stat file"))?;
+        if text::parse(&text::format(&now)) == Some(now) {
+            return Ok(text::format(&now));
+        }
+        Err(site.lacks("its thread has a scheduling policy that rxlab could not restore"))
+    }
+
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let scheduling = text::parse(value).ok_or_else(|| site.bad(value, "not a scheduling policy"))?;
+        let pid = self.thread(site)?;
+        site.host.act(&Action::ThreadPolicy { pid, scheduling }).map_err(|error| match error.cause {
+            Cause::Missing => site.not_there("its thread has ended"),
+            _ => site.failed(Some(value), &error, " (needs CAP_SYS_NICE)", MEANINGS),
+        })
+    }
+
+    fn is_fleeting(&self) -> bool {
+        self.of == Of::Napi
+    }
+
+    // The policy and the nice value of a realtime thread are set one after the other.
+    fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
+        let values: Vec<Scheduling> =
+            ours.iter().chain(unsettled).filter_map(|value| text::parse(value)).collect();
+        text::parse(live).is_some_and(|live| {
+            values.iter().any(|ours| (ours.policy, ours.priority) == (live.policy, live.priority))
+                && values.iter().any(|ours| ours.nice == live.nice)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,349 @@
+//! Settings of single NAPIs, by the receive queue that they poll: the number of a NAPI is no identity, as a driver that
+//! re-creates its queues gets others.
+//!
+//! Kernel: `Documentation/netlink/specs/netdev.yaml`, `napi-set`.
+
+use rustix::io::Errno;
+
+use super::error::Meanings;
+use super::site::release;
+use super::{Doc, Knob, KnobError, Result, Site, value};
+use crate::journal::Armed;
+use rxlab_base::parse::{self, NapiSetting, NetdevNapi};
+use rxlab_path::model::{Model, Nic, NicKind};
+use rxlab_setting::Target;
+use rxlab_sys::{Action, Host, Question};
+
+/// A setting of a NAPI.
+pub(super) struct QueueNapiKnob {
+    doc: Doc,
+    setting: NapiSetting,
+    /// The largest number; `None` for a mode.
+    max: Option<u64>,
+    /// Error on a kernel that does not report the value.
+    absent: &'static str,
+    /// See [`Knob::disturbs`].
+    disturbs: &'static [&'static str],
+}
+
+const TARGET: &str = "`NIC/rx-N`";
+const SOURCE: &str = "Documentation/networking/napi.rst, \"Per-NAPI configuration\"";
+const LOST: &str = "Re-creating the NAPI, as most drivers do when the link goes down and up or the number of queues \
+                    changes; some keep its settings with the queue (bnxt, mlx5, virtio_net since 6.15), where they \
+                    cannot be read while the interface is down. Switching GRO off removes the NAPI of a veth.";
+const OLD: &str = "this kernel does not set single NAPIs (6.13 and later do)";
+const MEANINGS: Meanings = &[(Errno::RANGE, "the kernel does not accept this number")];
+const MODE: Meanings = &[(Errno::RANGE, "this kernel has no such mode (`busy-poll` since 6.19)")];
+/// The first kernel with the mode `busy-poll` (`NETDEV_NAPI_THREADED_BUSY_POLL`).
+const BUSY_POLL: (u32, u32) = (6, 19);
+const SECOND: u64 = 1_000_000_000;
+
+/// `napi_defer_hard_irqs` of one queue.
+pub(super) static QUEUE_DEFER_HARD_IRQS: QueueNapiKnob = QueueNapiKnob {
+    doc: Doc {
+        name: "queue_defer_hard_irqs",
+        summary: "`napi_defer_hard_irqs` of a single receive queue: the busy one can be polled on while the others \
+                  keep their interrupts.",
+        target: TARGET,
+        values: "a number of polls up to 2147483647; 0 or `off` for none",
+        example: "queue_defer_hard_irqs eth0/rx-0 = 2",
+        source: SOURCE,
+        since: "6.13",
+        lost: LOST,
+        beware: "Has no effect without `queue_gro_flush_timeout`. Writing `napi_defer_hard_irqs` replaces it on every \
+                 queue; undo sets both again.",
+    },
+    setting: NapiSetting::DeferHardIrqs,
+    max: Some(i32::MAX as u64),
+    absent: OLD,
+    disturbs: &[],
+};
+
+/// `gro_flush_timeout` of one queue.
+pub(super) static QUEUE_GRO_FLUSH_TIMEOUT: QueueNapiKnob = QueueNapiKnob {
+    doc: Doc {
+        name: "queue_gro_flush_timeout",
+        summary: "`gro_flush_timeout` of a single receive queue.",
+        target: TARGET,
+        values: "nanoseconds up to 1000000000; 0 or `off` for none",
+        example: "queue_gro_flush_timeout eth0/rx-0 = 20000",
+        source: SOURCE,
+        since: "6.13",
+        lost: LOST,
+        beware: "Delays every packet of a quiet flow of the queue by up to this long. Writing `gro_flush_timeout` \
+                 replaces it on every queue; undo sets both again.",
+    },
+    setting: NapiSetting::GroFlushTimeout,
+    max: Some(SECOND),
+    absent: OLD,
+    disturbs: &[],
+};
+
+/// How long an interrupt stays off for an application that polls.
+pub(super) static IRQ_SUSPEND_TIMEOUT: QueueNapiKnob = QueueNapiKnob {
+    doc: Doc {
+        name: "irq_suspend_timeout",
+        summary: "How long a receive queue's interrupt stays off while an application finds packets each time it \
+                  polls the queue (epoll with `prefer_busy_poll`): a safety net should it stop polling.",
+        target: TARGET,
+        values: "nanoseconds up to 1000000000; 0 or `off` keeps interrupts as they are",
+        example: "irq_suspend_timeout eth0/rx-0 = 20000000",
+        source: "Documentation/networking/napi.rst, \"IRQ suspension\"",
+        since: "6.13",
+        lost: LOST,
+        beware: "Acts only on applications that set `prefer_busy_poll` with EPIOCSPARAMS, and with \
+                 `queue_gro_flush_timeout` and `queue_defer_hard_irqs` on the same queue. Should be longer than the \
+                 application takes for one batch.",
+    },
+    setting: NapiSetting::IrqSuspendTimeout,
+    max: Some(SECOND),
+    absent: OLD,
+    disturbs: &[],
+};
+
+/// `threaded` of one queue.
+pub(super) static QUEUE_THREADED: QueueNapiKnob = QueueNapiKnob {
+    doc: Doc {
+        name: "queue_threaded",
+        summary: "Polls a single receive queue in a kernel thread, with `napi_priority`, while the others stay in \
+                  softirq.",
+        target: TARGET,
+        values: "`on`, `busy-poll` or `off`",
+        example: "queue_threaded eth0/rx-0 = on",
+        source: "Documentation/networking/napi.rst, \"Threaded NAPI\"",
+        since: "6.17; `busy-poll` since 6.19",
+        lost: LOST,
+        beware: "The thread runs wherever the scheduler puts it, not where the interrupt is. With `busy-poll` it never \
+                 sleeps: it fills a CPU also without packets, so give it one of its own. Writing `threaded` replaces it \
+                 on every queue; undo sets both again.",
+    },
+    setting: NapiSetting::Threaded,
+    max: None,
+    absent: "this kernel does not thread single NAPIs (6.17 and later do)",
+    // Its thread is re-created.
+    disturbs: &["napi_priority"],
+};
+
+/// The NAPI that polls the queue of a site.
+pub(super) fn napi(site: Site<'_>) -> Result<NetdevNapi> {
+    let (nic, queue) = site.rx_queue()?;
+    let napis = site.ask(&Question::Napis, parse::netdev_napis, "a list of NAPIs")?;
+    let known = queue.napi.as_ref().map(|napi| napi.id);
+    let found = napis.into_iter().find(|napi| Some(napi.id) == known);
+    found.ok_or_else(|| match known {
+        // The kernel lists none (`netdev_nl_napi_dump_one`), and some drivers keep the values.
+        _ if is_down(site, nic) => KnobError::Down { target: site.target.clone(), nic: nic.name.clone() },
+        Some(_) => site.not_there("its NAPI is gone: the interface has other queues by now"),
+        // The kernel lists NAPIs, so it would list that of the queue.
+        None if nic.kind == NicKind::Device => {
+            site.not_there("its driver does not report which NAPI polls it")
+        }
+        None => site
+            .not_there(format!("it has no NAPI; a veth has them while GRO is on: `gro {} = on`", nic.name)),
+    })
+}
+
+/// True if an interface is not brought up (`IFF_UP`); by its state if the flags are not known.
+fn is_down(site: Site<'_>, nic: &Nic) -> bool {
+    const IFF_UP: u32 = 1;
+    let flags = site.host.read_text(&format!("sys/class/net/{}/flags", nic.name)).ok();
+    let flags = flags.and_then(|text| u32::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok());
+    flags.map_or(!nic.up, |flags| flags & IFF_UP == 0)
+}
+
+impl QueueNapiKnob {
+    fn text(&self, number: u64) -> String {
+        match (self.max, number) {
+            (None, 0) => "off".to_owned(),
+            (None, 1) => "on".to_owned(),
+            (None, 2) => "busy-poll".to_owned(),
+            // A mode unknown to this version is kept, so that undo can restore it.
+            _ => number.to_string(),
+        }
+    }
+
+    fn number(&self, value: &str) -> Option<u64> {
+        match (self.max, value) {
+            (_, "off") => Some(0),
+            (None, "on") => Some(1),
+            (None, "busy-poll") => Some(2),
+            _ if value.bytes().all(|byte| byte.is_ascii_digit()) => value.parse().ok(),
+            _ => None,
+        }
+    }
+}
+
+/// Checks a mode of threaded NAPI.
+fn mode(site: Site<'_>, value: &str) -> Result<String> {
+    let kernel = &site.model.identity.kernel;
+    match value {
+        "busy-poll" if release(kernel).is_some_and(|release| release < BUSY_POLL) => {
+            Err(site.bad(value, format!("Linux 6.19 and later have it, this is {kernel}")))
+        }
+        "on" | "off" | "busy-poll" => Ok(value.to_owned()),
+        _ => Err(site.bad(value, "expected on, busy-poll or off")),
+    }
+}
+
+impl Knob for QueueNapiKnob {
+    fn doc(&self) -> &Doc {
+        &self.doc
+    }
+
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        value::rx_targets(model, |queue| queue.napi.is_some())
+    }
+
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        self.read(site)?;
+        let Some(max) = self.max else { return mode(site, value) };
+        match self.number(value) {
+            Some(number) if number <= max => Ok(self.text(number)),
+            _ => Err(site.bad(value, format!("expected a whole number up to {max}, or off"))),
+        }
+    }
+
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        let napi = napi(site).map_err(|error| error.or_lacks(self.absent))?;
+        let number = self.setting.value(&napi).ok_or_else(|| site.lacks(self.absent))?;
+        Ok(self.text(number))
+    }
+
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let id = napi(site)?.id;
+        let number = self.number(value).ok_or_else(|| site.bad(value, "expected a number"))?;
+        let action = Action::Napi { id, attributes: self.setting.attribute(number) };
+        let meanings = if self.max.is_some() { MEANINGS } else { MODE };
+        site.act(value, &action, meanings).map_err(|error| error.or_lacks(self.absent))
+    }
+
+    fn disturbs(&self) -> &'static [&'static str] {
+        self.disturbs
+    }
+
+    // Of an interface without a value of its own for all queues.
+    fn is_fresh(&self, _host: &dyn Host, value: &str) -> bool {
+        self.number(value) == Some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{IRQ_SUSPEND_TIMEOUT, QUEUE_DEFER_HARD_IRQS, QUEUE_GRO_FLUSH_TIMEOUT, QUEUE_THREADED};
+    use crate::knob::testbed::{self, check, read, refusal, write};
+    use crate::knob::{Knob, KnobError};
+    use rxlab_base::error::Kind;
+    use rxlab_base::parse::{NapiSetting, attribute, one_message};
+    use rxlab_sys::RecordedHost;
+
+    const PATH: &str = "netlink/netdev/napi-get";
+
+    /// Both NAPIs of `eth0`, with these attributes.
+    fn host(attributes: &[u8]) -> RecordedHost {
+        let napi = |id: u32| {
+            let ids = [attribute(1, 4u32.to_ne_bytes()), attribute(2, id.to_ne_bytes())].concat();
+            one_message(&[&ids[..], attributes].concat())
+        };
+        RecordedHost::new().with(PATH, [8194, 8193].map(napi).concat())
+    }
+
+    #[test]
+    fn each_queue_has_its_own_value() {
+        let zero = [
+            NapiSetting::DeferHardIrqs,
+            NapiSetting::GroFlushTimeout,
+            NapiSetting::IrqSuspendTimeout,
+            NapiSetting::Threaded,
+        ]
+        .map(|setting| setting.attribute(0))
+        .concat();
+        let host = host(&zero);
+        let (first, second) = ("eth0/rx-0", "eth0/rx-1");
+        let all: [(&dyn Knob, &str, &str); 4] = [
+            (&QUEUE_DEFER_HARD_IRQS, "0", "2"),
+            (&QUEUE_GRO_FLUSH_TIMEOUT, "0", "20000"),
+            (&IRQ_SUSPEND_TIMEOUT, "0", "20000000"),
+            (&QUEUE_THREADED, "off", "on"),
+        ];
+        for (knob, off, on) in all {
+            assert_eq!(check(knob, &host, second, "off").as_deref(), Ok(off));
+            assert_eq!(check(knob, &host, second, on).as_deref(), Ok(on));
+            write(knob, &host, "eth0/rx-1", on).expect("written");
+            let values = [first, second].map(|at| read(knob, &host, at).expect("there"));
+            assert_eq!(values, [off, on], "{}", knob.name());
+        }
+        let bad = refusal(&QUEUE_GRO_FLUSH_TIMEOUT, &host, first, "1000000001");
+        assert!(bad.ends_with("expected a whole number up to 1000000000, or off"), "{bad}");
+    }
+
+    /// No kernel with the mode was at hand: the answer is that of an older one, with its number.
+    #[test]
+    fn a_thread_that_never_sleeps_is_a_third_mode() {
+        let host = host(&NapiSetting::Threaded.attribute(0));
+        let target = testbed::target("eth0/rx-0");
+        let check = |kernel: &str, value: &str| {
+            let mut model = testbed::model();
+            model.identity.kernel = kernel.to_owned();
+            let checked = QUEUE_THREADED.check(QUEUE_THREADED.site(&host, &model, &target), value);
+            checked.map_err(|error| error.to_string())
+        };
+        assert_eq!(check("6.19.0", "busy-poll").as_deref(), Ok("busy-poll"));
+        let old =
+            "invalid value `busy-poll` for queue_threaded: Linux 6.19 and later have it, this is 6.18.3";
+        assert_eq!(check("6.18.3", "busy-poll").expect_err("older"), old);
+        let other = check("6.19.0", "2").expect_err("not a word");
+        assert!(other.ends_with("expected on, busy-poll or off"), "{other}");
+        write(&QUEUE_THREADED, &host, "eth0/rx-0", "busy-poll").expect("written");
+        let modes = ["eth0/rx-0", "eth0/rx-1"].map(|at| read(&QUEUE_THREADED, &host, at).expect("there"));
+        assert_eq!(modes, ["busy-poll", "off"]);
+        let next = QUEUE_THREADED.text(3);
+        assert_eq!((next.as_str(), QUEUE_THREADED.number(&next)), ("3", Some(3)), "a later mode is kept");
+    }
+
+    /// Linux 6.1 has no such family, 6.8 shows NAPIs without settings.
+    #[test]
+    fn older_kernels_are_named() {
+        for host in [RecordedHost::new(), host(&[])] {
+            let says = |knob: &dyn Knob| refusal(knob, &host, "eth0/rx-0", "off");
+            let expected = "eth0/rx-0 has no queue_defer_hard_irqs: this kernel does not set single NAPIs (6.13 and \
+                            later do)";
+            assert_eq!(says(&QUEUE_DEFER_HARD_IRQS), expected);
+            assert!(says(&QUEUE_THREADED).ends_with("(6.17 and later do)"));
+        }
+    }
+
+    #[test]
+    fn a_napi_that_is_gone_takes_its_value_along() {
+        let host = RecordedHost::new().with(PATH, Vec::new());
+        let error = read(&QUEUE_THREADED, &host, "eth0/rx-0").expect_err("gone");
+        assert!(matches!(error, KnobError::NotThere { .. }), "{error}");
+        let error = read(&QUEUE_THREADED, &host, "veth0/rx-0").expect_err("never there");
+        let expected = "veth0/rx-0: it has no NAPI; a veth has them while GRO is on: `gro veth0 = on`";
+        assert_eq!(error.to_string(), expected);
+        let mut model = testbed::model();
+        model.nics[0].rx[0].napi = None;
+        let target = testbed::target("eth0/rx-0");
+        let error =
+            QUEUE_THREADED.read(QUEUE_THREADED.site(&host, &model, &target)).expect_err("not reported");
+        assert_eq!(error.to_string(), "eth0/rx-0: its driver does not report which NAPI polls it");
+    }
+
+    /// `operstate` is also `down` where only the link is.
+    #[test]
+    fn the_value_of_an_interface_that_is_down_is_not_known() {
+        let host = || RecordedHost::new().with(PATH, Vec::new());
+        for (flags, is_down) in [("0x1002\n", true), ("0x1003\n", false)] {
+            let host = host().with("sys/class/net/eth0/flags", flags);
+            let error = read(&QUEUE_DEFER_HARD_IRQS, &host, "eth0/rx-0").expect_err("not listed");
+            assert_eq!(matches!(error, KnobError::Down { .. }), is_down, "{error}");
+        }
+        let mut model = testbed::model();
+        model.nics[0].up = false;
+        model.nics[0].rx[0].napi = None;
+        let (host, target) = (host(), testbed::target("eth0/rx-0"));
+        let error = QUEUE_THREADED.read(QUEUE_THREADED.site(&host, &model, &target)).expect_err("down");
+        let expected = "eth0/rx-0 cannot be read while eth0 is down: the kernel lists NAPIs only of interfaces \
+                        that are up";
+        assert_eq!((error.to_string().as_str(), error.kind()), (expected, Kind::Failed));
+    }
+}

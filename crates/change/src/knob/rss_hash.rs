@@ -1,0 +1,308 @@
+//! The device's hash: its key, the header fields that it covers, and whether both directions of a flow have the same.
+//!
+//! Kernel: `Documentation/networking/scaling.rst`, "RSS".
+
+use rustix::io::Errno;
+
+use super::error::Meanings;
+use super::{Doc, Knob, KnobError, Result, Site, rss, value};
+use crate::journal::Armed;
+use rxlab_base::parse::ethtool::{hash_fields, hash_letters, hash_letters_of, hash_letters_of_bits};
+use rxlab_path::model::Model;
+use rxlab_setting::Target;
+use rxlab_sys::{Action, EthtoolChange, EthtoolGet, Question};
+
+/// A part of the hash.
+pub(super) struct RssHashKnob {
+    doc: Doc,
+    part: Part,
+}
+
+#[derive(Clone, Copy)]
+enum Part {
+    Key,
+    /// Fields of one kind of packet.
+    Fields(&'static str),
+    Symmetry,
+}
+
+const SOURCE: &str = "Documentation/networking/scaling.rst, \"RSS: Receive Side Scaling\"";
+const LOST: &str =
+    "Re-creating the interface, for example by reloading its driver. Some drivers forget it in a reset.";
+const FIELDS: &str = "letters of `ethtool -N NIC rx-flow-hash`: `s` and `d` for the addresses, `f` and `n` for the \
+                      ports, also `m`, `v`, `t`, `e`, `r`; `none`";
+const FIELDS_BEWARE: &str = "Packets of a flow may be reordered once. Drivers accept few combinations, usually `sd` \
+                             and `sdfn`. Fragments have no ports: with `f` and `n`, fragments and whole packets of \
+                             one flow can land on different queues.";
+
+/// The key.
+pub(super) static RSS_KEY: RssHashKnob = RssHashKnob {
+    doc: Doc {
+        name: "rss_key",
+        summary: "Secret that the device mixes into the hash of a flow: another key spreads the same flows over other \
+                  queues.",
+        target: "`NIC`",
+        values: "hexadecimal digits, as many as the current key has",
+        example: "rss_key eth0 = \
+                  6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa",
+        source: SOURCE,
+        since: "3.16",
+        lost: LOST,
+        beware: "Anyone who knows the key can aim all of their flows at one queue: keep it as secret as the kernel's own \
+                 choice. The journal contains it. `rxlab flow` shows where flows land.",
+    },
+    part: Part::Key,
+};
+
+const fn fields(
+    name: &'static str,
+    kind: &'static str,
+    summary: &'static str,
+    example: &'static str,
+) -> RssHashKnob {
+    RssHashKnob {
+        doc: Doc {
+            name,
+            summary,
+            target: "`NIC`",
+            values: FIELDS,
+            example,
+            source: SOURCE,
+            since: "2.6.27",
+            lost: LOST,
+            beware: FIELDS_BEWARE,
+        },
+        part: Part::Fields(kind),
+    }
+}
+
+pub(super) static RSS_FIELDS_TCP4: RssHashKnob = fields(
+    "rss_fields_tcp4",
+    "tcp4",
+    "Header fields by which the device spreads TCP over IPv4 over its queues.",
+    "rss_fields_tcp4 eth0 = sdfn",
+);
+
+pub(super) static RSS_FIELDS_UDP4: RssHashKnob = fields(
+    "rss_fields_udp4",
+    "udp4",
+    "Header fields by which the device spreads UDP over IPv4 over its queues. Many devices begin without the ports: \
+     all packets of two hosts (a tunnel, a QUIC proxy) then land on one queue.",
+    "rss_fields_udp4 eth0 = sdfn",
+);
+
+pub(super) static RSS_FIELDS_TCP6: RssHashKnob = fields(
+    "rss_fields_tcp6",
+    "tcp6",
+    "Header fields by which the device spreads TCP over IPv6 over its queues.",
+    "rss_fields_tcp6 eth0 = sdfn",
+);
+
+pub(super) static RSS_FIELDS_UDP6: RssHashKnob = fields(
+    "rss_fields_udp6",
+    "udp6",
+    "Header fields by which the device spreads UDP over IPv6 over its queues.",
+    "rss_fields_udp6 eth0 = sdfn",
+);
+
+/// Both directions of a flow.
+pub(super) static RSS_SYMMETRIC: RssHashKnob = RssHashKnob {
+    doc: Doc {
+        name: "rss_symmetric",
+        summary: "Makes the device hash both directions of a flow alike, so that a firewall or an intrusion detection \
+                  sees them on one CPU.",
+        target: "`NIC`",
+        values: "`off`, `xor` or `or-xor` (`symmetric-xor` and `symmetric-or-xor` of ethtool)",
+        example: "rss_symmetric eth0 = xor",
+        source: SOURCE,
+        since: "6.8; `or-xor` since 6.15",
+        lost: LOST,
+        beware: "`xor` folds many flows onto one hash, which an attacker can provoke. The hashed fields must be \
+                 symmetric (`sd` or `sdfn`). Few drivers have it (ice, iavf, mlx5).",
+    },
+    part: Part::Symmetry,
+};
+
+/// Values of [`RSS_SYMMETRIC`]: the kernel's name and its `RXH_XFRM_*` bit.
+const TRANSFORMS: [(&str, &str, u8); 2] = [("xor", "symmetric-xor", 1), ("or-xor", "symmetric-or-xor", 2)];
+
+const NO_FIELDS: &str = "the driver does not report such packets";
+const NO_KEY: &str = "the driver does not report its hash key";
+const FIXED: &str = "the driver does not let it be changed";
+
+impl RssHashKnob {
+    /// The hash's question and its current value.
+    fn shown(&self, site: Site<'_>) -> Result<(EthtoolGet, String)> {
+        let nic = site.nic()?;
+        if let Part::Fields(kind) = self.part {
+            let all = site.ethtool(EthtoolGet::HashFields, nic, hash_fields)?;
+            let of_kind = all.iter().find(|fields| fields.kind == kind);
+            let of_kind = of_kind.ok_or_else(|| site.lacks(NO_FIELDS))?;
+            let letters = hash_letters(&of_kind.fields).ok_or_else(|| {
+                let path = Question::Ethtool(EthtoolGet::HashFields, nic.name.clone()).path();
+                KnobError::broken(&path, of_kind.fields.join(" "), "fields that ethtool has a letter for")
+            })?;
+            return Ok((EthtoolGet::HashFields, letters));
+        }
+        let (get, now) = rss::shown(site, nic)?;
+        let value = match (self.part, now.transform.as_deref()) {
+            (Part::Key, _) => now.key.ok_or_else(|| site.lacks(NO_KEY))?,
+            (_, None) => "off".to_owned(),
+            (_, Some(transform)) => {
+                let known = TRANSFORMS.iter().find(|(_, name, _)| *name == transform);
+                known.map_or(transform, |(word, ..)| word).to_owned()
+            }
+        };
+        Ok((get, value))
+    }
+
+    /// The meaning of errnos; what EINVAL means depends on what is set.
+    fn meanings(&self) -> Meanings {
+        match self.part {
+            Part::Key => &[(Errno::INVAL, "the driver does not accept this key")],
+            Part::Fields(_) => &[(
+                Errno::INVAL,
+                "the driver does not hash this combination of fields, or the hash is symmetric (rss_symmetric)",
+            )],
+            Part::Symmetry => &[(
+                Errno::INVAL,
+                "the kernel does not have it (6.8 and later do), or the hashed fields are not symmetric",
+            )],
+        }
+    }
+}
+
+impl Knob for RssHashKnob {
+    fn doc(&self) -> &Doc {
+        &self.doc
+    }
+
+    fn targets(&self, model: &Model) -> Vec<Target> {
+        value::nic_targets(model, |nic| match self.part {
+            Part::Fields(kind) => {
+                value::may_have(&nic.hardware.hash_fields, |all| all.iter().any(|fields| fields.kind == kind))
+            }
+            _ => value::may_have(&nic.hardware.rss, |rss| !rss.table.is_empty()),
+        })
+    }
+
+    fn check(&self, site: Site<'_>, value: &str) -> Result<String> {
+        let (_, now) = self.shown(site)?;
+        match self.part {
+            Part::Key => {
+                let is_hex = value.bytes().all(|digit| digit.is_ascii_hexdigit());
+                if !is_hex || value.len() != now.len() {
+                    let why = format!("the key of {} has {} hexadecimal digits", site.target, now.len());
+                    return Err(site.bad(value, why));
+                }
+                Ok(value.to_ascii_lowercase())
+            }
+            Part::Fields(_) => {
+                let fields = hash_letters_of(value);
+                let letters = fields.and_then(hash_letters_of_bits);
+                letters.ok_or_else(|| site.bad(value, "expected letters of sdfnmvter, such as sdfn, or none"))
+            }
+            Part::Symmetry if value == "off" || TRANSFORMS.iter().any(|(word, ..)| *word == value) => {
+                Ok(value.to_owned())
+            }
+            Part::Symmetry => Err(site.bad(value, "expected off, xor or or-xor")),
+        }
+    }
+
+    fn read(&self, site: Site<'_>) -> Result<String> {
+        self.shown(site).map(|(_, value)| value)
+    }
+
+    fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
+        let nic = site.nic()?.name.clone();
+        let (get, _) = self.shown(site)?;
+        let change = match self.part {
+            Part::Key => {
+                let pairs = value.as_bytes().chunks(2).map(|pair| {
+                    std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok())
+                });
+                let key: Option<Vec<u8>> = pairs.collect();
+                EthtoolChange::HashKey { get, key: key.ok_or_else(|| site.bad(value, "not a key"))? }
+            }
+            Part::Fields(kind) => {
+                let fields = hash_letters_of(value).ok_or_else(|| site.bad(value, "not fields"))?;
+                EthtoolChange::HashFields { kind, fields }
+            }
+            Part::Symmetry => {
+                let bits = TRANSFORMS.iter().find(|(word, ..)| *word == value).map_or(0, |(.., bit)| *bit);
+                EthtoolChange::HashTransform { get, bits }
+            }
+        };
+        let action = Action::EthtoolIoctl { nic, change };
+        site.act(value, &action, self.meanings()).map_err(|error| error.or_lacks(FIXED))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RSS_FIELDS_TCP6, RSS_FIELDS_UDP4, RSS_KEY, RSS_SYMMETRIC};
+    use crate::knob::Knob;
+    use crate::knob::testbed::{answer, check, path, read, refusal, refusing, write};
+    use rxlab_base::parse::one_message;
+    use rxlab_sys::{Cause, EthtoolGet, RecordedHost};
+
+    /// A table of two entries, a key of four bytes, and UDP over IPv4 hashed by addresses.
+    fn host(get: EthtoolGet) -> RecordedHost {
+        let (table, key) = ([0u32, 1].map(u32::to_ne_bytes).concat(), [0x6d, 0x5a, 0x01, 0xff]);
+        let rss = match get {
+            EthtoolGet::Rss => answer(&[(3, &1u32.to_ne_bytes()), (4, &table), (5, &key)]),
+            _ => {
+                let header = [0x46u32, 0, 2, 4, 1, 0].map(u32::to_ne_bytes).concat();
+                one_message(&[header, table, key.to_vec()].concat())
+            }
+        };
+        let mut fields = vec![0; 192];
+        (fields[4], fields[8]) = (2, 0x30);
+        RecordedHost::new().with(&path(get), rss).with(&path(EthtoolGet::HashFields), one_message(&fields))
+    }
+
+    #[test]
+    fn key_and_symmetry_are_set_by_either_interface() {
+        let eth0 = "eth0";
+        for get in [EthtoolGet::Rss, EthtoolGet::RssIoctl] {
+            let host = host(get);
+            let read = |knob: &dyn Knob| read(knob, &host, eth0).expect("there");
+            assert_eq!((read(&RSS_KEY).as_str(), read(&RSS_SYMMETRIC).as_str()), ("6d5a01ff", "off"));
+            assert_eq!(check(&RSS_KEY, &host, eth0, "00AAbbcc").as_deref(), Ok("00aabbcc"));
+            write(&RSS_KEY, &host, "eth0", "00aabbcc").expect("written");
+            for value in ["xor", "or-xor", "off", "xor"] {
+                assert_eq!(check(&RSS_SYMMETRIC, &host, eth0, value).as_deref(), Ok(value));
+                write(&RSS_SYMMETRIC, &host, "eth0", value).expect("written");
+                assert_eq!(read(&RSS_SYMMETRIC), value);
+            }
+            assert_eq!(read(&RSS_KEY), "00aabbcc");
+            for bad in ["00aabb", "00aabbcg", ""] {
+                let error = refusal(&RSS_KEY, &host, eth0, bad);
+                assert!(error.ends_with("the key of eth0 has 8 hexadecimal digits"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn fields_are_letters_of_ethtool() {
+        let (host, eth0) = (host(EthtoolGet::Rss), "eth0");
+        let shown = || read(&RSS_FIELDS_UDP4, &host, eth0).expect("there");
+        assert_eq!(shown(), "sd");
+        assert_eq!(check(&RSS_FIELDS_UDP4, &host, eth0, "nfsd").as_deref(), Ok("sdfn"));
+        for value in ["sdfn", "none", "r", "mvtsdfne"] {
+            write(&RSS_FIELDS_UDP4, &host, "eth0", value).expect("written");
+            assert_eq!(shown(), value);
+        }
+        let error = refusal(&RSS_FIELDS_UDP4, &host, eth0, "sx");
+        assert!(error.ends_with("expected letters of sdfnmvter, such as sdfn, or none"), "{error}");
+        let error = read(&RSS_FIELDS_TCP6, &host, eth0).expect_err("not reported").to_string();
+        assert_eq!(error, "eth0 has no rss_fields_tcp6: the driver does not report such packets");
+    }
+
+    #[test]
+    fn older_kernels_are_named() {
+        let host = refusing(host(EthtoolGet::RssIoctl), "grssh/eth0", Cause::Errno(22));
+        let error = write(&RSS_SYMMETRIC, &host, "eth0", "xor").expect_err("refused").to_string();
+        assert!(error.contains("the kernel does not have it (6.8 and later do)"), "{error}");
+    }
+}

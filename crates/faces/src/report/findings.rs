@@ -1,0 +1,262 @@
+//! The doctor's report for a terminal of 80 columns: worst first; evidence, then cause, then fix.
+//!
+//! A screen holds 24 lines, one of them for the prompt. By default the report contains as much as fits and drops the
+//! least important parts first. Findings are dropped last.
+//!
+//! The text always has colours; the output stream strips them where they are not wanted.
+
+mod overview;
+mod page;
+mod regime;
+
+pub use overview::overview;
+use page::{Page, Shown};
+pub use page::{mark, nothing, worst_first};
+
+use rxlab_advise::doctor::DoctorReport;
+use rxlab_base::number::plural;
+
+/// Lines of a screen, without the prompt.
+const ROWS: usize = 23;
+
+/// Level of detail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// As much as fits on a screen.
+    Screen,
+    /// Everything.
+    All,
+}
+
+/// Levels, from the longest to the shortest.
+const LEVELS: [Shown; 6] = [
+    Shown { evidence: usize::MAX, why: true, fixes: usize::MAX, notes: true, knobs: true },
+    Shown { evidence: usize::MAX, why: true, fixes: usize::MAX, notes: true, knobs: false },
+    Shown { evidence: 2, why: true, fixes: 1, notes: false, knobs: false },
+    Shown { evidence: 1, why: false, fixes: 1, notes: false, knobs: false },
+    Shown { evidence: 0, why: false, fixes: 1, notes: false, knobs: false },
+    Shown { evidence: 0, why: false, fixes: 0, notes: false, knobs: false },
+];
+
+/// Renders the report; ends with a line break. `program` is the start of suggested commands: `rxlab` with its global
+/// options, or empty to show none.
+pub fn text(report: &DoctorReport, detail: Detail, program: &str) -> String {
+    let all = report.findings.len();
+    if detail == Detail::All {
+        let end = report.regime.as_ref().map_or(String::new(), regime::whole);
+        return Page::new(report, &LEVELS[0], all, program).text + &end;
+    }
+    let rest = "`rxlab doctor -v` has the rest: evidence, causes, plans, notes";
+    let levels = LEVELS.iter().enumerate().map(|(index, shown)| {
+        let more = if index == 0 { "" } else { rest };
+        screen(report, shown, all, more, program)
+    });
+    let titles = LEVELS.last().expect("there are levels");
+    let fewer = (0..all).rev().map(|findings| {
+        let more = format!("`rxlab doctor -v` has {} and the rest", plural(all - findings, "more finding"));
+        screen(report, titles, findings, &more, program)
+    });
+    // A report without findings is a few lines.
+    levels
+        .chain(fewer)
+        .find(|text| text.lines().count() <= ROWS)
+        .unwrap_or_else(|| screen(report, titles, 0, "`rxlab doctor -v` has the rest", program))
+}
+
+fn screen(report: &DoctorReport, shown: &Shown, findings: usize, more: &str, program: &str) -> String {
+    let mut page = Page::new(report, shown, findings, program);
+    page.text += &match &report.regime {
+        Some(found) if shown.knobs => regime::compact(found),
+        Some(found) => regime::summary(found),
+        None => String::new(),
+    };
+    if !more.is_empty() {
+        page.labelled("more", more);
+    }
+    page.text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Detail, ROWS, text};
+    use crate::report::text::for_screen;
+    use rxlab_advise::diagnose::Severity;
+    use rxlab_advise::doctor::{DoctorReport, Since, diagnosed, doctor};
+    use rxlab_path::sketch::Sketch;
+
+    fn plain(sketch: Sketch) -> String {
+        shown(&diagnosed(sketch), Detail::All)
+    }
+
+    fn shown(report: &DoctorReport, detail: Detail) -> String {
+        let text = crate::report::text::plain(&text(report, detail, "rxlab"));
+        text.lines().for_each(|line| assert_eq!(line.trim_end(), line, "ends in spaces"));
+        text
+    }
+
+    #[test]
+    fn field_case_a() {
+        insta::assert_snapshot!(plain(Sketch::case_a()));
+    }
+
+    #[test]
+    fn a_screen_of_field_case_a() {
+        insta::assert_snapshot!(shown(&diagnosed(Sketch::case_a()), Detail::Screen));
+    }
+
+    fn many() -> DoctorReport {
+        let irqs: Vec<u32> = (0..16).collect();
+        let mut sketch = Sketch::new(128).device("eth0", &irqs).traffic("eth0", 3e6).rps("eth0", "0-127");
+        for cpu in irqs {
+            sketch = sketch.receives(cpu, 0.4, 1e5);
+        }
+        diagnosed(sketch.rfs(32768, "eth0", 0).drops(3, 120.0).receives(3, 0.85, 1e5))
+    }
+
+    #[test]
+    fn a_screen_of_several_findings() {
+        insta::assert_snapshot!(shown(&many(), Detail::Screen));
+    }
+
+    /// With any number of findings, the screen has the worst of them.
+    #[test]
+    fn at_most_a_screen_and_the_worst_first() {
+        let mut report = many();
+        for copies in 0..40_u32 {
+            let mut finding = report.findings.last().expect("there are some").clone();
+            finding.severity = if copies % 7 == 6 { Severity::Critical } else { Severity::Note };
+            finding.nic = (copies % 3 > 0).then(|| format!("eth{}", copies % 3).parse().expect("a name"));
+            finding.title = format!("number {copies} of many{}", " findings".repeat(copies as usize % 12));
+            report.findings.push(finding);
+            let text = shown(&report, Detail::Screen);
+            assert!(text.lines().count() <= ROWS, "{copies}: {text}");
+            let titles: Vec<char> = text.lines().filter_map(|line| line.chars().next()).collect();
+            let first_note = titles.iter().position(|mark| *mark == '-').unwrap_or(usize::MAX);
+            let last_mark = titles.iter().rposition(|mark| *mark == '!').expect("the worst is there");
+            assert!(last_mark < first_note, "{text}");
+            assert!(shown(&report, Detail::All).contains(&format!("number {copies} of many")));
+        }
+    }
+
+    #[test]
+    fn two_cpus_and_a_veth() {
+        let sketch = Sketch::new(2).veth("veth0").traffic("veth0", 5.4e5).works(0, 0.54);
+        insta::assert_snapshot!(plain(sketch.receives(0, 0.45, 5.4e5).works(1, 0.8).receives(1, 0.0, 0.0)));
+    }
+
+    #[test]
+    fn an_unknown_limit_has_its_reason() {
+        let mut report = doctor(&Sketch::case_a().build().0, &Sketch::case_a().build().1, "rxlab");
+        (report.regime, report.plans) = (None, Vec::new());
+        let text = shown(&report, Detail::All);
+        assert!(text.contains("limit unknown: the interfaces receive fewer than 1,000 packets/s;"), "{text}");
+        report.refused = Some("packets of eth0 are received elsewhere".to_owned());
+        let text = shown(&report, Detail::All);
+        assert!(text.contains("limit unknown: packets of eth0 are received elsewhere;"), "{text}");
+    }
+
+    #[test]
+    fn one_thread_is_the_limit() {
+        let sketch = Sketch::new(8).device("eth0", &[0]).traffic("eth0", 4e4).receives(0, 0.05, 4e4);
+        let sketch = sketch.works(2, 0.985).program("redis-server", 0.99, "0-7").thread(2, 0.99, 0.001);
+        insta::assert_snapshot!(plain(sketch.tcp(6379, 0, 0, Some(48))));
+    }
+
+    #[test]
+    fn disks_drown_a_cpu() {
+        let sketch = Sketch::new(8).device("eth0", &[2]).traffic("eth0", 2e3).receives(2, 0.02, 2e3);
+        let sketch = sketch.receives(5, 0.93, 40.0).ksoftirqd(5, 0.6).softirqs(5, "TIMER", 250.0);
+        insta::assert_snapshot!(plain(sketch.softirqs(5, "BLOCK", 41e3)));
+    }
+
+    #[test]
+    fn many_queues_and_several_findings() {
+        insta::assert_snapshot!(shown(&many(), Detail::All));
+    }
+
+    #[test]
+    fn a_quiet_machine() {
+        let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).build();
+        rates.gaps.push("no /proc/net/softnet_stat: drops and time squeezes are unknown".into());
+        let text = text(&doctor(&model, &rates, "rxlab"), Detail::Screen, "rxlab");
+        insta::assert_snapshot!(anstream::adapter::strip_str(&text).to_string());
+        assert!(text.starts_with('\u{1b}'), "coloured before the edge strips it");
+    }
+
+    /// Regression: `nothing to do: busiest CPU 0 % in softirq` while one CPU was fully busy receiving.
+    #[test]
+    fn refused_if_receiving_threads_are_not_visible() {
+        let (model, mut rates) = Sketch::new(4).device("eth0", &[1]).traffic("eth0", 4e5).build();
+        rates.unseen = vec!["eth0".parse().expect("a name")];
+        let text = shown(&doctor(&model, &rates, "rxlab"), Detail::All);
+        assert!(text.starts_with("no verdict"), "{text}");
+        assert!(
+            text.contains("why   packets of eth0 are received by threads whose time is not visible"),
+            "{text}"
+        );
+    }
+
+    /// It was once "nothing to do", above settings to try.
+    #[test]
+    fn settings_worth_a_trial_are_something_to_do() {
+        let host = |time| {
+            let sketch = Sketch::new(16).device("eth0", &[0, 1, 2, 3]).queue_traffic("eth0", &[8e4; 4]);
+            plain(sketch.all_receive("2-3", 0.2, 8e4).all_receive("0-1", time, 8e4))
+        };
+        let busy = host(0.75);
+        assert!(busy.starts_with("no finding, but settings are worth a trial: busiest CPU 75 %"), "{busy}");
+        assert!(host(0.4).starts_with("nothing to do: busiest CPU 40 %"), "{}", host(0.4));
+    }
+
+    /// The colour of notes was once unknown there.
+    #[test]
+    fn all_styles_pass_to_the_terminal() {
+        let mut report = many();
+        let severities = [Severity::Critical, Severity::Warning, Severity::Note];
+        assert!(report.findings.len() >= severities.len());
+        report
+            .findings
+            .iter_mut()
+            .zip(severities)
+            .for_each(|(finding, severity)| finding.severity = severity);
+        let (model, rates) = Sketch::new(4).device("eth0", &[1]).build();
+        for report in [report, doctor(&model, &rates, "rxlab")] {
+            let text = text(&report, Detail::All, "rxlab");
+            assert_eq!(for_screen(&text, true), text);
+        }
+    }
+
+    #[test]
+    fn a_refusal_next_to_findings_is_a_note() {
+        let sketch = Sketch::new(2).loopback().device("eth0", &[0]).rfs(32768, "eth0", 0);
+        let sketch = sketch.traffic("eth0", 2e3).traffic("lo", 3e5).receives(0, 0.6, 3e5);
+        let text = plain(sketch);
+        assert!(text.contains("rfs-half-configured") && text.contains("no further verdict: 99 %"), "{text}");
+    }
+
+    #[test]
+    fn refused_on_loopback() {
+        insta::assert_snapshot!(plain(Sketch::new(2).loopback().traffic("lo", 3e5).receives(0, 0.6, 3e5)));
+    }
+
+    #[test]
+    fn a_change_is_compared_with_what_was_before_it() {
+        let mut report = diagnosed(Sketch::case_a());
+        report.since = Some(Since {
+            transaction: "000001-092e".to_owned(),
+            what: "apply rps".to_owned(),
+            seconds: 725.0,
+            cpu: rxlab_base::units::CpuId(2),
+            receive_before: 0.98,
+            receive: 0.49,
+            packets_before: 9_559.0,
+            packets: 10_972.0,
+        });
+        let line = "since `apply rps` 12 min ago: CPU 2 98 -> 49 % receiving, 9,559 -> 10,972 packets/s ";
+        for detail in [Detail::All, Detail::Screen] {
+            let said = shown(&report, detail);
+            assert!(said.replace('\n', " ").starts_with(line), "{said}");
+            assert!(detail == Detail::All || said.lines().count() <= 23, "{said}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! JSON Schemas of the artefacts: `docs/schema/*.json`, generated from the types and checked by a test.
+//!
+//! Built for tests only: the program writes its JSON with `Serialize`.
+
+#![allow(clippy::disallowed_methods)] // Compares, and on request renews, files of the tree.
+
+use std::path::{Path, PathBuf};
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde_json::{Value, json};
+
+use super::document::Document;
+use super::forecast::Forecast;
+use super::receive_path::CpuReport;
+use super::recording::RecordingReport;
+use rxlab_advise::doctor::DoctorReport;
+use rxlab_load::Report as LoadReport;
+use rxlab_path::model::{FlowPath, Model};
+use rxlab_probe::Interference;
+use rxlab_probe::trace::Trace;
+use rxlab_trial::blocks::BlocksRecord;
+use rxlab_trial::checkpoint::Checkpoint;
+use rxlab_trial::compare::Comparison;
+use rxlab_trial::prior::TrialPlan;
+use rxlab_trial::recommendation::TrialReport;
+use rxlab_trial::record::TrialRecord;
+use rxlab_trial::search::found::Found;
+
+/// The schema of `T` as serialized. `name` is the value of its `schema` field.
+fn schema_of<T: JsonSchema>(name: &str) -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut schema: Schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.insert("title".to_owned(), name.into());
+    let mut schema = schema.to_value();
+    schema["properties"]["schema"]["const"] = json!(name);
+    schema
+}
+
+/// All published schemas, by file name.
+fn published() -> [(&'static str, Value); 16] {
+    [
+        ("checkpoint.json", schema_of::<Checkpoint>(Checkpoint::SCHEMA)),
+        ("compare.json", schema_of::<Comparison>(Comparison::SCHEMA)),
+        ("model.json", schema_of::<Model>(Model::SCHEMA)),
+        ("cpus.json", schema_of::<CpuReport>(CpuReport::SCHEMA)),
+        ("flow.json", schema_of::<FlowPath>(FlowPath::SCHEMA)),
+        ("findings.json", schema_of::<DoctorReport>(DoctorReport::SCHEMA)),
+        ("forecast.json", schema_of::<Forecast>(Forecast::SCHEMA)),
+        ("interference.json", schema_of::<Interference>(Interference::SCHEMA)),
+        ("recording.json", schema_of::<RecordingReport>(RecordingReport::SCHEMA)),
+        ("trace.json", schema_of::<Trace>(Trace::SCHEMA)),
+        ("find-max.json", schema_of::<Found>(Found::SCHEMA)),
+        ("report.json", schema_of::<Document>(Document::SCHEMA)),
+        ("load.json", schema_of::<LoadReport>(LoadReport::SCHEMA)),
+        ("trial-blocks.json", schema_of::<BlocksRecord>(BlocksRecord::SCHEMA)),
+        ("trial-plan.json", schema_of::<TrialPlan>(TrialPlan::SCHEMA)),
+        ("trial.json", schema_of::<TrialReport>(TrialRecord::SCHEMA)),
+    ]
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema")
+}
+
+#[test]
+fn the_files_in_docs_are_these_schemas() {
+    let mut names = Vec::new();
+    for (name, schema) in published() {
+        let text = serde_json::to_string_pretty(&schema).expect("a schema is JSON") + "\n";
+        let path = folder().join(name);
+        if std::env::var_os("RXLAB_UPDATE_DOCS").is_some() {
+            std::fs::create_dir_all(folder()).expect("docs can be written");
+            std::fs::write(&path, &text).expect("docs can be written");
+        }
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == text, "docs/schema/{name} is stale: RXLAB_UPDATE_DOCS=1 cargo test --lib schema");
+        names.push(name.to_owned());
+    }
+    let files = std::fs::read_dir(folder()).expect("docs/schema can be listed");
+    let mut there: Vec<String> =
+        files.map(|entry| entry.expect("listed").file_name().into_string().expect("text")).collect();
+    there.sort();
+    names.sort();
+    assert_eq!(there, names);
+}
+
+/// Validation error of a value against the schema `name`.
+fn complaint(name: &str, value: &Value) -> Option<String> {
+    let (_, schema) = published().into_iter().find(|(file, _)| *file == name).expect("published");
+    let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
+    let place = "memory:///schema.json";
+    compiler.add_resource(place, schema).expect("an address");
+    let index = compiler.compile(place, &mut schemas).expect("a valid schema");
+    schemas.validate(value, index).err().map(|error| error.to_string())
+}
+
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::complaint;
+    use crate::report::document::{Document, Part, Trial};
+    use crate::report::receive_path::CpuReport;
+    use crate::report::{forecast, sample_compare, sample_interference, sample_model, sample_trace};
+    use rxlab_advise::doctor::diagnosed;
+    use rxlab_path::model::Model;
+    use rxlab_path::sketch::Sketch;
+    use rxlab_trial::recommendation::TrialReport;
+    use rxlab_trial::record::Effect;
+    use rxlab_trial::sample_record;
+
+    /// A value as JSON, in which its schema is the first field.
+    fn value(of: &impl serde::Serialize) -> Value {
+        let text = serde_json::to_string(of).expect("JSON");
+        assert!(text.starts_with("{\"schema\":\"rxlab."), "{text}");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    #[test]
+    fn models_fit() {
+        for model in [sample_model::rich(), Model::default(), sample_model::large()] {
+            let model = Model { schema: Model::SCHEMA.to_owned(), ..model };
+            assert_eq!(complaint("model.json", &value(&model)), None);
+        }
+    }
+
+    #[test]
+    fn invalid_models_do_not_fit() {
+        let model = value(&sample_model::rich());
+        for (place, wrong) in [
+            ("/schema", json!("rxlab.model/1")),
+            ("/nics/4/rx/0/rps_cpus", json!({"known": 5})),
+            ("/nics/4/rx/0/rps_cpus", json!("unknown")),
+            ("/nics/4/rx/0/irqs/0/source", json!("guess")),
+            ("/cpus/0/id", json!("0")),
+            ("/listeners", json!({"denied": "luck"})),
+        ] {
+            let mut model = model.clone();
+            *model.pointer_mut(place).expect(place) = wrong;
+            assert!(complaint("model.json", &model).is_some(), "{place}");
+        }
+    }
+
+    #[test]
+    fn cpus_findings_and_records_fit() {
+        let model = sample_model::rich();
+        let report = CpuReport::new(&model, &model.online());
+        assert_eq!(complaint("cpus.json", &value(&report)), None);
+
+        let report = diagnosed(Sketch::case_a());
+        assert!(!report.findings.is_empty() && !report.plans.is_empty());
+        assert_eq!(complaint("findings.json", &value(&report)), None);
+
+        assert_eq!(complaint("recording.json", &value(&crate::report::recording::tests::sample(2))), None);
+        assert_eq!(complaint("forecast.json", &value(&forecast::sample())), None);
+
+        for sample in [sample_interference::measured(), sample_interference::counted()] {
+            assert_eq!(complaint("interference.json", &value(&sample)), None);
+        }
+        for trace in [sample_trace::traced(), sample_trace::full()] {
+            assert_eq!(complaint("trace.json", &value(&trace)), None);
+        }
+
+        for comparison in [sample_compare::steered(), sample_compare::undecided()] {
+            assert_eq!(complaint("compare.json", &value(&comparison)), None);
+        }
+
+        let mut record = sample_record::rps();
+        let analysis = record.analysis.as_mut().expect("the sample has an analysis");
+        analysis.metrics[1].effect = Some(Effect { mid: 0.01, low: -1.0, high: f64::INFINITY });
+        let report = TrialReport::new(record.clone(), "rxlab");
+        assert_eq!(complaint("trial.json", &value(&report)), None);
+
+        let parts = vec![
+            Part::Trial(Box::new(Trial::new(record))),
+            Part::Interference(Box::new(sample_interference::counted())),
+        ];
+        assert_eq!(complaint("report.json", &value(&Document::new(parts))), None);
+    }
+}

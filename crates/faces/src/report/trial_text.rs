@@ -1,0 +1,196 @@
+//! Trial records on a terminal: for each trial the verdict, one row per metric, and the data behind it.
+
+use anstyle::Style;
+
+use super::predicted;
+use super::probe_words;
+use super::text::{
+    BAD, CAUTION, Cell, FAINT, GOOD, STRONG, Table, left, paragraph, paragraphs, styled, width, wrapping,
+};
+use super::words::{self, Tone};
+use rxlab_base::number;
+use rxlab_trial::recommendation::Recommendation;
+use rxlab_trial::record::{MetricResult, TrialRecord};
+
+/// The whole report, at most 80 columns wide; ends with a line break.
+pub fn render(record: &TrialRecord) -> String {
+    let mut out = headline(record);
+    out += &paragraph("  ", &words::sentence(record));
+    out += &paragraph("  recommended: ", &Recommendation::new(record, "rxlab").sentence());
+    if let Some(analysis) = record.analysis.as_ref().filter(|analysis| !analysis.metrics.is_empty()) {
+        out.push('\n');
+        out += &metrics(&analysis.metrics);
+        out.push('\n');
+    }
+    for (arm, lines) in ["A", "B"].into_iter().zip(record.arms()) {
+        match record.against.is_empty() {
+            true if arm == "A" => {}
+            true => out += &paragraphs("  B sets: ", lines),
+            false => out += &paragraphs(&format!("  arm {arm}: "), lines),
+        }
+    }
+    if let Some(both) = predicted::compare(record) {
+        out += &paragraph("  predicted: ", &both.predicted);
+        out += &paragraph("  measured:  ", &both.measured);
+    }
+    out += &paragraphs("  probe: ", probe_words::of_record(record));
+    out += &paragraphs("  check: ", words::checks(record));
+    out += &paragraphs("  query: ", words::queries(record));
+    out += &paragraph("  based on: ", &words::basis(record));
+    if let Some(planned) = &record.planned {
+        out += &paragraph("  planned: ", &words::planned(planned, record.margin));
+    }
+    if record.calibration.is_some() {
+        out += &paragraph("  A/A calibration: ", &words::calibration(record));
+    }
+    out += &paragraphs("  adjusted: ", words::adjustments(record));
+    out + &paragraphs("  note: ", record.analysis.iter().flat_map(|analysis| &analysis.notes))
+}
+
+fn style(tone: Tone) -> Style {
+    match tone {
+        Tone::Good => GOOD,
+        Tone::Bad => BAD,
+        Tone::Neutral => STRONG,
+        Tone::Caution => CAUTION,
+    }
+}
+
+/// `trial rps: helps`, in colour; wrapped if too long.
+fn headline(record: &TrialRecord) -> String {
+    let verdict = words::headline(record);
+    let name = format!("trial {}:", super::text::clean(&record.name));
+    if width(&name) + 1 + width(verdict) <= super::text::columns() {
+        return format!("{} {}\n", styled(STRONG, &name), styled(style(words::tone(record)), verdict));
+    }
+    paragraph("", &format!("{name} {verdict}"))
+}
+
+fn metrics(results: &[MetricResult]) -> String {
+    let means = results.iter().map(|result| match result.pairs {
+        0 => ("-".to_owned(), "-".to_owned()),
+        _ => (number::value(result.mean_a), number::value(result.mean_b)),
+    });
+    let (arms, means) = aligned(&means.collect::<Vec<_>>());
+    let columns = [wrapping("metric"), left(&arms), left("change [interval]"), wrapping("effect")];
+    let mut table = Table::new(columns).indented(2);
+    for (result, mean) in results.iter().zip(means) {
+        let change = match &result.effect {
+            Some(effect) => Cell::from(effect.in_words()),
+            None => Cell::styled(FAINT, "-"),
+        };
+        table.row([
+            words::metric(&result.metric).into(),
+            mean.into(),
+            change,
+            Cell::styled(style(words::call_tone(result.call)), words::call_short(result.call)),
+        ]);
+    }
+    table.render()
+}
+
+/// Heading and cells of a column of means in A and in B, with their arrows below each other.
+pub(super) fn aligned(means: &[(String, String)]) -> (String, Vec<String>) {
+    let (a, b): (Vec<usize>, Vec<usize>) = means.iter().map(|(a, b)| (width(a), width(b))).unzip();
+    let [a, b] = [a, b].map(|widths| widths.into_iter().max().unwrap_or(1));
+    let cells = means.iter().map(|(in_a, in_b)| format!("{in_a:>a$} -> {in_b:>b$}"));
+    (format!("{:>a$} -> {:>b$}", "A", "B"), cells.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::render;
+    use crate::report::text::WIDTH;
+    use proptest::prelude::{Strategy, any, prop_assert, proptest};
+    use rxlab_stats::design::Arm;
+    use rxlab_trial::record::{Call, Capacity, Effect, TrialRecord, Verdict};
+    use rxlab_trial::sample_record;
+
+    fn plain(records: &[TrialRecord]) -> String {
+        let texts: Vec<String> = records.iter().map(render).collect();
+        anstream::adapter::strip_str(&texts.join("\n")).to_string()
+    }
+
+    #[test]
+    fn two_trials() {
+        insta::assert_snapshot!(plain(&[sample_record::rps(), sample_record::rfs()]));
+    }
+
+    #[test]
+    fn every_verdict_has_its_words() {
+        insta::assert_snapshot!(plain(&sample_record::every_verdict()));
+    }
+
+    /// The change is not blamed for what happened without it.
+    #[test]
+    fn a_guard_that_trips_without_the_change_says_so() {
+        let verdict = |record: &TrialRecord| record.analysis.as_ref().map(|a| a.verdict.clone());
+        let mut records = sample_record::every_verdict();
+        records.retain(|record| matches!(verdict(record), Some(Verdict::GuardTripped { .. })));
+        let record = &mut records[0];
+        for (arm, headline) in [(Arm::A, "guard tripped without the change"), (Arm::B, "reverted")] {
+            record.slots.last_mut().expect("a slot").arm = arm;
+            let text = plain(std::slice::from_ref(record));
+            assert!(text.contains(headline), "{text}");
+            assert_eq!(text.contains("recommended: measure again"), arm == Arm::A, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_verdict_has_colour_and_words() {
+        let records = sample_record::every_verdict();
+        assert!(render(&records[0]).contains("\u{1b}[32mhelps"));
+    }
+
+    fn record() -> impl Strategy<Value = TrialRecord> {
+        let words = "[a-z0-9 ,%\u{1b}]{0,200}";
+        let number = any::<f64>();
+        ((words, words, words, words), (number, number, number), any::<u64>(), 0..7_usize).prop_map(
+            |((name, title, unit, note), (mid, low, high), seed, call)| {
+                let mut record = sample_record::rps();
+                record.change = vec![note.clone()];
+                record.seed = seed;
+                record.margin = high;
+                let analysis = record.analysis.as_mut().expect("an analysis");
+                analysis.verdict = match call {
+                    0 => Verdict::GuardTripped { reason: note.clone() },
+                    1 => Verdict::Inconclusive { detectable: low, pairs_needed: usize::MAX },
+                    2 => Verdict::SpreadsOnly {
+                        headroom_before: mid,
+                        headroom_after: low,
+                        headroom_interval: (low, high),
+                        capacity: Capacity::Undecided,
+                    },
+                    _ => Verdict::Helps,
+                };
+                analysis.notes = vec![note];
+                let result = &mut analysis.metrics[0];
+                result.metric.title = title;
+                result.metric.unit = unit;
+                result.mean_a = mid;
+                result.mean_b = high;
+                result.effect = Some(Effect { mid, low, high });
+                result.call = [
+                    Call::Helps,
+                    Call::Hurts,
+                    Call::NoEffect,
+                    Call::Negligible,
+                    Call::Inconclusive,
+                    Call::Unmeasured,
+                    Call::Helps,
+                ][call];
+                record.name = name;
+                record
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_the_terminal(record in record()) {
+            for line in plain(&[record]).lines() {
+                prop_assert!(line.chars().count() <= WIDTH, "{line}");
+            }
+        }
+    }
+}

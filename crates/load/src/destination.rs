@@ -1,0 +1,41 @@
+//! The address behind a URL.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use super::spec::Spec;
+
+/// Destination of a load.
+#[derive(Debug, Clone)]
+pub enum Destination {
+    /// An address and a port.
+    Inet(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl Destination {
+    /// Resolves the addresses, at least one. A server may listen on only one of them.
+    pub fn resolve(spec: &Spec) -> std::io::Result<Vec<Self>> {
+        if let Some(path) = &spec.unix {
+            return Ok(vec![Destination::Unix(path.clone())]);
+        }
+        let addresses = (spec.url.host.as_str(), spec.url.port).to_socket_addrs()?;
+        // If the name has both kinds of addresses, those that the sources can reach.
+        let suits = |address: &SocketAddr| {
+            spec.sources.first().is_none_or(|source| source.is_ipv4() == address.is_ipv4())
+        };
+        let found: Vec<Self> = addresses.filter(suits).map(Destination::Inet).collect();
+        if found.is_empty() { Err(std::io::ErrorKind::NotFound.into()) } else { Ok(found) }
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Destination::Inet(address) => address.fmt(f),
+            Destination::Unix(path) => path.display().fmt(f),
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! All connections of one thread: opening, waiting, reading. `supply` decides which one sends when.
+
+mod appointments;
+mod supply;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+
+use super::block::Block;
+use super::connection::{Connection, Phase};
+use super::peer::Peer;
+use super::reader::Learned;
+use super::request::Shared;
+use super::tls::BROKEN;
+use crate::clock::{MILLISECOND, Nanos, SECOND};
+use crate::destination::Destination;
+use crate::error_class::ErrorClass;
+use crate::poller::{Poller, Ready};
+use crate::schedule::Schedule;
+use crate::spec::Spec;
+use crate::tally::{Tally, Unanswered};
+use crate::thread::{Engine, sweep_period};
+use crate::url::Protocol;
+use appointments::Appointments;
+
+const READ_BUFFER: usize = 64 * 1024;
+/// Connections opened at the same time before the load begins.
+const OPENING: usize = 512;
+/// Full buffers read from one connection before the others get their turn.
+const READS_PER_TURN: usize = 16;
+/// Events handled before the clock is read again: times are wrong by at most the duration of their
+/// handling, some tens of microseconds.
+const EVENTS_A_CLOCK: usize = 8;
+/// Connections read before the next requests of the closed loop are sent on them. Reading many and then
+/// sending many is cheaper than alternating: each of the kernel's two paths stays in the cache, and a
+/// sleeping server is woken once for all of them (3 to 8 % of the client's time at depth 1).
+const ANSWERS_A_ROUND: usize = 64;
+
+/// The connection is at its end or broken.
+const ENDING: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+
+/// A run with a number of requests gives up after this long without a single successful connection.
+const GIVE_UP: Nanos = 10 * SECOND;
+
+pub(crate) struct HttpEngine {
+    poller: Poller,
+    peer: Peer,
+    depth: usize,
+    /// A connection per request.
+    single: bool,
+    /// A connection is all that is asked for.
+    only_opens: bool,
+    /// Requests still to be sent in this run.
+    left: u64,
+    /// With a number of requests: how long to wait for a connection, and when the last one opened or was
+    /// found open.
+    give_up: Option<Nanos>,
+    reached: Nanos,
+    timeout: Nanos,
+    schedule: Option<Schedule>,
+    running: bool,
+    connections: Vec<Connection>,
+    /// Time limit of a request or connection attempt.
+    deadlines: Appointments,
+    /// Moments at which closed connections may be reopened.
+    retries: Appointments,
+    /// Interval at which deadlines are checked together.
+    period: Nanos,
+    /// Open loop: connections with room for a request; first come, first served.
+    free: VecDeque<usize>,
+    /// Open loop: more may be due than one turn could send, or count as unsent.
+    is_behind: bool,
+    /// Connections whose input was not read to its end.
+    unread: Vec<usize>,
+    /// Closed loop: connections that were read and get their next requests with the others of this round.
+    answered: Vec<usize>,
+    block: Arc<Block>,
+    /// The response that all connections expect.
+    learned: Learned,
+    buffer: Vec<u8>,
+}
+
+impl HttpEngine {
+    /// Creates the engine of thread `index`, with all connections closed.
+    pub(crate) fn new(
+        spec: &Spec,
+        destination: &Destination,
+        shared: Shared,
+        index: usize,
+        poller: Poller,
+    ) -> std::io::Result<Self> {
+        let (first, count) = spec.part(index);
+        let Shared { block, tls } = shared;
+        Ok(Self {
+            poller,
+            peer: Peer::new(destination, spec, tls)?,
+            depth: spec.pipeline,
+            single: spec.is_single(),
+            only_opens: spec.url.protocol == Protocol::Tcp,
+            left: spec.budget(index),
+            give_up: spec.requests.map(|_| GIVE_UP.max(spec.timeout_ns())),
+            reached: 0,
+            timeout: spec.timeout_ns(),
+            schedule: None,
+            running: false,
+            deadlines: Appointments::new(count),
+            retries: Appointments::new(count),
+            period: sweep_period(spec.timeout_ns()),
+            connections: (first..first + count).map(|number| Connection::new(number, spec, &block)).collect(),
+            free: VecDeque::with_capacity(count),
+            is_behind: false,
+            unread: Vec::new(),
+            answered: Vec::with_capacity(ANSWERS_A_ROUND),
+            block,
+            learned: Learned::default(),
+            buffer: vec![0; READ_BUFFER],
+        })
+    }
+
+    /// Opens all connections and waits until each is open or has failed, while one of them opens within
+    /// `patience`. Fails if not a single one is open.
+    pub(crate) fn warm(&mut self, patience: Nanos) -> std::io::Result<()> {
+        let mut deadline = self.poller.now() + patience;
+        let (mut next, mut opening, mut open) = (0, 0, 0);
+        let mut first_error = None;
+        loop {
+            let mut full = false;
+            // Not all at once: a listener's queue holds some thousands, and a connection that finds it full
+            // waits a second for its next attempt.
+            while opening < OPENING && next < self.connections.len() && !full {
+                let now = self.poller.now();
+                match self.connections[next].open(&self.poller, next, &self.peer, &self.block, now) {
+                    Ok(()) => opening += 1,
+                    Err(error) => {
+                        full = self.peer.is_full(&error) && now < deadline;
+                        first_error.get_or_insert(error);
+                    }
+                }
+                next += usize::from(!full);
+            }
+            let now = self.poller.now();
+            if (opening == 0 && !full) || now >= deadline {
+                break;
+            }
+            let until = if full { deadline.min(now + MILLISECOND) } else { deadline };
+            self.poller.wait(now, until, false, &mut 0);
+            let (opened, failed) = self.settle(now);
+            (opening, open) = (opening - opened - failed.len(), open + opened);
+            if opened > 0 {
+                deadline = now + patience;
+            }
+            first_error = first_error.or_else(|| failed.into_iter().next());
+        }
+        if open > 0 { Ok(()) } else { Err(first_error.unwrap_or_else(|| Errno::TIMEDOUT.into())) }
+    }
+
+    /// Handles the events of the last wait while no load runs; returns how many connections opened, and why
+    /// others failed, each once. A connection that ends now is not an error: it is reopened.
+    fn settle(&mut self, now: Nanos) -> (usize, Vec<std::io::Error>) {
+        let (mut opened, mut failed) = (0, Vec::new());
+        for event in 0..self.poller.len() {
+            let Some(Ready { index, flags }) = self.poller.ready(event) else { continue };
+            let connection = &mut self.connections[index];
+            if connection.phase.is_opening() {
+                match connection.connected(&self.block, now) {
+                    Ok(open) => opened += usize::from(open),
+                    Err((_, error)) => failed.push(error),
+                }
+            }
+            match connection.phase {
+                Phase::Open if flags.intersects(ENDING) => connection.close(now, &self.block),
+                Phase::Open if flags.contains(EventFlags::IN) => self.unread.push(index),
+                _ => {}
+            }
+        }
+        (opened, failed)
+    }
+
+    /// Stops sending requests if no connection could be opened for too long. With a schedule they end by
+    /// themselves, unsent.
+    fn may_give_up(&mut self, now: Nanos) {
+        if self.schedule.is_none()
+            && self.give_up.is_some_and(|patience| now.saturating_sub(self.reached) > patience)
+        {
+            if self.connections.iter().any(|connection| connection.phase == Phase::Open) {
+                self.reached = now;
+            } else {
+                self.left = 0;
+            }
+        }
+    }
+
+    fn handle(&mut self, Ready { index, flags }: Ready, now: Nanos, tally: &mut Tally) {
+        let connection = &mut self.connections[index];
+        match connection.phase {
+            Phase::Closed { .. } => {}
+            Phase::Connecting { .. } | Phase::Greeting { .. } => match connection.connected(&self.block, now)
+            {
+                Ok(false) => {}
+                Ok(true) => {
+                    tally.opened += 1;
+                    self.reached = now;
+                    tally.handshakes += u64::from(self.peer.tls.is_some());
+                    if self.only_opens {
+                        connection.opened(now, &self.block, tally);
+                        self.again(index, now, tally);
+                    } else if connection.outstanding() > 0 {
+                        // A connection for one request includes the wait for it.
+                        self.flush(index, now, tally);
+                    } else {
+                        self.supply(index, now, tally);
+                    }
+                }
+                Err((class, _)) => {
+                    tally.error(class, 1);
+                    self.again(index, now, tally);
+                }
+            },
+            Phase::Open => {
+                if flags.contains(EventFlags::OUT)
+                    && let Err(class) = connection.flush(&self.block)
+                {
+                    return self.fail(index, class, now, tally);
+                }
+                if flags.intersects(EventFlags::IN | ENDING) {
+                    self.receive(index, flags.intersects(ENDING), now, tally);
+                }
+            }
+        }
+    }
+
+    /// Reads and counts responses up to a short read; with `to_the_end` until nothing is left.
+    fn receive(&mut self, index: usize, to_the_end: bool, mut now: Nanos, tally: &mut Tally) {
+        let connection = &mut self.connections[index];
+        let mut reads = 0;
+        loop {
+            if reads == READS_PER_TURN {
+                self.unread.push(index);
+                break;
+            }
+            if reads > 0 {
+                now = self.poller.now();
+            }
+            reads += 1;
+            match connection.read(&mut self.buffer) {
+                Ok(0) => {
+                    let class = connection.end(now, tally);
+                    return self.fail(index, class, now, tally);
+                }
+                Ok(length) => {
+                    let input = &self.buffer[..length];
+                    tally.bytes += length as u64;
+                    if let Err(class) = connection.answers(input, &mut self.learned, now, tally) {
+                        return self.fail(index, class, now, tally);
+                    }
+                    // With TLS a short read says nothing about the socket.
+                    if length < self.buffer.len() && !to_the_end && self.peer.tls.is_none() {
+                        break;
+                    }
+                }
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(BROKEN) => return self.fail(index, ErrorClass::Tls, now, tally),
+                Err(_) => return self.fail(index, ErrorClass::Reset, now, tally),
+            }
+        }
+        if self.schedule.is_some() {
+            return self.supply(index, now, tally);
+        }
+        self.answered.push(index);
+        if self.answered.len() == ANSWERS_A_ROUND {
+            self.send_next(tally);
+        }
+    }
+}
+
+impl Engine for HttpEngine {
+    fn begin(&mut self, schedule: Option<Schedule>, tally: &mut Tally) {
+        self.schedule = schedule;
+        self.running = true;
+        // Other threads may have started later than this one.
+        loop {
+            let now = self.poller.now();
+            self.poller.wait(now, now, false, &mut 0);
+            if self.poller.len() == 0 {
+                break;
+            }
+            self.settle(now);
+        }
+        self.poller.begin();
+        self.reached = self.poller.now();
+        for index in 0..self.connections.len() {
+            if self.only_opens {
+                // Those that are open now were not asked for.
+                self.connections[index].close(self.reached, &self.block);
+            }
+            if self.connections[index].phase == Phase::Open {
+                self.supply(index, self.poller.now(), tally);
+            }
+            self.appoint(index);
+        }
+    }
+
+    fn turn(&mut self, tally: &mut Tally) {
+        // Even without an appointment: the time in between is how long the loop worked.
+        let mut now = self.poller.now();
+        let mut until = (now + self.period).min(self.deadlines.first()).min(self.retries.first());
+        let due = self.schedule.as_ref().filter(|_| !self.free.is_empty()).map(Schedule::next);
+        if let Some(due) = due {
+            until = until.min(due);
+        }
+        if self.is_behind || !self.unread.is_empty() {
+            until = now;
+        }
+        now = self.poller.wait(now, until, due == Some(until), &mut tally.spun);
+        let unread = std::mem::take(&mut self.unread);
+        for event in 0..self.poller.len() {
+            if event % EVENTS_A_CLOCK == EVENTS_A_CLOCK - 1 {
+                now = self.poller.now();
+            }
+            if let Some(ready) = self.poller.ready(event) {
+                self.handle(ready, now, tally);
+            }
+        }
+        // After the events: connections reopened here must not receive events of their old socket.
+        for index in unread {
+            if self.connections[index].phase == Phase::Open {
+                self.receive(index, true, self.poller.now(), tally);
+            }
+        }
+        self.send_next(tally);
+        self.send_due(tally);
+        self.keep_appointments(now, tally);
+        self.may_give_up(now);
+    }
+
+    fn cease(&mut self) {
+        self.running = false;
+    }
+
+    fn reset_at_close(&self) {
+        self.connections.iter().for_each(Connection::reset_at_close);
+    }
+
+    fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
+    }
+
+    fn is_done(&self) -> bool {
+        self.left == 0 && self.in_flight() == 0
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.connections.iter().map(|c| c.outstanding() as u64).sum()
+    }
+
+    fn unanswered(&self, now: Nanos) -> Unanswered {
+        let mut unanswered = Unanswered::new();
+        for (from, count) in self.connections.iter().flat_map(Connection::outstanding_since) {
+            unanswered.add_sent(count, from, now);
+        }
+        if let Some(schedule) = &self.schedule {
+            let is_free = self.free.iter().any(|index| self.connections[*index].free_since.is_some());
+            unanswered.add_due(schedule.late(now), is_free, now);
+        }
+        unanswered
+    }
+
+    fn schedule(&mut self) -> Option<&mut Schedule> {
+        self.schedule.as_mut()
+    }
+}

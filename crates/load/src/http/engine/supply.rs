@@ -1,0 +1,242 @@
+//! Decides which connection sends the next request, in the closed and the open loop, and handles failed
+//! connections.
+
+use super::{EVENTS_A_CLOCK, ErrorClass, HttpEngine, Nanos, Phase, Tally};
+use crate::thread::TICKETS_PER_TURN;
+
+/// Outcome of a connection attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    /// It continues, or there was nothing to do.
+    Begun,
+    /// It failed at once, and is counted.
+    Failed,
+    /// The listener's queue was full; nothing happened.
+    Later,
+}
+
+impl HttpEngine {
+    /// Gives a connection the requests it has room for: at once in the closed loop, by queueing it
+    /// in the open loop.
+    pub(super) fn supply(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
+        let connection = &mut self.connections[index];
+        let ready = match connection.phase {
+            Phase::Open => true,
+            Phase::Closed { retry_at } => self.single && retry_at <= now,
+            Phase::Connecting { .. } | Phase::Greeting { .. } => false,
+        };
+        let room = self.depth.saturating_sub(connection.outstanding());
+        if room == 0 || !self.running || !ready {
+            return;
+        }
+        if self.schedule.is_some() {
+            connection.free_since.get_or_insert(now);
+            self.queue(index);
+            return;
+        }
+        // At most `room`, so it fits.
+        let count = self.left.min(room as u64) as usize;
+        if count > 0 {
+            self.send(index, count, now, now, tally);
+        }
+    }
+
+    /// Closed loop: sends the next requests of all connections that were read.
+    pub(super) fn send_next(&mut self, tally: &mut Tally) {
+        let mut answered = std::mem::take(&mut self.answered);
+        for some in answered.chunks(EVENTS_A_CLOCK) {
+            let now = self.poller.now();
+            for &index in some {
+                self.supply(index, now, tally);
+            }
+        }
+        answered.clear();
+        self.answered = answered;
+    }
+
+    fn queue(&mut self, index: usize) {
+        if !std::mem::replace(&mut self.connections[index].queued, true) {
+            self.free.push_back(index);
+        }
+    }
+
+    /// Sends `count` requests whose latency counts from `from`.
+    fn send(&mut self, index: usize, count: usize, from: Nanos, now: Nanos, tally: &mut Tally) {
+        let opening = self.opening(index, now, tally);
+        if opening == Opening::Later {
+            return;
+        }
+        self.left -= count as u64;
+        if opening != Opening::Failed {
+            self.put(index, count, from, now, tally);
+        }
+    }
+
+    /// Starts connecting a closed connection.
+    fn opening(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> Opening {
+        match self.connections[index].phase {
+            Phase::Closed { .. } => self.open(index, now, tally),
+            _ => Opening::Begun,
+        }
+    }
+
+    /// Hands requests to a connection that is open, or that writes them once it is.
+    fn put(&mut self, index: usize, count: usize, from: Nanos, now: Nanos, tally: &mut Tally) {
+        let connection = &mut self.connections[index];
+        connection.request(count, from, now, &self.block);
+        tally.sent += count as u64;
+        if connection.phase == Phase::Open {
+            // With every request: it almost always exists.
+            if !self.deadlines.has(index) {
+                self.deadlines.make(index, self.deadline(now));
+            }
+            self.flush(index, now, tally);
+        }
+    }
+
+    /// Writes the pending bytes of a connection.
+    pub(super) fn flush(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
+        if let Err(class) = self.connections[index].flush(&self.block) {
+            self.fail(index, class, now, tally);
+        }
+    }
+
+    /// Sends the requests that are due, as far as connections are free.
+    pub(super) fn send_due(&mut self, tally: &mut Tally) {
+        self.is_behind = false;
+        if !self.running {
+            return;
+        }
+        for _ in 0..TICKETS_PER_TURN {
+            let now = self.poller.now();
+            let free = self.first_free();
+            let Some(schedule) = &mut self.schedule else { return };
+            let deadline = schedule.next().saturating_add(self.timeout);
+            if deadline < now {
+                if schedule.take(now).is_some() {
+                    self.left -= 1;
+                    tally.unsent(free.is_none_or(|(_, since)| since > deadline));
+                }
+                continue;
+            }
+            let Some((index, free_since)) = free else { return };
+            if schedule.next() > now {
+                return;
+            }
+            self.free.pop_front();
+            self.connections[index].queued = false;
+            let opening = self.opening(index, now, tally);
+            if opening == Opening::Later {
+                // The request stays due, for the next connection.
+                continue;
+            }
+            let Some(intended) = self.schedule.as_mut().and_then(|schedule| schedule.take(now)) else {
+                return;
+            };
+            self.left -= 1;
+            tally.scheduled(intended, free_since, now);
+            if opening == Opening::Begun {
+                self.put(index, 1, intended, now, tally);
+            } else {
+                tally.blocked += 1;
+            }
+            let connection = &mut self.connections[index];
+            if connection.outstanding() >= self.depth {
+                connection.free_since = None;
+            } else if connection.free_since.is_some() {
+                self.queue(index);
+            }
+        }
+        self.is_behind = true;
+    }
+
+    /// The connection that has been free for longest, and since when. Connections that closed since they were
+    /// queued are dropped from the queue.
+    fn first_free(&mut self) -> Option<(usize, Nanos)> {
+        loop {
+            let index = *self.free.front()?;
+            if let Some(since) = self.connections[index].free_since {
+                return Some((index, since));
+            }
+            self.connections[index].queued = false;
+            self.free.pop_front();
+        }
+    }
+
+    /// Gives up a connection; starts the next one at once if this one had responded.
+    pub(super) fn fail(&mut self, index: usize, class: ErrorClass, now: Nanos, tally: &mut Tally) {
+        self.connections[index].fail(class, now, self.timeout, &self.block, tally);
+        self.again(index, now, tally);
+    }
+
+    /// Starts the next connection in place of a closed one, now or after its wait.
+    pub(super) fn again(&mut self, index: usize, now: Nanos, tally: &mut Tally) {
+        match self.connections[index].phase {
+            Phase::Closed { retry_at } if retry_at > now => self.retries.make(index, retry_at),
+            Phase::Closed { .. } if !self.running => {}
+            Phase::Closed { .. } if self.single => self.supply(index, now, tally),
+            Phase::Closed { .. } => {
+                self.open(index, now, tally);
+            }
+            _ => {}
+        }
+    }
+
+    /// Starts connecting.
+    fn open(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> Opening {
+        let connection = &mut self.connections[index];
+        let Err(error) = connection.open(&self.poller, index, &self.peer, &self.block, now) else {
+            self.deadlines.make(index, self.deadline(now));
+            return Opening::Begun;
+        };
+        if let Phase::Closed { retry_at } = connection.phase {
+            // Never at this very moment: this is an attempt already.
+            self.retries.make(index, retry_at.max(now + 1));
+        }
+        if self.peer.is_full(&error) {
+            return Opening::Later;
+        }
+        tally.error(ErrorClass::Connect, 1);
+        Opening::Failed
+    }
+
+    /// Moment to check if an action started at `since` has timed out: never before it has, and together with
+    /// many others.
+    fn deadline(&self, since: Nanos) -> Nanos {
+        (since + self.timeout + 1).next_multiple_of(self.period)
+    }
+
+    /// All connections were opened or have failed: schedules the check of timeouts and the reopening of
+    /// closed connections.
+    pub(super) fn appoint(&mut self, index: usize) {
+        match self.connections[index].phase {
+            Phase::Closed { retry_at } => self.retries.make(index, retry_at),
+            Phase::Connecting { since } | Phase::Greeting { since } => {
+                self.deadlines.make(index, self.deadline(since));
+            }
+            Phase::Open => {}
+        }
+    }
+
+    /// Checks the connections whose time has come: for timeouts, and for the next attempt.
+    pub(super) fn keep_appointments(&mut self, now: Nanos, tally: &mut Tally) {
+        for _ in 0..TICKETS_PER_TURN {
+            let Some(index) = self.deadlines.due(now) else { break };
+            let Some(since) = self.connections[index].waits_since() else { continue };
+            if now.saturating_sub(since) <= self.timeout {
+                self.deadlines.make(index, self.deadline(since));
+                continue;
+            }
+            let class = match self.connections[index].phase {
+                Phase::Connecting { .. } => ErrorClass::Connect,
+                Phase::Greeting { .. } => ErrorClass::Tls,
+                Phase::Open | Phase::Closed { .. } => ErrorClass::Timeout,
+            };
+            self.fail(index, class, now, tally);
+        }
+        for _ in 0..TICKETS_PER_TURN {
+            let Some(index) = self.retries.due(now) else { break };
+            self.again(index, now, tally);
+        }
+    }
+}

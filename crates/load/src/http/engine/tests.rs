@@ -1,0 +1,127 @@
+//! The engine before its load begins.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use super::{Destination, Engine, ErrorClass, HttpEngine, Nanos, Poller, Schedule, Shared, Spec, Tally};
+use crate::clock::{Clock, MILLISECOND, SECOND};
+use crate::rate::Rate;
+
+/// A server that accepts connections, and a load on it.
+fn listener(connections: usize) -> (TcpListener, Spec) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let url = format!("http://{}/", listener.local_addr().expect("bound"));
+    (listener, Spec { connections, ..Spec::new(url.parse().expect("a URL")) })
+}
+
+/// An engine with open connections.
+fn engine(spec: &Spec, listener: &TcpListener, clock: Clock) -> HttpEngine {
+    let at = Destination::Inet(listener.local_addr().expect("bound"));
+    let poller = Poller::alone(spec.pacing, clock);
+    let mut engine = HttpEngine::new(spec, &at, Shared::new(spec, None), 0, poller).expect("an engine");
+    engine.warm(SECOND).expect("open");
+    engine
+}
+
+/// The edge of an event before the load was once discarded with it: the requests that followed were lost
+/// and counted as the server's errors.
+#[test]
+fn what_came_before_the_load_is_neither_lost_nor_an_error() {
+    let (listener, spec) = listener(3);
+    let clock = Clock::start();
+    let mut engine = engine(&spec, &listener, clock);
+    let mut streams: Vec<_> = (0..3).map(|_| listener.accept().expect("connected").0).collect();
+    streams.truncate(1);
+    streams[0].write_all(b"SSH-2.0-OpenSSH\r\n").expect("written");
+    std::thread::sleep(Duration::from_millis(20));
+
+    let mut tally = Tally::new();
+    engine.begin(None, &mut tally);
+    assert_eq!((tally.sent, tally.errors.values().sum()), (1, 0u64), "two ended");
+    let deadline = clock.now() + SECOND;
+    while tally.opened < 3 && clock.now() < deadline {
+        engine.turn(&mut tally);
+    }
+    assert_eq!(tally.opened, 3, "those two again, and the one with garbage");
+    assert_eq!((tally.sent, tally.errors_of(ErrorClass::Garbage)), (4, 1));
+    assert_eq!(tally.errors.values().sum::<u64>(), 1);
+}
+
+/// Without a time a run once waited for its number of requests indefinitely.
+#[test]
+fn a_number_of_requests_ends_when_the_target_is_gone() {
+    let (listener, mut spec) = listener(2);
+    spec.requests = Some(1000);
+    let clock = Clock::start();
+    let mut engine = engine(&spec, &listener, clock);
+    engine.give_up = Some(30 * MILLISECOND);
+    let mut tally = Tally::new();
+    engine.begin(None, &mut tally);
+    let silent = clock.now() + 60 * MILLISECOND;
+    while clock.now() < silent {
+        engine.turn(&mut tally);
+    }
+    assert!(!engine.is_done() && tally.sent == 2, "they are open, only without responses");
+    drop(listener);
+    while !engine.is_done() {
+        engine.turn(&mut tally);
+    }
+    assert_eq!(tally.sent, 2);
+    assert!(tally.errors_of(ErrorClass::Connect) > 0);
+}
+
+/// An engine with two connections to a server that never responds, with a load of 1000 per second from now
+/// on.
+fn silent(timeout: Nanos) -> (TcpListener, HttpEngine, Clock, Tally) {
+    let (listener, mut spec) = listener(2);
+    spec.timeout = Duration::from_nanos(timeout);
+    let (clock, mut tally) = (Clock::start(), Tally::new());
+    let mut engine = engine(&spec, &listener, clock);
+    let schedule = Schedule::new(clock.now(), &Rate::steady(1000.0), false, 0, 1, u64::MAX);
+    engine.begin(Some(schedule), &mut tally);
+    (listener, engine, clock, tally)
+}
+
+/// Turns the engine until `done`.
+fn turn_until(engine: &mut HttpEngine, tally: &mut Tally, done: impl Fn(&Tally) -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(30);
+    while !done(tally) {
+        assert!(Instant::now() < give_up, "{} sent, {} blocked", tally.sent, tally.blocked);
+        engine.turn(tally);
+    }
+}
+
+#[test]
+fn what_is_due_while_all_connections_wait_for_the_server_is_not_the_clients() {
+    let (_listener, mut engine, clock, mut tally) = silent(60 * SECOND);
+    turn_until(&mut engine, &mut tally, |tally| tally.sent == 2);
+    std::thread::sleep(Duration::from_millis(50));
+    let unanswered = engine.unanswered(clock.now());
+    assert_eq!((unanswered.in_flight, unanswered.late), (2, 0));
+    assert!(unanswered.waiting >= 49, "{unanswered:?}");
+    assert_eq!(unanswered.ages.len(), 2 + unanswered.waiting);
+    assert!(unanswered.ages.max() >= 50 * MILLISECOND, "{unanswered:?}");
+}
+
+#[test]
+fn what_is_due_while_a_connection_is_free_is_the_clients() {
+    let (_listener, mut engine, clock, mut tally) = silent(20 * MILLISECOND);
+    std::thread::sleep(Duration::from_millis(60));
+    let unanswered = engine.unanswered(clock.now());
+    assert_eq!((unanswered.in_flight, unanswered.waiting), (0, 0));
+    assert!(unanswered.late >= 59, "{unanswered:?}");
+    // The connections were free for as long as those requests could wait.
+    engine.turn(&mut tally);
+    let own = tally.errors_of(ErrorClass::Unsent) - tally.blocked;
+    assert!(own >= 39, "{own} of them");
+}
+
+#[test]
+fn what_waits_for_a_connection_until_it_is_given_up_is_not_the_clients() {
+    let (_listener, mut engine, _clock, mut tally) = silent(20 * MILLISECOND);
+    // After a timeout the connections are reopened: free, but too late for overdue requests.
+    turn_until(&mut engine, &mut tally, |tally| tally.blocked > 0);
+    let unsent = tally.errors_of(ErrorClass::Unsent);
+    assert!(unsent >= tally.blocked, "{unsent}");
+}

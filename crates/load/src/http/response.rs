@@ -1,0 +1,281 @@
+//! Parser for HTTP/1.x responses, however they are split into reads.
+//!
+//! Bodies are measured and skipped, never kept. The parser knows nothing about sockets or requests,
+//! except whether they were HEAD.
+
+use memchr::memchr;
+
+use super::body::Check;
+use super::head::{Body, read_head};
+use crate::error_class::ErrorClass;
+use crate::status::Statuses;
+
+/// Longest status line plus headers.
+const MAX_HEAD: usize = 64 * 1024;
+/// Longest chunk extension or trailer section.
+const MAX_EXTRA: usize = 16 * 1024;
+
+/// A complete response.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Response {
+    pub(super) status: u16,
+    /// The connection ends after it.
+    pub(super) last: bool,
+    /// Error class, if it is not as expected.
+    pub(super) error: Option<ErrorClass>,
+}
+
+/// The bytes are not an HTTP/1.x response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Malformed;
+
+/// The stream ended within a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Truncated;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Head,
+    /// Body bytes left.
+    Sized(u64),
+    /// In the digits of a chunk size.
+    ChunkSize {
+        size: u64,
+        digits: u8,
+    },
+    /// After the digits, up to the end of the line; `length` bytes so far.
+    ChunkExtension {
+        size: u64,
+        length: usize,
+    },
+    ChunkData(u64),
+    /// The line end after a chunk.
+    ChunkEnd {
+        carriage_return: bool,
+    },
+    /// Trailer lines up to an empty one: bytes of this line without its line end, bytes in all.
+    Trailer {
+        line: usize,
+        length: usize,
+    },
+    UntilClose,
+    /// After the last response or a parse error.
+    Over,
+}
+
+#[derive(Debug)]
+pub(super) struct Parser {
+    state: State,
+    response: Response,
+    /// The start of a head whose end has not arrived yet.
+    head: Vec<u8>,
+    /// Length of its current line, and whether it starts with a carriage return.
+    line: usize,
+    line_return: bool,
+    /// Responses to HEAD: whatever the head says, no body follows.
+    bodyless: bool,
+    /// Expected body.
+    good: Statuses,
+    check: Check,
+}
+
+impl Parser {
+    /// `bodyless`: the responses are to HEAD. Those with a `good` status and a body that passes `check` have
+    /// no error.
+    pub(super) fn new(bodyless: bool, good: Statuses, check: Check) -> Self {
+        let (state, response, head) = (State::Head, Response::default(), Vec::new());
+        Self { state, response, head, line: 0, line_return: false, bodyless, good, check }
+    }
+
+    /// Starts another stream.
+    pub(super) fn reset(&mut self) {
+        self.head.clear();
+        (self.state, self.line, self.line_return) = (State::Head, 0, false);
+    }
+
+    /// True if the next byte is the first of a response.
+    pub(super) fn at_start(&self) -> bool {
+        self.state == State::Head && self.head.is_empty()
+    }
+
+    /// Takes bytes off the front of `input` until a response is complete, or the input is used up (`None`).
+    /// After an error and after the last response the rest is swallowed.
+    pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Response>, Malformed> {
+        let result = self.step(input);
+        if result.is_err() {
+            self.state = State::Over;
+            *input = &[];
+        }
+        result
+    }
+
+    /// The stream has ended. A response without a length ends with it.
+    pub(super) fn finish(&mut self) -> Result<Option<Response>, Truncated> {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::UntilClose => {
+                self.judge();
+                Ok(Some(self.response))
+            }
+            State::Over => Ok(None),
+            State::Head if self.head.is_empty() => Ok(None),
+            _ => Err(Truncated),
+        }
+    }
+
+    fn step(&mut self, input: &mut &[u8]) -> Result<Option<Response>, Malformed> {
+        loop {
+            let Some(&first) = input.first() else { return Ok(None) };
+            match self.state {
+                State::Head => {
+                    let Some(next) = self.head(input)? else { return Ok(None) };
+                    self.state = next;
+                    if next == State::Sized(0) {
+                        return Ok(Some(self.complete()));
+                    }
+                }
+                State::Sized(left) => match self.body(input, left) {
+                    0 => return Ok(Some(self.complete())),
+                    left => self.state = State::Sized(left),
+                },
+                State::ChunkSize { size, digits } => {
+                    *input = &input[1..];
+                    self.state = match (first, char::from(first).to_digit(16)) {
+                        (_, Some(digit)) if digits < 16 => {
+                            State::ChunkSize { size: size << 4 | u64::from(digit), digits: digits + 1 }
+                        }
+                        (b'\n', _) if digits > 0 => chunk(size),
+                        (b'\r' | b';' | b' ' | b'\t', _) if digits > 0 => {
+                            State::ChunkExtension { size, length: 0 }
+                        }
+                        _ => return Err(Malformed),
+                    };
+                }
+                State::ChunkExtension { size, length } => {
+                    *input = &input[1..];
+                    self.state = match first {
+                        b'\n' => chunk(size),
+                        _ if length < MAX_EXTRA => State::ChunkExtension { size, length: length + 1 },
+                        _ => return Err(Malformed),
+                    };
+                }
+                State::ChunkData(left) => {
+                    self.state = match self.body(input, left) {
+                        0 => State::ChunkEnd { carriage_return: false },
+                        left => State::ChunkData(left),
+                    };
+                }
+                State::ChunkEnd { carriage_return } => {
+                    *input = &input[1..];
+                    self.state = match (first, carriage_return) {
+                        (b'\r', false) => State::ChunkEnd { carriage_return: true },
+                        (b'\n', _) => State::ChunkSize { size: 0, digits: 0 },
+                        _ => return Err(Malformed),
+                    };
+                }
+                State::Trailer { line, length } => {
+                    *input = &input[1..];
+                    self.state = match first {
+                        b'\n' if line == 0 => return Ok(Some(self.complete())),
+                        _ if length >= MAX_EXTRA => return Err(Malformed),
+                        b'\n' => State::Trailer { line: 0, length: length + 1 },
+                        b'\r' => State::Trailer { line, length: length + 1 },
+                        _ => State::Trailer { line: line + 1, length: length + 1 },
+                    };
+                }
+                State::UntilClose => {
+                    self.body(input, u64::MAX);
+                }
+                State::Over => *input = &[],
+            }
+        }
+    }
+
+    /// Sets the error of the now complete response.
+    fn judge(&mut self) {
+        self.response.error = match self.response.status {
+            status if self.good.has(status) => self.check.error(),
+            ..300 => Some(ErrorClass::Status2xx),
+            300..400 => Some(ErrorClass::Status3xx),
+            400..500 => Some(ErrorClass::Status4xx),
+            _ => Some(ErrorClass::Status5xx),
+        };
+    }
+
+    fn complete(&mut self) -> Response {
+        self.judge();
+        self.state = if self.response.last { State::Over } else { State::Head };
+        self.response
+    }
+
+    /// Collects a head and reads it; returns the state after it, `None` while its end is missing.
+    fn head(&mut self, input: &mut &[u8]) -> Result<Option<State>, Malformed> {
+        let end = self.find_end(input);
+        let part = end.unwrap_or(input.len());
+        if self.head.len() + part > MAX_HEAD {
+            return Err(Malformed);
+        }
+        // Detect garbage by its first bytes, not when the connection times out.
+        let start = self.head.iter().chain(&input[..part]).take(7);
+        if !start.eq(b"HTTP/1.".iter().take(self.head.len() + part)) {
+            return Err(Malformed);
+        }
+        if end.is_none() || !self.head.is_empty() {
+            self.head.extend_from_slice(&input[..part]);
+        }
+        let fresh = &input[..part];
+        *input = &input[part..];
+        if end.is_none() {
+            return Ok(None);
+        }
+        let read = read_head(if self.head.is_empty() { fresh } else { &self.head }, self.bodyless);
+        // Keeps its capacity: a response that arrives in two reads needs no allocation.
+        self.head.clear();
+        let (response, body) = read?;
+        self.response = response;
+        self.check.begin();
+        Ok(Some(match body {
+            // Interim responses announce the real one.
+            _ if response.status < 200 => State::Head,
+            Body::Sized(length) => State::Sized(length),
+            Body::Chunked => State::ChunkSize { size: 0, digits: 0 },
+            Body::UntilClose => State::UntilClose,
+        }))
+    }
+
+    /// Takes up to `left` bytes of the body off `input`; returns how many are missing.
+    fn body(&mut self, input: &mut &[u8], left: u64) -> u64 {
+        let taken = left.min(input.len() as u64);
+        let (bytes, rest) = input.split_at(taken as usize);
+        self.check.feed(bytes);
+        *input = rest;
+        left - taken
+    }
+
+    /// End of the head in `input`: after the first empty line.
+    fn find_end(&mut self, input: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        while let Some(length) = memchr(b'\n', &input[at..]) {
+            self.grow_line(&input[at..at + length]);
+            at += length + 1;
+            let empty = self.line == usize::from(self.line_return);
+            (self.line, self.line_return) = (0, false);
+            if empty {
+                return Some(at);
+            }
+        }
+        self.grow_line(&input[at..]);
+        None
+    }
+
+    fn grow_line(&mut self, piece: &[u8]) {
+        self.line_return |= self.line == 0 && piece.first() == Some(&b'\r');
+        self.line += piece.len();
+    }
+}
+
+fn chunk(size: u64) -> State {
+    if size == 0 { State::Trailer { line: 0, length: 0 } } else { State::ChunkData(size) }
+}
+
+#[cfg(test)]
+mod tests;

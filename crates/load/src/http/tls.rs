@@ -1,0 +1,135 @@
+//! TLS of a connection: the handshake, and bytes between the socket and the HTTP above it.
+//!
+//! Every connection makes a full handshake: with session resumption its cost would depend on the run
+//! before.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustls::client::Resumption;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+use socket2::Socket;
+
+use super::block::Block;
+use super::outgoing::Outgoing;
+use crate::error_class::ErrorClass;
+
+/// Returned by [`Tls::read`] if the peer violates the TLS protocol.
+pub(super) const BROKEN: Errno = Errno::PROTO;
+
+/// State shared by all connections of a load.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Setup {
+    /// For connections to `host`. Fails if `host` is not a valid server name.
+    pub(crate) fn new(mut config: ClientConfig, host: &str) -> Result<Self, String> {
+        let name = match host.parse::<IpAddr>() {
+            Ok(address) => ServerName::from(address),
+            Err(_) => ServerName::try_from(host.to_owned()).map_err(|error| format!("{host}: {error}"))?,
+        };
+        config.resumption = Resumption::disabled();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { config: Arc::new(config), name })
+    }
+}
+
+/// State of one connection.
+pub(super) struct Tls {
+    connection: ClientConnection,
+}
+
+impl Tls {
+    pub(super) fn new(setup: &Setup) -> std::io::Result<Self> {
+        let connection = ClientConnection::new(Arc::clone(&setup.config), setup.name.clone());
+        connection.map(|connection| Self { connection }).map_err(std::io::Error::other)
+    }
+
+    /// Continues the handshake as far as the socket allows; returns true once it is complete.
+    pub(super) fn greet(&mut self, socket: &mut Socket) -> std::io::Result<bool> {
+        loop {
+            self.send(socket)?;
+            if !self.connection.is_handshaking() {
+                return Ok(true);
+            }
+            match self.receive(socket) {
+                Ok(true) => {}
+                Ok(false) => return Err(ErrorKind::UnexpectedEof.into()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => {
+                    // Send the alert to the peer as well, if it still listens.
+                    let _ = self.send(socket);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Reads once from the socket; `false` at its end.
+    fn receive(&mut self, socket: &mut Socket) -> std::io::Result<bool> {
+        let length = self.connection.read_tls(socket)?;
+        self.connection.process_new_packets().map_err(std::io::Error::other)?;
+        Ok(length > 0)
+    }
+
+    /// Sends what is ready, as far as the socket accepts it.
+    fn send(&mut self, socket: &mut Socket) -> std::io::Result<()> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(socket) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes pending bytes of the block, as many as fit into the socket and the records before it.
+    pub(super) fn flush(
+        &mut self,
+        socket: &mut Socket,
+        outgoing: &mut Outgoing,
+        block: &Block,
+    ) -> Result<(), ErrorClass> {
+        loop {
+            self.send(socket).map_err(|_| ErrorClass::Reset)?;
+            let pending = outgoing.pending(block);
+            if pending.is_empty() || self.connection.wants_write() {
+                return Ok(());
+            }
+            // Into memory: an error would be a bug of this program.
+            let taken = self.connection.writer().write(pending).map_err(|_| ErrorClass::Reset)?;
+            outgoing.written(taken, block);
+        }
+    }
+
+    /// Reads into `buffer`. `Ok(0)` is the end of the stream, [`BROKEN`] a protocol violation.
+    pub(super) fn read(&mut self, socket: &mut Socket, buffer: &mut [u8]) -> Result<usize, Errno> {
+        loop {
+            match self.connection.reader().read(buffer) {
+                Ok(length) => return Ok(length),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // Many servers close without close_notify. HTTP tells if a response is complete.
+                Err(_) => return Ok(0),
+            }
+            match self.receive(socket) {
+                Ok(_) => self.send(socket).map_err(|_| Errno::CONNRESET)?,
+                Err(error) => {
+                    return Err(match error.kind() {
+                        ErrorKind::WouldBlock => Errno::AGAIN,
+                        ErrorKind::Interrupted => Errno::INTR,
+                        ErrorKind::Other | ErrorKind::InvalidData => BROKEN,
+                        _ => Errno::CONNRESET,
+                    });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A traffic generator, and small servers to send load to.
+//!
+//! HTTP/1.1, TLS, UDP, trackers and DNS; closed loop, open loop at a rate, flat out. Threads share nothing: each has its
+//! own connections or flows, epoll and histograms. A [`Session`] keeps the load running; [`Session::mark`] returns exactly
+//! what was measured since the last mark: no request is lost or counted twice. The open loop has one schedule for the
+//! whole session, and latency counts from the intended send time, so a stalled server cannot hide the requests it kept
+//! from being sent.
+//!
+//! Never: judges what a change did to a machine. It reports what it offered, what came back, and whether the generator
+//! itself was the limit.
+//!
+//! ```
+//! use rxlab_load::{Session, Spec, servers::{self, Target}};
+//!
+//! let server = Target::start(&servers::Spec { http: Some("127.0.0.1:0".parse()?), ..servers::Spec::default() })?;
+//! let url = format!("http://{}/simple", server.addresses().http.expect("it was asked for"));
+//! let load = Session::start(&Spec::new(url.parse()?))?;
+//! std::thread::sleep(std::time::Duration::from_millis(100));
+//! assert!(load.stop().requests > 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![warn(missing_docs)]
+
+mod body;
+mod check;
+mod clock;
+mod datagrams;
+mod destination;
+mod error_class;
+mod header;
+mod histogram;
+mod http;
+mod interval;
+mod merge;
+mod pacing;
+mod poller;
+mod promql;
+mod question;
+mod random;
+mod rate;
+mod remote;
+mod report;
+mod saturation;
+mod schedule;
+mod series;
+mod server;
+pub mod servers;
+mod session;
+mod softirq;
+mod spec;
+mod status;
+mod tally;
+mod text;
+mod thread;
+mod trust;
+mod udp;
+mod url;
+
+pub use body::Body;
+pub use check::SpecError;
+pub use datagrams::Datagrams;
+pub use destination::Destination;
+pub use error_class::ErrorClass;
+pub use header::{Header, HeaderError, PathError, parse_paths};
+pub use histogram::quantile;
+pub use http::{StreamEnd, judge_answers};
+pub use interval::{Arrivals, Interval, NotSent, ThreadCpu};
+pub use merge::{MergeError, merge};
+pub use pacing::{Pacing, PacingError};
+pub use promql::{Promql, PromqlSeries};
+pub use random::Random;
+pub use rate::{Rate, RateError};
+pub use remote::{ClientError, Clients, serve};
+pub use report::{Histograms, LatencyReport, LoopReport, PacingReport, Percentile, Report};
+pub use saturation::Saturation;
+pub use series::{Second, hdr_log_head, hdr_log_line};
+pub use server::{ServerCpu, ServerProcess};
+pub use session::{LoadError, Session};
+pub use spec::{MIN_PAYLOAD, Spec};
+pub use status::{StatusError, Statuses};
+pub use tally::SoFar;
+pub use text::{render, shape};
+pub use udp::{dns_answer, hear_name_server, hear_tracker};
+pub use url::{Protocol, Url, UrlError};

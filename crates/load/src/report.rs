@@ -1,0 +1,336 @@
+//! Result of a load as a value: JSON and the text report are made from it.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::datagrams::Datagrams;
+use super::error_class::ErrorClass;
+use super::histogram::{encode, new_histogram, quantile};
+use super::interval::{Interval, NotSent, ThreadCpu};
+use super::pacing::Pacing;
+use super::promql::Promql;
+use super::saturation::Saturation;
+use super::series::Second;
+use super::server::ServerCpu;
+use super::spec::Spec;
+use rxlab_base::display_as;
+
+/// A value of a [`LatencyReport`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Percentile {
+    /// Median.
+    #[serde(rename = "p50")]
+    P50,
+    /// 90th percentile.
+    #[serde(rename = "p90")]
+    P90,
+    /// 99th percentile.
+    #[serde(rename = "p99")]
+    P99,
+    /// 99.9th percentile.
+    #[serde(rename = "p99_9")]
+    P999,
+    /// Maximum.
+    #[serde(rename = "max")]
+    Max,
+}
+
+impl Percentile {
+    /// All of them, from the lowest.
+    pub(super) const ALL: [Self; 5] = [Self::P50, Self::P90, Self::P99, Self::P999, Self::Max];
+
+    /// As a quantile, 0 to 1.
+    fn quantile(self) -> f64 {
+        match self {
+            Self::P50 => 0.5,
+            Self::P90 => 0.9,
+            Self::P99 => 0.99,
+            Self::P999 => 0.999,
+            Self::Max => 1.0,
+        }
+    }
+}
+
+display_as! { Percentile:
+    P50 => "p50",
+    P90 => "p90",
+    P99 => "p99",
+    P999 => "p99.9",
+    Max => "max",
+}
+
+/// Latency in microseconds. A quantile is absent with fewer than `100 / (1 - q)` requests.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LatencyReport {
+    /// Median.
+    pub p50: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// 99.9th percentile.
+    pub p99_9: Option<f64>,
+    /// Maximum; absent without values.
+    pub max: Option<f64>,
+    /// Mean; absent without values. A lower bound if any of the other values is.
+    #[serde(default)]
+    pub mean: Option<f64>,
+    /// Values that are lower bounds: they lie among requests unanswered at the end, which count with their
+    /// age.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_least: Vec<Percentile>,
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+impl LatencyReport {
+    /// Quantiles of a histogram of nanoseconds.
+    pub(super) fn new(histogram: &Histogram<u64>) -> Self {
+        let at = |percentile: Percentile| quantile(histogram, percentile.quantile()).map(us);
+        Self {
+            p50: at(Percentile::P50),
+            p90: at(Percentile::P90),
+            p99: at(Percentile::P99),
+            p99_9: at(Percentile::P999),
+            max: (!histogram.is_empty()).then(|| us(histogram.max())),
+            mean: (!histogram.is_empty()).then(|| histogram.mean() / 1000.0),
+            at_least: Vec::new(),
+        }
+    }
+
+    /// Latency quantiles of an interval. Unanswered requests are included with their age, as they took at
+    /// least that long.
+    pub(super) fn of_interval(interval: &Interval) -> Self {
+        let all = Self::new(&interval.latencies());
+        let (answered, unanswered) = (&interval.latency, &interval.unanswered);
+        let is_bound = |percentile: &Percentile| match percentile {
+            Percentile::Max => !unanswered.is_empty() && unanswered.max() >= answered.max(),
+            other => all.get(*other).is_some() && interval.is_lower_bound(other.quantile()),
+        };
+        Self { at_least: Percentile::ALL.into_iter().filter(is_bound).collect(), ..all }
+    }
+
+    /// The value of a percentile.
+    pub(super) fn get(&self, percentile: Percentile) -> Option<f64> {
+        match percentile {
+            Percentile::P50 => self.p50,
+            Percentile::P90 => self.p90,
+            Percentile::P99 => self.p99,
+            Percentile::P999 => self.p99_9,
+            Percentile::Max => self.max,
+        }
+    }
+}
+
+/// Adherence to the schedule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PacingReport {
+    /// Way of waiting for the next request.
+    pub mode: Pacing,
+    /// Requests sent divided by requests due, less 1: -0.01 means 1 % too few.
+    pub rate_error: f64,
+    /// Delay of sends, whatever the cause, in microseconds.
+    pub error_us: LatencyReport,
+    /// Delay of sends caused by the generator itself, in microseconds.
+    pub send_lag_us: LatencyReport,
+}
+
+/// Lag of a thread's event loop: how long it worked between two checks of its sockets, or by how much
+/// a sleep overran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LoopReport {
+    /// Number of the thread, from 0.
+    pub thread: usize,
+    /// Lag of each turn of the loop.
+    pub lag_us: LatencyReport,
+}
+
+/// Histograms of nanoseconds in the exchange format of HdrHistogram: version 2, compressed, base64.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Histograms {
+    /// Latency of completed requests.
+    pub latency: String,
+    /// Ages of requests unanswered at the end.
+    #[serde(default = "empty")]
+    pub unanswered: String,
+    /// Open loop: delay of sends caused by the generator itself.
+    pub send_lag: String,
+    /// Open loop: delay of sends.
+    pub pacing_error: String,
+    /// Lag of the event loop, by thread.
+    #[serde(default)]
+    pub loop_lag: Vec<String>,
+}
+
+/// An empty histogram, for results that have none.
+fn empty() -> String {
+    encode(&new_histogram())
+}
+
+/// The result of a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Report {
+    /// `rxlab.load/1`.
+    pub schema: String,
+    /// The load that was offered.
+    pub spec: Spec,
+    /// Length in seconds.
+    pub seconds: f64,
+    /// Requests completed with a good response; one way: datagrams sent.
+    pub requests: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// HTTP: connections opened during the measurement, initial ones excluded. With keep-alive each replaces
+    /// one that was lost.
+    #[serde(default)]
+    pub opened: Option<u64>,
+    /// HTTPS: successful handshakes during the measurement, those of the initial connections excluded.
+    #[serde(default)]
+    pub handshakes: Option<u64>,
+    /// Requests sent and unanswered at the end.
+    pub in_flight: u64,
+    /// Requests unanswered at the end: those in flight and, in the open loop, those due but not sent. They
+    /// are not errors. `latency_us` counts each with its age.
+    #[serde(default)]
+    pub unanswered: u64,
+    /// Open loop: requests due but not sent, by cause.
+    #[serde(default)]
+    pub not_sent: Option<NotSent>,
+    /// One way: datagrams counted by the sink.
+    pub received: Option<u64>,
+    /// UDP: datagram counts.
+    #[serde(default)]
+    pub datagrams: Option<Datagrams>,
+    /// HTTP: complete responses by status, good ones and others.
+    #[serde(default)]
+    pub statuses: BTreeMap<u16, u64>,
+    /// Bytes of responses received: HTTP with heads, TLS without its records; UDP payloads.
+    #[serde(default)]
+    pub bytes_received: u64,
+    /// Bytes of responses received per second.
+    #[serde(default)]
+    pub bytes_per_second: f64,
+    /// The target could not be reached at the end: connection attempts have failed since its last response.
+    /// In a merged result: true for any of the loads.
+    #[serde(default)]
+    pub unreachable: bool,
+    /// Errors by class.
+    pub errors: BTreeMap<ErrorClass, u64>,
+    /// Completed requests per second.
+    pub rate: f64,
+    /// Open loop: requests due per second.
+    pub offered: Option<f64>,
+    /// Requests sent per second.
+    pub achieved: f64,
+    /// Latency of requests with a good response and of those unanswered at the end; in the open loop from the
+    /// intended send.
+    pub latency_us: LatencyReport,
+    /// Open loop: adherence to the schedule.
+    pub pacing: Option<PacingReport>,
+    /// CPU time of the generator, by thread.
+    pub client_cpu: Vec<ThreadCpu>,
+    /// Event loop of each thread.
+    #[serde(default)]
+    pub event_loop: Vec<LoopReport>,
+    /// Client CPU time per completed request, in microseconds.
+    pub client_us_per_request: Option<f64>,
+    /// CPU time of the server, if it runs on this machine and its processes are readable.
+    #[serde(default)]
+    pub server_cpu: Option<ServerCpu>,
+    /// Answer of Prometheus for the time of the load, if one was queried.
+    #[serde(default)]
+    pub prometheus: Option<Promql>,
+    /// Verdict on whether the generator was the limit.
+    pub saturation: Saturation,
+    /// All latencies, for merging with other results.
+    pub histograms: Histograms,
+    /// The load second by second, in order; empty if not recorded.
+    pub series: Vec<Second>,
+}
+
+impl Report {
+    /// Schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.load/2";
+
+    /// Parses a report from JSON.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// Adds the CPU time of the server, if known.
+    #[must_use]
+    pub fn with_server(mut self, server: Option<ServerCpu>) -> Self {
+        if let Some(server) = &server {
+            self.saturation = self.saturation.merged_with(server);
+        }
+        Self { server_cpu: server, ..self }
+    }
+
+    /// Builds the report of what `spec` did in `interval`.
+    pub fn new(spec: &Spec, interval: &Interval) -> Self {
+        let per_second =
+            |count: u64| if interval.seconds > 0.0 { count as f64 / interval.seconds } else { 0.0 };
+        let cpu: f64 = interval.client_cpu.iter().map(|thread| thread.seconds).sum();
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            spec: spec.clone(),
+            seconds: interval.seconds,
+            requests: interval.requests,
+            sent: interval.sent,
+            opened: spec.url.protocol.is_stream().then_some(interval.opened),
+            handshakes: spec.url.tls.then_some(interval.handshakes),
+            in_flight: interval.in_flight,
+            unanswered: interval.unanswered.len(),
+            not_sent: interval.offered.map(|_| interval.not_sent),
+            received: interval.received,
+            datagrams: (!spec.url.protocol.is_stream()).then(|| interval.datagrams.clone()),
+            statuses: interval.statuses.clone(),
+            bytes_received: interval.bytes,
+            bytes_per_second: per_second(interval.bytes),
+            unreachable: interval.unreachable,
+            errors: interval.errors.clone(),
+            rate: interval.rate(),
+            offered: interval.offered,
+            achieved: per_second(interval.sent),
+            latency_us: LatencyReport::of_interval(interval),
+            pacing: interval.offered.map(|offered| PacingReport {
+                mode: interval.pacing,
+                rate_error: match offered * interval.seconds {
+                    due if due > 0.0 => interval.sent as f64 / due - 1.0,
+                    _ => 0.0,
+                },
+                error_us: LatencyReport::new(&interval.pacing_error),
+                send_lag_us: LatencyReport::new(&interval.send_lag),
+            }),
+            client_cpu: interval.client_cpu.clone(),
+            event_loop: interval
+                .loop_lag
+                .iter()
+                .enumerate()
+                .map(|(thread, lag)| LoopReport { thread, lag_us: LatencyReport::new(lag) })
+                .collect(),
+            client_us_per_request: (interval.requests > 0).then(|| cpu * 1e6 / interval.requests as f64),
+            server_cpu: None,
+            prometheus: None,
+            saturation: Saturation::judge(interval),
+            histograms: Histograms {
+                latency: encode(&interval.latency),
+                unanswered: encode(&interval.unanswered),
+                send_lag: encode(&interval.send_lag),
+                pacing_error: encode(&interval.pacing_error),
+                loop_lag: interval.loop_lag.iter().map(encode).collect(),
+            },
+            series: Vec::new(),
+        }
+    }
+}

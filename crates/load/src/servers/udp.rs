@@ -1,0 +1,112 @@
+//! The UDP servers: echo, and a sink that reports its totals.
+//!
+//! Both receive trains if the kernel supports them, and echo a train as one.
+//!
+//! [`sink_query`] queries the sink for its totals and is not counted. The response is 32 bytes: the number
+//! of the query, then packets, payload bytes and packets out of order since the start over all threads
+//! and all senders, each a little-endian `u64`.
+
+use std::net::UdpSocket;
+use std::sync::atomic::Ordering;
+
+use socket2::SockRef;
+
+use super::counters::{Shared, add};
+use super::order::Order;
+use rxlab_sys::datagrams::{receive_from, send_train};
+
+const QUERY: &[u8; 16] = b"rxlab-sink-query";
+/// Length of the response.
+pub const SINK_TOTALS_LEN: usize = 32;
+
+/// Query for the sink's totals. The response repeats `number`, so that a late one is not taken
+/// for the response to a later query.
+pub fn sink_query(number: u64) -> Vec<u8> {
+    [&QUERY[..], &number.to_le_bytes()].concat()
+}
+
+/// The sink's response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SinkTotals {
+    /// Number of the query.
+    pub query: u64,
+    /// Datagrams since the start.
+    pub packets: u64,
+    /// Their payload.
+    pub bytes: u64,
+    /// Datagrams that arrived after a later one of the same flow, or twice. Only datagrams of `rxlab load`
+    /// have numbers.
+    pub reordered: u64,
+}
+
+impl SinkTotals {
+    /// Parses a response; `None` if it is invalid.
+    pub fn parse(answer: &[u8]) -> Option<Self> {
+        let ([query, packets, bytes, reordered], []) = answer.as_chunks() else { return None };
+        let [query, packets, bytes, reordered] =
+            [query, packets, bytes, reordered].map(|number| u64::from_le_bytes(*number));
+        Some(Self { query, packets, bytes, reordered })
+    }
+}
+
+/// Receives per call: level-triggered epoll calls again if there are more.
+pub(super) const BATCH: usize = 64;
+
+/// Echoes the pending datagrams, in batches.
+pub(super) fn echo(socket: &UdpSocket, scratch: &mut [u8], shared: &Shared, thread: usize) {
+    let mut echoed = 0;
+    for _ in 0..BATCH {
+        // An error is an empty queue, or an ICMP message about an earlier echo: nothing to do.
+        let Ok((train, from)) = receive_from(socket, scratch) else { break };
+        let bytes = &scratch[..train.length];
+        if train.datagrams() > 1 && send_train(socket, bytes, train.segment, Some(&from)).is_ok() {
+            echoed += train.datagrams() as u64;
+        } else {
+            // A full send buffer loses the datagram, as a network would.
+            let send = |datagram| u64::from(SockRef::from(socket).send_to(datagram, &from).is_ok());
+            echoed += train.split(bytes).map(send).sum::<u64>();
+        }
+        if shared.stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    add(&shared.threads[thread].echoed, echoed);
+}
+
+/// Counts pending datagrams and answers queries, in batches.
+pub(super) fn sink(
+    socket: &UdpSocket,
+    scratch: &mut [u8],
+    order: &mut Order,
+    shared: &Shared,
+    thread: usize,
+) {
+    let counters = &shared.threads[thread];
+    for _ in 0..BATCH {
+        let Ok((train, from)) = receive_from(socket, scratch) else { break };
+        let (mut packets, mut bytes, mut reordered) = (0, 0, 0);
+        let mut query = None;
+        let mut flow = from.as_socket().map(|from| order.flow(from));
+        for datagram in train.split(&scratch[..train.length]) {
+            if let Some(number) = datagram.strip_prefix(QUERY).and_then(|number| number.as_array::<8>()) {
+                query = Some(*number);
+                continue;
+            }
+            packets += 1;
+            bytes += datagram.len() as u64;
+            if let Some(flow) = &mut flow {
+                reordered += u64::from(flow.is_late(datagram));
+            }
+        }
+        add(&counters.sink_packets, packets);
+        add(&counters.sink_bytes, bytes);
+        add(&counters.sink_reordered, reordered);
+        if let Some(number) = query {
+            let totals = shared.totals();
+            let counts = [totals.sink_packets, totals.sink_bytes, totals.sink_reordered];
+            let answer = [number.as_slice(), counts.map(u64::to_le_bytes).as_flattened()].concat();
+            // The client repeats the query if the response is lost.
+            let _ = SockRef::from(socket).send_to(&answer, &from);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Steps before the requests: checking that the target is there, and greetings of flows.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::Exchange;
+use crate::clock::{MILLISECOND, Nanos};
+use crate::error_class::ErrorClass;
+use crate::poller::Ready;
+use crate::tally::Tally;
+use crate::udp::talk::{Greeting, Heard};
+use crate::udp::unspecified;
+
+const PROBES: usize = 3;
+const PROBE_PATIENCE: Duration = Duration::from_millis(300);
+
+impl Exchange {
+    /// Makes sure that something responds at `address`; for flows that have to greet, [`Exchange::warm`] does
+    /// that.
+    pub(crate) fn probe(&mut self, address: SocketAddr) -> std::io::Result<()> {
+        let socket = UdpSocket::bind(unspecified(address))?;
+        socket.connect(address)?;
+        socket.set_read_timeout(Some(PROBE_PATIENCE))?;
+        if !self.talk.is_open(0, self.poller.now()) {
+            return Ok(());
+        }
+        for _ in 0..PROBES {
+            let now = self.poller.now();
+            self.out.clear();
+            self.talk.ask(0, 0, now, &mut self.out);
+            socket.send(&self.out)?;
+            match socket.recv(&mut self.buffer) {
+                Ok(length) => {
+                    let heard = self.talk.hear(0, 0..1, &self.buffer[..length], now);
+                    if matches!(heard, Heard::Answer(0, _)) {
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Err(Errno::TIMEDOUT.into())
+    }
+
+    /// Sends all greetings and waits until every flow may send requests. Fails if none may at `until`.
+    pub(crate) fn warm(&mut self, until: Nanos) -> std::io::Result<()> {
+        // Nothing before the start of the load is counted.
+        let mut uncounted = Tally::new();
+        let mut refused = false;
+        loop {
+            let now = self.poller.now();
+            let open = (0..self.flows.len()).filter(|flow| self.talk.is_open(*flow, now)).count();
+            match open {
+                _ if open == self.flows.len() => return Ok(()),
+                0 if now >= until && refused => return Err(Errno::CONNREFUSED.into()),
+                0 if now >= until => return Err(Errno::TIMEDOUT.into()),
+                _ if now >= until => return Ok(()),
+                _ => {}
+            }
+            for index in 0..self.flows.len() {
+                refused |= self.greet(index, now, &mut uncounted) == Some(Errno::CONNREFUSED);
+            }
+            self.poller.wait(now, until.min(now + MILLISECOND), false, &mut 0);
+            for event in 0..self.poller.len() {
+                if let Some(Ready { index, .. }) = self.poller.ready(event) {
+                    refused |= self.receive(index, &mut uncounted);
+                }
+            }
+        }
+    }
+
+    /// Sends a flow's greeting if it is time; returns the error that prevented it.
+    pub(super) fn greet(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> Option<Errno> {
+        self.out.clear();
+        match self.talk.greet(index, now, &mut self.out) {
+            Greeting::Nothing => return None,
+            Greeting::Written => {}
+            Greeting::Again => tally.error(ErrorClass::Connect, 1),
+        }
+        self.trains.send(&self.flows[index].socket, &self.out, self.out.len(), tally).1
+    }
+}

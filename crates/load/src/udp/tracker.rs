@@ -1,0 +1,336 @@
+//! Announces and scrapes to a BitTorrent tracker (BEP 15). Each flow is a separate peer with its own
+//! connection id.
+
+use std::ops::Range;
+
+use super::talk::{Greeting, Heard, Talk, number_of};
+use crate::Random;
+use crate::clock::{MILLISECOND, Nanos, SECOND};
+use crate::error_class::ErrorClass;
+use crate::question::{Ask, TrackerQuestion};
+use crate::servers::bep15::{Answer, InfoHash, Request, Said};
+
+/// Lifetime of a connection id.
+const GOOD: Nanos = 60 * SECOND;
+/// Age at which a flow requests another id while it continues with the current one.
+const RENEW: Nanos = 50 * SECOND;
+/// Ids rejected by the tracker are renewed as well, but not more often than this.
+const AT_MOST_EVERY: Nanos = SECOND;
+/// Time after which a request for an id is repeated: datagrams get lost.
+const ONCE_MORE: Nanos = 500 * MILLISECOND;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Peer {
+    /// The connection id, and when it arrived.
+    connection: Option<(u64, Nanos)>,
+    /// The tracker returned an error.
+    doubtful: bool,
+    /// Start of the current attempt to get an id; one attempt may take several requests.
+    trying: Option<Nanos>,
+    /// Time of the last request for an id, and the number of requests.
+    asked: Option<Nanos>,
+    greetings: u16,
+    /// The unanswered ones of the last 16: bit 0 is the latest. A response to any of them counts: a tracker
+    /// that takes longer than [`ONCE_MORE`] answers all of them late.
+    unanswered: u16,
+}
+
+impl Peer {
+    /// True if request number `greeting` is unanswered; marks it as answered.
+    fn is_answered(&mut self, greeting: u16) -> bool {
+        let bit = 1u16.checked_shl(u32::from(self.greetings.wrapping_sub(greeting))).unwrap_or(0);
+        let waited = self.unanswered & bit != 0;
+        self.unanswered &= !bit;
+        waited
+    }
+}
+
+pub(super) struct Tracker {
+    question: TrackerQuestion,
+    /// Makes transaction ids of this session differ from those of others.
+    salt: u32,
+    /// Number of the first flow within the session.
+    first: usize,
+    /// Time limit for an attempt to get an id.
+    patience: Nanos,
+    peers: Vec<Peer>,
+}
+
+impl Tracker {
+    /// For `count` flows, the first of which has number `first`; `timeout` limits a response.
+    pub(super) fn new(
+        question: TrackerQuestion,
+        session: u64,
+        (first, count): (usize, usize),
+        timeout: Nanos,
+    ) -> Self {
+        let salt = (session ^ (session >> 32)) as u32;
+        let patience = timeout.max(ONCE_MORE);
+        Self { question, salt, first, patience, peers: vec![Peer::default(); count] }
+    }
+
+    /// The hash of torrent `number`: arbitrary bytes, the same in every run.
+    fn torrent(number: u64) -> InfoHash {
+        let mut hash = [0; 20];
+        // Three words each of one sequence.
+        let mut random = Random::after(3 * number);
+        for part in hash.chunks_mut(8) {
+            part.copy_from_slice(&random.next_u64().to_be_bytes()[..part.len()]);
+        }
+        hash
+    }
+}
+
+impl Talk for Tracker {
+    fn ask(&mut self, flow: usize, number: u64, _now: Nanos, out: &mut Vec<u8>) {
+        let connection = self.peers[flow].connection.map_or(0, |(id, _)| id);
+        let transaction = self.salt ^ number as u32;
+        let peer = (self.first + flow) as u32;
+        // Peers start at different torrents.
+        let torrent = Self::torrent((u64::from(peer) + number) % self.question.torrents);
+        let request = match self.question.ask {
+            Ask::Connect => Request::Connect { transaction },
+            Ask::Announce => {
+                Request::Announce { connection, transaction, torrent, peer, started: number == 0 }
+            }
+            Ask::Scrape => Request::Scrape { connection, transaction, torrent },
+        };
+        request.write(out);
+    }
+
+    fn hear(&mut self, flow: usize, waiting: Range<u64>, datagram: &[u8], now: Nanos) -> Heard {
+        let peer = &mut self.peers[flow];
+        let Some(Answer { transaction, said }) = Answer::parse(datagram) else { return Heard::Foreign };
+        if let Ok(greeting) = u16::try_from(!(transaction ^ self.salt))
+            && matches!(said, Said::Connection(_) | Said::Error(_))
+            && peer.is_answered(greeting)
+        {
+            let settled = peer.trying.take().is_none() && peer.connection.is_some();
+            return match said {
+                // Another response has settled it.
+                _ if settled => Heard::Surplus,
+                Said::Connection(id) => {
+                    (peer.connection, peer.doubtful) = (Some((id, now)), false);
+                    Heard::Handshake
+                }
+                _ => Heard::TurnedAway,
+            };
+        }
+        let Some(number) = number_of(u64::from(transaction ^ self.salt), 32, &waiting) else {
+            return Heard::Foreign;
+        };
+        match (said, self.question.ask) {
+            (Said::Connection(_), Ask::Connect) | (Said::Peers(..), Ask::Announce) => {
+                Heard::Answer(number, None)
+            }
+            // One torrent was requested.
+            (Said::Torrents(torrents), Ask::Scrape) if torrents.len() == 12 => Heard::Answer(number, None),
+            (Said::Error(_), _) => {
+                peer.doubtful = true;
+                Heard::Answer(number, Some(ErrorClass::TrackerError))
+            }
+            _ => Heard::Foreign,
+        }
+    }
+
+    fn is_open(&self, flow: usize, now: Nanos) -> bool {
+        self.question.ask == Ask::Connect
+            || self.peers[flow].connection.is_some_and(|(_, since)| now.saturating_sub(since) < GOOD)
+    }
+
+    fn greet(&mut self, flow: usize, now: Nanos, out: &mut Vec<u8>) -> Greeting {
+        let peer = &mut self.peers[flow];
+        let age = peer.connection.map_or(Nanos::MAX, |(_, since)| now.saturating_sub(since));
+        let wanted = age >= RENEW || (peer.doubtful && age >= AT_MOST_EVERY);
+        let asked = peer.asked.is_some_and(|sent| now.saturating_sub(sent) < ONCE_MORE);
+        if self.question.ask == Ask::Connect || !wanted || asked {
+            return Greeting::Nothing;
+        }
+        let given_up = peer.trying.is_some_and(|since| now.saturating_sub(since) >= self.patience);
+        if given_up || peer.trying.is_none() {
+            peer.trying = Some(now);
+        }
+        peer.asked = Some(now);
+        peer.greetings = peer.greetings.wrapping_add(1);
+        peer.unanswered = peer.unanswered << 1 | 1;
+        // Request numbers collide with these only after some four billion requests.
+        let transaction = self.salt ^ !u32::from(peer.greetings);
+        Request::Connect { transaction }.write(out);
+        if given_up { Greeting::Again } else { Greeting::Written }
+    }
+}
+
+/// Returns the announce, of those numbered `waiting` or before them, that a datagram answers, with two
+/// requests for a connection id waiting as well; an announce's number is its transaction.
+pub fn hear_tracker(datagram: &[u8], waiting: Range<u64>) -> Option<u64> {
+    let question = "/announce".parse().expect("a question");
+    let mut tracker = Tracker::new(question, 0, (0, 1), SECOND);
+    for now in [0, SECOND] {
+        tracker.greet(0, now, &mut Vec::new());
+    }
+    match tracker.hear(0, waiting, datagram, SECOND) {
+        Heard::Answer(number, _) => Some(number),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert, proptest};
+
+    use super::{Answer, Greeting, Heard, Request, SECOND, Said, Talk, Tracker, hear_tracker};
+    use crate::error_class::ErrorClass;
+    use crate::question::TrackerQuestion;
+
+    fn tracker(path: &str) -> Tracker {
+        let question = path.parse::<TrackerQuestion>().expect("a question");
+        Tracker::new(question, 5, (3, 2), 2 * SECOND)
+    }
+
+    fn request(write: impl FnOnce(&mut Vec<u8>)) -> Option<Request> {
+        let mut out = Vec::new();
+        write(&mut out);
+        Request::parse(&out)
+    }
+
+    fn answer(transaction: u32, said: Said<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        Answer { transaction, said }.write(&mut out);
+        out
+    }
+
+    fn greet(tracker: &mut Tracker, now: u64, expected: Greeting) -> Option<u32> {
+        let mut out = Vec::new();
+        assert_eq!(tracker.greet(0, now, &mut out), expected, "at {now}");
+        match Request::parse(&out) {
+            Some(Request::Connect { transaction }) => Some(transaction),
+            _ => None,
+        }
+    }
+
+    /// Lifetime of a connection id by the clock of BEP 15: one minute.
+    #[test]
+    fn a_connection_id_is_renewed_before_its_minute_is_over() {
+        let mut tracker = tracker("/announce");
+        assert!(!tracker.is_open(0, 0));
+        greet(&mut tracker, 0, Greeting::Written).expect("asked");
+        greet(&mut tracker, SECOND / 4, Greeting::Nothing);
+        let second = greet(&mut tracker, SECOND, Greeting::Written).expect("asked");
+        let good = answer(second, Said::Connection(2));
+        assert_eq!(tracker.hear(1, 0..0, &good, SECOND), Heard::Foreign, "another flow");
+        assert_eq!(tracker.hear(0, 0..0, &good, SECOND), Heard::Handshake);
+        assert_eq!(tracker.hear(0, 0..0, &good, SECOND), Heard::Foreign, "once more");
+        assert!(tracker.is_open(0, 60 * SECOND) && !tracker.is_open(1, 60 * SECOND));
+        assert!(!tracker.is_open(0, 61 * SECOND), "its minute is over");
+        greet(&mut tracker, 50 * SECOND, Greeting::Nothing);
+        let third = greet(&mut tracker, 51 * SECOND, Greeting::Written).expect("asked");
+        assert!(tracker.is_open(0, 51 * SECOND), "the old one is still good");
+        let renewed = answer(third, Said::Connection(3));
+        assert_eq!(tracker.hear(0, 0..0, &renewed, 52 * SECOND), Heard::Handshake);
+        assert!(tracker.is_open(0, 111 * SECOND));
+        match request(|out| tracker.ask(0, 0, 0, out)) {
+            Some(Request::Announce { connection: 3, started: true, peer: 3, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn answers_belong_to_their_request() {
+        for (path, right, wrong) in [
+            ("/announce", Said::Peers(1, 2, &[0; 12]), Said::Torrents(&[0; 12])),
+            ("/scrape?torrents=1", Said::Torrents(&[0; 12]), Said::Torrents(&[0; 24])),
+            ("/connect", Said::Connection(9), Said::Peers(1, 2, &[])),
+        ] {
+            let mut tracker = tracker(path);
+            let transaction = match request(|out| tracker.ask(1, 70_000, 0, out)) {
+                Some(
+                    Request::Announce { transaction, .. }
+                    | Request::Scrape { transaction, .. }
+                    | Request::Connect { transaction },
+                ) => transaction,
+                None => panic!("{path}: no request"),
+            };
+            let mut hear = |said| tracker.hear(1, 69_990..70_001, &answer(transaction, said), 0);
+            assert_eq!(hear(right), Heard::Answer(70_000, None), "{path}");
+            assert_eq!(hear(wrong), Heard::Foreign, "{path}");
+            let error = Heard::Answer(70_000, Some(ErrorClass::TrackerError));
+            assert_eq!(hear(Said::Error(b"no")), error, "{path}");
+            assert_eq!(tracker.hear(1, 0..1, b"", 0), Heard::Foreign);
+        }
+    }
+
+    /// It was once requested every half second, and only the response to the last request counted.
+    #[test]
+    fn a_slow_tracker_is_waited_for() {
+        let mut tracker = tracker("/announce");
+        let first = greet(&mut tracker, 0, Greeting::Written).expect("asked");
+        let second = greet(&mut tracker, SECOND / 2, Greeting::Written).expect("asked");
+        let hear = |tracker: &mut Tracker, asked, id, now| {
+            tracker.hear(0, 0..0, &answer(asked, Said::Connection(id)), now)
+        };
+        assert_eq!(hear(&mut tracker, first, 1, SECOND * 6 / 10), Heard::Handshake);
+        assert_eq!(hear(&mut tracker, second, 2, SECOND), Heard::Surplus);
+        match request(|out| tracker.ask(0, 0, 0, out)) {
+            Some(Request::Announce { connection: 1, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        // An attempt without any response lasts as long as the timeout, and counts once.
+        let mut tracker = self::tracker("/announce");
+        let asked: Vec<u32> = (0..20)
+            .map(|turn| {
+                let given_up = turn > 0 && turn % 4 == 0;
+                let expected = if given_up { Greeting::Again } else { Greeting::Written };
+                greet(&mut tracker, turn * SECOND / 2, expected).expect("asked")
+            })
+            .collect();
+        assert_eq!(hear(&mut tracker, asked[3], 1, 10 * SECOND), Heard::Foreign, "from long ago");
+        assert_eq!(hear(&mut tracker, asked[4], 1, 10 * SECOND), Heard::Handshake);
+    }
+
+    #[test]
+    fn a_refused_connection_id_is_renewed_but_not_at_once() {
+        let mut tracker = tracker("/announce");
+        let first = greet(&mut tracker, 0, Greeting::Written).expect("asked");
+        assert_eq!(tracker.hear(0, 0..0, &answer(first, Said::Error(b"full")), 0), Heard::TurnedAway);
+        greet(&mut tracker, SECOND / 4, Greeting::Nothing);
+        // The refusal was counted when it arrived.
+        let second = greet(&mut tracker, 3 * SECOND, Greeting::Written).expect("asked");
+        tracker.hear(0, 0..0, &answer(second, Said::Connection(1)), 3 * SECOND);
+        let Some(Request::Announce { transaction, .. }) = request(|out| tracker.ask(0, 0, 0, out)) else {
+            panic!("no announce");
+        };
+        tracker.hear(0, 0..1, &answer(transaction, Said::Error(b"who?")), 3 * SECOND);
+        greet(&mut tracker, 3 * SECOND + SECOND / 2, Greeting::Nothing);
+        greet(&mut tracker, 4 * SECOND, Greeting::Written);
+    }
+
+    #[test]
+    fn torrents_are_different_and_the_same_in_every_run() {
+        let mut hashes: Vec<_> = (0..1000).map(Tracker::torrent).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len(), 1000);
+        let mut tracker = tracker("/announce?torrents=10");
+        let mut torrent = |flow, number| match request(|out| tracker.ask(flow, number, 0, out)) {
+            Some(Request::Announce { torrent, .. }) => torrent,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(torrent(0, 5), torrent(0, 15));
+        assert_eq!(torrent(0, 5), torrent(1, 4));
+        assert_ne!(torrent(0, 5), torrent(0, 6));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_heard(
+            action in 0u8..5, low in any::<u16>(), high in 0u16..2,
+            rest in proptest::collection::vec(any::<u8>(), 0..40), start in any::<u32>(),
+        ) {
+            let words = [&[0, 0, 0, action][..], &high.to_be_bytes(), &low.to_be_bytes()].concat();
+            let start = u64::from(start);
+            if let Some(number) = hear_tracker(&[&words[..], &rest].concat(), start..start + 100) {
+                prop_assert!(number < start + 100);
+            }
+        }
+    }
+}

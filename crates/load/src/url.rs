@@ -1,0 +1,238 @@
+//! Target URL of a load.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use super::question::{DnsQuestion, TrackerQuestion};
+use rxlab_base::serde_as_text;
+use rxlab_base::units::digits;
+
+/// Protocol of the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// `http://` and `https://`: requests over TCP.
+    Http,
+    /// `tcp://`: connections, opened and closed.
+    Tcp,
+    /// `udp://`: datagrams echoed by the target.
+    UdpEcho,
+    /// `udp-sink://`: datagrams one way.
+    UdpSink,
+    /// `udp-tracker://`: a BitTorrent tracker over UDP (BEP 15).
+    UdpTracker,
+    /// `dns://`: a name server over UDP.
+    Dns,
+}
+
+impl Protocol {
+    /// True over TCP.
+    pub fn is_stream(self) -> bool {
+        matches!(self, Protocol::Http | Protocol::Tcp)
+    }
+
+    /// Unit of the count: requests, connections, round trips or packets.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Protocol::Http => "requests",
+            Protocol::Tcp => "connections",
+            Protocol::UdpEcho => "round trips",
+            Protocol::UdpSink => "packets",
+            Protocol::UdpTracker => "answers",
+            Protocol::Dns => "answers",
+        }
+    }
+}
+
+/// Target of the load: `http://host:port/path`, `https://...`, `tcp://host:port`, `udp://host:port`,
+/// `udp-sink://host:port`, `udp-tracker://host:port/announce` or `dns://host:port/name?type=A`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "String"))]
+pub struct Url {
+    /// Protocol.
+    pub protocol: Protocol,
+    /// `https://`: with TLS.
+    pub tls: bool,
+    /// Name or address; an IPv6 address without its brackets.
+    pub host: String,
+    /// Port; the default is 80 for HTTP, 443 for HTTPS and 53 for DNS.
+    pub port: u16,
+    /// HTTP: path and query, starting with `/`; tracker or name server: the query, with `/` alone for none
+    /// yet; else empty.
+    pub path: String,
+}
+
+/// Invalid URL for a load.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "invalid load URL `{0}`: must be http://HOST:PORT/PATH, https://..., tcp://HOST:PORT, \
+     udp://HOST:PORT, udp-sink://HOST:PORT, udp-tracker://HOST:PORT/announce or dns://HOST/NAME"
+)]
+pub struct UrlError(String);
+
+impl FromStr for Url {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let bad = || UrlError(text.to_owned());
+        let (scheme, rest) = text.split_once("://").ok_or_else(bad)?;
+        let protocol = match scheme {
+            "http" | "https" => Protocol::Http,
+            "tcp" => Protocol::Tcp,
+            "udp" => Protocol::UdpEcho,
+            "udp-sink" => Protocol::UdpSink,
+            "udp-tracker" => Protocol::UdpTracker,
+            "dns" => Protocol::Dns,
+            _ => return Err(bad()),
+        };
+        let tls = scheme == "https";
+        let split = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(split);
+        // The path goes into the request line unchanged.
+        if path.contains('#') || !path.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(bad());
+        }
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => {
+                let (host, port) = rest.split_once(']').ok_or_else(bad)?;
+                host.parse::<std::net::Ipv6Addr>().map_err(|_| bad())?;
+                (host, port.strip_prefix(':').or(port.is_empty().then_some("")).ok_or_else(bad)?)
+            }
+            None => authority.split_once(':').unwrap_or((authority, "")),
+        };
+        if host.is_empty()
+            || !host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':'))
+        {
+            return Err(bad());
+        }
+        let port = match (port, protocol) {
+            ("", Protocol::Http) if !authority.ends_with(':') => {
+                if tls {
+                    443
+                } else {
+                    80
+                }
+            }
+            ("", Protocol::Dns) if !authority.ends_with(':') => 53,
+            (port, _) => digits(port).filter(|port| *port > 0).ok_or_else(bad)?,
+        };
+        let path = match (protocol, path) {
+            (Protocol::Http, path) if path.starts_with('/') => path.to_owned(),
+            (Protocol::Http, path) => format!("/{path}"),
+            (Protocol::UdpTracker, "" | "/") => "/announce".to_owned(),
+            (Protocol::UdpTracker, path) if path.parse::<TrackerQuestion>().is_ok() => path.to_owned(),
+            // The names can come from a list.
+            (Protocol::Dns, "" | "/") => "/".to_owned(),
+            (Protocol::Dns, path) if path.parse::<DnsQuestion>().is_ok() => path.to_owned(),
+            (Protocol::Tcp | Protocol::UdpEcho | Protocol::UdpSink, "" | "/") => String::new(),
+            _ => return Err(bad()),
+        };
+        Ok(Self { protocol, tls, host: host.to_owned(), port, path })
+    }
+}
+
+impl Url {
+    /// `host:port`, with brackets where needed.
+    pub fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.protocol {
+            Protocol::Http if self.tls => "https",
+            Protocol::Http => "http",
+            Protocol::Tcp => "tcp",
+            Protocol::UdpEcho => "udp",
+            Protocol::UdpSink => "udp-sink",
+            Protocol::UdpTracker => "udp-tracker",
+            Protocol::Dns => "dns",
+        };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
+    }
+}
+
+serde_as_text!(Url);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::Url;
+
+    fn url(text: &str) -> Url {
+        text.parse().expect("a URL")
+    }
+
+    #[test]
+    fn urls_read_as_they_are_written() {
+        for text in [
+            "http://127.0.0.1:8080/compute?us=5",
+            "http://[::1]:80/",
+            "https://127.0.0.1:8443/a",
+            "tcp://a-b.c:9",
+            "udp://a-b.c:9",
+            "udp-sink://[fe80::1]:7",
+            "udp-tracker://h:6969/scrape?torrents=5",
+            "dns://[::1]:53/a.example?type=AAAA",
+        ] {
+            assert_eq!(url(text).to_string(), text);
+        }
+        assert_eq!(url("http://localhost").to_string(), "http://localhost:80/");
+        assert_eq!(url("https://localhost").to_string(), "https://localhost:443/");
+        assert_eq!(url("http://h:1?x=1").path, "/?x=1");
+        assert_eq!(url("udp://h:1/").to_string(), "udp://h:1");
+        assert_eq!(url("udp-tracker://h:1").to_string(), "udp-tracker://h:1/announce");
+        assert_eq!(url("dns://h/a.b").to_string(), "dns://h:53/a.b");
+        assert_eq!(url("dns://h").path, "/");
+    }
+
+    #[test]
+    fn bad_urls_are_refused() {
+        for bad in [
+            "",
+            "localhost:80",
+            "http://",
+            "http://:80/",
+            "http://h:/",
+            "http://h:0/",
+            "http://h:65536/",
+            "http://h:+1/",
+            "http://h/a b",
+            "http://h/\r\nX: y",
+            "http://h/#x",
+            "http://u@h/",
+            "http://[::1",
+            "http://[x]/",
+            "http://[::1]80/",
+            "tcp://h",
+            "tcp://h:1/x",
+            "udp://h",
+            "udp://h:1/x",
+            "udp-sink://h:",
+            "udp-tracker://h/announce",
+            "udp-tracker://h:1/files",
+            "dns://h/a..b",
+            "dns://h/a?type=B",
+            "http://::1/",
+        ] {
+            assert!(bad.parse::<Url>().is_err(), "{bad:?} gives {:?}", bad.parse::<Url>());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_parses_or_errs(text in "(http|https|tcp|udp|udp-sink|udp-tracker|dns|x)(://)?.{0,30}") {
+            if let Ok(url) = text.parse::<Url>() {
+                prop_assert_eq!(url.to_string().parse::<Url>(), Ok(url));
+            }
+        }
+    }
+}

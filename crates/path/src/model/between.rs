@@ -1,0 +1,354 @@
+//! Rates between two samples: deltas that survive wrapping, hotplug and vanished interfaces.
+
+mod cpu;
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use super::rates::{CpuRates, IrqRates, NicRates, Rates};
+use crate::sample::{Counters, Inventory, NicCounters};
+use rxlab_base::parse::{InterruptLine, QueueCounters};
+use rxlab_base::units::{CpuId, Fact, IrqId, NicName};
+
+/// A running machine accounts CPU time in ticks of 10 ms: over fewer than ten ticks, no change proves
+/// nothing.
+const TICKS_FOR_SURE: f64 = 0.1;
+
+/// Two samples that do not form an interval.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum IntervalError {
+    /// The second is not later than the first.
+    #[error("the second sample is not later than the first")]
+    NoTime,
+    /// No CPU spent any time: the files are from a recording, not from a running machine.
+    #[error("CPU time does not advance between two samples: this is a recording, not a running machine")]
+    Still,
+    /// CPU times cannot be read.
+    #[error("no {0}")]
+    NoTimes(String),
+}
+
+impl Rates {
+    /// Rates from `previous` to `current`, both of one boot.
+    pub fn between(previous: &Counters, current: &Counters) -> Result<Self, IntervalError> {
+        if current.taken_ns <= previous.taken_ns {
+            return Err(IntervalError::NoTime);
+        }
+        let seconds = (current.taken_ns - previous.taken_ns) as f64 / 1e9;
+        let (before, after) = match (&previous.times, &current.times) {
+            (Fact::Known(before), Fact::Known(after)) => (before, after),
+            (Fact::Known(_), times) | (times, _) => {
+                return Err(IntervalError::NoTimes(gap("CPU times", times).unwrap_or_default()));
+            }
+        };
+        if before == after && seconds >= TICKS_FOR_SURE {
+            return Err(IntervalError::Still);
+        }
+        let polled = cpu::polled(previous, current, seconds);
+        let cpus = before
+            .iter()
+            .filter_map(|(cpu, before)| Some(cpu::time_shares(*cpu, *before, *after.get(cpu)?)))
+            .map(|rates| CpuRates { napi: polled.get(&rates.cpu).copied().unwrap_or_default(), ..rates })
+            .map(|rates| cpu::add_events(rates, previous, current, seconds))
+            .collect();
+        let nics = previous
+            .nics
+            .iter()
+            .filter_map(|(name, before)| Some(nic(name.clone(), before, current.nics.get(name)?, seconds)));
+        Ok(Self {
+            seconds,
+            cpus,
+            nics: nics.collect(),
+            irqs: irqs(previous, current, seconds),
+            gaps: gaps(current),
+            ..Self::default()
+        })
+    }
+
+    /// Adds this kernel's accounting mode of softirq time, and the interfaces whose receive time is in
+    /// neither softirqs nor visible threads.
+    #[must_use]
+    pub fn accounted(mut self, inventory: &Inventory) -> Self {
+        let unreadable = inventory.unreadable_nics.iter();
+        self.gaps.extend(unreadable.map(|name| format!("interface {name}: its name is not UTF-8")));
+        self.exact_softirq_time = inventory.settings.exact_softirq_time.known().copied();
+        // Not every kernel lists threads by interface: a single visible one suffices. If they are visible and
+        // did not run, as for a veth that lost its NAPI, softirqs have received.
+        if inventory.napi_threads.known().is_none_or(Vec::is_empty) {
+            let nics = inventory.nics.known().into_iter().flatten();
+            let threaded = nics.filter(|nic| nic.napi.threaded.known() == Some(&true));
+            let names = threaded.map(|nic| &nic.name);
+            let receives = |name: &&NicName| self.nic(name).is_some_and(|nic| nic.rx_packets > 0.0);
+            let unseen: Vec<NicName> = names.filter(receives).cloned().collect();
+            let gap = |name| format!("{name} is polled by threads: its receive time is not visible");
+            self.gaps.extend(unseen.iter().map(gap));
+            self.unseen = unseen;
+        }
+        self
+    }
+}
+
+fn gaps(counters: &Counters) -> Vec<String> {
+    let gaps = [
+        gap("softirq counts", &counters.cpus),
+        gap("packets by CPU", &counters.softnet),
+        gap("interrupt counts", &counters.interrupts),
+    ];
+    gaps.into_iter().flatten().collect()
+}
+
+fn gap<T>(what: &str, fact: &Fact<T>) -> Option<String> {
+    match fact {
+        Fact::Known(_) => None,
+        Fact::NotAsked => Some(format!("{what}: not asked")),
+        Fact::Unsupported => Some(format!("{what}: not supported by this kernel")),
+        Fact::Denied(need) => Some(format!("{what}: needs {need}")),
+        Fact::Broken(why) => Some(format!("{what}: {why}")),
+    }
+}
+
+fn nic(name: NicName, before: &NicCounters, after: &NicCounters, seconds: f64) -> NicRates {
+    // A driver reset or a re-created interface starts again from 0: then only its current counts are
+    // known.
+    let reset = after.rx_packets < before.rx_packets || after.tx_packets < before.tx_packets;
+    let before = if reset { NicCounters::default() } else { before.clone() };
+    let rate = |field: fn(&NicCounters) -> u64| field(after).saturating_sub(field(&before)) as f64 / seconds;
+    // Counts of a new or re-created queue need not be from this interval.
+    let queue = |(index, counters): (&u32, &QueueCounters)| {
+        let old = before.rx_queues.get(index)?;
+        Some((*index, counters.packets.checked_sub(old.packets)? as f64 / seconds))
+    };
+    let drops = |(index, counters): (&u32, &QueueCounters)| {
+        let old = before.rx_queues.get(index)?.drops?;
+        Some((*index, counters.drops?.checked_sub(old)? as f64 / seconds))
+    };
+    NicRates {
+        name,
+        rx_packets: rate(|c| c.rx_packets),
+        rx_bytes: rate(|c| c.rx_bytes),
+        tx_packets: rate(|c| c.tx_packets),
+        tx_bytes: rate(|c| c.tx_bytes),
+        rx_dropped: rate(|c| c.rx_dropped),
+        // A driver may count the same loss as both: only the larger one is certain.
+        rx_missed: rate(|c| c.rx_missed).max(rate(|c| c.rx_fifo)),
+        queues: after.rx_queues.iter().filter_map(queue).collect(),
+        queue_drops: after.rx_queues.iter().filter_map(drops).collect(),
+    }
+}
+
+fn irqs(previous: &Counters, current: &Counters, seconds: f64) -> Vec<IrqRates> {
+    let (Fact::Known(before), Fact::Known(after)) = (&previous.interrupts, &current.interrupts) else {
+        return Vec::new();
+    };
+    let rates = |irq: &IrqId, line: &InterruptLine| {
+        let old = before.irqs.get(irq).filter(|old| old.words == line.words)?;
+        // A CPU that came online has counts from earlier times.
+        let counts = line.counts.iter().filter(|(cpu, _)| before.cpus.contains(**cpu));
+        let per_cpu = counts.filter_map(|(cpu, count)| {
+            // Interrupt counts of one CPU are unsigned int in the kernel as well.
+            let earlier = old.counts.get(cpu).copied().unwrap_or_default();
+            let delta = (*count as u32).wrapping_sub(earlier as u32);
+            (delta > 0).then(|| (*cpu, f64::from(delta) / seconds))
+        });
+        let per_cpu: BTreeMap<CpuId, f64> = per_cpu.collect();
+        let action = line.actions().join(", ");
+        (!action.is_empty()).then_some(IrqRates { irq: *irq, action, per_cpu })
+    };
+    after.irqs.iter().filter_map(|(irq, line)| rates(irq, line)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{IntervalError, NicRates, Rates};
+    use crate::sample::{Counters, CpuCounters, Inventory, NapiThread, NicCounters, Scope};
+    use rxlab_base::parse::{CpuTimes, QueueCounters, SoftnetRow};
+    use rxlab_base::units::{CpuId, Fact, NicName};
+    use rxlab_sys::RecordedHost;
+
+    fn counters(seconds: u64, cpus: &[(u32, CpuTimes, CpuCounters)]) -> Counters {
+        Counters {
+            times: Fact::Known(cpus.iter().map(|(cpu, times, _)| (CpuId(*cpu), *times)).collect()),
+            cpus: Fact::Known(cpus.iter().map(|(cpu, _, events)| (CpuId(*cpu), *events)).collect()),
+            softnet: Fact::Known(()),
+            ..Counters::unread(seconds * 1_000_000_000)
+        }
+    }
+
+    fn times(idle: u64, softirq: u64) -> CpuTimes {
+        CpuTimes { idle, softirq, ..CpuTimes::default() }
+    }
+
+    /// A thread that stays, one that moves to another CPU, and one that started meanwhile.
+    #[test]
+    fn threads_that_poll_count_where_they_ran() {
+        let at = |seconds, threads: &[(u32, u64, u32)]| {
+            let cpus = [0, 1].map(|cpu| (cpu, times(seconds * 100, 0), CpuCounters::default()));
+            let mut counters = counters(seconds, &cpus);
+            counters.napi_threads = threads
+                .iter()
+                .map(|(pid, ran_ms, cpu)| (*pid, NapiThread { ran_ns: ran_ms * 1_000_000, cpu: CpuId(*cpu) }))
+                .collect();
+            counters
+        };
+        let before = at(10, &[(90, 500, 0), (91, 7_000, 0)]);
+        let after = at(20, &[(90, 3_500, 0), (91, 9_000, 1), (92, 900, 1)]);
+        let rates = Rates::between(&before, &after).expect("an interval");
+        assert_eq!(rates.cpus.iter().map(|cpu| cpu.napi).collect::<Vec<_>>(), [0.4, 0.1]);
+    }
+
+    #[test]
+    fn an_interface_that_unseen_threads_poll_is_a_gap() {
+        let inventory = |threaded: &str, polls: &str| {
+            let host = RecordedHost::new()
+                .with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+                .with("sys/class/net/eth0/threaded", threaded)
+                .with("sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n")
+                .with("proc/2/comm", "kthreadd\n")
+                .with("proc/90/comm", polls)
+                .with("proc/90/schedstat", "9 9 9\n");
+            Inventory::take(&host, Scope::Load)
+        };
+        let eth0: NicName = "eth0".parse().expect("a name");
+        let seen = |threaded, polls, packets| {
+            let at = |seconds, packets| {
+                let mut counters = counters(seconds, &[(0, times(seconds * 100, 0), CpuCounters::default())]);
+                let nic = NicCounters { rx_packets: packets, ..NicCounters::default() };
+                counters.nics.insert(eth0.clone(), nic);
+                counters
+            };
+            let rates = Rates::between(&at(1, 0), &at(2, packets)).expect("an interval");
+            let rates = rates.accounted(&inventory(threaded, polls));
+            let said = rates.gaps.iter().any(|gap| gap.starts_with("eth0 is polled by threads"));
+            assert_eq!(said, !rates.unseen.is_empty(), "{:?}", rates.gaps);
+            rates.unseen
+        };
+        assert_eq!(seen("1\n", "sh\n", 9), std::slice::from_ref(&eth0));
+        assert_eq!(seen("1\n", "napi/eth0-7\n", 9), [], "one is seen");
+        assert_eq!(seen("1\n", "sh\n", 0), [], "no packets, no polls");
+        assert_eq!(seen("0\n", "sh\n", 9), []);
+    }
+
+    #[test]
+    fn softnet_counters_wrap_at_32_bits() {
+        let row = |processed| SoftnetRow { processed, ..SoftnetRow::default() };
+        let packets = |processed| CpuCounters { softnet: row(processed), ..CpuCounters::default() };
+        let a = counters(1, &[(0, times(0, 0), packets(u32::MAX - 9))]);
+        let b = counters(3, &[(0, times(100, 100), packets(10))]);
+        let rates = Rates::between(&a, &b).expect("an interval");
+        assert_eq!(rates.cpus[0].packets, 10.0);
+        assert_eq!((rates.cpus[0].softirq, rates.cpus[0].idle), (0.5, 0.5));
+        assert_eq!(rates.gaps, ["interrupt counts: not supported by this kernel"]);
+    }
+
+    /// Idle vectors are left out, and the network's have fields of their own.
+    #[test]
+    fn other_softirqs_go_by_name() {
+        let runs = |softirqs| CpuCounters { softirqs, ..CpuCounters::default() };
+        let a = counters(1, &[(0, times(0, 0), runs([5, 250, 0, 10, 7, 0, 0, 0, 0, 9]))]);
+        let b = counters(3, &[(0, times(9, 0), runs([5, 750, 4, 90, 8, 0, 0, 0, 0, 9]))]);
+        let rates = Rates::between(&a, &b).expect("an interval");
+        let expected = [("TIMER", 250.0), ("BLOCK", 0.5)].map(|(name, rate)| (name.to_owned(), rate));
+        assert_eq!(rates.cpus[0].other_softirqs, expected.into());
+    }
+
+    /// Zero is a count too; a state that was not counted before has no rate.
+    #[test]
+    fn entries_into_idle_states_go_by_name() {
+        let at = |seconds, entries: &[(&str, u64)]| {
+            let mut counters = counters(seconds, &[(0, times(seconds, 0), CpuCounters::default())]);
+            let entries = entries.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+            counters.deep_idle.insert(CpuId(0), entries);
+            counters
+        };
+        let (a, b) = (at(1, &[("C6", 500), ("C7", 3)]), at(3, &[("C6", 900), ("C7", 3), ("C8", 70)]));
+        let rates = Rates::between(&a, &b).expect("an interval");
+        let expected = [("C6", 200.0), ("C7", 0.0)].map(|(name, rate)| (name.to_owned(), rate));
+        assert_eq!(rates.cpus[0].deep_idle, expected.into());
+    }
+
+    #[test]
+    fn a_cpu_that_came_or_went_is_left_out() {
+        let none = CpuCounters::default();
+        let a = counters(1, &[(0, times(0, 0), none), (1, times(0, 0), none)]);
+        let b = counters(2, &[(0, times(9, 0), none), (2, times(5, 0), none)]);
+        let rates = Rates::between(&a, &b).expect("an interval");
+        assert_eq!(rates.cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), [CpuId(0)]);
+    }
+
+    /// Its counts are from before it went offline, not from this interval.
+    #[test]
+    fn interrupts_of_a_cpu_that_came_are_left_out() {
+        let at = |seconds, text: &str| Counters {
+            interrupts: Fact::Known(rxlab_base::parse::interrupts(text).expect("valid")),
+            ..counters(seconds, &[(0, times(seconds, 0), CpuCounters::default())])
+        };
+        let a = at(1, "CPU0\n 5: 0 chip 1-edge eth0\n");
+        let b = at(2, "CPU0 CPU1\n 5: 7 9000 chip 1-edge eth0\n");
+        let rates = Rates::between(&a, &b).expect("an interval");
+        assert_eq!(rates.irqs[0].per_cpu, BTreeMap::from([(CpuId(0), 7.0)]));
+    }
+
+    #[test]
+    fn a_broken_source_of_cpu_times_keeps_its_reason() {
+        let whole = counters(1, &[(0, times(10, 0), CpuCounters::default())]);
+        let mut broken = Counters { taken_ns: 2_000_000_000, ..whole.clone() };
+        broken.times = Fact::Broken("/proc/stat: line 2: `x` is not a counter".into());
+        let error = Rates::between(&whole, &broken).expect_err("no times");
+        assert_eq!(error.to_string(), "no CPU times: /proc/stat: line 2: `x` is not a counter");
+    }
+
+    #[test]
+    fn an_idle_counter_may_step_back() {
+        let none = CpuCounters::default();
+        let a = counters(1, &[(0, times(10, 0), none)]);
+        let b = counters(2, &[(0, times(9, 5), none)]);
+        assert_eq!(Rates::between(&a, &b).expect("an interval").cpus[0].softirq, 1.0);
+    }
+
+    #[test]
+    fn a_recording_is_not_a_quiet_machine() {
+        let a = counters(1, &[(0, times(10, 0), CpuCounters::default())]);
+        let b = Counters { taken_ns: 2_000_000_000, ..a.clone() };
+        assert_eq!(Rates::between(&a, &b), Err(IntervalError::Still));
+        assert_eq!(Rates::between(&b, &a), Err(IntervalError::NoTime));
+    }
+
+    /// Rates of an interface between two samples that are so many seconds apart.
+    fn nic_rates(seconds: u64, before: NicCounters, after: NicCounters) -> NicRates {
+        let at = |seconds, nic| Counters {
+            nics: [("eth0".parse().expect("a name"), nic)].into(),
+            ..counters(seconds, &[(0, times(seconds, 0), CpuCounters::default())])
+        };
+        let rates = Rates::between(&at(1, before), &at(1 + seconds, after)).expect("an interval");
+        rates.nics.into_iter().next().expect("one interface")
+    }
+
+    #[test]
+    fn a_queue_that_came_or_began_anew_is_left_out() {
+        let nic = |queues: &[(u32, u64)]| {
+            let counted = |packets| QueueCounters { packets, drops: Some(packets / 10), bytes: None };
+            let rx_queues = queues.iter().map(|(queue, packets)| (*queue, counted(*packets))).collect();
+            NicCounters { rx_queues, ..NicCounters::default() }
+        };
+        let rates = nic_rates(2, nic(&[(0, 100), (1, 7_000), (3, 50)]), nic(&[(0, 140), (1, 5), (2, 9_000)]));
+        assert_eq!(rates.queues, BTreeMap::from([(0, 20.0)]));
+        assert_eq!(rates.queue_drops, BTreeMap::from([(0, 2.0)]));
+    }
+
+    /// igb counts packets without a buffer only as FIFO errors: such losses were once missed.
+    #[test]
+    fn the_counter_of_the_two_that_grew_is_the_loss() {
+        let nic = |rx_missed, rx_fifo| NicCounters { rx_missed, rx_fifo, ..NicCounters::default() };
+        assert_eq!(nic_rates(1, nic(9_000, 10), nic(9_000, 50)).rx_missed, 40.0);
+        assert_eq!(nic_rates(1, nic(9_000, 10), nic(9_040, 50)).rx_missed, 40.0, "one loss in both");
+    }
+
+    #[test]
+    fn an_interface_that_was_re_created_starts_from_zero() {
+        let nic = |rx_packets| NicCounters { rx_packets, ..NicCounters::default() };
+        assert_eq!(nic_rates(1, nic(1_000), nic(30)).rx_packets, 30.0);
+    }
+}

@@ -1,0 +1,429 @@
+//! Interrupts of a device and of its receive queues, from up to three sources; the strongest is believed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::irq_names::{self, Device, Serves};
+use super::topology::{Contradiction, Nic, NicKind};
+use crate::sample::{Inventory, Irq, Napi, RawNic, RxQueue, Source};
+use rxlab_base::parse::{Holder, NetdevNapi, NetdevQueue};
+use rxlab_base::units::{Direction, IrqId, QueueId};
+
+/// The kernel's report on receive queues: (interface index, queue index) -> NAPI.
+pub(super) struct Polls<'a> {
+    queues: BTreeMap<(u32, u32), u32>,
+    napis: BTreeMap<u32, &'a NetdevNapi>,
+    holders: BTreeMap<(u32, u32), Holder>,
+}
+
+impl<'a> Polls<'a> {
+    pub(super) fn new(inventory: &'a Inventory) -> Self {
+        let queues = inventory.queues.known().into_iter().flatten();
+        let queues = queues.filter(|found| found.queue.direction == Direction::Rx);
+        let napis = inventory.napis.known().into_iter().flatten();
+        let links = inventory.links.known().into_iter().flatten();
+        let veths =
+            links.filter(|link| link.kind.as_deref() == Some("veth")).map(|link| link.index).collect();
+        let napis: BTreeMap<u32, &NetdevNapi> = napis.map(|napi| (napi.id, napi)).collect();
+        let mut queues: BTreeMap<(u32, u32), u32> =
+            queues.filter_map(|found| Some(((found.ifindex, found.queue.index), found.napi?))).collect();
+        queues.extend(of_veths(
+            inventory.queues.known().map(Vec::as_slice).unwrap_or_default(),
+            &napis,
+            &veths,
+        ));
+        let held = |found: &NetdevQueue| Some(((found.ifindex, found.queue.index), found.held_by?));
+        let holders = inventory.queues.known().into_iter().flatten().filter_map(held).collect();
+        Self { queues, napis, holders }
+    }
+
+    /// Recipient of the packets of receive queue `index` of the interface `ifindex`, if not the network stack.
+    pub(super) fn holder(&self, ifindex: u32, index: u32) -> Option<Holder> {
+        self.holders.get(&(ifindex, index)).copied()
+    }
+
+    /// The NAPI that polls receive queue `index` of the interface `ifindex`.
+    pub(super) fn napi(&self, ifindex: u32, index: u32) -> Option<Napi> {
+        let id = *self.queues.get(&(ifindex, index))?;
+        let told = self.napis.get(&id);
+        Some(Napi { id, irq: told.and_then(|napi| napi.irq), thread: told.and_then(|napi| napi.pid) })
+    }
+}
+
+/// NAPIs of the veths with these indices. Their driver creates one for each receive queue, in the order of the queues
+/// (`veth_enable_napi_range`), and the kernel numbers them upwards, but reports no queue with them.
+fn of_veths(
+    queues: &[NetdevQueue],
+    napis: &BTreeMap<u32, &NetdevNapi>,
+    veths: &BTreeSet<u32>,
+) -> BTreeMap<(u32, u32), u32> {
+    let mut ids: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for napi in napis.values().filter(|napi| veths.contains(&napi.ifindex)) {
+        ids.entry(napi.ifindex).or_default().push(napi.id);
+    }
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    for queue in queues.iter().filter(|queue| queue.queue.direction == Direction::Rx) {
+        *counts.entry(queue.ifindex).or_default() += 1;
+    }
+    ids.retain(|ifindex, ids| counts.get(ifindex) == Some(&ids.len()));
+    ids.into_iter().flat_map(|(ifindex, ids)| (0..).map(move |queue| (ifindex, queue)).zip(ids)).collect()
+}
+
+/// An interrupt of the device.
+struct Own<'a> {
+    raw: &'a Irq,
+    source: Source,
+    /// The receive queues that its name refers to.
+    queues: Vec<u32>,
+}
+
+impl Own<'_> {
+    fn attached(&self) -> Irq {
+        Irq { source: self.source, ..self.raw.clone() }
+    }
+}
+
+/// Assigns interrupts to every receive queue; `listed` are those of all MSI lists. Returns those of the
+/// device that belong to no queue, and contradictions between the kernel and a name.
+pub(super) fn attach(
+    rx: &mut [RxQueue],
+    nic: &RawNic,
+    device_path: Option<&str>,
+    irqs: &[Irq],
+    listed: &BTreeSet<IrqId>,
+) -> (Vec<Irq>, Vec<Contradiction>) {
+    let own = own(rx, nic, device_path, irqs, listed);
+    let mut contradictions = Vec::new();
+    for queue in &mut *rx {
+        let by_name = || own.iter().filter(|own| own.queues.contains(&queue.index));
+        let told = queue.napi.as_ref().and_then(|napi| napi.irq);
+        // The kernel may know the number of an interrupt that no driver uses any more.
+        let found = told.and_then(|number| irqs.iter().find(|raw| raw.number == number));
+        let Some(found) = found else {
+            queue.irqs = by_name().map(Own::attached).collect();
+            continue;
+        };
+        if by_name().all(|own| own.raw.number != found.number)
+            && let Some(other) = by_name().next()
+        {
+            contradictions.push(Contradiction {
+                queue: QueueId::rx(queue.index),
+                what: "IRQ".to_owned(),
+                believed: format!("netlink: {}", found.number),
+                other: format!("name {}: {}", other.raw.action, other.raw.number),
+            });
+        }
+        queue.irqs = vec![Irq { source: Source::Netlink, ..found.clone() }];
+    }
+    let taken = |number: IrqId| rx.iter().flat_map(|queue| &queue.irqs).any(|irq| irq.number == number);
+    let others = own.iter().filter(|own| !taken(own.raw.number));
+    (others.map(Own::attached).collect(), contradictions)
+}
+
+/// The interrupts of a device: those of its MSI list that really exist, and those that carry its name and
+/// are in no other device's list: an interface may have the former name of another one.
+fn own<'a>(
+    rx: &[RxQueue],
+    nic: &RawNic,
+    path: Option<&str>,
+    irqs: &'a [Irq],
+    listed: &BTreeSet<IrqId>,
+) -> Vec<Own<'a>> {
+    let driver = nic.driver.known().map(String::as_str);
+    let device = Device { nic: nic.name.as_str(), driver, path };
+    let found = irqs.iter().filter_map(|raw| {
+        let own = nic.msi_irqs.known().is_some_and(|list| list.contains(&raw.number));
+        let named = || {
+            !listed.contains(&raw.number)
+                && raw.actions().any(|action| irq_names::names_device(action, &device))
+        };
+        let source = if own { Source::MsiName } else { Source::Name };
+        let serves = || raw.actions().find_map(|action| irq_names::serves(action, &device));
+        (own || named()).then(|| (raw, source, serves()))
+    });
+    let found: Vec<(&Irq, Source, Option<Serves>)> = found.collect();
+    let count = |kind: fn(&Serves) -> bool| {
+        found.iter().filter_map(|(.., serves)| serves.as_ref()).filter(|s| kind(s)).count()
+    };
+    // If other interrupts name their queue, one with the bare name is that of the link.
+    let bare_is_link = count(|serves| *serves != Serves::Interface) > 0;
+    let first = first_receiving(found.iter().filter_map(|(.., serves)| *serves), rx.len());
+    let vectors = count(|serves| matches!(serves, Serves::Vector(_)));
+    // atlantic gives each of its interrupts the interface's name, those of the queues first and in their order.
+    let bare: Vec<IrqId> = match driver {
+        Some("atlantic") => found
+            .iter()
+            .filter(|(.., serves)| *serves == Some(Serves::Interface))
+            .map(|(raw, ..)| raw.number)
+            .collect(),
+        _ => Vec::new(),
+    };
+    let in_order = |number: IrqId| {
+        let at = bare.iter().position(|bare| *bare == number);
+        rx.get(at?).filter(|_| bare.len() >= rx.len()).map(|queue| queue.index)
+    };
+    let queues = |raw: &Irq, serves| match serves {
+        Some(Serves::Queue(index)) => vec![index],
+        Some(Serves::Vector(index)) if vectors >= rx.len() => vec![index],
+        Some(Serves::Block(block)) => first.and_then(|first| block.checked_sub(first)).into_iter().collect(),
+        Some(Serves::Interface) if bare.len() > 1 => in_order(raw.number).into_iter().collect(),
+        Some(Serves::Interface) if !bare_is_link => rx.iter().map(|queue| queue.index).collect(),
+        Some(Serves::Interface | Serves::Vector(_)) | None => Vec::new(),
+    };
+    found
+        .iter()
+        .map(|(raw, source, serves)| Own { raw, source: *source, queues: queues(raw, *serves) })
+        .collect()
+}
+
+/// The first block that receives: the driver keeps an even number of blocks, of which the second half receive. `None` if
+/// some are missing or there are fewer than the queues need: nothing says then where the second half begins.
+fn first_receiving(serves: impl Iterator<Item = Serves>, queues: usize) -> Option<u32> {
+    let blocks: BTreeSet<u32> = serves
+        .filter_map(|serves| match serves {
+            Serves::Block(block) => Some(block),
+            _ => None,
+        })
+        .collect();
+    let count = u32::try_from(blocks.len()).ok()?;
+    let is_whole = blocks.last().is_some_and(|last| last + 1 == count) && count.is_multiple_of(2);
+    (is_whole && blocks.len() / 2 >= queues).then_some(count / 2)
+}
+
+impl Nic {
+    /// True if a receive queue of this device has an interrupt that is not known: none is assigned to it, and no
+    /// channel of VMBus.
+    pub fn hides_interrupt(&self, queue: &RxQueue) -> bool {
+        self.kind == NicKind::Device && queue.irqs.is_empty() && queue.channel_cpu.is_none()
+    }
+
+    /// The interrupts that, by their names, belong only to transmit queue `index`.
+    pub fn tx_irqs(&self, index: u32) -> impl Iterator<Item = &Irq> {
+        self.other_irqs.iter().filter(move |irq| self.sends(irq) == Some(index))
+    }
+
+    /// The interrupts of no queue: of the link, of the configuration, and those whose names contain no queue.
+    /// Not the interrupts of unused queues, which drivers keep for when the queues come back.
+    pub fn queueless_irqs(&self) -> impl Iterator<Item = &Irq> {
+        self.other_irqs.iter().filter(|irq| self.sends(irq).is_none() && !self.is_of_idle_queue(irq))
+    }
+
+    fn sends(&self, irq: &Irq) -> Option<u32> {
+        irq_names::sends(&irq.action, self.driver.as_deref())
+    }
+
+    fn is_of_idle_queue(&self, irq: &Irq) -> bool {
+        let queue = irq_names::receives(&irq.action, self.driver.as_deref());
+        queue.is_some_and(|index| self.rx.iter().all(|rx| rx.index != index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Polls, attach};
+    use crate::model::{Contradiction, DeviceAddress, Irq, Nic, NicKind, RxQueue, Source};
+    use crate::sample::{Inventory, Scope};
+    use rxlab_base::parse::{Link, NetdevNapi, NetdevQueue};
+    use rxlab_base::units::{Fact, IrqId, QueueId};
+    use rxlab_sys::RecordedHost;
+
+    /// An interface with this many receive queues, its MSI list 30-39, and these interrupts.
+    fn inventory(queues: u32, interrupts: &[(u32, &str)]) -> Inventory {
+        let mut host = RecordedHost::new()
+            .with_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+            .with("sys/class/net/eth0/ifindex", "4\n");
+        for queue in 0..queues {
+            host = host.with(&format!("sys/class/net/eth0/queues/rx-{queue}/rps_cpus"), "0\n");
+        }
+        for irq in 30..40 {
+            host = host.with(&format!("sys/bus/pci/devices/0000:00:03.0/msi_irqs/{irq}"), "msix\n");
+        }
+        let mut table = "  CPU0\n".to_owned();
+        for (irq, action) in interrupts {
+            table += &format!(" {irq}: 0 PCI-MSIX 0-edge {action}\n");
+        }
+        Inventory::take(&host.with("proc/interrupts", table), Scope::All)
+    }
+
+    /// The kernel reports that these NAPIs poll these queues, with these interrupts.
+    fn told(inventory: &mut Inventory, queues: &[(u32, u32)], napis: &[(u32, Option<u32>)]) {
+        let queue = |(queue, napi): &(u32, u32)| NetdevQueue {
+            ifindex: 4,
+            queue: QueueId::rx(*queue),
+            napi: Some(*napi),
+            held_by: None,
+        };
+        inventory.queues = Fact::Known(queues.iter().map(queue).collect());
+        let napi = |(id, irq): &(u32, Option<u32>)| NetdevNapi {
+            id: *id,
+            ifindex: 4,
+            irq: irq.map(IrqId),
+            ..NetdevNapi::default()
+        };
+        inventory.napis = Fact::Known(napis.iter().map(napi).collect());
+    }
+
+    /// Interrupts of each queue with their source, those of no queue, and contradictions.
+    type Attached = (Vec<Vec<(u32, Source)>>, Vec<u32>, Vec<Contradiction>);
+
+    fn attached(inventory: &Inventory) -> Attached {
+        let nic = &inventory.nics.known().expect("read")[0];
+        let polls = Polls::new(inventory);
+        let count = nic.rx.len();
+        let mut rx: Vec<RxQueue> = (0..)
+            .take(count)
+            .map(|index| RxQueue { index, napi: polls.napi(4, index), ..RxQueue::default() })
+            .collect();
+        let path = nic.device_path.known().map(String::as_str);
+        let irqs = inventory.irqs.known().expect("read");
+        let listed = (30..40).chain([50]).map(IrqId).collect();
+        let (others, contradictions) = attach(&mut rx, nic, path, irqs, &listed);
+        let pair = |irq: &Irq| (irq.number.0, irq.source);
+        let by_queue = rx.iter().map(|queue| queue.irqs.iter().map(pair).collect()).collect();
+        (by_queue, others.iter().map(|irq| irq.number.0).collect(), contradictions)
+    }
+
+    /// As on Linux 6.18, where the kernel lists NAPIs from the last to the first.
+    #[test]
+    fn napis_of_a_veth_are_in_the_order_of_its_queues() {
+        let mut inventory = inventory(2, &[]);
+        let link = |kind: &str| {
+            let eth0 = Link::new(4, "eth0".parse().expect("a name"));
+            Fact::Known(vec![Link { kind: Some(kind.to_owned()), ..eth0 }])
+        };
+        told(&mut inventory, &[], &[(259, None), (258, None)]);
+        let queue = |index| NetdevQueue { ifindex: 4, queue: QueueId::rx(index), napi: None, held_by: None };
+        inventory.queues = Fact::Known([0, 1].map(queue).to_vec());
+        let ids = |inventory: &Inventory| {
+            let polls = Polls::new(inventory);
+            [0, 1, 2].map(|queue| polls.napi(4, queue).map(|napi| napi.id))
+        };
+        inventory.links = link("veth");
+        assert_eq!(ids(&inventory), [Some(258), Some(259), None]);
+        let one = Inventory {
+            napis: inventory.napis.clone().map(|napis| napis[..1].to_vec()),
+            ..inventory.clone()
+        };
+        assert_eq!(ids(&one), [None; 3], "one of them is missing");
+        inventory.links = link("bond");
+        assert_eq!(ids(&inventory), [None; 3]);
+    }
+
+    #[test]
+    fn the_msi_list_is_stronger_than_the_name_alone() {
+        let found = attached(&inventory(2, &[(30, "eth0-TxRx-0"), (41, "eth0-TxRx-1"), (42, "eth1-TxRx-0")]));
+        assert_eq!(found.0, [[(30, Source::MsiName)], [(41, Source::Name)]]);
+        assert_eq!((found.1, found.2), (vec![], vec![]));
+    }
+
+    #[test]
+    fn the_kernel_is_believed_and_the_name_reported() {
+        let mut inventory = inventory(2, &[(30, "eth0-TxRx-0"), (31, "eth0-TxRx-1"), (32, "eth0-TxRx-2")]);
+        told(&mut inventory, &[(0, 7), (1, 8)], &[(7, Some(30)), (8, Some(32))]);
+        let (queues, others, contradictions) = attached(&inventory);
+        assert_eq!(queues, [[(30, Source::Netlink)], [(32, Source::Netlink)]]);
+        assert_eq!(others, [31]);
+        let expected = Contradiction {
+            queue: QueueId::rx(1),
+            what: "IRQ".to_owned(),
+            believed: "netlink: 32".to_owned(),
+            other: "name eth0-TxRx-1: 31".to_owned(),
+        };
+        assert_eq!(contradictions, [expected]);
+    }
+
+    #[test]
+    fn one_interrupt_of_several_queues() {
+        let mut shared = inventory(2, &[(30, "driver-vector-0")]);
+        told(&mut shared, &[(0, 7), (1, 7)], &[(7, Some(30))]);
+        assert_eq!(attached(&shared), (vec![vec![(30, Source::Netlink)]; 2], vec![], vec![]));
+        // A device with one vector: it serves all of its queues.
+        let legacy = inventory(2, &[(30, "eth0")]);
+        assert_eq!(attached(&legacy), (vec![vec![(30, Source::MsiName)]; 2], vec![], vec![]));
+    }
+
+    #[test]
+    fn a_kernel_that_knows_no_interrupt_leaves_it_to_the_name() {
+        let interrupts = [(30, "eth0-TxRx-0"), (31, "eth0")];
+        for irq in [None, Some(39)] {
+            let mut inventory = inventory(1, &interrupts);
+            told(&mut inventory, &[(0, 7)], &[(7, irq)]);
+            assert_eq!(attached(&inventory), (vec![vec![(30, Source::MsiName)]], vec![31], vec![]));
+        }
+    }
+
+    #[test]
+    fn the_second_half_of_the_blocks_receives() {
+        let names: Vec<String> =
+            (0..8).map(|block| format!("gve-ntfy-blk{block}@pci:0000:00:03.0")).collect();
+        let mut interrupts: Vec<(u32, &str)> = (30..).zip(names.iter().map(String::as_str)).collect();
+        interrupts.push((38, "gve-mgmnt@pci:0000:00:03.0"));
+        // Four blocks each way, of which two are in use.
+        let (queues, others, _) = attached(&inventory(2, &interrupts));
+        assert_eq!(queues, [[(34, Source::MsiName)], [(35, Source::MsiName)]]);
+        assert_eq!(others, [30, 31, 32, 33, 36, 37, 38]);
+        // A table that ends early, or lacks a block in the middle.
+        for rest in [&interrupts[..2], &interrupts[..5], &[&interrupts[..3], &interrupts[4..]].concat()] {
+            let (queues, ..) = attached(&inventory(2, rest));
+            assert_eq!(queues, [vec![], vec![]], "{rest:?}");
+        }
+    }
+
+    #[test]
+    fn interrupts_of_one_name_are_in_the_order_of_the_queues() {
+        let bare = [(32, "eth0"), (33, "eth0"), (35, "eth0")];
+        let of_driver = |driver: &str, queues, interrupts: &[(u32, &str)]| {
+            let mut inventory = inventory(queues, interrupts);
+            let Fact::Known(nics) = &mut inventory.nics else { panic!("read") };
+            nics[0].driver = Fact::Known(driver.to_owned());
+            let (queues, others, _) = attached(&inventory);
+            let numbers = |irqs: &Vec<(u32, Source)>| irqs.iter().map(|(number, _)| *number).collect();
+            (queues.iter().map(numbers).collect::<Vec<Vec<u32>>>(), others)
+        };
+        // The last is the link's.
+        assert_eq!(of_driver("atlantic", 2, &bare), (vec![vec![32], vec![33]], vec![35]));
+        assert_eq!(of_driver("atlantic", 4, &bare), (vec![vec![]; 4], vec![32, 33, 35]));
+        assert_eq!(of_driver("atlantic", 1, &bare[..1]), (vec![vec![32]], vec![]));
+        // Of other drivers, each interrupt may be that of any queue.
+        assert_eq!(of_driver("bcmgenet", 2, &bare[..2]), (vec![vec![32, 33]; 2], vec![]));
+    }
+
+    /// The former eth0 has another name: its interrupts still carry the old one.
+    #[test]
+    fn an_interrupt_in_another_device_s_list_is_that_one_s() {
+        let (queues, others, _) = attached(&inventory(1, &[(50, "eth0-TxRx-0"), (31, "x-TxRx-0")]));
+        assert_eq!((queues, others), (vec![vec![(31, Source::MsiName)]], vec![]));
+    }
+
+    /// i40e with two vectors for four queues: the number is the vector's.
+    #[test]
+    fn fewer_vectors_than_queues_are_linked_to_none() {
+        let actions = [(31, "i40e-eth0-TxRx-0"), (32, "i40e-eth0-TxRx-1")];
+        let (queues, others, contradictions) = attached(&inventory(4, &actions));
+        assert!(queues.iter().all(Vec::is_empty), "{queues:?}");
+        assert_eq!((others, contradictions.len()), (vec![31, 32], 0));
+        assert_eq!(attached(&inventory(2, &actions)).0[1], [(32, Source::MsiName)]);
+    }
+
+    /// A virtio device with four pairs of queues, of which two are in use.
+    #[test]
+    fn each_interrupt_has_one_place() {
+        let mut nic =
+            Nic::new("eth0".parse().expect("a name"), DeviceAddress("pci:0".into()), NicKind::Device);
+        nic.driver = Some("virtio_net".to_owned());
+        nic.rx = (0..2).map(|index| RxQueue { index, ..RxQueue::default() }).collect();
+        let actions = [
+            "virtio0-config",
+            "virtio0-output.0",
+            "virtio0-output.1",
+            "virtio0-input.2",
+            "virtio0-output.2",
+            "virtio0-input.3",
+            "virtio0-output.3",
+        ];
+        let irq = |action: &str| Irq { action: action.to_owned(), ..Irq::default() };
+        nic.other_irqs = actions.map(irq).into();
+        let names = |irqs: Vec<&Irq>| irqs.iter().map(|irq| irq.action.clone()).collect::<Vec<_>>();
+        assert_eq!(names(nic.tx_irqs(1).collect()), ["virtio0-output.1"]);
+        assert_eq!(names(nic.queueless_irqs().collect()), ["virtio0-config"]);
+    }
+}

@@ -1,0 +1,201 @@
+//! Rates between two samples. Types only; `Rates::between` computes them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sample::ProcessRates;
+use rxlab_base::units::{CpuId, Fact, IrqId, NicName, find_by_name};
+
+/// Rates over one interval. CPUs and interfaces missing at either end are left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Length of the interval in seconds; above 0.
+    pub seconds: f64,
+    /// One entry for each CPU online at both ends.
+    pub cpus: Vec<CpuRates>,
+    /// One entry for each interface present at both ends.
+    pub nics: Vec<NicRates>,
+    /// One entry for each numbered interrupt present at both ends.
+    pub irqs: Vec<IrqRates>,
+    /// `true` if the kernel accounts softirq time exactly; `false` = tick samples, fit only for
+    /// intervals of seconds; `None` = unknown.
+    pub exact_softirq_time: Option<bool>,
+    /// Set if softirq time was measured by eBPF programs in windows instead of by the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub softirq_timed: Option<SoftirqTimed>,
+    /// Cost of packets and of handing them over; `None` if not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
+    /// Missing or broken sources, and the values unknown because of them.
+    pub gaps: Vec<String>,
+    /// Interfaces whose queues are polled by threads none of which is visible: their cost is unknown.
+    #[serde(default)]
+    pub unseen: Vec<NicName>,
+    /// The programs that used most CPU time, most first; those that used little are left out. Unsupported
+    /// if no process is visible.
+    #[serde(default)]
+    pub processes: Fact<Vec<ProcessRates>>,
+}
+
+/// Accuracy of softirq time measured by eBPF programs in windows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SoftirqTimed {
+    /// Number of windows.
+    pub windows: usize,
+    /// Half of the widest 95 % interval of a CPU, as a part of its time; `None` for a single window.
+    pub error: Option<f64>,
+}
+
+/// Work that RPS could hand over and the cost of doing so, measured by eBPF programs on this host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Costs {
+    /// By CPU that received during the measurement.
+    pub cpus: BTreeMap<CpuId, StackWork>,
+    /// `None` if it could not be measured.
+    pub hand_over: Option<HandOver>,
+    /// Values that could not be measured, with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+/// Receive work of a CPU after the point where RPS chooses a CPU: it could be handed over. Parts of its
+/// receive time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StackWork {
+    /// All of it.
+    pub part: f64,
+    /// Part of the passes through the stack that sent an inter-processor interrupt, mostly to wake a reader
+    /// on another CPU: 0 to 1; `None` if the kernel does not report it.
+    pub interrupts: Option<f64>,
+    /// Time for sending these; `None` without a basis for comparison.
+    pub waking: Option<f64>,
+}
+
+/// Cost of handing packets to another CPU, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HandOver {
+    /// Interrupting the other CPU, whose backlog was empty.
+    pub send_ns: f64,
+    /// Being interrupted, without the packets that come with it.
+    pub take_ns: f64,
+    /// Delivering a small UDP packet from the backlog to its socket.
+    pub packet_ns: f64,
+    /// Time between interrupts while packets arrive without a pause.
+    pub cycle_ns: f64,
+}
+
+impl Rates {
+    /// The CPU with the largest share of `value`, the first of equals, and that share of the total (0 to 1);
+    /// `None` if the total is 0.
+    pub fn hottest(&self, value: impl Fn(&CpuRates) -> f64) -> Option<(CpuId, f64)> {
+        let total: f64 = self.cpus.iter().map(&value).sum();
+        let hottest = self.cpus.iter().rev().max_by(|a, b| value(a).total_cmp(&value(b)))?;
+        (total > 0.0).then(|| (hottest.cpu, value(hottest) / total))
+    }
+
+    /// One CPU's rates.
+    pub fn cpu(&self, id: CpuId) -> Option<&CpuRates> {
+        self.cpus.iter().find(|rates| rates.cpu == id)
+    }
+
+    /// One interface's rates.
+    pub fn nic(&self, name: &NicName) -> Option<&NicRates> {
+        find_by_name(&self.nics, |rates| &rates.name, name)
+    }
+
+    /// Packets/s that an interface receives; 0 if it has no rates.
+    pub fn rx_packets(&self, name: &NicName) -> f64 {
+        self.nic(name).map_or(0.0, |rates| rates.rx_packets)
+    }
+}
+
+/// One CPU. Time shares are fractions of wall time, 0 to 1; the rest are events per second.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuRates {
+    /// Its number.
+    pub cpu: CpuId,
+    /// user + nice.
+    pub user: f64,
+    /// system.
+    pub system: f64,
+    /// Hard interrupts.
+    pub irq: f64,
+    /// Softirqs (all vectors).
+    pub softirq: f64,
+    /// Taken by the hypervisor.
+    pub steal: f64,
+    /// idle + iowait.
+    pub idle: f64,
+    /// This CPU's ksoftirqd thread, of wall time; 0 if schedstat is missing.
+    pub ksoftirqd: f64,
+    /// Threads that poll queues (threaded NAPI), of wall time: part of `system`, not of `softirq`. The time
+    /// of a thread that moved between two CPUs is split equally.
+    #[serde(default)]
+    pub napi: f64,
+    /// Entries/s into each enabled idle state with an exit latency of [`crate::sample::DEEP_US`] or more, by name; empty if
+    /// they are not counted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub deep_idle: BTreeMap<String, f64>,
+    /// NET_RX softirq runs/s (`/proc/softirqs`).
+    pub net_rx: f64,
+    /// NET_TX softirq runs/s.
+    pub net_tx: f64,
+    /// Runs/s of the other softirq vectors that ran, by name (`BLOCK`). A count, not a duration.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub other_softirqs: BTreeMap<String, f64>,
+    /// Packets that went up the stack here (softnet column 1).
+    pub packets: f64,
+    /// Backlog drops (column 2).
+    pub dropped: f64,
+    /// `net_rx_action` stopped by its budget (column 3).
+    pub time_squeeze: f64,
+    /// RPS inter-processor interrupts received (column 10); not packets.
+    pub rps_ipis: f64,
+    /// Packets that flow limit dropped (column 11), by the CPU that handed them on: `dropped` of the target
+    /// CPU includes them.
+    #[serde(default)]
+    pub flow_limit: f64,
+}
+
+/// One interface; events per second.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NicRates {
+    /// Its name.
+    pub name: NicName,
+    /// Packets received.
+    pub rx_packets: f64,
+    /// Bytes received.
+    pub rx_bytes: f64,
+    /// Packets sent.
+    pub tx_packets: f64,
+    /// Bytes sent.
+    pub tx_bytes: f64,
+    /// Received and dropped (`rx_dropped` + `rx_missed_errors`).
+    pub rx_dropped: f64,
+    /// Packets for which the device had no buffer because its ring was full (`rx_missed_errors`, or the
+    /// driver's equivalent).
+    #[serde(default)]
+    pub rx_missed: f64,
+    /// Packets received by queue index, if the kernel reports it; queues that were missing at either end, or
+    /// restarted counting, are left out.
+    pub queues: BTreeMap<u32, f64>,
+    /// Packets that device or driver dropped by queue index, if counted; as for `queues`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub queue_drops: BTreeMap<u32, f64>,
+}
+
+/// One interrupt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IrqRates {
+    /// Its number.
+    pub irq: IrqId,
+    /// Its action name.
+    pub action: String,
+    /// Interrupts/s by CPU; CPUs with none are left out.
+    pub per_cpu: BTreeMap<CpuId, f64>,
+}

@@ -1,0 +1,327 @@
+//! The counters of one moment: CPU time, softirqs, interrupts, softnet rows, packets.
+
+use std::collections::BTreeMap;
+
+use super::processes::ran_ns;
+use super::threads::{self, ThreadsOf};
+use super::throttling::{self, Throttlings};
+use super::{Inventory, ProcessTimes, RawNic, Transport, busiest, power, queue_counts, read, socket_queues};
+use rxlab_base::parse;
+use rxlab_base::units::{CpuId, Fact, NicName};
+use rxlab_sys::Host;
+
+/// All counters of one moment. They only ever grow, or wrap, within one boot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counters {
+    /// CLOCK_BOOTTIME, in nanoseconds, in the middle of reading.
+    pub taken_ns: u64,
+    /// `/proc/stat` by CPU.
+    pub times: Fact<BTreeMap<CpuId, parse::CpuTimes>>,
+    /// `/proc/softirqs` and `/proc/net/softnet_stat` by CPU.
+    pub cpus: Fact<BTreeMap<CpuId, CpuCounters>>,
+    /// The reason rows of softnet_stat cannot be assigned to CPUs, if so.
+    pub softnet: Fact<()>,
+    /// `/proc/interrupts`, numbered lines.
+    pub interrupts: Fact<parse::Interrupts>,
+    /// Packets and bytes by interface; an interface that was removed meanwhile is missing.
+    pub nics: BTreeMap<NicName, NicCounters>,
+    /// How often CPUs of interrupts entered each deep idle state ([`super::DEEP_US`]), by the state's name.
+    pub deep_idle: BTreeMap<CpuId, BTreeMap<String, u64>>,
+    /// Run time of ksoftirqd by CPU, in nanoseconds; CPUs whose schedstat cannot be read are missing.
+    pub ksoftirqd_ns: BTreeMap<CpuId, u64>,
+    /// The threads that poll queues, by process id; those that cannot be read are missing.
+    pub napi_threads: BTreeMap<u32, NapiThread>,
+    /// CPU time of programs by process id. Unsupported if none is visible, as in recordings made before this
+    /// was read.
+    pub processes: Fact<BTreeMap<u32, ProcessTimes>>,
+    /// Times of threads of the programs that used most CPU time, by process id.
+    pub threads: Fact<ThreadsOf>,
+    /// Public sockets with their queues, by inode; asked if programs are.
+    pub sockets: Fact<BTreeMap<u64, (Transport, parse::NetSocket)>>,
+    /// Throttling of the control groups of the programs that used most CPU time.
+    pub throttling: Fact<Throttlings>,
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Counters {
+    /// Counters of which nothing could be read.
+    pub fn unread(taken_ns: u64) -> Self {
+        Self {
+            taken_ns,
+            times: Fact::Unsupported,
+            cpus: Fact::Unsupported,
+            softnet: Fact::Unsupported,
+            interrupts: Fact::Unsupported,
+            nics: BTreeMap::new(),
+            deep_idle: BTreeMap::new(),
+            ksoftirqd_ns: BTreeMap::new(),
+            napi_threads: BTreeMap::new(),
+            processes: Fact::NotAsked,
+            threads: Fact::NotAsked,
+            sockets: Fact::NotAsked,
+            throttling: Fact::NotAsked,
+        }
+    }
+}
+
+/// Counters of one CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuCounters {
+    /// Softirq runs.
+    pub softirqs: parse::SoftirqRuns,
+    /// Its row of softnet_stat.
+    pub softnet: parse::SoftnetRow,
+}
+
+impl CpuCounters {
+    /// Runs of one softirq, by its number among [`parse::SOFTIRQS`].
+    pub fn runs(&self, vector: u32) -> u64 {
+        self.softirqs[vector as usize]
+    }
+}
+
+/// A kernel thread that polls queues instead of softirqs. Its time is system time, not softirq time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NapiThread {
+    /// Time it ran, in nanoseconds.
+    pub ran_ns: u64,
+    /// The CPU it last ran on.
+    pub cpu: CpuId,
+}
+
+/// Counters of one interface.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NicCounters {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// `rx_dropped` + `rx_missed_errors`.
+    pub rx_dropped: u64,
+    /// `rx_missed_errors`: packets for which the device had no buffer because its ring was full (if_link.h).
+    /// Some drivers (ena) add them to `rx_dropped`, which also counts drops by the stack.
+    pub rx_missed: u64,
+    /// `rx_fifo_errors` of a device: some drivers (igb) count packets without a buffer here.
+    pub rx_fifo: u64,
+    /// Counters of each receive queue by index, if the kernel or the driver reports them.
+    pub rx_queues: BTreeMap<u32, parse::QueueCounters>,
+}
+
+impl Counters {
+    /// Reads all counters of the interfaces, threads and programs in `inventory`, which was taken with
+    /// [`super::Scope::Counters`] or more.
+    pub fn take(host: &dyn Host, inventory: &Inventory) -> Self {
+        let before = host.now_ns();
+        let times = read::parsed(host, "proc/stat", parse::stat);
+        let softirqs = read::parsed(host, "proc/softirqs", parse::softirqs);
+        let softnet = read::parsed(host, "proc/net/softnet_stat", parse::softnet);
+        let interrupts = read::interrupts(host, parse::interrupts);
+        let after = host.now_ns();
+        let queues = queue_counts::by_kernel(host);
+        let virtuals = VirtualNics::take(host);
+        let raw = inventory.nics.known().into_iter().flatten();
+        let nics =
+            raw.filter_map(|raw| Some((raw.name.clone(), nic(host, raw, &virtuals, &queues)?))).collect();
+        let (cpus, softnet) = per_cpu(softirqs, softnet);
+        let taken_ns = before + (after - before) / 2;
+        let processes = busiest::times(host, inventory);
+        Self {
+            taken_ns,
+            times,
+            cpus,
+            softnet,
+            interrupts,
+            nics,
+            deep_idle: power::deep_entries(host, inventory),
+            ksoftirqd_ns: ksoftirqd(host, inventory),
+            napi_threads: napi_threads(host, inventory),
+            threads: processes.clone().and_then(|programs| threads::times(host, &programs, taken_ns)),
+            sockets: inventory.programs.clone().and_then(|_| socket_queues::take(host)),
+            throttling: processes.clone().and_then(|programs| throttling::take(host, &programs, taken_ns)),
+            processes,
+        }
+    }
+}
+
+/// Joins the two sources by CPU. Rows of old kernels name no CPU; they are matched by position only if
+/// there is exactly one row for each CPU of /proc/softirqs, which lists all possible CPUs.
+fn per_cpu(
+    softirqs: Fact<BTreeMap<CpuId, parse::SoftirqRuns>>,
+    softnet: Fact<Vec<parse::SoftnetRow>>,
+) -> (Fact<BTreeMap<CpuId, CpuCounters>>, Fact<()>) {
+    let cpus = softirqs.map(|softirqs| {
+        let count = |(cpu, softirqs)| (cpu, CpuCounters { softirqs, ..CpuCounters::default() });
+        softirqs.into_iter().map(count).collect()
+    });
+    let Fact::Known(mut cpus): Fact<BTreeMap<CpuId, CpuCounters>> = cpus else {
+        return (cpus, softnet.map(|_| ()));
+    };
+    let softnet = softnet.parse(|rows| {
+        let by_position: Vec<CpuId> = cpus.keys().copied().collect();
+        let unnamed = rows.iter().any(|row| row.cpu.is_none());
+        if unnamed && rows.len() != by_position.len() {
+            return Err(format!("/proc/net/softnet_stat: {} rows without a CPU number", rows.len()));
+        }
+        for (row, position) in rows.iter().zip(by_position.iter().chain(std::iter::repeat(&CpuId(0)))) {
+            cpus.entry(row.cpu.unwrap_or(*position)).or_default().softnet = *row;
+        }
+        Ok(())
+    });
+    (Fact::Known(cpus), softnet)
+}
+
+/// Counters of virtual interfaces from one file: there may be thousands, with six files each. Devices have counters of
+/// their rings as well, which only files of their own have.
+pub(super) struct VirtualNics(Fact<BTreeMap<NicName, parse::NetDevRow>>);
+
+impl VirtualNics {
+    pub(super) fn take(host: &dyn Host) -> Self {
+        Self(read::parsed(host, "proc/net/dev", parse::net_dev))
+    }
+
+    /// The counters of a virtual interface; `None` for a device, or if the file lacks it.
+    fn get(&self, raw: &RawNic) -> Option<&parse::NetDevRow> {
+        self.0.known().filter(|_| raw.is_virtual())?.get(&raw.name)
+    }
+
+    /// `rx_dropped` + `rx_missed_errors` of an interface, and the second of these.
+    pub(super) fn dropped(&self, host: &dyn Host, raw: &RawNic) -> Option<(u64, u64)> {
+        if let Some(row) = self.get(raw) {
+            return Some((row.rx_dropped, 0));
+        }
+        let missed = statistic(host, raw, "rx_missed_errors")?;
+        Some((statistic(host, raw, "rx_dropped")?.saturating_add(missed), missed))
+    }
+}
+
+fn statistic(host: &dyn Host, raw: &RawNic, file: &str) -> Option<u64> {
+    read::number(host, &format!("sys/class/net/{}/statistics/{file}", raw.name)).known().copied()
+}
+
+fn nic(
+    host: &dyn Host,
+    raw: &RawNic,
+    virtuals: &VirtualNics,
+    queues: &queue_counts::ByKernel,
+) -> Option<NicCounters> {
+    let rx_queues = queue_counts::receive_queues(host, raw, queues);
+    if let Some(row) = virtuals.get(raw) {
+        let parse::NetDevRow { rx_bytes, rx_packets, rx_dropped, tx_bytes, tx_packets } = *row;
+        let lost = NicCounters { rx_dropped, rx_queues, ..NicCounters::default() };
+        return Some(NicCounters { rx_packets, rx_bytes, tx_packets, tx_bytes, ..lost });
+    }
+    let count = |file: &str| statistic(host, raw, file);
+    let (rx_dropped, rx_missed) = virtuals.dropped(host, raw)?;
+    let driver = raw.driver.known().map(String::as_str);
+    Some(NicCounters {
+        rx_packets: count("rx_packets")?,
+        rx_bytes: count("rx_bytes")?,
+        tx_packets: count("tx_packets")?,
+        tx_bytes: count("tx_bytes")?,
+        rx_dropped,
+        rx_missed,
+        // Recordings made before this was read do not have it.
+        rx_fifo: driver.and_then(|_| count("rx_fifo_errors")).unwrap_or_default(),
+        rx_queues,
+    })
+}
+
+fn ksoftirqd(host: &dyn Host, inventory: &Inventory) -> BTreeMap<CpuId, u64> {
+    let threads = inventory.ksoftirqd.known().into_iter().flatten();
+    threads.filter_map(|(cpu, pid)| Some((*cpu, ran_ns(host, *pid)?))).collect()
+}
+
+fn napi_threads(host: &dyn Host, inventory: &Inventory) -> BTreeMap<u32, NapiThread> {
+    let threads = inventory.napi_threads.known().into_iter().flatten();
+    threads
+        .filter_map(|pid| {
+            let cpu = read::parsed(host, &format!("proc/{pid}/stat"), parse::last_cpu);
+            Some((*pid, NapiThread { ran_ns: ran_ns(host, *pid)?, cpu: *cpu.known()? }))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{Counters, CpuCounters, per_cpu};
+    use crate::sample::{Inventory, Scope};
+    use rxlab_base::parse::{self, SoftnetRow};
+    use rxlab_base::units::{CpuId, Fact};
+    use rxlab_sys::RecordedHost;
+
+    fn softirqs() -> Fact<BTreeMap<CpuId, parse::SoftirqRuns>> {
+        Fact::Known(parse::softirqs("CPU0 CPU1\nNET_TX: 1 2\nNET_RX: 3 4\n").expect("valid"))
+    }
+
+    /// Drivers differ in the name for packets without a buffer. `rx_dropped` is not one: the stack adds drops
+    /// at a full backlog.
+    #[test]
+    fn losses_by_driver() {
+        let counted = |driver: &str, fifo: bool| {
+            let base = "sys/class/net/eth0";
+            let mut host = RecordedHost::new()
+                .with_link(base, "../../devices/pci0000:00/0000:00:03.0/net/eth0")
+                .with_link(&format!("{base}/device/driver"), &format!("../../bus/pci/drivers/{driver}"));
+            let files = ["rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_missed_errors"];
+            for (file, value) in files.map(|file| (file, 3)).into_iter().chain([("rx_dropped", 40)]) {
+                host = host.with(&format!("{base}/statistics/{file}"), format!("{value}\n"));
+            }
+            if fifo {
+                host = host.with(&format!("{base}/statistics/rx_fifo_errors"), "70\n");
+            }
+            let inventory = Inventory::take(&host, Scope::Counters);
+            let mut counters = Counters::take(&host, &inventory);
+            let nic = counters.nics.remove(&"eth0".parse().expect("a name")).expect("counted");
+            (nic.rx_dropped, nic.rx_missed, nic.rx_fifo)
+        };
+        assert_eq!(counted("igb", true), (43, 3, 70));
+        assert_eq!(counted("ena", true), (43, 3, 70));
+        assert_eq!(counted("igb", false), (43, 3, 0), "an old recording");
+    }
+
+    /// `/proc/net/dev` counts virtual interfaces; one that it lacks, and devices, have files.
+    #[test]
+    fn virtual_interfaces_are_counted_by_one_file() {
+        let files = ["rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_missed_errors", "rx_dropped"];
+        let row = |name: &str| format!("{name}: 20 2 0 5 0 0 0 0 40 4 0 0 0 0 0 0\n");
+        let mut host = RecordedHost::new()
+            .with("proc/net/dev", ["Inter-\n face\n".to_owned(), row("veth0"), row("eth0")].concat());
+        for (name, place) in [("eth0", "pci0000:00/0000:00:03.0"), ("veth0", "virtual"), ("veth1", "virtual")]
+        {
+            host = host
+                .with_link(&format!("sys/class/net/{name}"), &format!("../../devices/{place}/net/{name}"));
+            for file in files {
+                host = host.with(&format!("sys/class/net/{name}/statistics/{file}"), "7\n");
+            }
+        }
+        let counters = Counters::take(&host, &Inventory::take(&host, Scope::Counters));
+        let counted = counters.nics.values().map(|nic| (nic.rx_packets, nic.rx_dropped, nic.tx_bytes));
+        assert_eq!(counted.collect::<Vec<_>>(), [(7, 14, 7), (2, 5, 40), (7, 14, 7)]);
+    }
+
+    #[test]
+    fn named_rows_go_to_their_cpu() {
+        let row = SoftnetRow { cpu: Some(CpuId(1)), processed: 9, ..SoftnetRow::default() };
+        let (cpus, softnet) = per_cpu(softirqs(), Fact::Known(vec![row]));
+        assert_eq!(softnet, Fact::Known(()));
+        let cpus = cpus.known().expect("known").clone();
+        assert_eq!(cpus[&CpuId(1)], CpuCounters { softirqs: [0, 0, 2, 4, 0, 0, 0, 0, 0, 0], softnet: row });
+        assert_eq!(cpus[&CpuId(0)].softnet.processed, 0);
+    }
+
+    #[test]
+    fn unnamed_rows_count_only_when_every_cpu_has_one() {
+        let row = SoftnetRow { processed: 9, ..SoftnetRow::default() };
+        let (_, softnet) = per_cpu(softirqs(), Fact::Known(vec![row]));
+        assert!(matches!(softnet, Fact::Broken(_)));
+        let (cpus, softnet) = per_cpu(softirqs(), Fact::Known(vec![row, row]));
+        assert_eq!(softnet, Fact::Known(()));
+        assert_eq!(cpus.known().expect("known")[&CpuId(1)].softnet.processed, 9);
+    }
+}

@@ -1,0 +1,87 @@
+//! Identity of the machine and boot, and its kernel's accounting of softirq time.
+
+use serde::{Deserialize, Serialize};
+
+use super::read;
+use rxlab_base::units::Fact;
+use rxlab_sys::Host;
+
+/// Identity of a machine and of its boot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Identity {
+    /// `/proc/sys/kernel/hostname`.
+    pub hostname: String,
+    /// `/proc/sys/kernel/osrelease`.
+    pub kernel: String,
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub boot_id: String,
+}
+
+impl Identity {
+    /// The identity of a machine; names that cannot be read are empty.
+    pub fn take(host: &dyn Host) -> Self {
+        let line = |path: &str| {
+            read::text(host, path).known().map(|text| text.trim().to_owned()).unwrap_or_default()
+        };
+        Self {
+            hostname: line("proc/sys/kernel/hostname"),
+            kernel: line("proc/sys/kernel/osrelease"),
+            boot_id: line("proc/sys/kernel/random/boot_id"),
+        }
+    }
+}
+
+/// Since 6.1 a kernel with pressure accounting has `/proc/pressure/irq` exactly when it has
+/// `CONFIG_IRQ_TIME_ACCOUNTING` (kernel/sched/psi.c); elsewhere the build configuration shows it, if
+/// the distribution keeps it below /boot.
+pub(super) fn exact_softirq_time(host: &dyn Host) -> Fact<bool> {
+    let release = read::text(host, "proc/sys/kernel/osrelease");
+    let Some(release) = release.known().map(|text| text.trim()) else {
+        return release.map(|_| false);
+    };
+    let pressure = host.list("proc/pressure").unwrap_or_default();
+    if pressure.iter().any(|name| name == "irq") {
+        return Fact::Known(true);
+    }
+    if !pressure.is_empty() && version(release).is_some_and(|version| version >= (6, 1)) {
+        return Fact::Known(false);
+    }
+    read::text(host, &format!("boot/config-{release}"))
+        .map(|config| config.lines().any(|line| line == "CONFIG_IRQ_TIME_ACCOUNTING=y"))
+}
+
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(['.', '-']);
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::exact_softirq_time;
+    use rxlab_base::units::Fact;
+    use rxlab_sys::RecordedHost;
+
+    fn kernel(release: &str) -> RecordedHost {
+        RecordedHost::new().with("proc/sys/kernel/osrelease", release)
+    }
+
+    #[test]
+    fn pressure_tells_since_6_1() {
+        let psi = |host: RecordedHost| host.with("proc/pressure/cpu", "");
+        assert_eq!(exact_softirq_time(&psi(kernel("6.18.44\n"))), Fact::Known(false));
+        assert_eq!(
+            exact_softirq_time(&psi(kernel("6.1.0-40-amd64\n")).with("proc/pressure/irq", "")),
+            Fact::Known(true)
+        );
+        assert_eq!(exact_softirq_time(&psi(kernel("5.10.0-8-amd64\n"))), Fact::Unsupported);
+    }
+
+    #[test]
+    fn else_the_configuration_below_boot() {
+        let host = kernel("5.10.0\n").with("boot/config-5.10.0", "CONFIG_IRQ_TIME_ACCOUNTING=y\n");
+        assert_eq!(exact_softirq_time(&host), Fact::Known(true));
+        let host = kernel("5.10.0\n").with("boot/config-5.10.0", "# CONFIG_IRQ_TIME_ACCOUNTING is not set\n");
+        assert_eq!(exact_softirq_time(&host), Fact::Known(false));
+    }
+}

@@ -1,0 +1,66 @@
+//! Numbered interrupts: their action names, allowed and effective CPUs.
+
+use serde::{Deserialize, Serialize};
+
+use super::read;
+use rxlab_base::parse;
+use rxlab_base::units::{CpuMask, Fact, IrqId};
+use rxlab_sys::Host;
+
+/// One interrupt.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Irq {
+    /// Its number in this boot.
+    pub number: IrqId,
+    /// The action name of `/proc/interrupts`, such as `virtio0-input.0`; several if drivers share it: `a, b`.
+    pub action: String,
+    /// CPUs it may go to (`smp_affinity_list`). May be pending: not necessarily its placement.
+    pub affinity: Fact<CpuMask>,
+    /// CPUs it goes to (`effective_affinity_list`).
+    pub effective: Fact<CpuMask>,
+    /// Source of its assignment to this device and queue.
+    pub source: Source,
+}
+
+impl Irq {
+    /// The name that each driver gave it.
+    pub fn actions(&self) -> impl Iterator<Item = &str> {
+        self.action.split(", ")
+    }
+
+    /// True if a new affinity is not effective yet: that takes the next interrupt.
+    pub fn is_pending(&self) -> bool {
+        let (Some(may), Some(goes)) = (self.affinity.known(), self.effective.known()) else { return false };
+        !goes.is_empty() && may.intersection(goes).is_empty()
+    }
+}
+
+/// Source of an interrupt's assignment to a device and a queue, strongest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The kernel: netdev netlink, queue -> NAPI -> interrupt.
+    Netlink,
+    /// The device's MSI list contains it, and its action name identifies the queue.
+    MsiName,
+    /// Its action name contains the device's name and identifies the queue; it is in no MSI list.
+    #[default]
+    Name,
+}
+
+/// The interrupts that at least one driver uses, not assigned to a device yet.
+pub(super) fn take(host: &dyn Host) -> Fact<Vec<Irq>> {
+    read::interrupts(host, parse::interrupt_actions).map(|irqs| {
+        let used = irqs.into_iter().filter(|(_, actions)| !actions.is_empty());
+        used.map(|(number, actions)| Irq {
+            number,
+            action: actions.join(", "),
+            affinity: read::cpu_list(host, &format!("proc/irq/{number}/smp_affinity_list")),
+            effective: read::cpu_list(host, &format!("proc/irq/{number}/effective_affinity_list")),
+            source: Source::default(),
+        })
+        .collect()
+    })
+}

@@ -1,0 +1,190 @@
+//! The processes of the machine, those that matter to steering, and the description of one.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::read;
+use rxlab_base::parse;
+use rxlab_base::units::{CpuId, Fact, Need};
+use rxlab_sys::Host;
+
+/// The visible processes.
+pub(super) struct Seen {
+    /// All of them, by number.
+    pub(super) pids: Vec<u32>,
+    /// Those that are not kernel threads, as far as the kernel reports: kernel threads have no files and no
+    /// namespaces of their own, and a large machine has thousands.
+    pub(super) programs: Vec<u32>,
+    /// Known if these are all processes; otherwise the reason.
+    pub(super) everybody: Fact<()>,
+    /// Cache of names: several callers need the same ones, and each costs a file.
+    pub(super) names: RefCell<BTreeMap<u32, Option<String>>>,
+}
+
+impl Seen {
+    /// A process's name, `None` if it ended.
+    pub(super) fn command(&self, host: &dyn Host, pid: u32) -> Option<String> {
+        self.names.borrow_mut().entry(pid).or_insert_with(|| command(host, pid)).clone()
+    }
+}
+
+/// Lists processes. On every machine process 2 is `kthreadd`: if it is not visible, only a part of the
+/// machine is, because of a PID namespace or a `/proc` that hides processes of other users.
+pub(super) fn see(host: &dyn Host) -> Seen {
+    let pids = pids(host);
+    let kthreadd = command(host, 2).filter(|name| name == "kthreadd");
+    let everybody = match (&pids, &kthreadd) {
+        (Fact::Known(_), Some(_)) => Fact::Known(()),
+        (Fact::Known(_), None) => Fact::Denied(Need::AllProcesses),
+        (absent, _) => absent.clone().map(|_| ()),
+    };
+    let threads =
+        kthreadd.map_or(Fact::Unsupported, |_| read::parsed(host, "proc/2/task/2/children", parse::children));
+    let threads: BTreeSet<u32> = threads.known().into_iter().flatten().copied().collect();
+    let pids = pids.known().cloned().unwrap_or_default();
+    let is_program = |pid: &u32| threads.is_empty() || (*pid != 2 && !threads.contains(pid));
+    let programs = pids.iter().copied().filter(is_program).collect();
+    Seen { programs, pids, everybody, names: RefCell::default() }
+}
+
+fn pids(host: &dyn Host) -> Fact<Vec<u32>> {
+    read::list(host, "proc").map(|names| {
+        let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
+        pids.sort();
+        pids
+    })
+}
+
+/// irqbalance, if it runs: the one with the lowest number. Its absence is known only if all processes are
+/// visible.
+pub(super) fn irqbalance(host: &dyn Host, seen: &Seen) -> Fact<Option<u32>> {
+    let is_irqbalance = |pid: &u32| seen.command(host, *pid).is_some_and(|name| name == "irqbalance");
+    match seen.programs.iter().copied().find(is_irqbalance) {
+        Some(pid) => Fact::Known(Some(pid)),
+        None => seen.everybody.clone().map(|()| None),
+    }
+}
+
+/// `ksoftirqd/N` by CPU. Searched among all processes: the kernel may omit one from its list of threads
+/// while another ends.
+pub(super) fn ksoftirqd(host: &dyn Host, seen: &Seen) -> Fact<BTreeMap<CpuId, u32>> {
+    // A process may end between listing and reading: that is not an error.
+    let found = seen.pids.iter().filter_map(|pid| {
+        let cpu = seen.command(host, *pid)?.strip_prefix("ksoftirqd/")?.parse().ok()?;
+        Some((CpuId(cpu), *pid))
+    });
+    let found: BTreeMap<CpuId, u32> = found.collect();
+    if found.is_empty() { seen.everybody.clone().map(|()| found) } else { Fact::Known(found) }
+}
+
+/// True for the name of a kernel thread that polls queues instead of softirqs: `napi/NIC-ID` of an
+/// interface's NAPI, or `backlog_napi/N` of a CPU's backlog (since 6.10).
+pub fn is_napi_thread(name: &str) -> bool {
+    name.starts_with("napi/") || name.starts_with("backlog_napi/")
+}
+
+/// The kernel threads that poll queues instead of softirqs. Only those with a known run time.
+pub(super) fn napi_threads(host: &dyn Host, seen: &Seen) -> Fact<Vec<u32>> {
+    let polls = |pid: &u32| seen.command(host, *pid).is_some_and(|name| is_napi_thread(&name));
+    let polling = seen.pids.iter().copied().filter(polls);
+    let found: Vec<u32> = polling.filter(|pid| ran_ns(host, *pid).is_some()).collect();
+    if found.is_empty() { seen.everybody.clone().map(|()| found) } else { Fact::Known(found) }
+}
+
+/// Run time of a process's main thread, if the kernel counts it.
+pub(super) fn ran_ns(host: &dyn Host, pid: u32) -> Option<u64> {
+    read::parsed(host, &format!("proc/{pid}/schedstat"), parse::on_cpu_ns).known().copied()
+}
+
+fn command(host: &dyn Host, pid: u32) -> Option<String> {
+    let comm = host.read(&format!("proc/{pid}/comm")).ok()?;
+    Some(parse::thread_name(&String::from_utf8_lossy(&comm)).to_owned())
+}
+
+/// The control group with most information on a process.
+pub fn control_group(host: &dyn Host, pid: u32) -> Fact<String> {
+    read::parsed(host, &format!("proc/{pid}/cgroup"), parse::control_groups)
+        .and_then(|groups| groups.telling().map_or(Fact::Unsupported, |path| Fact::Known(path.to_owned())))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::{Seen, irqbalance, ksoftirqd, napi_threads, see};
+    use rxlab_base::units::{CpuId, Fact, Need};
+    use rxlab_sys::{Cause, RecordedHost};
+
+    /// Only these programs on the machine.
+    pub(in crate::sample) fn seen(programs: &[u32]) -> Seen {
+        let everybody = Fact::Known(());
+        Seen { pids: programs.to_vec(), programs: programs.to_vec(), everybody, names: Default::default() }
+    }
+
+    fn host() -> RecordedHost {
+        RecordedHost::new()
+            .with("proc/1/comm", "systemd\n")
+            .with("proc/15/comm", "ksoftirqd/0\n")
+            .with("proc/23/comm", "ksoftirqd/11\n")
+            .with("proc/701/comm", "irqbalance-ui\n")
+            .with("proc/self/comm", "irqbalance\n")
+            .with("proc/2/task/2/children", "15 23 \n")
+    }
+
+    #[test]
+    fn roles_by_name() {
+        let host = host().with("proc/2/comm", "kthreadd\n");
+        let seen = see(&host);
+        assert_eq!(irqbalance(&host, &seen), Fact::Known(None));
+        assert_eq!(ksoftirqd(&host, &seen), Fact::Known([(CpuId(0), 15), (CpuId(11), 23)].into()));
+        let host = host.with("proc/700/comm", "irqbalance\n").with("proc/702/comm", "irqbalance\n");
+        assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(700)));
+    }
+
+    #[test]
+    fn threads_that_poll_by_name() {
+        let host = host()
+            .with("proc/2/comm", "kthreadd\n")
+            .with("proc/90/comm", "napi/eth0-8193\n")
+            .with("proc/91/comm", "backlog_napi/3\n")
+            .with("proc/92/comm", "napi/eth0-8194\n")
+            .with("proc/90/schedstat", "9 9 9\n")
+            .with("proc/91/schedstat", "9 9 9\n");
+        assert_eq!(napi_threads(&host, &see(&host)), Fact::Known(vec![90, 91]));
+        let none = self::host().with("proc/2/comm", "kthreadd\n");
+        assert_eq!(napi_threads(&none, &see(&none)), Fact::Known(vec![]));
+        assert_eq!(napi_threads(&self::host(), &see(&self::host())), Fact::Denied(Need::AllProcesses));
+    }
+
+    #[test]
+    fn a_name_is_read_once() {
+        let host = host().with("proc/2/comm", "kthreadd\n");
+        let seen = see(&host);
+        let names = |host: &RecordedHost| [1, 99].map(|pid| seen.command(host, pid));
+        let expected = [Some("systemd".to_owned()), None];
+        assert_eq!(names(&host), expected);
+        assert_eq!(names(&RecordedHost::new().with("proc/99/comm", "late\n")), expected);
+    }
+
+    #[test]
+    fn the_kernel_s_own_threads_are_no_programs() {
+        // In a container, 2 is an ordinary process.
+        let inside = see(&host().with("proc/2/comm", "sh\n"));
+        assert_eq!(inside.programs, [1, 2, 15, 23, 701]);
+        assert_eq!(see(&host().with("proc/2/comm", "kthreadd\n")).programs, [1, 701]);
+    }
+
+    /// `irqbalance not running` was once printed in every container of a machine on which it runs.
+    #[test]
+    fn who_does_not_see_everybody_does_not_know_who_is_absent() {
+        let closed = host().with_failure("proc/2/comm", Cause::Denied);
+        for host in [host(), host().with("proc/2/comm", "sh\n"), closed] {
+            let seen = see(&host);
+            assert_eq!(seen.everybody, Fact::Denied(Need::AllProcesses));
+            assert_eq!(irqbalance(&host, &seen), Fact::Denied(Need::AllProcesses));
+            assert!(ksoftirqd(&host, &seen).known().is_some(), "visible ones are known");
+            let host = host.with("proc/700/comm", "irqbalance\n");
+            assert_eq!(irqbalance(&host, &see(&host)), Fact::Known(Some(700)));
+        }
+        let hidden = RecordedHost::new();
+        assert_eq!(irqbalance(&hidden, &see(&hidden)), Fact::Unsupported);
+    }
+}

@@ -1,0 +1,76 @@
+//! The intervals between recorded ticks, with the model and the rates that commands take from a running machine.
+
+use super::reader::{Replay, Replayed, WindowError};
+use super::storage::Storage;
+use super::writer::without_programs;
+use rxlab_base::units::Fact;
+use rxlab_path::model::{Model, ProcessRates, Rates};
+use rxlab_path::sample::{Counters, Inventory, Scope, busiest};
+
+/// One interval after another. Settings and programs are those of the latest full sample, so the programs of an interval
+/// are those of the ten seconds before.
+pub struct Intervals<'a, S> {
+    replay: Replay<'a, S>,
+    /// The receive path of the latest interval.
+    pub model: Model,
+    inventory: Option<Inventory>,
+    before: Option<Counters>,
+    full: Option<Counters>,
+    programs: Fact<Vec<ProcessRates>>,
+}
+
+impl<'a, S: Storage> Intervals<'a, S> {
+    /// Of these ticks. Those before the first full sample only lead to it.
+    pub fn new(replay: Replay<'a, S>) -> Self {
+        let nothing = rxlab_sys::RecordedHost::new();
+        let model = Model::new(&Inventory::take(&nothing, Scope::Path));
+        Self { replay, model, inventory: None, before: None, full: None, programs: Fact::NotAsked }
+    }
+
+    /// Takes a tick; the rates since the one before, if it follows one.
+    fn take(&mut self, tick: &Replayed) -> Option<Rates> {
+        if tick.is_first {
+            (self.before, self.full, self.programs) = (None, None, Fact::NotAsked);
+        }
+        if tick.is_full {
+            let inventory = Inventory::take(&tick.host, Scope::Load);
+            self.model = Model::new(&inventory);
+            self.inventory = Some(inventory);
+        }
+        let inventory = self.inventory.as_ref()?;
+        let counters = match tick.is_full {
+            true => Counters::take(&tick.host, inventory),
+            false => Counters::take(&tick.host, &without_programs(inventory)),
+        };
+        if tick.is_full {
+            if let Some(full) = &self.full
+                && Rates::between(full, &counters).is_ok()
+            {
+                self.programs = busiest(&tick.host, full, &counters);
+            }
+            self.full = Some(counters.clone());
+        }
+        let rates = self.before.as_ref().and_then(|before| Rates::between(before, &counters).ok());
+        let rates =
+            rates.map(|rates| Rates { processes: self.programs.clone(), ..rates.accounted(inventory) });
+        self.before = Some(counters);
+        rates
+    }
+}
+
+impl<S: Storage> Iterator for Intervals<'_, S> {
+    /// Time of the end of the interval in milliseconds since 1970 in UTC, and the rates.
+    type Item = Result<(i64, Rates), WindowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let tick = match self.replay.next()? {
+                Ok(tick) => tick,
+                Err(error) => return Some(Err(error)),
+            };
+            if let Some(rates) = self.take(&tick) {
+                return Some(Ok((tick.at_ms, rates)));
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Files of the ring in a directory: `STATE/record/`. Only its owner may read them, because they hold what root sees of
+//! all processes.
+
+#![allow(clippy::disallowed_methods)] // The ring is kept in files.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use thiserror::Error;
+
+use rxlab_base::atomic::{self, if_there};
+use rxlab_change::journal::{make_directory, sync_directory};
+
+/// Keeps the files of a ring. Errors are those of the file system.
+pub trait Storage: Send {
+    /// Names and sizes of the files; empty before the first recording.
+    fn list(&self) -> io::Result<Vec<(String, u64)>>;
+    /// The first `limit` bytes of a file.
+    fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>>;
+    /// Appends to a file, which is created if it does not exist, and waits until the bytes are on disk.
+    fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts a file.
+    fn truncate(&mut self, name: &str, length: u64) -> io::Result<()>;
+    /// Creates or replaces a file atomically.
+    fn replace(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&mut self, name: &str) -> io::Result<()>;
+}
+
+/// A directory.
+#[derive(Debug)]
+pub struct Disk {
+    directory: PathBuf,
+    // Held as long as this lives.
+    lock: Option<File>,
+}
+
+// As for the journal's lock: a child just forked by another thread has the file open too.
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Never fails for a locked file.
+        let _ = self.lock.as_ref().map(File::unlock);
+    }
+}
+
+/// The recorder's lock cannot be taken.
+#[derive(Debug, Error)]
+pub enum Locked {
+    /// Another recorder runs.
+    #[error("another recorder{} writes to {}", pid.as_ref().map(|pid| format!(" (process {pid})")).unwrap_or_default(), directory.display())]
+    Held {
+        /// Its process, if it said so.
+        pid: Option<u32>,
+        /// The directory of the ring.
+        directory: PathBuf,
+    },
+    /// The directory or the lock cannot be created.
+    #[error("cannot write to {}: {error}", directory.display())]
+    Io {
+        /// The directory of the ring.
+        directory: PathBuf,
+        /// The error.
+        error: io::Error,
+    },
+}
+
+impl Disk {
+    /// The ring below a state directory, for reading. Touches nothing.
+    pub fn for_reading(state: &Path) -> Self {
+        Self { directory: state.join("record"), lock: None }
+    }
+
+    /// The same for writing: creates the directory, and locks it until this is dropped.
+    pub fn for_writing(state: &Path) -> Result<Self, Locked> {
+        let directory = state.join("record");
+        let failed = |error| Locked::Io { directory: directory.clone(), error };
+        make_directory(state).map_err(failed)?;
+        match DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(failed)?,
+        }
+        let mut options = Self::options();
+        let lock = options.read(true).write(true).truncate(false).open(directory.join("lock"));
+        let mut lock = lock.map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let pid = lock.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                return Err(Locked::Held { pid, directory });
+            }
+        }
+        lock.set_len(0).map_err(failed)?;
+        writeln!(lock, "{}", std::process::id()).map_err(failed)?;
+        atomic::sweep(&directory);
+        Ok(Self { directory, lock: Some(lock) })
+    }
+
+    /// Links at the names of the ring are not followed.
+    fn options() -> OpenOptions {
+        let mut options = OpenOptions::new();
+        options.create(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+        options
+    }
+}
+
+impl Storage for Disk {
+    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+        let mut files = Vec::new();
+        for entry in if_there(std::fs::read_dir(&self.directory))?.into_iter().flatten() {
+            let entry = entry?;
+            // Removed meanwhile.
+            let Ok(about) = entry.metadata() else { continue };
+            files.extend(entry.file_name().into_string().ok().map(|name| (name, about.len())));
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(self.directory.join(name))?.take(limit).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.directory.join(name);
+        let is_new = !path.exists();
+        let mut file = Self::options().append(true).open(path)?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        if is_new { sync_directory(&self.directory) } else { Ok(()) }
+    }
+
+    fn truncate(&mut self, name: &str, length: u64) -> io::Result<()> {
+        OpenOptions::new().write(true).open(self.directory.join(name))?.set_len(length)
+    }
+
+    fn replace(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        atomic::replace(&self.directory.join(name), bytes, Some(0o600))?;
+        sync_directory(&self.directory)
+    }
+
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.directory.join(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Disk, Locked};
+
+    #[test]
+    fn the_lock_is_free_although_a_new_process_has_its_file_open() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let disk = Disk::for_writing(state.path()).expect("locked");
+        let _inherited = disk.lock.as_ref().expect("for writing").try_clone().expect("copied");
+        assert!(matches!(Disk::for_writing(state.path()), Err(Locked::Held { .. })));
+        drop(disk);
+        assert!(Disk::for_writing(state.path()).is_ok());
+    }
+}

@@ -1,0 +1,278 @@
+//! The ring as a whole, on a machine of a few files and a disk in memory.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::{Begun, Gap, Intervals, Limits, Recorder, Ring, Storage};
+use rxlab_base::units::CpuId;
+use rxlab_sys::{Host, RecordedHost};
+
+/// A disk that can be full. Writing to a full one leaves half of what was written.
+#[derive(Debug, Clone, Default)]
+struct Memory(Arc<Mutex<Files>>);
+
+#[derive(Debug, Default)]
+struct Files {
+    files: BTreeMap<String, Vec<u8>>,
+    capacity: Option<usize>,
+}
+
+impl Memory {
+    fn with<T>(&self, act: impl FnOnce(&mut Files) -> T) -> T {
+        act(&mut self.0.lock().expect("no writer panicked"))
+    }
+
+    fn used(&self) -> usize {
+        self.with(|disk| disk.used())
+    }
+}
+
+impl Files {
+    fn used(&self) -> usize {
+        self.files.values().map(Vec::len).sum()
+    }
+
+    fn fits(&self, more: usize) -> bool {
+        self.capacity.is_none_or(|capacity| self.used() + more <= capacity)
+    }
+}
+
+fn missing() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}
+
+impl Storage for Memory {
+    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+        Ok(self
+            .with(|disk| disk.files.iter().map(|(name, bytes)| (name.clone(), bytes.len() as u64)).collect()))
+    }
+
+    fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+        let bytes = self.with(|disk| disk.files.get(name).cloned()).ok_or_else(missing)?;
+        Ok(bytes[..bytes.len().min(limit as usize)].to_vec())
+    }
+
+    fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.with(|disk| {
+            let fits = disk.fits(bytes.len());
+            let written = if fits { bytes } else { &bytes[..bytes.len() / 2] };
+            disk.files.entry(name.to_owned()).or_default().extend_from_slice(written);
+            if fits { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
+        })
+    }
+
+    fn truncate(&mut self, name: &str, length: u64) -> io::Result<()> {
+        self.with(|disk| disk.files.get_mut(name).map(|bytes| bytes.truncate(length as usize)))
+            .ok_or_else(missing)
+    }
+
+    fn replace(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.with(|disk| match disk.fits(bytes.len()) {
+            true => {
+                disk.files.insert(name.to_owned(), bytes.to_vec());
+                Ok(())
+            }
+            false => Err(io::ErrorKind::StorageFull.into()),
+        })
+    }
+
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        self.with(|disk| disk.files.remove(name).map(drop)).ok_or_else(missing)
+    }
+}
+
+/// A time of day.
+const START_MS: i64 = 1_800_000_000_000;
+
+/// A machine after so many seconds: CPU 0 is busy for a tenth of the time, and `eth0` receives 1,000 packets a second.
+fn machine(second: i64) -> RecordedHost {
+    let base = "sys/class/net/eth0";
+    let counted = |files: RecordedHost, file: &str, rate: i64| {
+        files.with(&format!("{base}/statistics/{file}"), format!("{}\n", second * rate))
+    };
+    let mut host = RecordedHost::new()
+        .with("proc/sys/kernel/random/boot_id", "473d721b-2896-4eb5-a890-2cb48c991713\n")
+        .with("proc/stat", format!("cpu  9 9\ncpu0 {} 0 0 {}\nbtime 5\n", second * 10, second * 90))
+        .with("proc/softirqs", format!("      CPU0\nNET_TX: 1\nNET_RX: {:>10}\n", second * 700))
+        .with("proc/net/softnet_stat", format!("{:08x}{}\n", second * 1_000, " 00000000".repeat(12)))
+        .with("sys/devices/system/cpu/online", "0\n")
+        .with("sys/devices/system/cpu/present", "0\n")
+        .with_link(base, "../../devices/virtual/net/eth0")
+        .with(&format!("{base}/queues/rx-0/rps_cpus"), "0\n")
+        // Another process every minute.
+        .with(&format!("proc/{}/comm", 100 + second / 60), "worker\n");
+    for (file, rate) in
+        [("rx_packets", 1_000), ("rx_bytes", 64_000), ("tx_packets", 3), ("tx_bytes", 180), ("rx_dropped", 0)]
+    {
+        host = counted(host, file, rate);
+    }
+    counted(host, "rx_missed_errors", 0).at_ns(7_000_000_000 + second.unsigned_abs() * 1_000_000_000)
+}
+
+fn limits(size: u64) -> Limits {
+    Limits { every: Duration::from_secs(1), size }
+}
+
+fn begin(disk: &Memory, size: u64) -> Recorder<Memory> {
+    let Begun { recorder, unreadable } = Recorder::begin(disk.clone(), limits(size)).expect("begun");
+    assert!(unreadable.is_empty(), "{unreadable:?}");
+    recorder
+}
+
+fn at(second: i64) -> i64 {
+    START_MS + second * 1_000
+}
+
+fn record(recorder: &mut Recorder<Memory>, seconds: std::ops::Range<i64>) {
+    for second in seconds {
+        recorder.tick(&machine(second), at(second)).expect("recorded");
+    }
+}
+
+fn ring(disk: &Memory) -> Ring<Memory> {
+    Ring::open(disk.clone()).expect("listed")
+}
+
+/// Every replayed tick is the machine of its second.
+fn check(disk: &Memory) -> Vec<i64> {
+    let mut seen = Vec::new();
+    for tick in ring(disk).replay(i64::MIN, i64::MAX) {
+        let tick = tick.expect("readable");
+        let second = (tick.at_ms - START_MS) / 1_000;
+        let expected = machine(second);
+        for path in ["proc/net/softnet_stat", "proc/softirqs", "sys/class/net/eth0/statistics/rx_packets"] {
+            assert_eq!(tick.host.read(path), expected.read(path), "{path} at {second}");
+        }
+        assert_eq!(tick.host.now_ns(), expected.now_ns());
+        seen.push(second);
+    }
+    seen
+}
+
+#[test]
+fn a_ring_wraps_and_keeps_the_newest() {
+    let disk = Memory::default();
+    let size = 24_000;
+    let mut recorder = begin(&disk, size);
+    for second in 0..4_000 {
+        recorder.tick(&machine(second), at(second)).expect("recorded");
+        assert!(disk.used() <= size as usize, "{second}: {} bytes", disk.used());
+    }
+    let seen = check(&disk);
+    let first = seen[0];
+    assert!(first > 0, "the oldest were removed");
+    assert_eq!(seen, (first..4_000).collect::<Vec<_>>());
+    let span = ring(&disk).span().expect("readable").expect("recorded");
+    assert_eq!((span.first_ms, span.last_ms, span.ticks), (at(first), at(3_999), (4_000 - first) as u64));
+    assert_eq!((span.bytes, span.gaps), (disk.used() as u64, Vec::new()));
+}
+
+#[test]
+fn commands_read_two_moments() {
+    let disk = Memory::default();
+    record(&mut begin(&disk, 1 << 20), 0..700);
+    let window = |second: i64, length: i64| ring(&disk).window(at(second), length * 1_000);
+    // In the second segment, the whole of it, and across both.
+    for (second, length, seconds) in [(699, 30, 30.0), (640, 35, 40.0), (605, 300, 300.0)] {
+        let (model, rates) = window(second, length).expect("recorded").interval().expect("rates");
+        assert_eq!(rates.seconds, seconds);
+        assert_eq!(rates.cpu(CpuId(0)).map(|cpu| (cpu.user, cpu.packets)), Some((0.1, 1_000.0)));
+        assert_eq!(model.nics.len(), 1);
+    }
+    assert_eq!(
+        window(95, 0).expect("recorded").last().read("proc/101/comm").ok(),
+        Some(b"worker\n".to_vec())
+    );
+    assert!(window(95, 0).expect("recorded").last().read("proc/100/comm").is_err(), "it ended");
+    let refused = |second: i64, length: i64| window(second, length).expect_err("not recorded").to_string();
+    assert_eq!(
+        refused(-5, 30),
+        "nothing is recorded at 2027-01-15 07:59:55 UTC: the recording spans 2027-01-15 08:00:00 UTC to \
+         2027-01-15 08:11:39 UTC"
+    );
+    assert!(refused(20, 30).contains("at 2027-01-15 07:59:50 UTC: "), "the window begins too early");
+    assert!(refused(900, 30).contains("at 2027-01-15 08:15:00 UTC: "));
+    assert_eq!(
+        Ring::open(Memory::default()).expect("listed").window(0, 0).expect_err("empty").to_string(),
+        "nothing is recorded"
+    );
+}
+
+#[test]
+fn intervals_are_those_of_a_running_machine() {
+    let disk = Memory::default();
+    record(&mut begin(&disk, 1 << 20), 0..650);
+    let ring = ring(&disk);
+    let intervals = Intervals::new(ring.replay(at(595), at(605)));
+    let rates: Vec<_> = intervals.map(|interval| interval.expect("readable")).collect();
+    // 600 is the first full sample, and the first of a segment.
+    assert_eq!(
+        rates.iter().map(|(at_ms, _)| *at_ms).collect::<Vec<_>>(),
+        (601..=605).map(at).collect::<Vec<_>>()
+    );
+    assert!(rates.iter().all(|(_, rates)| rates.seconds == 1.0 && rates.nics[0].rx_packets == 1_000.0));
+}
+
+/// A killed recorder leaves a log, possibly torn, possibly packed already.
+#[test]
+fn a_log_is_packed_by_the_next_recorder() {
+    let disk = Memory::default();
+    record(&mut begin(&disk, 1 << 20), 0..20);
+    let (name, log) = disk.with(|disk| disk.files.clone().pop_first().expect("a log"));
+    disk.with(|disk| disk.files.get_mut(&name).expect("it").extend_from_slice(&[7; 30]));
+    assert_eq!(check(&disk), (0..20).collect::<Vec<_>>(), "the torn end is left out");
+    let mut next = begin(&disk, 1 << 20);
+    assert!(!disk.with(|disk| disk.files.contains_key(&name)), "packed");
+    disk.with(|disk| disk.files.insert(name, log));
+    assert_eq!(check(&disk), (0..20).collect::<Vec<_>>(), "once");
+    record(&mut next, 50..60);
+    let span = ring(&disk).span().expect("readable").expect("recorded");
+    assert_eq!(span.gaps, [Gap { from_ms: at(19), to_ms: at(50) }]);
+    next.finish().expect("packed");
+    let in_gap = ring(&disk).window(at(45), 0).expect_err("nothing there").to_string();
+    assert!(
+        in_gap.contains("the recorder paused from 2027-01-15 08:00:19 UTC to 2027-01-15 08:00:50 UTC"),
+        "{in_gap}"
+    );
+    // Rates over a gap would be of a time that was not asked for; over a boot they would be wrong.
+    let rebooted = machine(0).with("proc/sys/kernel/random/boot_id", "another\n");
+    begin(&disk, 1 << 20).tick(&rebooted, at(61)).expect("recorded");
+    let error = ring(&disk).window(at(61), 5_000).expect_err("two boots").to_string();
+    assert!(error.starts_with("the machine was booted between "), "{error}");
+}
+
+#[test]
+fn a_full_disk_costs_samples_and_nothing_else() {
+    let disk = Memory::default();
+    let mut recorder = begin(&disk, 1 << 20);
+    record(&mut recorder, 0..650);
+    // With room for a few samples only: the packed segment makes room.
+    disk.with(|disk| disk.capacity = Some(disk.used() + 300));
+    record(&mut recorder, 650..656);
+    assert_eq!(check(&disk), (600..656).collect::<Vec<_>>(), "the oldest segment made room");
+    // With none at all and nothing to remove, samples are lost; the log stays readable.
+    disk.with(|disk| disk.capacity = Some(0));
+    for second in 656..690 {
+        let error = recorder.tick(&machine(second), at(second)).expect_err("full");
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+    assert_eq!(check(&disk), (600..656).collect::<Vec<_>>());
+    disk.with(|disk| disk.capacity = None);
+    record(&mut recorder, 690..730);
+    assert_eq!(check(&disk), (600..656).chain(690..730).collect::<Vec<_>>());
+}
+
+/// The clock is set back by a minute.
+#[test]
+fn time_that_repeats_is_another_segment() {
+    let disk = Memory::default();
+    let mut recorder = begin(&disk, 1 << 20);
+    record(&mut recorder, 0..120);
+    recorder.tick(&machine(120), at(60)).expect("recorded");
+    recorder.tick(&machine(121), at(61)).expect("recorded");
+    assert_eq!(ring(&disk).span().expect("readable").map(|span| span.ticks), Some(122));
+    let host = ring(&disk).window(at(61), 0).expect("recorded");
+    assert_eq!(host.last().now_ns(), machine(120).now_ns(), "the later one counts");
+}

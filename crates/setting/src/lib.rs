@@ -1,0 +1,34 @@
+//! Values of tunables, and plans made of them.
+//!
+//! A [`Setting`] is one value for one tunable, written `rps eth0/rx-0 = 2-7`; a [`Plan`] has settings in their order
+//! with reasons and a prediction. [`TUNABLES`] has a row for each tunable with everything that needs no machine.
+//! [`export`] writes a plan in the formats of other programs.
+//!
+//! Never: decides a value, or touches a machine.
+//!
+//! ```
+//! use rxlab_setting::Setting;
+//!
+//! let setting: Setting = "rps eth0/rx-0 = 2-7".parse()?;
+//! assert_eq!((setting.knob.as_str(), setting.value.as_str()), ("rps", "2-7"));
+//! # Ok::<(), rxlab_setting::SettingError>(())
+//! ```
+
+pub mod command_line;
+pub mod export;
+mod file;
+pub mod paper;
+pub mod prediction;
+mod setting;
+mod target;
+pub mod tunable;
+
+pub use command_line::{set_flags, trial_of, trial_of_plan};
+pub use file::PlanFileError;
+pub use paper::{is_to_come, set_queues, simulate};
+pub use prediction::{CHANGE, CpuLoad, Overfull, Prediction, Range};
+pub use setting::{Plan, PlannedSetting, Setting, SettingError, set_of, set_text};
+pub use target::{Target, interrupts, queueless_targets};
+pub use tunable::{
+    Encoding, EthtoolGroup, Owner, Risk, TUNABLES, Tunable, Upkeep, apply_order, risk_and_upkeep, tunable,
+};

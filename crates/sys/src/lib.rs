@@ -1,0 +1,292 @@
+//! The machine as files and answers: the only door to procfs, sysfs, netlink and ioctls, on any root.
+//!
+//! A [`Host`] is live ([`LiveHost`], any root and any network namespace), recorded ([`RecordedHost`]), or fails on purpose
+//! ([`FlakyHost`]). Paths are relative to the root and have no leading slash (`proc/stat`,
+//! `sys/class/net/eth0/queues/rx-0/rps_cpus`); their resolution never leaves it.
+//!
+//! Never: parses a file, or knows what a value means.
+//!
+//! ```
+//! use rxlab_sys::{Host, RecordedHost};
+//!
+//! let host = RecordedHost::new().with("proc/sys/net/core/rps_sock_flow_entries", "32768\n");
+//! assert_eq!(host.read_text("proc/sys/net/core/rps_sock_flow_entries")?, "32768\n");
+//! # Ok::<(), rxlab_sys::HostError>(())
+//! ```
+
+mod action;
+mod clock;
+pub mod datagrams;
+mod ethtool;
+mod ethtool_ioctl;
+mod files;
+mod flaky;
+mod irqbalance;
+mod kernel;
+mod live;
+mod netlink;
+mod netns;
+mod open_files;
+mod overlay;
+mod process_id;
+mod question;
+mod recorded;
+mod recording;
+mod scheduler;
+mod shell;
+pub mod socket;
+mod thread;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+pub use action::{Action, EthtoolChange};
+pub use clock::clock_ns;
+pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
+pub use live::{LiveHost, OpenError};
+pub use netns::in_netns;
+pub use netns::{Hidden, Namespace, enter_netns, loopback_up, netns_path, new_netns};
+pub use open_files::allow_files;
+pub use overlay::OverlayHost;
+pub use process_id::ProcessId;
+pub use question::{EthtoolGet, Question, values_in_words};
+pub use recorded::{RecordedHost, Recording};
+pub use recording::{Notes, RecordingHost};
+pub use thread::{
+    allowed_cpus, pin_thread, thread_cpu_seconds, thread_ran_and_waited_ns, thread_user_and_system_ticks,
+};
+
+/// True for a file of `proc/sys/net` that each network namespace has, with a value of its own (`netns_core_table` in
+/// net/core/sysctl_net_core.c). The others that rxlab reads exist only in the initial one, for the whole machine.
+pub fn is_namespaced_sysctl(path: &str) -> bool {
+    path == "proc/sys/net/core/rps_default_mask"
+}
+
+/// A machine: live, another root, or a recording of one.
+///
+/// Implementations never leave their root, regardless of symbolic links.
+pub trait Host: Send + Sync {
+    /// The whole content of a file.
+    fn read(&self, path: &str) -> Result<Vec<u8>, HostError>;
+
+    /// Writes `value` with one `write(2)`, as sysfs and procfs require.
+    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError>;
+
+    /// True if the file is on a file system that is mounted read-only, so that no write can succeed; false if that is not
+    /// known.
+    fn is_read_only(&self, path: &str) -> bool {
+        let _ = path;
+        false
+    }
+
+    /// The names in a directory, sorted.
+    fn list(&self, path: &str) -> Result<Vec<String>, HostError>;
+
+    /// The target of a symbolic link, as it is stored.
+    fn link(&self, path: &str) -> Result<String, HostError>;
+
+    /// The names and the targets of all symbolic links in a directory, sorted by name. Links that go away
+    /// meanwhile are left out; one that may not be followed is an error.
+    fn links(&self, path: &str) -> Result<Vec<(String, String)>, HostError> {
+        let mut links = Vec::new();
+        for name in self.list(path)? {
+            match self.link(&format!("{path}/{name}")) {
+                Ok(target) => links.push((name, target)),
+                Err(error) if error.cause == Cause::Missing => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(links)
+    }
+
+    /// The answer to a question, as bytes; `Missing` if this machine cannot give it.
+    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError>;
+
+    /// Makes a change by other means than writing to a file.
+    fn act(&self, action: &Action) -> Result<(), HostError>;
+
+    /// Nanoseconds since boot (CLOCK_BOOTTIME); a recording's clock stands still.
+    fn now_ns(&self) -> u64;
+
+    /// The inode of a directory. In sysfs no other directory has it before the next boot, and a device keeps
+    /// it under another name and in another network namespace (64-bit kernfs ids, Linux 5.5). Recordings have
+    /// none.
+    fn inode(&self, path: &str) -> Result<u64, HostError> {
+        Err(HostError::new(Operation::List, path, Cause::Missing))
+    }
+
+    /// The network namespace of this view; `None` below any root but `/`, where there are only files.
+    fn namespace(&self) -> Option<&Namespace> {
+        None
+    }
+
+    /// Every network namespace of the machine, including this view's. An error if some may
+    /// not be visible.
+    fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
+        Ok(Vec::new())
+    }
+
+    /// The same machine in another of its network namespaces. `home` is the one whose machine-wide `proc/sys/net`
+    /// counts: some files in there exist in the initial namespace only.
+    fn seen_from(&self, namespace: &Namespace, home: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {
+        let _ = home;
+        Err(OpenError::Namespace { path: namespace.path.clone(), errno: rustix::io::Errno::NOENT })
+    }
+
+    /// [`Host::read`] as UTF-8 text.
+    fn read_text(&self, path: &str) -> Result<String, HostError> {
+        String::from_utf8(self.read(path)?).map_err(|_| HostError::new(Operation::Read, path, Cause::NotText))
+    }
+}
+
+/// Operations of a [`Host`] that the implementation leaves to another one: `pass_on!([inner] read, list);` leaves them to
+/// `self.inner`.
+#[macro_export]
+macro_rules! pass_on {
+    ($to:tt $($operation:ident),+) => { $($crate::pass_on!(@ $operation $to);)+ };
+    (@ read [$($to:tt)+]) => {
+        fn read(&self, path: &str) -> Result<Vec<u8>, $crate::HostError> { self.$($to)+.read(path) }
+    };
+    (@ write [$($to:tt)+]) => {
+        fn write(&self, path: &str, value: &[u8]) -> Result<(), $crate::HostError> {
+            self.$($to)+.write(path, value)
+        }
+    };
+    (@ list [$($to:tt)+]) => {
+        fn list(&self, path: &str) -> Result<Vec<String>, $crate::HostError> { self.$($to)+.list(path) }
+    };
+    (@ link [$($to:tt)+]) => {
+        fn link(&self, path: &str) -> Result<String, $crate::HostError> { self.$($to)+.link(path) }
+    };
+    (@ ask [$($to:tt)+]) => {
+        fn ask(&self, question: &$crate::Question) -> Result<Vec<u8>, $crate::HostError> {
+            self.$($to)+.ask(question)
+        }
+    };
+    (@ act [$($to:tt)+]) => {
+        fn act(&self, action: &$crate::Action) -> Result<(), $crate::HostError> {
+            self.$($to)+.act(action)
+        }
+    };
+    (@ now_ns [$($to:tt)+]) => { fn now_ns(&self) -> u64 { self.$($to)+.now_ns() } };
+    (@ inode [$($to:tt)+]) => {
+        fn inode(&self, path: &str) -> Result<u64, $crate::HostError> { self.$($to)+.inode(path) }
+    };
+    (@ namespaces [$($to:tt)+]) => {
+        fn namespace(&self) -> Option<&$crate::Namespace> { self.$($to)+.namespace() }
+
+        fn namespaces(&self) -> Result<Vec<$crate::Namespace>, $crate::Hidden> {
+            self.$($to)+.namespaces()
+        }
+    };
+}
+
+/// Kind of operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Reading a file.
+    Read,
+    /// Writing a file.
+    Write,
+    /// Listing a directory.
+    List,
+    /// Resolving a symbolic link.
+    Link,
+    /// Asking over a socket.
+    Ask,
+    /// Changing over a socket.
+    Act,
+    /// Running a shell command.
+    Run,
+}
+
+impl Operation {
+    fn verb(self) -> &'static str {
+        match self {
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::List => "list",
+            Operation::Link => "follow",
+            Operation::Ask => "query",
+            Operation::Act => "set",
+            Operation::Run => "run",
+        }
+    }
+}
+
+/// Cause of a failure: the three kinds of absence that must never be confused, and the rest by errno.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// ENOENT, ENODEV, ENXIO, ENOTDIR, EOPNOTSUPP, EPROTONOSUPPORT, ESRCH: not on this machine, or no longer.
+    Missing,
+    /// EACCES, EPERM: it exists, but access is denied.
+    Denied,
+    /// Not UTF-8.
+    NotText,
+    /// It existed, and the recording is redacted.
+    Withheld,
+    /// A shell command failed; [`HostError::said`] has the details.
+    Command,
+    /// Any other errno, as the kernel gave it.
+    Errno(i32),
+}
+
+impl From<rustix::io::Errno> for Cause {
+    fn from(errno: rustix::io::Errno) -> Self {
+        use rustix::io::Errno;
+        match errno {
+            Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NOTDIR | Errno::SRCH => Cause::Missing,
+            Errno::OPNOTSUPP | Errno::PROTONOSUPPORT => Cause::Missing,
+            // ENOTSUPP of the kernel, which programs should never see but some drivers return.
+            other if other.raw_os_error() == 524 => Cause::Missing,
+            Errno::ACCESS | Errno::PERM => Cause::Denied,
+            other => Cause::Errno(other.raw_os_error()),
+        }
+    }
+}
+
+/// An operation on the machine that failed, with the path below the root.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{}", self.in_words())]
+pub struct HostError {
+    /// Kind of operation.
+    pub operation: Operation,
+    /// Relative to the root; for a shell command, the command.
+    pub path: String,
+    /// Cause of the failure.
+    pub cause: Cause,
+    /// For a shell command, its end status and the last line of its standard error.
+    pub said: Option<String>,
+}
+
+impl HostError {
+    /// An error at `path`.
+    pub fn new(operation: Operation, path: &str, cause: impl Into<Cause>) -> Self {
+        Self { operation, path: path.to_owned(), cause: cause.into(), said: None }
+    }
+
+    /// A shell command that failed; `said` follows the command in a sentence.
+    pub fn of_command(command: &str, said: impl Into<String>) -> Self {
+        Self { said: Some(said.into()), ..Self::new(Operation::Run, command, Cause::Command) }
+    }
+
+    fn in_words(&self) -> String {
+        match &self.said {
+            Some(said) => format!("`{}` {said}", self.path),
+            None => format!("cannot {} /{}: {}", self.operation.verb(), self.path, self.reason()),
+        }
+    }
+
+    /// The cause as text.
+    pub fn reason(&self) -> String {
+        match self.cause {
+            Cause::Missing => "not found".to_owned(),
+            Cause::Denied => "permission denied".to_owned(),
+            Cause::NotText => "not text".to_owned(),
+            Cause::Withheld => "left out of the redacted snapshot".to_owned(),
+            Cause::Command => self.said.clone().unwrap_or_else(|| "the command failed".to_owned()),
+            Cause::Errno(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! A root directory as a machine. `/` is this machine; with a network namespace, `sys` is a private
+//! sysfs of that namespace, and `proc/net`, `proc/self/ns/net` and the sysctls that each namespace has are those
+//! of a thread in it.
+
+#![allow(clippy::disallowed_methods)] // The host is where files are touched.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs};
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use rustix::time::ClockId;
+use thiserror::Error;
+
+use super::action::act_on_answer;
+use super::files::{content, names, open, open_file, target};
+use super::kernel::Kernel;
+use super::netns::{all as all_namespaces, in_netns};
+use super::{
+    Action, Cause, Hidden, Host, HostError, Namespace, Operation, Question, clock_ns, is_namespaced_sysctl,
+    shell,
+};
+
+/// Files of the network namespace of the reading thread.
+const SYSCTLS: &str = "proc/sys/net/";
+
+/// A machine below a directory of this one.
+///
+/// Path resolution is confined by `openat2(RESOLVE_IN_ROOT)` (kernel 5.6): an absolute or `..`
+/// symbolic link in a recorded tree stays inside the tree.
+#[derive(Debug)]
+pub struct LiveHost {
+    root: OwnedFd,
+    entered: Option<Entered>,
+    // Unknown below any root but `/`.
+    namespace: Option<Box<Namespace>>,
+    // The namespace whose machine-wide sysctls count, if it is not ours.
+    home: Option<PathBuf>,
+    // Sockets reach only the running kernel, so only for the root `/`. Below any other root answers are
+    // files.
+    kernel: Option<Kernel>,
+}
+
+/// Another network namespace of the running kernel.
+#[derive(Debug)]
+struct Entered {
+    // A detached sysfs mount. It has no mount point, so no cleanup is needed: it goes away with
+    // this descriptor.
+    sys: OwnedFd,
+    file: PathBuf,
+}
+
+/// The root or the network namespace cannot be opened.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The root directory.
+    #[error("cannot open the root {path}: {errno}")]
+    Root {
+        /// As given.
+        path: PathBuf,
+        /// Cause.
+        errno: Errno,
+    },
+    /// The system call that keeps paths below the root: a seccomp filter forbids it, or the kernel is older than 5.6.
+    #[error("openat2(2), which keeps paths below {path}, fails: {errno}")]
+    Confinement {
+        /// The root, as given.
+        path: PathBuf,
+        /// Cause.
+        errno: Errno,
+    },
+    /// The network namespace file.
+    #[error("cannot enter the network namespace {path}: {errno}")]
+    Namespace {
+        /// As given.
+        path: PathBuf,
+        /// Cause.
+        errno: Errno,
+    },
+}
+
+impl OpenError {
+    /// True if the file of the namespace is gone, or is another file by now: the number of a descriptor is used
+    /// again.
+    pub fn leads_nowhere(&self) -> bool {
+        matches!(self, OpenError::Namespace { errno: Errno::NOENT | Errno::SRCH | Errno::INVAL, .. })
+    }
+
+    /// True if a privilege is missing.
+    pub fn is_denied(&self) -> bool {
+        let (OpenError::Root { errno, .. } | OpenError::Namespace { errno, .. }) = self else {
+            return false;
+        };
+        matches!(*errno, Errno::PERM | Errno::ACCESS)
+    }
+}
+
+impl LiveHost {
+    /// The machine whose files are below `path`.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|errno| OpenError::Root { path: path.to_owned(), errno })?;
+        if let Err(errno @ (Errno::NOSYS | Errno::PERM)) = open(&root, ".", flags) {
+            return Err(OpenError::Confinement { path: path.to_owned(), errno });
+        }
+        let is_ours = path == Path::new("/");
+        let kernel = is_ours.then(|| Kernel::new(None));
+        let namespace = Namespace::home(path).map(Box::new);
+        Ok(Self { root, entered: None, namespace, home: None, kernel })
+    }
+
+    /// This machine as seen from a network namespace: `sys`, `proc/net`, `proc/self/ns/net` and the sysctls of
+    /// [`is_namespaced_sysctl`] come from there, the rest of `proc` stays ours (so the others of `proc/sys/net` are
+    /// those of our own namespace, where `rps_sock_flow_entries` lives).
+    ///
+    /// `namespace` is a namespace file such as `/run/netns/NAME` or `/proc/PID/ns/net`. Needs
+    /// CAP_SYS_ADMIN.
+    pub fn open_in_namespace(root: &Path, namespace: &Path) -> Result<Self, OpenError> {
+        let mut host = Self::open(root)?;
+        let sys = in_netns(namespace, || sysfs_of(namespace))??;
+        host.entered = Some(Entered { sys, file: namespace.to_owned() });
+        if host.kernel.is_some() {
+            host.namespace = Some(Box::new(Namespace::open(namespace)?));
+            host.kernel = Some(Kernel::new(Some(namespace.to_owned())));
+        }
+        Ok(host)
+    }
+
+    fn has_sysfs(&self) -> bool {
+        const SYSFS_MAGIC: u64 = 0x6265_6572;
+        let sys = open(&self.root, "sys", OFlags::PATH | OFlags::DIRECTORY);
+        let status = sys.and_then(|sys| rustix::fs::fstatfs(&sys));
+        status.is_ok_and(|status| u64::try_from(status.f_type).is_ok_and(|kind| kind == SYSFS_MAGIC))
+    }
+
+    /// The directory in which `path` is looked up, and its name there.
+    fn place<'a>(&self, path: &'a str) -> (&OwnedFd, &'a str) {
+        // Other file systems are mounted below these two, and a mount of sysfs alone lacks them.
+        let elsewhere = |rest: &str| rest.starts_with("fs/") || rest.starts_with("kernel/");
+        match (&self.entered, path.strip_prefix("sys/")) {
+            (Some(entered), Some(rest)) if !elsewhere(rest) => (&entered.sys, rest),
+            _ => (&self.root, path),
+        }
+    }
+
+    /// Runs `act` on a path. `self` of procfs is the reading thread, which therefore must belong to the
+    /// machine and the namespace of this view.
+    fn with<T: Send>(
+        &self,
+        path: &str,
+        act: impl Fn(&OwnedFd, &str) -> Result<T, Errno> + Sync,
+    ) -> Result<T, Errno> {
+        let own = path.strip_prefix("proc/self/").map(str::to_owned);
+        let own = own.or_else(|| path.strip_prefix("proc/net/").map(|rest| format!("net/{rest}")));
+        let sysctls = match &self.entered {
+            Some(entered) if is_namespaced_sysctl(path) && self.kernel.is_some() => Some(&entered.file),
+            _ => self.home.as_ref().filter(|_| path.starts_with(SYSCTLS)),
+        };
+        if let Some(namespace) = sysctls {
+            return in_netns(namespace, || act(&self.root, path)).map_err(|_| Errno::NOENT)?;
+        }
+        match (own, &self.kernel, &self.entered) {
+            (Some(rest), Some(_), Some(entered)) if rest.starts_with("net/") || rest == "ns/net" => {
+                // The namespace no longer exists.
+                in_netns(&entered.file, || act(&self.root, &format!("proc/thread-self/{rest}")))
+                    .map_err(|_| Errno::NOENT)?
+            }
+            // The first process stands for a machine that we see only from outside. In recordings, only the
+            // files count.
+            (Some(rest), None, _) => match act(&self.root, &format!("proc/1/{rest}")) {
+                Err(Errno::NOENT) => act(&self.root, path),
+                found => found,
+            },
+            _ => {
+                let (root, path) = self.place(path);
+                act(root, path)
+            }
+        }
+    }
+}
+
+/// A private mount of sysfs, for a thread that is already in `namespace`.
+fn sysfs_of(namespace: &Path) -> Result<OwnedFd, OpenError> {
+    let mount = || {
+        let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(&context)?;
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+    };
+    mount().map_err(|errno| OpenError::Namespace { path: namespace.to_owned(), errno })
+}
+
+impl Host for LiveHost {
+    fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
+        self.with(path, |root, path| content(&open_file(root, path, OFlags::RDONLY)?))
+            .map_err(|errno| HostError::new(Operation::Read, path, errno))
+    }
+
+    fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
+        let write = |root: &OwnedFd, path: &str| {
+            // Truncation matters for a tree of plain files and is ignored by sysfs and procfs.
+            let file = open_file(root, path, OFlags::WRONLY | OFlags::TRUNC)?;
+            let written = rustix::io::write(&file.file, value)?;
+            if written == value.len() { Ok(()) } else { Err(Errno::IO) }
+        };
+        self.with(path, write).map_err(|errno| HostError::new(Operation::Write, path, errno))
+    }
+
+    fn is_read_only(&self, path: &str) -> bool {
+        let mount = self.with(path, |root, path| fstatvfs(open(root, path, OFlags::PATH)?));
+        mount.is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY))
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        self.with(path, |root, path| names(&open(root, path, flags)?))
+            .map_err(|errno| HostError::new(Operation::List, path, errno))
+    }
+
+    fn link(&self, path: &str) -> Result<String, HostError> {
+        let link =
+            |root: &OwnedFd, path: &str| target(open(root, path, OFlags::PATH | OFlags::NOFOLLOW)?, "");
+        self.with(path, link).map_err(|errno| HostError::new(Operation::Link, path, errno))
+    }
+
+    fn links(&self, path: &str) -> Result<Vec<(String, String)>, HostError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let links = |root: &OwnedFd, path: &str| {
+            let directory = open(root, path, flags)?;
+            let mut links = Vec::new();
+            for name in names(&directory)? {
+                match target(&directory, &name) {
+                    Ok(target) => links.push((name, target)),
+                    // Gone meanwhile, or not a link.
+                    Err(Errno::NOENT | Errno::INVAL) => {}
+                    Err(errno) => return Err(errno),
+                }
+            }
+            Ok(links)
+        };
+        self.with(path, links).map_err(|errno| HostError::new(Operation::List, path, errno))
+    }
+
+    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
+        let failed = |cause: Cause| HostError::new(Operation::Ask, &question.path(), cause);
+        match &self.kernel {
+            Some(kernel) => kernel.ask(question).map_err(|errno| failed(errno.into())),
+            None => self.read(&question.path()).map_err(|error| failed(error.cause)),
+        }
+    }
+
+    fn act(&self, action: &Action) -> Result<(), HostError> {
+        if let Action::Shell { command, directory, interruptible } = action {
+            return shell::run(command, directory.as_deref(), *interruptible);
+        }
+        match &self.kernel {
+            Some(kernel) => {
+                kernel.act(action).map_err(|errno| HostError::new(Operation::Act, &action.path(), errno))
+            }
+            None => act_on_answer(self, action),
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        clock_ns(ClockId::Boottime)
+    }
+
+    fn inode(&self, path: &str) -> Result<u64, HostError> {
+        self.with(path, |root, path| Ok(fstat(open(root, path, OFlags::PATH | OFlags::DIRECTORY)?)?.st_ino))
+            .map_err(|errno| HostError::new(Operation::List, path, errno))
+    }
+
+    fn namespace(&self) -> Option<&Namespace> {
+        self.namespace.as_deref()
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
+        match &self.kernel {
+            Some(_) => all_namespaces(),
+            // There are only files, unless somewhere below is the sysfs of a running kernel.
+            None if self.has_sysfs() => {
+                Err(Hidden("--root shows a running kernel, but not its network namespaces".to_owned()))
+            }
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn seen_from(&self, namespace: &Namespace, home: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {
+        // Even for our own: another namespace's sysfs may be mounted on /sys.
+        let host = Self::open_in_namespace(Path::new("/"), &namespace.path)?;
+        let own = Namespace::own().ok();
+        let is_own = |other: &Namespace| own.as_ref().is_some_and(|own| own.is_same(other));
+        let home = home.filter(|home| !is_own(home)).map(|home| home.path.clone());
+        Ok(Box::new(Self { home, ..host }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+    use rustix::io::Errno;
+
+    use super::{Host, LiveHost};
+    use crate::{Cause, Question};
+    use rxlab_base::parse;
+
+    #[test]
+    fn a_link_cannot_leave_the_root() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        std::fs::create_dir(tree.path().join("sys")).expect("created");
+        std::os::unix::fs::symlink("/etc/passwd", tree.path().join("sys/out")).expect("linked");
+        std::os::unix::fs::symlink("../../../../etc/passwd", tree.path().join("sys/up")).expect("linked");
+        let host = LiveHost::open(tree.path()).expect("opened");
+        for name in ["sys/out", "sys/up", "../etc/passwd", "/etc/passwd"] {
+            assert_eq!(host.read(name).expect_err(name).cause, Cause::Missing, "{name}");
+        }
+        assert_eq!(host.link("sys/out").expect("a link"), "/etc/passwd");
+        assert_eq!(host.list("sys").expect("a directory"), ["out", "up"]);
+    }
+
+    #[test]
+    fn files_of_any_length_are_read_in_full() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let host = LiveHost::open(tree.path()).expect("opened");
+        for length in [0, 1, 4095, 4096, 4097, 100_000] {
+            let content: Vec<u8> = (0..length).map(|at: u32| at.to_le_bytes()[1]).collect();
+            std::fs::write(tree.path().join("file"), &content).expect("written");
+            assert!(host.read("file").expect("readable") == content, "{length} bytes");
+        }
+    }
+
+    /// Some files take one read and others many: attributes and CPU lists of sysfs,
+    /// whose size is not their length, and tables of procfs, which come in parts and have no size.
+    #[test]
+    fn files_of_the_kernel_are_read_in_full() {
+        let host = LiveHost::open("/".as_ref()).expect("opened");
+        let cpu = "sys/devices/system/cpu";
+        let attributes = ["topology/core_id", "topology/thread_siblings_list", "topology/core_siblings"];
+        let mut paths: Vec<String> =
+            attributes.iter().map(|attribute| format!("{cpu}/cpu0/{attribute}")).collect();
+        paths.extend([format!("{cpu}/online"), "sys/class/net/lo/mtu".to_owned()]);
+        paths.extend(["proc/crypto", "proc/devices", "proc/self/mountinfo"].map(str::to_owned));
+        for path in paths {
+            let Ok(expected) = std::fs::read(format!("/{path}")) else { continue };
+            assert!(host.read(&path).expect("readable") == expected, "{path}");
+        }
+    }
+
+    /// More names than one answer of the kernel has room for.
+    #[test]
+    fn a_directory_is_listed_to_its_end() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let expected: Vec<String> = (0..600).map(|number| format!("{number:0>200}")).collect();
+        for directory in ["none", "many"] {
+            std::fs::create_dir(tree.path().join(directory)).expect("created");
+        }
+        for name in &expected {
+            std::fs::write(tree.path().join("many").join(name), "").expect("written");
+        }
+        let host = LiveHost::open(tree.path()).expect("opened");
+        assert_eq!(host.list("none").expect("listed"), [""; 0]);
+        let listed = host.list("many").expect("listed");
+        assert!(listed == expected, "{} names", listed.len());
+    }
+
+    /// A FIFO in a captured tree once blocked the program forever.
+    #[test]
+    fn what_is_no_file_is_neither_read_nor_written() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let fifo = tree.path().join("fifo");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("made");
+        std::os::unix::fs::symlink("fifo", tree.path().join("link")).expect("linked");
+        std::fs::create_dir(tree.path().join("directory")).expect("created");
+        let host = LiveHost::open(tree.path()).expect("opened");
+        let causes = |host: &LiveHost| {
+            ["fifo", "link", "directory"].map(|path| host.read(path).expect_err("not a file").cause)
+        };
+        let [no_file, directory] = [Errno::INVAL, Errno::ISDIR].map(Cause::from);
+        assert_eq!(causes(&host), [no_file, no_file, directory]);
+        // With both ends open there is nothing to wait for, and still nothing to read.
+        let _ends = rustix::fs::open(&fifo, OFlags::RDWR, Mode::empty()).expect("opened");
+        assert_eq!(causes(&host), [no_file, no_file, directory]);
+        assert_eq!(host.write("fifo", b"1").expect_err("not a file").cause, no_file);
+    }
+
+    #[test]
+    fn links_of_a_directory_are_those_asked_one_by_one() {
+        let host = LiveHost::open("/".as_ref()).expect("opened");
+        let links = host.links("proc/self/ns").expect("listed");
+        assert!(links.iter().any(|(name, _)| name == "net"));
+        for (name, target) in links {
+            assert_eq!(host.link(&format!("proc/self/ns/{name}")).expect("a link"), target);
+        }
+    }
+
+    /// `proc/self` below the root of another machine would be this very process.
+    #[test]
+    fn the_first_process_speaks_for_a_machine_seen_from_outside() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let host = LiveHost::open(tree.path()).expect("opened");
+        let write = |path: &str| {
+            let path = tree.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a directory")).expect("created");
+            std::fs::write(&path, path.to_str().expect("text")).expect("written");
+        };
+        let read = |path: &str| host.read_text(path).expect("readable");
+        write("proc/net/tcp");
+        assert!(read("proc/net/tcp").ends_with("/proc/net/tcp"), "a recording has no processes");
+        write("proc/1/net/tcp");
+        assert!(read("proc/net/tcp").ends_with("/proc/1/net/tcp"));
+    }
+
+    #[test]
+    fn this_machine_answers() {
+        let host = LiveHost::open("/".as_ref()).expect("opened");
+        assert!(host.read_text("proc/stat").expect("readable").starts_with("cpu "));
+        let missing = host.read("sys/class/net/none/mtu").expect_err("no such NIC");
+        assert_eq!(missing.to_string(), "cannot read /sys/class/net/none/mtu: not found");
+    }
+
+    /// The kernel's own loopback counts no queues, a real driver does; the parser must accept the kernel's
+    /// answer everywhere, if it has this command.
+    #[test]
+    fn queue_statistics_are_understood() {
+        let host = LiveHost::open("/".as_ref()).expect("opened");
+        match host.ask(&Question::QueueStats) {
+            Err(error) => assert_eq!(error.cause, Cause::Missing, "{error}"),
+            Ok(answer) => {
+                for entry in parse::queue_stats(&answer).expect("understood") {
+                    let interfaces = host.list("sys/class/net").expect("listed");
+                    let index = |name: &String| host.read_text(&format!("sys/class/net/{name}/ifindex"));
+                    let has_index = |name: &String| {
+                        index(name).is_ok_and(|text| text.trim() == entry.ifindex.to_string())
+                    };
+                    assert!(interfaces.iter().any(has_index), "{entry:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn below_another_root_answers_are_files() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let host = LiveHost::open(tree.path()).expect("opened");
+        let error = host.ask(&Question::Napis).expect_err("no such file");
+        assert_eq!(error.to_string(), "cannot query /netlink/netdev/napi-get: not found");
+        std::fs::create_dir_all(tree.path().join("netlink/netdev")).expect("created");
+        std::fs::write(tree.path().join("netlink/netdev/napi-get"), b"abc").expect("written");
+        assert_eq!(host.ask(&Question::Napis).expect("a file"), b"abc");
+    }
+}

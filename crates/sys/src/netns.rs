@@ -1,0 +1,350 @@
+//! Network namespaces: naming, identifying and finding them, and moving a thread into one.
+
+#![allow(clippy::disallowed_methods)] // Looks for namespaces in /proc.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::OpenError;
+use super::socket::{last_error, netns_cookie};
+use rxlab_base::parse;
+
+/// The namespace of the calling thread.
+const OWN: &str = "/proc/thread-self/ns/net";
+
+/// File system type that statfs(2) reports for a namespace file (include/uapi/linux/magic.h).
+const NSFS_MAGIC: i64 = 0x6e73_6673;
+
+const OWN_THREAD: &str = "/proc/thread-self";
+
+/// Inode of the initial PID namespace (`PROC_PID_INIT_INO` of include/linux/proc_ns.h). A process in another
+/// one sees only part of the processes of the machine.
+const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// A network namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespace {
+    /// A file through which it was entered, such as `/run/netns/lab`. `/proc/thread-self/ns/net` is the
+    /// namespace of the process itself.
+    pub path: PathBuf,
+    /// Inode of that file. The kernel may reuse it for a later namespace once this one is gone.
+    pub inode: u64,
+    /// `SO_NETNS_COOKIE` (kernel 5.14): no other namespace has it before the next boot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cookie: Option<u64>,
+}
+
+/// Some network namespaces may not be visible, so a search of all of them proves nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct Hidden(pub String);
+
+impl Namespace {
+    /// The namespace of the calling thread. Needs no privilege.
+    pub fn own() -> io::Result<Self> {
+        let inode = std::fs::metadata(OWN)?.ino();
+        Ok(Self { path: PathBuf::from(OWN), inode, cookie: netns_cookie() })
+    }
+
+    /// Our own namespace, if `root` is this machine.
+    pub fn home(root: &Path) -> Option<Self> {
+        Self::own().ok().filter(|_| root == Path::new("/"))
+    }
+
+    /// The namespace of the file `path`. Needs CAP_SYS_ADMIN unless it is our own.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let failed = |error: &io::Error| OpenError::Namespace {
+            path: path.to_owned(),
+            errno: Errno::from_io_error(error).unwrap_or(Errno::IO),
+        };
+        let path = std::path::absolute(path).map_err(|error| failed(&error))?;
+        let inode = std::fs::metadata(&path).map_err(|error| failed(&error))?.ino();
+        match Self::own() {
+            Ok(own) if own.inode == inode => Ok(Self { path, ..own }),
+            _ => Ok(Self { cookie: in_netns(&path, netns_cookie)?, path, inode }),
+        }
+    }
+
+    /// True if both are one namespace. Without a cookie (kernels before 5.14, journals of earlier
+    /// versions) the inode decides.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self.cookie, other.cookie) {
+            (Some(mine), Some(theirs)) => mine == theirs,
+            _ => self.inode == other.inode,
+        }
+    }
+}
+
+/// Runs `act` on a thread in the network namespace of `path`.
+pub fn in_netns<T: Send>(path: &Path, act: impl FnOnce() -> T + Send) -> Result<T, OpenError> {
+    std::thread::scope(|scope| {
+        // On its own thread: only that one changes namespace, and it ends here.
+        let inside = || enter_netns(path).map(|()| act());
+        scope.spawn(inside).join().expect("the namespace thread does not panic")
+    })
+}
+
+/// Every network namespace that a process lives in or holds open, or that has a name, each once.
+///
+/// An error if some may not be visible: in a container, which sees its own processes only, or if a process
+/// that may not be inspected lives in a namespace that no other process shares. Namespaces that such a
+/// process holds open without living in them are not found.
+pub(super) fn all() -> Result<Vec<Namespace>, Hidden> {
+    let hidden = |what: &Path, error: &io::Error| {
+        Hidden(format!("cannot look for namespaces in {}: {error}", what.display()))
+    };
+    let inode =
+        std::fs::metadata("/proc/self/ns/pid").map_err(|error| hidden("/proc".as_ref(), &error))?.ino();
+    if inode != INITIAL_PID_NAMESPACE {
+        return Err(Hidden("namespaces outside this container are not visible".to_owned()));
+    }
+    let mut seen = Seen::default();
+    let named = entries("/run/netns".as_ref());
+    let added = named.and_then(|paths| paths.into_iter().try_for_each(|path| seen.add(path)));
+    added.map_err(|error| hidden("/run/netns".as_ref(), &error))?;
+    for process in entries("/proc".as_ref()).map_err(|error| hidden("/proc".as_ref(), &error))? {
+        if process.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()).is_some() {
+            seen.add_process(&process).map_err(|error| hidden(&process, &error))?;
+        }
+    }
+    let mounts = mounted().map_err(|error| hidden("/proc/self/mountinfo".as_ref(), &error))?;
+    for (inode, path) in mounts {
+        // Another mount may cover it.
+        let is_it = || std::fs::metadata(&path).is_ok_and(|file| file.ino() == inode);
+        if !seen.paths.contains_key(&inode) && !is_it() {
+            let later = mounted().map_err(|error| hidden("/proc/self/mountinfo".as_ref(), &error))?;
+            if !later.contains(&(inode, path.clone())) {
+                // Unmounted since.
+                continue;
+            }
+            return Err(Hidden(format!("the namespace mounted on {} is not visible", path.display())));
+        }
+        seen.paths.entry(inode).or_default().push(path);
+    }
+    let mut all = Vec::new();
+    let mut marks = Vec::new();
+    for (inode, paths) in seen.paths {
+        let found = enter_one(inode, &paths).map_err(|error| Hidden(error.to_string()))?;
+        if let Some((namespace, mark)) = found {
+            marks.extend(mark.ok());
+            all.push(namespace);
+        }
+    }
+    match seen.closed.into_iter().find(|(_, mark)| !marks.contains(mark)) {
+        Some((thread, _)) => Err(Hidden(format!("the namespace of {} is not visible", thread.display()))),
+        None => Ok(all),
+    }
+}
+
+/// The namespace `inode` by the first of `paths` that still leads to it, with its mark; `None` if none does. A process
+/// may have ended or closed the file since, and opened another one by the same number.
+fn enter_one(inode: u64, paths: &[PathBuf]) -> Result<Option<(Namespace, io::Result<u64>)>, OpenError> {
+    for path in paths {
+        let found = Namespace::open(path).and_then(|found| {
+            let mark = in_netns(path, || mark(OWN_THREAD.as_ref()))?;
+            Ok((found, mark))
+        });
+        match found {
+            Ok(found) if found.0.inode == inode => return Ok(Some(found)),
+            Ok(_) => {}
+            Err(error) if error.leads_nowhere() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Results of a search.
+#[derive(Default)]
+struct Seen {
+    /// The files of each namespace, by inode.
+    paths: BTreeMap<u64, Vec<PathBuf>>,
+    /// Threads that may not be inspected, with the marks of their namespaces.
+    closed: Vec<(PathBuf, u64)>,
+}
+
+impl Seen {
+    /// Adds a file if it is a namespace: a crash leaves plain files in `/run/netns`. Its process may end at any moment,
+    /// between two system calls too.
+    fn add(&mut self, path: PathBuf) -> io::Result<()> {
+        let inode = std::fs::metadata(&path)
+            .and_then(|file| Ok((rustix::fs::statfs(&path)?.f_type == NSFS_MAGIC).then(|| file.ino())));
+        match inode {
+            Ok(inode) => {
+                inode.into_iter().for_each(|inode| self.paths.entry(inode).or_default().push(path.clone()));
+                Ok(())
+            }
+            Err(error) if is_gone(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The namespaces that the threads of a process are in, and those it holds open.
+    fn add_process(&mut self, process: &Path) -> io::Result<()> {
+        for thread in entries(&process.join("task"))? {
+            match self.add(thread.join("ns/net")) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => match mark(&thread) {
+                    Ok(mark) => self.closed.push((thread, mark)),
+                    Err(gone) if is_gone(&gone) => {}
+                    Err(_) => return Err(error),
+                },
+                added => added?,
+            }
+        }
+        for file in entries(&process.join("fd"))? {
+            match std::fs::read_link(&file) {
+                Ok(target) if target.to_string_lossy().starts_with("net:[") => self.add(file)?,
+                Ok(_) => {}
+                Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::PermissionDenied => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The inode of a file in the procfs of a thread's network namespace: no two existing namespaces share it.
+/// Unlike `ns/net` it can be read for any process.
+fn mark(thread: &Path) -> io::Result<u64> {
+    Ok(std::fs::metadata(thread.join("net/dev"))?.ino())
+}
+
+/// Inodes of namespaces, and files on which they are mounted, such as those of container engines.
+fn mounted() -> io::Result<Vec<(u64, PathBuf)>> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
+    let mounts = parse::mounts(&mounts).map_err(io::Error::other)?;
+    let namespaces = mounts.into_iter().filter(|mount| mount.kind == "nsfs");
+    Ok(namespaces
+        .filter_map(|mount| Some((parse::namespace_inode(&mount.root)?, PathBuf::from(mount.point))))
+        .collect())
+}
+
+/// Entries of a directory; empty if it does not exist.
+fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    match std::fs::read_dir(directory) {
+        Ok(entries) => entries
+            .filter(|entry| !entry.as_ref().is_err_and(is_gone))
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect(),
+        Err(error) if is_gone(&error) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// ENOENT, or ESRCH, which procfs returns for a process that ends.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
+}
+
+/// Moves only the calling thread into the network namespace of `path`: a file such as
+/// `/run/netns/NAME` or `/proc/PID/ns/net`. Sockets stay in the namespace in which they were created, so
+/// call this first, on a separate thread. Needs CAP_SYS_ADMIN.
+pub fn enter_netns(path: &Path) -> Result<(), OpenError> {
+    let enter = || {
+        let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+    };
+    enter().map_err(|errno| OpenError::Namespace { path: path.to_owned(), errno })
+}
+
+/// Moves only the calling thread into a new network namespace, which has only a loopback interface that
+/// is down. It lives as long as the file, a thread or a socket in it. Needs CAP_SYS_ADMIN.
+#[allow(unsafe_code)]
+pub fn new_netns() -> Result<File, Errno> {
+    // SAFETY: the flag gives this thread another network namespace. It leaves the table of
+    // descriptors shared, which is what makes other flags of unshare(2) unsound.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET)? };
+    File::open(OWN).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
+}
+
+/// Brings up the loopback interface of the calling thread's network namespace (netdevice(7)).
+#[allow(unsafe_code)]
+pub fn loopback_up() -> Result<(), Errno> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    // SAFETY: all zeroes is a valid value of this plain structure.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+    // SAFETY: the kernel reads one ifreq, which outlives the call.
+    let code = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    if code == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// The namespace file for a name of `ip netns`, a process ID, or a path (anything
+/// with a `/` in it).
+pub fn netns_path(name: &str) -> PathBuf {
+    if name.contains('/') {
+        PathBuf::from(name)
+    } else if !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit()) {
+        Path::new("/proc").join(name).join("ns/net")
+    } else {
+        Path::new("/run/netns").join(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::{Namespace, all, enter_one};
+
+    /// A descriptor's number is used again by the time it is looked at: the namespace is still there.
+    #[test]
+    fn a_namespace_is_found_by_any_of_its_files() {
+        // Only root may enter a namespace.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let own = Namespace::own().expect("every thread has one");
+        let paths = ["/proc/self/fd/999999", "/dev/null", "/proc/self/ns/net"].map(Into::into);
+        let found = enter_one(own.inode, &paths).expect("it can be entered").expect("by the last");
+        assert!(found.0.is_same(&own));
+        assert!(enter_one(own.inode, &paths[..2]).expect("both lead nowhere").is_none());
+        assert!(enter_one(own.inode + 1, &paths).expect("another namespace").is_none());
+    }
+
+    /// A search once failed if a process ended between two readings of its namespace.
+    #[test]
+    fn processes_that_end_do_not_hide_namespaces() {
+        if !rustix::process::geteuid().is_root() || all().is_err() {
+            return;
+        }
+        let own = Namespace::own().expect("every thread has one");
+        let mut short_lived = std::iter::repeat_with(|| Command::new("true").spawn().expect("started"));
+        for _ in 0..50 {
+            let children: Vec<_> = short_lived.by_ref().take(8).collect();
+            let found = all();
+            for mut child in children {
+                child.wait().expect("it ends");
+            }
+            assert!(found.expect("nothing is hidden").iter().any(|namespace| namespace.is_same(&own)));
+        }
+    }
+
+    #[test]
+    fn a_process_has_one_namespace_under_two_names() {
+        let own = Namespace::own().expect("every thread has one");
+        let same = Namespace::open("/proc/self/ns/net".as_ref()).expect("the same");
+        assert!(own.is_same(&same) && own.path != same.path, "{own:?} {same:?}");
+        assert!(Namespace::open("/run/netns/there-is-none".as_ref()).is_err());
+    }
+
+    #[test]
+    fn a_namespace_made_later_with_the_same_inode_is_another_one() {
+        let first = Namespace { path: "/run/netns/x".into(), inode: 7, cookie: Some(1) };
+        assert!(!first.is_same(&Namespace { cookie: Some(2), ..first.clone() }));
+        assert!(first.is_same(&Namespace { cookie: None, ..first.clone() }), "written by an earlier version");
+    }
+}

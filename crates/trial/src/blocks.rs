@@ -1,0 +1,342 @@
+//! The loop of a trial with more than two arms: randomised blocks, each of which holds every arm that is left once. It
+//! drives the same [`Bench`] as a trial of pairs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::factorial::{self, Estimate, Factorial};
+use super::halving;
+use super::record::Metric;
+use super::runner::{Bench, Ending, VOIDS_IN_A_ROW, standstill};
+use super::spec::{Kind, Named};
+use super::sweep::{self, Sweep};
+use rxlab_base::units::CpuId;
+use rxlab_path::model::Identity;
+use rxlab_stats::design;
+
+/// A factor, a candidate or a level as recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NamedSettings {
+    /// One word, such as `rps`.
+    pub name: String,
+    /// Its settings.
+    pub set: Vec<String>,
+}
+
+impl From<&Named> for NamedSettings {
+    fn from(named: &Named) -> Self {
+        Self { name: named.name.clone(), set: named.set.iter().map(ToString::to_string).collect() }
+    }
+}
+
+/// One slot: an unmeasured washout, then a measured interval, with one cell set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BlockSlot {
+    /// Block number, from 0.
+    pub block: usize,
+    /// Stage of a search, from 0; the last one confirms the winner. 0 in other designs.
+    #[serde(default)]
+    pub stage: usize,
+    /// The cell that was set; 0 = the machine as it was. In a factorial design bit `i` says whether factor `i` was set; else
+    /// it is the position of the arm, from 1.
+    pub cell: usize,
+    /// Start of the measured interval, seconds since the trial began.
+    pub start_s: f64,
+    /// Length of the measured interval in seconds.
+    pub seconds: f64,
+    /// Value of each metric by name. Unavailable metrics are absent.
+    pub values: BTreeMap<String, f64>,
+    /// NET_RX softirq runs per second by CPU.
+    pub net_rx: BTreeMap<CpuId, f64>,
+    /// Packets per second that went up the stack, by CPU.
+    pub packets: BTreeMap<CpuId, f64>,
+    /// Reason why the slot does not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub void: Option<String>,
+}
+
+/// How a trial in blocks ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "end")]
+pub enum End {
+    /// It has all its blocks.
+    Complete,
+    /// Too many blocks were void.
+    Incomplete,
+    /// The load generator was the limit in most slots: the effects say nothing about the server.
+    ClientLimited {
+        /// The sign observed.
+        reason: String,
+    },
+    /// A guard tripped and the change was reverted immediately.
+    GuardTripped {
+        /// The guard and its figures.
+        reason: String,
+    },
+    /// A cell did not take hold.
+    NotApplied {
+        /// Observation of the manipulation check.
+        reason: String,
+    },
+    /// A value of the trial was set from outside.
+    MachineChanged {
+        /// The value, with the expected and the found one.
+        reason: String,
+    },
+    /// Stopped by the user.
+    Interrupted,
+}
+
+/// The conclusion of a trial in blocks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Conclusion {
+    /// How it ended.
+    #[serde(flatten)]
+    pub end: End,
+    /// The effects; `None` unless it has all its blocks, which were fixed beforehand.
+    pub found: Option<Effects>,
+}
+
+/// What a trial in blocks found, by its design.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Effects {
+    /// The effects of factors.
+    Factorial(Factorial),
+    /// The best of several candidates.
+    Search(Search),
+    /// The curve of one factor.
+    Sweep(Sweep),
+}
+
+/// The winner of a search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Search {
+    /// The candidates that each stage left, best first, by position from 0.
+    pub left: Vec<Vec<usize>>,
+    /// The winner, by position from 0.
+    pub winner: usize,
+    /// Its effect against the baseline in fresh blocks; `None` below two of them.
+    pub confirmed: Option<Estimate>,
+    /// Fresh blocks.
+    pub blocks: usize,
+    /// Means of the baseline and of the winner in them, in the metric's unit.
+    pub means: (f64, f64),
+}
+
+/// The record of a trial in blocks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BlocksRecord {
+    /// `rxlab.trial-blocks/1`.
+    pub schema: String,
+    /// Directory name of the trial, unique on this machine.
+    pub id: String,
+    /// Version of rxlab that ran it.
+    pub version: String,
+    /// One word for the trial.
+    pub name: String,
+    /// The design.
+    pub kind: Kind,
+    /// The factors of a factorial design, the candidates of a search, or the levels of a sweep.
+    pub settings: Vec<NamedSettings>,
+    /// The workload, in one line.
+    pub workload: String,
+    /// The host.
+    pub host: Identity,
+    /// Online CPUs at that time.
+    pub cpus: usize,
+    /// Start, RFC 3339 in UTC.
+    pub started: String,
+    /// Seed of the order within the blocks.
+    pub seed: u64,
+    /// Margin of equivalence (0.03 = 3 %).
+    pub margin: f64,
+    /// Valid blocks at which the trial ends; those that confirm the winner of a search.
+    pub blocks: usize,
+    /// Washout before each measured interval, seconds.
+    pub washout_s: f64,
+    /// Measured interval, seconds.
+    pub measure_s: f64,
+    /// The metric that is judged.
+    pub primary: Metric,
+    /// Softirq times were measured in windows by eBPF programs, not by the kernel.
+    pub softirq_timed: bool,
+    /// Every slot in time order, including void ones.
+    pub slots: Vec<BlockSlot>,
+    /// The conclusion; `None` while the trial runs or after it was killed.
+    pub conclusion: Option<Conclusion>,
+}
+
+impl BlocksRecord {
+    /// The schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.trial-blocks/1";
+
+    /// Number of cells.
+    pub fn cells(&self) -> usize {
+        match self.kind {
+            Kind::Factorial => 1 << self.settings.len(),
+            _ => 1 + self.settings.len(),
+        }
+    }
+
+    /// Value of the primary metric in each of `cells`, for each block from stage `from` on in which all of them count and
+    /// have one above 0.
+    fn values(&self, cells: &[usize], from: usize) -> Vec<Vec<f64>> {
+        let mut blocks: BTreeMap<usize, BTreeMap<usize, f64>> = BTreeMap::new();
+        for slot in self.slots.iter().filter(|slot| slot.void.is_none() && slot.stage >= from) {
+            let value = slot.values.get(&self.primary.name).copied();
+            if let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) {
+                blocks.entry(slot.block).or_default().insert(slot.cell, value);
+            }
+        }
+        let of = |block: &BTreeMap<usize, f64>| cells.iter().map(|cell| block.get(cell).copied()).collect();
+        blocks.values().filter_map(of).collect()
+    }
+
+    /// Value of the primary metric in each cell, for each block in which all of them count; for a search those of the
+    /// baseline and the winner in fresh blocks.
+    pub fn valid(&self) -> Vec<Vec<f64>> {
+        match (self.kind, self.left()) {
+            (Kind::Search, (stage, left)) => match left.last().map(Vec::as_slice) {
+                Some([winner]) => self.values(&[0, winner + 1], stage),
+                _ => Vec::new(),
+            },
+            _ => self.values(&(0..self.cells()).collect::<Vec<_>>(), 0),
+        }
+    }
+
+    /// The running stage of a search, and the candidates that each finished stage left.
+    fn left(&self) -> (usize, Vec<Vec<usize>>) {
+        let mut left: Vec<Vec<usize>> = Vec::new();
+        let stages = halving::stages(self.settings.len(), self.blocks);
+        for (stage, behind) in stages.into_iter().enumerate() {
+            let now = left.last().cloned().unwrap_or_else(|| (0..self.settings.len()).collect());
+            let cells: Vec<usize> = now.iter().map(|candidate| candidate + 1).collect();
+            // Later blocks have no part in this choice.
+            let blocks: Vec<Vec<f64>> = self.values(&cells, 0).into_iter().take(behind).collect();
+            if blocks.len() < behind {
+                return (stage, left);
+            }
+            left.push(halving::better_half(&now, &blocks, self.primary.better));
+        }
+        (left.len(), left)
+    }
+
+    /// The stage and the cells of the next block; `None` if the trial has all its blocks.
+    fn due(&self) -> Option<(usize, Vec<usize>)> {
+        if self.kind != Kind::Search {
+            return (self.valid().len() < self.blocks).then(|| (0, (0..self.cells()).collect()));
+        }
+        let (stage, left) = self.left();
+        let all = (0..self.settings.len()).collect();
+        let candidates = left.last().unwrap_or(&all);
+        let is_over = candidates.len() == 1 && self.valid().len() >= self.blocks;
+        let cells = std::iter::once(0).chain(candidates.iter().map(|candidate| candidate + 1));
+        (!is_over).then(|| (stage, cells.collect()))
+    }
+
+    /// Blocks of the trial if none is void.
+    fn planned(&self) -> usize {
+        let stages = match self.kind {
+            Kind::Search => halving::stages(self.settings.len(), self.blocks),
+            _ => Vec::new(),
+        };
+        stages.last().unwrap_or(&0) + self.blocks
+    }
+
+    fn effects(&self, valid: &[Vec<f64>]) -> Effects {
+        let (margin, better) = (self.margin, self.primary.better);
+        match self.kind {
+            Kind::Pairs | Kind::BeforeAfter | Kind::Factorial => {
+                Effects::Factorial(factorial::analyse(valid, margin, better))
+            }
+            Kind::Sweep => Effects::Sweep(sweep::analyse(valid, margin, better)),
+            Kind::Search => {
+                let left = self.left().1;
+                let winner = left.last().map_or(0, |left| left[0]);
+                // Two cells: the main effect is that of the winner.
+                let both = factorial::analyse(valid, margin, better);
+                let confirmed =
+                    both.main.into_iter().next().map(|main| Estimate { factors: vec![winner], ..main });
+                let means = (both.cells[0], both.cells[1]);
+                Effects::Search(Search { left, winner, confirmed, blocks: valid.len(), means })
+            }
+        }
+    }
+
+    /// Adds the conclusion.
+    pub fn conclude(&mut self, ending: Ending) {
+        let valid = self.valid();
+        let is_complete = self.due().is_none();
+        let end = match ending {
+            Ending { changed: Some(reason), .. } => End::MachineChanged { reason },
+            Ending { guard: Some(reason), .. } => End::GuardTripped { reason },
+            Ending { not_applied: Some(reason), .. } => End::NotApplied { reason },
+            Ending { interrupted: true, .. } => End::Interrupted,
+            _ if !is_complete => End::Incomplete,
+            Ending { client_limited: Some(reason), .. } => End::ClientLimited { reason },
+            _ => End::Complete,
+        };
+        let is_judged = matches!(end, End::Complete | End::ClientLimited { .. });
+        let found = is_judged.then(|| self.effects(&valid));
+        self.conclusion = Some(Conclusion { end, found });
+    }
+}
+
+/// Runs or resumes the trial of `record`, which holds the request and the finished slots, until it has all its valid
+/// blocks. A block with a void slot, or that a kill cut short, does not count and is repeated in a new order; after as
+/// many blocks again the trial ends without them.
+pub fn run<B: Bench<BlocksRecord>>(record: &mut BlocksRecord, bench: &mut B) -> Result<Ending, B::Error> {
+    let first = record.slots.iter().map(|slot| slot.block + 1).max().unwrap_or(0);
+    let cells = record.cells();
+    let (mut voids, mut limited, mut run) = (vec![0; cells], Vec::new(), 0);
+    for block in first..2 * record.planned() {
+        let Some((stage, due)) = record.due() else { break };
+        for at in design::block(record.seed, block, due.len()) {
+            let cell = due[at];
+            if bench.stopped() {
+                return Ok(Ending { interrupted: true, ..Ending::default() });
+            }
+            let measured = bench.slot(cell)?;
+            let interrupted = bench.stopped();
+            let void = measured.reason(interrupted);
+            let (changed, guard) = (measured.changed, measured.guard);
+            let is_void = void.is_some();
+            limited.extend(measured.client_limited.filter(|_| !is_void));
+            run += usize::from(!is_void);
+            record.slots.push(BlockSlot {
+                block,
+                stage,
+                cell,
+                start_s: measured.start_s,
+                seconds: measured.seconds,
+                values: measured.values,
+                net_rx: measured.net_rx,
+                packets: measured.packets,
+                void: void.clone(),
+            });
+            bench.save(record)?;
+            let works = record.slots.iter().map(|slot| (slot.cell, &slot.values, &slot.void));
+            let guard = guard.or_else(|| standstill(works));
+            voids[cell] = if is_void { voids[cell] + 1 } else { 0 };
+            let not_applied = void.filter(|_| !interrupted && voids[cell] >= VOIDS_IN_A_ROW);
+            if changed.is_some() || guard.is_some() || interrupted || not_applied.is_some() {
+                return Ok(Ending { changed, guard, not_applied, interrupted, client_limited: None });
+            }
+        }
+    }
+    // A single slot may hit a hiccup of the machine; most of them do not.
+    let client_limited = (2 * limited.len() > run).then(|| limited.pop()).flatten();
+    Ok(Ending { client_limited, ..Ending::default() })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! The loop in blocks on simulated noise.
+
+use rand_chacha::rand_core::Rng;
+
+use super::{BlocksRecord, Effects, End, NamedSettings, Search, run};
+use crate::record::Call;
+use crate::simulate::Simulated;
+use crate::spec::Kind;
+use crate::{halving, metrics};
+use rxlab_path::model::Identity;
+use rxlab_stats::design::{Purpose, stream};
+use rxlab_stats::noise::Noise;
+
+fn simulated(seed: u64) -> Simulated {
+    Simulated::new(Noise::white(0.02), seed, &[1.0; 13])
+}
+
+fn record() -> BlocksRecord {
+    let factor = |name: &str| NamedSettings { name: name.to_owned(), set: Vec::new() };
+    BlocksRecord {
+        schema: BlocksRecord::SCHEMA.to_owned(),
+        id: "0001-test".to_owned(),
+        version: String::new(),
+        name: "test".to_owned(),
+        kind: Kind::Factorial,
+        settings: vec![factor("rps"), factor("rfs")],
+        workload: "simulated".to_owned(),
+        host: Identity::default(),
+        cpus: 2,
+        started: String::new(),
+        seed: 7,
+        margin: 0.03,
+        blocks: 8,
+        washout_s: 0.0,
+        measure_s: 1.0,
+        primary: metrics::describe(metrics::name::THROUGHPUT, "req/s"),
+        softirq_timed: false,
+        slots: Vec::new(),
+        conclusion: None,
+    }
+}
+
+fn ran(record: &mut BlocksRecord, mut bench: Simulated) -> End {
+    let ending = run(record, &mut bench).expect("simulated");
+    record.conclude(ending);
+    record.conclusion.clone().expect("concluded").end
+}
+
+fn order(record: &BlocksRecord) -> Vec<(usize, usize)> {
+    record.slots.iter().map(|slot| (slot.block, slot.cell)).collect()
+}
+
+#[test]
+fn every_block_holds_every_cell_once() {
+    let mut record = record();
+    assert_eq!(ran(&mut record, simulated(1)), End::Complete);
+    assert_eq!(record.slots.len(), 32);
+    for block in order(&record).chunks(4) {
+        let mut cells: Vec<usize> = block.iter().map(|(_, cell)| *cell).collect();
+        cells.sort_unstable();
+        assert_eq!(cells, [0, 1, 2, 3]);
+    }
+}
+
+#[test]
+fn a_void_slot_costs_its_block() {
+    let mut record = record();
+    assert_eq!(ran(&mut record, Simulated { void: |_, slot| slot == 5, ..simulated(1) }), End::Complete);
+    assert_eq!((record.slots.len(), record.valid().len()), (36, 8));
+}
+
+#[test]
+fn a_cell_that_never_takes_hold_ends_the_trial() {
+    let mut record = record();
+    let end = ran(&mut record, Simulated { void: |cell, _| cell == 2, ..simulated(1) });
+    assert_eq!(end, End::NotApplied { reason: "nothing moved".to_owned() });
+    assert!(record.slots.len() <= 12 && record.conclusion.expect("concluded").found.is_none());
+}
+
+/// An interrupted slot is void, and as the third one of its cell it once ended the trial for good.
+#[test]
+fn an_interruption_does_not_end_the_trial() {
+    let voids = || Simulated { void: |cell, _| cell == 2, ..simulated(1) };
+    let (mut whole, mut parts) = (record(), record());
+    ran(&mut whole, voids());
+    let end = ran(&mut parts, Simulated { stop_after: whole.slots.len(), ..voids() });
+    assert_eq!((end, parts.slots.len()), (End::Interrupted, whole.slots.len()));
+}
+
+/// The slots of a block that was cut short are not counted, and the orders of all later blocks stay the same.
+#[test]
+fn a_stopped_run_goes_on_in_the_same_order() {
+    let (mut whole, mut parts) = (record(), record());
+    ran(&mut whole, simulated(1));
+    assert_eq!(ran(&mut parts, Simulated { stop_after: 6, ..simulated(1) }), End::Interrupted);
+    assert_eq!(parts.slots.len(), 6);
+    assert_eq!(ran(&mut parts, simulated(2)), End::Complete);
+    assert_eq!(parts.valid().len(), 8);
+    let (whole, parts) = (order(&whole), order(&parts));
+    assert_eq!(parts[..6], whole[..6]);
+    assert_eq!(parts[6..30], whole[8..32]);
+}
+
+#[test]
+fn a_cell_that_stops_all_work_ends_the_trial() {
+    let mut record = record();
+    let end = ran(&mut record, Simulated { work: vec![1.0, 1.0, 1.0, 0.0], ..simulated(1) });
+    assert!(matches!(end, End::GuardTripped { reason } if reason.starts_with("nothing got through")));
+}
+
+/// A search among candidates with these effects (0.03 = 3 %), on a machine with white noise of 3 % and drift.
+fn searched(seed: u64, effects: &[f64]) -> (BlocksRecord, Search) {
+    let settings = (0..effects.len())
+        .map(|at| NamedSettings { name: format!("candidate-{at}"), set: Vec::new() })
+        .collect();
+    let mut record = BlocksRecord { kind: Kind::Search, settings, blocks: 20, seed, ..record() };
+    let work: Vec<f64> = std::iter::once(1.0).chain(effects.iter().map(|effect| 1.0 + effect)).collect();
+    assert_eq!(ran(&mut record, Simulated::new(Noise::drifting(), seed, &work)), End::Complete);
+    let Some(Effects::Search(search)) = record.conclusion.clone().and_then(|conclusion| conclusion.found)
+    else {
+        panic!("{record:?}")
+    };
+    (record, search)
+}
+
+/// Effects of candidates between -6 and +10 %.
+fn effects(seed: u64, candidates: usize) -> Vec<f64> {
+    let mut rng = stream(seed, Purpose::Noise);
+    let mut uniform = || f64::from(rng.next_u32()) / f64::from(u32::MAX);
+    (0..candidates).map(|_| -0.06 + 0.16 * uniform()).collect()
+}
+
+#[test]
+fn a_search_finds_a_candidate_close_to_the_best_in_few_slots() {
+    for candidates in [6, 8, 12] {
+        let (mut near, mut slots) = (0, 0);
+        for seed in 0..400 {
+            let effects = effects(seed, candidates);
+            let (record, search) = searched(seed, &effects);
+            let best = effects.iter().copied().fold(f64::MIN, f64::max);
+            near += usize::from(effects[search.winner] > best - 0.02);
+            slots = record.slots.len();
+        }
+        assert!(near >= 380, "{near} of 400 of {candidates}");
+        // Without the confirmation, against all candidates in as many blocks as that has.
+        assert_eq!(slots, halving::slots(candidates, 20));
+        let (search, exhaustive) = (slots - 40, (candidates + 1) * 20);
+        assert!(10 * search <= 4 * exhaustive, "{search} of {exhaustive}");
+    }
+}
+
+/// The blocks that chose the winner favour it: fresh ones do not. 20 of 400, and three standard deviations.
+#[test]
+fn the_best_of_equals_is_not_confirmed() {
+    let wrong =
+        (0..400).filter(|seed| searched(*seed, &[0.0; 8]).1.confirmed.expect("twenty blocks").is_shown());
+    assert!(wrong.count() <= 33);
+}
+
+#[test]
+fn a_winner_is_confirmed_in_fresh_blocks() {
+    let (record, search) = searched(1, &[0.0, 0.2, 0.1]);
+    assert_eq!((search.winner, search.left, search.blocks), (1, vec![vec![1, 2], vec![1]], 20));
+    assert_eq!(search.confirmed.map(|confirmed| confirmed.call), Some(Call::Helps));
+    let fresh: Vec<_> = record.slots.iter().filter(|slot| slot.stage == 2).collect();
+    assert!(fresh.len() == 40 && fresh.iter().all(|slot| [0, 2].contains(&slot.cell)));
+    assert!(record.slots.iter().filter(|slot| slot.stage == 1).all(|slot| slot.cell != 1), "halved");
+}
+
+#[test]
+fn a_stopped_search_goes_on_at_its_stage() {
+    let settings = ["a", "b", "c"].map(|name| NamedSettings { name: name.to_owned(), set: Vec::new() });
+    let blank = || BlocksRecord { kind: Kind::Search, settings: settings.to_vec(), ..record() };
+    let (mut whole, mut parts) = (blank(), blank());
+    ran(&mut whole, simulated(1));
+    assert_eq!(ran(&mut parts, Simulated { stop_after: 14, ..simulated(1) }), End::Interrupted);
+    assert_eq!(ran(&mut parts, simulated(1)), End::Complete);
+    assert_eq!(order(&parts)[..14], order(&whole)[..14]);
+    let stages = |record: &BlocksRecord| record.slots.iter().map(|slot| slot.stage).max();
+    assert_eq!((stages(&parts), stages(&whole)), (Some(2), Some(2)));
+}

@@ -1,0 +1,180 @@
+//! A later look at a trial whose change stayed: are its settings still set, and does the effect still hold?
+//!
+//! It compares the primary metric now with the slots of both arms then. Nothing is randomised between then and now, so
+//! whatever else has changed is in the difference: a checkpoint can contradict a trial, and proves nothing alone.
+
+use serde::{Deserialize, Serialize};
+
+use super::record::{Call, Effect, TrialRecord};
+use rxlab_base::units::rfc3339;
+use rxlab_stats::design::Arm;
+use rxlab_stats::interval::{Interval, welch};
+
+/// Error of an interval.
+const ERROR: f64 = 0.05;
+
+/// One checkpoint.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Checkpoint {
+    /// `rxlab.checkpoint/1`.
+    pub schema: String,
+    /// The trial.
+    pub trial: String,
+    /// When it was taken, RFC 3339 in UTC.
+    pub taken: String,
+    /// Settings of the change that are not set any more, as found.
+    pub drifted: Vec<String>,
+    /// Values of the primary metric.
+    pub values: Vec<f64>,
+    /// Change from arm A then to now; `None` if either has too few values above 0.
+    pub from_a: Option<Effect>,
+    /// Change from arm B then to now.
+    pub from_b: Option<Effect>,
+    /// What follows.
+    pub state: State,
+}
+
+/// What a checkpoint shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The metric is still on the same side of arm A as in the trial.
+    Holds,
+    /// It is not: it is like arm A, or on the other side.
+    Gone,
+    /// The trial showed that there is no effect, and the metric is still within the margin of arm A.
+    StillNone,
+    /// The interval leaves both open.
+    Unclear,
+    /// The change is not set any more.
+    NotSet,
+}
+
+impl Checkpoint {
+    /// The schema of this version.
+    pub const SCHEMA: &'static str = "rxlab.checkpoint/1";
+
+    /// Compares `values` of the primary metric of `record` with those of its slots. `drifted`: settings of the change
+    /// that are not set.
+    pub fn new(record: &TrialRecord, values: Vec<f64>, drifted: Vec<String>) -> Self {
+        let now = logs(values.iter().copied());
+        let primary = record.metrics.first().map_or("", |primary| &primary.name);
+        let from = |arm| welch(&logs(record.values(primary, arm)), &now, ERROR);
+        let (from_a, from_b) = (from(Arm::A), from(Arm::B));
+        let state = match from_a {
+            _ if !drifted.is_empty() => State::NotSet,
+            Some(change) => match record.analysis.as_ref().and_then(|analysis| analysis.metrics.first()) {
+                Some(result) if shows_none(result.call) => still_none(change, record.margin),
+                result => state(result.and_then(|result| result.effect), change, record.margin),
+            },
+            None => State::Unclear,
+        };
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            trial: record.id.clone(),
+            taken: rfc3339(jiff::Timestamp::now()),
+            drifted,
+            values,
+            from_a: from_a.map(Effect::from),
+            from_b: from_b.map(Effect::from),
+            state,
+        }
+    }
+
+    /// Time since the trial began, seconds; `None` if the record has no valid time.
+    pub fn after_s(&self, record: &TrialRecord) -> Option<f64> {
+        let [then, now] = [&record.started, &self.taken].map(|time| time.parse::<jiff::Timestamp>());
+        Some(now.ok()?.duration_since(then.ok()?).as_secs_f64())
+    }
+}
+
+/// True if a trial showed the lack of an effect that matters.
+fn shows_none(call: Call) -> bool {
+    matches!(call, Call::NoEffect | Call::Negligible)
+}
+
+/// What a `change` from arm A to now, as a log ratio, says about the lack of an effect. A change beyond the margin is that
+/// of the traffic, which is no effect either.
+fn still_none(change: Interval, margin: f64) -> State {
+    let is_within = change.high < margin.ln_1p() && change.low > (-margin).ln_1p();
+    if is_within { State::StillNone } else { State::Unclear }
+}
+
+/// What a `change` from arm A to now, as a log ratio, says about the trial's effect.
+fn state(effect: Option<Effect>, change: Interval, margin: f64) -> State {
+    let shown = effect.filter(|effect| effect.low > 0.0 || effect.high < 0.0);
+    let Some(shown) = shown else { return State::Unclear };
+    // On the scale on which the trial's effect is a rise.
+    let (low, high) = if shown.mid > 0.0 { (change.low, change.high) } else { (-change.high, -change.low) };
+    match () {
+        () if low > 0.0 => State::Holds,
+        () if high < margin.ln_1p() => State::Gone,
+        () => State::Unclear,
+    }
+}
+
+/// Logarithms; empty if a value has none.
+fn logs(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let log = |value: f64| (value.is_finite() && value > 0.0).then(|| value.ln());
+    values.map(log).collect::<Option<_>>().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Checkpoint, State, state, still_none};
+    use crate::record::{Effect, Slot, TrialRecord};
+    use crate::simulate;
+    use rxlab_stats::design::{Arm, Phase};
+    use rxlab_stats::interval::Interval;
+
+    #[test]
+    fn an_effect_holds_is_gone_or_is_open() {
+        let rise = Effect { mid: 0.18, low: 0.12, high: 0.24 };
+        let fall = Effect { mid: -0.18, low: -0.24, high: -0.12 };
+        let none = Effect { mid: 0.0, low: -0.01, high: 0.01 };
+        let now = |effect, low: f64, high: f64| {
+            let change = Interval { mid: (low + high) / 2.0, low, high };
+            state(Some(effect), change, 0.03)
+        };
+        assert_eq!(now(rise, 0.05, 0.2), State::Holds);
+        assert_eq!(now(fall, -0.2, -0.05), State::Holds);
+        assert_eq!(now(rise, -0.02, 0.02), State::Gone);
+        assert_eq!(now(rise, -0.2, -0.1), State::Gone);
+        assert_eq!(now(fall, -0.02, 0.1), State::Gone);
+        assert_eq!(now(rise, -0.1, 0.2), State::Unclear);
+        assert_eq!(now(none, 0.05, 0.2), State::Unclear, "the trial showed nothing");
+        assert_eq!(state(None, Interval::around(0.1, 0.01), 0.03), State::Unclear);
+    }
+
+    #[test]
+    fn no_effect_stays_none_within_the_margin() {
+        let now = |low: f64, high: f64| still_none(Interval { mid: (low + high) / 2.0, low, high }, 0.1);
+        assert_eq!(now(-0.02, 0.03), State::StillNone);
+        assert_eq!(now(-0.02, 0.2), State::Unclear);
+        assert_eq!(now(-0.2, 0.03), State::Unclear);
+        assert_eq!(now(0.2, 0.3), State::Unclear);
+    }
+
+    /// A trial of two pairs whose arm B is 20 % above arm A.
+    fn record() -> TrialRecord {
+        let slots = [(0, Arm::A, 100.0), (0, Arm::B, 120.0), (1, Arm::A, 101.0), (1, Arm::B, 121.0)];
+        let slot =
+            |(pair, arm, value)| Slot::sample((Phase::Comparison, pair, 0, arm), &[("throughput", value)]);
+        let started = "2026-11-22T10:00:00Z".to_owned();
+        TrialRecord { started, slots: slots.map(slot).to_vec(), ..simulate::record() }
+    }
+
+    #[test]
+    fn now_is_compared_with_both_arms() {
+        let checkpoint = Checkpoint::new(&record(), vec![120.0, 121.0], Vec::new());
+        let (a, b) = (checkpoint.from_a.expect("measured"), checkpoint.from_b.expect("measured"));
+        assert!((a.mid - 0.199).abs() < 0.001 && b.mid.abs() < 1e-12, "{a:?} {b:?}");
+        assert!(checkpoint.after_s(&record()).is_some_and(|after| after > 0.0));
+        let drifted = Checkpoint::new(&record(), vec![120.0, 121.0], vec!["rps eth0/rx-0 = 0".to_owned()]);
+        assert_eq!(drifted.state, State::NotSet);
+        let without = Checkpoint::new(&record(), vec![0.0, 121.0], Vec::new());
+        assert_eq!((without.state, without.from_a), (State::Unclear, None));
+    }
+}

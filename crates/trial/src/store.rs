@@ -1,0 +1,295 @@
+//! Trial records on disk: one directory per trial, with the specification and the record as JSON.
+
+#![allow(clippy::disallowed_methods)] // The records' own files.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::{Access, access};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use super::blocks::BlocksRecord;
+use super::checkpoint::Checkpoint;
+use super::record::TrialRecord;
+use super::schedule::Scheduled;
+use super::spec::Spec;
+use rxlab_base::atomic::{if_there, replace};
+
+/// A trial's directory.
+#[derive(Debug, Clone)]
+pub struct TrialDir {
+    path: PathBuf,
+}
+
+/// A record cannot be read or written.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// No trial has this id.
+    #[error("no trial `{id}` in {}", trials.display())]
+    Unknown {
+        /// The id asked for.
+        id: String,
+        /// Directory of the trials.
+        trials: PathBuf,
+    },
+    /// The file system refused.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        error: io::Error,
+    },
+    /// A record of another version of rxlab.
+    #[error("{}: schema is `{found}`, this version reads `{}`", path.display(), TrialRecord::SCHEMA)]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: String,
+    },
+    /// Not a record.
+    #[error("{}: {error}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        error: serde_json::Error,
+    },
+}
+
+fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    move |error| StoreError::Io { path: path.to_owned(), error }
+}
+
+/// Returns an error if no file can be created in a directory.
+fn writable(directory: &Path) -> Result<(), StoreError> {
+    access(directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| io_error(directory)(error.into()))
+}
+
+impl TrialDir {
+    /// Creates the directory of all trials below `state`, and returns an error if it takes no new trial.
+    pub fn check_state(state: &Path) -> Result<(), StoreError> {
+        let trials = state.join("trials");
+        fs::create_dir_all(&trials).map_err(io_error(&trials))?;
+        writable(&trials)
+    }
+
+    /// Returns an error if nothing can be added to the trial.
+    pub fn check_writable(&self) -> Result<(), StoreError> {
+        writable(&self.path)
+    }
+
+    /// Creates the directory of a new trial below `state`, numbered after the last one.
+    pub fn create(state: &Path, name: &str) -> Result<Self, StoreError> {
+        let trials = state.join("trials");
+        fs::create_dir_all(&trials).map_err(io_error(&trials))?;
+        let names = fs::read_dir(&trials).map_err(io_error(&trials))?;
+        let number = |entry: io::Result<fs::DirEntry>| -> Option<u32> {
+            entry.ok()?.file_name().to_str()?.split('-').next()?.parse().ok()
+        };
+        let mut next = names.filter_map(number).max().unwrap_or(0) + 1;
+        loop {
+            let path = trials.join(format!("{next:04}-{name}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Self { path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => next += 1,
+                Err(error) => return Err(io_error(&path)(error)),
+            }
+        }
+    }
+
+    /// The directory of an earlier trial: a path, or an id below `state`.
+    pub fn open(state: &Path, id: &str) -> Result<Self, StoreError> {
+        let direct = PathBuf::from(id);
+        let named = state.join("trials").join(id);
+        let path = if id.contains('/') { direct } else { named };
+        match fs::metadata(path.join(RECORD)) {
+            Ok(_) => Ok(Self { path }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !id.contains('/') => {
+                Err(StoreError::Unknown { id: id.to_owned(), trials: state.join("trials") })
+            }
+            Err(error) => Err(io_error(&path.join(RECORD))(error)),
+        }
+    }
+
+    /// The trials below `state` that have a record, by number.
+    pub fn all(state: &Path) -> Result<Vec<Self>, StoreError> {
+        let trials = state.join("trials");
+        let entries = if_there(fs::read_dir(&trials)).map_err(io_error(&trials))?;
+        let mut dirs: Vec<Self> = entries
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(Self { path: entry.ok()?.path() }))
+            .filter(|dir| dir.path.join(RECORD).exists())
+            .collect();
+        dirs.sort_by_key(Self::id);
+        Ok(dirs)
+    }
+
+    /// Path of the directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The trial's id: the directory name.
+    pub fn id(&self) -> String {
+        self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Replaces the record. The old one stays intact until the new one is complete.
+    pub fn save(&self, record: &impl Serialize) -> Result<(), StoreError> {
+        self.replace(RECORD, record)
+    }
+
+    /// Saves the specification, for resuming.
+    pub fn save_spec(&self, spec: &Spec) -> Result<(), StoreError> {
+        self.replace(SPEC, spec)
+    }
+
+    /// The record so far.
+    ///
+    /// # Errors
+    /// Also for a record of another version: its fields may mean something else.
+    pub fn record(&self) -> Result<TrialRecord, StoreError> {
+        let schema = self.schema()?;
+        if schema != TrialRecord::SCHEMA {
+            return Err(StoreError::Schema { path: self.path.join(RECORD), found: schema });
+        }
+        self.load(RECORD)
+    }
+
+    /// The record so far of a trial of several arms in blocks; `None` if it is a trial of pairs.
+    pub fn blocks(&self) -> Result<Option<BlocksRecord>, StoreError> {
+        if self.schema()? == BlocksRecord::SCHEMA { self.load(RECORD).map(Some) } else { Ok(None) }
+    }
+
+    /// When the record was written last, and its length in bytes.
+    pub fn modified(&self) -> Result<(SystemTime, u64), StoreError> {
+        let path = self.path.join(RECORD);
+        let read = fs::metadata(&path).and_then(|about| Ok((about.modified()?, about.len())));
+        read.map_err(io_error(&path))
+    }
+
+    fn schema(&self) -> Result<String, StoreError> {
+        /// The only field that every version has.
+        #[derive(serde::Deserialize)]
+        struct Version {
+            schema: String,
+        }
+        self.load(RECORD).map(|Version { schema }| schema)
+    }
+
+    /// The specification.
+    pub fn spec(&self) -> Result<Spec, StoreError> {
+        self.load(SPEC)
+    }
+
+    /// The checkpoints so far, oldest first.
+    pub fn checkpoints(&self) -> Result<Vec<Checkpoint>, StoreError> {
+        self.load_or_default(CHECKPOINTS)
+    }
+
+    /// Adds a checkpoint.
+    pub fn add_checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), StoreError> {
+        let mut all = self.checkpoints()?;
+        all.push(checkpoint.clone());
+        self.replace(CHECKPOINTS, &all)
+    }
+
+    /// The checkpoints that were scheduled, earliest first.
+    pub fn schedule(&self) -> Result<Vec<Scheduled>, StoreError> {
+        self.load_or_default(SCHEDULE)
+    }
+
+    /// Replaces the schedule.
+    pub fn save_schedule(&self, all: &[Scheduled]) -> Result<(), StoreError> {
+        self.replace(SCHEDULE, &all)
+    }
+
+    /// The default if there is no such file.
+    fn load_or_default<T: DeserializeOwned + Default>(&self, name: &str) -> Result<T, StoreError> {
+        match self.load(name) {
+            Err(StoreError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => Ok(T::default()),
+            loaded => loaded,
+        }
+    }
+
+    fn replace<T: Serialize>(&self, name: &str, value: &T) -> Result<(), StoreError> {
+        let path = self.path.join(name);
+        let json = serde_json::to_vec_pretty(value)
+            .map_err(|error| StoreError::Json { path: path.clone(), error })?;
+        replace(&path, &json, None).map_err(io_error(&path))
+    }
+
+    pub(super) fn load<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
+        let path = self.path.join(name);
+        let bytes = fs::read(&path).map_err(io_error(&path))?;
+        serde_json::from_slice(&bytes).map_err(|error| StoreError::Json { path, error })
+    }
+}
+
+pub(super) const RECORD: &str = "record.json";
+const SPEC: &str = "spec.json";
+const CHECKPOINTS: &str = "checkpoints.json";
+const SCHEDULE: &str = "schedule.json";
+
+#[cfg(test)]
+mod tests {
+    use super::{RECORD, TrialDir, TrialRecord};
+    use crate::simulate;
+
+    #[test]
+    fn numbers_go_on_and_records_must_exist() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        assert_eq!(TrialDir::create(state.path(), "rps").expect("made").id(), "0001-rps");
+        assert_eq!(TrialDir::create(state.path(), "rfs").expect("made").id(), "0002-rfs");
+        let error = TrialDir::open(state.path(), "0001-rps").expect_err("no record yet");
+        assert!(error.to_string().starts_with("no trial `0001-rps` in "), "{error}");
+    }
+
+    #[test]
+    fn what_takes_no_record_is_known_before_a_trial() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        TrialDir::check_state(state.path()).expect("writable");
+        let trial = TrialDir::create(state.path(), "rps").expect("made");
+        trial.check_writable().expect("writable");
+        std::fs::remove_dir(trial.path()).expect("removed");
+        let error = trial.check_writable().expect_err("gone").to_string();
+        assert!(error.contains("/0001-rps: No such file"), "{error}");
+        let file = state.path().join("file");
+        std::fs::write(&file, "").expect("written");
+        let error = TrialDir::check_state(&file).expect_err("not a directory").to_string();
+        assert!(error.contains("file/trials: Not a directory"), "{error}");
+    }
+
+    #[test]
+    fn a_record_of_another_version_is_refused() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let trial = TrialDir::create(state.path(), "rps").expect("made");
+        let record = TrialRecord { schema: "rxlab.trial/1".to_owned(), ..simulate::record() };
+        trial.save(&record).expect("written");
+        let error = trial.record().expect_err("an earlier one").to_string();
+        assert!(
+            error.ends_with("record.json: schema is `rxlab.trial/1`, this version reads `rxlab.trial/3`"),
+            "{error}"
+        );
+    }
+
+    /// The temporary file of the record once had this name, and the link was followed.
+    #[test]
+    fn a_planted_link_is_not_followed() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let victim = state.path().join("victim");
+        std::fs::write(&victim, "secret").expect("written");
+        let trial = TrialDir::create(state.path(), "rps").expect("made");
+        std::os::unix::fs::symlink(&victim, trial.path().join("record.json.new")).expect("linked");
+        trial.replace(RECORD, &1).expect("written");
+        assert_eq!(std::fs::read_to_string(&victim).expect("there"), "secret");
+        assert_eq!(trial.load::<u32>(RECORD).expect("a number"), 1);
+    }
+}
