@@ -13,7 +13,7 @@ use rxlab_change::journal::{Memory, Store};
 use rxlab_path::evidence::irq_cpus;
 use rxlab_path::model::RxQueue;
 use rxlab_setting::{Plan, PlannedSetting, Setting, Target, set_of};
-use rxlab_sys::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
+use rxlab_sys::{Cause, Failpoint, Fault, FlakyHost, Host, RecordedHost, Rule};
 
 use super::follow::{follow, irqs};
 use super::look::{Seen, look};
@@ -215,10 +215,10 @@ fn applied(truth: &Truth, seen: &Seen, plan: &Plan) -> Result<bool, String> {
     // EIO, as for interrupts that the kernel manages (write_irq_affinity).
     let refused = refused.map(|irq| Rule {
         suffix: format!("proc/irq/{}/smp_affinity", irq.number),
-        mishap: Mishap::Refuse(Cause::Errno(5)),
+        fault: Fault::Refuse(Cause::Errno(5)),
     });
     let host = RecordedHost::from_parts(files.clone(), rest.clone());
-    let host = FlakyHost::new(host, refused.collect(), Fuse::new(None, || ()));
+    let host = FlakyHost::new(host, refused.collect(), Failpoint::new(None, || ()));
     let settings =
         apply::check(&host, &seen.model, plan).map_err(|error| format!("cannot be applied: {error}"))?;
     if settings.iter().any(|setting| setting.knob == "channels") {

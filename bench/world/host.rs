@@ -6,9 +6,7 @@ use std::sync::Arc;
 use rustix::io::Errno as Os;
 use rxlab_base::parse::{attribute, one_message};
 use rxlab_base::units::CpuMask;
-use rxlab_sys::{
-    Action, Cause, EthtoolGet, Hidden, Host, HostError, Namespace, OpenError, Operation, Question,
-};
+use rxlab_sys::{Action, Cause, EthtoolGet, Hidden, Host, HostError, Namespace, OpenError, Operation, Query};
 
 use super::kernel::{CPUS, Device, MAX_QUEUES, Machine, list};
 use super::schedule::{Area, Slot};
@@ -291,10 +289,10 @@ impl Host for SimHost {
         })
     }
 
-    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
-        let path = question.path();
+    fn query(&self, query: &Query) -> Result<Vec<u8>, HostError> {
+        let path = query.path();
         let missing = || HostError::new(Operation::Ask, &path, Cause::Missing);
-        let Question::Ethtool(EthtoolGet::Channels, nic) = question else { return Err(missing()) };
+        let Query::Ethtool(EthtoolGet::Channels, nic) = query else { return Err(missing()) };
         let find = |state: &State| {
             let at = state.machine.find(self.cookie(), nic.as_str())?;
             state.machine.devices[at].pci.map(|_| at)

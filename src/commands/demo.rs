@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use self::scene::Scene;
-use super::trial::{self, Conduct, conduct, foretell};
+use super::trial::{self, Conduct, conduct, presample};
 use super::{files, leftovers, look, output, place};
 use crate::commands::Global;
 use crate::error::{CommandError, Kind, Result};
@@ -156,7 +156,7 @@ fn try_out(
         guards: Guards { error_rate: None, ..Guards::default() },
         ..Spec::default()
     };
-    foretell(&scene.machine, &mut spec, &mut driver, stop)?;
+    presample(&scene.machine, &mut spec, &mut driver, stop)?;
     let dir = TrialDir::create(&global.state_dir, &spec.name)?;
     let machine = &scene.machine;
     let prediction = plan.prediction.clone();

@@ -79,7 +79,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     if let Some((name, file)) = &args.plan_out {
         write_plan(&report, name, file)?;
     }
-    let calls = report.findings.iter().any(Finding::calls);
+    let calls = report.findings.iter().any(Finding::needs_attention);
     let ended = if calls { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) };
     CommandError::after_output(look::ended(&stop, ended), printed)
 }
@@ -180,5 +180,5 @@ fn watch(
 }
 
 fn verdict(alerts: &Alerts) -> Result {
-    if alerts.calls() { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) }
+    if alerts.needs_attention() { Err(CommandError::silent(Kind::Findings)) } else { Ok(()) }
 }

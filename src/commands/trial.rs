@@ -5,8 +5,8 @@ mod checkpoint;
 mod conduct;
 mod finish;
 mod flags;
-mod foretell;
 pub(super) mod list;
+mod presample;
 mod ready;
 mod resume;
 mod run;
@@ -18,7 +18,7 @@ use crate::error::Result;
 
 pub(super) use conduct::{Conduct, conduct};
 pub(super) use finish::{exit, put_back};
-pub(super) use foretell::foretell;
+pub(super) use presample::presample;
 pub(super) use ready::ready;
 pub(super) use show::say_written;
 

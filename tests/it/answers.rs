@@ -4,7 +4,7 @@
 
 use rxlab_base::parse::ethtool::flow_bytes;
 use rxlab_base::parse::{attribute, one_message, words};
-use rxlab_sys::{EthtoolGet, Question};
+use rxlab_sys::{EthtoolGet, Query};
 
 /// Each response and its path.
 pub(crate) fn answers() -> Vec<(String, Vec<u8>)> {
@@ -28,9 +28,9 @@ pub(crate) fn answers() -> Vec<(String, Vec<u8>)> {
         (EthtoolGet::RssContexts, answer(&[table(1, &[1, 1, 1, 1]), table(3, &[0, 0, 1, 1])])),
         (EthtoolGet::Rules, answer(&[rule(7, "udp4 dst-port 53 action 1"), rule(8, "ip6 action -1")])),
     ];
-    let path = |get| Question::Ethtool(get, "eth0".parse().expect("a name")).path();
+    let path = |get| Query::Ethtool(get, "eth0".parse().expect("a name")).path();
     let ethtool = answers.into_iter().map(|(get, bytes)| (path(get), bytes));
-    ethtool.chain([(Question::Links.path(), answer(&[link(4, "eth0"), link(5, "veth0")]))]).collect()
+    ethtool.chain([(Query::Links.path(), answer(&[link(4, "eth0"), link(5, "veth0")]))]).collect()
 }
 
 /// An interface as rtnetlink reports it, with the two lengths of merged packets.

@@ -16,7 +16,7 @@ use rxlab_change::apply::{Failure, Kept, Transaction};
 use rxlab_change::journal::{Disk, FlakyStorage, Folder, Storage, Store, Trouble};
 use rxlab_path::sample::Scope;
 use rxlab_setting::Setting;
-use rxlab_sys::{FlakyHost, Fuse, Host, LiveHost, Mishap, Rule};
+use rxlab_sys::{Failpoint, Fault, FlakyHost, Host, LiveHost, Rule};
 
 use crate::driver::Driver;
 use crate::observed::Observed;
@@ -88,14 +88,14 @@ impl Work {
         settings
     }
 
-    fn run(self, settings: &[Setting], tree: &Path, fuse: Arc<Fuse>) {
+    fn run(self, settings: &[Setting], tree: &Path, fuse: Arc<Failpoint>) {
         let root = tree.join("root");
         let full = Trouble { at: 1, errno: ENOSPC, holds: true };
         let trouble = matches!(self, Work::UndoFull).then_some(full);
         let storage = FlakyStorage::new(Disk::new(tree.join("state")), fuse.clone(), trouble);
         let rules = match self {
             Work::ApplyDropped => {
-                vec![Rule { suffix: DROPPED.1.into(), mishap: Mishap::Keep(b"0".into()) }]
+                vec![Rule { suffix: DROPPED.1.into(), fault: Fault::Keep(b"0".into()) }]
             }
             _ => Vec::new(),
         };
@@ -150,7 +150,7 @@ fn child() {
     let all = [Work::Apply, Work::ApplyDropped, Work::Undo, Work::UndoFull];
     let work = all.into_iter().find(|one| format!("{one:?}") == work).expect("its name");
     let settings = work.settings(group.parse().expect("a number"));
-    work.run(&settings, tree.as_ref(), Fuse::new(Some(at.parse().expect("a number")), die));
+    work.run(&settings, tree.as_ref(), Failpoint::new(Some(at.parse().expect("a number")), die));
     panic!("the fuse has not blown");
 }
 
@@ -163,7 +163,7 @@ fn kill_everywhere_in(group: usize, work: Work, original: &BTreeMap<String, Stri
     let settings = work.settings(group);
     let counted = Tree::new();
     work.prepare(&settings, &counted);
-    let fuse = Fuse::new(None, || ());
+    let fuse = Failpoint::new(None, || ());
     work.run(&settings, counted.path(), fuse.clone());
     let points = fuse.count();
     assert!(points > 40, "only {points} operations seen: the fuse itself is broken");
@@ -241,7 +241,7 @@ fn every_setting_is_applied_and_undone_on_a_good_disk() {
 /// Applies and undoes these settings, and returns the number of operations of the apply.
 fn apply_on_disk(settings: &[Setting], original: &BTreeMap<String, String>, trouble: Option<Trouble>) -> u64 {
     let tree = Tree::new();
-    let fuse = Fuse::new(None, || ());
+    let fuse = Failpoint::new(None, || ());
     let storage = FlakyStorage::new(Disk::new(tree.state()), fuse.clone(), trouble);
     let host = Driver::new(FlakyHost::new(tree.host(), Vec::new(), fuse.clone()), &tree.root());
     let result = apply(settings, &Store::new(storage), &host, &tree.root());
@@ -264,7 +264,7 @@ fn apply_on_disk(settings: &[Setting], original: &BTreeMap<String, String>, trou
 #[test]
 fn the_old_value_is_synced_before_the_write() {
     let tree = Tree::new();
-    let storage = FlakyStorage::new(Disk::new(tree.state()), Fuse::new(None, || ()), None);
+    let storage = FlakyStorage::new(Disk::new(tree.state()), Failpoint::new(None, || ()), None);
     let synced = storage.synced();
     let journal = Disk::new(tree.state());
     let before = |path: &str| {

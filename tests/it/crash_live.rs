@@ -15,7 +15,7 @@ use rxlab_change::journal::{Disk, FlakyStorage, Store};
 use rxlab_change::knob::KNOBS;
 use rxlab_path::sample::Scope;
 use rxlab_setting::Plan;
-use rxlab_sys::{FlakyHost, Fuse, Host, LiveHost, Namespace};
+use rxlab_sys::{Failpoint, FlakyHost, Host, LiveHost, Namespace};
 
 use crate::crash::die;
 use crate::lab::range;
@@ -79,7 +79,7 @@ fn values(host: &LiveHost) -> BTreeMap<String, String> {
     values
 }
 
-fn apply_counted(state: &Path, netns: &Path, fuse: &Arc<Fuse>) {
+fn apply_counted(state: &Path, netns: &Path, fuse: &Arc<Failpoint>) {
     let store = Store::new(FlakyStorage::new(Disk::new(state), fuse.clone(), None));
     change(&store, &FlakyHost::new(open(netns), Vec::new(), fuse.clone()), netns, &SETTINGS);
 }
@@ -92,7 +92,7 @@ fn child() {
     else {
         return;
     };
-    let fuse = Fuse::new(Some(at.parse().expect("a number")), die);
+    let fuse = Failpoint::new(Some(at.parse().expect("a number")), die);
     apply_counted(state.as_ref(), netns.as_ref(), &fuse);
     std::process::exit(WHOLE);
 }
@@ -109,7 +109,7 @@ fn killed_at_every_operation_on_the_running_kernel() {
     let own = state.path().join("own");
     let store = Store::new(Disk::new(&own));
 
-    let fuse = Fuse::new(None, || ());
+    let fuse = Failpoint::new(None, || ());
     apply_counted(&own, &netns, &fuse);
     assert_ne!(values(&host), original, "the plan changes something");
     undo(&store, &host);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use rxlab_change::apply::Transaction;
 use rxlab_change::journal::{Disk, FlakyStorage, Outcome, Store};
-use rxlab_sys::{FlakyHost, Fuse};
+use rxlab_sys::{Failpoint, FlakyHost};
 
 use crate::process::{Ended, PATIENCE, Running, one_line};
 use crate::settings::settings;
@@ -100,7 +100,7 @@ fn a_recreated_interface_is_detected() {
     tree.write("sys/class/net/veth0/ifindex", "8\n");
     tree.write("sys/class/net/veth0/queues/rx-0/rps_cpus", "00\n");
     let text = tree.rxlab(&["status"]).exits(1);
-    let who = "probably new queues created by the driver: interface number of veth0 changed from 3 to 8";
+    let who = "probably new queues created by the driver: ifindex of veth0 changed from 3 to 8";
     assert!(one_line(&text).contains(who), "{text}");
     let json: serde_json::Value = tree.rxlab(&["status", "--json"]).json(1);
     let suspect = &json["transactions"][0]["values"][0]["suspects"][0];
@@ -125,7 +125,7 @@ fn killed_at_every_operation_of_a_reapply() {
         transaction.apply(&tree.host(), &model(), &settings, &AtomicBool::new(false)).expect("applied");
         EXTERNAL.iter().for_each(|(path, value)| tree.write(path, value));
         let strangers = tree.values();
-        let fuse = Fuse::new(at, || panic!("the fuse has blown"));
+        let fuse = Failpoint::new(at, || panic!("the fuse has blown"));
         let ended = catch_unwind(AssertUnwindSafe(|| {
             let store = Store::new(FlakyStorage::new(Disk::new(tree.state()), fuse.clone(), None));
             let host = FlakyHost::new(tree.host(), Vec::new(), fuse.clone());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use rxlab_base::parse::ethtool;
-use rxlab_sys::{Action, EthtoolChange, EthtoolGet, Host, HostError, Operation, Question};
+use rxlab_sys::{Action, EthtoolChange, EthtoolGet, Host, HostError, Operation, Query};
 
 use crate::answers;
 use crate::tree::PCI;
@@ -98,7 +98,7 @@ impl<H: Host> Driver<H> {
 
     /// Path of a response of `eth0`.
     fn path(&self, get: EthtoolGet) -> PathBuf {
-        self.root.join(Question::Ethtool(get, "eth0".parse().expect("a name")).path())
+        self.root.join(Query::Ethtool(get, "eth0".parse().expect("a name")).path())
     }
 
     fn put(&self, path: &str, text: &str) {
@@ -177,5 +177,5 @@ impl<H: Host> Host for Driver<H> {
         Ok(())
     }
 
-    rxlab_sys::pass_on!([inner] read, write, list, link, ask, now_ns, inode);
+    rxlab_sys::pass_on!([inner] read, write, list, link, query, now_ns, inode);
 }

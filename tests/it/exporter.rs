@@ -38,13 +38,13 @@ impl Exporter {
         Self::start(&mut tree.command(&[]))
     }
 
-    fn ask(&self, request: &str) -> String {
+    fn query(&self, request: &str) -> String {
         response(self.address, request)
     }
 
     /// A scrape in the older format.
     fn scrape(&self) -> String {
-        let text = self.ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let text = self.query("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head");
         assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{head}");
         body.to_owned()
@@ -154,17 +154,17 @@ fn deployed(path: &str) -> PathBuf {
 fn it_serves_until_a_signal() {
     let tree = Tree::new();
     let exporter = Exporter::of_tree(&tree);
-    let index = exporter.ask("GET / HTTP/1.0\r\nHost: localhost\r\n\r\n");
+    let index = exporter.query("GET / HTTP/1.0\r\nHost: localhost\r\n\r\n");
     assert!(index.starts_with("HTTP/1.1 200 OK\r\n") && index.contains("href=\"/metrics\""), "{index}");
     let head = exporter
-        .ask("HEAD /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/openmetrics-text\r\n\r\n");
+        .query("HEAD /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/openmetrics-text\r\n\r\n");
     assert!(head.contains("\r\nContent-Type: application/openmetrics-text; version=1.0.0;"), "{head}");
     assert!(head.ends_with("\r\n\r\n"), "no body: {head}");
-    assert!(exporter.ask("GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 404 "));
-    let rebound = exporter.ask("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+    assert!(exporter.query("GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    let rebound = exporter.query("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n");
     assert!(rebound.starts_with("HTTP/1.1 421 ") && !rebound.contains("rxlab_"), "{rebound}");
-    assert!(exporter.ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
-    assert!(exporter.ask("\x16\x03\x01 hello\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    assert!(exporter.query("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    assert!(exporter.query("\x16\x03\x01 hello\r\n\r\n").starts_with("HTTP/1.1 400 "));
     // Its machine stands still, so there is no interval. It says so once, and goes on.
     wait_for("two failed samples", || {
         let text = exporter.scrape();

@@ -9,7 +9,7 @@ use rxlab_base::parse::one_message;
 use rxlab_change::journal::Outcome;
 use rxlab_path::sample::Scope;
 use rxlab_setting::Setting;
-use rxlab_sys::{Cause, FlakyHost, Fuse, Mishap, Rule};
+use rxlab_sys::{Cause, Failpoint, Fault, FlakyHost, Rule};
 
 use crate::process::Ended;
 use crate::settings::{SETTINGS, setting};
@@ -51,8 +51,8 @@ fn a_refusal_of_any_knob_restores_all_others() {
     for (setting, file) in changes().chain([("irq_affinity eth0/rx-1 = 4-5", "irq/26/smp_affinity")]) {
         let tree = Tree::new();
         let original = tree.values();
-        let refuse = Rule { suffix: file.into(), mishap: Mishap::Refuse(Cause::Errno(5)) };
-        let host = FlakyHost::new(tree.host(), vec![refuse], Fuse::new(None, || ()));
+        let refuse = Rule { suffix: file.into(), fault: Fault::Refuse(Cause::Errno(5)) };
+        let host = FlakyHost::new(tree.host(), vec![refuse], Failpoint::new(None, || ()));
         let result = tree.begin().apply(&host, &model(), &all(), &AtomicBool::new(false));
         let failure = result.expect_err(file);
         assert!(failure.error.to_string().contains("the kernel rejected it"), "{setting}: {}", failure.error);
@@ -67,8 +67,8 @@ fn a_refusal_of_any_knob_restores_all_others() {
 fn a_write_without_effect_is_noticed() {
     for (text, file) in changes() {
         let tree = Tree::new();
-        let ignore = Rule { suffix: file.into(), mishap: Mishap::Ignore };
-        let host = FlakyHost::new(tree.host(), vec![ignore], Fuse::new(None, || ()));
+        let ignore = Rule { suffix: file.into(), fault: Fault::Ignore };
+        let host = FlakyHost::new(tree.host(), vec![ignore], Failpoint::new(None, || ()));
         let error = tree.begin().set(&host, &mut model(), &setting(text)).expect_err(text);
         assert!(matches!(error, rxlab_change::apply::ApplyError::NotKept { .. }), "{text}: {error}");
         assert!(error.to_string().contains("asked for"), "{error}");

@@ -19,5 +19,5 @@ impl<F: Fn(&str) + Send + Sync> Host for Observed<F> {
         self.inner.act(action)
     }
 
-    rxlab_sys::pass_on!([inner] read, list, link, ask, now_ns, inode);
+    rxlab_sys::pass_on!([inner] read, list, link, query, now_ns, inode);
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use rxlab_base::parse::one_message;
 use rxlab_base::units::CpuId;
-use rxlab_sys::{Cause, EthtoolGet, Question, RecordedHost};
+use rxlab_sys::{Cause, EthtoolGet, Query, RecordedHost};
 
 use super::super::truth::{Counted, Damage, Kernel, Nic, Truth, Work};
 use super::irqs;
@@ -119,7 +119,7 @@ fn nics(mut host: RecordedHost, truth: &Truth, seconds: f64) -> RecordedHost {
             Counted::ByKernel => by_kernel.extend(queue_counts(nic, &counts)),
             Counted::ByDriver => {
                 let name = nic.name.parse().expect("a name");
-                let path = Question::Ethtool(EthtoolGet::Stats, name).path();
+                let path = Query::Ethtool(EthtoolGet::Stats, name).path();
                 host = host.with(&path, statistic_values(&counts));
             }
         }
@@ -129,7 +129,7 @@ fn nics(mut host: RecordedHost, truth: &Truth, seconds: f64) -> RecordedHost {
     }
     let small = truth.veths.iter().map(|(name, _)| name.as_str()).chain(["lo"]);
     host = small.fold(host, |host, name| statistics(host, name, 3.0, seconds));
-    if by_kernel.is_empty() { host } else { host.with(&Question::QueueStats.path(), by_kernel) }
+    if by_kernel.is_empty() { host } else { host.with(&Query::QueueStats.path(), by_kernel) }
 }
 
 /// Packets/s through the devices below an interface.

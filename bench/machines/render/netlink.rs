@@ -1,20 +1,20 @@
 //! Answers of the kernel to netlink and ioctls.
 
 use rxlab_base::parse::{attribute, one_message, words};
-use rxlab_sys::{Cause, EthtoolGet, Question, RecordedHost};
+use rxlab_sys::{Cause, EthtoolGet, Query, RecordedHost};
 
 use super::super::drivers::Pairs;
 use super::super::truth::{Counted, Damage, Kernel, Nic, Truth};
 
 pub(super) fn render(host: RecordedHost, truth: &Truth) -> RecordedHost {
     let mut host = host;
-    let answers = [(Question::Links, links(truth))].into_iter();
-    let told = [(Question::Queues, queues(truth)), (Question::Napis, napis(truth))];
+    let answers = [(Query::Links, links(truth))].into_iter();
+    let told = [(Query::Queues, queues(truth)), (Query::Napis, napis(truth))];
     let told = told.into_iter().filter(|_| truth.kernel >= Kernel::V6_8);
-    for (question, answer) in answers.chain(told) {
+    for (query, answer) in answers.chain(told) {
         host = match truth.damage {
-            Damage::NetlinkDenied => host.with_failure(&question.path(), Cause::Denied),
-            _ => host.with(&question.path(), answer),
+            Damage::NetlinkDenied => host.with_failure(&query.path(), Cause::Denied),
+            _ => host.with(&query.path(), answer),
         };
     }
     truth.nics.iter().fold(host, |host, nic| ethtool(host, truth, nic))
@@ -106,7 +106,7 @@ fn link(ifindex: u32, name: &str, kind: Option<&str>, ties: impl IntoIterator<It
 }
 
 fn ethtool(host: RecordedHost, truth: &Truth, nic: &Nic) -> RecordedHost {
-    let path = |get: EthtoolGet| Question::Ethtool(get, nic.name.parse().expect("a name")).path();
+    let path = |get: EthtoolGet| Query::Ethtool(get, nic.name.parse().expect("a name")).path();
     let mut answers = vec![(EthtoolGet::Driver, driver(nic)), (EthtoolGet::Channels, channels(nic))];
     if let Some((usecs, adaptive)) = nic.delay {
         let adaptive = [u8::from(adaptive)];

@@ -79,7 +79,7 @@ pub use single_thread_limit::{ThreadRoom, thread_room};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Worth knowing; nothing is lost today.
+    /// FamilyGain knowing; nothing is lost today.
     Note,
     /// Costs throughput or latency under the current load.
     Warning,
@@ -122,7 +122,7 @@ pub struct Finding {
 
 impl Finding {
     /// True if the finding calls for attention: a note that no plan addresses does not.
-    pub fn calls(&self) -> bool {
+    pub fn needs_attention(&self) -> bool {
         self.severity > Severity::Note || !self.plans.is_empty()
     }
 
@@ -252,7 +252,7 @@ pub const RULES: &[Rule] = &[
 
 /// Rules whose findings are dropped when the first rule has one for the same interface (and the same CPU, if
 /// both name one): they would repeat or contradict it.
-const TOLD: &[(&Rule, &[&Rule])] = &[
+const SUPERSEDED: &[(&Rule, &[&Rule])] = &[
     // The hotspot of a one-queue interface names the missing RPS as its cause.
     (&one_core_hotspot::RULE, &[&single_queue_no_rps::RULE]),
     // More queues do not help while most of the present ones are idle.
@@ -273,14 +273,14 @@ const TOLD: &[(&Rule, &[&Rule])] = &[
 /// Runs every rule. Most severe first; rules of equal severity in the order of [`RULES`].
 pub fn diagnose(model: &Model, rates: &Rates) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule.findings(model, rates)).collect();
-    drop_told(&mut findings);
+    drop_superseded(&mut findings);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }
 
 /// Drops the findings that others make superfluous.
-fn drop_told(findings: &mut Vec<Finding>) {
-    for (first, told) in TOLD {
+fn drop_superseded(findings: &mut Vec<Finding>) {
+    for (first, told) in SUPERSEDED {
         let of_first = findings.iter().filter(|finding| finding.id == first.id && finding.nic.is_some());
         let said: Vec<(Option<NicName>, Option<CpuId>)> =
             of_first.map(|finding| (finding.nic.clone(), finding.cpu)).collect();
@@ -310,7 +310,7 @@ pub(crate) fn about_placement(model: &Model, rates: &Rates) -> Vec<Finding> {
     // Of masks that should not exist, that is said and nothing else.
     let rules = PLACEMENT.iter().chain([&rps_redundant::RULE]);
     let mut findings: Vec<Finding> = rules.flat_map(|rule| rule.findings(model, rates)).collect();
-    drop_told(&mut findings);
+    drop_superseded(&mut findings);
     findings.retain(|finding| finding.id != rps_redundant::RULE.id);
     findings
 }

@@ -164,7 +164,7 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
     regime.iter().for_each(|regime| rank(&mut findings, regime));
     let mut notes = Vec::new();
     let refused = refused(model, rates);
-    let (mut plans, mut unmade): (Vec<Proposal>, Vec<Unmade>) = (Vec::new(), Vec::new());
+    let (mut plans, mut left_out): (Vec<Proposal>, Vec<LeftOut>) = (Vec::new(), Vec::new());
     for nic in concerned(&findings) {
         let of_nic = findings.iter().filter(|finding| finding.nic.as_ref() == Some(nic));
         let wanted: Vec<&str> = of_nic.flat_map(|finding| &finding.plans).map(String::as_str).collect();
@@ -175,7 +175,7 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         for of_policy in of_policies.filter(|(name, ..)| wanted.contains(name)) {
             match policed(model, rates, nic, of_policy, program) {
                 Ok(proposal) => plans.push(proposal),
-                Err(why) => unmade.push((nic.clone(), of_policy.0, why)),
+                Err(why) => left_out.push((nic.clone(), of_policy.0, why)),
             }
         }
         let spread = spread(model, rates, Some(nic));
@@ -187,7 +187,7 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
         }));
         notes.extend(spread.reasons.into_iter().map(|reason| format!("not planned: {reason}")));
     }
-    findings.iter_mut().for_each(|finding| admit(finding, &plans, &unmade));
+    findings.iter_mut().for_each(|finding| explain_missing_plans(finding, &plans, &left_out));
     let paths = concerned(&findings).into_iter().filter_map(|name| model.nic(name));
     DoctorReport {
         schema: DoctorReport::SCHEMA.to_owned(),
@@ -209,16 +209,16 @@ pub fn doctor(model: &Model, rates: &Rates, program: &str) -> DoctorReport {
 type OfPolicy = (&'static str, Policy, Variable);
 
 /// The interface and the name of a plan that a finding asks for, and why there is none.
-type Unmade = (NicName, &'static str, String);
+type LeftOut = (NicName, &'static str, String);
 
 /// A note whose plans change nothing asks for nothing, and says why.
-fn admit(note: &mut Finding, plans: &[Proposal], unmade: &[Unmade]) {
+fn explain_missing_plans(note: &mut Finding, plans: &[Proposal], left_out: &[LeftOut]) {
     let Some(nic) = note.nic.as_ref().filter(|_| note.severity == Severity::Note) else { return };
     let is_made = |name: &String| plans.iter().any(|made| made.nic == *nic && made.plan.name == *name);
     if note.plans.iter().any(is_made) {
         return;
     }
-    let why = unmade.iter().find(|(of, name, _)| of == nic && note.plans.iter().any(|plan| plan == name));
+    let why = left_out.iter().find(|(of, name, _)| of == nic && note.plans.iter().any(|plan| plan == name));
     if let Some((.., why)) = why {
         note.remedy += &format!("; rxlab has no plan for it ({why})");
         note.plans.clear();
@@ -484,7 +484,7 @@ mod tests {
         };
         assert_eq!(far(true).plans, ["numa-local.irq"]);
         let fixed = far(false);
-        assert!(!fixed.calls() && fixed.remedy.contains("cannot be read)"), "{fixed:?}");
+        assert!(!fixed.needs_attention() && fixed.remedy.contains("cannot be read)"), "{fixed:?}");
     }
 
     /// A virtual function once came first, and the first plan was another.
@@ -624,7 +624,7 @@ mod tests {
         let nic = model.nic(&"eth9".parse().expect("a name")).expect("there");
         let mut report = doctor(&model, &rates, "rxlab");
         report.only(&model, nic);
-        assert!(report.findings.iter().any(|finding| finding.calls()), "{:?}", report.findings);
+        assert!(report.findings.iter().any(|finding| finding.needs_attention()), "{:?}", report.findings);
         assert_eq!(report.notes[0], "packets of eth9 are carried by eth0, included here");
         assert!(!report.plans.is_empty() && report.plans.iter().all(|plan| plan.nic == model.nics[0].name));
         let other = model.nic(&"eth0".parse().expect("a name")).expect("there");

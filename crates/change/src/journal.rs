@@ -13,7 +13,7 @@ mod memory;
 mod notice;
 mod record;
 mod recover;
-mod room;
+mod reserve;
 mod storage;
 mod store;
 mod surroundings;

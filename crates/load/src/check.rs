@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::header::is_method;
 use super::http::{Template, TemplateError};
-use super::question::DnsQuestion;
+use super::query::DnsQuestion;
 use super::spec::{DEFAULT_SIZE, MAX_PAYLOAD, MIN_PAYLOAD, Spec};
 use super::url::{Protocol, Url};
 use rxlab_sys::datagrams::MAX_TRAIN;

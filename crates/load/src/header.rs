@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use super::question::dns_path;
+use super::query::dns_path;
 use super::url::{Protocol, Url};
 use rxlab_base::serde_as_text;
 

@@ -36,7 +36,7 @@ mod merge;
 mod pacing;
 mod poller;
 mod promql;
-mod question;
+mod query;
 mod random;
 mod rate;
 mod remote;

@@ -18,7 +18,7 @@ pub(super) use oneway::OneWay;
 pub(super) use sink::SinkTotals;
 
 use super::poller::Poller;
-use super::question::{DnsQuestion, TrackerQuestion};
+use super::query::{DnsQuestion, TrackerQuery};
 use super::spec::Spec;
 use super::url::Protocol;
 use crate::servers::UDP_BUFFER;
@@ -39,7 +39,7 @@ pub(super) fn exchange(
 ) -> std::io::Result<Exchange> {
     let talk: Box<dyn Talk> = match spec.url.protocol {
         Protocol::UdpTracker => {
-            let question: TrackerQuestion = spec.url.path.parse().expect("a URL was checked");
+            let question: TrackerQuery = spec.url.path.parse().expect("a URL was checked");
             Box::new(Tracker::new(question, session, spec.part(index), spec.timeout_ns()))
         }
         Protocol::Dns => {

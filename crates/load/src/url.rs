@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use super::question::{DnsQuestion, TrackerQuestion};
+use super::query::{DnsQuestion, TrackerQuery};
 use rxlab_base::serde_as_text;
 use rxlab_base::units::digits;
 
@@ -122,7 +122,7 @@ impl FromStr for Url {
             (Protocol::Http, path) if path.starts_with('/') => path.to_owned(),
             (Protocol::Http, path) => format!("/{path}"),
             (Protocol::UdpTracker, "" | "/") => "/announce".to_owned(),
-            (Protocol::UdpTracker, path) if path.parse::<TrackerQuestion>().is_ok() => path.to_owned(),
+            (Protocol::UdpTracker, path) if path.parse::<TrackerQuery>().is_ok() => path.to_owned(),
             // The names can come from a list.
             (Protocol::Dns, "" | "/") => "/".to_owned(),
             (Protocol::Dns, path) if path.parse::<DnsQuestion>().is_ok() => path.to_owned(),

@@ -21,7 +21,7 @@ pub const LOOPBACK_SHARE: f64 = 0.5;
 
 /// Upper bound on the cost of one packet, in seconds: reached on emulated machines, a tenth of it on real
 /// ones, without a firewall of thousands of rules. Softirq time beyond it is spent on timers, disks or `lo`.
-pub const DEAREST: f64 = 100e-6;
+pub const MAX_PACKET_COST: f64 = 100e-6;
 
 /// Part of a CPU's receive time, and of its packets, that a device must account for when `lo` is busy.
 const OF_A_DEVICE: f64 = 0.5;
@@ -115,7 +115,7 @@ fn brought_by_a_device(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
     let lo = without.iter().sum::<f64>() / without.len().max(1) as f64;
     let own = time - lo;
     let most = packets > 0.0 && packets >= counted.packets * OF_A_DEVICE;
-    most && own >= time * OF_A_DEVICE && own <= packets * DEAREST
+    most && own >= time * OF_A_DEVICE && own <= packets * MAX_PACKET_COST
 }
 
 /// Packets/s that the busy queues of devices bring to each CPU, by interrupt or RPS mask.

@@ -51,7 +51,7 @@ pub use throttling::{ThrottledRates, Throttlings};
 
 use rxlab_base::parse::{self, NetdevNapi, NetdevQueue};
 use rxlab_base::units::{CpuId, Fact};
-use rxlab_sys::{Host, Question};
+use rxlab_sys::{Host, Query};
 
 /// One sample of a machine: its inventory, and the counters at that moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,7 +112,7 @@ impl Sample {
 impl Inventory {
     /// Takes the inventory, as far as `scope` goes; facts beyond it are [`Fact::NotAsked`].
     pub fn take(host: &dyn Host, scope: Scope<'_>) -> Self {
-        let queues = read::asked(host, &Question::Queues, parse::netdev_queues);
+        let queues = read::asked(host, &Query::Queues, parse::netdev_queues);
         let nics = nics::take(host, &queues, |nic| scope.in_full(nic));
         let seen = processes::see(host);
         let irqbalance = processes::irqbalance(host, &seen);
@@ -120,7 +120,7 @@ impl Inventory {
             identity: Identity::take(host),
             cpus: cpus::take(host),
             queues,
-            napis: read::asked(host, &Question::Napis, parse::netdev_napis),
+            napis: read::asked(host, &Query::Napis, parse::netdev_napis),
             links: links::take(host, nics.known().map(Vec::as_slice).unwrap_or_default()),
             nics,
             unreadable_nics: nics::unreadable(host),

@@ -184,7 +184,7 @@ pub struct NapiPolls {
 pub struct ThreadTime {
     /// `ksoftirqd/0`, `napi/eth0-12`.
     pub name: String,
-    /// Its process number.
+    /// Its PID.
     pub pid: u32,
     /// Time on a CPU, according to the scheduler.
     pub ns: u64,

@@ -51,7 +51,7 @@ impl Openssl {
         Ok(Self { child, cpu, times: None })
     }
 
-    /// Its process number.
+    /// Its PID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

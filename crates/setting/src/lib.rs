@@ -17,17 +17,17 @@
 pub mod command_line;
 pub mod export;
 mod file;
-pub mod paper;
 pub mod prediction;
 mod setting;
+pub mod simulation;
 mod target;
 pub mod tunable;
 
 pub use command_line::{set_flags, trial_of, trial_of_plan};
 pub use file::PlanFileError;
-pub use paper::{is_to_come, set_queues, simulate};
 pub use prediction::{CHANGE, CpuLoad, Overfull, Prediction, Range};
 pub use setting::{Plan, PlannedSetting, Setting, SettingError, set_of, set_text};
+pub use simulation::{is_to_come, set_queues, simulate};
 pub use target::{Target, interrupts, queueless_targets};
 pub use tunable::{
     Encoding, EthtoolGroup, Owner, Risk, TUNABLES, Tunable, Upkeep, apply_order, risk_and_upkeep, tunable,

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Target;
-use super::paper::{self, Simulation};
+use super::simulation::{self, Simulation};
 use rxlab_base::display_as;
 use rxlab_base::units::Direction;
 
@@ -127,7 +127,7 @@ const fn row(name: &'static str, risk: Risk, upkeep: Upkeep, owner: Owner) -> Tu
 }
 
 impl Tunable {
-    const fn on_paper(mut self, simulation: Simulation) -> Self {
+    const fn simulated(mut self, simulation: Simulation) -> Self {
         self.simulation = Some(simulation);
         self
     }
@@ -154,10 +154,10 @@ const CHANNEL_WORDS: &[(&str, &str)] = &[("rx", "RX"), ("tx", "TX"), ("combined"
 /// NAPI) and a table precedes the rules that lead to it; polling; the CPUs that take interrupts and then
 /// packets (the global flow table before those of the queues); the whole machine; and last the processes.
 pub const TUNABLES: [Tunable; 58] = [
-    row("irqbalance", Safe, High, Irqbalance).on_paper(paper::irqbalance),
+    row("irqbalance", Safe, High, Irqbalance).simulated(simulation::irqbalance),
     row("ring_rx", LinkReset, Low, Ethtool(RINGS, "rx", "RX")),
     row("ring_tx", LinkReset, Low, Ethtool(RINGS, "tx", "TX")),
-    row("channels", LinkReset, Low, Words(CHANNELS, CHANNEL_WORDS)).on_paper(paper::channels),
+    row("channels", LinkReset, Low, Words(CHANNELS, CHANNEL_WORDS)).simulated(simulation::channels),
     row("rss_key", Safe, Low, Other(HASH_PLACE, HASH)),
     row("rss_fields_tcp4", Safe, Low, Other(FIELDS_PLACE, FIELDS)),
     row("rss_fields_udp4", Safe, Low, Other(FIELDS_PLACE, FIELDS)),
@@ -165,7 +165,7 @@ pub const TUNABLES: [Tunable; 58] = [
     row("rss_fields_udp6", Safe, Low, Other(FIELDS_PLACE, FIELDS)),
     row("rss_symmetric", Safe, Low, Other(HASH_PLACE, HASH)),
     row("rss", Safe, Medium, Other("ethtool RSS_GET or ETHTOOL_GRSSH, and ETHTOOL_SRXFHINDIR", RSS))
-        .on_paper(paper::rss),
+        .simulated(simulation::rss),
     row("rss_context", Safe, High, Other("ethtool RSS_GET and ETHTOOL_SRSSH", RSS)),
     row("ntuple", LinkReset, Low, Ethtool(FEATURES, "ntuple", "ntuple-filters")),
     row(
@@ -175,9 +175,9 @@ pub const TUNABLES: [Tunable; 58] = [
         Other("ethtool ETHTOOL_GRXCLSRLALL, ETHTOOL_SRXCLSRLINS and ETHTOOL_SRXCLSRLDEL", RULE),
     ),
     row("adaptive_rx", BriefStall, Low, Ethtool(COALESCE, "adaptive-rx", "Adaptive RX"))
-        .on_paper(paper::adaptive_rx),
+        .simulated(simulation::adaptive_rx),
     row("adaptive_tx", BriefStall, Low, Ethtool(COALESCE, "adaptive-tx", "Adaptive RX:.*TX")),
-    row("rx_usecs", Safe, Low, Ethtool(COALESCE, "rx-usecs", "rx-usecs")).on_paper(paper::rx_usecs),
+    row("rx_usecs", Safe, Low, Ethtool(COALESCE, "rx-usecs", "rx-usecs")).simulated(simulation::rx_usecs),
     row("rx_frames", Safe, Low, Ethtool(COALESCE, "rx-frames", "rx-frames")),
     row("tx_usecs", Safe, Low, Ethtool(COALESCE, "tx-usecs", "tx-usecs")),
     row("tx_frames", Safe, Low, Ethtool(COALESCE, "tx-frames", "tx-frames")),
@@ -194,21 +194,21 @@ pub const TUNABLES: [Tunable; 58] = [
     row("threaded", Safe, High, NicFile("threaded", Switch)),
     row("queue_threaded", Safe, High, Other(NAPIS, NAPI)),
     row("napi_defer_hard_irqs", Safe, Low, NicFile("napi_defer_hard_irqs", Number))
-        .on_paper(paper::napi_defer_hard_irqs),
+        .simulated(simulation::napi_defer_hard_irqs),
     row("queue_defer_hard_irqs", Safe, Medium, Other(NAPIS, NAPI)),
     row("gro_flush_timeout", Safe, Low, NicFile("gro_flush_timeout", Number))
-        .on_paper(paper::gro_flush_timeout),
+        .simulated(simulation::gro_flush_timeout),
     row("queue_gro_flush_timeout", Safe, Medium, Other(NAPIS, NAPI)),
     row("irq_suspend_timeout", Safe, Medium, Other(NAPIS, NAPI)),
     row("default_smp_affinity", Safe, Low, HostFile("/proc/irq/default_smp_affinity", Mask)),
-    row("irq_affinity", Safe, High, IrqAffinity).on_paper(paper::irq_affinity),
-    row("xps_cpus", Safe, Medium, QueueFile(Tx, "xps_cpus", Mask)).on_paper(paper::xps_cpus),
+    row("irq_affinity", Safe, High, IrqAffinity).simulated(simulation::irq_affinity),
+    row("xps_cpus", Safe, Medium, QueueFile(Tx, "xps_cpus", Mask)).simulated(simulation::xps_cpus),
     row("xps_rxqs", Safe, Medium, QueueFile(Tx, "xps_rxqs", Mask)),
     row("rps_default_mask", Safe, Low, Sysctl("net.core.rps_default_mask", Mask)),
-    row("rps", Safe, Medium, QueueFile(Rx, "rps_cpus", Mask)).on_paper(paper::rps),
+    row("rps", Safe, Medium, QueueFile(Rx, "rps_cpus", Mask)).simulated(simulation::rps),
     row("rfs_entries", Safe, Low, Sysctl("net.core.rps_sock_flow_entries", Flows))
-        .on_paper(paper::rfs_entries),
-    row("rfs", Safe, Medium, QueueFile(Rx, "rps_flow_cnt", Flows)).on_paper(paper::rfs),
+        .simulated(simulation::rfs_entries),
+    row("rfs", Safe, Medium, QueueFile(Rx, "rps_flow_cnt", Flows)).simulated(simulation::rfs),
     row("netdev_budget", Safe, Low, Sysctl("net.core.netdev_budget", Number)),
     row("netdev_budget_usecs", Safe, Low, Sysctl("net.core.netdev_budget_usecs", Number)),
     row("netdev_max_backlog", Safe, Low, Sysctl("net.core.netdev_max_backlog", Number)),
@@ -224,7 +224,7 @@ pub const TUNABLES: [Tunable; 58] = [
         Low,
         HostFile("/sys/devices/system/clocksource/clocksource0/current_clocksource", Text),
     )
-    .on_paper(paper::clocksource),
+    .simulated(simulation::clocksource),
     row("affinity", Safe, High, Other("/proc/PID/task/TID/status, CGROUP/cpuset.cpus", PROCESS)),
     row("ksoftirqd_priority", Safe, High, Other("/proc/PID/stat", THREAD)),
     row("napi_priority", Safe, High, Other("/proc/PID/stat", THREAD)),

@@ -2,22 +2,22 @@
 
 use rustix::io::Errno;
 
-use super::{EthtoolGet, Host, HostError, Operation, Question};
+use super::{EthtoolGet, Host, HostError, Operation, Query};
 use rxlab_base::parse::ethtool::{QueueDelay, features, queue_coalesce, rss, rules};
 use rxlab_base::parse::{self, Scheduling, WireError};
 use rxlab_base::units::{CpuMask, IrqId, NicName};
 
-/// One change. Its effect is visible in the answer to the matching [`Question`], or in the procfs file
+/// One change. Its effect is visible in the answer to the matching [`Query`], or in the procfs file
 /// that shows it.
 ///
-/// Below any root but `/` and in recordings the answer to that question is a file too, and the change edits
+/// Below any root but `/` and in recordings the answer to that query is a file too, and the change edits
 /// that file: such a machine accepts any value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Sets attributes of the ethtool message that answers `get`, in their encoded form: those that the
     /// parser of the answer returns for values. Only those listed change.
     Ethtool {
-        /// The question whose answer has these attributes.
+        /// The query whose answer has these attributes.
         get: EthtoolGet,
         /// The interface.
         nic: NicName,
@@ -86,15 +86,13 @@ impl Action {
     /// Place that shows the result.
     fn shown(&self) -> Shown {
         match self {
-            Action::Ethtool { get, nic, .. } => Shown::Answer(Question::Ethtool(*get, nic.clone())),
-            Action::EthtoolIoctl { nic, change } => {
-                Shown::Answer(Question::Ethtool(change.get(), nic.clone()))
-            }
-            Action::Link { .. } => Shown::Answer(Question::Links),
-            Action::Napi { .. } => Shown::Answer(Question::Napis),
+            Action::Ethtool { get, nic, .. } => Shown::Answer(Query::Ethtool(*get, nic.clone())),
+            Action::EthtoolIoctl { nic, change } => Shown::Answer(Query::Ethtool(change.get(), nic.clone())),
+            Action::Link { .. } => Shown::Answer(Query::Links),
+            Action::Napi { .. } => Shown::Answer(Query::Napis),
             Action::ThreadCpus { pid, tid, .. } => Shown::File(format!("proc/{pid}/task/{tid}/status")),
             Action::ThreadPolicy { pid, .. } => Shown::File(format!("proc/{pid}/stat")),
-            Action::IrqbalanceBan { pid, .. } => Shown::Answer(Question::IrqbalanceSetup { pid: *pid }),
+            Action::IrqbalanceBan { pid, .. } => Shown::Answer(Query::IrqbalanceSetup { pid: *pid }),
             Action::Shell { command, .. } => Shown::Nowhere(command.clone()),
         }
     }
@@ -103,7 +101,7 @@ impl Action {
     /// itself.
     pub fn path(&self) -> String {
         match self.shown() {
-            Shown::Answer(question) => question.path(),
+            Shown::Answer(query) => query.path(),
             Shown::File(path) | Shown::Nowhere(path) => path,
         }
     }
@@ -112,7 +110,7 @@ impl Action {
     pub(super) fn outcome(&self, host: &dyn Host) -> Result<Vec<u8>, HostError> {
         let failed = |cause| HostError::new(Operation::Act, &self.path(), cause);
         let before = match self.shown() {
-            Shown::Answer(question) => host.ask(&question),
+            Shown::Answer(query) => host.query(&query),
             Shown::File(path) => host.read(&path),
             Shown::Nowhere(command) => return Err(HostError::of_command(&command, NO_SHELL)),
         };
@@ -146,7 +144,7 @@ impl Action {
 
 /// Place where the change is visible.
 enum Shown {
-    Answer(Question),
+    Answer(Query),
     File(String),
     /// A shell command, whose effect rxlab cannot read back.
     Nowhere(String),
@@ -166,7 +164,7 @@ pub(super) fn act_on_answer(host: &dyn Host, action: &Action) -> Result<(), Host
 pub enum EthtoolChange {
     /// The default RSS table.
     Table {
-        /// The question whose answer contained the table before.
+        /// The query whose answer contained the table before.
         get: EthtoolGet,
         /// The whole table. For `reset`, the table that the kernel is expected to make; it is not sent.
         queues: Vec<u32>,
@@ -175,14 +173,14 @@ pub enum EthtoolChange {
     },
     /// The key of the default hash, of the length that it has.
     HashKey {
-        /// The question whose answer contained the key before.
+        /// The query whose answer contained the key before.
         get: EthtoolGet,
         /// The whole key.
         key: Vec<u8>,
     },
     /// The transformation of the input of the default hash.
     HashTransform {
-        /// The question whose answer contained it before.
+        /// The query whose answer contained it before.
         get: EthtoolGet,
         /// One of the kernel's `RXH_XFRM_*` bits; 0 for none.
         bits: u8,
@@ -238,7 +236,7 @@ pub enum EthtoolChange {
 }
 
 impl EthtoolChange {
-    /// The question whose answer shows the result.
+    /// The query whose answer shows the result.
     pub(super) fn get(&self) -> EthtoolGet {
         match self {
             EthtoolChange::Table { get, .. }

@@ -23,7 +23,7 @@ const A_HEADER: u16 = 1;
 const A_HEADER_DEV_NAME: u16 = 2;
 const A_RSS_START_CONTEXT: u16 = 7;
 
-pub(super) fn ask(netlink: &Netlink, get: EthtoolGet, nic: &NicName) -> Result<Vec<u8>, Errno> {
+pub(super) fn query(netlink: &Netlink, get: EthtoolGet, nic: &NicName) -> Result<Vec<u8>, Errno> {
     let one = |command: u8| netlink.generic("ethtool", command, &header(nic), Extent::One);
     match get {
         EthtoolGet::Channels => one(CHANNELS_GET),

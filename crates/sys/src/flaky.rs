@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Action, Cause, Host, HostError, Operation, Question};
+use super::{Action, Cause, Host, HostError, Operation, Query};
 
 /// Misbehaviour of a write or another change.
 #[derive(Debug, Clone)]
-pub enum Mishap {
+pub enum Fault {
     /// The kernel answers with this cause and changes nothing.
     Refuse(Cause),
     /// The kernel keeps this value instead of the one written, and reports success.
@@ -18,30 +18,30 @@ pub enum Mishap {
     Ignore,
 }
 
-/// A mishap for every change of paths that end with `suffix`.
+/// A fault for every change of paths that end with `suffix`.
 #[derive(Debug, Clone)]
 pub struct Rule {
     /// End of the path, such as `rps_cpus`.
     pub suffix: String,
     /// Effect on the change.
-    pub mishap: Mishap,
+    pub fault: Fault,
 }
 
 /// Wraps a host, counts its operations and applies [`Rule`]s to writes.
 pub struct FlakyHost<H> {
     inner: H,
     rules: Vec<Rule>,
-    fuse: Arc<Fuse>,
+    fuse: Arc<Failpoint>,
 }
 
 /// Counts operations, and at one chosen operation calls `blow`: kill the process, or panic.
-pub struct Fuse {
+pub struct Failpoint {
     count: AtomicU64,
     at: Option<u64>,
     blow: fn(),
 }
 
-impl Fuse {
+impl Failpoint {
     /// Blows just before operation `at` (counted from 1); never if `None`.
     pub fn new(at: Option<u64>, blow: fn()) -> Arc<Self> {
         Arc::new(Self { count: AtomicU64::new(0), at, blow })
@@ -63,12 +63,12 @@ impl Fuse {
 
 impl<H: Host> FlakyHost<H> {
     /// `inner` with `rules`; every operation steps `fuse`.
-    pub fn new(inner: H, rules: Vec<Rule>, fuse: Arc<Fuse>) -> Self {
+    pub fn new(inner: H, rules: Vec<Rule>, fuse: Arc<Failpoint>) -> Self {
         Self { inner, rules, fuse }
     }
 
-    fn mishap(&self, path: &str) -> Option<&Mishap> {
-        self.rules.iter().find(|rule| path.ends_with(&rule.suffix)).map(|rule| &rule.mishap)
+    fn fault(&self, path: &str) -> Option<&Fault> {
+        self.rules.iter().find(|rule| path.ends_with(&rule.suffix)).map(|rule| &rule.fault)
     }
 }
 
@@ -80,11 +80,11 @@ impl<H: Host> Host for FlakyHost<H> {
 
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError> {
         self.fuse.step();
-        match self.mishap(path) {
+        match self.fault(path) {
             None => self.inner.write(path, value),
-            Some(Mishap::Refuse(cause)) => Err(HostError::new(Operation::Write, path, *cause)),
-            Some(Mishap::Keep(kept)) => self.inner.write(path, kept),
-            Some(Mishap::Ignore) => Ok(()),
+            Some(Fault::Refuse(cause)) => Err(HostError::new(Operation::Write, path, *cause)),
+            Some(Fault::Keep(kept)) => self.inner.write(path, kept),
+            Some(Fault::Ignore) => Ok(()),
         }
     }
 
@@ -103,20 +103,20 @@ impl<H: Host> Host for FlakyHost<H> {
         self.inner.links(path)
     }
 
-    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
+    fn query(&self, query: &Query) -> Result<Vec<u8>, HostError> {
         self.fuse.step();
-        self.inner.ask(question)
+        self.inner.query(query)
     }
 
     fn act(&self, action: &Action) -> Result<(), HostError> {
         self.fuse.step();
         let path = action.path();
-        match self.mishap(&path) {
+        match self.fault(&path) {
             None => self.inner.act(action),
-            Some(Mishap::Refuse(cause)) => Err(HostError::new(Operation::Act, &path, *cause)),
-            // The answer to the question that shows the change.
-            Some(Mishap::Keep(answer)) => self.inner.write(&path, answer),
-            Some(Mishap::Ignore) => Ok(()),
+            Some(Fault::Refuse(cause)) => Err(HostError::new(Operation::Act, &path, *cause)),
+            // The answer to the query that shows the change.
+            Some(Fault::Keep(answer)) => self.inner.write(&path, answer),
+            Some(Fault::Ignore) => Ok(()),
         }
     }
 

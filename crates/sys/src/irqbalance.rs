@@ -168,7 +168,7 @@ mod tests {
                 scope.spawn(move || {
                     let (mut peer, _) = listener.accept().expect("a connection");
                     let mut asked = [0; 5];
-                    peer.read_exact(&mut asked).expect("a question");
+                    peer.read_exact(&mut asked).expect("a query");
                     assert_eq!(&asked, b"setup");
                     answer(peer);
                 });

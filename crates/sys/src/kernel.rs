@@ -1,4 +1,4 @@
-//! Answers of the running kernel: the socket for each question, and its encoding.
+//! Answers of the running kernel: the socket for each query, and its encoding.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::ethtool;
 use super::netlink::{Extent, Netlink};
 use super::netns::in_netns;
-use super::{Action, Question, irqbalance, scheduler};
+use super::{Action, Query, irqbalance, scheduler};
 use rxlab_base::parse::links::IFINFOMSG;
 use rxlab_base::parse::sock_diag::INET_DIAG_SKMEMINFO;
 use rxlab_base::parse::{attribute, link_request, napi_request};
@@ -43,7 +43,7 @@ const TCP_LISTEN: u32 = 10;
 /// States in which there can be something to read.
 const CONNECTED: [u32; 2] = [TCP_ESTABLISHED, TCP_CLOSE_WAIT];
 
-/// The running kernel, in one network namespace. Its sockets are opened with the first question.
+/// The running kernel, in one network namespace. Its sockets are opened with the first query.
 #[derive(Debug)]
 pub(super) struct Kernel {
     // `None`: our own.
@@ -56,34 +56,34 @@ impl Kernel {
         Self { namespace, netlink: OnceLock::new() }
     }
 
-    pub(super) fn ask(&self, question: &Question) -> Result<Vec<u8>, Errno> {
-        match question {
-            Question::Queues => self.netdev(NETDEV_CMD_QUEUE_GET, &[]),
-            Question::Napis => self.netdev(NETDEV_CMD_NAPI_GET, &[]),
-            Question::QueueStats => {
+    pub(super) fn query(&self, query: &Query) -> Result<Vec<u8>, Errno> {
+        match query {
+            Query::Queues => self.netdev(NETDEV_CMD_QUEUE_GET, &[]),
+            Query::Napis => self.netdev(NETDEV_CMD_NAPI_GET, &[]),
+            Query::QueueStats => {
                 let scope = attribute(NETDEV_A_QSTATS_SCOPE, NETDEV_QSTATS_SCOPE_QUEUE.to_ne_bytes());
                 self.netdev(NETDEV_CMD_QSTATS_GET, &scope)
             }
-            Question::Links => {
+            Query::Links => {
                 let mask = attribute(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS.to_ne_bytes());
                 let request = [vec![0; IFINFOMSG], mask].concat();
                 self.netlink()?.route(RTM_GETLINK, &request, Extent::Dump)
             }
-            Question::NamespaceId { pid } => {
+            Query::NamespaceId { pid } => {
                 let request = [vec![0; RTGENMSG], attribute(NETNSA_PID, pid.to_ne_bytes())].concat();
                 self.netlink()?.route(RTM_GETNSID, &request, Extent::One)
             }
-            // Some drivers answer EINVAL to an unknown question; a question for a value
+            // Some drivers answer EINVAL to an unknown query; a query for a value
             // has nothing in it that could be invalid.
-            Question::Ethtool(get, nic) => match ethtool::ask(self.netlink()?, *get, nic) {
+            Query::Ethtool(get, nic) => match ethtool::query(self.netlink()?, *get, nic) {
                 Err(Errno::INVAL) => Err(Errno::OPNOTSUPP),
                 answer => answer,
             },
-            Question::TcpListeners => self.tcp_sockets(AF_INET, &[TCP_LISTEN], 0),
-            Question::Tcp6Listeners => self.tcp_sockets(AF_INET6, &[TCP_LISTEN], 0),
-            Question::TcpConnections { port } => self.tcp_sockets(AF_INET, &CONNECTED, *port),
-            Question::Tcp6Connections { port } => self.tcp_sockets(AF_INET6, &CONNECTED, *port),
-            Question::IrqbalanceSetup { pid } => irqbalance::setup(*pid),
+            Query::TcpListeners => self.tcp_sockets(AF_INET, &[TCP_LISTEN], 0),
+            Query::Tcp6Listeners => self.tcp_sockets(AF_INET6, &[TCP_LISTEN], 0),
+            Query::TcpConnections { port } => self.tcp_sockets(AF_INET, &CONNECTED, *port),
+            Query::Tcp6Connections { port } => self.tcp_sockets(AF_INET6, &CONNECTED, *port),
+            Query::IrqbalanceSetup { pid } => irqbalance::setup(*pid),
         }
     }
 

@@ -29,7 +29,7 @@ mod netns;
 mod open_files;
 mod overlay;
 mod process_id;
-mod question;
+mod query;
 mod recorded;
 mod recording;
 mod scheduler;
@@ -42,14 +42,14 @@ use thiserror::Error;
 
 pub use action::{Action, EthtoolChange};
 pub use clock::clock_ns;
-pub use flaky::{FlakyHost, Fuse, Mishap, Rule};
+pub use flaky::{Failpoint, Fault, FlakyHost, Rule};
 pub use live::{LiveHost, OpenError};
 pub use netns::in_netns;
 pub use netns::{Hidden, Namespace, enter_netns, loopback_up, netns_path, new_netns};
 pub use open_files::allow_files;
 pub use overlay::OverlayHost;
 pub use process_id::ProcessId;
-pub use question::{EthtoolGet, Question, values_in_words};
+pub use query::{EthtoolGet, Query, values_in_words};
 pub use recorded::{RecordedHost, Recording};
 pub use recording::{Notes, RecordingHost};
 pub use thread::{
@@ -99,8 +99,8 @@ pub trait Host: Send + Sync {
         Ok(links)
     }
 
-    /// The answer to a question, as bytes; `Missing` if this machine cannot give it.
-    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError>;
+    /// The answer to a query, as bytes; `Missing` if this machine cannot give it.
+    fn query(&self, query: &Query) -> Result<Vec<u8>, HostError>;
 
     /// Makes a change by other means than writing to a file.
     fn act(&self, action: &Action) -> Result<(), HostError>;
@@ -158,9 +158,9 @@ macro_rules! pass_on {
     (@ link [$($to:tt)+]) => {
         fn link(&self, path: &str) -> Result<String, $crate::HostError> { self.$($to)+.link(path) }
     };
-    (@ ask [$($to:tt)+]) => {
-        fn ask(&self, question: &$crate::Question) -> Result<Vec<u8>, $crate::HostError> {
-            self.$($to)+.ask(question)
+    (@ query [$($to:tt)+]) => {
+        fn query(&self, query: &$crate::Query) -> Result<Vec<u8>, $crate::HostError> {
+            self.$($to)+.query(query)
         }
     };
     (@ act [$($to:tt)+]) => {

@@ -18,7 +18,7 @@ use super::files::{content, names, open, open_file, target};
 use super::kernel::Kernel;
 use super::netns::{all as all_namespaces, in_netns};
 use super::{
-    Action, Cause, Hidden, Host, HostError, Namespace, Operation, Question, clock_ns, is_namespaced_sysctl,
+    Action, Cause, Hidden, Host, HostError, Namespace, Operation, Query, clock_ns, is_namespaced_sysctl,
     shell,
 };
 
@@ -242,11 +242,11 @@ impl Host for LiveHost {
         self.with(path, links).map_err(|errno| HostError::new(Operation::List, path, errno))
     }
 
-    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
-        let failed = |cause: Cause| HostError::new(Operation::Ask, &question.path(), cause);
+    fn query(&self, query: &Query) -> Result<Vec<u8>, HostError> {
+        let failed = |cause: Cause| HostError::new(Operation::Ask, &query.path(), cause);
         match &self.kernel {
-            Some(kernel) => kernel.ask(question).map_err(|errno| failed(errno.into())),
-            None => self.read(&question.path()).map_err(|error| failed(error.cause)),
+            Some(kernel) => kernel.query(query).map_err(|errno| failed(errno.into())),
+            None => self.read(&query.path()).map_err(|error| failed(error.cause)),
         }
     }
 
@@ -302,7 +302,7 @@ mod tests {
     use rustix::io::Errno;
 
     use super::{Host, LiveHost};
-    use crate::{Cause, Question};
+    use crate::{Cause, Query};
     use rxlab_base::parse;
 
     #[test]
@@ -424,7 +424,7 @@ mod tests {
     #[test]
     fn queue_statistics_are_understood() {
         let host = LiveHost::open("/".as_ref()).expect("opened");
-        match host.ask(&Question::QueueStats) {
+        match host.query(&Query::QueueStats) {
             Err(error) => assert_eq!(error.cause, Cause::Missing, "{error}"),
             Ok(answer) => {
                 for entry in parse::queue_stats(&answer).expect("understood") {
@@ -443,10 +443,10 @@ mod tests {
     fn below_another_root_answers_are_files() {
         let tree = tempfile::tempdir().expect("a temporary directory");
         let host = LiveHost::open(tree.path()).expect("opened");
-        let error = host.ask(&Question::Napis).expect_err("no such file");
+        let error = host.query(&Query::Napis).expect_err("no such file");
         assert_eq!(error.to_string(), "cannot query /netlink/netdev/napi-get: not found");
         std::fs::create_dir_all(tree.path().join("netlink/netdev")).expect("created");
         std::fs::write(tree.path().join("netlink/netdev/napi-get"), b"abc").expect("written");
-        assert_eq!(host.ask(&Question::Napis).expect("a file"), b"abc");
+        assert_eq!(host.query(&Query::Napis).expect("a file"), b"abc");
     }
 }

@@ -62,7 +62,7 @@ impl Netlink {
         channel.exchange(kind, payload, extent, 0)
     }
 
-    /// The answers to a question about sockets, each with the fixed part of its type.
+    /// The answers to a query about sockets, each with the fixed part of its type.
     pub(super) fn diagnose(&self, kind: u16, payload: &[u8], extent: Extent) -> Result<Vec<u8>, Errno> {
         let channel = self.diag.as_ref().map_err(|errno| *errno)?;
         let mut channel = channel.lock().expect("no asker panicked");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 
-use super::{Action, Host, HostError, Namespace, OpenError, Operation, Question, is_namespaced_sysctl};
+use super::{Action, Host, HostError, Namespace, OpenError, Operation, Query, is_namespaced_sysctl};
 
 /// Files and answers that differ between network namespaces.
 const OF_NAMESPACE: [&str; 6] =
@@ -85,8 +85,8 @@ impl Host for OverlayHost<'_> {
         self.below().links(path)
     }
 
-    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
-        self.changed(&question.path()).map_or_else(|| self.below().ask(question), Ok)
+    fn query(&self, query: &Query) -> Result<Vec<u8>, HostError> {
+        self.changed(&query.path()).map_or_else(|| self.below().query(query), Ok)
     }
 
     // A shell command is not run: its effect is unknown.
@@ -111,7 +111,7 @@ impl Host for OverlayHost<'_> {
 #[cfg(test)]
 mod tests {
     use super::OverlayHost;
-    use crate::{Action, Cause, EthtoolGet, Host, Question, RecordedHost};
+    use crate::{Action, Cause, EthtoolGet, Host, Query, RecordedHost};
     use rxlab_base::parse::{attribute, one_message};
     use rxlab_base::units::NicName;
 
@@ -127,7 +127,7 @@ mod tests {
     struct ReadOnly(RecordedHost);
 
     impl Host for ReadOnly {
-        crate::pass_on!([0] read, write, list, link, ask, act, now_ns);
+        crate::pass_on!([0] read, write, list, link, query, act, now_ns);
 
         fn is_read_only(&self, _path: &str) -> bool {
             true
@@ -146,13 +146,13 @@ mod tests {
     fn an_answer_changes_like_a_file() {
         let answer = |value: &[u8]| one_message(&attribute(9, value));
         let nic: NicName = "eth0".parse().expect("a name");
-        let question = Question::Ethtool(EthtoolGet::Channels, nic.clone());
+        let query = Query::Ethtool(EthtoolGet::Channels, nic.clone());
         let action = Action::Ethtool { get: EthtoolGet::Channels, nic, attributes: attribute(9, b"new!") };
         let below = RecordedHost::new().with(&action.path(), answer(b"old!"));
         let host = OverlayHost::new(&below);
         host.act(&action).expect("done");
-        assert_eq!(host.ask(&question), Ok(answer(b"new!")));
-        assert_eq!(below.ask(&question), Ok(answer(b"old!")));
+        assert_eq!(host.query(&query), Ok(answer(b"new!")));
+        assert_eq!(below.query(&query), Ok(answer(b"old!")));
     }
 
     #[test]

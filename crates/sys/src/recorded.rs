@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::action::act_on_answer;
-use super::{Action, Cause, Host, HostError, Operation, Question};
+use super::{Action, Cause, Host, HostError, Operation, Query};
 
 /// Files and answers by path. Directories follow from the paths, unless a listing was recorded.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ impl RecordedHost {
         (self.files.into_inner().expect("no writer panicked"), self.rest)
     }
 
-    /// Adds a file, or an answer by its [`Question::path`].
+    /// Adds a file, or an answer by its [`Query::path`].
     #[must_use]
     pub fn with(mut self, path: &str, content: impl AsRef<[u8]>) -> Self {
         let files = self.files.get_mut().expect("no writer panicked");
@@ -72,7 +72,7 @@ impl RecordedHost {
         self
     }
 
-    /// Makes every operation on this path fail; the path of a question makes the question fail.
+    /// Makes every operation on this path fail; the path of a query makes the query fail.
     #[must_use]
     pub fn with_failure(mut self, path: &str, cause: Cause) -> Self {
         self.rest.failures.insert(path.to_owned(), cause);
@@ -139,8 +139,8 @@ impl Host for RecordedHost {
         act_on_answer(self, action)
     }
 
-    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
-        self.content(Operation::Ask, &question.path())
+    fn query(&self, query: &Query) -> Result<Vec<u8>, HostError> {
+        self.content(Operation::Ask, &query.path())
     }
 
     fn now_ns(&self) -> u64 {

@@ -1,12 +1,12 @@
-//! A machine that records its questions and answers.
+//! A machine that records its queries and answers.
 
 use std::sync::{Mutex, MutexGuard};
 
-use super::{Action, Cause, Host, HostError, Operation, Question, RecordedHost};
+use super::{Action, Cause, Host, HostError, Operation, Query, RecordedHost};
 
 /// Keeps what a machine answered.
 pub trait Notes {
-    /// Contents of a file, or the answer to a question.
+    /// Contents of a file, or the answer to a query.
     fn bytes(&mut self, path: &str, bytes: &[u8]);
     /// Names in a directory.
     fn names(&mut self, path: &str, names: &[String]);
@@ -111,9 +111,9 @@ impl<N: Notes + Send> Host for RecordingHost<'_, N> {
         self.note(path, self.inner.link(path), |notes, target| notes.target(path, target))
     }
 
-    fn ask(&self, question: &Question) -> Result<Vec<u8>, HostError> {
-        let path = question.path();
-        self.note(&path, self.inner.ask(question), |notes, bytes| notes.bytes(&path, bytes))
+    fn query(&self, query: &Query) -> Result<Vec<u8>, HostError> {
+        let path = query.path();
+        self.note(&path, self.inner.query(query), |notes, bytes| notes.bytes(&path, bytes))
     }
 
     fn now_ns(&self) -> u64 {
@@ -125,17 +125,17 @@ impl<N: Notes + Send> Host for RecordingHost<'_, N> {
 #[cfg(test)]
 mod tests {
     use super::RecordingHost;
-    use crate::{Cause, Host, Question, RecordedHost};
+    use crate::{Cause, Host, Query, RecordedHost};
 
     #[test]
     fn a_recording_answers_as_the_machine_did() {
         let machine = RecordedHost::new()
             .with("proc/stat", "cpu 1")
             .with("proc/12/comm", "init")
-            .with(&Question::Queues.path(), [1, 2])
+            .with(&Query::Queues.path(), [1, 2])
             .with_link("sys/class/net/lo", "../lo")
             .with_failure("proc/12/fd", Cause::Denied)
-            .with_failure(&Question::Napis.path(), Cause::Errno(5))
+            .with_failure(&Query::Napis.path(), Cause::Errno(5))
             .at_ns(7);
         let recording = RecordingHost::new(&machine);
         let look = |host: &dyn Host| {
@@ -145,8 +145,8 @@ mod tests {
                 host.list("proc"),
                 host.list("proc/12/fd"),
                 host.link("sys/class/net/lo"),
-                host.ask(&Question::Queues),
-                host.ask(&Question::Napis),
+                host.query(&Query::Queues),
+                host.query(&Query::Napis),
                 host.now_ns(),
             )
         };

@@ -4,7 +4,7 @@ use super::blocks;
 use super::conduct::Conduct;
 use super::finish::finish;
 use super::flags::{Args, from_flags};
-use super::foretell::{self, foretell};
+use super::presample::{self, presample};
 use super::ready::{make_candidates, ready};
 use crate::commands::Global;
 use crate::commands::{files, leftovers, machine, place};
@@ -30,12 +30,12 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         TrialDir::check_state(&global.state_dir)?;
         place::check_lock(global)?;
     }
-    let foretold = foretell(&machine, &mut spec, &mut ready.driver, &stop)?;
+    let foretold = presample(&machine, &mut spec, &mut ready.driver, &stop)?;
     if spec.design.measure.is_none() || args.plan_only {
-        ready.planned = foretell::plan(&machine, &mut spec, &mut ready.driver, &stop)?;
+        ready.planned = presample::plan(&machine, &mut spec, &mut ready.driver, &stop)?;
     }
     if args.plan_only {
-        return foretell::print(global, &spec, foretold, ready.planned, &stop);
+        return presample::print(global, &spec, foretold, ready.planned, &stop);
     }
     let dir = TrialDir::create(&global.state_dir, &spec.name)?;
     let keep = args.after.keep;

@@ -1,7 +1,7 @@
 //! `rxlab flow` on a machine made of plain files: from the driver's answers to the queue.
 
 use rxlab_base::parse::{attribute, one_message};
-use rxlab_sys::{EthtoolGet, Question};
+use rxlab_sys::{EthtoolGet, Query};
 use serde_json::{Value, json};
 
 use super::show::complaint;
@@ -18,7 +18,7 @@ const KEY: [u8; 40] = [
 ];
 
 fn path(get: EthtoolGet) -> String {
-    Question::Ethtool(get, "eth0".parse().expect("a name")).path()
+    Query::Ethtool(get, "eth0".parse().expect("a name")).path()
 }
 
 /// `eth0` reports its key, its function and a table of four entries, but not the fields that it hashes.

@@ -41,7 +41,7 @@ fn is_restored(flood: &Flood) {
     assert!(text.starts_with("nothing is applied\n"), "{text}");
 }
 
-/// The answer to the question of field case E, which is the same if A and B are exchanged.
+/// The answer to the query of field case E, which is the same if A and B are exchanged.
 #[test]
 fn the_setup_that_interferes_is_named() {
     // Flat out, a sender on a CPU of its own can send more: the setup that interferes would win by throughput.

@@ -12,7 +12,7 @@ use rxlab_change::knob::find;
 use rxlab_path::model::Model;
 use rxlab_path::sample::Scope;
 use rxlab_setting::Target;
-use rxlab_sys::{Cause, FlakyHost, Fuse, Host, LiveHost, Mishap, Question, Rule, enter_netns};
+use rxlab_sys::{Cause, Failpoint, Fault, FlakyHost, Host, LiveHost, Query, Rule, enter_netns};
 
 use crate::lab::{host_in, inside, range};
 use crate::process::{Ended, Running, one_line, rxlab, wait_for};
@@ -48,7 +48,7 @@ impl Bench {
     }
 
     fn napis(&self) -> Vec<NetdevNapi> {
-        let napis = self.host.ask(&Question::Napis).expect("answered");
+        let napis = self.host.query(&Query::Napis).expect("answered");
         netdev_napis(&napis).expect("understood")
     }
 
@@ -345,9 +345,12 @@ fn sysctls_are_restored_after_a_failure() {
     assert!(open.undo().iter().all(|outcome| *outcome == Outcome::Restored));
     assert_eq!(settings.map(|setting| bench.read(setting)), before);
 
-    let rule = Rule { suffix: "busy_read".into(), mishap: Mishap::Refuse(Cause::Errno(5)) };
-    let host =
-        FlakyHost::new(LiveHost::open(Path::new("/")).expect("opened"), vec![rule], Fuse::new(None, || ()));
+    let rule = Rule { suffix: "busy_read".into(), fault: Fault::Refuse(Cause::Errno(5)) };
+    let host = FlakyHost::new(
+        LiveHost::open(Path::new("/")).expect("opened"),
+        vec![rule],
+        Failpoint::new(None, || ()),
+    );
     let model = bench.model();
     let failure = bench
         .transaction()

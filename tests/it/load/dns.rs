@@ -112,7 +112,7 @@ fn each_failure_has_its_class() {
             3 => answer[3] |= 2,
             4 => answer[3] |= 5,
             5 => answer[3] |= 4,
-            // A response to another question.
+            // A response to another query.
             6 => answer[13] ^= 1,
             _ => answer[0] ^= 0x80,
         }

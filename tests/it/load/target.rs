@@ -15,7 +15,7 @@ fn connect(target: &Target) -> TcpStream {
 }
 
 /// Sends `text` and reads until the target closes.
-fn ask(target: &Target, text: &str) -> String {
+fn query(target: &Target, text: &str) -> String {
     response(target.addresses().http.expect("served"), text)
 }
 
@@ -33,7 +33,7 @@ fn requests_in_pieces_and_in_batches() {
     let batch = "GET /simple HTTP/1.1\r\n\r\n".repeat(3)
         + "PUT /nowhere HTTP/1.1\r\nContent-Length: 5\r\n\r\nabcde"
         + "HEAD /simple HTTP/1.1\r\n\r\nGET /simple HTTP/1.1\r\nConnection: close\r\n\r\nGET /late";
-    let answers = ask(&target, &batch);
+    let answers = query(&target, &batch);
     assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 5);
     assert_eq!(answers.matches("HTTP/1.1 404").count(), 1);
     assert_eq!(answers.matches("Hello").count(), 4);
@@ -52,7 +52,7 @@ fn invalid_and_oversized_requests_close_the_connection() {
         ("POST /simple HTTP/1.1\r\nConnection: close\r\n\r\n".to_owned(), 405),
         ("GET /compute?us=x HTTP/1.0\r\n\r\n".to_owned(), 400),
     ] {
-        let answer = ask(&target, &text);
+        let answer = query(&target, &text);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{status}: {answer}");
     }
 }
@@ -119,7 +119,7 @@ fn a_body_of_any_length_arrives_complete() {
     for length in [0, 1, 65_000, 65_536, 3_000_000] {
         let request = |method, last: &str| format!("{method} /bytes?n={length} HTTP/1.1\r\n{last}\r\n");
         let text = request("GET", "") + &request("HEAD", "") + &request("GET", "Connection: close\r\n");
-        let answers = ask(&target, &text);
+        let answers = query(&target, &text);
         let heads = answers.matches(&format!("Content-Length: {length}\r\n")).count();
         assert_eq!(heads, 3, "{length}");
         // No head contains an `x`: they are all from the two bodies, and HEAD has none.
@@ -137,7 +137,7 @@ fn a_delay_keeps_the_order_and_blocks_only_its_connection() {
     let batch = "GET /bytes?n=3 HTTP/1.1\r\n\r\nGET /delay?us=400000 HTTP/1.1\r\n\r\n\
                  GET /delay?us=200000 HTTP/1.1\r\n\r\nGET /nowhere HTTP/1.1\r\n\r\n";
     waiting.write_all(batch.as_bytes()).expect("sent");
-    let others = (0..20).map(|_| ask(&target, "GET /simple HTTP/1.1\r\nConnection: close\r\n\r\n"));
+    let others = (0..20).map(|_| query(&target, "GET /simple HTTP/1.1\r\nConnection: close\r\n\r\n"));
     assert!(others.into_iter().all(|answer| answer.contains("Hello")));
     let served_at = begun.elapsed();
     let mut first = [0; 1000];
@@ -178,7 +178,7 @@ fn each_thread_reports_its_cpu_and_requests() {
     let cpus = "0".parse().expect("a list");
     let target = Target::start(&Spec { http: any, threads: 3, cpus, ..Spec::default() }).expect("started");
     for _ in 0..60 {
-        ask(&target, "GET /simple HTTP/1.1\r\nConnection: close\r\n\r\n");
+        query(&target, "GET /simple HTTP/1.1\r\nConnection: close\r\n\r\n");
     }
     let threads = target.threads();
     assert_eq!(threads.iter().map(|thread| thread.thread).collect::<Vec<_>>(), [0, 1, 2]);

@@ -18,7 +18,7 @@ use super::{datagrams, millis, run, spec, steady};
 
 #[test]
 fn client_and_tracker_count_the_same() {
-    for (question, rate) in [
+    for (query, rate) in [
         ("/announce", None),
         ("/announce?torrents=1", steady(2000.0)),
         ("/scrape", None),
@@ -27,18 +27,18 @@ fn client_and_tracker_count_the_same() {
         let any = Some(([127, 0, 0, 1], 0).into());
         let target = Target::start(&Spec { udp_tracker: any, ..Spec::default() }).expect("started");
         let address = target.addresses().udp_tracker.expect("served");
-        let mut spec = spec(&format!("udp-tracker://{address}{question}"));
+        let mut spec = spec(&format!("udp-tracker://{address}{query}"));
         (spec.connections, spec.threads, spec.rate) = (5, 2, rate);
         // With a rate nothing waits for responses.
         spec.pipeline = if spec.rate.is_some() { 1 } else { 3 };
         let total = run(&spec, millis(300));
-        assert!(total.requests > 0 && total.errors.is_empty(), "{question}: {total:?}");
-        assert_eq!((total.sent, total.in_flight), (total.requests, 0), "{question}");
+        assert!(total.requests > 0 && total.errors.is_empty(), "{query}: {total:?}");
+        assert_eq!((total.sent, total.in_flight), (total.requests, 0), "{query}");
         assert_eq!(total.latency.len(), total.requests);
         let counters = target.stop();
         // Connection ids: one for each flow, or for each request, and one for the probe before.
-        let expected = if question == "/connect" { (0, total.requests + 1) } else { (total.requests, 5) };
-        assert_eq!((counters.tracked, counters.tracker_ids), expected, "{question}");
+        let expected = if query == "/connect" { (0, total.requests + 1) } else { (total.requests, 5) };
+        assert_eq!((counters.tracked, counters.tracker_ids), expected, "{query}");
         assert_eq!(counters.tracker_refused, 0);
     }
 }
@@ -172,12 +172,12 @@ fn a_third_party_tracker_counts_the_same() {
     // It accepts requests before it has read its list.
     let first = spec(&format!("udp-tracker://{HOST}:{port}/{announce}"));
     crate::process::wait_for("its list", || run(&first, millis(20)).requests > 0);
-    for question in [&announce, "scrape", "connect"] {
-        let mut spec = spec(&format!("udp-tracker://{HOST}:{port}/{question}"));
+    for query in [&announce, "scrape", "connect"] {
+        let mut spec = spec(&format!("udp-tracker://{HOST}:{port}/{query}"));
         (spec.connections, spec.timeout) = (8, Duration::from_secs(1));
         let total = run(&spec, millis(300));
-        assert!(total.requests > 0 && total.errors.is_empty(), "{question}: {total:?}");
-        assert_eq!(total.sent, total.requests, "{question}");
+        assert!(total.requests > 0 && total.errors.is_empty(), "{query}: {total:?}");
+        assert_eq!(total.sent, total.requests, "{query}");
     }
     crate::trial::checks::passes(&format!("url = 'udp-tracker://{HOST}:{port}/scrape'"));
 }

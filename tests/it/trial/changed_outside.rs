@@ -6,7 +6,7 @@ use rxlab_path::sample::Scope;
 use rxlab_setting::Plan;
 use rxlab_stats::design::order;
 use rxlab_stats::design::{Arm, Phase};
-use rxlab_sys::{FlakyHost, Fuse, Host, Mishap, Rule};
+use rxlab_sys::{Failpoint, Fault, FlakyHost, Host, Rule};
 use rxlab_trial::factor::{Arms, Factor, FactorError};
 use rxlab_trial::record::Verdict;
 
@@ -180,8 +180,8 @@ fn changes_before_the_first_flip_are_kept() {
 #[test]
 fn a_failed_flip_is_not_a_foreign_change() {
     let tree = Tree::new();
-    let rule = Rule { suffix: "rx-1/rps_cpus".into(), mishap: Mishap::Keep(b"01".into()) };
-    let host = FlakyHost::new(tree.host(), vec![rule], Fuse::new(None, || ()));
+    let rule = Rule { suffix: "rx-1/rps_cpus".into(), fault: Fault::Keep(b"01".into()) };
+    let host = FlakyHost::new(tree.host(), vec![rule], Failpoint::new(None, || ()));
     let mut all = factor(&tree, &host, &[], &["rps eth0/rx-0 = 2-3", "rps eth0/rx-1 = 2-3"]);
     all.set(&host, Arm::A.index()).expect("nothing to set");
     all.set(&host, Arm::B.index()).expect_err("the kernel kept something else");

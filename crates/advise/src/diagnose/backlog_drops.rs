@@ -7,7 +7,7 @@ use rxlab_path::evidence::{LOST, carrier, may_be_lo, receive_time};
 use rxlab_path::model::{Model, Rates};
 
 /// Part of the packets from which connections notice the loss, as for rings.
-const FELT: f64 = 1e-4;
+const NOTICEABLE_LOSS: f64 = 1e-4;
 /// Part of the drops due to flow limit from which the backlog is not what is full.
 const LIMITED: f64 = 0.5;
 
@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
             "the kernel dropped {} packet/s or more at backlogs (softnet column 2) during the sample; \
              critical at {:.2} % of the packets or more",
             count(LOST),
-            FELT * 100.0
+            NOTICEABLE_LOSS * 100.0
         )
     },
     silent: "drops happened before the sample but not during it, or are too few to notice",
@@ -85,7 +85,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         _ => Vec::new(),
     };
     vec![Finding {
-        severity: if part >= FELT { Severity::Critical } else { Severity::Warning },
+        severity: if part >= NOTICEABLE_LOSS { Severity::Critical } else { Severity::Warning },
         nic: carrier.map(|(nic, _)| nic.name.clone()),
         cpu: Some(worst.cpu),
         title: format!(

@@ -167,7 +167,7 @@ mod tests {
                  are not counted"
             ]
         );
-        assert!(!found.calls(), "a note");
+        assert!(!found.needs_attention(), "a note");
     }
 
     /// Counts outweigh the inference in both directions.

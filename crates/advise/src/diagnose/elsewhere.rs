@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::workload::{Landing, landings};
 use rxlab_base::units::{CpuId, CpuMask};
-use rxlab_path::evidence::{DEAREST, TRAFFIC, in_softirq, queue_packets, receive_time};
+use rxlab_path::evidence::{MAX_PACKET_COST, TRAFFIC, in_softirq, queue_packets, receive_time};
 use rxlab_path::model::{CpuRates, Model, Nic, Rates, RxQueue};
 
 /// Packets/s, and NET_RX runs/s, below which they take hardly any of a full CPU's time: at most 5 %, at 100
@@ -20,11 +20,11 @@ const OF_TIMERS: [&str; 3] = ["TIMER", "HRTIMER", "RCU"];
 /// Runs/s of one of [`OF_TIMERS`] that the tick alone can cause: `CONFIG_HZ` is at most 1000.
 const TICKS: f64 = 1_000.0;
 
-/// Runs of timers or RCU for each packet from which the packets count at [`USUAL`] instead of [`DEAREST`].
+/// Runs of timers or RCU for each packet from which the packets count at [`USUAL`] instead of [`MAX_PACKET_COST`].
 const STORM: f64 = 3.0;
 
 /// Upper bound on the cost of one packet on machines that are not emulated, in seconds.
-const USUAL: f64 = DEAREST / 10.0;
+const USUAL: f64 = MAX_PACKET_COST / 10.0;
 
 /// How many times as much as on the other CPUs a packet may cost during a storm.
 const DEARER: f64 = 2.0;
@@ -53,7 +53,7 @@ pub(super) fn is_elsewhere(model: &Model, rates: &Rates, cpu: &CpuRates) -> bool
     let hardly_any = cpu.packets.max(cpu.net_rx) < FEW && brought < TRAFFIC;
     let packets = cpu.packets.max(brought);
     let storm = storm(cpu).map_or(0.0, |(_, runs)| runs);
-    let most = if storm >= STORM * packets { USUAL } else { DEAREST };
+    let most = if storm >= STORM * packets { USUAL } else { MAX_PACKET_COST };
     let cost = match cost_elsewhere(rates, cpu).filter(|_| storm > 0.0) {
         Some(cost) => most.min(cost * DEARER),
         None => most,

@@ -11,7 +11,7 @@ use rxlab_path::evidence::{TRAFFIC, carrier, irq_cpus, may_be_lo, through_lo};
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 
 /// Packets of the busiest queue relative to the mean of the others.
-const ODDS: f64 = 3.0;
+const MIN_RATIO: f64 = 3.0;
 /// Number of these queues whose load is shown.
 const SHOWN: usize = 3;
 /// Part of the busiest queue's packets from which another one is named with it.
@@ -33,7 +33,7 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does one of several receive queues take most packets, and is its CPU short of time?",
     fires: || {
         format!(
-            "one of several queues of a device that counts all of them, or a few alike, take {ODDS:.0} times the \
+            "one of several queues of a device that counts all of them, or a few alike, take {MIN_RATIO:.0} times the \
              mean of the others and {} packets/s, and the CPU of its interrupt spends {} of its time on receive work; \
              critical at {} or more",
             count(TRAFFIC),
@@ -78,7 +78,7 @@ fn is_chosen(nic: &Nic, queue: u32) -> bool {
 }
 
 /// The queue that takes far more packets than the others of its device.
-pub(super) struct Odd<'a> {
+pub(super) struct OverloadedQueue<'a> {
     pub(super) queue: &'a RxQueue,
     /// Its packets/s.
     pub(super) most: f64,
@@ -91,7 +91,7 @@ pub(super) struct Odd<'a> {
 }
 
 /// The queue of a device that takes far more packets than its others, if there is one.
-pub(super) fn odd<'a>(rates: &Rates, nic: &'a Nic) -> Option<Odd<'a>> {
+pub(super) fn odd<'a>(rates: &Rates, nic: &'a Nic) -> Option<OverloadedQueue<'a>> {
     let counted = &rates.nic(&nic.name)?.queues;
     let packets: Vec<f64> =
         nic.rx.iter().map(|queue| counted.get(&queue.index).copied()).collect::<Option<_>>()?;
@@ -107,8 +107,8 @@ pub(super) fn odd<'a>(rates: &Rates, nic: &'a Nic) -> Option<Odd<'a>> {
     }
     let all = most + alike.iter().map(|(_, packets)| packets).sum::<f64>();
     let others = (packets.iter().sum::<f64>() - all) / (packets.len() - alike.len() - 1).max(1) as f64;
-    let is_odd = packets.len() >= 2 && most >= TRAFFIC && most >= ODDS * others;
-    is_odd.then_some(Odd { queue, most, alike, others, packets })
+    let is_odd = packets.len() >= 2 && most >= TRAFFIC && most >= MIN_RATIO * others;
+    is_odd.then_some(OverloadedQueue { queue, most, alike, others, packets })
 }
 
 /// True if a queue takes so many of its device's packets that they may be one flow: RPS moves only the work
@@ -122,7 +122,7 @@ pub(super) fn may_be_one_flow(rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool
 /// The CPU that takes most packets RPS hands on from a queue, although others could: the RPS hash includes
 /// ports, so there are too few flows for any mask. `None` if interrupts or `lo` may bring that CPU as many:
 /// the counters do not distinguish them.
-pub(super) fn taker(model: &Model, rates: &Rates, queue: &RxQueue) -> Option<CpuId> {
+pub(super) fn recipient(model: &Model, rates: &Rates, queue: &RxQueue) -> Option<CpuId> {
     let mask = queue.rps_cpus.known()?.intersection(&model.usable());
     // RFS goes by the reader, and a server of one thread reads many flows.
     let tables = [queue.rps_flow_cnt.known(), model.rps_sock_flow_entries.known()];
@@ -130,11 +130,12 @@ pub(super) fn taker(model: &Model, rates: &Rates, queue: &RxQueue) -> Option<Cpu
         return None;
     }
     let packets = |cpu: CpuId| rates.cpu(cpu).map_or(0.0, |cpu| cpu.packets);
-    let taker = mask.iter().max_by(|a, b| packets(*a).total_cmp(&packets(*b)))?;
-    let others = mask.iter().filter(|cpu| *cpu != taker).map(packets).sum::<f64>() / (mask.len() - 1) as f64;
-    let handed = packets(taker) - through_lo(model, rates);
-    let most = handed >= TRAFFIC && handed >= ODDS * others;
-    (most && !interrupt_cpus(&landings(model, rates), rates).contains(taker)).then_some(taker)
+    let recipient = mask.iter().max_by(|a, b| packets(*a).total_cmp(&packets(*b)))?;
+    let others =
+        mask.iter().filter(|cpu| *cpu != recipient).map(packets).sum::<f64>() / (mask.len() - 1) as f64;
+    let handed = packets(recipient) - through_lo(model, rates);
+    let most = handed >= TRAFFIC && handed >= MIN_RATIO * others;
+    (most && !interrupt_cpus(&landings(model, rates), rates).contains(recipient)).then_some(recipient)
 }
 
 /// A queue's part of the RSS table.
@@ -163,7 +164,7 @@ pub(super) fn table_part(nic: &Nic, queue: u32) -> Option<TablePart> {
 
 /// True if this rule reports too few flows for any mask on a queue.
 pub(super) fn says_few_flows(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> bool {
-    let odd = may_be_one_flow(rates, nic, queue) && taker(model, rates, queue).is_some();
+    let odd = may_be_one_flow(rates, nic, queue) && recipient(model, rates, queue).is_some();
     odd && nic.kind == NicKind::Device && finding(model, rates, nic).is_some()
 }
 
@@ -179,7 +180,7 @@ fn title(nic: &Nic, queue: &RxQueue, alike: &[(&RxQueue, f64)], part: f64) -> St
 }
 
 fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
-    let Odd { queue, most, alike, others, packets } = odd(rates, nic)?;
+    let OverloadedQueue { queue, most, alike, others, packets } = odd(rates, nic)?;
     let total: f64 = packets.iter().sum();
     let load = |cpu: CpuId| receive_work(rates, cpu, most);
     let cpu = irq_cpus(queue, model, rates).iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
@@ -226,8 +227,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
             format!("{} of the RSS table leads to rx-{index}", seen.percent("rss_share", part.own))
         })
     }));
-    let taker = taker(model, rates, queue);
-    evidence.extend(taker.map(|cpu| {
+    let recipient = recipient(model, rates, queue);
+    evidence.extend(recipient.map(|cpu| {
         let mask = queue.rps_cpus.known().cloned().unwrap_or_default();
         Evidence::fact(
             Subject::Cpu(cpu),
@@ -258,8 +259,8 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
                 }
             }
             .to_owned()
-                + if taker.is_none() { ALIKE } else { "" },
-            match (taker, is_steered) {
+                + if recipient.is_none() { ALIKE } else { "" },
+            match (recipient, is_steered) {
                 (Some(_), _) => "use more flows: a mask cannot split one".to_owned(),
                 (None, true) => ports(name),
                 (None, false) => format!("{PARTLY}; {}", ports(name)),

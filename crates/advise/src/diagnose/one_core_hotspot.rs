@@ -1,7 +1,7 @@
 //! One CPU does far more than its share of the receive work, and is short of time.
 
 use super::figures::{Evidence, Subject};
-use super::hash_imbalance::{PARTLY, may_be_one_flow, says_few_flows, taker};
+use super::hash_imbalance::{PARTLY, may_be_one_flow, recipient, says_few_flows};
 use super::places::{fits, loaded, spreading, steal};
 use super::rps_redundant::OFF;
 use super::{Check, Finding, Rule, Severity, elsewhere};
@@ -22,7 +22,7 @@ const DROWNING: f64 = 0.8;
 
 /// Minimum receive work relative to the average of the other CPUs. On 2 CPUs that is a share of 75 %,
 /// on 8 CPUs 30 %. Field case A after the fix had 1.7.
-const ODDS: f64 = 3.0;
+const MIN_RATIO: f64 = 3.0;
 
 /// The same for a CPU that drowns, relative to all others and to those that receive from the same interface:
 /// if they do half of its work they have room enough. Seen with RPS on 8 CPUs: the one that polls the queue
@@ -49,7 +49,7 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does one CPU do far more than its share of the receive work, and is it short of time?",
     fires: || {
         format!(
-            "one CPU does at least {ODDS:.0} times as much receive work as the average of the others, spends \
+            "one CPU does at least {MIN_RATIO:.0} times as much receive work as the average of the others, spends \
              {} of its time on it and does {} of all; or it does {ODDS_OF_DROWNING:.0} times as much as the \
              average of the others, and of those that receive from its interface, and spends {} of its time \
              on it; or, if softirq time is not exact, a CPU that is {} busy takes {} packets/s of an \
@@ -121,7 +121,7 @@ fn by_time<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     let drowns = time >= DROWNING
         && lopsided(rates, share, ODDS_OF_DROWNING)
         && time >= ODDS_OF_DROWNING * of_receivers(rates, cpu, &equals(model, rates, hottest)).1;
-    let lopsided = drowns || (share >= MOST && lopsided(rates, share, ODDS));
+    let lopsided = drowns || (share >= MOST && lopsided(rates, share, MIN_RATIO));
     let others = of_receivers(rates, cpu, &model.online());
     (time >= BUSY && receives && lopsided).then_some(Hot { cpu, share, others })
 }
@@ -141,7 +141,7 @@ fn by_packets<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     // With RPS, packets are counted on the target CPU, runs on both: only both together show that
     // nothing spreads them.
     let runs = share_of(rates, cpu, |cpu| cpu.net_rx);
-    let lopsided = [share, runs].iter().all(|share| *share >= MOST && lopsided(rates, *share, ODDS));
+    let lopsided = [share, runs].iter().all(|share| *share >= MOST && lopsided(rates, *share, MIN_RATIO));
     // After an interrupt, of this network namespace or another, receive work runs long enough for ticks to hit it.
     let stands_on_devices = |nic: &Nic| nic.kind == NicKind::Device || !model.carriers(nic).is_empty();
     let rings = carrier(model, rates, hottest).is_some_and(|(nic, _)| stands_on_devices(nic))
@@ -377,7 +377,7 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
             );
             return (why, "more queues, or fewer interrupts by coalescing, if supported".into(), &[]);
         }
-        Some(mask) if taker(model, rates, queue) == Some(cpu) => {
+        Some(mask) if recipient(model, rates, queue) == Some(cpu) => {
             let why = format!(
                 "RPS hands the packets of {name}/rx-{index} to {}, but a flow stays on one CPU: few \
                  flows carry most packets",

@@ -5,7 +5,7 @@ use super::figures::{Evidence, Subject};
 use super::workload::{FULL, processing};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
-    DEAREST, TRAFFIC, busy, headroom, irq_cpus, is_counted, may_be_lo, queue_packets, receiving,
+    MAX_PACKET_COST, TRAFFIC, busy, headroom, irq_cpus, is_counted, may_be_lo, queue_packets, receiving,
 };
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 
@@ -96,7 +96,7 @@ pub(super) fn loaded<'a>(model: &'a Model, rates: &Rates) -> Vec<Loaded<'a>> {
 pub(super) fn receive_work(rates: &Rates, cpu: CpuId, packets: f64) -> f64 {
     let Some(cpu) = rates.cpu(cpu) else { return 0.0 };
     // With RPS a CPU counts the packets handed to it, not those it takes off a queue.
-    receiving(cpu).min((packets + cpu.packets) * DEAREST)
+    receiving(cpu).min((packets + cpu.packets) * MAX_PACKET_COST)
 }
 
 /// True if RPS hands the queue's packets to CPUs other than the interrupt's.

@@ -12,7 +12,7 @@ use rxlab_path::model::{CpuRates, Model, NicKind, ProcessRates, Rates};
 /// Part of the CPU taken by interrupts and softirqs from which the program slows down.
 const INTERFERENCE: f64 = 0.20;
 /// Receive time of the CPU relative to the mean of the others: an even share is the cost of a busy machine.
-const ODDS: f64 = 2.0;
+const MIN_RATIO: f64 = 2.0;
 /// Part of the processes' time on the CPU that is the program's.
 const OWN: f64 = 0.5;
 
@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does receive work take CPU time from a program that is pinned to that CPU?",
     fires: || {
         format!(
-            "a CPU is {} busy, it spends {} of its time and {ODDS:.0} times the mean of the others in \
+            "a CPU is {} busy, it spends {} of its time and {MIN_RATIO:.0} times the mean of the others in \
              interrupts and softirqs for packets that an interrupt or RPS brings there, and a program pinned \
              to it takes half of the rest",
             percent(FULL),
@@ -128,7 +128,11 @@ fn is_interrupted(model: &Model, rates: &Rates, process: &ProcessRates, cpu: &Cp
     // Ticks in softirqs may be in the program's own account.
     let own = process.cpu >= OWN * processing(cpu);
     let packets = brought && !is_elsewhere(model, rates, cpu);
-    packets && own && busy(cpu) >= FULL && receiving(cpu) >= INTERFERENCE && receiving(cpu) >= ODDS * mean
+    packets
+        && own
+        && busy(cpu) >= FULL
+        && receiving(cpu) >= INTERFERENCE
+        && receiving(cpu) >= MIN_RATIO * mean
 }
 
 #[cfg(test)]

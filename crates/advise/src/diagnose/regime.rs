@@ -49,7 +49,7 @@ pub struct Regime {
     pub cpus: Vec<CpuRegime>,
     /// The families of settings: those worth a trial first, in the order to try them; of these, those that no plan
     /// sets last.
-    pub knobs: Vec<Worth>,
+    pub knobs: Vec<FamilyGain>,
 }
 
 impl Regime {
@@ -120,7 +120,7 @@ impl Family {
 /// Verdict on a family of settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Worth {
+pub struct FamilyGain {
     /// The family.
     pub knob: Family,
     /// True if it is worth a trial.
@@ -283,12 +283,12 @@ fn too_little(rates: &Rates, hot: &CpuRegime) -> Option<String> {
         .then(|| format!("no CPU is busier than {}, so CPU time does not limit the load", percent(busiest)))
 }
 
-fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[Worth]) -> String {
+fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[FamilyGain]) -> String {
     let all: f64 = rates.cpus.iter().map(receiving).sum();
     let share = hot.receive / all.max(1e-9);
     let what = if share >= MOST && rates.cpus.len() > 1 { "one-core hotspot" } else { "receive work" };
     let hot_one = format!("{what} on CPU {} ({} of its time)", hot.cpu, percent(hot.receive));
-    let worth: Vec<&Worth> = knobs.iter().filter(|knob| knob.trial).collect();
+    let worth: Vec<&FamilyGain> = knobs.iter().filter(|knob| knob.trial).collect();
     if worth.is_empty() {
         return format!("{hot_one}: no remaining setting moves it");
     }

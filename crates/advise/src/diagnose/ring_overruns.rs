@@ -9,7 +9,7 @@ use rxlab_path::evidence::{LOST, TRAFFIC, busy, irq_cpus, receive_time};
 use rxlab_path::model::{CpuRates, Model, Nic, Rates};
 
 /// Part of the packets from which connections notice the loss: TCP's rate falls with its square root.
-const FELT: f64 = 1e-4;
+const NOTICEABLE_LOSS: f64 = 1e-4;
 /// Receive time of a CPU from which the CPU is what does not keep up.
 pub(super) const DROWNING: f64 = 0.8;
 
@@ -22,7 +22,7 @@ pub(super) const RULE: Rule = Rule {
              rx_fifo_errors on igb) during the sample; critical at {:.2} % of its packets or more",
             count(TRAFFIC),
             count(LOST),
-            FELT * 100.0
+            NOTICEABLE_LOSS * 100.0
         )
     },
     silent: "packets were lost before the sample but not during it, or were dropped by the stack, which has \
@@ -131,7 +131,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         (why, "more queues, to spread bursts; flow control (pause frames) against single senders".into(), &[])
     };
     Some(Finding {
-        severity: if part >= FELT { Severity::Critical } else { Severity::Warning },
+        severity: if part >= NOTICEABLE_LOSS { Severity::Critical } else { Severity::Warning },
         cpu: hottest.map(|cpu| cpu.cpu),
         title: format!("{name} loses {} packets/s: its ring is full", count(lost)),
         evidence,

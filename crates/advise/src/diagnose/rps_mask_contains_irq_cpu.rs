@@ -13,7 +13,7 @@ const BUSY: f64 = 0.25;
 
 /// Receive time of that CPU relative to the mean of the mask's others: field case A kept 1.7 (48.5 to 28 %).
 /// A CPU that is no busier than they are has room for its part.
-const ODDS: f64 = 1.2;
+const MIN_RATIO: f64 = 1.2;
 
 /// CPUs that the mask must keep: one alone would be the next hotspot.
 const LEFT: usize = 2;
@@ -24,7 +24,7 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "the RPS mask of a queue with {} packets/s contains the CPU of its interrupt and at least {LEFT} \
-             others, and that CPU spends {} of its time in interrupts and softirq, {ODDS} times the mean of \
+             others, and that CPU spends {} of its time in interrupts and softirq, {MIN_RATIO} times the mean of \
              the others",
             count(TRAFFIC),
             percent(BUSY)
@@ -50,7 +50,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         let cpu = both.iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
         let time = rates.cpu(cpu).map_or(0.0, receiving);
         let rest = mask.difference(&both);
-        let most = time >= ODDS * mean(rates, &rest, receiving) && rest.len() >= LEFT;
+        let most = time >= MIN_RATIO * mean(rates, &rest, receiving) && rest.len() >= LEFT;
         let matters = packets >= TRAFFIC && load(cpu) >= BUSY && most && !may_be_lo(model, rates, cpu);
         matters.then_some((queue, mask, cpu, time, packets))
     });

@@ -16,7 +16,7 @@ const MANY: (f64, f64) = (100.0, 0.10);
 /// Time of ksoftirqd from which much of the receive work is left to it.
 const LEFT: f64 = 0.10;
 /// Time of processes from which ksoftirqd waits for its turn among them.
-const AMONG: f64 = 0.25;
+const COMPETING: f64 = 0.25;
 /// The kernel's defaults: packets, and the smallest default in microseconds (two ticks of at least 1 ms).
 const DEFAULT_BUDGET: u32 = 300;
 const DEFAULT_USECS: u32 = 2_000;
@@ -33,7 +33,7 @@ pub(super) const RULE: Rule = Rule {
             count(SOME.0),
             percent(SOME.1),
             percent(LEFT),
-            percent(AMONG),
+            percent(COMPETING),
             count(MANY.0),
             percent(MANY.1)
         )
@@ -75,7 +75,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         let here = landings.iter().filter(|landing| landing.cpus.contains(cpu.cpu));
         here.filter_map(|landing| rates.nic(&landing.nic.name)).all(|nic| nic.rx_missed < LOST)
     };
-    let waits = |cpu: &CpuRates| cpu.ksoftirqd >= LEFT && processing(cpu) >= AMONG && busy(cpu) >= FULL;
+    let waits = |cpu: &CpuRates| cpu.ksoftirqd >= LEFT && processing(cpu) >= COMPETING && busy(cpu) >= FULL;
     let weight = |cpu: &CpuRates| match () {
         () if lost(cpu) >= LOST => 3,
         () if waits(cpu) => 2,

@@ -2,7 +2,7 @@
 //! and in some tunnels the same ports.
 
 use super::figures::{Evidence, Subject};
-use super::hash_imbalance::{Odd, odd};
+use super::hash_imbalance::{OverloadedQueue, odd};
 use super::places::{Loaded, loaded_of};
 use super::workload::FULL;
 use super::{Check, Finding, Rule, Severity};
@@ -148,7 +148,11 @@ fn remedy(nic: &Nic, tunnel: &Nic, outer: Outer) -> String {
 }
 
 /// The queue of a device that takes one flow of a tunnel, and the tunnel.
-fn tunnelled<'a>(model: &'a Model, rates: &Rates, nic: &'a Nic) -> Option<(Odd<'a>, &'a Nic, Outer)> {
+fn tunnelled<'a>(
+    model: &'a Model,
+    rates: &Rates,
+    nic: &'a Nic,
+) -> Option<(OverloadedQueue<'a>, &'a Nic, Outer)> {
     let odd = odd(rates, nic).filter(|odd| odd.alike.is_empty())?;
     let (tunnel, outer) = tunnel_over(model, rates, nic)?;
     (rates.rx_packets(&tunnel.name) >= odd.most * PART).then_some((odd, tunnel, outer))

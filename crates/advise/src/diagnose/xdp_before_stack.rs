@@ -50,7 +50,7 @@ fn merged_at_most(nic: &Nic, rates: &NicRates) -> f64 {
 }
 
 /// The recipient of packets that do not reach the stack.
-fn taker(nic: &Nic) -> Option<String> {
+fn recipient(nic: &Nic) -> Option<String> {
     let program = nic.xdp.as_ref().filter(|xdp| xdp.mode != XdpMode::Generic);
     let held = nic.rx.iter().any(|queue| queue.held_by.is_some_and(|holder| holder.bypasses_stack()));
     match (program.map(|xdp| xdp.program), held) {
@@ -64,24 +64,28 @@ fn taker(nic: &Nic) -> Option<String> {
 /// Packets/s that a device receives and that all CPUs process, if most of the former never reach the stack, with what
 /// takes them: `XDP program 17 takes`.
 struct Taken {
-    taker: String,
+    recipient: String,
     received: f64,
     processed: f64,
 }
 
 impl Taken {
     fn from(nic: &Nic, rates: &Rates) -> Option<Self> {
-        let taker = taker(nic)?;
+        let recipient = recipient(nic)?;
         let processed: f64 = rates.cpus.iter().map(|cpu| cpu.packets).sum();
         let counted = rates.nic(&nic.name)?;
         let received = counted.rx_packets;
         let is_taken = processed < received * PART / merged_at_most(nic, counted);
         // Without counts by CPU nothing is known about the stack.
-        (received >= PACKETS && processed > 0.0 && is_taken).then_some(Self { taker, received, processed })
+        (received >= PACKETS && processed > 0.0 && is_taken).then_some(Self {
+            recipient,
+            received,
+            processed,
+        })
     }
 
     fn in_words(&self, nic: &Nic) -> String {
-        format!("{} most packets of {} before the stack", self.taker, nic.name)
+        format!("{} most packets of {} before the stack", self.recipient, nic.name)
     }
 }
 

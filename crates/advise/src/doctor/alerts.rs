@@ -74,7 +74,7 @@ impl Alerts {
     /// Returns changes, cleared findings first. Figures and the CPU may change: a finding is identified by its rule and
     /// its interface.
     pub fn update(&mut self, findings: &[Finding], time: &str) -> Vec<Alert> {
-        self.calls = findings.iter().any(Finding::calls);
+        self.calls = findings.iter().any(Finding::needs_attention);
         let (mut gone, mut changed) = (Vec::new(), Vec::new());
         self.told.retain_mut(|told| {
             let now = findings.iter().find(|finding| same(finding, &told.finding));
@@ -116,7 +116,7 @@ impl Alerts {
     }
 
     /// True if the last sample had a finding that needs attention.
-    pub fn calls(&self) -> bool {
+    pub fn needs_attention(&self) -> bool {
         self.calls
     }
 }
@@ -145,15 +145,15 @@ mod tests {
     fn a_line_only_when_a_finding_appears_or_clears() {
         let mut alerts = Alerts::default();
         assert_eq!(look(&mut alerts, idle()), []);
-        assert!(!alerts.calls());
+        assert!(!alerts.needs_attention());
         let hot = "one-core-hotspot".to_owned();
         assert_eq!(look(&mut alerts, Sketch::case_a()), [(Change::Appeared, hot.clone())]);
         assert_eq!(look(&mut alerts, Sketch::case_a().ksoftirqd(2, 0.5)), [], "the same with other figures");
         let drops = "backlog-drops".to_owned();
         assert_eq!(look(&mut alerts, Sketch::case_a().drops(2, 40.0)), [(Change::Appeared, drops.clone())]);
-        assert!(alerts.calls());
+        assert!(alerts.needs_attention());
         assert_eq!(look(&mut alerts, idle()), [], "one quiet sample");
-        assert!(!alerts.calls(), "the last sample has none");
+        assert!(!alerts.needs_attention(), "the last sample has none");
         assert_eq!(look(&mut alerts, idle()), [(Change::Cleared, hot), (Change::Cleared, drops)]);
         assert_eq!(look(&mut alerts, idle()), []);
     }

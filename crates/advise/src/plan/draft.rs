@@ -11,7 +11,7 @@ use super::topology::CpuTopology;
 use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_path::evidence::TRAFFIC;
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
-use rxlab_setting::{PlannedSetting, Setting, Target, paper};
+use rxlab_setting::{PlannedSetting, Setting, Target, simulation};
 
 /// Reason to leave something alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,7 +209,7 @@ impl<'a> Draft<'a> {
     /// Adds settings and applies them to the draft's machine.
     pub(super) fn take(&mut self, settings: Vec<PlannedSetting>) {
         for planned in settings {
-            paper::simulate(&mut self.model, &planned.set);
+            simulation::simulate(&mut self.model, &planned.set);
             self.settings.push(planned);
         }
     }

@@ -14,9 +14,9 @@ use super::share::{Machine, receive_work};
 use super::step::rfs;
 use super::topology::CpuTopology;
 use rxlab_base::units::{CpuId, CpuMask, IrqId};
-use rxlab_path::evidence::{DEAREST, TRAFFIC, is_counted, queue_packets};
+use rxlab_path::evidence::{MAX_PACKET_COST, TRAFFIC, is_counted, queue_packets};
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
-use rxlab_setting::paper;
+use rxlab_setting::simulation;
 
 /// Corrections of the first estimate at most; each comes closer to what was measured.
 const CORRECTIONS: usize = 64;
@@ -117,7 +117,7 @@ impl<'a> Work<'a> {
         let usual = rates.cpus.iter().map(receive_work).sum::<f64>() / all.max(1.0);
         for (source, parts) in sources.iter_mut().zip(&parts) {
             // No CPU tells the work of packets that arrive somewhere.
-            let each = if parts.is_empty() { usual.min(DEAREST) } else { DEAREST };
+            let each = if parts.is_empty() { usual.min(MAX_PACKET_COST) } else { MAX_PACKET_COST };
             source.time = source.packets * each;
         }
         let measured = by_cpu(rates, |cpu| cpu.softirq.max(cpu.ksoftirqd));
@@ -127,7 +127,7 @@ impl<'a> Work<'a> {
             for (source, parts) in sources.iter_mut().zip(&parts).filter(|(_, parts)| !parts.is_empty()) {
                 let all: f64 = parts.iter().map(|part| part.time).sum();
                 let off = off(parts, &measured, &explained, |part| part.time) / all;
-                let time = (source.time * off).min(source.packets * DEAREST);
+                let time = (source.time * off).min(source.packets * MAX_PACKET_COST);
                 most = most.max((time - source.time).abs());
                 source.time = time;
             }
@@ -306,7 +306,7 @@ fn off(parts: &[Part], measured: &[f64], sums: &[f64], value: impl Fn(&Part) -> 
 
 /// Work that interrupts of other network namespaces bring, and that never moves: what else goes up the stack on their CPUs.
 fn foreign(model: &Model, rates: &Rates, sources: &[Source], parts: &[Vec<Part>]) -> Vec<Source> {
-    let own: BTreeSet<IrqId> = model.nics.iter().flat_map(paper::all_irqs).collect();
+    let own: BTreeSet<IrqId> = model.nics.iter().flat_map(simulation::all_irqs).collect();
     let others = rates.irqs.iter().filter(|irq| !own.contains(&irq.irq)).flat_map(|irq| &irq.per_cpu);
     let cpus: CpuMask = others.filter(|(_, rate)| **rate >= TRAFFIC).map(|(cpu, _)| *cpu).collect();
     let measured = by_cpu(rates, |cpu| cpu.packets);

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::topology::{CpuTopology, Domain};
 use crate::diagnose::EVEN_QUEUES;
 use rxlab_base::units::{CpuId, CpuMask, Fact};
-use rxlab_path::evidence::{DEAREST, TRAFFIC, foreign, irq_cpus, queue_packets, receive_time};
+use rxlab_path::evidence::{MAX_PACKET_COST, TRAFFIC, foreign, irq_cpus, queue_packets, receive_time};
 use rxlab_path::model::{CpuRates, Holder, Model, Nic, NicKind, Rates, RxQueue};
 
 /// Packets per second on one queue from which the hyper-threads of the interrupt's CPU are left out too: at
@@ -292,7 +292,7 @@ impl Machine<'_> {
         let mixed = mixed.filter(|(_, queue)| self.home(queue).is_some_and(|home| foreign.contains(home)));
         let mixed: f64 = mixed.map(|(nic, queue)| queue_packets(nic, queue, self.rates)).sum();
         let time: f64 = own.map(receive_work).sum();
-        let each = (time / (self.all_packets() - mixed).max(1.0)).min(DEAREST);
+        let each = (time / (self.all_packets() - mixed).max(1.0)).min(MAX_PACKET_COST);
         let mut times: BTreeMap<CpuId, f64> = BTreeMap::new();
         for nic in self.devices().filter(|nic| is_of(nic)) {
             for queue in &nic.rx {

@@ -23,7 +23,7 @@ mod stats;
 mod values;
 
 pub use channels::channels;
-pub use coalesce::{Adaptive, Holdback, coalesce};
+pub use coalesce::{Adaptive, CoalesceParameter, coalesce};
 pub use driver::driver;
 pub use features::{features, wanted};
 pub use flow_match::flow_matches;

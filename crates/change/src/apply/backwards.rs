@@ -275,7 +275,7 @@ mod tests {
     use crate::apply::testbed::{RPS, flaky, set};
     use crate::journal::Store;
     use crate::knob::testbed::model;
-    use rxlab_sys::{Cause, Host, Mishap, RecordedHost};
+    use rxlab_sys::{Cause, Fault, Host, RecordedHost};
 
     const OTHER: &str = "sys/class/net/veth0/queues/rx-0/rps_cpus";
 
@@ -314,7 +314,7 @@ mod tests {
         let older = set(&store, &host, &["rps eth0/rx-0 = 4"]);
         set(&store, &host, &["rps veth0/rx-0 = 5"]);
         let newer = set(&store, &host, &["rps eth0/rx-0 = 5"]);
-        let host = flaky(RPS, Mishap::Refuse(Cause::Errno(16)), host);
+        let host = flaky(RPS, Fault::Refuse(Cause::Errno(16)), host);
         let first = undo_all(&store, &host);
         assert_eq!(first.waiting, [Waiting { id: older, behind: newer }]);
         assert_eq!(first.undone.iter().map(|undo| undo.closed).collect::<Vec<_>>(), [false, true]);

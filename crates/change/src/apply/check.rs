@@ -132,7 +132,7 @@ mod tests {
     use rxlab_base::parse::{attribute, one_message};
     use rxlab_path::model::DeviceAddress;
     use rxlab_setting::Plan;
-    use rxlab_sys::{EthtoolGet, Question, RecordedHost};
+    use rxlab_sys::{EthtoolGet, Query, RecordedHost};
 
     fn plan(settings: &[&str]) -> Plan {
         Plan::new("test", &settings.iter().map(|text| setting(text)).collect::<Vec<_>>())
@@ -204,9 +204,9 @@ mod tests {
         let mut host = RecordedHost::new();
         for (get, message) in [(EthtoolGet::Rss, table), (EthtoolGet::RxRings, rings)] {
             let answer = one_message(&message);
-            host = host.with(&Question::Ethtool(get, "eth0".parse().expect("a name")).path(), answer);
+            host = host.with(&Query::Ethtool(get, "eth0".parse().expect("a name")).path(), answer);
         }
-        let question = Question::Ethtool(EthtoolGet::Channels, "eth0".parse().expect("a name"));
+        let question = Query::Ethtool(EthtoolGet::Channels, "eth0".parse().expect("a name"));
         let host = host.with(&question.path(), channels_answer(&channels));
         let checked = |settings: &[&str]| -> Result<Vec<String>, String> {
             let settings = check(&host, &model(), &plan(settings)).map_err(|error| error.to_string())?;

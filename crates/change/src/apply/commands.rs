@@ -75,7 +75,7 @@ mod tests {
     use crate::apply::{State, Transaction, Undo, status};
     use crate::journal::{BackCommand, Disk, FlakyStorage, Outcome, Store, Trouble};
     use crate::knob::testbed::model;
-    use rxlab_sys::{Cause, Fuse, Host, LiveHost, Mishap};
+    use rxlab_sys::{Cause, Failpoint, Fault, Host, LiveHost};
 
     const ENOSPC: i32 = 28;
 
@@ -155,7 +155,7 @@ mod tests {
         let scene = Scene::new();
         let back = scene.back("echo a >> said");
         let host = LiveHost::open(scene.folder.path()).expect("opened");
-        let dies = flaky("b >> said", Mishap::Refuse(Cause::Denied), host);
+        let dies = flaky("b >> said", Fault::Refuse(Cause::Denied), host);
         let mut transaction = begin(&scene.store(), None);
         let id = transaction.id().to_owned();
         transaction.run(&dies, "echo b >> said", &back).expect_err("refused");
@@ -200,7 +200,7 @@ mod tests {
         let run = |trouble: Option<Trouble>| {
             let scene = Scene::new();
             let back = scene.back("echo a >> said");
-            let fuse = Fuse::new(None, || ());
+            let fuse = Failpoint::new(None, || ());
             let state = scene.folder.path().join("state");
             let store = Store::new(FlakyStorage::new(Disk::new(state), fuse.clone(), trouble));
             let mut transaction = begin(&store, None);

@@ -296,10 +296,7 @@ mod tests {
             value.suspects.iter().map(|suspect| suspect.who).collect::<Vec<_>>(),
             [Culprit::NewQueues]
         );
-        assert_eq!(
-            value.suspects[0].evidence,
-            ["interface number of eth0 changed from 4 to 9: it was recreated"]
-        );
+        assert_eq!(value.suspects[0].evidence, ["ifindex of eth0 changed from 4 to 9: it was recreated"]);
         assert!(!found.is_fine());
     }
 

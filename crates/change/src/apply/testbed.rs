@@ -6,7 +6,7 @@ use super::{BeginInfo, Transaction};
 use crate::journal::Store;
 use crate::knob::testbed::model;
 use rxlab_setting::Setting;
-use rxlab_sys::{FlakyHost, Fuse, Host, Mishap, Rule};
+use rxlab_sys::{Failpoint, Fault, FlakyHost, Host, Rule};
 
 /// The RPS mask of the machine's first queue.
 pub(super) const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
@@ -37,7 +37,7 @@ pub(super) fn resume(store: &Store, id: &str) -> Transaction {
     Transaction::resume(store, id, Duration::ZERO).expect("open")
 }
 
-/// `inner` with a mishap at the paths that end with `suffix`.
-pub(super) fn flaky<H: Host>(suffix: &str, mishap: Mishap, inner: H) -> FlakyHost<H> {
-    FlakyHost::new(inner, vec![Rule { suffix: suffix.into(), mishap }], Fuse::new(None, || ()))
+/// `inner` with a fault at the paths that end with `suffix`.
+pub(super) fn flaky<H: Host>(suffix: &str, fault: Fault, inner: H) -> FlakyHost<H> {
+    FlakyHost::new(inner, vec![Rule { suffix: suffix.into(), fault }], Failpoint::new(None, || ()))
 }

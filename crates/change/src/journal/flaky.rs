@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::storage::{Folder, Lock, LockError, Storage};
-use rxlab_sys::Fuse;
+use rxlab_sys::Failpoint;
 
 /// From operation `at` of the fuse on, everything that needs space fails with `errno`. An append
 /// writes half of its bytes, as on a full disk.
@@ -32,14 +32,14 @@ const ENOSPC: i32 = 28;
 /// Wraps a storage; every operation steps the fuse, an append twice: a line can be torn.
 pub struct FlakyStorage<S> {
     inner: S,
-    fuse: Arc<Fuse>,
+    fuse: Arc<Failpoint>,
     trouble: Option<Trouble>,
     synced: Arc<AtomicBool>,
 }
 
 impl<S: Storage> FlakyStorage<S> {
     /// `inner`, counted by `fuse`, with `trouble`.
-    pub fn new(inner: S, fuse: Arc<Fuse>, trouble: Option<Trouble>) -> Self {
+    pub fn new(inner: S, fuse: Arc<Failpoint>, trouble: Option<Trouble>) -> Self {
         Self { inner, fuse, trouble, synced: Arc::default() }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::command::BackCommand;
 use super::record::{Displaced, Intent, Outcome, Record};
 use super::recover::History;
-use super::room::Room;
+use super::reserve::Reserve;
 use super::storage::{Folder, Lock, Storage};
 use super::store::JournalError;
 use super::surroundings::Surroundings;
@@ -36,7 +36,7 @@ pub struct Journal {
     // The file may end in a partial line that could not be cut off. Anything appended after it would
     // turn a torn line into damage.
     torn: bool,
-    room: Room,
+    room: Reserve,
     _lock: Lock,
 }
 
@@ -48,7 +48,7 @@ impl Journal {
         torn: bool,
         lock: Lock,
     ) -> Self {
-        let mut room = Room::default();
+        let mut room = Reserve::default();
         history.records.iter().for_each(|record| room.count(record));
         Self { storage, id, history, torn, room, _lock: lock }
     }

@@ -162,7 +162,7 @@ mod tests {
     use super::{ChannelKind, EthtoolGet, Knob, NicChannels};
     use crate::knob::testbed::{self, check, model, path, read, target, write};
     use rxlab_base::parse::ethtool::{Channels, Count};
-    use rxlab_sys::{Host, Question, RecordedHost};
+    use rxlab_sys::{Host, Query, RecordedHost};
 
     fn host(channels: Channels) -> RecordedHost {
         RecordedHost::new().with(&path(EthtoolGet::Channels), testbed::channels_answer(&channels))
@@ -205,9 +205,9 @@ mod tests {
         let host = host(separate());
         write(&NicChannels, &host, "eth0", "rx 1 tx 4").expect("written");
         assert_eq!(read(&NicChannels, &host, "eth0").as_deref(), Ok("rx 1 tx 4"));
-        let question = Question::Ethtool(EthtoolGet::Channels, "eth0".parse().expect("a name"));
+        let query = Query::Ethtool(EthtoolGet::Channels, "eth0".parse().expect("a name"));
         let after =
-            rxlab_base::parse::ethtool::channels(&host.ask(&question).expect("answered")).expect("whole");
+            rxlab_base::parse::ethtool::channels(&host.query(&query).expect("answered")).expect("whole");
         assert_eq!(after.count(ChannelKind::Rx), Some(Count { now: 1, max: 4 }));
         assert_eq!(after.other, separate().other);
     }

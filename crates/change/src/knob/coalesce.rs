@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::Doc;
 use super::error::Meanings;
 use super::ethtool::{EthtoolKnob, Value};
-use rxlab_base::parse::ethtool::{Adaptive, Holdback, QueueDelay};
+use rxlab_base::parse::ethtool::{Adaptive, CoalesceParameter, QueueDelay};
 
 const LOST: &str = "Re-creating the interface, for example by reloading its driver. Some drivers forget it \
                     in a reset, or when the number of queues changes.";
@@ -59,8 +59,8 @@ const fn moderation(
         meanings: MEANINGS,
         disturbs: &[],
         replaces: match value {
-            Value::Delay(Holdback::RxUsecs, _) => &["queue_rx_usecs"],
-            Value::Delay(Holdback::RxFrames, _) => &["queue_rx_frames"],
+            Value::Delay(CoalesceParameter::RxUsecs, _) => &["queue_rx_usecs"],
+            Value::Delay(CoalesceParameter::RxFrames, _) => &["queue_rx_frames"],
             Value::Adaptive(Adaptive::Rx) => &["queue_adaptive_rx"],
             _ => &[],
         },
@@ -90,7 +90,7 @@ pub(super) static ADAPTIVE_TX: EthtoolKnob = moderation(
 
 pub(super) static RX_USECS: EthtoolKnob = moderation(
     "rx_usecs",
-    Value::Delay(Holdback::RxUsecs, Adaptive::Rx),
+    Value::Delay(CoalesceParameter::RxUsecs, Adaptive::Rx),
     USECS,
     "How long the device delays a receive interrupt so that it covers several packets: fewer interrupts, \
      more latency.",
@@ -99,7 +99,7 @@ pub(super) static RX_USECS: EthtoolKnob = moderation(
 
 pub(super) static RX_FRAMES: EthtoolKnob = moderation(
     "rx_frames",
-    Value::Delay(Holdback::RxFrames, Adaptive::Rx),
+    Value::Delay(CoalesceParameter::RxFrames, Adaptive::Rx),
     FRAMES,
     "Number of packets after which the device raises a delayed receive interrupt.",
     "rx_frames eth0 = 64",
@@ -107,7 +107,7 @@ pub(super) static RX_FRAMES: EthtoolKnob = moderation(
 
 pub(super) static TX_USECS: EthtoolKnob = moderation(
     "tx_usecs",
-    Value::Delay(Holdback::TxUsecs, Adaptive::Tx),
+    Value::Delay(CoalesceParameter::TxUsecs, Adaptive::Tx),
     USECS,
     "How long the device delays the interrupt that reports sent packets.",
     "tx_usecs eth0 = 50",
@@ -115,7 +115,7 @@ pub(super) static TX_USECS: EthtoolKnob = moderation(
 
 pub(super) static TX_FRAMES: EthtoolKnob = moderation(
     "tx_frames",
-    Value::Delay(Holdback::TxFrames, Adaptive::Tx),
+    Value::Delay(CoalesceParameter::TxFrames, Adaptive::Tx),
     FRAMES,
     "Number of sent packets after which the device raises the delayed interrupt.",
     "tx_frames eth0 = 64",

@@ -5,8 +5,8 @@ use super::error::Meanings;
 use super::{Doc, Knob, KnobError, Result, Site, value};
 use crate::journal::{Armed, Displaced};
 use rxlab_base::parse::ethtool::{
-    Adaptive, Count, Feature, Holdback, QueueDelay, RingKind, coalesce, features, queue_coalesce, rings,
-    rules, wanted,
+    Adaptive, CoalesceParameter, Count, Feature, QueueDelay, RingKind, coalesce, features, queue_coalesce,
+    rings, rules, wanted,
 };
 use rxlab_path::model::Model;
 use rxlab_setting::Target;
@@ -46,7 +46,7 @@ pub(super) struct EthtoolKnob {
 #[derive(Clone, Copy)]
 pub(super) enum Value {
     /// A delay of interrupts, and the switch that lets the driver change it by itself.
-    Delay(Holdback, Adaptive),
+    Delay(CoalesceParameter, Adaptive),
     Adaptive(Adaptive),
     /// A value of the moderation of a single receive queue.
     QueueDelay(QueueDelay),

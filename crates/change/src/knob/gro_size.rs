@@ -10,7 +10,7 @@ use crate::journal::Armed;
 use rxlab_base::parse::{self, GroSize};
 use rxlab_path::model::Model;
 use rxlab_setting::Target;
-use rxlab_sys::{Action, Question};
+use rxlab_sys::{Action, Query};
 
 /// A length of merged packets.
 pub(super) struct GroSizeKnob {
@@ -88,7 +88,7 @@ impl Knob for GroSizeKnob {
 
     fn read(&self, site: Site<'_>) -> Result<String> {
         let nic = site.nic()?;
-        let links = site.ask(&Question::Links, parse::links, "a list of interfaces")?;
+        let links = site.query(&Query::Links, parse::links, "a list of interfaces")?;
         let size = links.iter().find(|link| link.name == nic.name).and_then(|link| self.size.value(link));
         size.map(|bytes| bytes.to_string()).ok_or_else(|| site.lacks_since(self.doc.since, self.absent))
     }

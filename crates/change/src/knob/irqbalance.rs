@@ -11,7 +11,7 @@ use rxlab_base::parse;
 use rxlab_base::units::IrqId;
 use rxlab_path::model::{Fact, Model, Nic};
 use rxlab_setting::Target;
-use rxlab_sys::{Action, Cause, HostError, Question};
+use rxlab_sys::{Action, Cause, HostError, Query};
 
 /// The part of a running irqbalance's ban list that concerns one interface.
 ///
@@ -67,10 +67,10 @@ fn not_running(site: Site<'_>) -> KnobError {
 
 /// All interrupts that irqbalance leaves alone by number.
 fn banned(site: Site<'_>, pid: u32) -> Result<BTreeSet<IrqId>> {
-    let question = Question::IrqbalanceSetup { pid };
-    let answer = site.host.ask(&question).map_err(|error| failed(site, None, pid, &error))?;
+    let query = Query::IrqbalanceSetup { pid };
+    let answer = site.host.query(&query).map_err(|error| failed(site, None, pid, &error))?;
     let setup = parse::irqbalance_setup(&answer)
-        .map_err(|error| KnobError::broken(&question.path(), error, "an answer of irqbalance"))?;
+        .map_err(|error| KnobError::broken(&query.path(), error, "an answer of irqbalance"))?;
     Ok(setup.banned_irqs.into_iter().collect())
 }
 

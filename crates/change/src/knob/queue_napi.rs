@@ -12,7 +12,7 @@ use crate::journal::Armed;
 use rxlab_base::parse::{self, NapiSetting, NetdevNapi};
 use rxlab_path::model::{Model, Nic, NicKind};
 use rxlab_setting::Target;
-use rxlab_sys::{Action, Host, Question};
+use rxlab_sys::{Action, Host, Query};
 
 /// A setting of a NAPI.
 pub(super) struct QueueNapiKnob {
@@ -127,7 +127,7 @@ pub(super) static QUEUE_THREADED: QueueNapiKnob = QueueNapiKnob {
 /// The NAPI that polls the queue of a site.
 pub(super) fn napi(site: Site<'_>) -> Result<NetdevNapi> {
     let (nic, queue) = site.rx_queue()?;
-    let napis = site.ask(&Question::Napis, parse::netdev_napis, "a list of NAPIs")?;
+    let napis = site.query(&Query::Napis, parse::netdev_napis, "a list of NAPIs")?;
     let known = queue.napi.as_ref().map(|napi| napi.id);
     let found = napis.into_iter().find(|napi| Some(napi.id) == known);
     found.ok_or_else(|| match known {

@@ -44,7 +44,7 @@ const DEFAULT: &str = "default";
 /// Error for a device without a table.
 pub(super) const NO_TABLE: &str = "the device has no RSS table, or its driver does not report it";
 
-/// The current table, and the question that returned it.
+/// The current table, and the query that returned it.
 pub(super) fn shown(site: Site<'_>, nic: &Nic) -> Result<(EthtoolGet, Rss)> {
     let (get, rss) = match site.ethtool(EthtoolGet::Rss, nic, rss) {
         Err(KnobError::Unsupported { .. }) => {

@@ -10,7 +10,7 @@ use crate::journal::Armed;
 use rxlab_base::parse::ethtool::{hash_fields, hash_letters, hash_letters_of, hash_letters_of_bits};
 use rxlab_path::model::Model;
 use rxlab_setting::Target;
-use rxlab_sys::{Action, EthtoolChange, EthtoolGet, Question};
+use rxlab_sys::{Action, EthtoolChange, EthtoolGet, Query};
 
 /// A part of the hash.
 pub(super) struct RssHashKnob {
@@ -131,7 +131,7 @@ const NO_KEY: &str = "the driver does not report its hash key";
 const FIXED: &str = "the driver does not let it be changed";
 
 impl RssHashKnob {
-    /// The hash's question and its current value.
+    /// The hash's query and its current value.
     fn shown(&self, site: Site<'_>) -> Result<(EthtoolGet, String)> {
         let nic = site.nic()?;
         if let Part::Fields(kind) = self.part {
@@ -139,7 +139,7 @@ impl RssHashKnob {
             let of_kind = all.iter().find(|fields| fields.kind == kind);
             let of_kind = of_kind.ok_or_else(|| site.lacks(NO_FIELDS))?;
             let letters = hash_letters(&of_kind.fields).ok_or_else(|| {
-                let path = Question::Ethtool(EthtoolGet::HashFields, nic.name.clone()).path();
+                let path = Query::Ethtool(EthtoolGet::HashFields, nic.name.clone()).path();
                 KnobError::broken(&path, of_kind.fields.join(" "), "fields that ethtool has a letter for")
             })?;
             return Ok((EthtoolGet::HashFields, letters));

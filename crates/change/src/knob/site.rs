@@ -12,7 +12,7 @@ use rxlab_base::parse::WireError;
 use rxlab_base::units::{CpuMask, Direction, MaskError, NicName, QueueId};
 use rxlab_path::model::{Model, Nic, RxQueue, TxQueue};
 use rxlab_setting::Target;
-use rxlab_sys::{Action, Cause, EthtoolGet, Host, HostError, Operation, Question};
+use rxlab_sys::{Action, Cause, EthtoolGet, Host, HostError, Operation, Query};
 
 /// One target of a knob on one machine.
 #[derive(Clone, Copy)]
@@ -100,14 +100,14 @@ impl Site<'_> {
     }
 
     /// The answer, parsed by `parse`; `expected` describes it.
-    pub(super) fn ask<T, E: Display>(
+    pub(super) fn query<T, E: Display>(
         self,
-        question: &Question,
+        query: &Query,
         parse: impl FnOnce(&[u8]) -> Result<T, E>,
         expected: &'static str,
     ) -> Result<T> {
-        let answer = self.host.ask(question).map_err(|error| self.unreadable(&error))?;
-        parse(&answer).map_err(|error| KnobError::broken(&question.path(), error, expected))
+        let answer = self.host.query(query).map_err(|error| self.unreadable(&error))?;
+        parse(&answer).map_err(|error| KnobError::broken(&query.path(), error, expected))
     }
 
     /// The driver's answer, parsed by `parse`.
@@ -117,7 +117,7 @@ impl Site<'_> {
         nic: &Nic,
         parse: fn(&[u8]) -> Result<T, WireError>,
     ) -> Result<T> {
-        self.ask(&Question::Ethtool(get, nic.name.clone()), parse, "an answer of ethtool")
+        self.query(&Query::Ethtool(get, nic.name.clone()), parse, "an answer of ethtool")
     }
 
     /// Carries out the change that sets `value`.

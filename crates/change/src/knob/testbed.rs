@@ -11,7 +11,7 @@ use rxlab_path::model::{
 };
 use rxlab_path::sketch::Sketch;
 use rxlab_setting::Target;
-use rxlab_sys::{Cause, EthtoolGet, FlakyHost, Fuse, Host, Mishap, Question, RecordedHost, Rule};
+use rxlab_sys::{Cause, EthtoolGet, Failpoint, Fault, FlakyHost, Host, Query, RecordedHost, Rule};
 
 /// Eight CPUs, 3 isolated and 7 offline; `eth0` with two queues (interrupts 24, and 25 with 26; 27 belongs to
 /// none), an RSS context and a flow rule, and `veth0` with one queue; process 812 listens.
@@ -127,7 +127,7 @@ pub fn target(text: &str) -> Target {
 
 /// Path of an answer of ethtool for `eth0`.
 pub fn path(get: EthtoolGet) -> String {
-    Question::Ethtool(get, "eth0".parse().expect("a name")).path()
+    Query::Ethtool(get, "eth0".parse().expect("a name")).path()
 }
 
 /// An answer of one message with these attributes.
@@ -137,8 +137,8 @@ pub fn answer(attributes: &[(u16, &[u8])]) -> Vec<u8> {
 
 /// A host that refuses what ends in `suffix`.
 pub fn refusing(host: RecordedHost, suffix: &str, cause: Cause) -> FlakyHost<RecordedHost> {
-    let rule = Rule { suffix: suffix.into(), mishap: Mishap::Refuse(cause) };
-    FlakyHost::new(host, vec![rule], Fuse::new(None, || ()))
+    let rule = Rule { suffix: suffix.into(), fault: Fault::Refuse(cause) };
+    FlakyHost::new(host, vec![rule], Failpoint::new(None, || ()))
 }
 
 /// Values as [`Knob::left_by`] takes them.

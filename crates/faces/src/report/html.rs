@@ -24,7 +24,7 @@ use markup::{Markup, typeset};
 use rxlab_base::number;
 
 use super::document::{Document, Part};
-use super::gist::{Gist, machine};
+use super::summary::{Summary, machine};
 use super::words::{self, Tone};
 use super::{blocks_text, compare, trace};
 use rxlab_trial::recommendation::Recommendation;
@@ -75,7 +75,7 @@ pub fn title(document: &Document) -> String {
     if document.title.is_none() && names.len() > 1 && names.len() == document.parts.len() {
         return format!("Trials {}", names.join(", "));
     }
-    let first = || document.parts.first().map(|part| Gist::new(part).heading);
+    let first = || document.parts.first().map(|part| Summary::new(part).heading);
     document.title.clone().or_else(first).unwrap_or_else(|| "rxlab report".to_owned())
 }
 
@@ -110,7 +110,7 @@ fn body(m: &mut Markup, document: &Document, program: Option<&str>, title: &str)
             // The title of a page with one trial is that heading already.
             let heading = match part {
                 Part::Trial(_) if document.parts.len() == 1 => "The trial".to_owned(),
-                part => Gist::new(part).heading,
+                part => Summary::new(part).heading,
             };
             m.leaf("h2", &[], &typeset(&heading));
             match part {
@@ -134,16 +134,16 @@ fn body(m: &mut Markup, document: &Document, program: Option<&str>, title: &str)
 
 /// The result of a part, and for a trial what to do about it.
 fn verdict(m: &mut Markup, index: usize, part: &Part, program: Option<&str>) {
-    let gist = Gist::new(part);
-    m.element("div", &[("class", &format!("verdict {}", tone_class(gist.tone)))], |m| {
+    let summary = Summary::new(part);
+    m.element("div", &[("class", &format!("verdict {}", tone_class(summary.tone)))], |m| {
         m.element("p", &[("class", "badge")], |m| {
-            m.inline("span", &[("aria-hidden", "true")], glyph(gist.tone));
+            m.inline("span", &[("aria-hidden", "true")], glyph(summary.tone));
             m.text(" ");
-            m.inline("a", &[("href", &format!("#part-{index}"))], &gist.name);
+            m.inline("a", &[("href", &format!("#part-{index}"))], &summary.name);
             m.text(": ");
-            m.text(&gist.call);
+            m.text(&summary.call);
         });
-        m.leaf("p", &[("class", "sentence")], &typeset(&gist.sentence));
+        m.leaf("p", &[("class", "sentence")], &typeset(&summary.sentence));
         let Part::Trial(trial) = part else { return };
         recommendation(m, &trial.record, program);
         if let Some(both) = super::predicted::compare(&trial.record) {
@@ -425,14 +425,14 @@ mod tests {
                 luminance(&value[..7])
             };
             let names = ["ink", "soft", "good", "bad", "neutral", "caution", "a", "b"];
-            let on_paper = names.map(|name| (name, "paper".to_owned()));
+            let simulated = names.map(|name| (name, "paper".to_owned()));
             let on_code = ["ink", "soft"].map(|name| (name, "code".to_owned()));
             let cells = (0..8).map(|level| match level {
                 0..4 => ("low", format!("l{level}")),
                 4 => ("middle", format!("l{level}")),
                 _ => ("high", format!("l{level}")),
             });
-            for (text, ground) in on_paper.into_iter().chain(on_code).chain(cells) {
+            for (text, ground) in simulated.into_iter().chain(on_code).chain(cells) {
                 let (a, b) = (colour(text), colour(&ground));
                 let contrast = (a.max(b) + 0.05) / (a.min(b) + 0.05);
                 if contrast < 4.5 {

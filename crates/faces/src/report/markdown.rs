@@ -2,8 +2,8 @@
 
 use super::document::{Document, Part, Trial};
 use super::findings::worst_first;
-use super::gist::Gist;
 use super::interference::{by, losers, who};
+use super::summary::Summary;
 use super::{html, validity, words};
 use rxlab_advise::doctor::DoctorReport;
 use rxlab_base::number;
@@ -25,9 +25,13 @@ pub fn render(document: &Document, program: &str) -> String {
     }
     side_by_side(&mut out, document);
     for part in &document.parts {
-        let gist = Gist::new(part);
-        out +=
-            &format!("\n## {}: {}\n\n{}\n", escape(&gist.name), escape(&gist.call), escape(&gist.sentence));
+        let summary = Summary::new(part);
+        out += &format!(
+            "\n## {}: {}\n\n{}\n",
+            escape(&summary.name),
+            escape(&summary.call),
+            escape(&summary.sentence)
+        );
         match part {
             Part::Trial(found) => trial(&mut out, found, program),
             Part::Doctor(report) => doctor(&mut out, report),

@@ -46,7 +46,7 @@ pub const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
 /// Results to check before relying on them.
 pub const CAUTION: Style = AnsiColor::Yellow.on_default();
-/// Worth knowing.
+/// FamilyGain knowing.
 pub const NOTE: Style = AnsiColor::Cyan.on_default();
 
 /// `text` in `style`, then reset.

@@ -1,9 +1,9 @@
 //! All connections of one thread: opening, waiting, reading. `supply` decides which one sends when.
 
-mod appointments;
 mod supply;
 #[cfg(test)]
 mod tests;
+mod timers;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::spec::Spec;
 use crate::tally::{Tally, Unanswered};
 use crate::thread::{Engine, sweep_period};
 use crate::url::Protocol;
-use appointments::Appointments;
+use timers::Timers;
 
 const READ_BUFFER: usize = 64 * 1024;
 /// Connections opened at the same time before the load begins.
@@ -66,9 +66,9 @@ pub(crate) struct HttpEngine {
     running: bool,
     connections: Vec<Connection>,
     /// Time limit of a request or connection attempt.
-    deadlines: Appointments,
+    deadlines: Timers,
     /// Moments at which closed connections may be reopened.
-    retries: Appointments,
+    retries: Timers,
     /// Interval at which deadlines are checked together.
     period: Nanos,
     /// Open loop: connections with room for a request; first come, first served.
@@ -108,8 +108,8 @@ impl HttpEngine {
             timeout: spec.timeout_ns(),
             schedule: None,
             running: false,
-            deadlines: Appointments::new(count),
-            retries: Appointments::new(count),
+            deadlines: Timers::new(count),
+            retries: Timers::new(count),
             period: sweep_period(spec.timeout_ns()),
             connections: (first..first + count).map(|number| Connection::new(number, spec, &block)).collect(),
             free: VecDeque::with_capacity(count),

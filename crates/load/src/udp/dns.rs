@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::talk::{Heard, Talk, number_of};
 use crate::clock::Nanos;
 use crate::error_class::ErrorClass;
-use crate::question::DnsQuestion;
+use crate::query::DnsQuestion;
 
 /// Length of a message header.
 const HEAD: usize = 12;
@@ -114,7 +114,7 @@ mod tests {
 
     use super::{CUT_OFF, Dns, Heard, RESPONSE, Talk};
     use crate::error_class::ErrorClass;
-    use crate::question::DnsQuestion;
+    use crate::query::DnsQuestion;
 
     fn dns() -> Dns {
         let question = |path: &str| path.parse::<DnsQuestion>().expect("a question");

@@ -168,7 +168,7 @@ impl Exchange {
                 },
                 Heard::Handshake => tally.datagrams.handshakes += 1,
                 Heard::Surplus => tally.datagrams.surplus += 1,
-                Heard::TurnedAway => tally.error(ErrorClass::Connect, 1),
+                Heard::Refused => tally.error(ErrorClass::Connect, 1),
                 Heard::Foreign => tally.error(ErrorClass::Garbage, 1),
             }
         }

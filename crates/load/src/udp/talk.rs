@@ -16,7 +16,7 @@ pub(super) enum Heard {
     /// The flow may send requests from now on.
     Handshake,
     /// The flow's request to be admitted was refused.
-    TurnedAway,
+    Refused,
     /// A surplus response to a repeated request to be admitted.
     Surplus,
     /// Not a response to this flow.

@@ -7,7 +7,7 @@ use super::talk::{Greeting, Heard, Talk, number_of};
 use crate::Random;
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::error_class::ErrorClass;
-use crate::question::{Ask, TrackerQuestion};
+use crate::query::{Action, TrackerQuery};
 use crate::servers::bep15::{Answer, InfoHash, Request, Said};
 
 /// Lifetime of a connection id.
@@ -46,7 +46,7 @@ impl Peer {
 }
 
 pub(super) struct Tracker {
-    question: TrackerQuestion,
+    question: TrackerQuery,
     /// Makes transaction ids of this session differ from those of others.
     salt: u32,
     /// Number of the first flow within the session.
@@ -59,7 +59,7 @@ pub(super) struct Tracker {
 impl Tracker {
     /// For `count` flows, the first of which has number `first`; `timeout` limits a response.
     pub(super) fn new(
-        question: TrackerQuestion,
+        question: TrackerQuery,
         session: u64,
         (first, count): (usize, usize),
         timeout: Nanos,
@@ -89,11 +89,11 @@ impl Talk for Tracker {
         // Peers start at different torrents.
         let torrent = Self::torrent((u64::from(peer) + number) % self.question.torrents);
         let request = match self.question.ask {
-            Ask::Connect => Request::Connect { transaction },
-            Ask::Announce => {
+            Action::Connect => Request::Connect { transaction },
+            Action::Announce => {
                 Request::Announce { connection, transaction, torrent, peer, started: number == 0 }
             }
-            Ask::Scrape => Request::Scrape { connection, transaction, torrent },
+            Action::Scrape => Request::Scrape { connection, transaction, torrent },
         };
         request.write(out);
     }
@@ -113,18 +113,18 @@ impl Talk for Tracker {
                     (peer.connection, peer.doubtful) = (Some((id, now)), false);
                     Heard::Handshake
                 }
-                _ => Heard::TurnedAway,
+                _ => Heard::Refused,
             };
         }
         let Some(number) = number_of(u64::from(transaction ^ self.salt), 32, &waiting) else {
             return Heard::Foreign;
         };
         match (said, self.question.ask) {
-            (Said::Connection(_), Ask::Connect) | (Said::Peers(..), Ask::Announce) => {
+            (Said::Connection(_), Action::Connect) | (Said::Peers(..), Action::Announce) => {
                 Heard::Answer(number, None)
             }
             // One torrent was requested.
-            (Said::Torrents(torrents), Ask::Scrape) if torrents.len() == 12 => Heard::Answer(number, None),
+            (Said::Torrents(torrents), Action::Scrape) if torrents.len() == 12 => Heard::Answer(number, None),
             (Said::Error(_), _) => {
                 peer.doubtful = true;
                 Heard::Answer(number, Some(ErrorClass::TrackerError))
@@ -134,7 +134,7 @@ impl Talk for Tracker {
     }
 
     fn is_open(&self, flow: usize, now: Nanos) -> bool {
-        self.question.ask == Ask::Connect
+        self.question.ask == Action::Connect
             || self.peers[flow].connection.is_some_and(|(_, since)| now.saturating_sub(since) < GOOD)
     }
 
@@ -143,7 +143,7 @@ impl Talk for Tracker {
         let age = peer.connection.map_or(Nanos::MAX, |(_, since)| now.saturating_sub(since));
         let wanted = age >= RENEW || (peer.doubtful && age >= AT_MOST_EVERY);
         let asked = peer.asked.is_some_and(|sent| now.saturating_sub(sent) < ONCE_MORE);
-        if self.question.ask == Ask::Connect || !wanted || asked {
+        if self.question.ask == Action::Connect || !wanted || asked {
             return Greeting::Nothing;
         }
         let given_up = peer.trying.is_some_and(|since| now.saturating_sub(since) >= self.patience);
@@ -180,10 +180,10 @@ mod tests {
 
     use super::{Answer, Greeting, Heard, Request, SECOND, Said, Talk, Tracker, hear_tracker};
     use crate::error_class::ErrorClass;
-    use crate::question::TrackerQuestion;
+    use crate::query::TrackerQuery;
 
     fn tracker(path: &str) -> Tracker {
-        let question = path.parse::<TrackerQuestion>().expect("a question");
+        let question = path.parse::<TrackerQuery>().expect("a question");
         Tracker::new(question, 5, (3, 2), 2 * SECOND)
     }
 
@@ -291,7 +291,7 @@ mod tests {
     fn a_refused_connection_id_is_renewed_but_not_at_once() {
         let mut tracker = tracker("/announce");
         let first = greet(&mut tracker, 0, Greeting::Written).expect("asked");
-        assert_eq!(tracker.hear(0, 0..0, &answer(first, Said::Error(b"full")), 0), Heard::TurnedAway);
+        assert_eq!(tracker.hear(0, 0..0, &answer(first, Said::Error(b"full")), 0), Heard::Refused);
         greet(&mut tracker, SECOND / 4, Greeting::Nothing);
         // The refusal was counted when it arrived.
         let second = greet(&mut tracker, 3 * SECOND, Greeting::Written).expect("asked");

@@ -18,7 +18,7 @@ use rxlab_sys::Host;
 /// Programs read: on a machine with more, some are missed.
 const LOOKED_AT: usize = 2_048;
 /// Programs reported.
-const TOLD: usize = 64;
+const MAX_REPORTED: usize = 64;
 /// Share of one CPU below which a program is not reported.
 const LEAST: f64 = 0.05;
 /// Running fraction of a thread from which its process is asked for its sockets.
@@ -145,7 +145,7 @@ pub fn busiest(host: &dyn Host, before: &Counters, after: &Counters) -> Fact<Vec
             });
             let mut spent: Vec<_> = spent.filter(|(ticks, ..)| *ticks as f64 >= least).collect();
             spent.sort_by_key(|(ticks, pid, ..)| (std::cmp::Reverse(*ticks), *pid));
-            spent.truncate(TOLD);
+            spent.truncate(MAX_REPORTED);
             if spent.is_empty() {
                 return Vec::new();
             }

@@ -12,7 +12,7 @@ use rxlab_base::parse::ethtool::{
     self, Channels, Coalesce, DriverInfo, Feature, FlowRule, HashFields, QueueStatistics, Rings, Rss,
 };
 use rxlab_base::units::{Fact, NicName};
-use rxlab_sys::{Cause, EthtoolGet, Host, Question};
+use rxlab_sys::{Cause, EthtoolGet, Host, Query};
 
 /// SR-IOV role of a bus function.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -170,7 +170,7 @@ fn asked<T>(
     get: EthtoolGet,
     parser: impl FnOnce(&[u8]) -> Result<T, WireError>,
 ) -> Fact<T> {
-    read::asked(host, &Question::Ethtool(get, nic.clone()), parser)
+    read::asked(host, &Query::Ethtool(get, nic.clone()), parser)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::read;
 use rxlab_base::parse;
 use rxlab_base::units::{CpuMask, Fact, IrqId};
-use rxlab_sys::{Host, Question};
+use rxlab_sys::{Host, Query};
 
 /// A running irqbalance. `Unsupported` = it was built without a socket, or started before it had one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub struct Irqbalance {
 }
 
 pub(super) fn take(host: &dyn Host, pid: u32) -> Irqbalance {
-    let setup = read::asked(host, &Question::IrqbalanceSetup { pid }, parse::irqbalance_setup);
+    let setup = read::asked(host, &Query::IrqbalanceSetup { pid }, parse::irqbalance_setup);
     Irqbalance {
         pid,
         banned_irqs: setup.clone().map(|setup| setup.banned_irqs),

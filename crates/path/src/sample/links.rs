@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::{RawNic, read};
 use rxlab_base::parse::{self, Link};
 use rxlab_base::units::{Fact, NicName};
-use rxlab_sys::{Host, Question};
+use rxlab_sys::{Host, Query};
 
 /// Every interface of the sampled namespace.
 pub(super) fn take(host: &dyn Host, nics: &[RawNic]) -> Fact<Vec<Link>> {
-    match read::asked(host, &Question::Links, parse::links) {
+    match read::asked(host, &Query::Links, parse::links) {
         // Another root, a recording without answers, or a jail without netlink.
         Fact::Unsupported | Fact::Denied(_) => Fact::Known(from_sysfs(host, nics)),
         answered => answered,
@@ -93,7 +93,7 @@ mod tests {
     use super::take;
     use crate::sample::nics;
     use rxlab_base::units::Fact;
-    use rxlab_sys::{Host, LiveHost, Question, RecordedHost};
+    use rxlab_sys::{Host, LiveHost, Query, RecordedHost};
 
     /// `br0` with the member `veth0`, whose other end is `veth1`; `vlan5` on `br0`; `veth2`, whose other
     /// end is in another namespace and happens to have the index of `br0`.
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn this_machine_answers_over_netlink() {
         let host = LiveHost::open("/".as_ref()).expect("opened");
-        let asked = host.ask(&Question::Links).expect("every kernel has rtnetlink");
+        let asked = host.query(&Query::Links).expect("every kernel has rtnetlink");
         let told = rxlab_base::parse::links(&asked).expect("understood");
         let loopback = told.iter().find(|link| link.name.as_str() == "lo").expect("every machine has one");
         let index: Fact<u32> = crate::sample::read::number(&host, "sys/class/net/lo/ifindex");

@@ -10,7 +10,7 @@ use super::read;
 use rxlab_base::display_as;
 use rxlab_base::parse::{self, Container, NetSocket};
 use rxlab_base::units::{CpuMask, Fact};
-use rxlab_sys::{Cause, Host, HostError, Question};
+use rxlab_sys::{Cause, Host, HostError, Query};
 
 /// The transport of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -80,20 +80,20 @@ struct Source {
     table: &'static str,
     /// A query for the wanted ones only. TCP's tables also contain every connection, at microseconds each; a
     /// UDP socket is hardly ever a connection.
-    question: Option<Question>,
+    query: Option<Query>,
 }
 
 const SOURCES: [Source; 4] = [
-    Source { transport: Transport::Tcp, table: "proc/net/tcp", question: Some(Question::TcpListeners) },
-    Source { transport: Transport::Tcp, table: "proc/net/tcp6", question: Some(Question::Tcp6Listeners) },
-    Source { transport: Transport::Udp, table: "proc/net/udp", question: None },
-    Source { transport: Transport::Udp, table: "proc/net/udp6", question: None },
+    Source { transport: Transport::Tcp, table: "proc/net/tcp", query: Some(Query::TcpListeners) },
+    Source { transport: Transport::Tcp, table: "proc/net/tcp6", query: Some(Query::Tcp6Listeners) },
+    Source { transport: Transport::Udp, table: "proc/net/udp", query: None },
+    Source { transport: Transport::Udp, table: "proc/net/udp6", query: None },
 ];
 
 impl Source {
     fn sockets(&self, host: &dyn Host) -> Fact<Vec<NetSocket>> {
-        let ask = |question| read::asked(host, question, parse::listening_sockets);
-        match (self.question.as_ref().map_or(Fact::Unsupported, ask), self.transport) {
+        let ask = |query| read::asked(host, query, parse::listening_sockets);
+        match (self.query.as_ref().map_or(Fact::Unsupported, ask), self.transport) {
             // Another root, an older recording, a kernel without sock_diag, or a jail without netlink.
             (Fact::Unsupported | Fact::Denied(_), Transport::Tcp) => {
                 read::parsed(host, self.table, parse::tcp_listeners)
@@ -199,7 +199,7 @@ mod tests {
     use crate::sample::processes::Seen;
     use crate::sample::processes::tests::seen;
     use rxlab_base::units::{Fact, Need};
-    use rxlab_sys::{Cause, Question, RecordedHost};
+    use rxlab_sys::{Cause, Query, RecordedHost};
 
     fn table(rows: &[(&str, u64)]) -> String {
         let row = |(state, inode): &(&str, u64)| {
@@ -244,7 +244,7 @@ mod tests {
     /// Reading a table of 18,000 connections for its few listeners once took longer than everything else.
     #[test]
     fn the_table_of_connections_is_the_last_resort() {
-        let question = Question::TcpListeners.path();
+        let query = Query::TcpListeners.path();
         let seen = |host: &RecordedHost| {
             take(host, &seen(&[]))
                 .map(|found| found.sockets.iter().map(|s| (s.transport, s.port)).collect::<Vec<_>>())
@@ -252,12 +252,12 @@ mod tests {
         let udp = (Transport::Udp, 80);
         let table = Fact::Known(vec![(Transport::Tcp, 80), (Transport::Tcp, 80), udp]);
         assert_eq!(seen(&host()), table);
-        let answered = host().with(&question, []).with("proc/net/tcp", "never read");
+        let answered = host().with(&query, []).with("proc/net/tcp", "never read");
         assert_eq!(seen(&answered), Fact::Known(vec![udp]));
-        assert_eq!(seen(&host().with_failure(&question, Cause::Denied)), table);
+        assert_eq!(seen(&host().with_failure(&query, Cause::Denied)), table);
         // A partial answer is invalid, and no reason to try another source.
-        let broken = host().with(&question, [72, 0]);
-        assert!(matches!(seen(&broken), Fact::Broken(why) if why.contains(&question)));
+        let broken = host().with(&query, [72, 0]);
+        assert!(matches!(seen(&broken), Fact::Broken(why) if why.contains(&query)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::processes::{self, Seen};
 use super::read;
 use rxlab_base::parse::{self, Container};
 use rxlab_base::units::Fact;
-use rxlab_sys::{Cause, Host, Question};
+use rxlab_sys::{Cause, Host, Query};
 
 /// The namespaces of visible processes, by inode.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -80,7 +80,7 @@ fn one(host: &dyn Host, seen: &Seen, inode: u64, pid: u32) -> NetNamespace {
 
 /// The number in the sampled namespace of the one that `pid` is in, if it has one.
 fn number(host: &dyn Host, pid: u32) -> Option<u32> {
-    read::asked(host, &Question::NamespaceId { pid }, parse::namespace_id).known().copied().flatten()
+    read::asked(host, &Query::NamespaceId { pid }, parse::namespace_id).known().copied().flatten()
 }
 
 #[cfg(test)]

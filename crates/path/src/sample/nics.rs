@@ -331,7 +331,7 @@ mod tests {
     use super::pci_function;
     use crate::sample::Inventory;
     use rxlab_base::parse::{attribute, one_message};
-    use rxlab_sys::{FlakyHost, Fuse, RecordedHost};
+    use rxlab_sys::{Failpoint, FlakyHost, RecordedHost};
 
     /// Synthetic: no kernel has so many queues, but a recorded tree may.
     #[test]
@@ -405,7 +405,7 @@ mod tests {
                     .with(&format!("{base}/iflink"), format!("{}\n", ((index - 1) ^ 1) + 1))
                     .with(&format!("{base}/queues/rx-0/rps_cpus"), "0\n");
             }
-            let fuse = Fuse::new(None, || {});
+            let fuse = Failpoint::new(None, || {});
             let host = FlakyHost::new(host, Vec::new(), fuse.clone());
             let inventory = Inventory::take(&host, crate::sample::Scope::Load);
             let links = inventory.links.known().expect("as sysfs shows them");

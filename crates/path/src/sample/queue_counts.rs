@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::{RawNic, read};
 use rxlab_base::parse::{self, QueueCounters};
 use rxlab_base::units::Direction;
-use rxlab_sys::{EthtoolGet, Host, Question};
+use rxlab_sys::{EthtoolGet, Host, Query};
 
 /// Counters of receive queues by (interface index, queue index), from the kernel.
 pub(super) type ByKernel = BTreeMap<(u32, u32), QueueCounters>;
 
 /// Asks the kernel. Older ones and most virtual interfaces do not count by queue: then it is empty.
 pub(super) fn by_kernel(host: &dyn Host) -> ByKernel {
-    let stats = read::asked(host, &Question::QueueStats, parse::queue_stats);
+    let stats = read::asked(host, &Query::QueueStats, parse::queue_stats);
     stats
         .known()
         .into_iter()
@@ -35,8 +35,8 @@ pub(super) fn receive_queues(host: &dyn Host, raw: &RawNic, told: &ByKernel) -> 
 fn by_driver(host: &dyn Host, raw: &RawNic) -> BTreeMap<u32, QueueCounters> {
     let places = raw.queue_statistics.known().filter(|places| !places.entries.is_empty());
     let Some(places) = places else { return BTreeMap::new() };
-    let question = Question::Ethtool(EthtoolGet::Stats, raw.name.clone());
-    let values = read::asked(host, &question, parse::ethtool::stats);
+    let query = Query::Ethtool(EthtoolGet::Stats, raw.name.clone());
+    let values = read::asked(host, &query, parse::ethtool::stats);
     values.parse(|values| places.counters(&values)).known().cloned().unwrap_or_default()
 }
 

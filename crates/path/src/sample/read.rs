@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use rxlab_base::units::{CpuMask, Fact, Need};
-use rxlab_sys::{Cause, Host, HostError, Question};
+use rxlab_sys::{Cause, Host, HostError, Query};
 
 /// Turns an error of the host into an absence.
 pub(super) fn absence<T>(error: &HostError) -> Fact<T> {
@@ -17,7 +17,7 @@ pub(super) fn absence<T>(error: &HostError) -> Fact<T> {
     }
 }
 
-/// The privilege that a path or a question needs.
+/// The privilege that a path or a query needs.
 fn need(path: &str) -> Need {
     let of_process = path.strip_prefix("proc/").and_then(|rest| rest.split_once('/'));
     let inside = |(pid, file): (&str, &str)| {
@@ -97,12 +97,12 @@ pub(super) fn cpu_mask(host: &dyn Host, path: &str) -> Fact<CpuMask> {
     parsed(host, path, CpuMask::from_hex)
 }
 
-/// The answer to a question, parsed by `parser`; errors name the question.
+/// The answer to a query, parsed by `parser`; errors name the query.
 pub(super) fn asked<T, E: Display>(
     host: &dyn Host,
-    question: &Question,
+    query: &Query,
     parser: impl FnOnce(&[u8]) -> Result<T, E>,
 ) -> Fact<T> {
-    let answer = host.ask(question).map_or_else(|error| absence(&error), Fact::Known);
-    answer.parse(|bytes| parser(&bytes).map_err(|error| format!("{}: {error}", question.path())))
+    let answer = host.query(query).map_or_else(|error| absence(&error), Fact::Known);
+    answer.parse(|bytes| parser(&bytes).map_err(|error| format!("{}: {error}", query.path())))
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Counters, Transport, listeners, read};
 use rxlab_base::parse::{self, NetSocket};
 use rxlab_base::units::Fact;
-use rxlab_sys::{Host, Question};
+use rxlab_sys::{Host, Query};
 
 /// The public sockets of a process: listening TCP and unconnected UDP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -90,8 +90,8 @@ fn are_unix(host: &dyn Host, inodes: &[u64]) -> bool {
 /// Connections to a port with unread data.
 fn unread(host: &dyn Host, port: u16) -> Fact<u32> {
     let mut known = Fact::Unsupported;
-    for question in [Question::TcpConnections { port }, Question::Tcp6Connections { port }] {
-        let asked = read::asked(host, &question, parse::connected_sockets);
+    for query in [Query::TcpConnections { port }, Query::Tcp6Connections { port }] {
+        let asked = read::asked(host, &query, parse::connected_sockets);
         let asked = asked.map(|sockets| sockets.iter().filter(|socket| socket.queued > 0).count() as u32);
         known = match (known, asked) {
             (Fact::Known(sum), Fact::Known(more)) => Fact::Known(sum + more),
@@ -109,7 +109,7 @@ mod tests {
     use crate::sample::{Counters, Inventory, Scope};
     use rxlab_base::parse::one_message;
     use rxlab_base::units::{Fact, Need};
-    use rxlab_sys::{Cause, Question, RecordedHost};
+    use rxlab_sys::{Cause, Query, RecordedHost};
 
     /// A UDP socket on port 53 and one TCP listener on port 80, with this much in their queues.
     fn host(unread: u32, dropped: u32, backlog: u32) -> RecordedHost {
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn connections_are_asked_for_where_none_wait_to_be_accepted() {
-        let path = Question::TcpConnections { port: 80 }.path();
+        let path = Query::TcpConnections { port: 80 }.path();
         let after = |backlog| host(0, 0, backlog).with(&path, connections());
         let unread =
             |before: &RecordedHost, after: &RecordedHost| between(before, after).held[0].unread.clone();

@@ -162,7 +162,7 @@ impl IrqTrace {
 pub struct ThreadTrace {
     /// `ksoftirqd/0`, `napi/eth0-12`.
     pub name: String,
-    /// Its process number.
+    /// Its PID.
     pub pid: u32,
     /// Number of times it was woken from sleep.
     pub wakeups: u64,

@@ -177,7 +177,7 @@ fn class(path: &str) -> Class {
 mod tests {
     use super::{Class, class, only_cpu_arguments};
     use rxlab_path::sample::{Counters, Inventory, Scope, busiest};
-    use rxlab_sys::{LiveHost, Question, RecordingHost};
+    use rxlab_sys::{LiveHost, Query, RecordingHost};
 
     /// A source unknown to `class` would be missing from every redacted snapshot.
     #[test]
@@ -210,8 +210,8 @@ mod tests {
     #[test]
     fn what_is_seldom_read_has_a_class() {
         assert_eq!(class("proc/net/unix"), Class::UnixSockets);
-        for question in [Question::TcpConnections { port: 80 }, Question::Tcp6Connections { port: 80 }] {
-            assert_eq!(class(&question.path()), Class::SockDiag, "{question:?}");
+        for query in [Query::TcpConnections { port: 80 }, Query::Tcp6Connections { port: 80 }] {
+            assert_eq!(class(&query.path()), Class::SockDiag, "{query:?}");
         }
     }
 }

@@ -246,7 +246,7 @@ mod tests {
         Channel { wire: Script { scripts: RefCell::new(scripts.into()), ..Script::default() }, sequence: 6 }
     }
 
-    fn ask(channel: &mut Channel<Script>, extent: Extent) -> Result<Vec<Vec<u8>>, Errno> {
+    fn query(channel: &mut Channel<Script>, extent: Extent) -> Result<Vec<Vec<u8>>, Errno> {
         let answer = channel.exchange(KIND, &[], extent, 1)?;
         Ok(messages(&answer).expect("messages").into_iter().map(<[u8]>::to_vec).collect())
     }
@@ -255,7 +255,7 @@ mod tests {
     fn a_dump_ends_at_its_mark() {
         let mut channel =
             channel(vec![vec![vec![object(b"_a"), object(b"_bc")], vec![object(b"_d")], vec![END]]]);
-        assert_eq!(ask(&mut channel, Extent::Dump), Ok(vec![b"a".to_vec(), b"bc".to_vec(), b"d".to_vec()]));
+        assert_eq!(query(&mut channel, Extent::Dump), Ok(vec![b"a".to_vec(), b"bc".to_vec(), b"d".to_vec()]));
     }
 
     #[test]
@@ -265,22 +265,22 @@ mod tests {
         for kind in [NLMSG_ERROR, NLMSG_DONE] {
             let end = Message { kind, body, ..END };
             let mut channel = channel(vec![vec![vec![object(b"_a")], vec![end]]]);
-            assert_eq!(ask(&mut channel, Extent::Dump), Err(Errno::OPNOTSUPP));
+            assert_eq!(query(&mut channel, Extent::Dump), Err(Errno::OPNOTSUPP));
         }
     }
 
-    /// The rest of a dump whose first part could not be parsed once answered the next question.
+    /// The rest of a dump whose first part could not be parsed once answered the next query.
     #[test]
     fn what_is_left_of_one_answer_is_no_answer_to_the_next() {
         let too_short = object(b"");
         let dump = vec![vec![too_short], vec![object(b"_old")], vec![END]];
         let mut after_error = channel(vec![dump, vec![vec![object(b"_new")]]]);
-        assert_eq!(ask(&mut after_error, Extent::Dump), Err(Errno::BADMSG));
-        assert_eq!(ask(&mut after_error, Extent::One), Ok(vec![b"new".to_vec()]));
+        assert_eq!(query(&mut after_error, Extent::Dump), Err(Errno::BADMSG));
+        assert_eq!(query(&mut after_error, Extent::One), Ok(vec![b"new".to_vec()]));
 
         let (old, end) = (Message { age: 1, ..object(b"_old") }, Message { age: 1, ..END });
         let late = vec![vec![old], vec![end, object(b"_new")]];
-        assert_eq!(ask(&mut channel(vec![late]), Extent::One), Ok(vec![b"new".to_vec()]));
+        assert_eq!(query(&mut channel(vec![late]), Extent::One), Ok(vec![b"new".to_vec()]));
     }
 
     #[test]
@@ -289,10 +289,10 @@ mod tests {
         let (bad, good) = (vec![vec![changed], vec![END]], vec![vec![object(b"_b")], vec![END]]);
         let at_end = vec![vec![object(b"_a")], vec![Message { flags: NLM_F_DUMP_INTR, ..END }]];
         let mut calm = channel(vec![bad.clone(), at_end, good]);
-        assert_eq!(ask(&mut calm, Extent::Dump), Ok(vec![b"b".to_vec()]));
+        assert_eq!(query(&mut calm, Extent::Dump), Ok(vec![b"b".to_vec()]));
 
         let mut restless = channel(vec![bad; DUMP_TRIES as usize]);
-        assert_eq!(ask(&mut restless, Extent::Dump), Err(Errno::INTR));
+        assert_eq!(query(&mut restless, Extent::Dump), Err(Errno::INTR));
         assert_eq!(restless.wire.asked.get(), DUMP_TRIES);
     }
 

@@ -4,9 +4,9 @@
 //! software. Field case C gained in this order: 95k to 120k by a virtual function, 250k by moderation, 670k
 //! by RPS.
 
-use super::{CpuRegime, Family, Planned, Worth};
+use super::{CpuRegime, Family, FamilyGain, Planned};
 use crate::diagnose::Finding;
-use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, table_part, taker};
+use crate::diagnose::hash_imbalance::{PARTLY, may_be_one_flow, recipient, table_part};
 use crate::diagnose::irq_on_wrong_node;
 use crate::diagnose::places::{cores, full_readers, handed_over, node, of_node};
 use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
@@ -36,12 +36,12 @@ const MODERATED: f64 = 8.0;
 const SHARED: f64 = 0.1;
 
 /// No family is worth a trial, for one reason.
-pub(super) fn none(why: &str) -> Vec<Worth> {
+pub(super) fn none(why: &str) -> Vec<FamilyGain> {
     ALL.map(|knob| no(knob, why.to_owned())).to_vec()
 }
 
-fn no(knob: Family, why: String) -> Worth {
-    Worth { knob, trial: false, by_hand: false, cpus: None, why }
+fn no(knob: Family, why: String) -> FamilyGain {
+    FamilyGain { knob, trial: false, by_hand: false, cpus: None, why }
 }
 
 /// The verdict on each family, by the hottest CPU's queue and its interface. Masks that a finding would
@@ -52,7 +52,7 @@ pub(super) fn judged(
     findings: &[Finding],
     hot: &CpuRegime,
     planned: Planned<'_>,
-) -> Vec<Worth> {
+) -> Vec<FamilyGain> {
     let Some((nic, queue)) = carrier(model, rates, hot.cpu) else {
         return none("these packets come from no interface of this namespace");
     };
@@ -62,7 +62,7 @@ pub(super) fn judged(
             let masks = planned(nic, Family::Rps).ok().flatten();
             let (rps, cpus) = match rps(model, rates, (nic, queue), hot, masks) {
                 Ok((why, cpus)) => (Ok(why), cpus),
-                Err(why) => (mended(findings, nic).ok_or(why), None),
+                Err(why) => (mask_finding(findings, nic).ok_or(why), None),
             };
             let (handed, full) = (is_polled_only(model, rates, queue, hot), full_readers(rates, hot.cpu));
             let rfs = rfs(model, nic, rps.is_ok(), handed, full);
@@ -89,15 +89,15 @@ pub(super) fn judged(
             Err(unplanned) => return no(knob, unplanned),
             Ok(_) => false,
         };
-        Worth { knob, trial: true, by_hand, cpus: cpus.clone().filter(|_| knob == Family::Rps), why }
+        FamilyGain { knob, trial: true, by_hand, cpus: cpus.clone().filter(|_| knob == Family::Rps), why }
     };
-    let mut worth: Vec<Worth> = ALL.into_iter().zip(judged).map(verdict).collect();
+    let mut worth: Vec<FamilyGain> = ALL.into_iter().zip(judged).map(verdict).collect();
     worth.sort_by_key(|worth| (!worth.trial, worth.by_hand));
     worth
 }
 
 /// The same when a thread that reads the sockets has no time left.
-pub(super) fn without_rfs(mut worth: Vec<Worth>) -> Vec<Worth> {
+pub(super) fn without_rfs(mut worth: Vec<FamilyGain>) -> Vec<FamilyGain> {
     for rfs in worth.iter_mut().filter(|worth| worth.knob == Family::Rfs && worth.trial) {
         rfs.trial = false;
         rfs.why = "it would move the packets to the CPU of a thread that has no time left".to_owned();
@@ -107,7 +107,7 @@ pub(super) fn without_rfs(mut worth: Vec<Worth>) -> Vec<Worth> {
 }
 
 /// The name of a family in a list of things to try; RPS with its CPUs, or off.
-pub(super) fn called(worth: &Worth) -> String {
+pub(super) fn called(worth: &FamilyGain) -> String {
     match &worth.cpus {
         _ if worth.by_hand => format!("{} by hand", worth.knob.name()),
         Some(cpus) if cpus.is_empty() => format!("{} off", worth.knob.name()),
@@ -116,7 +116,7 @@ pub(super) fn called(worth: &Worth) -> String {
     }
 }
 
-/// Worth a trial, or not, and why.
+/// FamilyGain a trial, or not, and why.
 type Judged = Result<String, String>;
 
 fn virtual_function(model: &Model, nic: &Nic) -> Judged {
@@ -248,7 +248,7 @@ fn polled(rates: &Rates, nic: &Nic, hot: &CpuRegime) -> Option<String> {
 }
 
 /// The title of a finding against the masks of an interface.
-fn mended(findings: &[Finding], nic: &Nic) -> Option<String> {
+fn mask_finding(findings: &[Finding], nic: &Nic) -> Option<String> {
     let of_masks = |finding: &&Finding| {
         finding.nic.as_ref() == Some(&nic.name) && finding.plans.iter().any(|plan| plan == "rps")
     };
@@ -273,7 +273,7 @@ fn rps(
     }
     let irq = queue.channel_cpu.map_or_else(|| irq_cpus(queue, model, rates), CpuMask::from);
     let now = queue.rps_cpus.known().cloned().unwrap_or_default();
-    if let Some(cpu) = taker(model, rates, queue) {
+    if let Some(cpu) = recipient(model, rates, queue) {
         return Err(format!("already on ({now}), but CPU {cpu} takes most: a mask cannot split one flow"));
     }
     if is_polled_only(model, rates, queue, hot) {
@@ -341,12 +341,12 @@ fn rfs(model: &Model, nic: &Nic, rps_helps: bool, handed_over: bool, full: Optio
 
 #[cfg(test)]
 mod tests {
-    use super::{Family, Worth};
+    use super::{Family, FamilyGain};
     use crate::diagnose::sketch::{Diagnosed, Sketch};
     use rxlab_base::units::Fact;
     use rxlab_path::model::Function;
 
-    fn worth(sketch: Sketch, family: Family) -> Worth {
+    fn worth(sketch: Sketch, family: Family) -> FamilyGain {
         let regime = sketch.receives(0, 0.9, 6e4).regime();
         regime.knobs.into_iter().find(|knob| knob.knob == family).expect("all are judged")
     }

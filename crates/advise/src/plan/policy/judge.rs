@@ -14,7 +14,7 @@ use rxlab_base::number::percent;
 use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_path::evidence::queue_packets;
 use rxlab_path::model::{Model, Rates, RxQueue};
-use rxlab_setting::{PlannedSetting, Target, paper};
+use rxlab_setting::{PlannedSetting, Target, simulation};
 
 /// Variables that decide where receive work is done.
 const PLACING: &[Variable] =
@@ -47,7 +47,7 @@ const ROUNDED: f64 = 0.005;
 const TURNS: usize = 2;
 
 /// Reasons to leave a variable out of a joined plan.
-const RESTLESS: &str = "the next plan would change it again";
+const UNSTABLE: &str = "the next plan would change it again";
 const SHARED: &str = "a mask would have the CPU of its own interrupt, or one of another queue's mask";
 
 /// A variable to leave out, and the reason.
@@ -84,7 +84,7 @@ fn settled_in(
             let (after, then) = simulated(seen, &drafted.settings);
             if !settled_in(turns, policy, (&after, &then), options, only).settings.is_empty() {
                 let placing = PLACING.iter().filter(|variable| !variables.contains(variable));
-                new.extend(placing.map(|variable| (*variable, RESTLESS.to_owned())));
+                new.extend(placing.map(|variable| (*variable, UNSTABLE.to_owned())));
             }
         }
         if new.is_empty() {
@@ -142,7 +142,7 @@ impl<'a> Judge<'a> {
             }
             let (mut both, more) = (drafted.clone(), next.variables.clone());
             both.join(next, seen.0);
-            let restless = || (turn == JOINED).then(|| RESTLESS.to_owned());
+            let restless = || (turn == JOINED).then(|| UNSTABLE.to_owned());
             if let Some(why) = self.objection(seen, &both).or_else(restless) {
                 return (drafted, more.into_iter().map(|variable| (variable, why.clone())).collect());
             }
@@ -193,7 +193,7 @@ impl<'a> Judge<'a> {
             ));
         }
         if self.policy == Policy::Spread
-            && let Some(cpu) = in_vain((model, rates), (&after, &then), &drafted.settings)
+            && let Some(cpu) = unrelieved((model, rates), (&after, &then), &drafted.settings)
         {
             return Some(format!("CPU {cpu} would not receive for less of its time"));
         }
@@ -219,7 +219,7 @@ impl Drafted {
         };
         let changes = |planned: &PlannedSetting| {
             let mut after = model.clone();
-            paper::simulate(&mut after, &planned.set);
+            simulation::simulate(&mut after, &planned.set);
             after != *model
         };
         let (again, new): (Vec<_>, Vec<_>) =
@@ -257,7 +257,7 @@ fn taken_back(variable: Variable) -> &'static [&'static str] {
 /// The machine and its rates once settings are applied.
 fn simulated((model, rates): (&Model, &Rates), settings: &[PlannedSetting]) -> (Model, Rates) {
     let mut after = model.clone();
-    settings.iter().for_each(|planned| paper::simulate(&mut after, &planned.set));
+    settings.iter().for_each(|planned| simulation::simulate(&mut after, &planned.set));
     let topology = CpuTopology::new(model);
     let then = Work::new(model, rates, &topology).rates(&after, &topology);
     (after, then)
@@ -291,7 +291,7 @@ fn shares_cpus((before, rates): (&Model, &Rates), settings: &[PlannedSetting]) -
 
 /// The busiest CPU of the interfaces whose packets these settings send to other CPUs, if that makes neither it nor any
 /// busy one of theirs less busy. `None` if settings only correct masks in use, or the CPUs are not known.
-fn in_vain(
+fn unrelieved(
     (model, rates): (&Model, &Rates),
     (after, then): (&Model, &Rates),
     settings: &[PlannedSetting],

@@ -7,7 +7,7 @@ use rxlab_base::parse::ethtool::Coalesce;
 use rxlab_base::units::{CpuMask, IrqId};
 use rxlab_path::model::{Fact, Function, IdleState, Irqbalance, Model, Rates};
 use rxlab_path::sketch::{Sketch, cpus};
-use rxlab_setting::{Plan, Risk, Upkeep, paper};
+use rxlab_setting::{Plan, Risk, Upkeep, simulation};
 
 fn texts(plan: &Plan) -> Vec<String> {
     plan.settings.iter().map(|planned| planned.set.to_string()).collect()
@@ -31,7 +31,7 @@ fn only(plan: &Plan, knob: &str) -> Vec<String> {
 /// The machine after it follows a plan.
 fn simulate(model: &Model, plan: &Plan) -> Model {
     let mut model = model.clone();
-    plan.settings.iter().for_each(|planned| paper::simulate(&mut model, &planned.set));
+    plan.settings.iter().for_each(|planned| simulation::simulate(&mut model, &planned.set));
     model
 }
 

@@ -9,7 +9,7 @@ use super::{Spread, readers, spread};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::model::{Fact, Model, Nic, RxQueue};
 use rxlab_path::sketch::{Sketch, cpus};
-use rxlab_setting::{Plan, Target, paper};
+use rxlab_setting::{Plan, Target, simulation};
 
 fn spread_by(sketch: Sketch) -> Spread {
     let (model, rates) = sketch.build();
@@ -26,7 +26,7 @@ fn plan(spread: &Spread, name: &str) -> Vec<String> {
 }
 
 fn simulate(model: &mut Model, plan: &Plan) {
-    plan.settings.iter().for_each(|planned| paper::simulate(model, &planned.set));
+    plan.settings.iter().for_each(|planned| simulation::simulate(model, &planned.set));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::plan::draft::Draft;
 use rxlab_base::units::{CpuId, CpuMask, IrqId, NicName, QueueId};
 use rxlab_path::evidence::queue_packets;
 use rxlab_path::model::{Fact, Irq, Nic};
-use rxlab_setting::{PlannedSetting, Target, interrupts, paper, queueless_targets};
+use rxlab_setting::{PlannedSetting, Target, interrupts, queueless_targets, simulation};
 
 /// Longest list of interrupts, in bytes, that irqbalance accepts; the knob sends no longer one.
 const LONGEST_BAN: usize = 255;
@@ -244,7 +244,7 @@ fn are_inside(nic: &Nic, target: &Target, cpus: &CpuMask) -> bool {
 /// value could be put back.
 fn is_readable(draft: &mut Draft<'_>, name: &NicName, target: &Target) -> bool {
     let irqs = draft.model.nic(name).map(|nic| interrupts(nic, target)).unwrap_or_default();
-    let is_known = |irq: &&Irq| matches!(irq.affinity, Fact::Known(_)) || paper::is_to_come(irq);
+    let is_known = |irq: &&Irq| matches!(irq.affinity, Fact::Known(_)) || simulation::is_to_come(irq);
     let is_readable = irqs.iter().all(is_known);
     if !is_readable {
         draft.leave(format!("irq: the affinity of the interrupt of {target} cannot be read"));
@@ -279,7 +279,7 @@ fn ban(draft: &mut Draft<'_>, name: &NicName) {
     let mut list: BTreeSet<IrqId> = banned.iter().copied().collect();
     let before = list.len();
     // irqbalance ignores interrupt 0.
-    list.extend(paper::all_irqs(nic).into_iter().filter(|irq| irq.0 != 0));
+    list.extend(simulation::all_irqs(nic).into_iter().filter(|irq| irq.0 != 0));
     if list.len() == before {
         return;
     }

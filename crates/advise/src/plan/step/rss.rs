@@ -2,14 +2,14 @@
 
 use crate::plan::draft::Draft;
 use rxlab_base::units::Fact;
-use rxlab_setting::{Target, paper};
+use rxlab_setting::{Target, simulation};
 
 /// Sets the default table if the table is uneven and nothing depends on it.
 pub(in crate::plan) fn even(draft: &mut Draft<'_>) {
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name) else { continue };
         let Fact::Known(rss) = &nic.hardware.rss else { continue };
-        if rss.table.is_empty() || nic.rx.len() < 2 || paper::is_even(nic) {
+        if rss.table.is_empty() || nic.rx.len() < 2 || simulation::is_even(nic) {
             continue;
         }
         // Queues used by contexts and rules are left out of the table on purpose.

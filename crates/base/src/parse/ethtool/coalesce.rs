@@ -26,7 +26,7 @@ pub fn coalesce(answer: &[u8]) -> Result<Coalesce, WireError> {
 
 /// A number of the moderation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holdback {
+pub enum CoalesceParameter {
     /// [`Coalesce::rx_usecs`].
     RxUsecs,
     /// [`Coalesce::rx_frames`].
@@ -46,14 +46,14 @@ pub enum Adaptive {
     Tx,
 }
 
-impl Holdback {
+impl CoalesceParameter {
     /// The attribute of `ETHTOOL_MSG_COALESCE_SET` that requests it.
     pub fn attribute(self, value: u32) -> Vec<u8> {
         let kind = match self {
-            Holdback::RxUsecs => A_RX_USECS,
-            Holdback::RxFrames => A_RX_MAX_FRAMES,
-            Holdback::TxUsecs => A_TX_USECS,
-            Holdback::TxFrames => A_TX_MAX_FRAMES,
+            CoalesceParameter::RxUsecs => A_RX_USECS,
+            CoalesceParameter::RxFrames => A_RX_MAX_FRAMES,
+            CoalesceParameter::TxUsecs => A_TX_USECS,
+            CoalesceParameter::TxFrames => A_TX_MAX_FRAMES,
         };
         attribute(kind, value.to_ne_bytes())
     }
@@ -72,12 +72,12 @@ impl Adaptive {
 
 impl Coalesce {
     /// One of its numbers.
-    pub fn holdback(&self, which: Holdback) -> Option<u32> {
+    pub fn holdback(&self, which: CoalesceParameter) -> Option<u32> {
         match which {
-            Holdback::RxUsecs => self.rx_usecs,
-            Holdback::RxFrames => self.rx_frames,
-            Holdback::TxUsecs => self.tx_usecs,
-            Holdback::TxFrames => self.tx_frames,
+            CoalesceParameter::RxUsecs => self.rx_usecs,
+            CoalesceParameter::RxFrames => self.rx_frames,
+            CoalesceParameter::TxUsecs => self.tx_usecs,
+            CoalesceParameter::TxFrames => self.tx_frames,
         }
     }
 
@@ -92,7 +92,7 @@ impl Coalesce {
 
 #[cfg(test)]
 mod tests {
-    use super::{Adaptive, Holdback, coalesce};
+    use super::{Adaptive, CoalesceParameter, coalesce};
     use crate::parse::ethtool::Coalesce;
     use crate::parse::wire::testing::answer;
     use crate::parse::with_attributes;
@@ -120,7 +120,12 @@ mod tests {
             let answer = with_attributes(&answer(&[ETH0]), &attribute).expect("one message");
             coalesce(&answer).expect("valid")
         };
-        for which in [Holdback::RxUsecs, Holdback::RxFrames, Holdback::TxUsecs, Holdback::TxFrames] {
+        for which in [
+            CoalesceParameter::RxUsecs,
+            CoalesceParameter::RxFrames,
+            CoalesceParameter::TxUsecs,
+            CoalesceParameter::TxFrames,
+        ] {
             let after = after(which.attribute(70_000));
             assert_eq!(after.holdback(which), Some(70_000));
             assert_ne!(after, before);

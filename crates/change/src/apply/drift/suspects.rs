@@ -29,10 +29,7 @@ fn new_queues(scene: &Scene<'_>) -> Option<Suspect> {
         if let (Some(then), Some(now)) = (then.ifindex, now.ifindex)
             && then != now
         {
-            evidence.push(format!(
-                "interface number of {} changed from {then} to {now}: it was recreated",
-                nic.name
-            ));
+            evidence.push(format!("ifindex of {} changed from {then} to {now}: it was recreated", nic.name));
         }
         if let (Some(then), Some(now)) = (then.carrier_downs, now.carrier_downs)
             && now < then
@@ -185,7 +182,7 @@ mod tests {
         let probably = "probably new queues created by the driver:";
         expect(
             &Case::new("rps veth0/rx-0 = 2").live("off").ifindex(3, 9),
-            &format!("{probably} interface number of veth0 changed from 3 to 9: it was recreated"),
+            &format!("{probably} ifindex of veth0 changed from 3 to 9: it was recreated"),
         );
         let fewer = format!("{probably} eth0 had 4 receive queues, now 2");
         expect(&case.clone().rx_queues(4, 2), &fewer);

@@ -7,7 +7,7 @@ use crate::apply::testbed::{RPS, begin, flaky, resume, setting};
 use crate::apply::{Live, Undo, status};
 use crate::journal::{History, Outcome, Store};
 use crate::knob::testbed::{model, with_rules};
-use rxlab_sys::{Cause, Host, Mishap, RecordedHost};
+use rxlab_sys::{Cause, Fault, Host, RecordedHost};
 
 /// The two interrupts of rx-1.
 const IRQS: [&str; 2] = ["proc/irq/25/smp_affinity", "proc/irq/26/smp_affinity"];
@@ -109,7 +109,7 @@ fn a_reapply_that_was_killed_before_its_write_leaves_the_strangers_value() {
     let bench = Bench::new();
     let id = bench.set("rps eth0/rx-0 = 4-5");
     bench.write(RPS, "20");
-    let busy = flaky("rps_cpus", Mishap::Refuse(Cause::Errno(16)), host().with(RPS, "20"));
+    let busy = flaky("rps_cpus", Fault::Refuse(Cause::Errno(16)), host().with(RPS, "20"));
     assert!(matches!(bench.reapply(&id, &busy), Reapply::Failed { why } if why.contains("try again")));
     assert_eq!(bench.undo(&id).outcomes[0].outcome, Outcome::Drift { live: "5".into(), fresh: false });
     assert_eq!(bench.read(RPS), "20");
@@ -122,7 +122,7 @@ fn a_reapply_that_was_cut_short_is_put_back() {
     let id = bench.set("irq_affinity eth0/rx-1 = 4");
     IRQS.iter().for_each(|irq| bench.write(irq, "08"));
     let host = host().with(IRQS[0], "08").with(IRQS[1], "08");
-    let refusing = flaky("26/smp_affinity", Mishap::Refuse(Cause::Errno(28)), host);
+    let refusing = flaky("26/smp_affinity", Fault::Refuse(Cause::Errno(28)), host);
     assert!(matches!(bench.reapply(&id, &refusing), Reapply::Failed { .. }));
     assert_eq!(refusing.read_text(IRQS[0]).as_deref(), Ok("10"));
     bench.host = self::host().with(IRQS[0], "10").with(IRQS[1], "08");

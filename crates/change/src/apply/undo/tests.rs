@@ -7,7 +7,7 @@ use crate::journal::Store;
 use crate::knob::testbed::{model, with_rules};
 use rxlab_base::units::IrqId;
 use rxlab_path::model::{Irq, Model};
-use rxlab_sys::{Cause, Host, Mishap, RecordedHost};
+use rxlab_sys::{Cause, Fault, Host, RecordedHost};
 
 const IRQ: &str = "proc/irq/24/smp_affinity";
 
@@ -61,7 +61,7 @@ fn a_value_that_the_kernel_alters_stays_open_and_is_tried_again() {
     let (_state, store) = Store::scratch();
     let host = host();
     let id = set(&store, &host, &["rps eth0/rx-0 = 4"]);
-    let host = flaky("rps_cpus", Mishap::Keep(b"1".to_vec()), host);
+    let host = flaky("rps_cpus", Fault::Keep(b"1".to_vec()), host);
     let undo = undone(&store, &id, &host, &model());
     assert_eq!(outcomes(&undo), [Outcome::Altered { kept: "0".into() }]);
     assert!(!undo.closed);
@@ -76,7 +76,7 @@ fn what_is_settled_is_not_touched_again() {
     let (_state, store) = Store::scratch();
     let host = host();
     let id = set(&store, &host, &["rps eth0/rx-0 = 4", "irq_affinity eth0/rx-0 = 5"]);
-    let host = flaky("smp_affinity", Mishap::Refuse(Cause::Errno(16)), host);
+    let host = flaky("smp_affinity", Fault::Refuse(Cause::Errno(16)), host);
     let undo = undone(&store, &id, &host, &model());
     assert!(
         matches!(&outcomes(&undo)[..], [Outcome::Failed { why }, Outcome::Restored] if why.contains("try again"))
@@ -91,7 +91,7 @@ fn what_is_settled_is_not_touched_again() {
 #[test]
 fn dropped_cpus_are_an_error_that_names_them() {
     let (_state, store) = Store::scratch();
-    let host = flaky("rps_cpus", Mishap::Keep(b"10".to_vec()), host());
+    let host = flaky("rps_cpus", Fault::Keep(b"10".to_vec()), host());
     let set = begin(&store, None).set(&host, &mut model(), &setting("rps eth0/rx-0 = 4-5"));
     let error = set.expect_err("CPU 5 is dropped");
     assert!(matches!(error, ApplyError::NotKept { .. }));

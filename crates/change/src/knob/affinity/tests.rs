@@ -1,7 +1,7 @@
 use super::{Affinity, Knob};
 use crate::knob::KnobError;
 use crate::knob::testbed::{self, check, model, refusal, target, write};
-use rxlab_sys::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
+use rxlab_sys::{Cause, Failpoint, Fault, FlakyHost, Host, RecordedHost, Rule};
 
 fn status(list: &str) -> String {
     format!("Name:\tweb\nCpus_allowed_list:\t{list}\nMems_allowed_list:\t0\n")
@@ -48,9 +48,9 @@ fn going_back_to_all_names_no_cpus() {
 
 #[test]
 fn refusals_of_one_thread_name_the_reason() {
-    let rule = |cause| Rule { suffix: "813/status".into(), mishap: Mishap::Refuse(cause) };
+    let rule = |cause| Rule { suffix: "813/status".into(), fault: Fault::Refuse(cause) };
     let moved = |cause| {
-        let host = FlakyHost::new(host(), vec![rule(cause)], Fuse::new(None, || ()));
+        let host = FlakyHost::new(host(), vec![rule(cause)], Failpoint::new(None, || ()));
         let result = write(&Affinity, &host, "pid:812", "4").map_err(|error| error.to_string());
         (result, read(&host, "pid:812").expect("it runs"))
     };

@@ -26,7 +26,7 @@ impl Host for Moving {
         }
     }
 
-    rxlab_sys::pass_on!([inner] write, list, link, ask, act, now_ns);
+    rxlab_sys::pass_on!([inner] write, list, link, query, act, now_ns);
 }
 
 /// A guest once showed an empty affinity in the middle of a move, and a whole plan was reverted for it.

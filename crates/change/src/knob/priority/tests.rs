@@ -2,7 +2,7 @@ use super::{KSOFTIRQD_PRIORITY, Knob, NAPI_PRIORITY};
 use crate::knob::KnobError;
 use crate::knob::testbed::{check, read, refusal, write};
 use rxlab_base::parse::{attribute, one_message};
-use rxlab_sys::{Cause, FlakyHost, Fuse, Host, Mishap, RecordedHost, Rule};
+use rxlab_sys::{Cause, Failpoint, Fault, FlakyHost, Host, RecordedHost, Rule};
 
 fn stat(pid: u32, name: &str, parent: u32, (policy, priority, nice): (u32, u32, i32)) -> String {
     let zeros = "0 ".repeat(17);
@@ -79,8 +79,8 @@ fn bad_values_and_refusals() {
     assert_eq!(says("cpu:8", "other"), "ksoftirqd_priority cpu:8: CPU 8 does not exist on this machine");
     assert_eq!(says("host", "other"), "ksoftirqd_priority acts on a CPU (cpu:N), not on host");
     let refused = |cause| {
-        let rule = Rule { suffix: "31/stat".into(), mishap: Mishap::Refuse(cause) };
-        let host = FlakyHost::new(host(), vec![rule], Fuse::new(None, || ()));
+        let rule = Rule { suffix: "31/stat".into(), fault: Fault::Refuse(cause) };
+        let host = FlakyHost::new(host(), vec![rule], Failpoint::new(None, || ()));
         write(&KSOFTIRQD_PRIORITY, &host, "cpu:2", "fifo:10").expect_err("refused")
     };
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::report::measured::more;
 use crate::report::text::{Cell, FAINT, STRONG, Table, left, paragraph, right, wrapping};
-use rxlab_advise::diagnose::regime::{CpuRegime, Regime, Worth};
+use rxlab_advise::diagnose::regime::{CpuRegime, FamilyGain, Regime};
 use rxlab_base::number::{count, percent, precise_percent};
 
 /// CPUs in the table; JSON has all.
@@ -14,7 +14,7 @@ pub(super) fn summary(regime: &Regime) -> String {
 
 /// The summary, settings worth a trial, and the names of those that are not.
 pub(super) fn compact(regime: &Regime) -> String {
-    let (worth, not): (Vec<&Worth>, Vec<&Worth>) = regime.knobs.iter().partition(|knob| knob.trial);
+    let (worth, not): (Vec<&FamilyGain>, Vec<&FamilyGain>) = regime.knobs.iter().partition(|knob| knob.trial);
     if worth.is_empty() {
         return summary(regime);
     }
@@ -56,7 +56,7 @@ fn row(cpu: &CpuRegime) -> [String; 8] {
     ]
 }
 
-fn knobs(knobs: &[&Worth]) -> String {
+fn knobs(knobs: &[&FamilyGain]) -> String {
     let mut table = Table::new([left("setting"), left("trial"), wrapping("because")]).indented(8);
     let mut above = None;
     for worth in knobs {

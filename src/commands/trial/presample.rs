@@ -30,7 +30,7 @@ pub(crate) struct Foretold {
 
 /// Samples the machine under its load for a moment. Chooses the primary metric of live traffic and of a paced load, unless one is
 /// given. Prints a notice if throughput decides and the receive path takes too little time for any gain to matter.
-pub(crate) fn foretell(
+pub(crate) fn presample(
     machine: &Machine,
     spec: &mut Spec,
     driver: &mut Driver,

@@ -6,7 +6,7 @@ use rxlab_base::units::digits;
 
 /// Request to a tracker (BEP 15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum Action {
     /// Connection ids only.
     Connect,
     Announce,
@@ -15,8 +15,8 @@ pub(super) enum Ask {
 
 /// `/announce`, `/scrape` or `/connect`; with `?torrents=N` for that many torrents in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TrackerQuestion {
-    pub(super) ask: Ask,
+pub(super) struct TrackerQuery {
+    pub(super) ask: Action,
     /// At least one.
     pub(super) torrents: u64,
 }
@@ -27,15 +27,15 @@ const TORRENTS: u64 = 1000;
 const MAX_NAME: usize = 255;
 const MAX_LABEL: usize = 63;
 
-impl FromStr for TrackerQuestion {
+impl FromStr for TrackerQuery {
     type Err = ();
 
     fn from_str(path: &str) -> Result<Self, ()> {
         let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
         let ask = match path {
-            "/connect" => Ask::Connect,
-            "" | "/" | "/announce" => Ask::Announce,
-            "/scrape" => Ask::Scrape,
+            "/connect" => Action::Connect,
+            "" | "/" | "/announce" => Action::Announce,
+            "/scrape" => Action::Scrape,
             _ => return Err(()),
         };
         let torrents = match query {
@@ -132,15 +132,15 @@ pub(super) fn dns_path(line: &str) -> Option<String> {
 mod tests {
     use proptest::prelude::{prop_assert, proptest};
 
-    use super::{Ask, DnsQuestion, MAX_NAME, TrackerQuestion, dns_path};
+    use super::{Action, DnsQuestion, MAX_NAME, TrackerQuery, dns_path};
 
     #[test]
     fn questions_to_a_tracker() {
-        let question = |path: &str| path.parse::<TrackerQuestion>().ok().map(|q| (q.ask, q.torrents));
-        assert_eq!(question(""), Some((Ask::Announce, 1000)));
-        assert_eq!(question("/announce?torrents=1"), Some((Ask::Announce, 1)));
-        assert_eq!(question("/scrape"), Some((Ask::Scrape, 1000)));
-        assert_eq!(question("/connect"), Some((Ask::Connect, 1000)));
+        let question = |path: &str| path.parse::<TrackerQuery>().ok().map(|q| (q.ask, q.torrents));
+        assert_eq!(question(""), Some((Action::Announce, 1000)));
+        assert_eq!(question("/announce?torrents=1"), Some((Action::Announce, 1)));
+        assert_eq!(question("/scrape"), Some((Action::Scrape, 1000)));
+        assert_eq!(question("/connect"), Some((Action::Connect, 1000)));
         for bad in ["/x", "/scrape?", "/scrape?torrents=0", "/scrape?torrents=+1", "/announce/"] {
             assert_eq!(question(bad), None, "{bad}");
         }
@@ -176,7 +176,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_a_question_or_not(text in "/?[a-z.?=/]{0,20}(type=[A-Z0-9]{0,9})?|.{0,20}") {
-            let _ = text.parse::<TrackerQuestion>();
+            let _ = text.parse::<TrackerQuery>();
             if let Ok(question) = text.parse::<DnsQuestion>() {
                 prop_assert!((5..=MAX_NAME + 4).contains(&question.wire.len()));
             }

@@ -7,12 +7,12 @@ use std::collections::BinaryHeap;
 use crate::clock::Nanos;
 
 /// At most one appointment per connection.
-pub(super) struct Appointments {
+pub(super) struct Timers {
     times: BinaryHeap<Reverse<(Nanos, usize)>>,
     made: Vec<bool>,
 }
 
-impl Appointments {
+impl Timers {
     /// None yet, for `count` connections.
     pub(super) fn new(count: usize) -> Self {
         Self { times: BinaryHeap::new(), made: vec![false; count] }
@@ -48,19 +48,19 @@ impl Appointments {
 
 #[cfg(test)]
 mod tests {
-    use super::{Appointments, Nanos};
+    use super::{Nanos, Timers};
 
     #[test]
     fn each_connection_comes_once_and_in_time() {
-        let mut appointments = Appointments::new(3);
-        assert_eq!((appointments.first(), appointments.due(Nanos::MAX)), (Nanos::MAX, None));
-        appointments.make(2, 20);
-        appointments.make(0, 10);
-        appointments.make(2, 5);
-        assert!(appointments.has(2) && !appointments.has(1));
-        assert_eq!((appointments.first(), appointments.due(9)), (10, None));
-        assert_eq!(appointments.due(20), Some(0));
-        appointments.make(0, 15);
-        assert_eq!([0; 3].map(|_| appointments.due(20)), [Some(0), Some(2), None]);
+        let mut timers = Timers::new(3);
+        assert_eq!((timers.first(), timers.due(Nanos::MAX)), (Nanos::MAX, None));
+        timers.make(2, 20);
+        timers.make(0, 10);
+        timers.make(2, 5);
+        assert!(timers.has(2) && !timers.has(1));
+        assert_eq!((timers.first(), timers.due(9)), (10, None));
+        assert_eq!(timers.due(20), Some(0));
+        timers.make(0, 15);
+        assert_eq!([0; 3].map(|_| timers.due(20)), [Some(0), Some(2), None]);
     }
 }

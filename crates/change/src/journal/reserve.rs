@@ -11,13 +11,13 @@ const OUTCOME: u64 = 512;
 
 /// The space that a transaction needs in addition to its intents.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct Reserve {
     intents: u64,
     /// Dependent values in bytes, by knob and target.
     displaced: BTreeMap<(String, String), u64>,
 }
 
-impl Room {
+impl Reserve {
     pub(super) fn count(&mut self, record: &Record) {
         let Record::Intent(intent) = record else { return };
         self.intents += 1;
@@ -38,7 +38,7 @@ impl Room {
 
 #[cfg(test)]
 mod tests {
-    use super::Room;
+    use super::Reserve;
     use crate::journal::{Displaced, Intent, Record};
 
     fn intent(knob: &str, displaced: usize) -> Record {
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn only_values_that_may_be_thrown_away_need_room_and_each_target_once() {
-        let mut room = Room::default();
+        let mut room = Reserve::default();
         room.count(&intent("gro", 0));
         assert_eq!(room.needed(), None);
         room.count(&intent("channels", 8));

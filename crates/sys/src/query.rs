@@ -2,11 +2,11 @@
 
 use rxlab_base::units::NicName;
 
-/// One question. Its answer is a sequence of messages (see [`rxlab_base::parse::messages`]).
+/// One query. Its answer is a sequence of messages (see [`rxlab_base::parse::messages`]).
 ///
-/// In recordings, and below any root but `/`, an answer is a file: [`Question::path`].
+/// In recordings, and below any root but `/`, an answer is a file: [`Query::path`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Question {
+pub enum Query {
     /// Every queue of every interface and the NAPI that polls it: netdev `queue-get` (since 6.8).
     Queues,
     /// Every NAPI, its interrupt and its thread if reported by the driver: netdev `napi-get` (since 6.8).
@@ -100,7 +100,7 @@ impl EthtoolGet {
     }
 }
 
-/// The values that an answer has, in words, by its [`Question::path`]; `None` for the path of a file.
+/// The values that an answer has, in words, by its [`Query::path`]; `None` for the path of a file.
 pub fn values_in_words(path: &str) -> Option<String> {
     let (folder, last) = path.rsplit_once('/')?;
     let option = match folder {
@@ -126,28 +126,28 @@ pub fn values_in_words(path: &str) -> Option<String> {
     Some(format!("values of `ethtool {option} {last}`"))
 }
 
-impl Question {
+impl Query {
     /// Path of the answer in a recording, also used in errors.
     pub fn path(&self) -> String {
         match self {
-            Question::Queues => "netlink/netdev/queue-get".to_owned(),
-            Question::Napis => "netlink/netdev/napi-get".to_owned(),
-            Question::QueueStats => "netlink/netdev/qstats-get".to_owned(),
-            Question::Ethtool(get, nic) => format!("{}/{nic}", get.path()),
-            Question::Links => "netlink/route/link-get".to_owned(),
-            Question::NamespaceId { pid } => format!("netlink/route/nsid-get/{pid}"),
-            Question::TcpListeners => "netlink/sock_diag/tcp-listeners".to_owned(),
-            Question::Tcp6Listeners => "netlink/sock_diag/tcp6-listeners".to_owned(),
-            Question::TcpConnections { port } => format!("netlink/sock_diag/tcp-connections/{port}"),
-            Question::Tcp6Connections { port } => format!("netlink/sock_diag/tcp6-connections/{port}"),
-            Question::IrqbalanceSetup { pid } => format!("socket/irqbalance/{pid}/setup"),
+            Query::Queues => "netlink/netdev/queue-get".to_owned(),
+            Query::Napis => "netlink/netdev/napi-get".to_owned(),
+            Query::QueueStats => "netlink/netdev/qstats-get".to_owned(),
+            Query::Ethtool(get, nic) => format!("{}/{nic}", get.path()),
+            Query::Links => "netlink/route/link-get".to_owned(),
+            Query::NamespaceId { pid } => format!("netlink/route/nsid-get/{pid}"),
+            Query::TcpListeners => "netlink/sock_diag/tcp-listeners".to_owned(),
+            Query::Tcp6Listeners => "netlink/sock_diag/tcp6-listeners".to_owned(),
+            Query::TcpConnections { port } => format!("netlink/sock_diag/tcp-connections/{port}"),
+            Query::Tcp6Connections { port } => format!("netlink/sock_diag/tcp6-connections/{port}"),
+            Query::IrqbalanceSetup { pid } => format!("socket/irqbalance/{pid}/setup"),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EthtoolGet, Question, values_in_words};
+    use super::{EthtoolGet, Query, values_in_words};
 
     #[test]
     fn no_answer_is_called_a_file() {
@@ -167,21 +167,21 @@ mod tests {
             EthtoolGet::HashFields,
             EthtoolGet::QueueCoalesce,
         ]
-        .map(|get| Question::Ethtool(get, "eth0".parse().expect("a name")));
+        .map(|get| Query::Ethtool(get, "eth0".parse().expect("a name")));
         let others = [
-            Question::Queues,
-            Question::Napis,
-            Question::QueueStats,
-            Question::Links,
-            Question::NamespaceId { pid: 7 },
-            Question::TcpListeners,
-            Question::Tcp6Listeners,
-            Question::TcpConnections { port: 80 },
-            Question::Tcp6Connections { port: 80 },
-            Question::IrqbalanceSetup { pid: 7 },
+            Query::Queues,
+            Query::Napis,
+            Query::QueueStats,
+            Query::Links,
+            Query::NamespaceId { pid: 7 },
+            Query::TcpListeners,
+            Query::Tcp6Listeners,
+            Query::TcpConnections { port: 80 },
+            Query::Tcp6Connections { port: 80 },
+            Query::IrqbalanceSetup { pid: 7 },
         ];
-        for question in ethtool.iter().chain(&others) {
-            assert!(values_in_words(&question.path()).is_some(), "{question:?}");
+        for query in ethtool.iter().chain(&others) {
+            assert!(values_in_words(&query.path()).is_some(), "{query:?}");
         }
         assert_eq!(values_in_words(&ethtool[5].path()).as_deref(), Some("values of `ethtool -x eth0`"));
         assert_eq!(values_in_words("proc/irq/24/smp_affinity"), None);

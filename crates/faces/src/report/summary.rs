@@ -16,7 +16,7 @@ use rxlab_trial::blocks::{BlocksRecord, End};
 
 /// A result in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gist {
+pub struct Summary {
     /// Heading of the part.
     pub heading: String,
     /// Name of the trial, or kind of the part.
@@ -29,7 +29,7 @@ pub struct Gist {
     pub tone: Tone,
 }
 
-impl Gist {
+impl Summary {
     /// The result of a part.
     pub fn new(part: &Part) -> Self {
         match part {
@@ -79,7 +79,7 @@ fn tone_of_blocks(record: &BlocksRecord) -> Tone {
     }
 }
 
-fn doctor(report: &DoctorReport) -> Gist {
+fn doctor(report: &DoctorReport) -> Summary {
     let worst = worst_first(&report.findings);
     let (sentence, tone) = match worst.first() {
         Some(finding) => (format!("{}.", finding.title), words::severity_tone(finding.severity)),
@@ -88,7 +88,7 @@ fn doctor(report: &DoctorReport) -> Gist {
             (format!("{}.", capitalized(&findings::nothing(report))), tone)
         }
     };
-    Gist {
+    Summary {
         heading: format!("Findings on {}", report.identity.hostname),
         name: "doctor".to_owned(),
         call: number::plural(report.findings.len(), "finding"),
@@ -97,7 +97,7 @@ fn doctor(report: &DoctorReport) -> Gist {
     }
 }
 
-fn lost(sample: &Interference) -> Gist {
+fn lost(sample: &Interference) -> Summary {
     let over = format!("{:.1} s", sample.seconds);
     let (call, sentence, tone) = match &sample.victims {
         Fact::Known(victims) => match interference::losers(sample, victims).first() {
@@ -121,7 +121,7 @@ fn lost(sample: &Interference) -> Gist {
             ("processes unknown", sentence, Tone::Caution)
         }
     };
-    Gist {
+    Summary {
         heading: "Who lost time to received packets".to_owned(),
         name: "interference".to_owned(),
         call: call.to_owned(),
@@ -130,7 +130,7 @@ fn lost(sample: &Interference) -> Gist {
     }
 }
 
-fn traced(trace: &Trace) -> Gist {
+fn traced(trace: &Trace) -> Summary {
     let longest = trace.longest.first().map_or("no run of NET_RX".to_owned(), |run| {
         format!("the longest run of NET_RX took {} on CPU {}", trace::time(run.ns), run.cpu)
     });
@@ -138,7 +138,7 @@ fn traced(trace: &Trace) -> Gist {
         0 => "none lost".to_owned(),
         lost => format!("{} lost", grouped(lost)),
     };
-    Gist {
+    Summary {
         heading: "Timeline of receive work".to_owned(),
         name: "trace".to_owned(),
         call: format!(
@@ -153,7 +153,7 @@ fn traced(trace: &Trace) -> Gist {
 
 #[cfg(test)]
 mod tests {
-    use super::Gist;
+    use super::Summary;
     use crate::report::document::{Part, Trial};
     use crate::report::{sample_compare, sample_interference, sample_trace};
     use rxlab_advise::doctor::diagnosed;
@@ -171,9 +171,9 @@ mod tests {
             Part::Interference(Box::new(sample_interference::counted())),
             Part::Trace(Box::new(sample_trace::traced())),
         ];
-        let lines = parts.iter().map(Gist::new).map(|gist| {
-            assert!(gist.sentence.ends_with('.') && !gist.sentence.contains('\n'), "{gist:?}");
-            format!("{}: {}\n  {:?}: {}\n", gist.name, gist.call, gist.tone, gist.sentence)
+        let lines = parts.iter().map(Summary::new).map(|summary| {
+            assert!(summary.sentence.ends_with('.') && !summary.sentence.contains('\n'), "{summary:?}");
+            format!("{}: {}\n  {:?}: {}\n", summary.name, summary.call, summary.tone, summary.sentence)
         });
         insta::assert_snapshot!(lines.collect::<String>());
     }
