@@ -97,6 +97,7 @@ impl Sketch {
         self.nic_rates(name, |rates| (rates.rx_bytes, rates.tx_bytes) = (rx, tx))
     }
 
+    /// Changes the rates of an interface.
     pub fn nic_rates(mut self, name: &str, change: impl FnOnce(&mut NicRates)) -> Self {
         let rates = self.rates.nics.iter_mut().find(|nic| nic.name.as_str() == name);
         change(rates.expect("the interface is in the sketch"));
