@@ -78,7 +78,7 @@ pub struct Global {
     /// Read the machine below DIR instead of this one
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR", default_value = "/", hide_default_value = true)]
     pub root: PathBuf,
-    /// Use the interfaces of another network namespace: a name of `ip netns`, a process id, or a file
+    /// Use the interfaces of another network namespace: a name of `ip netns`, a PID, or a file
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NS")]
     pub netns: Option<String>,
     /// Directory of the journal and the trial records

@@ -195,7 +195,7 @@ fn finish(global: &Global, args: &Args, played: &[Played]) -> Result {
             let recommended = Recommendation::new(record, "rxlab").sentence();
             write!(out, "{}", paragraph("  recommended: ", &recommended))?;
         }
-        writeln!(out, "the same change, two kinds of traffic: only a trial tells which is yours")?;
+        writeln!(out, "the same change, two kinds of traffic: only a trial shows which kind you have")?;
         trial::say_written(&mut out, &args.html)?;
         writeln!(out, "everything is restored: the namespaces are gone, every value is back")?;
         writeln!(out, "next, on this machine's own traffic: rxlab doctor")?;

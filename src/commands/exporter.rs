@@ -21,8 +21,8 @@ use rxlab_faces::web::{Access, Request, Response, serve};
 ///
 /// Serves /metrics over HTTP, to this machine only unless --listen names another address: there is no password. Counters
 /// are read at each scrape. Findings need two moments: the exporter takes its own samples every --every, so they do not
-/// depend on how often, and by how many, the metrics are scraped. As root it measures with eBPF softirq time where the
-/// kernel only samples it, and who loses time to receive work, each within --budget.
+/// depend on how often the metrics are scraped, or by how many servers. As root, it uses eBPF to measure softirq time where the
+/// kernel only samples it, and lost time, each within --budget.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Serve HTTP here; port 0 lets the kernel choose

@@ -109,8 +109,8 @@ pub struct Args {
     /// With --rate: send requests at random (a Poisson process) instead of evenly
     #[arg(long, requires = "open loop")]
     poisson: bool,
-    /// With --poisson: seed of the random arrivals; the default differs between machines and is the same in every run
-    /// on one. Generators that run side by side on one machine need different seeds
+    /// With --poisson: seed of the random arrivals; by default the same in every run on one machine, and different
+    /// between machines. Two generators on one machine need different seeds
     #[arg(long, value_name = "N", requires = "poisson", conflicts_with = "find_max")]
     seed: Option<u32>,
     /// With --rate: precise (polls; takes a whole CPU), timer (sleeps), or coarse (wakes up once per
@@ -128,7 +128,7 @@ pub struct Args {
     /// state
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration, requires = "find_max")]
     confirm: Duration,
-    /// CPUs to pin the threads to, such as 0-3,8; auto takes one per core of those that no interface interrupts
+    /// CPUs to pin the threads to, such as 0-3,8; auto takes one CPU per core, without those that take interrupts of an interface
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
     cpus: Cpus,
     /// Write the latencies of each second to this file, for HdrHistogram tools

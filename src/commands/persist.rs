@@ -44,7 +44,7 @@ enum By {
 /// Directory of configuration.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Etc {
-    /// Directory of configuration [default: `etc` below the root]
+    /// Configuration directory [default: `etc` below the root]
     #[arg(long, value_name = "DIR")]
     etc: Option<PathBuf>,
 }

@@ -19,22 +19,22 @@ use rxlab_setting::{Plan, Setting};
 
 /// Make a plan: settings with reasons, as a file to review, try and apply
 ///
-/// Samples the machine and plans for a policy, needed or not: use `rxlab doctor` to find a need. Each setting has
-/// its risk (safe, brief stall, link reset) and its upkeep. With --set, the plan is made of your own values, checked
+/// Samples the machine and plans for a policy, whether needed or not: `rxlab doctor` says what is needed. Each setting has
+/// its risk (safe, brief stall, link reset) and its upkeep. With --set, the plan consists of your own values, checked
 /// against this machine.
 ///
 /// Policies: spread (receive work of one interface on several CPUs; the default), numa-local (interrupts and packets
-/// near the device), isolate (no receive work on the application's CPUs), latency (no packet is held back), minimal
-/// (only safe settings of low upkeep), full (all that may help).
+/// near the device), isolate (no receive work on the application's CPUs), latency (interrupts are not delayed), minimal
+/// (only safe settings with low upkeep), full (everything that may help).
 ///
 /// A policy's plan can have several variables: channels, rss, moderation, irq, xps, rps, rfs, clocksource. To try
 /// them one at a time, plan, try and keep one after the other: rxlab plan numa-local.irq -o irq.toml
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A policy; variables of one, such as numa-local.rps+rfs; or only rps, rfs or rps+rfs
+    /// A policy; a policy and some of its variables, such as numa-local.rps+rfs; or only rps, rfs or rps+rfs
     #[arg(value_name = "NAME", conflicts_with = "setting")]
     name: Option<String>,
-    /// The policy, if NAME is not one; NAME then lists variables of it
+    /// The policy; NAME then lists variables of it
     #[arg(long, value_name = "POLICY", conflicts_with = "setting")]
     policy: Option<Policy>,
     /// Plan for this interface; may be given several times. By default spread takes the one that keeps the hottest CPU
@@ -50,7 +50,7 @@ pub struct Args {
     /// Length of the sample; a snapshot has its own interval
     #[arg(long = "for", value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     length: Duration,
-    /// A value of your own, such as 'rps eth0/rx-0 = 2-7'; may be given several times
+    /// A value to plan, such as 'rps eth0/rx-0 = 2-7'; may be given several times
     #[arg(long = "set", alias = "setting", value_name = "SETTING")]
     setting: Vec<Setting>,
     /// Predict the effect of each plan on the CPUs and on the packets per second that fit, from the cost of packets and

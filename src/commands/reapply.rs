@@ -16,7 +16,7 @@ use rxlab_sys::Host;
 
 /// Reapply values that another program has changed: only values that rxlab set and that are still applied
 ///
-/// A value that a newer transaction has set since is left to that one. `rxlab undo` still restores the value
+/// Leaves alone a value that a newer transaction has set. `rxlab undo` still restores the value
 /// before the first change. `rxlab status` shows who probably changed a value.
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -15,7 +15,7 @@ use rxlab_sys::netns_path;
 /// Run small servers to test a load against, until interrupted.
 ///
 /// HTTP/1.1 answers /simple with a few bytes, /usual with the headers that servers usually send as well, /bytes?n=N
-/// with N, /compute?us=N after N microseconds of work and /delay?us=N after N microseconds of rest, / lists them;
+/// with N, /compute?us=N after N microseconds of work and /delay?us=N after a wait of N microseconds, / lists them;
 /// responses on one connection keep their order. The UDP echo sends every datagram back; the UDP sink counts them and
 /// reports to `rxlab load` what arrived, and how much of it out of order. Port 0 lets the kernel choose; the addresses
 /// are printed.

@@ -17,9 +17,9 @@ use rxlab_faces::report::text::clean;
 use rxlab_record::snapshot::Snapshot;
 use rxlab_sys::LiveHost;
 
-/// Watch receive work live: CPUs over time, queues, who loses time to it, findings as they come and go
+/// Watch receive work live: CPUs over time, queues, programs that lose time to it, findings as they appear and clear
 ///
-/// On a terminal a screen; `?` lists its keys. In a pipe, a line for each interval and for each finding that changes.
+/// Draws a screen on a terminal; `?` lists its keys. In a pipe, prints a line for each interval and for each finding that changes.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -25,7 +25,7 @@ pub(super) use show::say_written;
 /// Try one change as a randomized paired trial
 ///
 /// The change is flipped many times, in a random order from a recorded seed; pairs of neighbouring
-/// slots are compared. The machine is restored at the end, also after Ctrl-C.
+/// slots are compared. The machine is restored at the end, even after Ctrl-C.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

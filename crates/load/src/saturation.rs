@@ -39,7 +39,7 @@ impl Saturation {
         let full = full_thread(interval);
         let shortfall = Shortfall::new(interval, full.is_some());
         let own = (shortfall.own > SHORTFALL)
-            .then(|| format!("{:.1} % of what was due was not sent in time", 100.0 * shortfall.own));
+            .then(|| format!("{:.1} % of the due requests were not sent in time", 100.0 * shortfall.own));
         let reason = joined([full, lag(interval), overflow(interval), own]);
         Self { limited: reason.is_some(), reason, elsewhere: shortfall.elsewhere() }
     }
@@ -107,13 +107,13 @@ impl Shortfall {
     fn elsewhere(&self) -> Option<String> {
         let blocked = (self.blocked > SHORTFALL).then(|| {
             format!(
-                "no connection was free for {:.1} % of what was due; the target or --connections is the limit",
+                "no connection was free for {:.1} % of the due requests; the target or --connections is the limit",
                 100.0 * self.blocked
             )
         });
         let refused = (self.refused > SHORTFALL).then(|| {
             format!(
-                "the kernel refused to send {:.1} % of what was due; the device or its queue is the limit",
+                "the kernel refused to send {:.1} % of the due requests; the device or its queue is the limit",
                 100.0 * self.refused
             )
         });
@@ -271,17 +271,17 @@ mod tests {
             interval
         };
         let busy =
-            "no connection was free for 20.0 % of what was due; the target or --connections is the limit";
+            "no connection was free for 20.0 % of the due requests; the target or --connections is the limit";
         assert_signs(&blocked(0, 20), None, Some(busy));
         // It may have been too busy to read the responses that free them.
-        let deaf = "thread 0 at 99 % CPU; 20.0 % of what was due was not sent in time";
+        let deaf = "thread 0 at 99 % CPU; 20.0 % of the due requests were not sent in time";
         assert_signs(&blocked(0, 99), Some(deaf), None);
         // Late sends where a connection was free do not explain that none was.
         let slow = "sends were late by 200 us at p99, 20 % of the latency";
         assert_signs(&blocked(200_000, 20), Some(slow), Some(busy));
         let mut late = blocked(0, 20);
         late.not_sent = NotSent { blocked: 0, waiting: 1_250, late: 1_250 };
-        let unsent = "10.0 % of what was due was not sent in time";
+        let unsent = "10.0 % of the due requests were not sent in time";
         assert_signs(&late, Some(unsent), Some("no connection was free for 10.0 %"));
         let mut refused = tally(10_000, 100_000, 0);
         refused.error(ErrorClass::Send, 2_500);
@@ -362,7 +362,7 @@ mod tests {
         let short = || Tally { lag: Tally::new().lag, ..sent() };
         assert_eq!(
             reason(&measured(short(), 5, Some(12_500))),
-            "20.0 % of what was due was not sent in time"
+            "20.0 % of the due requests were not sent in time"
         );
         let mut refused = short();
         refused.error(ErrorClass::Send, 2_500);

@@ -35,7 +35,7 @@ pub(super) struct Args {
     /// Schedule checkpoints at these times from now instead, such as 1h,24h
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = parse_duration)]
     at: Vec<Duration>,
-    /// Take a scheduled checkpoint if it is due: this is what a scheduler runs
+    /// Run a scheduled checkpoint if it is due: the command for a scheduler
     #[arg(long, conflicts_with_all = ["at", "cancel", "slots"])]
     due: bool,
     /// Remove the timer, and all checkpoints that are waiting or failed

@@ -91,7 +91,7 @@ struct Flags {
     /// Pairs before the trial may stop early
     #[arg(long, value_name = "N", default_value_t = looks::FIRST)]
     min_pairs: usize,
-    /// Pairs with nothing flipped before the others, to check the method on this machine
+    /// A/A pairs (nothing is flipped) before the others, to check the method on this machine
     #[arg(long, value_name = "N", default_value_t = 0)]
     calibration: usize,
     /// Settling time before each slot

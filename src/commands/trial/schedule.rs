@@ -60,7 +60,7 @@ pub(super) fn add(global: &Global, args: &Args, dir: &TrialDir, after: &[Duratio
         Some(line) => {
             writeln!(
                 out,
-                "no systemd runs here: let a scheduler run this every few minutes, it takes what is due"
+                "systemd does not run here: have a scheduler run this every few minutes; it runs what is due"
             )?;
             writeln!(out, "{line}")?;
         }

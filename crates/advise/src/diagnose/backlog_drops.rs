@@ -97,7 +97,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         why: why.to_owned(),
         remedy: match by_flow {
             true => {
-                "it protects the other flows, and no mask splits one: give that flow's queue a CPU of its own"
+                "it protects the other flows; a mask cannot split a flow: give that flow's queue its own CPU"
             }
             false => "relieve that CPU; a longer net.core.netdev_max_backlog only covers bursts",
         }

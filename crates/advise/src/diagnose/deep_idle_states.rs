@@ -115,7 +115,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
                 )
             }
             None => format!(
-                "{}: {idle} idle, {:.0} us between two NET_RX runs, enough for {states}; inferred, as entries are not \
+                "{}: {idle} idle, {:.0} us between two NET_RX runs, enough for {states}; inferred, because entries are not \
                  counted",
                 cpus_text(&cpus),
                 seen.figure("idle_between_runs", mean(between_runs), Unit::Microseconds)
@@ -163,7 +163,7 @@ mod tests {
             found.seen(),
             [
                 "eth0: 2,000 packets/s with 1,800 interrupts/s",
-                "CPU 1: 96 % idle, 482 us between two NET_RX runs, enough for C6 (exit 133 us); inferred, as entries \
+                "CPU 1: 96 % idle, 482 us between two NET_RX runs, enough for C6 (exit 133 us); inferred, because entries \
                  are not counted"
             ]
         );

@@ -33,7 +33,7 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does one of several receive queues take most packets, and is its CPU short of time?",
     fires: || {
         format!(
-            "one of several queues of a device that counts all of them, or a few alike, take {MIN_RATIO:.0} times the \
+            "one queue, or a few similar ones, of a device that counts all its queues takes {MIN_RATIO:.0} times the \
              mean of the others and {} packets/s, and the CPU of its interrupt spends {} of its time on receive work; \
              critical at {} or more",
             count(TRAFFIC),

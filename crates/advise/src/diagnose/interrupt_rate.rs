@@ -33,7 +33,7 @@ pub(super) const RULE: Rule = Rule {
                interrupts and softirq",
     cause: "Without moderation an interrupt arrives as soon as NAPI re-enables interrupts: a fast enough CPU \
             takes one for every packet or two.",
-    remedy: "Moderate interrupts: adaptively if the driver can, else by 10 to 50 us; or defer them in \
+    remedy: "Moderate interrupts: adaptively if the driver can, otherwise by 10 to 50 us; or defer them in \
              software (napi_defer_hard_irqs and gro_flush_timeout).",
     source: "ethtool(8) -C; Documentation/networking/napi.rst (Software IRQ coalescing)",
     check: Check::Device(finding),

@@ -29,9 +29,9 @@ pub(super) const RULE: Rule = Rule {
     },
     silent: "the interrupts are pinned, or move, without another sign of manual placement (irqbalance does \
              that too), or they are banned in irqbalance, which then leaves them alone",
-    evidence: "the CPUs of the pinned interrupts, irqbalance's process id, the masks or queues that suggest \
+    evidence: "the CPUs of the pinned interrupts, irqbalance's PID, the masks or queues that suggest \
                manual placement, the CPUs that counted an interrupt",
-    cause: "irqbalance re-places interrupts every ten seconds, unless they are banned.",
+    cause: "irqbalance moves interrupts every ten seconds, unless they are banned.",
     remedy: "Ban these interrupts in irqbalance, or stop it, before placing them by hand.",
     source: "irqbalance(1)",
     check: Check::Device(finding),
@@ -42,7 +42,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let banned = irqbalance.banned_irqs.known().map(Vec::as_slice).unwrap_or_default();
     let moved = moved(rates, nic, banned);
     let process = Subject::Process { pid: irqbalance.pid, command: "irqbalance".to_owned() };
-    let mut evidence = vec![Evidence::fact(process, format!("irqbalance runs (pid {})", irqbalance.pid))];
+    let mut evidence = vec![Evidence::fact(process, format!("irqbalance runs (PID {})", irqbalance.pid))];
     evidence.extend(moved.as_ref().map(|moved| moved.evidence.clone()));
     evidence.extend(rps_around(model, nic, banned));
     evidence.extend(crowded(model, rates, nic, banned));
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn rps_chosen_around_a_pinned_interrupt() {
         let found = evidence(host(&[2]).rps("eth0", "0-1,3-7").irqbalance());
-        assert_eq!(found[0], "irqbalance runs (pid 700)");
+        assert_eq!(found[0], "irqbalance runs (PID 700)");
         assert!(
             found[1].starts_with("eth0/rx-0: RPS 0-1,3-7 was chosen around IRQ 41 on CPU 2"),
             "{found:?}"

@@ -32,7 +32,7 @@ pub(super) const RULE: Rule = Rule {
             percent(LINK)
         )
     },
-    silent: "there is no traffic, receive work takes a larger part (or may, unseen by ticks: \
+    silent: "there is no traffic, receive work takes a larger part (or may, because ticks miss it: \
              one-core-hotspot), or the link speed is unknown or made up (lower than the traffic)",
     evidence: "the CPUs' time in processes, interrupts and softirqs, the busiest programs, steal time, the \
                upper bound on the gain; the link speed and its use",

@@ -61,7 +61,7 @@ pub(super) const RULE: Rule = Rule {
             count(PACKETS)
         )
     },
-    silent: "the load is balanced, the busy CPU is not busy with packets (softirq-not-receive) or they may \
+    silent: "the load is balanced, the CPU is busy with other work (softirq-not-receive), the packets may \
              come from `lo`, the machine has two CPUs and RPS already moved the work to the other one, or \
              RPS is on and has too few flows to spread (hash-imbalance)",
     evidence: "the hot CPU's share of receive time, packets and NET_RX runs next to the others', its \
@@ -350,7 +350,9 @@ fn cause(model: &Model, rates: &Rates, cpu: CpuId, carrier: Option<(&Nic, &RxQue
     }
     let why = match mask {
         None if queue.rps_cpus.known().is_none() => {
-            format!("it is unknown if RPS hands the packets of {name}/rx-{index} on: its mask cannot be read")
+            format!(
+                "the RPS mask of {name}/rx-{index} cannot be read, so it is unknown whether RPS hands its packets over"
+            )
         }
         None if nic.kind != NicKind::Device => format!(
             "{name} has no interrupt and no RPS: its packets are received in softirq on the CPU that sends \

@@ -47,7 +47,7 @@ pub(super) const RULE: Rule = Rule {
     evidence: "the queues and their traffic, the CPU's time in interrupts and softirq, the CPUs with room",
     cause: "Interrupts were placed by hand, by a driver that starts at the same CPU for each device, or were \
             not moved when queues were added.",
-    remedy: "Give each queue's interrupt a CPU of its own.",
+    remedy: "Give each queue's interrupt its own CPU.",
     source: "Documentation/networking/scaling.rst (RSS IRQ Configuration); \
              Documentation/core-api/irq/irq-affinity.rst",
     check: Check::Machine(check),

@@ -35,7 +35,7 @@ pub(super) const RULE: Rule = Rule {
     evidence: "the masks that share the CPU and their queues' traffic, its softirq time, the CPUs that get \
                nothing",
     cause: "Masks were set per interface, or to the same value for all queues.",
-    remedy: "Give each queue CPUs of its own.",
+    remedy: "Give each queue its own CPUs.",
     source: OWN_RULE,
     check: Check::Machine(check),
 };
@@ -97,7 +97,7 @@ fn finding(rates: &Rates, cpu: CpuId, load: f64, here: &[&Loaded<'_>], near: &Cp
         ),
         evidence,
         why: "each queue spreads its packets over its mask: where masks overlap, the work adds up".to_owned(),
-        remedy: format!("give each of these queues CPUs of its own: {near} are free"),
+        remedy: format!("give each of these queues its own CPUs: {near} are free"),
         ..RULE.finding()
     }
 }

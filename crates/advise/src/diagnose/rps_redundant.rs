@@ -1,4 +1,4 @@
-//! RPS is on although every CPU has a queue of its own: interrupts between CPUs hand packets on, for no gain.
+//! RPS is on although every CPU has its own queue: interrupts between CPUs hand packets on, for no gain.
 
 use super::figures::{Evidence, Subject};
 use super::places::busiest;
@@ -19,7 +19,7 @@ pub(crate) const OFF: &str = "minimal.rps";
 
 pub(super) const RULE: Rule = Rule {
     id: "rps-redundant",
-    asks: "Is RPS on although every CPU has a receive queue of its own?",
+    asks: "Is RPS on although every CPU has its own receive queue?",
     fires: || {
         format!(
             "the interrupts of a device's queues reach every CPU, no queue carries more than {EVEN} times \

@@ -28,7 +28,7 @@ pub(super) const RULE: Rule = Rule {
     },
     silent: "the clock is tsc, kvm-clock, hyperv_clocksource_tsc_page, jiffies or that of another \
              architecture, the kernel does not offer tsc (it found it unstable), or there is little traffic",
-    evidence: "the clocksource in use, those on offer, packets/s",
+    evidence: "the clocksource in use, those available, packets/s",
     cause: "Every packet timestamp and every time query of a server reads the clock; old virtual machine \
             types and boot options select a slow one.",
     remedy: "Change to tsc: the knob clocksource, or clocksource=tsc at boot.",

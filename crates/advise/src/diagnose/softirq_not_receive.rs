@@ -27,14 +27,14 @@ const PURPOSES: [(&str, &str); 9] = [
 
 pub(super) const RULE: Rule = Rule {
     id: "softirq-not-receive",
-    asks: "Does a CPU drown in softirqs that are not for received packets?",
+    asks: "Is a CPU full of softirqs that are not for received packets?",
     fires: || {
         format!(
             "softirqs, or ksoftirqd, take {} of a CPU's time, and either it has fewer than {} packets/s and \
              NET_RX runs/s and no queue with {} packets/s may bring any, or softirqs of disks, or more of timers or \
              RCU than the tick causes (1,000/s), run more often than NET_RX and the packets do not account for half \
-             of the time: at 100 us each; during a storm of timers or RCU at most at 10 us where these run three \
-             times for each packet, and at twice what a packet costs on the other CPUs",
+             of the time: assumed are 100 us each; in a storm of timers or RCU, at most 10 us where these run three \
+             times per packet, and twice the cost of a packet on the other CPUs",
             percent(DROWNING),
             count(FEW),
             count(TRAFFIC)

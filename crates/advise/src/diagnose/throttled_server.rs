@@ -27,8 +27,8 @@ pub(super) const RULE: Rule = Rule {
     silent: "the group was throttled before the sample but not during it, the program has no such sockets, or its group \
              is of version 1",
     evidence: "the program and its group, the limit (cpu.max), periods and throttled periods, the time waited",
-    cause: "A group that has used its quota does not run until the next period begins, on no CPU, however idle they are: \
-            up to a period (100 ms as a rule) is added to requests and to reading sockets, which then fill.",
+    cause: "A group that has used its quota does not run on any CPU until the next period begins, even if CPUs are idle: \
+            requests and reads of sockets wait for up to a period (usually 100 ms), and sockets fill.",
     remedy: "A higher limit (cpu.max; CPUQuota= of systemd, limits.cpu of Kubernetes), or room for bursts \
              (cpu.max.burst). No setting of the receive path removes this wait.",
     source: "Documentation/admin-guide/cgroup-v2.rst (cpu.max, cpu.stat); Documentation/scheduler/sched-bwc.rst",

@@ -27,8 +27,8 @@ pub(super) const RULE: Rule = Rule {
     fires: || {
         format!(
             "{} runs/s and {} of the NET_RX runs of a CPU with time left exhaust the budget (softnet column \
-             3), and either a ring whose interrupt lands there overflows, which neither a CPU without time \
-             nor a short ring explains, or the CPU is full, ksoftirqd takes {} of its time and processes \
+             3), and either a ring whose interrupt lands there overflows although the CPU has time \
+             and the ring is not short, or the CPU is full, ksoftirqd takes {} of its time and processes \
              take {}; a note at {} runs/s and {} or more",
             count(SOME.0),
             percent(SOME.1),

@@ -164,7 +164,7 @@ pub(crate) fn one_outer_flow(model: &Model, rates: &Rates, nic: &Nic) -> Option<
     (outer != Outer::Inner).then(|| {
         format!(
             "most packets of {}/rx-{} are one flow, those of {}: a mask would hand all to one CPU; RPS on {} spreads \
-             what is inside",
+             the connections inside",
             nic.name, odd.queue.index, tunnel.name, tunnel.name
         )
     })

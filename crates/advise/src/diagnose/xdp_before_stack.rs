@@ -24,7 +24,7 @@ pub(super) const RULE: Rule = Rule {
         format!(
             "a device has an XDP program in its driver, or a queue that AF_XDP or another interface holds, it receives \
              {} packets/s, and all CPUs together process fewer than {} of them; fewer than {} where GRO may have \
-             merged them first, which it cannot below {SMALL:.0} bytes",
+             merged them first; it does not merge packets below {SMALL:.0} bytes",
             count(PACKETS),
             percent(PART),
             percent(PART / MERGED)

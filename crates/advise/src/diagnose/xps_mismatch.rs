@@ -14,11 +14,11 @@ const SENDS: f64 = 10_000.0;
 
 pub(super) const RULE: Rule = Rule {
     id: "xps-mismatch",
-    asks: "Do transmit queues fit the CPUs that send through them?",
+    asks: "Do transmit queues match the CPUs that send through them?",
     fires: || {
         format!(
             "a device sends {} packets/s, XPS is set, and the completions of a queue land on a node that has \
-             none of its CPUs while those of another land on theirs, or CPUs that run processes a quarter of the time are in no queue's mask",
+             none of its CPUs while those of another queue land on a node of that queue's CPUs, or CPUs that run processes a quarter of the time are in no queue's mask",
             count(SENDS)
         )
     },

@@ -242,7 +242,7 @@ mod tests {
                 "all-but-irq: 0-1,3-31",
                 "all: 0-31",
             ],
-            "what is set now and what another name has are left out"
+            "current values, and duplicates under another name, are left out"
         );
         let names = texts(Sketch::new(8).smt().device("eth0", &[2]));
         assert!(names.contains(&"cores: 0-1,3".to_owned()), "{names:?}");

@@ -145,7 +145,7 @@ pub(super) fn below<'a>(model: &'a Model, nic: &Nic) -> Option<Vec<&'a Nic>> {
 pub(super) fn stands_on(nic: &Nic, devices: &[&Nic]) -> String {
     let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
     format!(
-        "{} is a {} on {}: packets are handed on at the device, and masks above it have no effect",
+        "{} is a {} on {}: packets are handed over at the device, and masks above it have no effect",
         nic.name,
         nic.stack.kind.as_deref().unwrap_or("device"),
         names.join(", ")
@@ -242,7 +242,8 @@ fn rps_settings(machine: Machine<'_>, nic: &Nic, nics: &[&Nic], width: usize) ->
 }
 
 /// Reason for a mask that stays without the CPU of its interrupt.
-pub(super) const OWN: &str = "the mask in use loses the CPU of its interrupt and those of other queues";
+pub(super) const OWN: &str =
+    "removes the CPU of the interrupt, and those of other queues, from the current mask";
 
 /// A mask that stays in use, without the CPU of its queue's interrupt and, if that leaves any, without those that other
 /// queues get; `None` if it has none of them.
@@ -290,7 +291,7 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) ->
     }));
     spread.reasons.extend(rfs.is_empty().then(|| {
         match rfs::are_readable(model, nic) {
-            _ if !readable => format!("rfs: it is unknown if RPS is on for {}", nic.name),
+            _ if !readable => format!("rfs: unknown whether RPS is on for {}", nic.name),
             true => format!("rfs: the tables of {} are complete", nic.name),
             false => "rfs: a table cannot be read (the global one is visible only in the initial network \
                       namespace)"

@@ -117,7 +117,7 @@ fn loads(forecast: &Forecast, plan: &Plan, prediction: &Prediction) -> String {
         None => grouped(prediction.most_after as u64),
     };
     let rates = format!(
-        "today {}, at most {} as it is, {most_after} with the plan",
+        "today {}, at most {} without the plan, {most_after} with it",
         grouped(prediction.packets as u64),
         grouped(prediction.most_before as u64),
     );

@@ -26,7 +26,7 @@ pub(super) fn in_words(probe: &ProbeUse, cost: Option<(f64, f64)>) -> String {
         .to_owned(),
     ];
     if let Some(cpu) = probe.spin {
-        parts.push(format!("a thread of its own on CPU {cpu}"));
+        parts.push(format!("its own thread on CPU {cpu}"));
     }
     if !probe.cpus.is_empty() {
         parts.push(format!("interference on CPU {}", probe.cpus));
@@ -62,7 +62,7 @@ mod tests {
         }
         assert_eq!(
             said(&record),
-            "attached in every slot of both arms, a thread of its own on CPU 1, interference on CPU 0-1, its programs \
+            "attached in every slot of both arms, its own thread on CPU 1, interference on CPU 0-1, its programs \
              took 1 % of one CPU in A and 3 % in B (2,400,000 runs of 300 ns)"
         );
     }

@@ -101,7 +101,7 @@ fn gaps(counters: &Counters) -> Vec<String> {
 fn gap<T>(what: &str, fact: &Fact<T>) -> Option<String> {
     match fact {
         Fact::Known(_) => None,
-        Fact::NotAsked => Some(format!("{what}: not asked")),
+        Fact::NotAsked => Some(format!("{what}: not queried")),
         Fact::Unsupported => Some(format!("{what}: not supported by this kernel")),
         Fact::Denied(need) => Some(format!("{what}: needs {need}")),
         Fact::Broken(why) => Some(format!("{what}: {why}")),

@@ -39,7 +39,7 @@ pub(super) fn files(draft: &mut Draft<'_>, model: &Model) -> Vec<ExportFile> {
     let rps = same_rps(draft, model);
     let options = draft.pick(|said| {
         if said.setting.target.nic().is_none() {
-            return Err("a .link file sets up one interface, and this is not a value of one".to_owned());
+            return Err("a .link file configures one interface, and this value belongs to none".to_owned());
         }
         let nic = nic_of(said.setting, model).ok_or("its interface is not on this machine")?;
         Ok((nic.name.clone(), matched(nic)?, option(said, &rps)?))
@@ -143,7 +143,7 @@ mod tests {
     fn values_of_no_interface_are_left_out() {
         for setting in ["rps_default_mask host = 1", "netdev_budget host = 600"] {
             let export = exported(Format::SystemdLink, &[setting]);
-            let why = "a .link file sets up one interface, and this is not a value of one";
+            let why = "a .link file configures one interface, and this value belongs to none";
             assert!(export.files.is_empty() && export.left_out[0].why == why, "{:?}", export.left_out);
         }
     }

@@ -263,7 +263,7 @@ fn a_mask_of_the_cpu_of_the_interrupt_moves_nothing() {
 #[test]
 fn an_unknown_mask_is_not_none() {
     let host = Sketch::case_a().edit("eth0", |nic| nic.rx[0].rps_cpus = Fact::Unsupported);
-    let why = "it is unknown if RPS hands the packets of eth0/rx-0 on: its mask cannot be read";
+    let why = "the RPS mask of eth0/rx-0 cannot be read, so it is unknown whether RPS hands its packets over";
     assert_eq!(host.finding(&RULE).why, why);
 }
 

@@ -227,7 +227,7 @@ fn placement(
     let application = time(processing);
     match (here, all) {
         (0, _) if nic.rx.iter().any(|queue| nic.hides_interrupt(queue)) => {
-            Err(format!("where the interrupts of {} land is not known", nic.name))
+            Err(format!("it is unknown where the interrupts of {} land", nic.name))
         }
         (0, _) => Err(format!("no interrupt of {} lands on CPU {}", nic.name, hot.cpu)),
         (1, 1) => Err("a single interrupt: the hotspot moves with it".to_owned()),
@@ -237,7 +237,7 @@ fn placement(
             hot.cpu,
             percent(application)
         )),
-        _ => Err("each interrupt has a CPU of its own".to_owned()),
+        _ => Err("each interrupt has its own CPU".to_owned()),
     }
 }
 
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn an_unknown_interrupt_is_not_none() {
         let masked = |family| worth(host(8, &[0]).edit("eth0", |nic| nic.rx[0].irqs.clear()), family);
-        assert_eq!(masked(Family::IrqPlacement).why, "where the interrupts of eth0 land is not known");
+        assert_eq!(masked(Family::IrqPlacement).why, "it is unknown where the interrupts of eth0 land");
         let rps = masked(Family::Rps);
         assert_eq!(
             (rps.trial, rps.why.as_str()),

@@ -48,7 +48,7 @@ const TURNS: usize = 2;
 
 /// Reasons to leave a variable out of a joined plan.
 const UNSTABLE: &str = "the next plan would change it again";
-const SHARED: &str = "a mask would have the CPU of its own interrupt, or one of another queue's mask";
+const SHARED: &str = "a mask would contain the CPU of its own interrupt, or a CPU of another queue's mask";
 
 /// A variable to leave out, and the reason.
 type LeftOut = (Variable, String);
@@ -187,7 +187,7 @@ impl<'a> Judge<'a> {
         let ((_, was), (cpu, is)) = (hottest(rates)?, hottest(&then)?);
         if is > self.most.max(was) && !serves(model, &model.usable()) {
             return Some(format!(
-                "CPU {cpu} would receive for {} of its time, and none does for more than {} now",
+                "CPU {cpu} would receive for {} of its time; now no CPU does for more than {}",
                 percent(is),
                 percent(self.busiest)
             ));
@@ -195,14 +195,14 @@ impl<'a> Judge<'a> {
         if self.policy == Policy::Spread
             && let Some(cpu) = unrelieved((model, rates), (&after, &then), &drafted.settings)
         {
-            return Some(format!("CPU {cpu} would not receive for less of its time"));
+            return Some(format!("CPU {cpu} would not get cooler"));
         }
         let [before, then] =
             [(model, rates), (&after, &then)].map(|(model, rates)| about_placement(model, rates));
         // One may take the place of another: of several crowded CPUs, the worst is named.
         let is_more = then.len() > before.len();
         let mut new = then.into_iter().filter(|finding| before.iter().all(|old| old.title != finding.title));
-        new.next().filter(|_| is_more).map(|new| format!("the next finding would be `{}`", new.title))
+        new.next().filter(|_| is_more).map(|new| format!("the doctor would then report `{}`", new.title))
     }
 
     /// True if CPUs should be kept clean: these are left at any cost.

@@ -82,7 +82,7 @@ fn field_case_c_by_hand_is_numa_local() {
         let found = policed.plan.settings.iter().find(|planned| planned.set.knob == knob);
         found.map(|planned| planned.why.as_str())
     };
-    assert_eq!(why("irq_affinity"), Some("node 0, because the device's node is unknown; a core of its own"));
+    assert_eq!(why("irq_affinity"), Some("node 0, because the device's node is unknown; its own core"));
     assert_eq!(why("rps"), Some("the CPUs of node 0 except those of interrupts, for this queue only"));
 }
 

@@ -212,10 +212,10 @@ fn cpus(domain: &Domain, vectors: &[&Vector]) -> Vec<(CpuId, &'static str)> {
     let count = vectors.len();
     let (places, how, already) = match () {
         () if count <= domain.cores.len() => {
-            (&domain.cores, "a core of its own", "a core of its own, where it lands now")
+            (&domain.cores, "its own core", "its own core, where it lands now")
         }
         () if count <= domain.usable.len() => {
-            (&domain.usable, "a CPU of its own", "a CPU of its own, where it lands now")
+            (&domain.usable, "its own CPU", "its own CPU, where it lands now")
         }
         () => (&domain.usable, SHARED, SHARED),
     };

@@ -12,7 +12,7 @@ use rxlab_path::model::{Nic, RxQueue};
 use rxlab_setting::{Target, set_text};
 
 /// Reason why RPS is redundant.
-const COVERED: &str = "every CPU has a queue of its own";
+const COVERED: &str = "every CPU has its own queue";
 
 /// Gives each queue a part of the CPUs around its interrupt for itself; RPS off if there are not enough for
 /// all.

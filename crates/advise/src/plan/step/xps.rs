@@ -37,7 +37,7 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
         for (queue, mask) in changed {
             let why = match mask.is_empty() {
                 true => "every CPU sends through a queue nearer to it",
-                false => "CPUs of the memory domain in which its interrupt is handled",
+                false => "CPUs of the NUMA node where its interrupt is handled",
             };
             draft.set("xps_cpus", Target::queue(&name, QueueId::tx(queue)), set_text(&mask), why);
         }

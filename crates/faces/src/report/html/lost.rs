@@ -45,7 +45,8 @@ fn processes(m: &mut Markup, sample: &Interference, victims: &[Victim]) {
             value: sample.share(victim.lost_ns()),
         })
         .collect();
-    let caption = "Time that each process was charged for and did not have, as a part of one CPU.";
+    let caption =
+        "CPU time that each process was charged but that went to receive work, as a part of one CPU.";
     figure(m, "Processes", caption, |m| {
         chart(m, &bars);
         let heads = ["Process", "Charged", "Had", "Lost", "By", "Own receive work"];

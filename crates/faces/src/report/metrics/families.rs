@@ -97,7 +97,7 @@ pub const FAMILIES: &[Family] = &[
         name: "rxlab_unit_interference_seconds_total",
         labels: &["unit"],
         help: "Time that a systemd unit, a container (ENGINE:ID) or a process outside of both lost to receive work, in the \
-               measured time: the 20 that lose most, if it is 0.1 % of the time, and the rest as other.",
+               measured time: the 20 that lose most, if they lose 0.1 % of the time or more; the rest as other.",
         read: |all| {
             let mut units: BTreeMap<&str, f64> = BTreeMap::from([("other", all.lost.other_units)]);
             all.lost.units().for_each(|(unit, lost)| *units.entry(unit).or_default() += lost);
@@ -107,7 +107,7 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "rxlab_queue_packets_total",
         labels: &["nic", "queue"],
-        help: "Packets of a receive queue, where kernel or driver count them or it is the only one.",
+        help: "Packets of a receive queue, if kernel or driver count them, or if it is the only queue.",
         read: |all| of_queues(all, |nic, queue| all.totals.queue_packets(nic, queue)),
     },
     Family {
@@ -168,7 +168,7 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "rxlab_unconfirmed_seconds_left",
         labels: &[],
-        help: "Time until the next unconfirmed transaction is reverted, when the latest sample ended; below 0 its guard is late.",
+        help: "Time until the next unconfirmed transaction is reverted, when the latest sample ended; negative if its guard is late.",
         read: |all| {
             let left = all.applied.transactions.iter().filter_map(|one| match one.state {
                 State::Unconfirmed { seconds_left } => Some(seconds_left),
@@ -205,7 +205,7 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "rxlab_trials",
         labels: &["verdict"],
-        help: "Trials in the state directory by verdict (docs/trials.md); none = it runs or was killed.",
+        help: "Trials in the state directory by verdict (docs/trials.md); none: running or killed.",
         read: |all| {
             let mut verdicts: BTreeMap<&str, usize> = BTreeMap::new();
             all.trials.iter().for_each(|trial| *verdicts.entry(trial.verdict()).or_default() += 1);

@@ -24,7 +24,7 @@ impl Footnotes {
     pub(super) fn word<T>(&mut self, fact: &Fact<T>, place: &str, show: impl FnOnce(&T) -> String) -> String {
         match fact {
             Fact::Known(value) => show(value),
-            Fact::NotAsked => "not asked".to_owned(),
+            Fact::NotAsked => "not queried".to_owned(),
             Fact::Unsupported => "-".to_owned(),
             Fact::Denied(need) => format!("needs {need}"),
             Fact::Broken(why) => {
@@ -169,7 +169,7 @@ mod tests {
         let broken = || Fact::Broken("`?` is not a number".into());
         let denied = Fact::Denied(Need::NetAdmin);
         let words = [Fact::Known(0), Fact::NotAsked, Fact::Unsupported, denied, broken(), broken()];
-        let expected = ["0", "not asked", "-", "needs CAP_NET_ADMIN", "broken [1]", "broken [1]"];
+        let expected = ["0", "not queried", "-", "needs CAP_NET_ADMIN", "broken [1]", "broken [1]"];
         assert_eq!(words.map(&mut word), expected);
         assert_eq!(notes.render(), "[1] x: `?` is not a number\n");
     }

@@ -19,7 +19,7 @@ pub fn cpus(report: &CpuReport) -> String {
         for unknown in &report.unknown {
             let why = match &unknown.fact {
                 Fact::Known(()) => "no process found".into(),
-                Fact::NotAsked => "not asked".into(),
+                Fact::NotAsked => "not queried".into(),
                 Fact::Unsupported => "not reported by this kernel".into(),
                 fact => notes.cell(fact, &unknown.what, |()| "".into()),
             };

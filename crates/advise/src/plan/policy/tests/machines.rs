@@ -135,7 +135,7 @@ fn spreading_that_makes_no_cpu_cooler_is_left_out() {
     };
     let (masks, reasons) = rps(&host(0.3));
     assert_eq!(masks, [""; 0]);
-    let why = "rps: left alone: CPU 1 would not receive for less of its time";
+    let why = "rps: left alone: CPU 1 would not get cooler";
     assert!(reasons.contains(&why.to_owned()), "{reasons:?}");
     assert_eq!(rps(&host(0.8)).0, ["eth0/rx-2 = 2"], "a busy CPU gets cooler");
     let foreign = Sketch::new(2).device("eth0", &[0]).traffic("eth0", 2e3).receives(0, 0.02, 2e3);
@@ -221,7 +221,10 @@ fn one_flow_of_a_tunnel_is_steered_behind_it() {
     };
     let (masks, reasons) = of("wireguard", "eth0");
     assert_eq!(masks, [""; 0]);
-    assert!(reasons.iter().any(|why| why.contains("RPS on tun0 spreads what is inside")), "{reasons:?}");
+    assert!(
+        reasons.iter().any(|why| why.contains("RPS on tun0 spreads the connections inside")),
+        "{reasons:?}"
+    );
     assert_eq!(of("wireguard", "tun0").0, ["tun0/rx-0 = 0-1,3-7"]);
     assert_eq!(of("gre", "eth0").0, ["eth0/rx-2 = 4-7"], "it reads the inner headers");
     let (mut model, rates) = host("wireguard");
@@ -376,10 +379,7 @@ fn a_node_with_one_cpu_gets_all_queues_only_while_that_has_time_for_them() {
     let policed = Policy::NumaLocal.plan(&model, &rates, &options, None);
     assert_eq!(only(&policed.plan, "irq_affinity"), ["eth0/rx-1 = 4", "eth0/rx-2 = 6"]);
     let why = &policed.plan.settings[0].why;
-    assert_eq!(
-        why,
-        "node 1, because the device's node 0 has too few CPUs for the traffic; a core of its own"
-    );
+    assert_eq!(why, "node 1, because the device's node 0 has too few CPUs for the traffic; its own core");
     let after = simulate(&model, &policed.plan);
     let topology = CpuTopology::new(&model);
     let rates = Work::new(&model, &rates, &topology).rates(&after, &topology);
@@ -671,7 +671,7 @@ fn what_the_next_plan_adds_is_judged_together_with_the_first() {
     for policy in [Policy::NumaLocal, Policy::Latency, Policy::Full] {
         let policed = planned(policy, &host, &Options::default());
         assert!(policed.plan.settings.is_empty(), "{policy}: {:?}", policed.plan);
-        let why = "irq, rps: left alone: CPU 1 would receive for 129 % of its time, and none does for more than 70 % now";
+        let why = "irq, rps: left alone: CPU 1 would receive for 129 % of its time; now no CPU does for more than 70 %";
         assert!(policed.reasons.contains(&why.to_owned()), "{policy}: {:?}", policed.reasons);
     }
 }

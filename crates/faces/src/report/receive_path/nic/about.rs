@@ -104,7 +104,7 @@ pub(super) fn table(model: &Model, nic: &Nic, notes: &mut Footnotes) -> Table {
         about.row("IRQs known by", known);
     }
     for (label, all) in
-        [("unsupported", about.unsupported.join(", ")), ("not asked", about.not_asked.join(", "))]
+        [("unsupported", about.unsupported.join(", ")), ("not queried", about.not_asked.join(", "))]
     {
         if !all.is_empty() {
             about.row(label, Cell::styled(FAINT, all));
