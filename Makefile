@@ -22,7 +22,7 @@ test: ## Run the tests except the field cases; RXLAB_REQUIRE=netns turns skipped
 	$(CARGO) test --locked -- --skip cases::
 
 test-cases: ## Run the field cases as tests: they measure time, so on a machine with nothing else to do
-	scripts/setup.sh test
+	scripts/setup.sh cases
 	$(CARGO) test --locked --test it -- cases:: --test-threads=1
 
 lint: ## Run the checks that CI runs before the tests
@@ -66,15 +66,15 @@ static-arm64: ## Make that file for 64-bit ARM and try it in an emulator: target
 	scripts/static $(target)/$(arm)/small/rxlab $(target)/static-arm64 aarch64-linux-gnu- qemu-aarch64-static
 
 test-deb: build ## Install, upgrade, remove and purge the package in a Debian with systemd of its own, as root
-	scripts/setup.sh test
+	scripts/setup.sh deb
 	scripts/test-deb $(target)/release/rxlab
 
 cases: build ## Reproduce the five field cases and print their conclusions (docs/cases)
-	scripts/setup.sh test
+	scripts/setup.sh cases
 	cases/run $(OPTIONS)
 
 $(CASES): build ## Reproduce one field case; OPTIONS=--short takes less time
-	scripts/setup.sh test
+	scripts/setup.sh cases
 	cases/run $(OPTIONS) $(subst case-,,$@)
 
 bench-load: build ## Install the peers of `rxlab load` and compare all of them, on a quiet machine
