@@ -4,7 +4,7 @@ CARGO ?= cargo
 # case-a and so on
 CASES := $(patsubst cases/%.sh,case-%,$(wildcard cases/[a-e].sh))
 
-.PHONY: run build test test-cases test-deb lint install deb static static-arm64 pictures cases $(CASES) bench-load simulate docs
+.PHONY: run build check test test-cases test-deb lint install deb static static-arm64 pictures cases $(CASES) bench-load simulate docs
 
 MINUTES ?= 10
 # Where cargo builds.
@@ -16,6 +16,12 @@ run: build ## Build, then run the demo: find the hot CPU, try the fix, prove it
 build:
 	scripts/setup.sh run
 	$(CARGO) build --release --locked
+
+# What a test may need of the kernel or of root.
+privileges = netns,root,bpf,irqbalance,vm
+
+check: lint ## Run the checks and tests that need no root, no kernel feature and no guest; the others say that they are skipped
+	RXLAB_SKIP=$(privileges) $(CARGO) test --locked -- --skip cases::
 
 test: ## Run the tests except the field cases; RXLAB_REQUIRE=netns turns skipped privileged tests into failures
 	scripts/setup.sh test
