@@ -4,7 +4,7 @@ CARGO ?= cargo
 # case-a and so on
 CASES := $(patsubst cases/%.sh,case-%,$(wildcard cases/[a-e].sh))
 
-.PHONY: run build test test-cases test-deb lint install deb static static-arm64 pictures cases $(CASES) bench-load simulate docs
+.PHONY: run build check test test-cases test-deb lint install deb static static-arm64 pictures cases $(CASES) bench-load simulate docs
 
 MINUTES ?= 10
 # Where cargo builds.
@@ -17,12 +17,18 @@ build:
 	scripts/setup.sh run
 	$(CARGO) build --release --locked
 
+# What a test may need of the kernel or of root.
+privileges = netns,root,bpf,irqbalance,vm
+
+check: lint ## Run the checks and tests that need no root, no kernel feature and no guest; the others say that they are skipped
+	RXLAB_SKIP=$(privileges) $(CARGO) test --locked -- --skip cases::
+
 test: ## Run the tests except the field cases; RXLAB_REQUIRE=netns turns skipped privileged tests into failures
 	scripts/setup.sh test
 	$(CARGO) test --locked -- --skip cases::
 
 test-cases: ## Run the field cases as tests: they measure time, so on a machine with nothing else to do
-	scripts/setup.sh test
+	scripts/setup.sh cases
 	$(CARGO) test --locked --test it -- cases:: --test-threads=1
 
 lint: ## Run the checks that CI runs before the tests
@@ -66,15 +72,15 @@ static-arm64: ## Make that file for 64-bit ARM and try it in an emulator: target
 	scripts/static $(target)/$(arm)/small/rxlab $(target)/static-arm64 aarch64-linux-gnu- qemu-aarch64-static
 
 test-deb: build ## Install, upgrade, remove and purge the package in a Debian with systemd of its own, as root
-	scripts/setup.sh test
+	scripts/setup.sh deb
 	scripts/test-deb $(target)/release/rxlab
 
 cases: build ## Reproduce the five field cases and print their conclusions (docs/cases)
-	scripts/setup.sh test
+	scripts/setup.sh cases
 	cases/run $(OPTIONS)
 
 $(CASES): build ## Reproduce one field case; OPTIONS=--short takes less time
-	scripts/setup.sh test
+	scripts/setup.sh cases
 	cases/run $(OPTIONS) $(subst case-,,$@)
 
 bench-load: build ## Install the peers of `rxlab load` and compare all of them, on a quiet machine

@@ -8,7 +8,7 @@ pairs=9 slots=4 slot=1s
 [ -n "$short" ] || { pairs=20 slots=10 slot=2s; }
 # Published: 1,913 announces a second over HTTP and 2,234 over UDP.
 http=1913 udp=2234
-tracker=$("$tree/lab/tracker") || tracker=$(command -v opentracker) || fail "no tracker: scripts/setup.sh test"
+tracker=$("$tree/lab/tracker") || tracker=$(command -v opentracker) || fail "no tracker: scripts/setup.sh cases"
 say "the tracker is ${tracker##*/}"
 cd "$out"
 

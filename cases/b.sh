@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 . "$tree/cases/range.sh"
 
-fiber=$("$tree/lab/fiber") || fail "the Fiber server is not built: scripts/setup.sh test"
+fiber=$("$tree/lab/fiber") || fail "the Fiber server is not built: scripts/setup.sh cases"
 blocks=8 measure=500ms paths=compute guest_blocks=6
 [ -n "$short" ] || { blocks=20 measure=1s paths='compute simple' guest_blocks=12; }
 

@@ -42,7 +42,7 @@ done
 [ "$(id -u)" = 0 ] || fail "needs root"
 [ -x "$rxlab" ] || fail "$rxlab does not exist: make build"
 for needed in jq tar; do
-    command -v $needed >/dev/null || fail "$needed is not installed: scripts/setup.sh test"
+    command -v $needed >/dev/null || fail "$needed is not installed: scripts/setup.sh cases"
 done
 rxlab=$(cd "$(dirname "$rxlab")" && pwd)/$(basename "$rxlab")
 rm -rf "$out"

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 . "$tree/cases/range.sh"
 
-fiber=$("$tree/lab/fiber") || fail "the Fiber server is not built: scripts/setup.sh test"
+fiber=$("$tree/lab/fiber") || fail "the Fiber server is not built: scripts/setup.sh cases"
 seconds=1 blocks=6 measure=400ms
 [ -n "$short" ] || { seconds=5 blocks=20 measure=1s; }
 neighbour='while :; do :; done'

@@ -1,8 +1,13 @@
 #!/bin/sh
-# Installs the missing packages for a goal, on Debian, as root: setup.sh run|cross|pictures|test
+# Installs what is missing for a goal, on Debian, as root: setup.sh run|cross|deb|pictures|test|fiber|cases
 set -eu
 
-goal=${1:?"usage: setup.sh run|cross|pictures|test"}
+usage="usage: setup.sh run|cross|deb|pictures|test|fiber|cases"
+goal=${1:?"$usage"}
+case $goal in
+run | cross | deb | pictures | test | fiber | cases) ;;
+*) echo "$usage" >&2 && exit 2 ;;
+esac
 missing=""
 need() { # need COMMAND PACKAGE
   command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
@@ -23,18 +28,19 @@ if [ "$goal" = cross ]; then
   [ -e /usr/aarch64-linux-gnu/include/stdlib.h ] || missing="$missing libc6-dev-arm64-cross"
   need qemu-aarch64-static qemu-user-static
 fi
-if [ "$goal" = pictures ] || [ "$goal" = test ]; then
+[ "$goal" != deb ] || need debootstrap debootstrap
+case $goal in pictures | test | cases)
   need chromium chromium
   need tmux tmux
-fi
-if [ "$goal" = test ]; then
+  ;;
+esac
+case $goal in fiber | cases) need go golang-go ;; esac
+[ "$goal" != cases ] || need jq jq
+case $goal in test | cases)
   need ethtool ethtool
-  need go golang-go
   need irqbalance irqbalance
-  need debootstrap debootstrap
   need dnsmasq dnsmasq-base
   need nginx nginx-light
-  need jq jq
   need npm npm
   need opentracker opentracker
   need prometheus prometheus
@@ -58,7 +64,8 @@ if [ "$goal" = test ]; then
       missing="$missing busybox-static"
     fi
   fi
-fi
+  ;;
+esac
 
 if ! command -v cargo >/dev/null 2>&1; then
   echo "setup: cargo is not installed; see https://rustup.rs" >&2
@@ -69,7 +76,7 @@ if [ -n "$missing" ]; then
     echo "setup: missing packages, install them as root:$missing" >&2
     exit 1
   fi
-  echo "setup: installing$missing"
+  echo "setup: installing$missing; about a minute for all of a goal"
   export DEBIAN_FRONTEND=noninteractive
   # Packages must not start their services: package scripts ask this program first, with or without
   # systemd. An existing policy is kept.
@@ -94,26 +101,33 @@ if [ -n "$missing" ]; then
   done
 fi
 
-# The kernels of the virtual machines are also Debian packages; without root nothing could boot them.
-if [ "$goal" = test ] && [ "$(uname -m)" = x86_64 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-  "$(dirname "$0")/../lab/vm" --fetch
-fi
+lab=${0%/*}/../lab
+case $goal in test | cases)
+  # The kernels of the virtual machines are also Debian packages; without root nothing could boot them.
+  if [ "$(uname -m)" = x86_64 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    "$lab/vm" --check 2>/dev/null || echo "setup: fetching the kernels of the virtual machines, about 10 s"
+    "$lab/vm" --fetch
+  fi
+  # Checks pages for barriers; comes from npm's registry.
+  if ! "$lab/axe" >/dev/null; then
+    echo "setup: fetching axe-core, some seconds"
+    "$lab/axe" --fetch >/dev/null
+  fi
+  ;;
+esac
 
 # The server of two field cases is built from this tree; its modules come from the Go proxy.
-if [ "$goal" = test ] && ! "$(dirname "$0")/../lab/fiber" >/dev/null; then
-  echo "setup: building the Fiber server of the field cases"
-  "$(dirname "$0")/../lab/fiber" --build >/dev/null
-fi
-
-# Checks pages for barriers; comes from npm's registry.
-if [ "$goal" = test ] && ! "$(dirname "$0")/../lab/axe" >/dev/null; then
-  echo "setup: fetching axe-core"
-  "$(dirname "$0")/../lab/axe" --fetch >/dev/null
-fi
+case $goal in fiber | cases)
+  if ! "$lab/fiber" >/dev/null; then
+    echo "setup: building the Fiber server of the field cases, about 20 s"
+    "$lab/fiber" --build >/dev/null
+  fi
+  ;;
+esac
 
 # The tracker of field case A is not a Debian package.
-if [ "$goal" = test ] && ! "$(dirname "$0")/../lab/tracker" >/dev/null; then
-  echo "setup: building torrust-tracker, once; takes some minutes"
-  "$(dirname "$0")/../lab/tracker" --build >/dev/null ||
+if [ "$goal" = cases ] && ! "$lab/tracker" >/dev/null; then
+  echo "setup: building torrust-tracker, once; takes 8 to 14 minutes"
+  "$lab/tracker" --build >/dev/null ||
     echo "setup: torrust-tracker was not built; field case A takes opentracker instead" >&2
 fi

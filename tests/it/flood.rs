@@ -78,6 +78,6 @@ impl Flood {
         command.args(["-K", "srv0", "gro", "on", "rx-udp-gro-forwarding", "on"]);
         let gro = command.output().expect("nsenter runs");
         let why = String::from_utf8_lossy(&gro.stderr).trim().to_owned();
-        require::have("netns", (!gro.status.success()).then_some(why))
+        require::have("netns", || (!gro.status.success()).then_some(why))
     }
 }

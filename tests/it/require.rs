@@ -1,5 +1,5 @@
 //! Skips need a reason: a privileged test that cannot run names the missing capability, and `RXLAB_REQUIRE` turns the
-//! skip into a failure.
+//! skip into a failure. `RXLAB_SKIP` names capabilities to do without on a machine that has them (`make check`).
 
 use std::path::Path;
 use std::process::Command;
@@ -15,13 +15,18 @@ macro_rules! needs {
 }
 pub(crate) use needs;
 
-/// True if the test can run. `capability` is a name in `RXLAB_REQUIRE`; `missing` is the reason why it is
-/// unavailable.
-pub(crate) fn have(capability: &str, missing: Option<String>) -> bool {
-    let Some(missing) = missing else { return true };
-    let required = std::env::var("RXLAB_REQUIRE").unwrap_or_default();
+/// True if the variable, a list of capabilities, has this one.
+fn lists(variable: &str, capability: &str) -> bool {
+    std::env::var(variable).unwrap_or_default().split(',').any(|name| name == capability)
+}
+
+/// True if the test can run. `capability` is a name in `RXLAB_REQUIRE` and `RXLAB_SKIP`; `missing` returns the reason
+/// why it is unavailable, and is not called for one that is to be skipped.
+pub(crate) fn have(capability: &str, missing: impl FnOnce() -> Option<String>) -> bool {
+    let skipped = lists("RXLAB_SKIP", capability).then(|| "RXLAB_SKIP names it".to_owned());
+    let Some(missing) = skipped.or_else(missing) else { return true };
     assert!(
-        !required.split(',').any(|name| name == capability),
+        !lists("RXLAB_REQUIRE", capability),
         "RXLAB_REQUIRE wants {capability}, and it is missing: {missing}"
     );
     println!("skipped, {capability} is missing: {missing}");
@@ -34,7 +39,7 @@ pub(crate) fn netns() -> bool {
         let range = rxlab::lab::Range::build(&rxlab::lab::RangeSpec::default());
         range.err().map(|error| error.to_string())
     });
-    have("netns", MISSING.clone())
+    have("netns", || MISSING.clone())
 }
 
 /// Why a program cannot be run.
@@ -48,7 +53,7 @@ fn not_root() -> Option<String> {
 
 /// Root, and `setpriv` to become another user.
 pub(crate) fn root() -> bool {
-    have("root", not_root().or_else(|| missing("setpriv", "--version")))
+    have("root", || not_root().or_else(|| missing("setpriv", "--version")))
 }
 
 /// The programs that measure receive time; attaches them briefly.
@@ -57,7 +62,7 @@ pub(crate) fn bpf() -> bool {
         let host = rxlab_sys::LiveHost::open("/".as_ref()).expect("opened");
         rxlab_probe::Programs::attach(&host).err().map(|missing| missing.to_string())
     });
-    have("bpf", MISSING.clone())
+    have("bpf", || MISSING.clone())
 }
 
 /// Held by every test that runs irqbalance, from before [`irqbalance`] is called.
@@ -69,16 +74,18 @@ pub(crate) fn alone_with_irqbalance() -> MutexGuard<'static, ()> {
 
 /// The irqbalance daemon, with no other instance running: the two would conflict.
 pub(crate) fn irqbalance() -> bool {
-    let host = rxlab_sys::LiveHost::open("/".as_ref()).expect("opened");
-    let running = rxlab_path::sample::Inventory::take(&host, rxlab_path::sample::Scope::Path).irqbalance;
-    let running = running.known().and_then(Option::as_ref);
-    let running = running.map(|irqbalance| format!("process {} is one already", irqbalance.pid));
-    have("irqbalance", not_root().or_else(|| missing("irqbalance", "--version")).or(running))
+    let running = || {
+        let host = rxlab_sys::LiveHost::open("/".as_ref()).expect("opened");
+        let running = rxlab_path::sample::Inventory::take(&host, rxlab_path::sample::Scope::Path).irqbalance;
+        let running = running.known().and_then(Option::as_ref);
+        running.map(|irqbalance| format!("process {} is one already", irqbalance.pid))
+    };
+    have("irqbalance", || not_root().or_else(|| missing("irqbalance", "--version")).or_else(running))
 }
 
 /// A program that the tests only use to check a file.
 pub(crate) fn program(capability: &str, name: &str, version: &str) -> bool {
-    have(capability, missing(name, version))
+    have(capability, || missing(name, version))
 }
 
 /// Programs that are capabilities by their own name, with the argument that makes them exit at once.
@@ -127,19 +134,19 @@ fn lab(name: &str, arguments: &[&str], failed: &str) -> Result<String, String> {
 
 /// Requirements of `lab/vm` to boot a guest, including its kernel in the cache.
 pub(crate) fn vm() -> bool {
-    have("vm", lab("vm", &["--check"], "").err())
+    have("vm", || lab("vm", &["--check"], "").err())
 }
 
-/// The Go/Fiber server of the field cases, which `scripts/setup.sh test` builds.
+/// The Go/Fiber server of the field cases, which `scripts/setup.sh cases` builds.
 pub(crate) fn fiber() -> bool {
-    have("fiber", lab("fiber", &[], "lab/fiber --build has not built it: ").err())
+    have("fiber", || lab("fiber", &[], "lab/fiber --build has not built it: ").err())
 }
 
 /// The source of axe-core, which finds barriers for readers with disabilities; `scripts/setup.sh test` fetches it.
 pub(crate) fn axe() -> Option<String> {
     let path = lab("axe", &[], "lab/axe --fetch has not fetched it: ");
-    have("axe", path.as_ref().err().cloned());
-    path.ok().map(|path| std::fs::read_to_string(path.trim_end()).expect("readable"))
+    let is_there = have("axe", || path.as_ref().err().cloned());
+    path.ok().filter(|_| is_there).map(|path| std::fs::read_to_string(path.trim_end()).expect("readable"))
 }
 
 /// Held by tests that change machine-wide settings, and by tests that rely on them not to change.

@@ -22,7 +22,7 @@ fn irqbalance_leaves_the_interrupts_of_the_plan_alone() {
         Some((format!("{}/rx-{}", nic.name, queue.index), queue.irqs[0].number))
     });
     let Some((target, irq)) = queue else {
-        require::have("irqbalance", Some("no NIC of this machine has interrupts".to_owned()));
+        require::have("irqbalance", || Some("no NIC of this machine has interrupts".to_owned()));
         return;
     };
     let policy = exported(None, "irqbalance-policy", &[&format!("irq_affinity {target} = 0")]);
