@@ -47,8 +47,10 @@ install: build ## Install the program on this machine, with manual pages and com
 	$(target)/release/rxlab completions zsh >$(share)/zsh/site-functions/_rxlab
 	$(target)/release/rxlab completions fish >$(share)/fish/vendor_completions.d/rxlab.fish
 
-deb: build ## Make a Debian package: target/debian/rxlab_VERSION_ARCH.deb
-	scripts/deb $(target)/release/rxlab $(target)/debian
+deb: ## Make a Debian package: target/debian/rxlab_VERSION_ARCH.deb
+	scripts/setup.sh run
+	$(CARGO) build --profile dist --locked
+	scripts/deb $(target)/dist/rxlab $(target)/debian
 
 # Named as the target, so that the flags are not those of build scripts and macros, which need shared libraries.
 machine = $(shell rustc -vV | sed -n 's/^host: //p')
