@@ -8,9 +8,7 @@ pub struct Entry<'a> {
     pub line: usize,
     /// Name of the section; empty before the first one.
     pub section: &'a str,
-    /// The key.
     pub key: &'a str,
-    /// The value.
     pub value: &'a str,
 }
 

@@ -7,7 +7,6 @@ use super::ParseError;
 pub struct LoadToolReport {
     /// Completed requests per second.
     pub rate: f64,
-    /// Completed requests.
     pub requests: f64,
     /// Fraction of the requests that failed: errors, timeouts, error statuses. 1 if none was completed.
     pub error_rate: f64,

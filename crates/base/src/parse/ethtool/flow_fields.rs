@@ -32,7 +32,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// In bytes.
+    /// Length of the field in bytes.
     pub(super) fn length(self) -> usize {
         match self {
             Form::Ip4 => 4,
