@@ -25,12 +25,11 @@ const SEGMENT_LEN: usize = size_of::<libc::cmsghdr>() + size_of::<u16>();
 pub struct Train {
     /// Bytes of all of them.
     pub length: usize,
-    /// Bytes of each.
+    /// Bytes of each datagram but the last, which may be shorter.
     pub segment: usize,
 }
 
 impl Train {
-    /// Number of datagrams.
     pub fn datagrams(&self) -> usize {
         // An empty datagram is also one.
         if self.length <= self.segment { 1 } else { self.length.div_ceil(self.segment) }

@@ -181,14 +181,10 @@ macro_rules! pass_on {
     };
 }
 
-/// Kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Reading a file.
     Read,
-    /// Writing a file.
     Write,
-    /// Listing a directory.
     List,
     /// Resolving a symbolic link.
     Link,
@@ -222,7 +218,7 @@ pub enum Cause {
     Missing,
     /// EACCES, EPERM: it exists, but access is denied.
     Denied,
-    /// Not UTF-8.
+    /// The content is not UTF-8.
     NotText,
     /// It existed, and the recording is redacted.
     Withheld,
@@ -250,7 +246,6 @@ impl From<rustix::io::Errno> for Cause {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}", self.in_words())]
 pub struct HostError {
-    /// Kind of operation.
     pub operation: Operation,
     /// Relative to the root; for a shell command, the command.
     pub path: String,

@@ -32,7 +32,6 @@ const OWN_THREAD: &str = "/proc/thread-self";
 /// one sees only part of the processes of the machine.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
-/// A network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
     /// A file through which it was entered, such as `/run/netns/lab`. `/proc/thread-self/ns/net` is the

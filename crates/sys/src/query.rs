@@ -19,7 +19,6 @@ pub enum Query {
     Links,
     /// The number of a process's namespace in ours: rtnetlink `RTM_GETNSID`.
     NamespaceId {
-        /// The process.
         pid: u32,
     },
     /// Listening TCP sockets over IPv4: sock_diag, which like `ss` loads its kernel module if it has one.
@@ -30,17 +29,14 @@ pub enum Query {
     /// The connections that end at a port of this machine, over IPv4: sock_diag, which walks all connections
     /// for that, but reports only those.
     TcpConnections {
-        /// The local port.
         port: u16,
     },
     /// The same over IPv6.
     Tcp6Connections {
-        /// The local port.
         port: u16,
     },
     /// Interrupts that irqbalance does not manage: its socket's `setup`.
     IrqbalanceSetup {
-        /// irqbalance's process.
         pid: u32,
     },
 }

@@ -40,7 +40,7 @@ impl<'a, N: Notes> RecordingHost<'a, N> {
         Self { inner, notes: Mutex::new(notes) }
     }
 
-    /// What was noted.
+    /// The notes of everything read so far.
     pub fn finish(self) -> N {
         self.notes.into_inner().expect("no reader panicked")
     }
