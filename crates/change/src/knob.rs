@@ -56,7 +56,7 @@ pub struct Doc {
     pub target: &'static str,
     /// Form of a value.
     pub values: &'static str,
-    /// A complete setting.
+    /// A complete setting that can be copied.
     pub example: &'static str,
     /// The kernel's own documentation.
     pub source: &'static str,
@@ -77,7 +77,7 @@ pub trait Knob: Sync {
     /// Name and user documentation.
     fn doc(&self) -> &Doc;
 
-    /// One word, unique.
+    /// One word that no other knob has: the first word of a setting.
     fn name(&self) -> &'static str {
         self.doc().name
     }

@@ -17,7 +17,6 @@ use rxlab_sys::{Hidden, Host, OverlayHost};
 /// take the newer one's value for a foreign one, and be closed over it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Waiting {
-    /// Transaction id.
     pub id: String,
     /// The newer one that has to go first.
     pub behind: String,
@@ -26,15 +25,12 @@ pub struct Waiting {
 /// A transaction could not be undone.
 #[derive(Debug, Error)]
 pub enum UndoError {
-    /// The journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The location of its values is unknown. It stays open.
     #[error("the network namespace of transaction {id} was not found: {hidden}")]
     Lost {
-        /// Transaction id.
         id: String,
-        /// The hidden namespaces.
         hidden: Hidden,
     },
     /// No open transaction matches.
@@ -45,7 +41,6 @@ pub enum UndoError {
     Covered {
         /// The transaction asked for.
         id: String,
-        /// The newer one.
         newer: String,
     },
 }
@@ -53,15 +48,12 @@ pub enum UndoError {
 /// The open transactions to undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which<'a> {
-    /// All of them.
     All,
-    /// The newest.
     Last,
     /// The one whose id starts with this.
     Id(&'a str),
 }
 
-/// Result of [`undo`].
 #[derive(Debug)]
 pub struct Undone {
     /// Transactions moved to the archive: nothing in them can be undone.
@@ -159,7 +151,6 @@ fn choose(store: &Store, which: Which<'_>, open: Open) -> Result<Chosen, UndoErr
 pub struct Backwards<E> {
     /// Undone transactions in order, each as far as its result says.
     pub undone: Vec<Undo>,
-    /// Transactions left alone.
     pub waiting: Vec<Waiting>,
     /// Reason why the first failed one was not undone; older ones with the same values wait for it.
     pub error: Option<E>,

@@ -94,10 +94,9 @@ pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<Guard> {
 
 /// The environment of a guard outside the journal. Tests simulate it.
 pub trait Watchpost {
-    /// CLOCK_BOOTTIME in nanoseconds.
+    /// CLOCK_BOOTTIME in nanoseconds: it counts time in suspend.
     fn now(&self) -> u64;
 
-    /// Sleeps.
     fn sleep(&self, pause: Duration);
 
     /// True if the guard was told to end. It reverts the change first, which would be unguarded.
@@ -286,10 +285,9 @@ fn kill_holder(path: &Path, holder: ProcessId) -> io::Result<()> {
 /// Reason why a change was not confirmed.
 #[derive(Debug, Error)]
 pub enum ConfirmError {
-    /// The journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// No running deadline.
+    /// No transaction has a running deadline.
     #[error("no change is waiting for confirmation")]
     NothingWaits,
     /// Its deadline passed while we waited for the lock.

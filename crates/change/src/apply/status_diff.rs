@@ -14,30 +14,22 @@ use rxlab_setting::Target;
 pub enum News {
     /// A transaction is new, or its state changed.
     Transaction {
-        /// Transaction id.
         id: String,
-        /// Its state.
         state: State,
     },
     /// A transaction is no longer open: undone, or reverted by its guard.
     Closed {
-        /// Transaction id.
         id: String,
     },
     /// A value no longer holds, differs from before, or holds again.
     Value {
-        /// Its transaction.
         id: String,
-        /// Knob.
         knob: String,
-        /// Target.
         target: Target,
         /// The value asked for.
         wanted: String,
-        /// The current value.
         #[serde(flatten)]
         live: Live,
-        /// Possible causes.
         suspects: Vec<Suspect>,
     },
 }

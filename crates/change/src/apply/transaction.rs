@@ -24,7 +24,6 @@ use rxlab_sys::{Host, Namespace, ProcessId};
 
 /// Contents of the first line of the journal.
 pub struct BeginInfo<'a> {
-    /// The machine.
     pub identity: &'a Identity,
     /// Root it is accessed through.
     pub root: &'a Path,
@@ -56,7 +55,7 @@ impl<'a> BeginInfo<'a> {
 pub struct Kept {
     /// The setting asked for, in canonical form.
     pub setting: Setting,
-    /// The value before.
+    /// The value before the write, which undo restores.
     pub before: String,
     /// The value read back.
     pub kept: String,
@@ -73,7 +72,6 @@ pub struct Kept {
 /// A failed [`Transaction::apply`] and the result for the values set before the failure.
 #[derive(Debug)]
 pub struct Failure {
-    /// The error.
     pub error: ApplyError,
     /// The result of the undo.
     pub undo: Undo,
@@ -167,7 +165,6 @@ impl Transaction {
         &self.archived
     }
 
-    /// Its journal.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
@@ -370,7 +367,7 @@ impl Transaction {
         self.undo_with(host, model, UndoOptions::default())
     }
 
-    /// [`Transaction::undo`] with options.
+    /// Like [`Transaction::undo`], but overwrites foreign values if `options` say so.
     pub fn undo_with(self, host: &dyn Host, model: &Model, options: UndoOptions) -> Undo {
         undo::run(self.journal, host, model, options)
     }

@@ -53,7 +53,6 @@ impl Journal {
         Self { storage, id, history, torn, room, _lock: lock }
     }
 
-    /// The transaction id.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -25,7 +25,7 @@ pub trait Storage: Send + Sync {
     /// The ids in a folder, sorted; none if nothing was ever stored.
     fn list(&self, folder: Folder) -> io::Result<Vec<String>>;
 
-    /// The whole file.
+    /// The whole content of a file.
     fn read(&self, folder: Folder, id: &str) -> io::Result<Vec<u8>>;
 
     /// Creates a new, empty, open file whose existence survives a crash.
@@ -116,7 +116,6 @@ pub enum LockError {
     /// Another process has it.
     #[error("process {} holds the lock {}", holder.map_or("?".to_owned(), |holder| holder.pid.to_string()), path.display())]
     Held {
-        /// The lock file.
         path: PathBuf,
         /// The holder, if recorded in the file.
         holder: Option<ProcessId>,
@@ -124,17 +123,13 @@ pub enum LockError {
     /// Other users could write to the journal.
     #[error("{} cannot be trusted with the journal: {why}", path.display())]
     Untrusted {
-        /// The directory.
         path: PathBuf,
-        /// Reason.
         why: String,
     },
-    /// Taking it failed.
     #[error("cannot take the lock {}: {error}", path.display())]
     Io {
         /// The lock file or a directory above it.
         path: PathBuf,
-        /// The error.
         error: io::Error,
     },
 }

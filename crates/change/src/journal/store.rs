@@ -26,11 +26,9 @@ pub enum JournalError {
     /// A file or directory operation failed.
     #[error("cannot {verb} the journal {}: {error}", path.display())]
     Io {
-        /// The operation.
+        /// The failed operation, as a verb.
         verb: &'static str,
-        /// The path.
         path: PathBuf,
-        /// The error.
         error: io::Error,
     },
     /// Another process is changing the machine, or the lock cannot be taken.
@@ -39,7 +37,6 @@ pub enum JournalError {
     /// An invalid line that no crash can have caused.
     #[error("the journal {} is damaged at line {line}", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// The first wrong line.
         line: usize,
@@ -48,7 +45,6 @@ pub enum JournalError {
     /// to undo.
     #[error("a later version of rxlab wrote to the journal {}: undo with that version", path.display())]
     LaterVersion {
-        /// The file.
         path: PathBuf,
     },
     /// No open transaction has this id.
@@ -56,7 +52,7 @@ pub enum JournalError {
     Unknown {
         /// The id asked for.
         id: String,
-        /// The open transactions.
+        /// Ids of the open transactions.
         open: Vec<String>,
     },
 }
@@ -106,11 +102,8 @@ pub struct Open {
 /// The file of a transaction that cannot be read completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The transaction.
     pub id: String,
-    /// Its file.
     pub path: PathBuf,
-    /// The problem.
     pub why: String,
     /// The contents of valid lines; `None` if the file is temporarily unreadable.
     pub readable: Option<History>,
@@ -119,9 +112,8 @@ pub struct Unreadable {
 /// A transaction, open or archived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its id.
     pub id: String,
-    /// False if archived.
+    /// False if the transaction is archived.
     pub is_open: bool,
     /// History in its file, or the reason why it cannot be read.
     pub history: Result<History, String>,

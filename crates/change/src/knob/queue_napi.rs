@@ -22,7 +22,6 @@ pub(super) struct QueueNapiKnob {
     max: Option<u64>,
     /// Error on a kernel that does not report the value.
     absent: &'static str,
-    /// See [`Knob::disturbs`].
     disturbs: &'static [&'static str],
 }
 

@@ -18,14 +18,10 @@ use rxlab_base::error::Kind;
 pub enum Installed {
     /// A file whose first line seals the rest.
     File {
-        /// Its path.
         path: String,
-        /// The whole contents.
         text: String,
     },
-    /// A symbolic link.
     Link {
-        /// Its path.
         path: String,
         /// The target as stored.
         target: String,
@@ -60,17 +56,13 @@ pub enum PersistError {
     /// A file or directory operation failed.
     #[error("cannot {verb} {}: {error}", path.display())]
     Io {
-        /// The operation.
         verb: &'static str,
-        /// The path.
         path: PathBuf,
-        /// The error.
         error: io::Error,
     },
     /// Not created by rxlab, or edited.
     #[error("{} was edited or is not from rxlab: nothing was {done}", path.display())]
     Foreign {
-        /// The path.
         path: PathBuf,
         /// The operation that was skipped.
         done: &'static str,
@@ -95,7 +87,7 @@ fn failed(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PersistE
 #[derive(Debug, PartialEq, Eq)]
 enum There {
     Nothing,
-    /// The expected contents.
+    /// A file with the expected contents.
     Same,
     /// An earlier version of ours.
     Ours,
@@ -105,13 +97,11 @@ enum There {
 /// Result for one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Written {
-    /// Its path.
     pub path: PathBuf,
     /// `false`: it was already up to date.
     pub changed: bool,
 }
 
-/// The configuration directory.
 #[derive(Debug)]
 pub struct Folder {
     etc: PathBuf,
