@@ -21,7 +21,7 @@ pub use archive::ArchiveError;
 /// Description of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// `rxlab.snapshot/1`.
+    /// `rxlab.snapshot/1`; a reader must refuse any other.
     pub schema: String,
     /// The version of rxlab that took it.
     pub rxlab: String,
@@ -39,7 +39,6 @@ pub struct Manifest {
 /// A machine at two moments.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Its description.
     pub manifest: Manifest,
     /// Files of the machine's open transactions, by ID.
     pub journal: BTreeMap<String, Vec<u8>>,

@@ -50,7 +50,7 @@ impl Numbers {
         (!numbers.values.is_empty()).then_some(numbers)
     }
 
-    /// The file.
+    /// The content of the file, rebuilt from template and values.
     pub(super) fn render(&self) -> Vec<u8> {
         use std::io::Write;
         let mut out = Vec::with_capacity(self.template.len() + 8 * self.values.len());

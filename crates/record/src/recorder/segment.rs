@@ -37,7 +37,6 @@ pub enum SegmentError {
     /// Of a machine with another byte order.
     #[error("it was recorded on a {0}-endian machine")]
     OtherEndian(String),
-    /// Packing failed.
     #[error("cannot be compressed: {0}")]
     Compress(#[from] io::Error),
 }
@@ -66,9 +65,8 @@ pub(super) struct Head {
 pub(super) struct Packed {
     /// Time of the last tick.
     pub(super) last_ms: i64,
-    /// Number of ticks.
     pub(super) ticks: u64,
-    /// Times without ticks.
+    /// Times within the segment in which at least two ticks are missing.
     pub(super) gaps: Vec<Gap>,
 }
 

@@ -22,15 +22,13 @@ pub trait Storage: Send {
     fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>>;
     /// Appends to a file, which is created if it does not exist, and waits until the bytes are on disk.
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
-    /// Cuts a file.
+    /// Cuts a file to `length` bytes.
     fn truncate(&mut self, name: &str, length: u64) -> io::Result<()>;
     /// Creates or replaces a file atomically.
     fn replace(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
-    /// Removes a file.
     fn remove(&mut self, name: &str) -> io::Result<()>;
 }
 
-/// A directory.
 #[derive(Debug)]
 pub struct Disk {
     directory: PathBuf,
@@ -49,7 +47,6 @@ impl Drop for Disk {
 /// The recorder's lock cannot be taken.
 #[derive(Debug, Error)]
 pub enum Locked {
-    /// Another recorder runs.
     #[error("another recorder{} writes to {}", pid.as_ref().map(|pid| format!(" (process {pid})")).unwrap_or_default(), directory.display())]
     Held {
         /// Its process, if it said so.
@@ -62,7 +59,6 @@ pub enum Locked {
     Io {
         /// The directory of the ring.
         directory: PathBuf,
-        /// The error.
         error: io::Error,
     },
 }

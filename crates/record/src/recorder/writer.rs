@@ -44,13 +44,12 @@ impl Limits {
 /// A recorder that has begun, and files that it found and could not pack.
 #[derive(Debug)]
 pub struct Begun<S> {
-    /// The recorder.
+    /// The recorder, ready for its first tick.
     pub recorder: Recorder<S>,
     /// Files of an earlier recorder that were left as they are, with the reason.
     pub unreadable: Vec<(String, SegmentError)>,
 }
 
-/// Records one machine.
 #[derive(Debug)]
 pub struct Recorder<S> {
     storage: S,
