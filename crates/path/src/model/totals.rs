@@ -18,11 +18,11 @@ pub struct Totals {
 /// Totals of one CPU. A value is `None` if its source could never be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTotals {
-    /// NET_RX softirq runs.
+    /// NET_RX softirq runs on this CPU.
     pub net_rx_runs: u64,
     /// Packets that went up the stack.
     pub packets: Option<u64>,
-    /// Backlog drops.
+    /// Packets dropped because the backlog was full.
     pub dropped: Option<u64>,
     /// NET_RX runs that stopped at their budget or time limit with work left.
     pub time_squeeze: Option<u64>,

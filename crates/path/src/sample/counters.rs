@@ -15,13 +15,13 @@ use rxlab_sys::Host;
 pub struct Counters {
     /// CLOCK_BOOTTIME, in nanoseconds, in the middle of reading.
     pub taken_ns: u64,
-    /// `/proc/stat` by CPU.
+    /// CPU time by mode and CPU, from `/proc/stat`.
     pub times: Fact<BTreeMap<CpuId, parse::CpuTimes>>,
     /// `/proc/softirqs` and `/proc/net/softnet_stat` by CPU.
     pub cpus: Fact<BTreeMap<CpuId, CpuCounters>>,
     /// The reason rows of softnet_stat cannot be assigned to CPUs, if so.
     pub softnet: Fact<()>,
-    /// `/proc/interrupts`, numbered lines.
+    /// Numbered lines of `/proc/interrupts`.
     pub interrupts: Fact<parse::Interrupts>,
     /// Packets and bytes by interface; an interface that was removed meanwhile is missing.
     pub nics: BTreeMap<NicName, NicCounters>,
@@ -67,7 +67,7 @@ impl Counters {
 /// Counters of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuCounters {
-    /// Softirq runs.
+    /// Softirq runs by vector, from `/proc/softirqs`.
     pub softirqs: parse::SoftirqRuns,
     /// Its row of softnet_stat.
     pub softnet: parse::SoftnetRow,
@@ -92,15 +92,15 @@ pub struct NapiThread {
 /// Counters of one interface.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NicCounters {
-    /// Packets received.
+    /// Packets received since the interface was created.
     pub rx_packets: u64,
-    /// Bytes received.
+    /// Bytes received since the interface was created.
     pub rx_bytes: u64,
-    /// Packets sent.
+    /// Packets sent since the interface was created.
     pub tx_packets: u64,
-    /// Bytes sent.
+    /// Bytes sent since the interface was created.
     pub tx_bytes: u64,
-    /// `rx_dropped` + `rx_missed_errors`.
+    /// Sum of `rx_dropped` and `rx_missed_errors`.
     pub rx_dropped: u64,
     /// `rx_missed_errors`: packets for which the device had no buffer because its ring was full (if_link.h).
     /// Some drivers (ena) add them to `rx_dropped`, which also counts drops by the stack.
