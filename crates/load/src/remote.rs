@@ -32,7 +32,7 @@ const SKEW: f64 = 0.1;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Order {
-    /// Start this load.
+    /// Starts this load on the client.
     Start(Box<Spec>),
     /// Forget what was counted.
     Discard,

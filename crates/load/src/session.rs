@@ -33,27 +33,27 @@ pub enum LoadError {
     /// The host name has no address.
     #[error("cannot resolve {host}: {error}")]
     Resolve {
-        /// As given.
+        /// The host name as given.
         host: String,
-        /// Cause.
+        /// Error of the resolver.
         error: std::io::Error,
     },
     /// The target does not respond.
     #[error("cannot reach the target {url} at {address}: {error}")]
     Down {
-        /// As given.
+        /// The URL as given.
         url: String,
-        /// The address tried.
+        /// The address that was tried.
         address: String,
-        /// Cause.
+        /// Error of the connection attempt.
         error: std::io::Error,
     },
     /// The connections exceed the limit of open files.
     #[error("{needed} connections need more open files than the limit of {limit}")]
     Files {
-        /// Connections requested.
+        /// Number of connections requested.
         needed: usize,
-        /// Open files allowed.
+        /// Limit of open files, which cannot be raised further.
         limit: u64,
     },
     /// Certificates cannot be checked: no roots, or no host name.
@@ -62,9 +62,9 @@ pub enum LoadError {
     /// A thread cannot be pinned.
     #[error("cannot run on CPU {cpu}: {error}")]
     Pin {
-        /// The CPU requested.
+        /// The CPU as requested.
         cpu: CpuId,
-        /// Cause.
+        /// Error of the system call.
         error: std::io::Error,
     },
     /// The namespace cannot be entered.
