@@ -29,7 +29,7 @@ pub mod planning;
 /// Scale of the changes of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// ln(B/A).
+    /// ln(B/A); both means must be above 0.
     LogRatio,
     /// B - A as a fraction of the mean of both arms.
     Difference,

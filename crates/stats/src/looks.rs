@@ -22,7 +22,7 @@ pub enum Look {
 }
 
 impl Look {
-    /// Two-sided error.
+    /// The two-sided error that the look may spend.
     pub fn error(self) -> f64 {
         let (Look::Planned(error) | Look::Between(error)) = self;
         error

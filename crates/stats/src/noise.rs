@@ -46,7 +46,7 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// White noise alone.
+    /// White noise alone, without drift or steps.
     pub fn white(white: f64) -> Self {
         Self { white, ..Self::default() }
     }
