@@ -20,11 +20,10 @@ pub enum Method {
 /// Observed since the witness began.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
-    /// Kind of witness.
     pub(super) method: Method,
     /// CPU it ran on.
     pub(super) cpu: CpuId,
-    /// Time it covers.
+    /// Wall time that the observation covers.
     pub(super) wall_ns: u64,
     /// Time that the witness did not have.
     pub(super) missing_ns: u64,

@@ -40,7 +40,6 @@ impl Variant {
 /// Reason why receive work cannot be watched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Missing {
-    /// Missing privilege.
     #[error("eBPF needs CAP_BPF and CAP_PERFMON, which root has")]
     Privilege,
     /// Tasks interrupt softirqs on this kernel.
@@ -68,7 +67,6 @@ impl RarePrograms {
     pub(super) const NONE: Self = Self { names: &[], map: "", is_needed: |_, _| true };
 }
 
-/// Attached programs.
 #[derive(Debug)]
 pub(super) struct Loaded {
     // Detached first.

@@ -12,7 +12,6 @@ use rxlab_base::parse;
 use rxlab_base::units::{CpuId, Fact};
 use rxlab_sys::{Host, pin_thread};
 
-/// `openssl speed` failed.
 #[derive(Debug, Error)]
 pub enum OpensslError {
     /// The CPU is offline, absent or not allowed.
@@ -21,7 +20,7 @@ pub enum OpensslError {
     /// Not installed, or the process could not be started.
     #[error("cannot run openssl: {0}")]
     Start(std::io::Error),
-    /// Unexpected output.
+    /// It ended with an error, or its output cannot be parsed.
     #[error("openssl speed: {0}")]
     Said(String),
 }
@@ -51,7 +50,6 @@ impl Openssl {
         Ok(Self { child, cpu, times: None })
     }
 
-    /// Its PID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -46,7 +46,7 @@ fn is_needed(program: &str, cpus: impl Iterator<Item = CpuRecord>) -> bool {
         }
 }
 
-/// Attached programs.
+/// The programs of the exact tier, attached until dropped.
 #[derive(Debug)]
 pub struct Programs {
     loaded: Loaded,
@@ -148,7 +148,7 @@ type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 /// What the maps held at one moment.
 #[derive(Default)]
 struct Maps {
-    /// CLOCK_MONOTONIC, nanoseconds.
+    /// CLOCK_MONOTONIC in nanoseconds, before the first map was read.
     at_ns: u64,
     /// Nanoseconds from the first map to the last.
     took_ns: u64,

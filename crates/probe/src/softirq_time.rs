@@ -35,7 +35,7 @@ pub struct SoftirqTime {
     rate: Option<f64>,
 }
 
-/// Counts in windows.
+/// Counts of softirqs in consecutive windows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Windows {
     /// Each with the CPUs from 0 on.
@@ -205,7 +205,7 @@ impl Windows {
     }
 }
 
-/// Nanoseconds.
+/// Mean length of a run.
 #[derive(Debug, Clone, Copy)]
 struct Length {
     ns: f64,
