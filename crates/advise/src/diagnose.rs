@@ -146,13 +146,12 @@ pub struct Rule {
     pub silent: &'static str,
     /// The figures its findings show.
     pub evidence: &'static str,
-    /// The usual cause.
+    /// The usual cause of a finding.
     pub cause: &'static str,
-    /// Its advice.
+    /// The advice of a finding.
     pub remedy: &'static str,
     /// Its published source: kernel documentation or source, or a manual; else [`OWN_RULE`].
     pub source: &'static str,
-    /// The check.
     #[serde(skip)]
     pub check: Check,
 }
@@ -164,7 +163,7 @@ fn said<S: Serializer>(says: &fn() -> String, serializer: S) -> Result<S::Ok, S:
 /// The check of a rule, by what it looks at.
 #[derive(Clone, Copy)]
 pub enum Check {
-    /// The whole machine.
+    /// Judges the whole machine: any number of findings.
     Machine(fn(&Model, &Rates) -> Vec<Finding>),
     /// Each interface; at most one finding for each, which is then about it.
     Nic(fn(&Model, &Rates, &Nic) -> Option<Finding>),

@@ -38,11 +38,10 @@ pub enum Policy {
 /// Settings that are decided and tried together because they are of no use without one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
-    /// Number of queues.
     Channels,
     /// The device's table of them.
     Rss,
-    /// Delay of interrupts.
+    /// Interrupt moderation: how long the device delays interrupts.
     Moderation,
     /// CPUs of interrupts, and that irqbalance leaves them there.
     Irq,
@@ -52,7 +51,6 @@ pub enum Variable {
     Rps,
     /// Flows that follow their readers.
     Rfs,
-    /// The machine's clock.
     Clocksource,
 }
 

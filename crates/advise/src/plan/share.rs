@@ -51,7 +51,6 @@ pub(super) struct Machine<'a> {
     pub(super) topology: &'a CpuTopology,
 }
 
-/// The request.
 #[derive(Clone, Copy)]
 pub(super) struct ShareOptions {
     /// Maximum number of CPUs that a queue hands packets to.
@@ -115,7 +114,7 @@ impl<'a> Unassigned<'a> {
         self.queue.held_by.filter(|holder| holder.bypasses_stack())
     }
 
-    /// No part.
+    /// A queue whose packets are not steered: the empty mask.
     fn with_none(self) -> Part<'a> {
         let held = self.holder().map(|holder| format!("{holder} takes its packets before the stack"));
         let (mask, why) = (CpuMask::new(), held.unwrap_or_else(|| FEW.to_owned()));

@@ -27,7 +27,6 @@ pub(super) struct Placed {
     pub(super) nic: NicName,
     pub(super) queue: u32,
     pub(super) cpu: CpuId,
-    /// The reason.
     pub(super) why: String,
 }
 
