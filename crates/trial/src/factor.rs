@@ -46,12 +46,10 @@ pub enum FactorError {
     /// Values that the trial flips were set from outside, or their interfaces were renamed, with details.
     #[error("changed from outside: {0}")]
     Changed(String),
-    /// A command failed.
+    /// The command of an arm failed.
     #[error("arm {arm:?} command `{command}` {why}")]
     Command {
-        /// The arm.
         arm: Arm,
-        /// The command.
         command: String,
         /// Reason or exit status.
         why: String,

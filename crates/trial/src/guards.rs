@@ -80,9 +80,8 @@ fn tripped_by_drops(guards: &Guards, drops: u64, time: Duration) -> Option<Strin
 pub struct Watch<'a> {
     host: &'a dyn Host,
     inventory: &'a Inventory,
-    /// The limits.
+    /// Limits that end the trial.
     pub(super) guards: Guards,
-    /// Checks from outside.
     pub(super) checks: Checks,
     /// Queries to a Prometheus.
     pub(super) queries: Queries,

@@ -55,15 +55,13 @@ pub struct Ready {
     pub checks: Checks,
     /// Queries to a Prometheus.
     pub queries: Queries,
-    /// The workload, running.
+    /// The workload, already running.
     pub driver: Driver,
 }
 
 /// Inputs of a trial in addition to its specification.
 pub struct Setup<'a, Record> {
-    /// The machine.
     pub host: &'a dyn Host,
-    /// Its inventory.
     pub inventory: &'a Inventory,
     /// Root of the machine, for the journal.
     pub root: &'a Path,
@@ -71,7 +69,6 @@ pub struct Setup<'a, Record> {
     pub netns: Option<Namespace>,
     /// Settings, probe and workload.
     pub ready: Ready,
-    /// The journal.
     pub store: &'a Store,
     /// Directory of the record.
     pub dir: &'a TrialDir,
@@ -111,10 +108,8 @@ pub enum PerformError {
     /// The record cannot be written; nothing was changed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The loop failed.
     #[error("{error}")]
     Loop {
-        /// The error.
         error: Box<LiveError>,
         /// Result of the undo.
         undo: Box<Undo>,

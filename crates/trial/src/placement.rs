@@ -17,16 +17,12 @@ const SHARE: f64 = 0.5;
 pub enum Expectation {
     /// Packets of `nic` go up the stack on `cpus`.
     Packets {
-        /// The interface.
         nic: NicName,
-        /// Expected CPUs.
         cpus: CpuMask,
     },
     /// Interrupts land on `cpus`.
     Interrupts {
-        /// The interrupt.
         irq: IrqId,
-        /// Expected CPUs.
         cpus: CpuMask,
     },
 }

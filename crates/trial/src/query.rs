@@ -62,11 +62,8 @@ pub enum AskError {
     /// Not exactly one number.
     #[error("query {name}: `{expr}`: {why}")]
     Answer {
-        /// The query.
         name: String,
-        /// Its PromQL.
         expr: String,
-        /// Reason.
         why: String,
     },
     /// The guard would trip at once.
@@ -95,7 +92,7 @@ impl Query {
         Ok(())
     }
 
-    /// Its metric.
+    /// The metric that the query adds to the trial.
     pub fn metric(&self) -> Metric {
         Metric { better: self.better, ..metric(&self.name) }
     }

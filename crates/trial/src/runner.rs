@@ -16,12 +16,11 @@ use rxlab_stats::design::{Arm, Phase};
 /// This many void slots of one arm in a row end the trial: the change does not take hold.
 pub(super) const VOIDS_IN_A_ROW: usize = 3;
 
-/// One measured slot.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Measured {
     /// Seconds since the trial began.
     pub start_s: f64,
-    /// Length in seconds.
+    /// Length of the measured interval in seconds.
     pub seconds: f64,
     /// Metric values by name.
     pub values: BTreeMap<String, f64>,

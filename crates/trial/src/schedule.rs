@@ -49,9 +49,9 @@ pub enum Standing<'a> {
     Waiting,
     /// It was due, and nothing tried it.
     Missed,
-    /// It was taken.
+    /// The checkpoint was taken.
     Taken(State),
-    /// It failed.
+    /// Taking it failed, for this reason.
     Failed(&'a str),
 }
 

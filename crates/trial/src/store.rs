@@ -19,7 +19,6 @@ use super::schedule::Scheduled;
 use super::spec::Spec;
 use rxlab_base::atomic::{if_there, replace};
 
-/// A trial's directory.
 #[derive(Debug, Clone)]
 pub struct TrialDir {
     path: PathBuf,
@@ -39,25 +38,19 @@ pub enum StoreError {
     /// The file system refused.
     #[error("{}: {error}", path.display())]
     Io {
-        /// The file.
         path: PathBuf,
-        /// The error.
         error: io::Error,
     },
     /// A record of another version of rxlab.
     #[error("{}: schema is `{found}`, this version reads `{}`", path.display(), TrialRecord::SCHEMA)]
     Schema {
-        /// The file.
         path: PathBuf,
-        /// Its schema.
         found: String,
     },
-    /// Not a record.
+    /// The file is not a record.
     #[error("{}: {error}", path.display())]
     Json {
-        /// The file.
         path: PathBuf,
-        /// The error.
         error: serde_json::Error,
     },
 }
@@ -184,7 +177,6 @@ impl TrialDir {
         self.load(RECORD).map(|Version { schema }| schema)
     }
 
-    /// The specification.
     pub fn spec(&self) -> Result<Spec, StoreError> {
         self.load(SPEC)
     }
@@ -194,7 +186,6 @@ impl TrialDir {
         self.load_or_default(CHECKPOINTS)
     }
 
-    /// Adds a checkpoint.
     pub fn add_checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), StoreError> {
         let mut all = self.checkpoints()?;
         all.push(checkpoint.clone());
@@ -206,7 +197,6 @@ impl TrialDir {
         self.load_or_default(SCHEDULE)
     }
 
-    /// Replaces the schedule.
     pub fn save_schedule(&self, all: &[Scheduled]) -> Result<(), StoreError> {
         self.replace(SCHEDULE, &all)
     }

@@ -11,14 +11,12 @@ use serde::de::IgnoredAny;
 
 use super::store::{RECORD, StoreError, TrialDir};
 
-/// One trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// Its id.
     pub id: String,
     /// Its verdict, or how it ended, as in JSON; `None` while it runs or after it was killed.
     pub verdict: Option<String>,
-    /// Slots so far.
+    /// Slots measured so far.
     pub slots: usize,
     /// When its record was written last, in seconds since 1970.
     pub updated: f64,

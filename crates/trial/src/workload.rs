@@ -27,7 +27,7 @@ pub enum Driver {
     Clients(Clients),
     /// A shell command for each slot.
     Command(String),
-    /// Nothing is driven.
+    /// rxlab sends no load: traffic comes from elsewhere.
     Live {
         /// The interfaces also count packets dropped by a backlog, as devices do.
         drops_counted: bool,
@@ -40,7 +40,7 @@ pub enum WorkloadError {
     /// The command failed or printed unreadable output.
     #[error("the workload command {0}")]
     Command(String),
-    /// A client failed.
+    /// A client on another machine failed.
     #[error(transparent)]
     Client(#[from] ClientError),
 }

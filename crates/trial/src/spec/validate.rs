@@ -19,11 +19,8 @@ pub enum SpecError {
     /// Not TOML, or of another structure. Line and column count from 1, the column in characters.
     #[error("line {line}, column {column}: {what}")]
     Text {
-        /// Line.
         line: usize,
-        /// Column.
         column: usize,
-        /// The parser's message.
         what: String,
     },
     /// The name becomes part of a directory name.
@@ -49,9 +46,7 @@ pub enum SpecError {
     Metric {
         /// The key with the metric.
         key: &'static str,
-        /// The requested metric.
         name: String,
-        /// The available metrics.
         known: Vec<&'static str>,
     },
     /// A metric that a thread measures, without a CPU for it.
