@@ -32,21 +32,17 @@ pub type Stream<'a> = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + 'a>;
 
 /// The content of a response.
 pub enum Body<'a> {
-    /// All of it.
+    /// The whole content, of known length.
     Whole(Vec<u8>),
     /// As long as the connection lasts.
     Stream(Stream<'a>),
 }
 
-/// A response.
 pub struct Response<'a> {
     /// The status, such as 200.
     pub status: u16,
-    /// Its media type.
     pub media_type: &'static str,
-    /// Further headers.
     pub headers: Vec<(&'static str, String)>,
-    /// The content.
     pub body: Body<'a>,
 }
 

@@ -166,7 +166,6 @@ fn recommendation(m: &mut Markup, record: &TrialRecord, program: Option<&str>) {
     }
 }
 
-/// Commands to copy.
 fn commands(m: &mut Markup, lines: &[String]) {
     m.element("pre", &[], |m| m.inline("code", &[], &lines.join("\n")));
 }

@@ -28,9 +28,7 @@ use rxlab_trial::spec::Kind;
 /// Tone of a verdict. Never the only sign: the words have the same meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// Better.
     Good,
-    /// Worse.
     Bad,
     /// Decided, no action needed.
     Neutral,

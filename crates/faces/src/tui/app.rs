@@ -20,9 +20,7 @@ const KEPT: usize = 600;
 pub enum View {
     /// Heatmap, the busiest queues, findings.
     Overview,
-    /// Interfaces and queues.
     Queues,
-    /// Heatmap and CPUs.
     Cpus,
     /// Who loses time to receive work.
     LostTime,
@@ -96,7 +94,6 @@ impl Order {
 /// What a click does.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Spot {
-    /// Shows a view.
     View(View),
     /// Shows one interface only, then the next, then all.
     Filter,
@@ -111,7 +108,6 @@ pub(super) enum Spot {
 /// The machine on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// Its host name.
     pub host: String,
     /// What is shown of it.
     pub moment: Moment,
@@ -120,7 +116,6 @@ pub struct Origin {
 /// The time that is on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moment {
-    /// A running machine.
     Live,
     /// A snapshot, with the time of its second moment.
     Snapshot(String),
@@ -131,7 +126,7 @@ pub enum Moment {
 /// What the loop has to do after a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// End.
+    /// End of the program.
     Quit,
     /// Stop until continued by the shell.
     Suspend,
@@ -144,7 +139,6 @@ pub enum Request {
 /// What lies on top of a view.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Overlay {
-    /// The keys.
     Help,
     /// A finding, by rule and interface, and the plan that is selected.
     Finding { id: String, nic: Option<NicName>, plan: usize },
@@ -152,7 +146,6 @@ pub(super) enum Overlay {
     Diff { plan: Box<Plan>, lines: Result<Vec<String>, String>, is_asked: bool },
 }
 
-/// The screen.
 #[derive(Debug)]
 pub struct App {
     pub(super) origin: Origin,

@@ -32,7 +32,6 @@ impl Access {
         Self { address, token }
     }
 
-    /// Checks a request.
     pub fn check(&self, request: &Request) -> Result<(), Denied> {
         if !request.header("host").is_some_and(|host| self.is_ours(host)) {
             return Err(Denied::Host);

@@ -12,7 +12,6 @@ const MOST_BYTES: usize = 16 << 20;
 pub struct Event {
     /// Its number, from 1.
     pub id: u64,
-    /// Its name.
     pub name: &'static str,
     /// One line of JSON.
     pub data: String,
@@ -28,7 +27,7 @@ impl Event {
 /// Keeps events and wakes readers.
 #[derive(Debug)]
 pub struct Hub {
-    /// Most events kept.
+    /// Events kept at most.
     most: usize,
     kept: Mutex<Kept>,
     news: Condvar,

@@ -26,7 +26,7 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Start, RFC 3339.
+    /// Start time in RFC 3339.
     fn start(&self) -> &str {
         self.checkpoint.map_or(&self.record.started, |checkpoint| &checkpoint.taken)
     }
