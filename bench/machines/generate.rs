@@ -156,11 +156,11 @@ fn nics(random: &mut Random, truth: &mut Truth) {
 enum Placement {
     /// One on each CPU from the first on.
     Each,
-    /// All on one.
+    /// All on one CPU.
     One,
     /// On CPUs of this node, in turn.
     Node(u32),
-    /// Anywhere.
+    /// Each on a random CPU.
     Anywhere,
 }
 

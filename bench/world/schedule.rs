@@ -22,7 +22,6 @@ pub(crate) struct Event {
     pub(crate) of: Counted,
     /// The move is made before this operation, and after this write.
     pub(crate) at: u32,
-    /// The move.
     pub(crate) act: Move,
 }
 
@@ -31,7 +30,6 @@ pub(crate) struct Event {
 pub(crate) enum Counted {
     /// All of the kernel and of the disk.
     Any,
-    /// Writes of values.
     Write,
     /// Operations on journal files.
     Journal,
@@ -40,9 +38,7 @@ pub(crate) enum Counted {
 /// A tunable value of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Slot {
-    /// `rfs_entries host`.
     Entries,
-    /// `netdev_budget host`.
     Budget,
     /// `rps` of a receive queue of a device.
     Rps(u8, u8),
@@ -62,13 +58,9 @@ pub(crate) type Set = (Slot, u8);
 pub(crate) enum Actor {
     /// `rxlab apply`, in a namespace; with a deadline after so many seconds unless that is 0.
     Apply { set: Vec<Set>, confirm: u8, netns: u8 },
-    /// `rxlab undo`.
     Undo { only: Option<u8>, force: bool },
-    /// `rxlab confirm`.
     Confirm,
-    /// `rxlab status`.
     Status,
-    /// `rxlab reapply`.
     Reapply,
     /// `rxlab trial`; the change is kept or put back at the end.
     Trial { set: Vec<Set>, keep: bool },
@@ -81,7 +73,7 @@ pub(crate) enum Foreign {
     Ours(u8),
     /// A value that rxlab never writes.
     Other(u8),
-    /// The initial value.
+    /// The value before any write.
     First,
     /// The value of a new queue.
     Fresh,
@@ -131,7 +123,6 @@ pub(crate) enum Move {
 /// Part of the system that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Area {
-    /// Listing `sys/class/net`.
     Interfaces,
     /// `sys/class/net` is listed as empty.
     NoInterfaces,
@@ -139,7 +130,6 @@ pub(crate) enum Area {
     Device(u8),
     /// Writes to the values of a device.
     Writes(u8),
-    /// Interrupts.
     Interrupts,
     /// The list of network namespaces.
     Namespaces,
@@ -147,7 +137,6 @@ pub(crate) enum Area {
     Enter,
     /// All changes of journal files.
     DiskWrites,
-    /// Reading journal files.
     DiskReads,
     /// The state directory is invisible.
     DiskGone,
@@ -157,13 +146,10 @@ pub(crate) enum Area {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(crate) enum Errno {
-    /// Not found.
     Enoent,
     /// Input or output error.
     Eio,
-    /// Busy.
     Ebusy,
-    /// Permission denied.
     Eacces,
     /// The disk is full.
     Enospc,

@@ -16,7 +16,7 @@ use rxlab_base::units::{CpuMask, NicName, QueueId, parse_duration};
 /// What is done with one input.
 pub type Target = fn(&[u8]);
 
-/// All of them.
+/// Every target, by name.
 pub const TARGETS: &[(&str, Target)] = &[
     ("parse/cgroup", |bytes| {
         with(bytes, parse::control_groups);

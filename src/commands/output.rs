@@ -24,7 +24,7 @@ pub(crate) fn text_stdout() -> Output {
     Output::new(io::stdout(), Form::Text { styles: has_colours() })
 }
 
-/// Standard error.
+/// Standard error, with control characters escaped.
 pub(crate) fn stderr() -> Output {
     let styles = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
     Output::new(io::stderr(), Form::Text { styles })

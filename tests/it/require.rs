@@ -97,7 +97,7 @@ programs! {
     dnsmasq "--version",
     /// A third-party BitTorrent tracker.
     opentracker "-h",
-    /// A Prometheus.
+    /// A metrics server, for PromQL.
     prometheus "--version",
     /// Required to set offloads.
     ethtool "--version",
