@@ -156,7 +156,7 @@ pub struct Backwards<E> {
     pub error: Option<E>,
 }
 
-/// Undoes `open` (oldest first, as [`crate::journal::Store::open_of`] returns them) from the newest on
+/// Undoes `open` (must be oldest first, as [`crate::journal::Store::open_of`] returns them) from the newest on
 /// with `undo`. Transactions that cannot be undone at all are `stuck`.
 fn backwards<E>(
     open: &[(String, History)],
@@ -187,7 +187,7 @@ fn backwards<E>(
     result
 }
 
-/// The newest of `others` that touches a target of `history` or may have reset one. It has to be
+/// The newest of `others` that touches a target of `history` or may have reset one. It must be
 /// undone first: the value it found, or sets again, is the one that `history` set.
 pub fn covered_by<'a>(history: &History, others: &'a [(String, History)]) -> Option<&'a str> {
     let mine = history.touched();

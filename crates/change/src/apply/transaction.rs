@@ -77,7 +77,7 @@ pub struct Failure {
     pub undo: Undo,
 }
 
-/// An open transaction; holds the lock of the state directory until dropped.
+/// An open transaction; holds the journal's lock until dropped.
 ///
 /// Dropping it changes nothing on the machine or in the journal: its values stay
 /// undoable by id.
@@ -169,10 +169,10 @@ impl Transaction {
         &self.journal
     }
 
-    /// Sets one value: checked, journalled, written, read back. After an error the caller decides
-    /// about [`Transaction::undo`]; the journal knows what to revert.
+    /// Sets one value: checked, journalled, written, read back. After an error the caller must decide
+    /// about [`Transaction::undo`]: the value may have changed, and the journal knows what to revert.
     ///
-    /// `model` is rebuilt if the value changes the devices or queues of the machine.
+    /// `model` must be current; it is rebuilt if the value changes the devices or queues of the machine.
     pub fn set(&mut self, host: &dyn Host, model: &mut Model, setting: &Setting) -> Result<Kept, ApplyError> {
         let knob = knob_of(&setting.knob)?;
         let value = knob.check(knob.site(host, model, &setting.target), &setting.value)?;
@@ -328,7 +328,8 @@ impl Transaction {
     }
 
     /// Ends the transaction so that its values stay, undoable by id. One that set nothing is
-    /// closed.
+    /// closed. Must come after the last [`Transaction::set`]: a guard reverts a transaction whose process
+    /// ends without it.
     pub fn keep(mut self) -> Result<(), JournalError> {
         self.complete()
     }
@@ -355,14 +356,15 @@ impl Transaction {
         if is_empty { self.journal.close() } else { self.journal.complete() }
     }
 
-    /// Confirms on behalf of the user: the deadline no longer holds.
+    /// Confirms on behalf of the user: the deadline no longer holds. The values stay, undoable by id.
     pub fn confirm(mut self) -> Result<(), JournalError> {
         self.journal.confirm()
     }
 
     /// Restores every value that is still ours, newest target first, and closes the transaction
-    /// when nothing is left to do. `host` is the machine of the transaction, from [`super::reach`], and
-    /// `model` must be current.
+    /// when nothing is left to do. `host` must be the machine of the transaction, from [`super::reach`], and
+    /// `model` must be current. Newer transactions that touch the same values must be undone first: see
+    /// [`super::covered_by`].
     pub fn undo(self, host: &dyn Host, model: &Model) -> Undo {
         self.undo_with(host, model, UndoOptions::default())
     }

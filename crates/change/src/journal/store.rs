@@ -195,8 +195,7 @@ impl Store {
         self.storage.read(Folder::Archive, id).is_ok()
     }
 
-    /// Registers this as a journal of the machine, and returns the others with their state directories. Call
-    /// it under the lock.
+    /// Registers this as a journal of the machine, and returns the others with their state directories.
     pub fn others(&self, _lock: &Lock) -> Result<Vec<(PathBuf, Store)>, JournalError> {
         let others = self.storage.claim().map_err(|error| self.error("register", "", error))?;
         Ok(others.into_iter().map(|state| (state.clone(), Store::new(Disk::new(state)))).collect())
@@ -261,7 +260,8 @@ impl Store {
         Ok(self.open(root, boot_id)?.transactions)
     }
 
-    /// Archives a transaction unchanged: nothing in it will be undone.
+    /// Archives a transaction unchanged: nothing in it will be undone. Should be called only if the user asks
+    /// for it.
     pub fn forget(&self, _lock: &Lock, id: &str) -> Result<(), JournalError> {
         self.storage.archive(id).map_err(|error| self.error("archive", id, error))
     }
@@ -278,8 +278,9 @@ impl Store {
         taken.iter().filter_map(|text| serde_json::from_slice(text).ok()).collect()
     }
 
-    /// Starts a transaction: its first line is on disk when this returns. The id of `begin` is
-    /// chosen here.
+    /// Starts a transaction: its first line is on disk when this returns. Replaces the id of `begin`.
+    ///
+    /// The caller should [`Store::sweep`] first, under the same lock.
     pub fn begin(&self, lock: Lock, begin: Begin) -> Result<Journal, JournalError> {
         let id = self.next_id(&begin)?;
         self.storage.create(&id).map_err(|error| self.error("create", &id, error))?;
