@@ -35,7 +35,7 @@ impl Train {
         if self.length <= self.segment { 1 } else { self.length.div_ceil(self.segment) }
     }
 
-    /// The datagrams in `bytes`, the front of the receive buffer.
+    /// The datagrams in `bytes`, which must be the first [`Train::length`] bytes of the receive buffer.
     pub fn split<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = &'b [u8]> + use<'b> {
         // `chunks` yields nothing for an empty slice.
         let empty = (bytes.is_empty()).then_some(bytes);
@@ -43,8 +43,8 @@ impl Train {
     }
 }
 
-/// Lets the kernel deliver datagrams of one flow together (UDP_GRO). [`receive`] must read them
-/// from then on. ENOPROTOOPT: a kernel before 5.0.
+/// Lets the kernel deliver datagrams of one flow together (UDP_GRO). From then on the caller must read them with
+/// [`receive`] or [`receive_from`]: recv(2) alone does not show where one ends. ENOPROTOOPT: a kernel before 5.0.
 pub fn receive_trains(socket: impl AsFd) -> Result<(), Errno> {
     turn_on(socket, libc::SOL_UDP, libc::UDP_GRO)
 }

@@ -142,8 +142,8 @@ impl LiveHost {
         }
     }
 
-    /// Runs `act` on a path. `self` of procfs is the reading thread, which therefore must belong to the
-    /// machine and the namespace of this view.
+    /// Runs `act` on a path, on another thread if need be: `self` of procfs is the reading thread, which must
+    /// therefore belong to the machine and the namespace of this view.
     fn with<T: Send>(
         &self,
         path: &str,

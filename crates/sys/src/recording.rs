@@ -14,7 +14,7 @@ pub trait Notes {
     fn target(&mut self, path: &str, target: &str);
     /// Reason for no answer.
     fn failure(&mut self, path: &str, cause: Cause);
-    /// Notes the clock, and returns the time that is passed on.
+    /// Notes the clock, and returns the time that the reader gets.
     fn time(&mut self, now_ns: u64) -> u64;
 }
 
