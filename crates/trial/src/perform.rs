@@ -40,7 +40,8 @@ use rxlab_sys::{Host, Namespace, ProcessId};
 const TICKS: &str =
     "This kernel samples softirq time at timer ticks: short slots can be far off. NET_RX shares are counted.";
 
-/// Everything that must be ready before a trial starts.
+/// Everything that must be ready before the first slot: the settings are checked and the workload runs, so that a
+/// mistake ends the trial before it changes the machine.
 pub struct Ready {
     /// Settings of each arm, checked and in order, the baseline first; if all are empty, the factor is a pair of
     /// commands.
