@@ -36,7 +36,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Observed since `earlier`, by the same witness.
+    /// Observed since `earlier`, which must be of the same witness.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         let less = |now: &Fact<u64>, before: &Fact<u64>| {
             now.clone().and_then(|now| before.clone().map(|before| now.saturating_sub(before)))

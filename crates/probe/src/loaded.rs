@@ -83,7 +83,10 @@ pub(super) struct Loaded {
 impl Loaded {
     /// Attaches the programs of `bytes`, or returns what is missing in one line. Tries instead of asking,
     /// since kernels do not always report what they support. `size` returns the size of each map whose size
-    /// is not that of its source. `threads`: there may be threads that poll.
+    /// is not that of its source. `threads` must be true if any NAPI may get a thread: only then threads are timed.
+    ///
+    /// The programs run until [`Loaded::detach`] or until this is dropped; the caller should keep it no longer
+    /// than it measures.
     pub(super) fn attach(
         host: &dyn Host,
         bytes: &[u8],

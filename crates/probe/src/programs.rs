@@ -55,13 +55,13 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Attaches the programs, or returns what is missing in one line. For a machine that is not changed: if
-    /// no NAPI has a thread at the start, nothing is done at each switch between tasks.
+    /// Attaches the programs, or returns what is missing in one line. Must be used only for a machine that nothing
+    /// changes meanwhile: if no NAPI has a thread at the start, nothing is done at each switch between tasks.
     pub fn attach(host: &dyn Host) -> Result<Self, Missing> {
         Self::attach_with(host, may_have_threads(host))
     }
 
-    /// The same for a machine that is changed meanwhile, so that NAPIs may get threads.
+    /// Like [`Programs::attach`]; must be used where settings change meanwhile, so that NAPIs may get threads.
     pub fn attach_for_changes(host: &dyn Host) -> Result<Self, Missing> {
         Self::attach_with(host, true)
     }

@@ -222,7 +222,8 @@ pub(super) trait Record: Clone + Default {
         Some(record)
     }
 
-    /// Counts since `earlier`, which must be an older reading of the same programs.
+    /// Counts since `earlier`, which must be an older reading of the same attached programs: a counter that is
+    /// lower than before counts as unchanged.
     fn since(mut self, earlier: &Self) -> Self {
         let mut earlier = earlier.clone();
         for (now, before) in self.counters().into_iter().zip(earlier.counters()) {
