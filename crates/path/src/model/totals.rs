@@ -29,7 +29,7 @@ pub struct CpuTotals {
 }
 
 impl Totals {
-    /// Adds a sample. One that was taken before the latest is ignored.
+    /// Adds a sample, which must be of the same boot. One that was taken before the latest is ignored.
     pub fn advance(&mut self, counters: Counters) {
         let before = self.latest.as_ref();
         if before.is_some_and(|before| before.taken_ns >= counters.taken_ns) {

@@ -10,7 +10,8 @@ use rxlab_base::parse;
 use rxlab_base::units::{CpuId, Fact, NicName};
 use rxlab_sys::Host;
 
-/// All counters of one moment. They only ever grow, or wrap, within one boot.
+/// All counters of one moment. They only ever grow, or wrap, within one boot: they must be compared only with counters
+/// of the same boot (see [`crate::model::Rates::between`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counters {
     /// CLOCK_BOOTTIME, in nanoseconds, in the middle of reading.
@@ -112,8 +113,8 @@ pub struct NicCounters {
 }
 
 impl Counters {
-    /// Reads all counters of the interfaces, threads and programs in `inventory`, which was taken with
-    /// [`super::Scope::Counters`] or more.
+    /// Reads all counters of the interfaces, threads and programs in `inventory`, which must have been taken with
+    /// [`super::Scope::Counters`] or more. Others are not read, so a new interface needs a new inventory.
     pub fn take(host: &dyn Host, inventory: &Inventory) -> Self {
         let before = host.now_ns();
         let times = read::parsed(host, "proc/stat", parse::stat);
