@@ -42,7 +42,7 @@ impl<'a> Report<'a> {
         (1..).zip(self.text.lines()).find_map(|(at, line)| Some((at, line.trim_start().strip_prefix(start)?)))
     }
 
-    /// What `read` makes of the rest of that line.
+    /// The rest of that line as `read` parses it.
     fn read<T>(&self, start: &str, read: impl Fn(&'a str) -> Option<T>) -> Result<T, ParseError> {
         let Some((at, rest)) = self.after(start) else {
             return Err(ParseError::at(self.text.lines().count(), format!("no line `{start}`")));
@@ -50,7 +50,7 @@ impl<'a> Report<'a> {
         read(rest).ok_or_else(|| ParseError::at(at, format!("`{start}`: cannot read `{}`", rest.trim())))
     }
 
-    /// The same for a line that is printed only if there is something to tell.
+    /// Like [`Report::read`], for a line that the tool prints only sometimes; `None` without it.
     fn read_if_any<T>(
         &self,
         start: &str,

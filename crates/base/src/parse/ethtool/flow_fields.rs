@@ -26,7 +26,7 @@ pub(super) enum Form {
     Ip4,
     Ip6,
     Mac,
-    /// A big-endian number of so many bytes.
+    /// A big-endian number of this number of bytes.
     Decimal(usize),
     Hex(usize),
 }

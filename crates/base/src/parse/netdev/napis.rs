@@ -18,7 +18,7 @@ pub struct NetdevNapi {
     pub defer_hard_irqs: Option<u32>,
     /// GRO flush timeout in nanoseconds (since 6.13).
     pub gro_flush_timeout_ns: Option<u64>,
-    /// How long its interrupt stays off while an application polls it, in nanoseconds (since 6.13).
+    /// Time for which its interrupt stays off while an application polls it, in nanoseconds (since 6.13).
     pub irq_suspend_timeout_ns: Option<u64>,
     /// 1 if a thread polls it (since 6.17), 2 if that never sleeps (since 6.19).
     pub threaded: Option<u32>,
