@@ -24,10 +24,7 @@ pub enum Action {
         attributes: Vec<u8>,
     },
     /// A change that ethtool makes by ioctl.
-    EthtoolIoctl {
-        nic: NicName,
-        change: EthtoolChange,
-    },
+    EthtoolIoctl { nic: NicName, change: EthtoolChange },
     /// Sets attributes of an interface: rtnetlink `RTM_NEWLINK`.
     Link {
         nic: NicName,
@@ -183,11 +180,7 @@ pub enum EthtoolChange {
         fields: u64,
     },
     /// A value of the interrupt moderation of one queue.
-    QueueDelay {
-        queue: u32,
-        which: QueueDelay,
-        value: u32,
-    },
+    QueueDelay { queue: u32, which: QueueDelay, value: u32 },
     /// Another RSS context. The kernel chooses its number; EEXIST if it chooses a different
     /// one, and nothing is left of it.
     NewContext {
@@ -203,9 +196,7 @@ pub enum EthtoolChange {
         queues: Vec<u32>,
     },
     /// Removal of an RSS context.
-    NoContext {
-        id: u32,
-    },
+    NoContext { id: u32 },
     /// A flow rule at a location, replacing any rule there.
     Rule {
         /// Its location, which the rule also names.
@@ -214,9 +205,7 @@ pub enum EthtoolChange {
         rule: Vec<u8>,
     },
     /// Removal of the flow rule at a location.
-    NoRule {
-        location: u32,
-    },
+    NoRule { location: u32 },
 }
 
 impl EthtoolChange {
