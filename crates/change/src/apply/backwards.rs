@@ -29,10 +29,7 @@ pub enum UndoError {
     Journal(#[from] JournalError),
     /// The location of its values is unknown. It stays open.
     #[error("the network namespace of transaction {id} was not found: {hidden}")]
-    Lost {
-        id: String,
-        hidden: Hidden,
-    },
+    Lost { id: String, hidden: Hidden },
     /// No open transaction matches.
     #[error("transaction {0} belongs to another root")]
     OtherRoot(String),

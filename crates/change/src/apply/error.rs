@@ -22,10 +22,7 @@ pub enum ApplyError {
     },
     /// One target is given two values.
     #[error("{knob} {target} is set twice")]
-    Twice {
-        knob: String,
-        target: Target,
-    },
+    Twice { knob: String, target: Target },
     /// The plan names another host.
     #[error("the plan is for host {plan}, this is {here}")]
     OtherHost {
@@ -68,16 +65,10 @@ pub enum ApplyError {
     },
     /// A target that this transaction did not touch cannot be set back.
     #[error("{knob} {target} was not changed by this transaction")]
-    NotTouched {
-        knob: String,
-        target: Target,
-    },
+    NotTouched { knob: String, target: Target },
     /// Another program interfered between the journal entry and the write.
     #[error("{subject} changed in the meantime: {why}")]
-    ChangedMeanwhile {
-        subject: String,
-        why: String,
-    },
+    ChangedMeanwhile { subject: String, why: String },
     /// An unreadable transaction has changed the same target: its original value is unknown.
     #[error("{}transaction {id} cannot be read: {why}", subject.as_ref().map_or(String::new(), |s| format!("{s}: ")))]
     Unreadable {
@@ -98,9 +89,7 @@ pub enum ApplyError {
     },
     /// The deadline of an earlier change is still running.
     #[error("transaction {id} is waiting for confirmation")]
-    Pending {
-        id: String,
-    },
+    Pending { id: String },
     /// A signal asked the program to stop.
     #[error("interrupted")]
     Interrupted,

@@ -32,18 +32,14 @@ pub enum Reapply {
     /// It has the value; nothing was written.
     Holds,
     /// A newer transaction has set it since; it was left to that one.
-    Covered {
-        by: String,
-    },
+    Covered { by: String },
     /// It was foreign and is ours again.
     Reapplied {
         /// The value that another program had set.
         was: String,
     },
     /// It would be written; this was a dry run.
-    Due {
-        was: String,
-    },
+    Due { was: String },
     /// The device, queue or namespace is gone.
     Gone,
     /// It could be neither read nor set.

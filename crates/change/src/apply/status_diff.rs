@@ -13,14 +13,9 @@ use rxlab_setting::Target;
 #[serde(tag = "news", rename_all = "snake_case")]
 pub enum News {
     /// A transaction is new, or its state changed.
-    Transaction {
-        id: String,
-        state: State,
-    },
+    Transaction { id: String, state: State },
     /// A transaction is no longer open: undone, or reverted by its guard.
-    Closed {
-        id: String,
-    },
+    Closed { id: String },
     /// A value no longer holds, differs from before, or holds again.
     Value {
         id: String,

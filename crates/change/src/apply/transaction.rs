@@ -242,7 +242,7 @@ impl Transaction {
         // If this process died before noticing, its values would be the ones to set again.
         is_still_named(host, target, ids, &setting.knob)?;
         let (chosen, mut set) = displaced::split_by_origin(host, model, &displaced);
-        // What is replaced on purpose comes back with the original only.
+        // Values replaced on purpose come back only with the original.
         set.retain(|value| goes_back || !knob.replaces().contains(&value.knob.as_str()));
         let has_values_to_set_again = !knob.disturbs().is_empty() || !set.is_empty();
         let armed = self.journal.arm(Intent {

@@ -127,10 +127,7 @@ pub enum LockError {
     },
     /// Other users could write to the journal.
     #[error("{} cannot be trusted with the journal: {why}", path.display())]
-    Untrusted {
-        path: PathBuf,
-        why: String,
-    },
+    Untrusted { path: PathBuf, why: String },
     #[error("cannot take the lock {}: {error}", path.display())]
     Io {
         /// The lock file or a directory above it.

@@ -44,9 +44,7 @@ pub enum JournalError {
     /// A later version wrote records not understood here: only that version knows what else there is
     /// to undo.
     #[error("a later version of rxlab wrote to the journal {}: undo with that version", path.display())]
-    LaterVersion {
-        path: PathBuf,
-    },
+    LaterVersion { path: PathBuf },
     /// No open transaction has this id.
     #[error("no open transaction `{id}`{}", open_list(open))]
     Unknown {

@@ -77,10 +77,7 @@ pub enum KnobError {
     },
     /// The interrupts of the machine cannot be read, so that the target may have some.
     #[error("the interrupts of {target} are unknown: {why}")]
-    UnknownIrqs {
-        target: Target,
-        why: String,
-    },
+    UnknownIrqs { target: Target, why: String },
     /// The file does not exist, or nothing answers.
     #[error("this kernel or device does not support {knob} on {target}: {}", missing(path))]
     Unsupported {
@@ -117,10 +114,7 @@ pub enum KnobError {
     #[error(
         "{target} cannot be read while {nic} is down: the kernel lists NAPIs only of interfaces that are up"
     )]
-    Down {
-        target: Target,
-        nic: NicName,
-    },
+    Down { target: Target, nic: NicName },
     /// A permission is missing.
     #[error("cannot {verb} {}: permission denied{meaning}", source(path))]
     Denied {

@@ -17,10 +17,7 @@ use rxlab_base::error::Kind;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Installed {
     /// A file whose first line seals the rest.
-    File {
-        path: String,
-        text: String,
-    },
+    File { path: String, text: String },
     Link {
         path: String,
         /// The target as stored.
@@ -55,11 +52,7 @@ pub(super) fn shown(all: &[Installed]) -> String {
 pub enum PersistError {
     /// A file or directory operation failed.
     #[error("cannot {verb} {}: {error}", path.display())]
-    Io {
-        verb: &'static str,
-        path: PathBuf,
-        error: io::Error,
-    },
+    Io { verb: &'static str, path: PathBuf, error: io::Error },
     /// Not created by rxlab, or edited.
     #[error("{} was edited or is not from rxlab: nothing was {done}", path.display())]
     Foreign {
