@@ -1,4 +1,4 @@
-//! What a machine answered, including that something is missing: an earlier sample may still have had it.
+//! Answers of a machine, including that something is missing: an earlier sample may still have had it.
 
 use std::collections::BTreeMap;
 

@@ -209,7 +209,7 @@ fn times(cursor: &mut Cursor<'_>) -> Result<Vec<Tick>, Malformed> {
     Ok(ticks)
 }
 
-/// Where the numbers are.
+/// Position of the numbers.
 struct Planes<'a> {
     columns: Cursor<'a>,
     narrow: Cursor<'a>,

@@ -35,7 +35,7 @@ impl Gap {
     }
 }
 
-/// What a ring holds.
+/// Summary of a ring.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Span {
     /// Time of the first tick, in milliseconds since 1970 in UTC.
@@ -58,21 +58,15 @@ pub enum WindowError {
     #[error("nothing is recorded at {}: {why}", time(*at_ms))]
     Outside {
         at_ms: i64,
-        /// What is recorded around it.
+        /// The recorded times nearest to it.
         why: String,
     },
     /// The two moments are of two boots.
     #[error("the machine was booted between {} and {}", time(*first_ms), time(*last_ms))]
-    Rebooted {
-        first_ms: i64,
-        last_ms: i64,
-    },
+    Rebooted { first_ms: i64, last_ms: i64 },
     /// A file of the ring.
     #[error("cannot read the recording {name}: {error}")]
-    Segment {
-        name: String,
-        error: SegmentError,
-    },
+    Segment { name: String, error: SegmentError },
     /// A file of the ring.
     #[error("cannot read the recording: {0}")]
     Io(#[from] io::Error),
@@ -131,7 +125,7 @@ impl<S: Storage> Ring<S> {
         Ok(Self { storage, segments })
     }
 
-    /// What it holds; `None` if that is nothing.
+    /// Summary of the ring; `None` if it is empty.
     pub fn span(&self) -> Result<Option<Span>, WindowError> {
         let mut whole: Option<Span> = None;
         for segment in &self.segments {
@@ -150,7 +144,7 @@ impl<S: Storage> Ring<S> {
         Ok(whole)
     }
 
-    /// What a segment holds, and its intended interval in milliseconds.
+    /// Summary of a segment, and its intended interval in milliseconds.
     fn summary(&self, listed: &Listed) -> Result<Option<(Span, u64)>, WindowError> {
         let (first_ms, bytes) = (listed.first_ms, listed.bytes);
         let span = |Packed { last_ms, ticks, gaps }| Span { first_ms, last_ms, ticks, bytes, gaps };

@@ -60,7 +60,7 @@ pub(super) struct Head {
     pub(super) packed: Option<Packed>,
 }
 
-/// What a packed segment holds, so that nothing has to be unpacked to know.
+/// Summary of a packed segment: readable without unpacking it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Packed {
     /// Time of the last tick.

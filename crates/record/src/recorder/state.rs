@@ -1,4 +1,4 @@
-//! The recorded machine at one moment: every entry as it was last seen.
+//! The recorded machine at one moment: the last content of every entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
