@@ -35,7 +35,7 @@ pub struct Openssl {
 }
 
 impl Openssl {
-    /// Starts it on this CPU, for so many seconds.
+    /// Starts it on this CPU for `seconds` seconds.
     pub fn start(cpu: CpuId, seconds: u64) -> Result<Self, OpensslError> {
         let mut command = Command::new("openssl");
         command.args(["speed", "-seconds", &seconds.to_string(), "-bytes", "1024", "-evp", "aes-256-cbc"]);

@@ -145,7 +145,7 @@ impl Programs {
 /// Keys and values of a table.
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What the maps held at one moment.
+/// Contents of the maps at one moment.
 #[derive(Default)]
 struct Maps {
     /// CLOCK_MONOTONIC in nanoseconds, before the first map was read.

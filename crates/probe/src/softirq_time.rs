@@ -154,7 +154,7 @@ fn vectors(bytes: &[u8]) -> Vectors {
 }
 
 impl Windows {
-    /// What `timer` counts until `wait` returns; nothing without a timer, and if it cannot be read.
+    /// The counts of `timer` until `wait` returns; empty without a timer, and if it cannot be read.
     pub fn during(timer: Option<&mut SoftirqTime>, wait: impl FnOnce()) -> Self {
         match timer {
             Some(timer) => timer.during(wait).1.unwrap_or_default(),

@@ -28,18 +28,36 @@ pub enum Kind {
     TimerEntry,
     TimerExit,
     /// A softirq is raised. `in_interrupt` is false if the kernel does not report it.
-    Raise { vector: u32, in_interrupt: bool },
+    Raise {
+        vector: u32,
+        in_interrupt: bool,
+    },
     /// It runs, in the time of `task`.
-    SoftirqEntry { vector: u32, pid: u32, task: String },
+    SoftirqEntry {
+        vector: u32,
+        pid: u32,
+        task: String,
+    },
     SoftirqExit(u32),
     /// A NAPI was polled: `work` packets of at most `budget`. `device` is empty for the backlog.
-    Poll { napi: u32, work: u32, budget: u32, device: String },
+    Poll {
+        napi: u32,
+        work: u32,
+        budget: u32,
+        device: String,
+    },
     /// A receiving thread gets the CPU.
-    ThreadOn { pid: u32, name: String },
+    ThreadOn {
+        pid: u32,
+        name: String,
+    },
     /// It gives up the CPU.
     ThreadOff(u32),
     /// A receiving thread is woken.
-    Waking { pid: u32, name: String },
+    Waking {
+        pid: u32,
+        name: String,
+    },
 }
 
 impl Event {

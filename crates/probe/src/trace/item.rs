@@ -128,22 +128,13 @@ impl Poll {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     /// A piece of work begins; its end follows.
-    Began {
-        cpu: CpuId,
-        at: u64,
-        work: Work,
-    },
+    Began { cpu: CpuId, at: u64, work: Work },
     /// The latest piece of work on that CPU that has begun and not ended.
     Ended(Slice),
     /// A NAPI was polled.
     Polled(Poll),
     /// A softirq was raised.
-    Raised {
-        cpu: CpuId,
-        at: u64,
-        vector: u32,
-        cause: Cause,
-    },
+    Raised { cpu: CpuId, at: u64, vector: u32, cause: Cause },
     /// A thread was woken, unless it was running.
     Woken {
         /// CPU of the waker.
@@ -163,10 +154,7 @@ pub enum Item {
         name: String,
     },
     /// An end whose beginning was not seen.
-    Stray {
-        cpu: CpuId,
-        at: u64,
-    },
+    Stray { cpu: CpuId, at: u64 },
     /// Events that found no room.
     Lost {
         cpu: CpuId,
