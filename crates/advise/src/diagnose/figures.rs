@@ -171,7 +171,7 @@ mod tests {
 
     use rxlab_base::units::CpuId;
 
-    /// What is shown is recorded, in its order.
+    /// Shown figures are recorded, in their order.
     #[test]
     fn a_text_and_its_figures() {
         let seen = Evidence::about(Subject::Cpu(CpuId(2)), |seen| {

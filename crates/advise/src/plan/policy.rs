@@ -93,7 +93,7 @@ impl Policy {
     /// out, and what planning again would set belongs to it.
     pub fn plan(self, model: &Model, rates: &Rates, options: &Options, only: Option<&[Variable]>) -> Policed {
         let (own, of_own) = concerned(model, rates, &options.nics);
-        // What it leaves hot is for the next plan.
+        // CPUs that it leaves hot are for the next plan.
         let nics = match self {
             Policy::Spread => spread::nics(model, rates, options),
             _ => options.nics.clone(),

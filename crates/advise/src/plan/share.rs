@@ -40,7 +40,7 @@ const TAKEN: f64 = 0.25;
 /// Part of the hottest CPU's receive time up to which a CPU has room for a part of its packets.
 const COOLER: f64 = 0.65;
 
-/// How many times as hot as others CPUs are at least that are clearly hotter.
+/// Factor from which a CPU is clearly hotter than others.
 const HOTTER: f64 = 1.1;
 
 /// The machine whose CPUs are shared out.
@@ -109,7 +109,7 @@ impl<'a> Unassigned<'a> {
         self.is_busy && !self.has_room
     }
 
-    /// Who takes its packets before the network stack.
+    /// The program or device that takes its packets before the network stack.
     fn holder(&self) -> Option<Holder> {
         self.queue.held_by.filter(|holder| holder.bypasses_stack())
     }
@@ -312,7 +312,7 @@ impl Machine<'_> {
 
     /// CPUs that interrupts of other network namespaces keep busy, and their receive time.
     fn foreign(&self) -> impl Iterator<Item = (CpuId, f64)> {
-        // Where a mask brings packets too, it is not known how many are whose.
+        // Where a mask brings packets too, their shares are unknown.
         let masks = self.devices().flat_map(|nic| &nic.rx).filter_map(|queue| queue.rps_cpus.known());
         let masked = masks.fold(CpuMask::new(), |all, mask| all.union(mask));
         let times = self.rates.cpus.iter().map(|cpu| (cpu.cpu, receive_work(cpu)));
