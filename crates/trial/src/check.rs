@@ -87,10 +87,7 @@ pub enum CheckError {
     OneWay(String, Url),
     /// A duration out of range.
     #[error("[[check]] {name}: every = {}: must be at least {}", format_duration(*.every), format_duration(EVERY_AT_LEAST))]
-    Every {
-        name: String,
-        every: Duration,
-    },
+    Every { name: String, every: Duration },
     /// Too many requests at the same time.
     #[error("[[check]] {0}: timeout: must be at most {UNDER_WAY_AT_MOST} times `every`")]
     Timeout(String),
@@ -204,7 +201,7 @@ const WORST: &str = "worst_us";
 const FAILED: &str = "failed";
 const REQUESTS: &str = "requests";
 
-/// What is measured of a check in a slot: the end of its name, its title and its unit.
+/// Metrics of a check in a slot: the end of the name, title and unit of each.
 const METRICS: [(&str, &str, &str); 4] = [
     (MEDIAN, "latency p50", "us"),
     (WORST, "worst latency", "us"),

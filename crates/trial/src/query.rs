@@ -61,11 +61,7 @@ pub enum QueryError {
 pub enum AskError {
     /// Not exactly one number.
     #[error("query {name}: `{expr}`: {why}")]
-    Answer {
-        name: String,
-        expr: String,
-        why: String,
-    },
+    Answer { name: String, expr: String, why: String },
     /// The guard would trip at once.
     #[error("{0}, before anything was changed")]
     Beyond(String),

@@ -37,22 +37,13 @@ pub enum StoreError {
     },
     /// The file system refused.
     #[error("{}: {error}", path.display())]
-    Io {
-        path: PathBuf,
-        error: io::Error,
-    },
+    Io { path: PathBuf, error: io::Error },
     /// A record of another version of rxlab.
     #[error("{}: schema is `{found}`, this version reads `{}`", path.display(), TrialRecord::SCHEMA)]
-    Schema {
-        path: PathBuf,
-        found: String,
-    },
+    Schema { path: PathBuf, found: String },
     /// The file is not a record.
     #[error("{}: {error}", path.display())]
-    Json {
-        path: PathBuf,
-        error: serde_json::Error,
-    },
+    Json { path: PathBuf, error: serde_json::Error },
 }
 
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
@@ -161,7 +152,7 @@ impl TrialDir {
         if self.schema()? == BlocksRecord::SCHEMA { self.load(RECORD).map(Some) } else { Ok(None) }
     }
 
-    /// When the record was written last, and its length in bytes.
+    /// Time of the last write of the record, and its length in bytes.
     pub fn modified(&self) -> Result<(SystemTime, u64), StoreError> {
         let path = self.path.join(RECORD);
         let read = fs::metadata(&path).and_then(|about| Ok((about.modified()?, about.len())));

@@ -1,4 +1,4 @@
-//! What became of each trial, read again only where its record has changed.
+//! State of each trial, read again only if its record has changed.
 
 #![allow(clippy::disallowed_methods)] // The records' own files.
 
@@ -18,7 +18,7 @@ pub struct Summary {
     pub verdict: Option<String>,
     /// Slots measured so far.
     pub slots: usize,
-    /// When its record was written last, in seconds since 1970.
+    /// Time of the last write of its record, in seconds since 1970.
     pub updated: f64,
 }
 

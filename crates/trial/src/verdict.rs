@@ -24,7 +24,7 @@ pub struct Circumstances<'a> {
     pub receive_share: Option<f64>,
     /// Busiest relevant CPU of the server in either arm, fraction of wall time.
     pub busiest_cpu: Option<f64>,
-    /// How the run ended.
+    /// End of the run.
     pub ending: Ending,
     /// Softirq time of the CPU with the most in arm A, fraction of wall time.
     pub hottest_before: Option<f64>,

@@ -16,7 +16,7 @@ use rxlab_stats::lag1;
 pub struct Request {
     /// Requests per second offered.
     pub rate: f64,
-    /// When it begins, seconds since the search did.
+    /// Its start, in seconds since that of the search.
     pub start_s: f64,
     pub purpose: Purpose,
 }

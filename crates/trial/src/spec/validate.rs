@@ -18,11 +18,7 @@ use rxlab_setting::Setting;
 pub enum SpecError {
     /// Not TOML, or of another structure. Line and column count from 1, the column in characters.
     #[error("line {line}, column {column}: {what}")]
-    Text {
-        line: usize,
-        column: usize,
-        what: String,
-    },
+    Text { line: usize, column: usize, what: String },
     /// The name becomes part of a directory name.
     #[error("invalid name `{0}`: must be 1 to 40 letters, digits, `-`, `_`, `+` or `.`")]
     Name(String),
