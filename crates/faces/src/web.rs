@@ -210,7 +210,7 @@ mod tests {
 
     use super::{MOST, Response, serve};
 
-    /// What the server answers to each of `requests`.
+    /// Responses of the server to each of `requests`.
     fn answers<const N: usize>(requests: [&str; N]) -> [String; N] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");

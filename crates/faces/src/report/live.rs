@@ -46,7 +46,7 @@ pub struct LiveFrame {
     pub plans: Arc<Vec<Proposal>>,
     /// Findings that appeared, cleared or changed their severity in this interval.
     pub changes: Vec<Alert>,
-    /// What rxlab has applied.
+    /// Open transactions of rxlab.
     pub applied: Arc<Applied>,
     /// The verdict if there are no findings.
     #[serde(skip)]
@@ -57,7 +57,7 @@ pub struct LiveFrame {
     pub gaps: Vec<String>,
 }
 
-/// What rxlab has applied, compared with the machine.
+/// Values that rxlab has applied, compared with the machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Applied {
     /// Open transactions, oldest first.

@@ -14,7 +14,7 @@ pub struct TrialRow {
     pub id: String,
     /// The verdict in a few words.
     pub headline: &'static str,
-    /// What was done so far, in a line.
+    /// Progress in one line.
     pub progress: String,
     /// The margin: smaller changes do not count (0.03 = 3 %).
     pub margin: f64,

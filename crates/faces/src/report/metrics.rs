@@ -45,7 +45,7 @@ pub struct Exposition {
     pub judged: Option<Judged>,
     /// Samples that failed so far.
     pub failures: u64,
-    /// What rxlab has applied, compared with the machine.
+    /// Values that rxlab has applied, compared with the machine.
     pub applied: Applied,
     /// The trials of this machine, by number.
     pub trials: Vec<Summary>,

@@ -43,7 +43,7 @@ pub const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
 /// Results to check before relying on them.
 pub const CAUTION: Style = AnsiColor::Yellow.on_default();
-/// What is worth knowing, without a judgement.
+/// Remarks without a judgement.
 pub const NOTE: Style = AnsiColor::Cyan.on_default();
 
 /// `text` in `style`, then reset.

@@ -22,11 +22,11 @@ pub enum View {
     Overview,
     Queues,
     Cpus,
-    /// Who loses time to receive work.
+    /// Programs that lose time to receive work.
     LostTime,
     /// Findings, and when they changed.
     Findings,
-    /// What rxlab applied, and what drifted.
+    /// Values that rxlab applied, and those that drifted.
     Applied,
 }
 
@@ -91,7 +91,7 @@ impl Order {
     }
 }
 
-/// What a click does.
+/// Effect of a click.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Spot {
     View(View),
@@ -123,7 +123,7 @@ pub enum Moment {
     Recording,
 }
 
-/// What the loop has to do after a key.
+/// Action that the loop must take after a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
     /// End of the program.
@@ -136,14 +136,22 @@ pub enum Request {
     Apply(Plan),
 }
 
-/// What lies on top of a view.
+/// Window on top of a view.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Overlay {
     Help,
     /// A finding, by rule and interface, and the plan that is selected.
-    Finding { id: String, nic: Option<NicName>, plan: usize },
+    Finding {
+        id: String,
+        nic: Option<NicName>,
+        plan: usize,
+    },
     /// A plan as a diff, or why there is none.
-    Diff { plan: Box<Plan>, lines: Result<Vec<String>, String>, is_asked: bool },
+    Diff {
+        plan: Box<Plan>,
+        lines: Result<Vec<String>, String>,
+        is_asked: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -168,7 +176,7 @@ pub struct App {
     pub(super) message: Option<String>,
     pub(super) shades: bool,
     mouse: bool,
-    /// What a click does where, as drawn last.
+    /// Effects of clicks by position, as drawn last.
     pub(super) spots: Vec<(Rect, Spot)>,
     /// Rows of the table that was drawn last, for moving by screens.
     pub(super) rows: usize,

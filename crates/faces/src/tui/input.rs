@@ -23,15 +23,15 @@ pub enum Input {
     NextView,
     /// The view to the left.
     PreviousView,
-    /// Move by so many lines.
+    /// Move by this number of lines.
     Lines(i16),
-    /// Move by so many screens.
+    /// Move by this number of screens.
     Screens(i16),
     /// Move to the first line.
     First,
     /// Move to the last line.
     Last,
-    /// Move by so many intervals in time.
+    /// Move by this number of intervals in time.
     Intervals(i64),
     /// Stay at this moment, or return to the present.
     Pause,

@@ -31,7 +31,7 @@ impl Block<'_> {
         self.checkpoint.map_or(&self.record.started, |checkpoint| &checkpoint.taken)
     }
 
-    /// What it was, and what it showed.
+    /// Purpose and result of the phase.
     fn label(&self) -> String {
         let name = &self.record.name;
         match self.checkpoint {
