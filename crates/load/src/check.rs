@@ -23,7 +23,7 @@ fn refuse_if(is_refused: bool, why: &'static str) -> Result<(), SpecError> {
     if is_refused { Err(SpecError::Conflict(why)) } else { Ok(()) }
 }
 
-/// Why a load is invalid.
+/// Reason why a load is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SpecError {
     /// A number is out of range.

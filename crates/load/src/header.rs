@@ -19,7 +19,7 @@ pub struct Header {
     value: String,
 }
 
-/// Why a header line is invalid.
+/// Reason why a header line is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HeaderError {
     /// Not of the form `Name: value`.
