@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(Rates::between(&b, &a), Err(IntervalError::NoTime));
     }
 
-    /// Rates of an interface between two samples that are so many seconds apart.
+    /// Rates of an interface between two samples `seconds` apart.
     fn nic_rates(seconds: u64, before: NicCounters, after: NicCounters) -> NicRates {
         let at = |seconds, nic| Counters {
             nics: [("eth0".parse().expect("a name"), nic)].into(),

@@ -18,7 +18,7 @@ const PORTS: RangeInclusive<u16> = 10_000..=32_767;
 /// 10^13 choices.
 const SEEN: usize = 4096;
 
-/// Where the packets of flows should land.
+/// Place where the packets of flows should land.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Landing {
     /// The same number of flows on every receive queue that the device leads to; with one queue, on every CPU of RPS.

@@ -26,7 +26,7 @@ pub struct Counters {
     pub interrupts: Fact<parse::Interrupts>,
     /// Packets and bytes by interface; an interface that was removed meanwhile is missing.
     pub nics: BTreeMap<NicName, NicCounters>,
-    /// How often CPUs of interrupts entered each deep idle state ([`super::DEEP_US`]), by the state's name.
+    /// Entries of interrupts' CPUs into each deep idle state ([`super::DEEP_US`]), by the state's name.
     pub deep_idle: BTreeMap<CpuId, BTreeMap<String, u64>>,
     /// Run time of ksoftirqd by CPU, in nanoseconds; CPUs whose schedstat cannot be read are missing.
     pub ksoftirqd_ns: BTreeMap<CpuId, u64>,
