@@ -151,7 +151,7 @@ fn nics(random: &mut Random, truth: &mut Truth) {
     }
 }
 
-/// Where a driver, an administrator or irqbalance has put interrupts.
+/// Placement of interrupts by a driver, an administrator or irqbalance.
 #[derive(Clone, Copy)]
 enum Placement {
     /// One on each CPU from the first on.

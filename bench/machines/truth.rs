@@ -1,4 +1,4 @@
-//! A machine as it is: which interrupt is where, and what each CPU receives. Nothing here is as rxlab sees it.
+//! The true state of a machine: where each interrupt is, and what each CPU receives. Nothing here comes from rxlab.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -76,7 +76,7 @@ pub(crate) struct Tx {
     pub(crate) xps: CpuMask,
 }
 
-/// Who counts the packets of each queue.
+/// Source that counts the packets of each queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counted {
     Nowhere,

@@ -125,7 +125,7 @@ impl Machine {
         }
     }
 
-    /// The machine as it is now.
+    /// The machine at this second.
     pub(crate) fn host(&self) -> RecordedHost {
         let (files, rest) = self.base.parts();
         let mut host =

@@ -42,7 +42,7 @@ const BEGIN_NS: u64 = 100_000_000_000;
 /// An old defect reintroduced, to show that it is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Mutation {
-    /// None: the code as it is.
+    /// The code without a mutation.
     #[default]
     Nothing,
     /// The inode follows the name and only one namespace is known: a device is its name, and an unlisted one

@@ -56,14 +56,24 @@ pub(crate) type Set = (Slot, u8);
 /// A command that runs until it ends or is killed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Actor {
-    /// `rxlab apply`, in a namespace; with a deadline after so many seconds unless that is 0.
-    Apply { set: Vec<Set>, confirm: u8, netns: u8 },
-    Undo { only: Option<u8>, force: bool },
+    /// `rxlab apply`, in a namespace; `confirm` is the deadline in seconds, 0 for none.
+    Apply {
+        set: Vec<Set>,
+        confirm: u8,
+        netns: u8,
+    },
+    Undo {
+        only: Option<u8>,
+        force: bool,
+    },
     Confirm,
     Status,
     Reapply,
     /// `rxlab trial`; the change is kept or put back at the end.
-    Trial { set: Vec<Set>, keep: bool },
+    Trial {
+        set: Vec<Set>,
+        keep: bool,
+    },
 }
 
 /// Value written by another program.
@@ -100,17 +110,17 @@ pub(crate) enum Move {
     Write(Slot, Foreign),
     /// A CPU goes offline or online.
     Cpu(u8, bool),
-    /// The machine boots; so many unsynced bytes of each journal survive.
+    /// The machine boots; this number of unsynced bytes of each journal survives.
     Reboot(u8),
-    /// Something fails for so many operations.
+    /// Something fails for this number of operations.
     Fault(Area, Errno, u16),
     /// The running command is killed.
     Kill,
-    /// The running command is stopped for so many seconds.
+    /// The running command is stopped for this number of seconds.
     Stop(u8),
     /// The guard of the newest transaction is killed.
     KillGuard,
-    /// The clock jumps forward by so many seconds.
+    /// The clock jumps forward by this number of seconds.
     Clock(u8),
     /// A byte of a journal is flipped: of the file by number, at a part of 256 of its length.
     Damage(u8, u8),

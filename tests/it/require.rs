@@ -37,7 +37,7 @@ pub(crate) fn netns() -> bool {
     have("netns", MISSING.clone())
 }
 
-/// Why a program cannot be run.
+/// Reason why a program cannot be run.
 fn missing(name: &str, argument: &str) -> Option<String> {
     Command::new(name).arg(argument).output().err().map(|error| format!("cannot run {name}: {error}"))
 }
