@@ -54,7 +54,7 @@ impl Snapshot {
     pub const SCHEMA: &'static str = "rxlab.snapshot/1";
 
     /// Samples the machine twice, with `wait` in between. `more` reads additional data at the
-    /// second moment, through the host passed to it.
+    /// second moment. It must use the host passed to it, else its data is not in the snapshot.
     pub fn take(host: &dyn Host, wait: impl FnOnce(), more: impl FnOnce(&dyn Host)) -> Self {
         let (first, before) = moment(host, |_, _| ());
         wait();

@@ -14,7 +14,8 @@ use thiserror::Error;
 use rxlab_base::atomic::{self, if_there};
 use rxlab_change::journal::{make_directory, sync_directory};
 
-/// Keeps the files of a ring. Errors are those of the file system.
+/// Keeps the files of a ring. Errors are those of the file system. Only the one recorder that holds the lock may
+/// change files; readers must expect them to grow and to go away meanwhile.
 pub trait Storage: Send {
     /// Names and sizes of the files; empty before the first recording.
     fn list(&self) -> io::Result<Vec<(String, u64)>>;
@@ -24,7 +25,7 @@ pub trait Storage: Send {
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
     /// Cuts a file to `length` bytes.
     fn truncate(&mut self, name: &str, length: u64) -> io::Result<()>;
-    /// Creates or replaces a file atomically.
+    /// Creates or replaces a file. Must be atomic: after a crash the old or the new one is there.
     fn replace(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
     fn remove(&mut self, name: &str) -> io::Result<()>;
 }

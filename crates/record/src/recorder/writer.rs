@@ -131,7 +131,7 @@ impl<S: Storage> Recorder<S> {
         }
     }
 
-    /// Packs what was recorded.
+    /// Packs what was recorded. Should be called at the end; after a kill the next recorder packs it.
     pub fn finish(mut self) -> io::Result<()> {
         self.close()
     }
