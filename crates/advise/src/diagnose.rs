@@ -133,6 +133,9 @@ impl Finding {
 }
 
 /// One rule: its question, when it fires, when it stays silent (its false positives), and the check itself.
+///
+/// A check must stay silent where a figure that it needs is unknown, and must show the figures it judged by as
+/// [`Evidence`].
 #[derive(Serialize)]
 pub struct Rule {
     /// The id of its findings.
@@ -188,7 +191,8 @@ impl Rule {
         nics.filter_map(of_nic).collect()
     }
 
-    /// A finding of this rule that is still empty: no interface, CPU, text or plan.
+    /// A finding of this rule that is still empty: no interface, CPU, text or plan. The check must fill in at least
+    /// title, evidence, cause and remedy.
     pub fn finding(&self) -> Finding {
         Finding {
             id: self.id.to_owned(),
