@@ -26,7 +26,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// A value for a knob of a target; none of them is checked.
+    /// A value for a knob of a target. None of them is checked here: the knob must check them against a machine.
     pub fn new(knob: &str, target: Target, value: impl Into<String>) -> Self {
         Self { knob: knob.to_owned(), target, value: value.into() }
     }
