@@ -71,7 +71,7 @@ impl<'a> Response<'a> {
     }
 }
 
-/// Serves `listener` until `stop` is set. Streams have to watch `stop` themselves: this returns once all connections
+/// Serves `listener` until `stop` is set. Streams must watch `stop` themselves: this returns once all connections
 /// have ended.
 ///
 /// # Errors

@@ -46,7 +46,7 @@ impl Hub {
         Self { most, kept: Mutex::default(), news: Condvar::new() }
     }
 
-    /// Adds an event; `data` is one line.
+    /// Adds an event. `data` must be one line: a line feed would end the event.
     pub fn publish(&self, name: &'static str, data: String) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.last += 1;

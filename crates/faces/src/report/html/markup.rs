@@ -13,7 +13,7 @@ pub(super) struct Markup {
 }
 
 impl Markup {
-    /// Raw text, for the document type and the style sheet only: nothing is escaped.
+    /// Raw text. Nothing is escaped, so it must be used for the document type and the style sheet only.
     pub(super) fn fixed(&mut self, markup: &'static str) {
         self.out.push_str(markup);
     }
