@@ -130,7 +130,7 @@ impl TrialDir {
         self.replace(RECORD, record)
     }
 
-    /// Saves the specification, for resuming.
+    /// Saves the specification. Must be called before the first slot: a trial is resumed from it.
     pub fn save_spec(&self, spec: &Spec) -> Result<(), StoreError> {
         self.replace(SPEC, spec)
     }
