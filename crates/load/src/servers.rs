@@ -152,7 +152,7 @@ struct Running {
 }
 
 impl Target {
-    /// Starts the servers; they accept connections once this returns.
+    /// Starts the servers; they accept connections once this returns. They end when this is dropped or stopped.
     pub fn start(spec: &Spec) -> Result<Self, TargetError> {
         let Spec { http, udp_echo, udp_sink, udp_tracker, .. } = *spec;
         let addresses = Addresses { http, udp_echo, udp_sink, udp_tracker };
