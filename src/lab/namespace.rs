@@ -67,7 +67,7 @@ impl Namespace {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
 
-    /// Runs `ip ARGUMENTS` inside; arguments are split at white space.
+    /// Runs `ip ARGUMENTS` inside. Arguments are split at white space, so none may contain any.
     pub fn ip(&self, arguments: &str) -> Result<(), LabError> {
         self.run(arguments, "")
     }
