@@ -20,7 +20,7 @@ use rxlab_trial::simulate::table::share_interval;
 
 /// Part of the server's CPU that the hidden process takes.
 const QUOTA: f64 = 0.10;
-/// Its period.
+/// Period of the quota.
 const PERIOD: Duration = Duration::from_millis(10);
 const CONNECTIONS: usize = 16;
 

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The table of all series, each computed by a thread of its own; `None` if one is too short.
+/// The table of all series, each computed by its own thread; `None` if one is too short.
 fn table(runs: usize, series: &[(String, Vec<f64>)]) -> Option<String> {
     let tables: Vec<Option<String>> = std::thread::scope(|scope| {
         let one = |one| scope.spawn(move || redrawn(runs, std::slice::from_ref(one)));

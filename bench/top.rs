@@ -194,7 +194,7 @@ impl Top {
 
     fn wait_for_screen(&mut self, complete: &str) {
         self.read_until(complete);
-        // What it draws from now on must not keep it.
+        // From now on drawing must not block the process.
         let mut screen = self.screen.take().expect("not drained yet");
         std::thread::spawn(move || std::io::copy(&mut screen, &mut std::io::sink()));
     }

@@ -22,9 +22,9 @@ pub(crate) struct Named<'a> {
     pub(crate) nic: &'a str,
     pub(crate) function: &'a str,
     pub(crate) number: u32,
-    /// Of the queue.
+    /// Index of the queue.
     pub(crate) queue: u32,
-    /// Of the device.
+    /// Number of queues of the device.
     pub(crate) queues: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What the kernel and the driver make of settings: the machine once a plan is applied.
+//! Effects of settings in kernel and driver: the machine once a plan is applied.
 
 use rxlab_base::units::{CpuId, CpuMask, Direction};
 use rxlab_setting::{Setting, Target, set_of};

@@ -151,16 +151,16 @@ fn nics(random: &mut Random, truth: &mut Truth) {
     }
 }
 
-/// Where a driver, an administrator or irqbalance has put interrupts.
+/// Placement of interrupts by a driver, an administrator or irqbalance.
 #[derive(Clone, Copy)]
 enum Placement {
     /// One on each CPU from the first on.
     Each,
-    /// All on one.
+    /// All on one CPU.
     One,
     /// On CPUs of this node, in turn.
     Node(u32),
-    /// Anywhere.
+    /// Each on a random CPU.
     Anywhere,
 }
 

@@ -1,4 +1,4 @@
-//! What rxlab sees of a machine: two samples of the rendered files, the model and the rates between them.
+//! rxlab's view of a machine: two samples of the rendered files, the model and the rates between them.
 
 use rxlab_path::model::{Model, Rates};
 use rxlab_path::sample::{Counters, Inventory, Scope};

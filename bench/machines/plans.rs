@@ -29,7 +29,7 @@ const ROOM: f64 = 0.5;
 const FULL: f64 = 0.9;
 /// Error of times that are counted in ticks.
 const ROUNDED: f64 = 0.01;
-/// How much busier than today's busiest a CPU may get where RPS is switched off: a plan attributes the receive
+/// Factor by which a CPU may get busier than today's busiest where RPS is switched off: a plan attributes the receive
 /// time of a CPU to queues by an estimate.
 const SLACK: f64 = 1.2;
 
@@ -62,7 +62,7 @@ pub(crate) fn check(
     }
     let then = look(&after).map_err(of(Property::Map))?;
     map::check(&after, &then).map_err(|why| of(Property::Map)(format!("{why} after\n{said}")))?;
-    // What spread leaves hot on other interfaces is for the next plan; that of a bond is for all of its devices.
+    // CPUs that spread leaves hot on other interfaces are for the next plan; a plan of a bond is for all its devices.
     let names = plan.settings.iter().filter_map(|planned| planned.set.target.nic());
     let bonds = truth.uppers.iter().filter(|upper| upper.kind == "bond");
     let is_bonded =
@@ -74,7 +74,7 @@ pub(crate) fn check(
     let request = &request;
     let mut again = self::plan(&then, request);
     if plan.settings.iter().any(|planned| planned.set.knob == "channels") {
-        // What a plan sets of new transmit queues has to wait until their interrupts are there.
+        // Settings of new transmit queues wait until their interrupts exist.
         let last = follow(&after, again.settings.iter().map(|planned| &planned.set));
         again = self::plan(&look(&last).map_err(of(Property::Map))?, request);
     }
@@ -306,7 +306,7 @@ const COUNTED: f64 = 0.02;
 const HOT: f64 = 0.6;
 /// Receive time, and use by programs, below which a CPU is idle.
 const IDLE: f64 = 0.05;
-/// How much hotter a plan may leave a hot CPU than one mask or one interrupt alone would.
+/// Factor by which a plan may leave a hot CPU hotter than one mask or one interrupt alone would.
 const NEARLY: f64 = 1.15;
 
 /// Spreading that begins to hand on packets or moves interrupts makes the hottest CPU of its interfaces cooler, or one that
@@ -385,7 +385,7 @@ fn missed(truth: &Truth, after: &Truth, request: &Request) -> Result<(), String>
     Ok(())
 }
 
-/// Rules about what plans set: no plan leads to more findings of theirs.
+/// Rules about values that plans set: no plan may lead to more of their findings.
 const ABOUT_VALUES: [&str; 8] = [
     "irq-on-wrong-node",
     "rps-mask-contains-irq-cpu",

@@ -1,4 +1,4 @@
-//! A machine as it is: which interrupt is where, and what each CPU receives. Nothing here is as rxlab sees it.
+//! The true state of a machine: where each interrupt is, and what each CPU receives. Nothing here comes from rxlab.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,7 +33,6 @@ impl Kernel {
     }
 }
 
-/// One CPU.
 #[derive(Debug, Clone)]
 pub(crate) struct Cpu {
     pub(crate) id: CpuId,
@@ -58,7 +57,6 @@ pub(crate) struct Irq {
     pub(crate) lands: CpuId,
 }
 
-/// A receive queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Rx {
     /// Its interrupt among those of the device; none with Hyper-V.
@@ -67,11 +65,10 @@ pub(crate) struct Rx {
     pub(crate) signal: Option<CpuId>,
     pub(crate) rps: CpuMask,
     pub(crate) flows: u32,
-    /// Packets/s.
+    /// Packets received per second.
     pub(crate) packets: f64,
 }
 
-/// A transmit queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Tx {
     /// Its own interrupt, if it has one.
@@ -79,7 +76,7 @@ pub(crate) struct Tx {
     pub(crate) xps: CpuMask,
 }
 
-/// Who counts the packets of each queue.
+/// Source that counts the packets of each queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counted {
     Nowhere,
@@ -195,12 +192,11 @@ pub(crate) struct Irqbalance {
     pub(crate) answers: bool,
 }
 
-/// The whole machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Truth {
     pub(crate) kernel: Kernel,
     pub(crate) cpus: Vec<Cpu>,
-    /// CPUs of `nohz_full`.
+    /// CPUs in the kernel argument `nohz_full`.
     pub(crate) nohz: CpuMask,
     /// CPUs of the root control group, if not all.
     pub(crate) cpuset: Option<CpuMask>,

@@ -28,7 +28,7 @@ pub(crate) struct Machine {
     stat: [[u64; 4]; CPUS],
     /// TIMER, NET_TX, NET_RX, SCHED, RCU.
     softirqs: [[u64; 5]; CPUS],
-    /// processed, time_squeeze, received_rps.
+    /// processed, time_squeeze and received_rps of each CPU.
     softnet: [[u64; 3]; CPUS],
     /// Input and output of each queue.
     interrupts: [[u64; 2]; CPUS],
@@ -125,7 +125,7 @@ impl Machine {
         }
     }
 
-    /// The machine as it is now.
+    /// The machine at this second.
     pub(crate) fn host(&self) -> RecordedHost {
         let (files, rest) = self.base.parts();
         let mut host =

@@ -51,7 +51,6 @@ struct GaveUp;
 /// Result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It reported success.
     Done,
     /// It reported that something was refused or is left.
     Failed,

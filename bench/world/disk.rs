@@ -12,7 +12,6 @@ use rxlab_sys::ProcessId;
 use super::schedule::Area;
 use super::{Counted, Link, State, World};
 
-/// A journal file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct File {
     pub(crate) bytes: Vec<u8>,

@@ -20,7 +20,7 @@ pub(crate) enum Cover {
     First,
     /// The value may be the transaction's own.
     Ambiguous,
-    /// Not justified.
+    /// The write is not justified.
     None,
 }
 

@@ -101,7 +101,6 @@ impl Queue {
     }
 }
 
-/// One interface.
 #[derive(Debug, Clone)]
 pub(crate) struct Device {
     pub(crate) inode: u64,
@@ -119,7 +118,6 @@ pub(crate) struct Device {
     pub(crate) made_again: bool,
 }
 
-/// A network namespace.
 #[derive(Debug, Clone)]
 pub(crate) struct Netns {
     pub(crate) path: &'static str,
@@ -127,7 +125,6 @@ pub(crate) struct Netns {
     pub(crate) cookie: u64,
 }
 
-/// The machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
     pub(crate) boot: u32,
@@ -286,7 +283,7 @@ impl Machine {
         &mut self.devices[at].queues[usize::from(queue)]
     }
 
-    /// Every existing slot.
+    /// Every slot of the devices that exist.
     pub(crate) fn slots(&self) -> Vec<Slot> {
         let mut slots = vec![Slot::Entries, Slot::Budget];
         for (at, device) in (0u8..).zip(&self.devices) {

@@ -42,7 +42,7 @@ const BEGIN_NS: u64 = 100_000_000_000;
 /// An old defect reintroduced, to show that it is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Mutation {
-    /// None: the code as it is.
+    /// The code without a mutation.
     #[default]
     Nothing,
     /// The inode follows the name and only one namespace is known: a device is its name, and an unlisted one
@@ -79,11 +79,9 @@ pub(crate) struct Killed;
 pub(crate) enum Link {
     /// The inode of something of the interface whose name has this sum.
     Inode(u32),
-    /// Reads a value.
     Read(Slot),
-    /// Writes a value.
     Write,
-    /// Anything else.
+    /// An operation that touches no value.
     Other,
 }
 
@@ -103,7 +101,6 @@ struct Fault {
     until: u64,
 }
 
-/// The whole state.
 pub(crate) struct State {
     pub(crate) machine: Machine,
     pub(crate) disk: Files,
@@ -130,7 +127,6 @@ pub(crate) struct World {
     state: Mutex<State>,
 }
 
-/// Runs a schedule.
 pub(crate) fn run(schedule: &Schedule, mutation: Mutation, logs: bool) -> Report {
     let mut machine = Machine::new();
     for (slot, which) in &schedule.custom {
@@ -405,7 +401,6 @@ impl State {
         self.mutation == Mutation::DamageSpreads && self.disk.open.values().any(|file| file.damaged)
     }
 
-    /// The running command.
     pub(crate) fn running(&self) -> Option<u32> {
         self.stack.last().map(|running| running.pid)
     }

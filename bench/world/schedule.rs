@@ -22,7 +22,6 @@ pub(crate) struct Event {
     pub(crate) of: Counted,
     /// The move is made before this operation, and after this write.
     pub(crate) at: u32,
-    /// The move.
     pub(crate) act: Move,
 }
 
@@ -31,7 +30,6 @@ pub(crate) struct Event {
 pub(crate) enum Counted {
     /// All of the kernel and of the disk.
     Any,
-    /// Writes of values.
     Write,
     /// Operations on journal files.
     Journal,
@@ -40,9 +38,7 @@ pub(crate) enum Counted {
 /// A tunable value of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Slot {
-    /// `rfs_entries host`.
     Entries,
-    /// `netdev_budget host`.
     Budget,
     /// `rps` of a receive queue of a device.
     Rps(u8, u8),
@@ -60,18 +56,24 @@ pub(crate) type Set = (Slot, u8);
 /// A command that runs until it ends or is killed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Actor {
-    /// `rxlab apply`, in a namespace; with a deadline after so many seconds unless that is 0.
-    Apply { set: Vec<Set>, confirm: u8, netns: u8 },
-    /// `rxlab undo`.
-    Undo { only: Option<u8>, force: bool },
-    /// `rxlab confirm`.
+    /// `rxlab apply`, in a namespace; `confirm` is the deadline in seconds, 0 for none.
+    Apply {
+        set: Vec<Set>,
+        confirm: u8,
+        netns: u8,
+    },
+    Undo {
+        only: Option<u8>,
+        force: bool,
+    },
     Confirm,
-    /// `rxlab status`.
     Status,
-    /// `rxlab reapply`.
     Reapply,
     /// `rxlab trial`; the change is kept or put back at the end.
-    Trial { set: Vec<Set>, keep: bool },
+    Trial {
+        set: Vec<Set>,
+        keep: bool,
+    },
 }
 
 /// Value written by another program.
@@ -81,7 +83,7 @@ pub(crate) enum Foreign {
     Ours(u8),
     /// A value that rxlab never writes.
     Other(u8),
-    /// The initial value.
+    /// The value before any write.
     First,
     /// The value of a new queue.
     Fresh,
@@ -108,17 +110,17 @@ pub(crate) enum Move {
     Write(Slot, Foreign),
     /// A CPU goes offline or online.
     Cpu(u8, bool),
-    /// The machine boots; so many unsynced bytes of each journal survive.
+    /// The machine boots; this number of unsynced bytes of each journal survives.
     Reboot(u8),
-    /// Something fails for so many operations.
+    /// Something fails for this number of operations.
     Fault(Area, Errno, u16),
     /// The running command is killed.
     Kill,
-    /// The running command is stopped for so many seconds.
+    /// The running command is stopped for this number of seconds.
     Stop(u8),
     /// The guard of the newest transaction is killed.
     KillGuard,
-    /// The clock jumps forward by so many seconds.
+    /// The clock jumps forward by this number of seconds.
     Clock(u8),
     /// A byte of a journal is flipped: of the file by number, at a part of 256 of its length.
     Damage(u8, u8),
@@ -131,7 +133,6 @@ pub(crate) enum Move {
 /// Part of the system that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Area {
-    /// Listing `sys/class/net`.
     Interfaces,
     /// `sys/class/net` is listed as empty.
     NoInterfaces,
@@ -139,7 +140,6 @@ pub(crate) enum Area {
     Device(u8),
     /// Writes to the values of a device.
     Writes(u8),
-    /// Interrupts.
     Interrupts,
     /// The list of network namespaces.
     Namespaces,
@@ -147,7 +147,6 @@ pub(crate) enum Area {
     Enter,
     /// All changes of journal files.
     DiskWrites,
-    /// Reading journal files.
     DiskReads,
     /// The state directory is invisible.
     DiskGone,
@@ -157,13 +156,10 @@ pub(crate) enum Area {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(crate) enum Errno {
-    /// Not found.
     Enoent,
     /// Input or output error.
     Eio,
-    /// Busy.
     Ebusy,
-    /// Permission denied.
     Eacces,
     /// The disk is full.
     Enospc,

@@ -13,10 +13,10 @@ use rxlab_load::servers::bep15::{Answer, Request};
 use rxlab_trial::spec::Spec;
 use rxlab_base::units::{CpuMask, NicName, QueueId, parse_duration};
 
-/// What is done with one input.
+/// Function that gets one input.
 pub type Target = fn(&[u8]);
 
-/// All of them.
+/// Every target, by name.
 pub const TARGETS: &[(&str, Target)] = &[
     ("parse/cgroup", |bytes| {
         with(bytes, parse::control_groups);
@@ -231,7 +231,7 @@ fn on<T>(bytes: &[u8], parser: impl FnOnce(&[u8]) -> T) {
     black_box(parser(bytes));
 }
 
-/// Runs a parser of text; bytes that are none never reach it in the program either.
+/// Runs a parser of text. Skips bytes that are not UTF-8: they never reach a parser in the program either.
 fn with<T>(bytes: &[u8], parser: impl FnOnce(&str) -> T) {
     if let Some(text) = text(bytes) {
         black_box(parser(text));

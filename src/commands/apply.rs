@@ -66,7 +66,6 @@ pub(crate) fn run(global: &Global, args: Args) -> Result {
     apply(global, &plan, &args.how)
 }
 
-/// Applies a plan.
 pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
     if !how.dry_run {
         leftovers::clear(global)?;

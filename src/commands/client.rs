@@ -13,7 +13,6 @@ use rxlab_load::serve;
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-/// Runs the command.
 pub fn run(global: &Global, _: &Args) -> Result {
     Ok(serve(io::stdin().lock(), output::stdout(global))?)
 }

@@ -33,10 +33,8 @@ fn find(id: &str) -> Result<&'static Rule> {
     })
 }
 
-/// Output of `--json`.
 #[derive(Serialize)]
 struct Entries {
-    /// `rxlab.rules/1`.
     schema: &'static str,
     rules: Vec<&'static Rule>,
 }

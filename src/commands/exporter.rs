@@ -46,7 +46,6 @@ const PATH: &str = "/metrics";
 const INDEX: &str =
     "<!doctype html><title>rxlab exporter</title><p><a href=\"/metrics\">metrics</a> of rxlab\n";
 
-/// Runs the command.
 pub fn run(global: &Global, args: &Args) -> Result {
     look::long_enough(args.every)?;
     let stop = place::stop_flag()?;

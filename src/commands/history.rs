@@ -18,7 +18,6 @@ use rxlab_sys::Host;
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-/// One transaction.
 #[derive(Serialize)]
 struct Row {
     id: String,

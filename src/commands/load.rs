@@ -157,7 +157,6 @@ const DURATION: Duration = Duration::from_secs(5);
 /// Default length of one run of a search.
 const RUN: Duration = Duration::from_secs(1);
 
-/// Runs the command.
 pub fn run(global: &Global, args: &Args) -> Result {
     let length = args.rate.as_ref().and_then(Rate::length);
     let default = if args.requests.is_some() { Duration::MAX } else { DURATION };

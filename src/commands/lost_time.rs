@@ -1,4 +1,4 @@
-//! Who loses time to receive work, measured in windows that keep to the budget.
+//! Loss of time to receive work by program, measured in windows that keep to the budget.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

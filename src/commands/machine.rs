@@ -20,13 +20,10 @@ use rxlab_record::snapshot::{ArchiveError, Snapshot};
 use rxlab_setting::export::shell;
 use rxlab_sys::{Host, LiveHost, Namespace, OpenError, netns_path};
 
-/// An open machine.
 pub(crate) struct Machine {
-    /// Its files.
     pub(crate) host: LiveHost,
     /// Its CPUs, interfaces and settings.
     pub(crate) inventory: Inventory,
-    /// Its receive path.
     pub(crate) model: Model,
     /// The selected network namespace, unless it is our own.
     pub(crate) netns: Option<Namespace>,

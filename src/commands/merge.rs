@@ -17,7 +17,6 @@ pub struct Args {
     files: Vec<PathBuf>,
 }
 
-/// Runs the command.
 pub fn run(global: &Global, args: &Args) -> Result {
     let reports = args.files.iter().map(|path| {
         let text = files::read("result", path)?;

@@ -14,7 +14,7 @@ use crate::commands::Global;
 use crate::error::{CommandError, Result};
 use rxlab_faces::report::text::{for_json, for_screen, is_control};
 
-/// Standard output: JSON with `--json`, else text.
+/// Standard output: JSON with `--json`, else text. All output must go through this module.
 pub(crate) fn stdout(global: &Global) -> Output {
     if global.json { Output::new(io::stdout(), Form::Json) } else { text_stdout() }
 }
@@ -24,7 +24,7 @@ pub(crate) fn text_stdout() -> Output {
     Output::new(io::stdout(), Form::Text { styles: has_colours() })
 }
 
-/// Standard error.
+/// Standard error, with control characters escaped.
 pub(crate) fn stderr() -> Output {
     let styles = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
     Output::new(io::stderr(), Form::Text { styles })
@@ -49,7 +49,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result {
 }
 
 /// Prints one of several values, and flushes, because a program may be waiting for it: as a line of JSON with `--json`,
-/// else its text. True once the pipe is closed.
+/// else its text. True once the pipe is closed: the caller should end then.
 pub(crate) fn line(global: &Global, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<bool> {
     let mut out = stdout(global);
     match global.json {

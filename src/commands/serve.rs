@@ -52,7 +52,7 @@ struct Started {
     url: String,
 }
 
-/// What the page is sent for each interval.
+/// Data that the page gets for each interval.
 #[derive(Serialize)]
 struct Shown<'a> {
     summary: String,

@@ -66,7 +66,6 @@ struct Ended {
 
 const SCHEMA: &str = "rxlab.target/1";
 
-/// Runs the command.
 pub fn run(global: &Global, args: &Args) -> Result {
     let stop = place::stop_flag()?;
     let spec = Spec {

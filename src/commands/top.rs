@@ -88,7 +88,7 @@ fn of_snapshot(global: &Global, snapshot: &Snapshot) -> Result<LiveFrame> {
     Ok(LiveFrame::new(&model, &rates, &global.program(), alerts, time, applied.into()))
 }
 
-/// What is applied, as far as it can be read.
+/// Applied values, as far as they can be read.
 pub(super) fn applied(standing: Result<status::Standing>) -> Applied {
     match standing {
         Ok((transactions, unreadable)) => {

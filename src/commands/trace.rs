@@ -96,7 +96,7 @@ struct Output<'a> {
     bar: progress::Bar,
 }
 
-/// What is written of a trace.
+/// Parts of a trace that are written.
 enum TraceFile<'a> {
     None,
     /// Each item as it comes.

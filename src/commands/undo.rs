@@ -177,7 +177,7 @@ fn report(global: &Global, all: &Undone, is_rehearsal: bool) -> Result {
     Ok(())
 }
 
-/// `rps eth0/rx-0`.
+/// Knob and target, such as `rps eth0/rx-0`.
 pub(super) fn subject(outcome: &UndoOutcome) -> String {
     format!("{} {}", outcome.knob, outcome.target)
 }

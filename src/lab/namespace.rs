@@ -16,7 +16,7 @@ use rxlab_sys::{OpenError, in_netns, new_netns};
 /// The range could not be built.
 #[derive(Debug, Error)]
 pub enum LabError {
-    /// Namespaces need CAP_SYS_ADMIN.
+    /// Creating a namespace failed; it needs CAP_SYS_ADMIN.
     #[error("cannot create a network namespace: {0}")]
     Namespace(Errno),
     /// The new namespace cannot be entered.
@@ -25,12 +25,10 @@ pub enum LabError {
     /// `ip` is not installed or cannot be started.
     #[error("cannot run `ip`: {0}")]
     Start(std::io::Error),
-    /// `ip` failed.
     #[error("`ip {command}` failed: {message}")]
     Ip {
-        /// Its arguments.
+        /// The arguments of `ip`.
         command: String,
-        /// Its standard error.
         message: String,
     },
     /// No socket could be made in a namespace.
@@ -69,7 +67,7 @@ impl Namespace {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
 
-    /// Runs `ip ARGUMENTS` inside; arguments are split at white space.
+    /// Runs `ip ARGUMENTS` inside. Arguments are split at white space, so none may contain any.
     pub fn ip(&self, arguments: &str) -> Result<(), LabError> {
         self.run(arguments, "")
     }

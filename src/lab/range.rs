@@ -34,7 +34,6 @@ pub struct Range {
 impl Range {
     /// The server's address. The /24 exists only inside the two namespaces.
     pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
-    /// The client's address.
     pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
 
     /// Builds the range; needs CAP_SYS_ADMIN, CAP_NET_ADMIN and `ip`.
@@ -69,7 +68,6 @@ impl Range {
     const SERVER_NIC: &'static str = "srv0";
     const CLIENT_NIC: &'static str = "cli0";
 
-    /// The server's interface.
     pub fn server_nic() -> NicName {
         Self::SERVER_NIC.parse().expect("a valid interface name")
     }

@@ -119,7 +119,7 @@ mod c {
     }
 }
 
-/// The client wall.
+/// Case d: the client hits the wall.
 mod d {
     #[test]
     fn a_client_without_its_cpu_is_called_the_limit_and_no_other() {
@@ -132,7 +132,7 @@ mod d {
     }
 }
 
-/// Receive interference.
+/// Case e: receive work interferes with programs.
 mod e {
     #[test]
     fn openssl_loses_time_to_steered_packets() {

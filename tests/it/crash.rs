@@ -64,7 +64,6 @@ fn undo(store: &Store, host: &dyn Host, directory: &Path) {
 /// Work of a child before it is killed.
 #[derive(Clone, Copy, Debug)]
 enum Work {
-    /// Applies.
     Apply,
     /// Applies on a kernel that drops CPUs silently, and so restores everything.
     ApplyDropped,

@@ -1,4 +1,4 @@
-//! What can be checked by reading the tree: generated parts of documents match the output of the programs that generate
+//! Checks that only read the tree: generated parts of documents match the output of the programs that generate
 //! them, and every parser has a fuzz target.
 
 use std::path::{Path, PathBuf};

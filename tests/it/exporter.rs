@@ -16,7 +16,6 @@ use crate::prometheus::Prometheus;
 use crate::require;
 use crate::tree::{PCI, Tree};
 
-/// A running exporter.
 struct Exporter {
     running: Running,
     address: SocketAddr,

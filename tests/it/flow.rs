@@ -39,7 +39,7 @@ fn sockets(namespace: PathBuf, own: Ipv4Addr, other: Ipv4Addr) -> Vec<UdpSocket>
     .expect("the sockets are there")
 }
 
-/// Where the packets of each flow were processed, sent from CPU 0.
+/// CPUs that processed the packets of each flow, sent from CPU 0.
 fn processed(servers: &[UdpSocket], clients: &[UdpSocket]) -> BTreeSet<CpuId> {
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -21,7 +21,7 @@ struct World {
 }
 
 impl World {
-    /// `None` if skipped.
+    /// `None` if the test is skipped.
     fn new() -> Option<Self> {
         let state = tempfile::tempdir().expect("a temporary directory");
         range(2).map(|range| Self { range, state })
@@ -46,7 +46,7 @@ impl World {
         self.command(args).output().expect("rxlab runs")
     }
 
-    /// `rxlab --netns SERVER`.
+    /// Runs `rxlab --netns SERVER` with `args`.
     fn on_server(&self, args: &[&str]) -> Output {
         let netns = self.range.server.path();
         self.rxlab(&[&["--netns", netns.to_str().expect("text")], args].concat())

@@ -127,7 +127,7 @@ fn interrupts_are_banned_from_irqbalance() {
     run(&["apply", "--setting", &setting]).says(2, "irqbalance is not running");
 }
 
-/// Every numbered interrupt.
+/// Every interrupt that has a number.
 fn all_irqs(host: &LiveHost) -> Vec<IrqId> {
     let inventory = Inventory::take(host, Scope::All);
     inventory.irqs.known().expect("known").iter().map(|irq| irq.number).collect()

@@ -1,4 +1,4 @@
-//! What rxlab shows, says and plans on random machines, compared with the truth about them. `bench/machines/mod.rs`
+//! Output and plans of rxlab on random machines, compared with the truth about them. `bench/machines/mod.rs`
 //! describes the generator and the properties; `cargo run --release --example machines` runs more of them, and with `--show`
 //! shrinks one.
 

@@ -17,7 +17,7 @@ pub(crate) struct Nginx {
 }
 
 impl Nginx {
-    /// `None` if skipped.
+    /// `None` if the test is skipped.
     fn start(access_log: bool) -> Option<Self> {
         require::nginx()
             .then(|| Self::serve(tempfile::tempdir().expect("a temporary directory"), access_log, ""))

@@ -330,7 +330,7 @@ struct Installed {
 }
 
 impl Installed {
-    /// `None` if skipped.
+    /// `None` if the test is skipped.
     fn new() -> Option<Self> {
         if !require::root() {
             return None;

@@ -42,7 +42,7 @@ pub(crate) fn netns() -> bool {
     have("netns", || MISSING.clone())
 }
 
-/// Why a program cannot be run.
+/// Reason why a program cannot be run.
 fn missing(name: &str, argument: &str) -> Option<String> {
     Command::new(name).arg(argument).output().err().map(|error| format!("cannot run {name}: {error}"))
 }
@@ -104,7 +104,7 @@ programs! {
     dnsmasq "--version",
     /// A third-party BitTorrent tracker.
     opentracker "-h",
-    /// A Prometheus.
+    /// A metrics server, for PromQL.
     prometheus "--version",
     /// Required to set offloads.
     ethtool "--version",

@@ -21,7 +21,7 @@ use crate::lab::{host_in, range};
 use crate::process::Stop;
 use crate::quiet;
 
-/// From include/uapi/linux/sched.h.
+/// A policy of include/uapi/linux/sched.h.
 const SCHED_FIFO: u32 = 1;
 
 fn live() -> LiveHost {

@@ -18,7 +18,7 @@ const INTERRUPTS: f64 = 0.3;
 /// Runs of softirqs and packets that a CPU without traffic counts.
 const BEFORE: u64 = 1_000_000;
 
-/// The machine after so many samples.
+/// The machine after this number of samples.
 pub(crate) fn at(host: RecordedHost, truth: &Truth, moment: u64) -> RecordedHost {
     let seconds = (moment * SECONDS) as f64;
     let work = truth.work();

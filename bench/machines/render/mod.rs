@@ -13,7 +13,7 @@ use super::truth::{Irqbalance, Kernel, Truth};
 
 pub(crate) use counters::at;
 
-/// Process of irqbalance.
+/// PID of irqbalance.
 const IRQBALANCE: u32 = 700;
 
 /// Everything but the counters.

@@ -62,7 +62,6 @@ fn napis(truth: &Truth) -> Vec<u8> {
     answer
 }
 
-/// rtnetlink `RTM_GETLINK`.
 fn links(truth: &Truth) -> Vec<u8> {
     let index = |name: &str| {
         let device = truth.nic(name).map(|nic| nic.ifindex);

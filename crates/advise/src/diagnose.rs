@@ -133,6 +133,9 @@ impl Finding {
 }
 
 /// One rule: its question, when it fires, when it stays silent (its false positives), and the check itself.
+///
+/// A check must stay silent where a figure that it needs is unknown, and must show the figures it judged by as
+/// [`Evidence`].
 #[derive(Serialize)]
 pub struct Rule {
     /// The id of its findings.
@@ -146,13 +149,12 @@ pub struct Rule {
     pub silent: &'static str,
     /// The figures its findings show.
     pub evidence: &'static str,
-    /// The usual cause.
+    /// The usual cause of a finding.
     pub cause: &'static str,
-    /// Its advice.
+    /// The advice of a finding.
     pub remedy: &'static str,
     /// Its published source: kernel documentation or source, or a manual; else [`OWN_RULE`].
     pub source: &'static str,
-    /// The check.
     #[serde(skip)]
     pub check: Check,
 }
@@ -164,7 +166,7 @@ fn said<S: Serializer>(says: &fn() -> String, serializer: S) -> Result<S::Ok, S:
 /// The check of a rule, by what it looks at.
 #[derive(Clone, Copy)]
 pub enum Check {
-    /// The whole machine.
+    /// Judges the whole machine: any number of findings.
     Machine(fn(&Model, &Rates) -> Vec<Finding>),
     /// Each interface; at most one finding for each, which is then about it.
     Nic(fn(&Model, &Rates, &Nic) -> Option<Finding>),
@@ -189,7 +191,8 @@ impl Rule {
         nics.filter_map(of_nic).collect()
     }
 
-    /// A finding of this rule that is still empty: no interface, CPU, text or plan.
+    /// A finding of this rule that is still empty: no interface, CPU, text or plan. The check must fill in at least
+    /// title, evidence, cause and remedy.
     pub fn finding(&self) -> Finding {
         Finding {
             id: self.id.to_owned(),

@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(plans(&diagnosed(only_rps.rps("eth0", "0-7"))), ["rps"], "RFS was not asked for");
     }
 
-    /// What `gain` ranks first is what is offered first.
+    /// The plan that `gain` ranks first must be offered first.
     fn first(report: &DoctorReport) -> (&str, String) {
         let regime = report.regime.as_ref().expect("there is traffic");
         let plan = &report.plans.first().expect("there is a plan").plan;

@@ -1,4 +1,4 @@
-//! What is wrong on a receive path, and what to do.
+//! Findings on a receive path, and plans that act on them.
 //!
 //! [`diagnose`] has the rules, one per file: a model and its rates become findings with evidence. [`plan`] chooses values
 //! and predicts their effect. [`doctor`] joins findings, plans and the commands that try them.

@@ -63,7 +63,7 @@ impl Draft {
         }
     }
 
-    /// Renames it to its final path.
+    /// Renames it to its final path. The caller must have synced a file first, else a crash may leave an empty one.
     pub fn put_in_place(mut self) -> io::Result<()> {
         std::fs::rename(&self.draft, &self.path)?;
         self.in_place = true;
@@ -89,8 +89,8 @@ pub fn replace(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
     draft.put_in_place()
 }
 
-/// Creates an empty file at `path` and returns it open for writing: for files that grow. Anything but a
-/// regular file is an error.
+/// Creates an empty file at `path` and returns it open for writing. Should be used only for files that grow: the
+/// old content is lost at once. Anything but a regular file is an error.
 pub fn begin(path: &Path) -> io::Result<File> {
     let (draft, file) = Draft::file(path, None)?;
     draft.put_in_place()?;
@@ -121,7 +121,8 @@ fn replaceable(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// Removes the drafts that killed processes left in `directory`.
+/// Removes the drafts that killed processes left in `directory`. No other process may write there meanwhile: its
+/// draft would be removed too, so the caller must hold the lock of the directory.
 pub fn sweep(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX)) {

@@ -67,7 +67,7 @@ pub use wire::{Attributes, WireError, attribute, messages, one_message, with_att
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}: {what}")]
 pub struct ParseError {
-    /// Counted from 1.
+    /// Line number in the text, counted from 1.
     pub line: usize,
     /// Expected and found text.
     pub what: String,

@@ -56,7 +56,7 @@ pub struct Doc {
     pub target: &'static str,
     /// Form of a value.
     pub values: &'static str,
-    /// A complete setting.
+    /// A complete setting that can be copied.
     pub example: &'static str,
     /// The kernel's own documentation.
     pub source: &'static str,
@@ -77,7 +77,7 @@ pub trait Knob: Sync {
     /// Name and user documentation.
     fn doc(&self) -> &Doc;
 
-    /// One word, unique.
+    /// One word that no other knob has: the first word of a setting.
     fn name(&self) -> &'static str {
         self.doc().name
     }
@@ -90,14 +90,15 @@ pub trait Knob: Sync {
     /// Everything on this machine that the knob can act on.
     fn targets(&self, model: &Model) -> Vec<Target>;
 
-    /// Checks a value against the machine and returns its canonical form. Refuses values that the kernel
-    /// would silently change.
+    /// Checks a value against the machine and returns its canonical form. Must refuse values that the kernel
+    /// would silently change, and must not write.
     fn check(&self, site: Site<'_>, value: &str) -> Result<String>;
 
-    /// Returns the current value.
+    /// Returns the current value in canonical form.
     fn read(&self, site: Site<'_>) -> Result<String>;
 
-    /// Writes a canonical value. [`Knob::read`] returns what the kernel made of it.
+    /// Writes a canonical value. `armed` must come from the intent that covers this write; the caller must
+    /// read back what the kernel made of the value. Only [`crate::apply`] may call this.
     fn write(&self, site: Site<'_>, value: &str, armed: &Armed) -> Result;
 
     /// Names of the knobs whose values on the same interface a write may discard, such as the affinities of

@@ -32,21 +32,17 @@ pub type Stream<'a> = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + 'a>;
 
 /// The content of a response.
 pub enum Body<'a> {
-    /// All of it.
+    /// The whole content, of known length.
     Whole(Vec<u8>),
     /// As long as the connection lasts.
     Stream(Stream<'a>),
 }
 
-/// A response.
 pub struct Response<'a> {
     /// The status, such as 200.
     pub status: u16,
-    /// Its media type.
     pub media_type: &'static str,
-    /// Further headers.
     pub headers: Vec<(&'static str, String)>,
-    /// The content.
     pub body: Body<'a>,
 }
 
@@ -75,7 +71,7 @@ impl<'a> Response<'a> {
     }
 }
 
-/// Serves `listener` until `stop` is set. Streams have to watch `stop` themselves: this returns once all connections
+/// Serves `listener` until `stop` is set. Streams must watch `stop` themselves: this returns once all connections
 /// have ended.
 ///
 /// # Errors
@@ -214,7 +210,7 @@ mod tests {
 
     use super::{MOST, Response, serve};
 
-    /// What the server answers to each of `requests`.
+    /// Responses of the server to each of `requests`.
     fn answers<const N: usize>(requests: [&str; N]) -> [String; N] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");

@@ -28,12 +28,11 @@ enum Written {
 }
 
 impl Body {
-    /// The bytes.
+    /// Returns the bytes as they are sent.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The bytes, shared.
     pub(super) fn shared(&self) -> Arc<[u8]> {
         Arc::clone(&self.0)
     }

@@ -23,7 +23,7 @@ fn refuse_if(is_refused: bool, why: &'static str) -> Result<(), SpecError> {
     if is_refused { Err(SpecError::Conflict(why)) } else { Ok(()) }
 }
 
-/// An invalid load.
+/// Reason why a load is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SpecError {
     /// A number is out of range.
@@ -33,15 +33,15 @@ pub enum SpecError {
         what: &'static str,
         /// The valid range in words.
         range: String,
-        /// The given value.
+        /// The value given, as text.
         value: String,
     },
     /// More threads than connections.
     #[error("{threads} threads cannot share {connections} connections: give each thread at least one")]
     IdleThreads {
-        /// Threads requested.
+        /// Number of threads requested.
         threads: usize,
-        /// Connections requested.
+        /// Number of connections requested.
         connections: usize,
     },
     /// An option that has a meaning for HTTP only.

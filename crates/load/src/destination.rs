@@ -11,7 +11,7 @@ use super::spec::Spec;
 pub enum Destination {
     /// An address and a port.
     Inet(SocketAddr),
-    /// A Unix socket.
+    /// Path of a Unix socket.
     Unix(PathBuf),
 }
 

@@ -19,7 +19,7 @@ pub struct Header {
     value: String,
 }
 
-/// Invalid header line.
+/// Reason why a header line is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HeaderError {
     /// Not of the form `Name: value`.
@@ -71,7 +71,6 @@ impl fmt::Display for Header {
 
 serde_as_text!(Header);
 
-/// Invalid path.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "line {line}: invalid `{text}`: must be a path such as /a?b or a URL on the same host and port; \

@@ -51,7 +51,7 @@ pub struct ThreadCpu {
 /// Arrivals of a one-way load, from all senders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrivals {
-    /// Datagrams.
+    /// Datagrams that the receiver counted.
     pub packets: u64,
     /// Datagrams that arrived after a later one of their flow.
     pub reordered: u64,
@@ -88,17 +88,17 @@ pub struct Interval {
     /// Length: that of the longest thread. With a fixed number of requests some threads end earlier, and a
     /// rate over the mean would never have occurred.
     pub seconds: f64,
-    /// Length by thread.
+    /// Length of the interval in each thread.
     pub(super) spans: Vec<Nanos>,
     /// Requests completed with a good response (HTTP 2xx, an echo). One way: datagrams handed to the
     /// kernel.
     pub requests: u64,
-    /// Requests sent.
+    /// Requests sent, answered or not.
     pub sent: u64,
     /// TCP or unix connections opened, those before the load excluded: without
     /// [`Spec::no_keepalive`](super::Spec::no_keepalive) each replaces one that was lost.
     pub opened: u64,
-    /// Successful TLS handshakes.
+    /// TLS handshakes that succeeded.
     pub handshakes: u64,
     /// Requests sent and unanswered at the end of the interval.
     pub in_flight: u64,
@@ -137,7 +137,7 @@ pub struct Interval {
     pub pacing: Pacing,
     /// Open loop: requests due per second in the interval.
     pub offered: Option<f64>,
-    /// UDP: datagram counts.
+    /// Counts of datagrams, for UDP only.
     pub datagrams: Datagrams,
     /// CPU time of the generator.
     pub client_cpu: Vec<ThreadCpu>,
@@ -325,7 +325,7 @@ impl Interval {
             .map(|count| count as f64 / self.received_seconds)
     }
 
-    /// All errors together.
+    /// Sum of the errors of all classes.
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()
     }

@@ -33,7 +33,7 @@ pub enum MergeError {
     /// Two results have the same random arrivals: their requests came at the same moments.
     #[error("same random arrivals as another result (seed {0}): run each generator with its own --seed")]
     SameArrivals(u32),
-    /// No results given.
+    /// There must be at least one result.
     #[error("no results given")]
     Nothing,
 }

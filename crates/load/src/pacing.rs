@@ -40,7 +40,7 @@ display_as! { Pacing:
     Coarse => "coarse",
 }
 
-/// Unknown pacing.
+/// A text that is not a pacing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("invalid pacing `{0}`: must be precise, timer or coarse")]
 pub struct PacingError(String);

@@ -85,7 +85,7 @@ impl Poller {
         self.clock.now()
     }
 
-    /// Adds a socket; `index` names it in [`Ready`].
+    /// Adds a socket; `index` names it in [`Ready`] and must not be `usize::MAX`, the token of the eventfd.
     pub(super) fn add(&self, socket: impl AsFd, index: usize, flags: EventFlags) -> Result<(), Errno> {
         epoll::add(&self.epoll, socket, EventData::new_u64(index as u64), flags)
     }
@@ -96,7 +96,8 @@ impl Poller {
     }
 
     /// Waits for sockets, at most until `until`; with `exact`, `until` is a scheduled send, and the pacing
-    /// determines how to wait. Adds the time spent polling to `spun`; returns the current time.
+    /// determines how to wait. `now` must be the time at which the loop has finished its work. Adds the time spent
+    /// polling to `spun`; returns the current time.
     ///
     /// Counts the lag of the loop: how long it worked since the last wait ended, during which a ready
     /// socket went unnoticed, or by how much its sleep overran.
@@ -140,7 +141,8 @@ impl Poller {
         after
     }
 
-    /// Starts the load now: time spent opening connections is not lag.
+    /// Starts the load now: time spent opening connections is not lag. Must be called before the first wait that
+    /// counts.
     pub(super) fn begin(&mut self) {
         self.take_lag();
         self.woke = Nanos::MAX;

@@ -348,7 +348,7 @@ mod tests {
         assert!(failed.error.is_some_and(|error| error.contains("refused")) && failed.series.is_empty());
     }
 
-    /// Why a server that repeats `act` on its one connection until it fails is given up.
+    /// Reason for which the client gives up a server that repeats `act` on its one connection until that fails.
     fn given_up(bounds: Bounds, mut act: impl FnMut(&mut TcpStream) -> std::io::Result<()> + Send) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("bound");

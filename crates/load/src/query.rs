@@ -7,7 +7,7 @@ use rxlab_base::units::digits;
 /// Request to a tracker (BEP 15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Connection ids only.
+    /// Obtains connection ids only.
     Connect,
     Announce,
     Scrape,
@@ -17,7 +17,7 @@ pub(super) enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TrackerQuery {
     pub(super) ask: Action,
-    /// At least one.
+    /// Number of torrents, at least 1.
     pub(super) torrents: u64,
 }
 

@@ -18,7 +18,7 @@ impl Random {
         Self(count.wrapping_mul(STEP))
     }
 
-    /// The next number.
+    /// The next number: uniform over all 64-bit values.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
         let mut z = self.0;

@@ -43,7 +43,6 @@ enum Written {
     Text(String),
 }
 
-/// An invalid rate.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "invalid rate `{0}`: must be above 0 and at most {MAX_RATE} requests per second, such as 1000, 0.5, \

@@ -32,7 +32,7 @@ const SKEW: f64 = 0.1;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Order {
-    /// Start this load.
+    /// Starts this load on the client.
     Start(Box<Spec>),
     /// Forget what was counted.
     Discard,
@@ -124,7 +124,7 @@ impl Clients {
         self.clients.iter().try_for_each(|client| client.is_done(ANSWER))
     }
 
-    /// The measured interval begins.
+    /// Begins the measured interval at all clients; [`Clients::end`] must follow.
     pub fn begin(&mut self) -> Result<(), ClientError> {
         let told = Instant::now();
         self.tell(&Order::Begin)?;

@@ -34,7 +34,7 @@ pub struct Saturation {
 }
 
 impl Saturation {
-    /// Judges an interval.
+    /// Judges whether the generator limited the load.
     pub fn judge(interval: &Interval) -> Self {
         let full = full_thread(interval);
         let shortfall = Shortfall::new(interval, full.is_some());

@@ -70,6 +70,9 @@ impl Process {
 impl Schedule {
     /// The part of thread `index` of `threads` in `rate` from `origin` on, up to `most` requests;
     /// `random` makes it a Poisson process.
+    ///
+    /// All threads must use the same `origin`, `rate` and `threads`, and each its own `index` below `threads`:
+    /// together they are then exactly the schedule of the session.
     pub(super) fn new(
         origin: Nanos,
         rate: &Rate,
@@ -108,7 +111,7 @@ impl Schedule {
         self.next
     }
 
-    /// Takes the next request if it is due; returns its intended moment.
+    /// Takes the next request if it is due; returns its intended moment, from which its latency must be counted.
     pub(super) fn take(&mut self, now: Nanos) -> Option<Nanos> {
         let due = self.next;
         (due <= now).then(|| {
@@ -141,7 +144,8 @@ impl Schedule {
         self.next = self.find_next();
     }
 
-    /// Requests of this thread that became due since the last cut.
+    /// Requests of this thread that became due since the last cut. `now` should never go back: what was counted
+    /// as due stays counted.
     pub(super) fn cut(&mut self, now: Nanos) -> u64 {
         let due = match &self.arrivals {
             Arrivals::Poisson(process) => {

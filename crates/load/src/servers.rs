@@ -90,13 +90,13 @@ const MAX_THREADS: usize = 1024;
 /// Addresses of the servers, with the ports that the kernel chose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Addresses {
-    /// The HTTP server.
+    /// Address of the HTTP server, if it runs.
     pub http: Option<SocketAddr>,
     /// The UDP echo server.
     pub udp_echo: Option<SocketAddr>,
-    /// The UDP sink.
+    /// Address of the UDP sink, if it runs.
     pub udp_sink: Option<SocketAddr>,
-    /// The UDP tracker.
+    /// Address of the UDP tracker, if it runs.
     pub udp_tracker: Option<SocketAddr>,
 }
 
@@ -114,17 +114,17 @@ pub enum TargetError {
     Bind {
         /// `HTTP`, `UDP echo`, `UDP sink` or `UDP tracker`.
         what: &'static str,
-        /// As requested.
+        /// The address as requested.
         address: SocketAddr,
-        /// Cause.
+        /// Error of the system call.
         error: std::io::Error,
     },
     /// A thread cannot be pinned.
     #[error("cannot run on CPU {cpu}: {error}")]
     Pin {
-        /// The CPU requested.
+        /// The CPU as requested.
         cpu: CpuId,
-        /// Cause.
+        /// Error of the system call.
         error: std::io::Error,
     },
     /// The namespace cannot be entered.
@@ -152,7 +152,7 @@ struct Running {
 }
 
 impl Target {
-    /// Starts the servers; they accept connections once this returns.
+    /// Starts the servers; they accept connections once this returns. They end when this is dropped or stopped.
     pub fn start(spec: &Spec) -> Result<Self, TargetError> {
         let Spec { http, udp_echo, udp_sink, udp_tracker, .. } = *spec;
         let addresses = Addresses { http, udp_echo, udp_sink, udp_tracker };
@@ -235,7 +235,7 @@ impl Target {
         self.threads.iter().filter_map(|thread| thread_cpu_seconds(thread.tid)).sum()
     }
 
-    /// Totals so far.
+    /// Totals of all threads since the start.
     pub fn counters(&self) -> Counters {
         self.shared.totals()
     }

@@ -33,27 +33,27 @@ pub enum LoadError {
     /// The host name has no address.
     #[error("cannot resolve {host}: {error}")]
     Resolve {
-        /// As given.
+        /// The host name as given.
         host: String,
-        /// Cause.
+        /// Error of the resolver.
         error: std::io::Error,
     },
     /// The target does not respond.
     #[error("cannot reach the target {url} at {address}: {error}")]
     Down {
-        /// As given.
+        /// The URL as given.
         url: String,
-        /// The address tried.
+        /// The address that was tried.
         address: String,
-        /// Cause.
+        /// Error of the connection attempt.
         error: std::io::Error,
     },
     /// The connections exceed the limit of open files.
     #[error("{needed} connections need more open files than the limit of {limit}")]
     Files {
-        /// Connections requested.
+        /// Number of connections requested.
         needed: usize,
-        /// Open files allowed.
+        /// Limit of open files, which cannot be raised further.
         limit: u64,
     },
     /// Certificates cannot be checked: no roots, or no host name.
@@ -62,9 +62,9 @@ pub enum LoadError {
     /// A thread cannot be pinned.
     #[error("cannot run on CPU {cpu}: {error}")]
     Pin {
-        /// The CPU requested.
+        /// The CPU as requested.
         cpu: CpuId,
-        /// Cause.
+        /// Error of the system call.
         error: std::io::Error,
     },
     /// The namespace cannot be entered.
@@ -79,6 +79,10 @@ pub enum LoadError {
 }
 
 /// A running load. Dropping stops it.
+///
+/// Intervals follow each other without a gap: [`Session::mark`], [`Session::cut`] and [`Session::forget`] each end
+/// one and begin the next. A caller that measures after a warm-up must call [`Session::forget`] first, and must end
+/// with [`Session::finish`] or [`Session::stop`] to get the last interval.
 #[derive(Debug)]
 pub struct Session {
     threads: Vec<Running>,
@@ -199,21 +203,22 @@ impl Session {
         self.told
     }
 
-    /// True if all requests of [`Spec::requests`] were sent and have ended.
+    /// True if all requests of [`Spec::requests`] were sent and have ended. The caller should poll it and then
+    /// finish: a done load waits.
     pub fn is_done(&self) -> bool {
         self.threads.iter().all(|thread| thread.control.done.load(Ordering::Acquire))
     }
 
     /// Measurements since the last mark or the start: every request is in exactly one interval. The load
-    /// continues.
+    /// continues. Queries the sink, and may wait for an overloaded one.
     pub fn mark(&mut self) -> Interval {
         self.ask_for_cuts();
         let received = self.sink.as_ref().and_then(|sink| sink.arrived().ok().flatten());
         self.collect(received)
     }
 
-    /// Drops at the next mark or cut what is due but not sent: a load that could not keep its rate does not catch up
-    /// later, when the next thing is measured.
+    /// Drops at the next mark or cut what is due but not sent. Must be called before the cut that separates two
+    /// measurements, else a load that could not keep its rate in the first catches up in the second.
     pub fn skip_overdue(&self) {
         self.threads.iter().for_each(|thread| thread.control.skip.store(true, Ordering::Release));
     }
@@ -234,8 +239,8 @@ impl Session {
         counts.fold(SoFar::default(), SoFar::and)
     }
 
-    /// Like `mark`, but does not query the sink, so it does not wait for an overloaded one. For
-    /// [`Session::finish`], which queries it for the total.
+    /// Like [`Session::mark`], but does not query the sink, so it does not wait for an overloaded one. Should be
+    /// used where [`Session::finish`] follows, which queries it for the total.
     pub fn cut(&mut self) -> Interval {
         self.ask_for_cuts();
         self.collect(None)
@@ -269,8 +274,8 @@ impl Session {
         (last, settled.zip(self.origin).map(|(now, origin)| now.since(origin)))
     }
 
-    /// Resets connections instead of closing them at the end of the load: none stays in TIME_WAIT, so
-    /// successive runs do not use up the ports.
+    /// Resets connections instead of closing them at the end of the load. Should be called before the load ends
+    /// where runs follow each other: no connection stays in TIME_WAIT, so they do not use up the ports.
     pub fn reset_at_end(&self) {
         self.threads.iter().for_each(|thread| thread.control.reset.store(true, Ordering::Release));
     }
@@ -283,7 +288,7 @@ impl Session {
     }
 
     /// Stops sending, waits up to 200 ms for outstanding responses, and returns everything since the last
-    /// mark. Its length includes that wait: for a rate, mark first.
+    /// mark. Its length includes that wait: a caller that needs a rate must mark first.
     pub fn stop(mut self) -> Interval {
         self.end_threads();
         let received = self.sink.as_ref().and_then(SinkTotals::settled);

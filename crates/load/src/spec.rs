@@ -21,7 +21,7 @@ pub const MIN_PAYLOAD: usize = 24;
 /// Largest UDP payload over IPv4.
 pub(super) const MAX_PAYLOAD: usize = 65_507;
 
-/// Default UDP payload.
+/// Default UDP payload in bytes.
 pub(super) const DEFAULT_SIZE: usize = 64;
 
 /// The load to offer.

@@ -17,9 +17,9 @@ use super::histogram::{add, new_histogram};
 pub(super) struct Tally {
     pub(super) completed: u64,
     pub(super) sent: u64,
-    /// Connections opened.
+    /// TCP or Unix connections opened.
     pub(super) opened: u64,
-    /// TLS connections opened.
+    /// TLS handshakes that succeeded.
     pub(super) handshakes: u64,
     pub(super) errors: BTreeMap<ErrorClass, u64>,
     /// HTTP: complete responses by status.
@@ -170,7 +170,7 @@ impl SoFar {
 /// Resources used by a thread.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Taken {
-    /// CPU time.
+    /// CPU time of the thread.
     pub(super) cpu: Nanos,
     /// CPU time by mode, to a hundredth of a second.
     pub(super) user: Nanos,

@@ -61,7 +61,7 @@ pub(super) struct Worker {
     pub(super) spec: Arc<Spec>,
     /// Candidate addresses, at least one; the first reachable one is the target.
     pub(super) destinations: Vec<Destination>,
-    /// For HTTP.
+    /// State that all HTTP threads share.
     pub(super) shared: Option<http::Shared>,
     pub(super) index: usize,
     pub(super) cpu: Option<CpuId>,

@@ -27,7 +27,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// True over TCP.
+    /// True for protocols over TCP.
     pub fn is_stream(self) -> bool {
         matches!(self, Protocol::Http | Protocol::Tcp)
     }

@@ -87,7 +87,7 @@ pub fn may_be_lo(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
     share_of_lo(model, rates).is_some() && !brought_by_a_device(model, rates, cpu)
 }
 
-/// Packets/s on `lo`.
+/// Packets per second received on `lo`.
 pub fn through_lo(model: &Model, rates: &Rates) -> f64 {
     let loopback = model.nics.iter().filter(|nic| nic.kind == NicKind::Loopback);
     loopback.filter_map(|nic| rates.nic(&nic.name)).map(|nic| nic.rx_packets).sum()
@@ -299,7 +299,7 @@ pub fn room(load: f64) -> f64 {
 /// Use of a link in its busier direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkUse {
-    /// `sends` or `receives`.
+    /// Direction in words: `sends` or `receives`.
     pub way: &'static str,
     /// The part of the speed, including the framing of each packet on the wire.
     pub part: f64,

@@ -56,9 +56,9 @@ use rxlab_sys::{Host, Query};
 /// One sample of a machine: its inventory, and the counters at that moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// The inventory.
+    /// Facts that rarely change.
     pub inventory: Inventory,
-    /// The counters.
+    /// Counters, read after the inventory.
     pub counters: Counters,
 }
 
@@ -69,7 +69,7 @@ pub struct Inventory {
     pub identity: Identity,
     /// CPUs that are present.
     pub cpus: Fact<Vec<Cpu>>,
-    /// Network interfaces.
+    /// Network interfaces of the sampled namespace.
     pub nics: Fact<Vec<RawNic>>,
     /// Interfaces whose names are not UTF-8, escaped: nothing else about them can be read.
     pub unreadable_nics: Vec<String>,
@@ -79,7 +79,7 @@ pub struct Inventory {
     pub napis: Fact<Vec<NetdevNapi>>,
     /// Numbered interrupts that a driver uses.
     pub irqs: Fact<Vec<Irq>>,
-    /// `net.core.rps_sock_flow_entries`.
+    /// `net.core.rps_sock_flow_entries`: size of the global RFS table.
     pub rps_sock_flow_entries: Fact<u32>,
     /// The process id of `ksoftirqd/N` by CPU.
     pub ksoftirqd: Fact<BTreeMap<CpuId, u32>>,
@@ -90,9 +90,9 @@ pub struct Inventory {
     pub programs: Fact<Vec<u32>>,
     /// irqbalance, if it runs.
     pub irqbalance: Fact<Option<Irqbalance>>,
-    /// Kernel settings.
+    /// Sysctls and boot parameters that matter to the receive path.
     pub settings: Settings,
-    /// Stacking of interfaces.
+    /// Masters, peers and kinds of the interfaces, from rtnetlink.
     pub links: Fact<Vec<parse::Link>>,
     /// Network namespaces of running processes, other than the sampled one.
     pub namespaces: Fact<RawNamespaces>,

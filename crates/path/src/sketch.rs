@@ -113,7 +113,7 @@ impl Sketch {
         self.nic(name, NicKind::Virtual, vec![Vec::new()])
     }
 
-    /// `lo`.
+    /// The loopback interface `lo`.
     pub fn loopback(self) -> Self {
         self.nic("lo", NicKind::Loopback, vec![Vec::new()])
     }
@@ -236,7 +236,7 @@ impl Sketch {
         sketch.edit(name, |nic| nic.rx.iter_mut().for_each(|rx| rx.rps_flow_cnt = Fact::Known(queue)))
     }
 
-    /// A running irqbalance.
+    /// Adds an irqbalance with PID 700.
     pub fn irqbalance(mut self) -> Self {
         self.model.irqbalance = Fact::Known(Some(Irqbalance { pid: 700, ..Irqbalance::default() }));
         self
@@ -248,7 +248,7 @@ impl Sketch {
         self
     }
 
-    /// The machine.
+    /// Returns the machine and its rates.
     pub fn build(self) -> (Model, Rates) {
         (self.model, self.rates)
     }

@@ -23,7 +23,7 @@ const FIRST: Duration = Duration::from_millis(10);
 #[cfg_attr(feature = "schema", schemars(with = "String"))]
 pub struct Budget(f64);
 
-/// Invalid budget.
+/// A text that is not a budget.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid budget `{0}`: must be a percentage above 0 and up to 100, such as 1% or 0.5%")]
 pub struct BudgetError(String);

@@ -13,9 +13,9 @@ use rxlab_sys::Host;
 /// Counters at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moment {
-    /// Of CPUs.
+    /// Counters of CPUs and interfaces.
     pub counters: Counters,
-    /// Of processes.
+    /// CPU time of the visible processes.
     pub processes: Processes,
 }
 
@@ -25,7 +25,6 @@ impl Moment {
         Inventory::take(host, Scope::Counters)
     }
 
-    /// Reads all counters.
     pub fn take(host: &dyn Host, inventory: &Inventory) -> Self {
         Self { counters: Counters::take(host, inventory), processes: Processes::take(host) }
     }

@@ -20,11 +20,10 @@ pub enum Method {
 /// Observed since the witness began.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
-    /// Kind of witness.
     pub(super) method: Method,
     /// CPU it ran on.
     pub(super) cpu: CpuId,
-    /// Time it covers.
+    /// Wall time that the observation covers.
     pub(super) wall_ns: u64,
     /// Time that the witness did not have.
     pub(super) missing_ns: u64,
@@ -37,7 +36,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Observed since `earlier`, by the same witness.
+    /// Observed since `earlier`, which must be of the same witness.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         let less = |now: &Fact<u64>, before: &Fact<u64>| {
             now.clone().and_then(|now| before.clone().map(|before| now.saturating_sub(before)))

@@ -129,7 +129,6 @@ fn windows(cpu: CpuId, poker: &Poker, measured: &dyn Fn() -> u64) -> Result<Vec<
 }
 
 impl Window {
-    /// Merges two windows.
     fn and(&self, other: &Self) -> Self {
         Self {
             wall_ns: self.wall_ns + other.wall_ns,

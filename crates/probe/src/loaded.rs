@@ -40,7 +40,6 @@ impl Variant {
 /// Reason why receive work cannot be watched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Missing {
-    /// Missing privilege.
     #[error("eBPF needs CAP_BPF and CAP_PERFMON, which root has")]
     Privilege,
     /// Tasks interrupt softirqs on this kernel.
@@ -68,7 +67,6 @@ impl RarePrograms {
     pub(super) const NONE: Self = Self { names: &[], map: "", is_needed: |_, _| true };
 }
 
-/// Attached programs.
 #[derive(Debug)]
 pub(super) struct Loaded {
     // Detached first.
@@ -85,7 +83,10 @@ pub(super) struct Loaded {
 impl Loaded {
     /// Attaches the programs of `bytes`, or returns what is missing in one line. Tries instead of asking,
     /// since kernels do not always report what they support. `size` returns the size of each map whose size
-    /// is not that of its source. `threads`: there may be threads that poll.
+    /// is not that of its source. `threads` must be true if any NAPI may get a thread: only then threads are timed.
+    ///
+    /// The programs run until [`Loaded::detach`] or until this is dropped; the caller should keep it no longer
+    /// than it measures.
     pub(super) fn attach(
         host: &dyn Host,
         bytes: &[u8],

@@ -24,10 +24,9 @@ pub struct SampleOptions {
     pub witness: Option<(Method, CpuId, u64)>,
 }
 
-/// The sample failed.
 #[derive(Debug, Error)]
 pub enum LookError {
-    /// eBPF was requested.
+    /// eBPF was requested, and is not available.
     #[error(transparent)]
     Missing(#[from] Missing),
     /// The programs were attached, but cannot be read.
@@ -36,7 +35,6 @@ pub enum LookError {
     /// The witness cannot run.
     #[error("cannot run on CPU {0}: {1}")]
     Pin(CpuId, Errno),
-    /// openssl failed.
     #[error(transparent)]
     Openssl(#[from] OpensslError),
 }

@@ -28,7 +28,7 @@ pub struct LostTotals {
     /// Time in interrupt handlers, of all CPUs; in no class.
     pub hard_irq: f64,
     units: BTreeMap<String, Unit>,
-    /// What units lost while they had no total of their own.
+    /// Loss of units while they had no total of their own.
     pub other_units: f64,
 }
 

@@ -12,7 +12,6 @@ use rxlab_base::parse;
 use rxlab_base::units::{CpuId, Fact};
 use rxlab_sys::{Host, pin_thread};
 
-/// `openssl speed` failed.
 #[derive(Debug, Error)]
 pub enum OpensslError {
     /// The CPU is offline, absent or not allowed.
@@ -21,7 +20,7 @@ pub enum OpensslError {
     /// Not installed, or the process could not be started.
     #[error("cannot run openssl: {0}")]
     Start(std::io::Error),
-    /// Unexpected output.
+    /// It ended with an error, or its output cannot be parsed.
     #[error("openssl speed: {0}")]
     Said(String),
 }
@@ -36,7 +35,7 @@ pub struct Openssl {
 }
 
 impl Openssl {
-    /// Starts it on this CPU, for so many seconds.
+    /// Starts it on this CPU for `seconds` seconds.
     pub fn start(cpu: CpuId, seconds: u64) -> Result<Self, OpensslError> {
         let mut command = Command::new("openssl");
         command.args(["speed", "-seconds", &seconds.to_string(), "-bytes", "1024", "-evp", "aes-256-cbc"]);
@@ -51,7 +50,6 @@ impl Openssl {
         Ok(Self { child, cpu, times: None })
     }
 
-    /// Its PID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -12,7 +12,7 @@ use rxlab_sys::Host;
 /// Visible processes, by number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Processes {
-    /// All of them.
+    /// CPU time by process ID.
     pub times: BTreeMap<u32, ProcessStat>,
     /// Time on a CPU of receiving threads, in nanoseconds.
     receivers: BTreeMap<u32, u64>,

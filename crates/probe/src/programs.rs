@@ -46,7 +46,7 @@ fn is_needed(program: &str, cpus: impl Iterator<Item = CpuRecord>) -> bool {
         }
 }
 
-/// Attached programs.
+/// The programs of the exact tier, attached until dropped.
 #[derive(Debug)]
 pub struct Programs {
     loaded: Loaded,
@@ -55,13 +55,13 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Attaches the programs, or returns what is missing in one line. For a machine that is not changed: if
-    /// no NAPI has a thread at the start, nothing is done at each switch between tasks.
+    /// Attaches the programs, or returns what is missing in one line. Must be used only for a machine that nothing
+    /// changes meanwhile: if no NAPI has a thread at the start, nothing is done at each switch between tasks.
     pub fn attach(host: &dyn Host) -> Result<Self, Missing> {
         Self::attach_with(host, may_have_threads(host))
     }
 
-    /// The same for a machine that is changed meanwhile, so that NAPIs may get threads.
+    /// Like [`Programs::attach`]; must be used where settings change meanwhile, so that NAPIs may get threads.
     pub fn attach_for_changes(host: &dyn Host) -> Result<Self, Missing> {
         Self::attach_with(host, true)
     }
@@ -145,10 +145,10 @@ impl Programs {
 /// Keys and values of a table.
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What the maps held at one moment.
+/// Contents of the maps at one moment.
 #[derive(Default)]
 struct Maps {
-    /// CLOCK_MONOTONIC, nanoseconds.
+    /// CLOCK_MONOTONIC in nanoseconds, before the first map was read.
     at_ns: u64,
     /// Nanoseconds from the first map to the last.
     took_ns: u64,

@@ -17,7 +17,7 @@ pub(super) const UNNUMBERED: u32 = 0x8000_0000;
 /// All counters at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reading {
-    /// CLOCK_MONOTONIC, nanoseconds.
+    /// CLOCK_MONOTONIC in nanoseconds.
     pub at_ns: u64,
     /// By CPU; every possible one is included.
     pub cpus: BTreeMap<CpuId, CpuRecord>,
@@ -33,7 +33,6 @@ pub struct Reading {
 /// A process; distinguishes processes that reuse a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessId {
-    /// Its number.
     pub pid: u32,
     /// Nanoseconds from boot to its start.
     pub began_ns: u64,
@@ -50,15 +49,15 @@ pub struct CpuRecord {
     pub histogram: [u64; BUCKETS],
     /// Nanoseconds in handlers of numbered interrupts.
     pub irq_ns: u64,
-    /// Their number.
+    /// Number of these interrupts.
     pub irqs: u64,
     /// Nanoseconds in inter-processor interrupts that handed packets over.
     pub ipi_ns: u64,
-    /// Their number.
+    /// Number of these interrupts.
     pub ipis: u64,
     /// Nanoseconds of NAPI threads.
     pub threaded_ns: u64,
-    /// Their polls.
+    /// Polls made by NAPI threads.
     pub threaded_polls: u64,
     /// Polls by tasks that wait for packets.
     pub busy_polls: u64,
@@ -72,15 +71,15 @@ pub struct CpuRecord {
     pub unlisted: u64,
     /// Nanoseconds in timer interrupts, and in inter-processor interrupts for other reasons.
     pub other_ns: u64,
-    /// Their number.
+    /// Number of these interrupts.
     pub others: u64,
     /// NET_RX runs whose raise was seen, which gives their cause.
     pub compared_runs: u64,
-    /// Their nanoseconds.
+    /// Nanoseconds of these runs.
     pub compared_ns: u64,
     /// Those of them whose cause differs from the interrupt just before them.
     pub differing_runs: u64,
-    /// Their nanoseconds.
+    /// Nanoseconds of these runs.
     pub differing_ns: u64,
     /// NET_RX runs whose polls were counted.
     pub polled_runs: u64,
@@ -91,7 +90,6 @@ pub struct CpuRecord {
 pub struct IrqRecord {
     /// Nanoseconds in its handlers.
     pub ns: u64,
-    /// Number of interrupts.
     pub count: u64,
     /// NET_RX nanoseconds that it caused.
     pub net_rx_ns: u64,
@@ -100,9 +98,8 @@ pub struct IrqRecord {
 /// Counters of a NAPI on one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NapiRecord {
-    /// Number of polls.
     pub polls: u64,
-    /// Packets.
+    /// Packets that the polls returned.
     pub work: u64,
     /// Polls that used up their budget.
     pub full: u64,
@@ -117,11 +114,9 @@ pub struct NapiRecord {
 pub struct VictimRecord {
     /// NET_RX nanoseconds by class.
     pub ns: [u64; CLASSES],
-    /// Nanoseconds in interrupts.
     pub irq_ns: u64,
     /// ID of its control group (version 2).
     pub cgroup: u64,
-    /// Its name.
     pub command: String,
 }
 
@@ -168,7 +163,7 @@ pub(super) trait Key: Sized + Ord {
     fn parse(bytes: &[u8]) -> Option<Self>;
 }
 
-/// `struct key`.
+/// `struct key` of the programs.
 impl Key for (CpuId, u32) {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let mut words = Words(bytes);
@@ -176,7 +171,7 @@ impl Key for (CpuId, u32) {
     }
 }
 
-/// `struct process`.
+/// `struct process` of the programs.
 impl Key for (CpuId, ProcessId) {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let mut words = Words(bytes);
@@ -227,7 +222,8 @@ pub(super) trait Record: Clone + Default {
         Some(record)
     }
 
-    /// Counts since `earlier`.
+    /// Counts since `earlier`, which must be an older reading of the same attached programs: a counter that is
+    /// lower than before counts as unchanged.
     fn since(mut self, earlier: &Self) -> Self {
         let mut earlier = earlier.clone();
         for (now, before) in self.counters().into_iter().zip(earlier.counters()) {

@@ -35,7 +35,7 @@ pub struct SoftirqTime {
     rate: Option<f64>,
 }
 
-/// Counts in windows.
+/// Counts of softirqs in consecutive windows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Windows {
     /// Each with the CPUs from 0 on.
@@ -154,7 +154,7 @@ fn vectors(bytes: &[u8]) -> Vectors {
 }
 
 impl Windows {
-    /// What `timer` counts until `wait` returns; nothing without a timer, and if it cannot be read.
+    /// The counts of `timer` until `wait` returns; empty without a timer, and if it cannot be read.
     pub fn during(timer: Option<&mut SoftirqTime>, wait: impl FnOnce()) -> Self {
         match timer {
             Some(timer) => timer.during(wait).1.unwrap_or_default(),
@@ -205,7 +205,7 @@ impl Windows {
     }
 }
 
-/// Nanoseconds.
+/// Mean length of a run.
 #[derive(Debug, Clone, Copy)]
 struct Length {
     ns: f64,

@@ -64,7 +64,7 @@ pub enum TraceError {
     /// An event of unknown form.
     #[error("the eBPF programs sent an event of {0} bytes of unknown form")]
     Record(usize),
-    /// The sink failed.
+    /// The sink returned an error.
     #[error("{0}")]
     Output(io::Error),
 }
@@ -73,7 +73,7 @@ pub enum TraceError {
 pub trait Sink {
     /// Starts the timeline at this time.
     fn begin(&mut self, at: u64) -> io::Result<()>;
-    /// The next item.
+    /// Takes the next item; an error ends the timeline.
     fn take(&mut self, item: &Item) -> io::Result<()>;
     /// Time that has passed.
     fn elapsed(&mut self, elapsed: Duration);

@@ -1,4 +1,4 @@
-//! What `sample` reads, every second, in a ring of files: the machine at a time that is gone (docs/record.md).
+//! A ring of files with everything that `sample` reads, every second: the machine at an earlier time (docs/record.md).
 //!
 //! A recording holds files and answers, not figures, so every command that reads a machine works on it by replay. A
 //! [`Recorder`] samples a host and appends the changes; a [`Ring`] reads them back.

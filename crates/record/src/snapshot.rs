@@ -21,7 +21,7 @@ pub use archive::ArchiveError;
 /// Description of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// `rxlab.snapshot/1`.
+    /// `rxlab.snapshot/1`; a reader must refuse any other.
     pub schema: String,
     /// The version of rxlab that took it.
     pub rxlab: String,
@@ -39,7 +39,6 @@ pub struct Manifest {
 /// A machine at two moments.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Its description.
     pub manifest: Manifest,
     /// Files of the machine's open transactions, by ID.
     pub journal: BTreeMap<String, Vec<u8>>,
@@ -55,7 +54,7 @@ impl Snapshot {
     pub const SCHEMA: &'static str = "rxlab.snapshot/1";
 
     /// Samples the machine twice, with `wait` in between. `more` reads additional data at the
-    /// second moment, through the host passed to it.
+    /// second moment. It must use the host passed to it, else its data is not in the snapshot.
     pub fn take(host: &dyn Host, wait: impl FnOnce(), more: impl FnOnce(&dyn Host)) -> Self {
         let (first, before) = moment(host, |_, _| ());
         wait();

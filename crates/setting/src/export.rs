@@ -79,7 +79,6 @@ impl FromStr for Format {
 pub struct ExportFile {
     /// Its name, without a directory.
     pub name: String,
-    /// Its content.
     pub text: String,
     /// True if it is to be executed.
     pub executable: bool,
@@ -88,7 +87,7 @@ pub struct ExportFile {
 /// A setting that a format does not support.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The setting.
+    /// The setting that the format cannot express.
     pub setting: Setting,
     /// The reason, in a few words.
     pub why: String,

@@ -22,7 +22,7 @@ use rxlab_path::model::DeviceAddress;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct PlanFileError {
-    /// Counted from 1.
+    /// Line number in the file, counted from 1.
     pub line: usize,
     /// Counted from 1, in characters.
     pub column: usize,

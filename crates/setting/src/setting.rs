@@ -26,7 +26,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// A value for a knob of a target; none of them is checked.
+    /// A value for a knob of a target. None of them is checked here: the knob must check them against a machine.
     pub fn new(knob: &str, target: Target, value: impl Into<String>) -> Self {
         Self { knob: knob.to_owned(), target, value: value.into() }
     }
@@ -113,13 +113,11 @@ impl Plan {
     }
 }
 
-/// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SettingError {
     /// Not `KNOB TARGET = VALUE`.
     #[error("`{0}` is not a setting (expected KNOB TARGET = VALUE, such as rps eth0/rx-0 = 2-7)")]
     Form(String),
-    /// Not a target.
     #[error("`{0}` is not a target (expected host, NIC, NIC/QUEUE, cpu:N, pid:N, cgroup:PATH or unit:NAME)")]
     Target(String),
 }

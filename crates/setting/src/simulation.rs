@@ -25,7 +25,8 @@ pub fn is_to_come(irq: &Irq) -> bool {
 /// Updates a model for a target and a value; those that the knob does not have change nothing.
 pub(super) type Simulation = fn(&mut Model, &Target, &str);
 
-/// Updates `model` to its state when `setting` holds. Unknown settings change nothing.
+/// Updates `model` to its state when `setting` holds. Settings must be simulated in the order in which they are
+/// applied. Unknown ones change nothing.
 pub fn simulate(model: &mut Model, setting: &Setting) {
     if let Some(simulation) = tunable(&setting.knob).and_then(|row| row.simulation) {
         simulation(model, &setting.target, &setting.value);
@@ -213,7 +214,7 @@ fn resize(nic: &mut Nic, value: &str, first_irq: u32) {
     }
 }
 
-/// Removes queues of an interface or adds new ones, until it has so many.
+/// Removes queues of an interface or adds new ones, until it has `receive` and `transmit` of them.
 pub fn set_queues(nic: &mut Nic, receive: u32, transmit: u32, new: impl Fn(u32) -> RxQueue) {
     nic.rx.retain(|queue| queue.index < receive);
     let first = u32::try_from(nic.rx.len()).unwrap_or(u32::MAX);

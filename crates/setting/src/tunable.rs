@@ -53,10 +53,9 @@ use Owner::{Ethtool, HostFile, IrqAffinity, Irqbalance, NicFile, Other, QueueFil
 use Risk::{BriefStall, LinkReset, Safe};
 use Upkeep::{High, Low, Medium};
 
-/// A knob.
 #[derive(Debug, Clone, Copy)]
 pub struct Tunable {
-    /// Unique, one word.
+    /// One word that no other knob has.
     pub name: &'static str,
     /// Effect of a write on traffic, for most drivers.
     pub risk: Risk,
@@ -83,7 +82,7 @@ pub enum Owner {
     Ethtool(EthtoolGroup, &'static str, &'static str),
     /// Numbers with words before them in ethtool(8): each word, and the text before it where it is shown.
     Words(EthtoolGroup, &'static [(&'static str, &'static str)]),
-    /// CPUs of interrupts.
+    /// CPUs of the interrupts of a queue or an interface.
     IrqAffinity,
     /// irqbalance over its socket.
     Irqbalance,
@@ -118,7 +117,7 @@ pub enum Encoding {
     Switch,
     /// A list of CPUs or queues, in the file a mask; `off` is the empty one.
     Mask,
-    /// The value itself.
+    /// The value as written in a setting.
     Text,
 }
 

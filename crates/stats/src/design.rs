@@ -53,7 +53,7 @@ pub enum Purpose {
     Blocks = 6,
 }
 
-/// The random numbers of `seed` for `purpose`, from the start.
+/// The random numbers of `seed` for `purpose`, from the start. Each use must have its own purpose.
 pub fn stream(seed: u64, purpose: Purpose) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(purpose as u64);
@@ -71,8 +71,8 @@ pub fn order(seed: u64, phase: Phase, pair: usize) -> [Arm; 2] {
 /// Words of random numbers of a block: one for each arm but the first.
 const BLOCK_WORDS: u128 = 64;
 
-/// The arms of block `block` in the order of its slots, each of `0..arms` once; a pure function of its arguments. At
-/// most 65 arms.
+/// The arms of block `block` in the order of its slots, each of `0..arms` once; a pure function of its arguments.
+/// `arms` must be at most 65, else blocks share random numbers.
 pub fn block(seed: u64, block: usize, arms: usize) -> Vec<usize> {
     let mut rng = stream(seed, Purpose::Blocks);
     rng.set_word_pos(block as u128 * BLOCK_WORDS);

@@ -5,7 +5,8 @@
 /// In rising order of p the divisors are k, k - 1, ... 1. At the first p above alpha / divisor the
 /// rule stops, and the rest keep that divisor. So an interval at the divided level
 /// excludes 0 exactly when Holm's test rejects, and the chance of one or more false rejections is
-/// at most `alpha`, however the metrics depend on each other.
+/// at most `alpha`, however the metrics depend on each other. `p` must hold every p-value that is judged
+/// together.
 pub fn divisors(p: &[f64], alpha: f64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));

@@ -25,7 +25,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// `half` on either side of `mid`.
+    /// `half` on either side of `mid`; `half` must not be negative, and may be infinite.
     pub fn around(mid: f64, half: f64) -> Self {
         Self { mid, low: mid - half, high: mid + half }
     }
@@ -104,7 +104,8 @@ impl Ratios<'_> {
     }
 
     /// Interval that shows an effect if it excludes 0, at one of `parts` equal shares of the error; `None`
-    /// below two values.
+    /// below two values. `parts` must be at least the number of intervals that are judged together, or their
+    /// divisor by [`crate::holm::divisors`]; 0 counts as 1.
     pub fn interval(self, look: Look, parts: usize) -> Option<Interval> {
         let interval = match look {
             Look::Planned(error) => self.student(error / parts.max(1) as f64),
@@ -150,7 +151,7 @@ impl Ratios<'_> {
 }
 
 /// Half width of the anytime-valid interval in standard errors; infinite while `n` pairs cannot
-/// reach the error `alpha` at all.
+/// reach the error `alpha` at all. `alpha` must lie between 0 and 1.
 ///
 /// K = (sqrt(1 + n g) / alpha)^(2/n); scale = sqrt((n - 1)(K - 1) / (1 - K / (1 + n g))).
 pub fn anytime_scale(n: usize, alpha: f64) -> f64 {
@@ -169,7 +170,7 @@ fn anytime_p(t: f64, n: f64) -> f64 {
     (top.sqrt() * ratio.powf(-n / 2.0)).min(1.0)
 }
 
-/// Quantile of Student's t; infinite if `freedom` is not above 0.
+/// Quantile of Student's t; infinite if `freedom` is not above 0. `p` must lie between 0 and 1.
 pub fn t_quantile(p: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(p))
 }

@@ -29,7 +29,7 @@ pub mod planning;
 /// Scale of the changes of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// ln(B/A).
+    /// ln(B/A); both means must be above 0.
     LogRatio,
     /// B - A as a fraction of the mean of both arms.
     Difference,
@@ -37,7 +37,7 @@ pub enum Scale {
 
 impl Scale {
     /// A mean change as a log ratio. With the difference x of the means as a fraction of their mean, B/A is
-    /// (2 + x) / (2 - x).
+    /// (2 + x) / (2 - x). A difference of 2 or more in either direction has an infinite ratio.
     pub fn log_ratio(self, change: f64) -> f64 {
         match self {
             Scale::LogRatio => change,
@@ -87,7 +87,8 @@ pub fn cv(values: &[f64]) -> Option<f64> {
 
 /// Changes of pairs from `a` to `b`, and their scale. Log ratios if all values are above 0; differences if some are 0: a
 /// pair with a 0 has no ratio, and leaving it out would make the result depend on the outcome. `None` with a value
-/// below 0, or without any above it in `a`: then a relative change has no meaning.
+/// below 0, or without any above it in `a`: then a relative change has no meaning. Both slices must have one value per
+/// pair, in the same order.
 pub fn changes(a: &[f64], b: &[f64]) -> Option<(Vec<f64>, Scale)> {
     let ratios: Option<Vec<f64>> = a.iter().zip(b).map(|(a, b)| log_ratio(*a, *b)).collect();
     if let Some(ratios) = ratios {

@@ -22,14 +22,15 @@ pub enum Look {
 }
 
 impl Look {
-    /// Two-sided error.
+    /// The two-sided error that the look may spend.
     pub fn error(self) -> f64 {
         let (Look::Planned(error) | Look::Between(error)) = self;
         error
     }
 }
 
-/// The look that `pairs` valid pairs are, in a trial that decides at `fewest` pairs or later and ends at `most`.
+/// The look that `pairs` valid pairs are, in a trial that decides at `fewest` pairs or later and ends at `most`. Both
+/// must stay the same throughout the trial: they fix the planned looks and with them the errors.
 pub fn look_at(pairs: usize, fewest: usize, most: usize) -> Look {
     let looks = planned(fewest, most);
     let last = looks.last().map_or(0, |(last, _)| *last);
@@ -38,7 +39,8 @@ pub fn look_at(pairs: usize, fewest: usize, most: usize) -> Look {
 }
 
 /// Numbers of pairs of the planned looks, each a third above the one before it up to `most`, and their errors,
-/// which grow with the square root of the number: early looks cost little, and most of it is left for the end.
+/// which grow with the square root of the number: early looks cost little, and most of it is left for the end. Fewer
+/// than [`FIRST`] for `fewest` count as that many, and fewer than 2 for `most` as 2.
 pub fn planned(fewest: usize, most: usize) -> Vec<(usize, f64)> {
     let most = most.max(2);
     let mut at = Vec::new();

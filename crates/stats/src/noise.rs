@@ -46,7 +46,7 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// White noise alone.
+    /// White noise alone, without drift or steps.
     pub fn white(white: f64) -> Self {
         Self { white, ..Self::default() }
     }
@@ -158,6 +158,7 @@ impl Noise {
 }
 
 /// Values of arm A and of arm B of each pair of slots with these `values`, in the order that the coins of `seed` choose.
+/// An odd last value is left out.
 pub fn by_arm(values: &[f64], seed: u64) -> impl Iterator<Item = (f64, f64)> {
     let by_pair = values.chunks_exact(2).zip(orders(seed, Phase::Comparison));
     by_pair.map(|(pair, arms)| if arms[0] == Arm::A { (pair[0], pair[1]) } else { (pair[1], pair[0]) })

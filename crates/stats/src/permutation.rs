@@ -14,8 +14,8 @@ const DRAWS: u32 = 10_000;
 const RELABELLED: u32 = 1000;
 
 /// Two-sided p of the sign-flip permutation test: without an effect, each log ratio
-/// could equally have had the other sign, since a coin chose it. Exact up to 14 pairs, 10,000
-/// draws from `seed` above; `None` without pairs.
+/// could equally have had the other sign. A coin must have chosen the order of each pair. Exact up to 14
+/// pairs, 10,000 draws from `seed` above; `None` without pairs.
 pub fn sign_flip_p(d: &[f64], seed: u64) -> Option<f64> {
     let observed = d.iter().sum::<f64>().abs();
     // Sums of the same numbers in another order of signs differ by rounding: they count as ties.

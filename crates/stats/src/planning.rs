@@ -6,7 +6,8 @@ use super::interval::t_quantile;
 use super::looks::{self, planned};
 
 /// Smallest true effect, as a log ratio, that a look at `n` pairs of standard deviation `sd_d` finds with 80 % power at a
-/// two-sided `error`: (t(1 - error/2) + t(.80)) s / sqrt n. Infinite below two pairs.
+/// two-sided `error`: (t(1 - error/2) + t(.80)) s / sqrt n. Infinite below two pairs. `error` must lie between 0 and 1,
+/// and `sd_d` must not be negative.
 pub fn detectable(sd_d: f64, n: usize, error: f64) -> f64 {
     if n < 2 {
         return f64::INFINITY;

@@ -19,28 +19,20 @@ pub enum Action {
     Ethtool {
         /// The query whose answer has these attributes.
         get: EthtoolGet,
-        /// The interface.
         nic: NicName,
         /// Attributes, one after another (see [`rxlab_base::parse::attribute`]).
         attributes: Vec<u8>,
     },
     /// A change that ethtool makes by ioctl.
-    EthtoolIoctl {
-        /// The interface.
-        nic: NicName,
-        /// The change.
-        change: EthtoolChange,
-    },
+    EthtoolIoctl { nic: NicName, change: EthtoolChange },
     /// Sets attributes of an interface: rtnetlink `RTM_NEWLINK`.
     Link {
-        /// The interface.
         nic: NicName,
         /// Attributes, one after another (see [`rxlab_base::parse::GroSize::attribute`]).
         attributes: Vec<u8>,
     },
     /// Sets attributes of one NAPI: netdev `napi-set` (since 6.13).
     Napi {
-        /// Its number.
         id: u32,
         /// Attributes, one after another (see [`rxlab_base::parse::NapiSetting::attribute`]).
         attributes: Vec<u8>,
@@ -49,23 +41,19 @@ pub enum Action {
     ThreadCpus {
         /// The process that it belongs to.
         pid: u32,
-        /// The thread.
         tid: u32,
-        /// The CPUs.
         cpus: CpuMask,
     },
     /// Sets the scheduling of the main thread of a process: sched_setattr(2).
     ThreadPolicy {
-        /// The process.
         pid: u32,
         /// Policy, priority and nice value.
         scheduling: Scheduling,
     },
     /// Replaces the list of interrupts that irqbalance leaves alone by number.
     IrqbalanceBan {
-        /// irqbalance's process.
         pid: u32,
-        /// All of them.
+        /// All interrupts of the ban list: it replaces the previous one.
         irqs: Vec<IrqId>,
     },
     /// Runs a shell command to its end: `sh -c` with an empty standard input.
@@ -73,7 +61,6 @@ pub enum Action {
     /// It runs on the machine and in the namespaces of this program, regardless of the root or network
     /// namespace of the host: a tree of files has no processes. Recordings run nothing.
     Shell {
-        /// The command.
         command: String,
         /// Its working directory; `None`: that of this program.
         directory: Option<String>,
@@ -175,7 +162,7 @@ pub enum EthtoolChange {
     HashKey {
         /// The query whose answer contained the key before.
         get: EthtoolGet,
-        /// The whole key.
+        /// The whole key; its length must be that of the current key.
         key: Vec<u8>,
     },
     /// The transformation of the input of the default hash.
@@ -193,34 +180,23 @@ pub enum EthtoolChange {
         fields: u64,
     },
     /// A value of the interrupt moderation of one queue.
-    QueueDelay {
-        /// The queue.
-        queue: u32,
-        /// The value.
-        which: QueueDelay,
-        /// Its number.
-        value: u32,
-    },
+    QueueDelay { queue: u32, which: QueueDelay, value: u32 },
     /// Another RSS context. The kernel chooses its number; EEXIST if it chooses a different
     /// one, and nothing is left of it.
     NewContext {
-        /// Its number.
+        /// The number that the kernel is expected to choose.
         id: u32,
-        /// Its whole table.
+        /// The whole table: one queue per entry.
         queues: Vec<u32>,
     },
     /// Another table for an RSS context.
     Context {
-        /// Its number.
         id: u32,
-        /// The whole table.
+        /// The whole table: one queue per entry.
         queues: Vec<u32>,
     },
     /// Removal of an RSS context.
-    NoContext {
-        /// Its number.
-        id: u32,
-    },
+    NoContext { id: u32 },
     /// A flow rule at a location, replacing any rule there.
     Rule {
         /// Its location, which the rule also names.
@@ -229,10 +205,7 @@ pub enum EthtoolChange {
         rule: Vec<u8>,
     },
     /// Removal of the flow rule at a location.
-    NoRule {
-        /// The location.
-        location: u32,
-    },
+    NoRule { location: u32 },
 }
 
 impl EthtoolChange {

@@ -25,18 +25,17 @@ const SEGMENT_LEN: usize = size_of::<libc::cmsghdr>() + size_of::<u16>();
 pub struct Train {
     /// Bytes of all of them.
     pub length: usize,
-    /// Bytes of each.
+    /// Bytes of each datagram but the last, which may be shorter.
     pub segment: usize,
 }
 
 impl Train {
-    /// Number of datagrams.
     pub fn datagrams(&self) -> usize {
         // An empty datagram is also one.
         if self.length <= self.segment { 1 } else { self.length.div_ceil(self.segment) }
     }
 
-    /// The datagrams in `bytes`, the front of the receive buffer.
+    /// The datagrams in `bytes`, which must be the first [`Train::length`] bytes of the receive buffer.
     pub fn split<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = &'b [u8]> + use<'b> {
         // `chunks` yields nothing for an empty slice.
         let empty = (bytes.is_empty()).then_some(bytes);
@@ -44,8 +43,8 @@ impl Train {
     }
 }
 
-/// Lets the kernel deliver datagrams of one flow together (UDP_GRO). [`receive`] must read them
-/// from then on. ENOPROTOOPT: a kernel before 5.0.
+/// Lets the kernel deliver datagrams of one flow together (UDP_GRO). From then on the caller must read them with
+/// [`receive`] or [`receive_from`]: recv(2) alone does not show where one ends. ENOPROTOOPT: a kernel before 5.0.
 pub fn receive_trains(socket: impl AsFd) -> Result<(), Errno> {
     turn_on(socket, libc::SOL_UDP, libc::UDP_GRO)
 }

@@ -86,7 +86,7 @@ fn escaped(name: &[u8]) -> String {
     text
 }
 
-/// The names in a directory, sorted. The descriptor is read to its end: it was opened for this.
+/// The names in a directory, sorted. Reads the descriptor to its end, so it must have been opened for this call.
 pub(super) fn names(directory: &OwnedFd) -> Result<Vec<String>, Errno> {
     let mut names = Vec::new();
     let mut room = [MaybeUninit::uninit(); ENTRIES];

@@ -47,7 +47,7 @@ impl Failpoint {
         Arc::new(Self { count: AtomicU64::new(0), at, blow })
     }
 
-    /// Counts one operation.
+    /// Counts one operation, and blows if it is the chosen one.
     pub fn step(&self) {
         let now = self.count.fetch_add(1, Ordering::SeqCst) + 1;
         if Some(now) == self.at {
@@ -55,7 +55,6 @@ impl Failpoint {
         }
     }
 
-    /// Operations so far.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
     }

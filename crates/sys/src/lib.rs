@@ -64,12 +64,14 @@ pub fn is_namespaced_sysctl(path: &str) -> bool {
 
 /// A machine: live, another root, or a recording of one.
 ///
-/// Implementations never leave their root, regardless of symbolic links.
+/// Paths must be relative to the root, without a leading slash. Implementations must never leave their root,
+/// regardless of symbolic links, and must report what is absent as [`Cause::Missing`], not as an empty answer.
 pub trait Host: Send + Sync {
-    /// The whole content of a file.
+    /// The whole content of a file, read in one go: it may change between two calls.
     fn read(&self, path: &str) -> Result<Vec<u8>, HostError>;
 
-    /// Writes `value` with one `write(2)`, as sysfs and procfs require.
+    /// Writes `value` with one `write(2)`, as sysfs and procfs require. The kernel may keep another value: the
+    /// caller must read it back. Only code that the journal of `change` covers may call this.
     fn write(&self, path: &str, value: &[u8]) -> Result<(), HostError>;
 
     /// True if the file is on a file system that is mounted read-only, so that no write can succeed; false if that is not
@@ -102,10 +104,10 @@ pub trait Host: Send + Sync {
     /// The answer to a query, as bytes; `Missing` if this machine cannot give it.
     fn query(&self, query: &Query) -> Result<Vec<u8>, HostError>;
 
-    /// Makes a change by other means than writing to a file.
+    /// Makes a change by other means than writing to a file. The same duties as for [`Host::write`] hold.
     fn act(&self, action: &Action) -> Result<(), HostError>;
 
-    /// Nanoseconds since boot (CLOCK_BOOTTIME); a recording's clock stands still.
+    /// Nanoseconds since boot (CLOCK_BOOTTIME); a recording's clock stands still, so nothing may wait for it.
     fn now_ns(&self) -> u64;
 
     /// The inode of a directory. In sysfs no other directory has it before the next boot, and a device keeps
@@ -120,14 +122,14 @@ pub trait Host: Send + Sync {
         None
     }
 
-    /// Every network namespace of the machine, including this view's. An error if some may
-    /// not be visible.
+    /// Every network namespace of the machine, including this view's. Must be an error if some may not be
+    /// visible: undo takes a device that is in none of them for gone.
     fn namespaces(&self) -> Result<Vec<Namespace>, Hidden> {
         Ok(Vec::new())
     }
 
-    /// The same machine in another of its network namespaces. `home` is the one whose machine-wide `proc/sys/net`
-    /// counts: some files in there exist in the initial namespace only.
+    /// The same machine in another of its network namespaces. `home` must be the one whose machine-wide
+    /// `proc/sys/net` counts: some files in there exist in the initial namespace only.
     fn seen_from(&self, namespace: &Namespace, home: Option<&Namespace>) -> Result<Box<dyn Host>, OpenError> {
         let _ = home;
         Err(OpenError::Namespace { path: namespace.path.clone(), errno: rustix::io::Errno::NOENT })
@@ -140,7 +142,7 @@ pub trait Host: Send + Sync {
 }
 
 /// Operations of a [`Host`] that the implementation leaves to another one: `pass_on!([inner] read, list);` leaves them to
-/// `self.inner`.
+/// `self.inner`. A wrapper should also pass on `inode` and `namespaces`: their defaults answer that there are none.
 #[macro_export]
 macro_rules! pass_on {
     ($to:tt $($operation:ident),+) => { $($crate::pass_on!(@ $operation $to);)+ };
@@ -181,14 +183,10 @@ macro_rules! pass_on {
     };
 }
 
-/// Kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Reading a file.
     Read,
-    /// Writing a file.
     Write,
-    /// Listing a directory.
     List,
     /// Resolving a symbolic link.
     Link,
@@ -222,7 +220,7 @@ pub enum Cause {
     Missing,
     /// EACCES, EPERM: it exists, but access is denied.
     Denied,
-    /// Not UTF-8.
+    /// The content is not UTF-8.
     NotText,
     /// It existed, and the recording is redacted.
     Withheld,
@@ -250,7 +248,6 @@ impl From<rustix::io::Errno> for Cause {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}", self.in_words())]
 pub struct HostError {
-    /// Kind of operation.
     pub operation: Operation,
     /// Relative to the root; for a shell command, the command.
     pub path: String,

@@ -54,12 +54,11 @@ struct Entered {
 /// The root or the network namespace cannot be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// The root directory.
+    /// The root is missing, is no directory, or may not be opened.
     #[error("cannot open the root {path}: {errno}")]
     Root {
-        /// As given.
+        /// The root as given.
         path: PathBuf,
-        /// Cause.
         errno: Errno,
     },
     /// The system call that keeps paths below the root: a seccomp filter forbids it, or the kernel is older than 5.6.
@@ -67,15 +66,13 @@ pub enum OpenError {
     Confinement {
         /// The root, as given.
         path: PathBuf,
-        /// Cause.
         errno: Errno,
     },
     /// The network namespace file.
     #[error("cannot enter the network namespace {path}: {errno}")]
     Namespace {
-        /// As given.
+        /// The namespace's file as given.
         path: PathBuf,
-        /// Cause.
         errno: Errno,
     },
 }
@@ -145,8 +142,8 @@ impl LiveHost {
         }
     }
 
-    /// Runs `act` on a path. `self` of procfs is the reading thread, which therefore must belong to the
-    /// machine and the namespace of this view.
+    /// Runs `act` on a path, on another thread if need be: `self` of procfs is the reading thread, which must
+    /// therefore belong to the machine and the namespace of this view.
     fn with<T: Send>(
         &self,
         path: &str,

@@ -32,7 +32,6 @@ const OWN_THREAD: &str = "/proc/thread-self";
 /// one sees only part of the processes of the machine.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
-/// A network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
     /// A file through which it was entered, such as `/run/netns/lab`. `/proc/thread-self/ns/net` is the
@@ -86,7 +85,8 @@ impl Namespace {
     }
 }
 
-/// Runs `act` on a thread in the network namespace of `path`.
+/// Runs `act` on a new thread in the network namespace of `path` and waits for it. Sockets that `act` returns
+/// stay in that namespace. `act` must not panic. Needs CAP_SYS_ADMIN.
 pub fn in_netns<T: Send>(path: &Path, act: impl FnOnce() -> T + Send) -> Result<T, OpenError> {
     std::thread::scope(|scope| {
         // On its own thread: only that one changes namespace, and it ends here.
@@ -248,8 +248,10 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// Moves only the calling thread into the network namespace of `path`: a file such as
-/// `/run/netns/NAME` or `/proc/PID/ns/net`. Sockets stay in the namespace in which they were created, so
-/// call this first, on a separate thread. Needs CAP_SYS_ADMIN.
+/// `/run/netns/NAME` or `/proc/PID/ns/net`. Needs CAP_SYS_ADMIN.
+///
+/// Must be called before the thread opens sockets, which stay in the namespace where they were created, and
+/// should be called on a thread of its own: nothing moves it back.
 pub fn enter_netns(path: &Path) -> Result<(), OpenError> {
     let enter = || {
         let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -259,7 +261,8 @@ pub fn enter_netns(path: &Path) -> Result<(), OpenError> {
 }
 
 /// Moves only the calling thread into a new network namespace, which has only a loopback interface that
-/// is down. It lives as long as the file, a thread or a socket in it. Needs CAP_SYS_ADMIN.
+/// is down. The namespace lives as long as the returned file, a thread or a socket in it: the caller must keep
+/// one of them. Needs CAP_SYS_ADMIN.
 #[allow(unsafe_code)]
 pub fn new_netns() -> Result<File, Errno> {
     // SAFETY: the flag gives this thread another network namespace. It leaves the table of
@@ -268,7 +271,8 @@ pub fn new_netns() -> Result<File, Errno> {
     File::open(OWN).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }
 
-/// Brings up the loopback interface of the calling thread's network namespace (netdevice(7)).
+/// Brings up the loopback interface of the calling thread's network namespace (netdevice(7)). Needs
+/// CAP_NET_ADMIN there.
 #[allow(unsafe_code)]
 pub fn loopback_up() -> Result<(), Errno> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;

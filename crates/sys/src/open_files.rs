@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the limit so that `needed` files may be open: the soft one up to the hard one, and the hard
 /// one as well if allowed (CAP_SYS_RESOURCE, up to `fs.nr_open`). The error is the limit that
-/// cannot be exceeded.
+/// cannot be exceeded. Should be called before the files are opened; the limit is never lowered again.
 pub fn allow_files(needed: u64) -> Result<(), u64> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {

@@ -11,7 +11,6 @@ use rxlab_base::parse;
 /// A process of this boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessId {
-    /// Its number.
     pub pid: u32,
     /// Its start, in clock ticks since boot (field 22 of `/proc/PID/stat`).
     pub start: u64,

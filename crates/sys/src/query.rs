@@ -18,10 +18,7 @@ pub enum Query {
     /// Every interface with its kind, its master and its peer: rtnetlink `RTM_GETLINK`.
     Links,
     /// The number of a process's namespace in ours: rtnetlink `RTM_GETNSID`.
-    NamespaceId {
-        /// The process.
-        pid: u32,
-    },
+    NamespaceId { pid: u32 },
     /// Listening TCP sockets over IPv4: sock_diag, which like `ss` loads its kernel module if it has one.
     /// Unlike `/proc/net/tcp` it does not walk the connections, of which a busy machine has 100,000s.
     TcpListeners,
@@ -29,20 +26,11 @@ pub enum Query {
     Tcp6Listeners,
     /// The connections that end at a port of this machine, over IPv4: sock_diag, which walks all connections
     /// for that, but reports only those.
-    TcpConnections {
-        /// The local port.
-        port: u16,
-    },
+    TcpConnections { port: u16 },
     /// The same over IPv6.
-    Tcp6Connections {
-        /// The local port.
-        port: u16,
-    },
+    Tcp6Connections { port: u16 },
     /// Interrupts that irqbalance does not manage: its socket's `setup`.
-    IrqbalanceSetup {
-        /// irqbalance's process.
-        pid: u32,
-    },
+    IrqbalanceSetup { pid: u32 },
 }
 
 /// A command of ethtool, by generic netlink where it has one, else by ioctl.

@@ -14,7 +14,7 @@ pub trait Notes {
     fn target(&mut self, path: &str, target: &str);
     /// Reason for no answer.
     fn failure(&mut self, path: &str, cause: Cause);
-    /// Notes the clock, and returns the time that is passed on.
+    /// Notes the clock, and returns the time that the reader gets.
     fn time(&mut self, now_ns: u64) -> u64;
 }
 
@@ -40,7 +40,7 @@ impl<'a, N: Notes> RecordingHost<'a, N> {
         Self { inner, notes: Mutex::new(notes) }
     }
 
-    /// What was noted.
+    /// The notes of everything read so far.
     pub fn finish(self) -> N {
         self.notes.into_inner().expect("no reader panicked")
     }

@@ -8,8 +8,8 @@ use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 use rxlab_base::units::{CpuId, CpuMask};
 
-/// Pins the calling thread to one CPU. EINVAL when that CPU is offline, absent or outside the
-/// cpuset of this process.
+/// Pins the calling thread, and no other, to one CPU: must be called on the thread that is to run there.
+/// EINVAL when that CPU is offline, absent or outside the cpuset of this process.
 pub fn pin_thread(cpu: CpuId) -> Result<(), Errno> {
     let mut set = CpuSet::new();
     let index = cpu.0 as usize;

@@ -179,7 +179,7 @@ impl BlocksRecord {
     /// The schema of this version.
     pub const SCHEMA: &'static str = "rxlab.trial-blocks/1";
 
-    /// Number of cells.
+    /// Number of cells in a block.
     pub fn cells(&self) -> usize {
         match self.kind {
             Kind::Factorial => 1 << self.settings.len(),
@@ -272,7 +272,6 @@ impl BlocksRecord {
         }
     }
 
-    /// Adds the conclusion.
     pub fn conclude(&mut self, ending: Ending) {
         let valid = self.valid();
         let is_complete = self.due().is_none();

@@ -82,17 +82,12 @@ pub enum CheckError {
     /// Two checks with the same metrics.
     #[error("[[check]] name = `{0}`: used twice")]
     Twice(String),
-    /// Nothing responds.
+    /// The protocol has no responses, so there is nothing to check.
     #[error("[[check]] {0}: {1} has no responses to check")]
     OneWay(String, Url),
     /// A duration out of range.
     #[error("[[check]] {name}: every = {}: must be at least {}", format_duration(*.every), format_duration(EVERY_AT_LEAST))]
-    Every {
-        /// The check.
-        name: String,
-        /// The given value.
-        every: Duration,
-    },
+    Every { name: String, every: Duration },
     /// Too many requests at the same time.
     #[error("[[check]] {0}: timeout: must be at most {UNDER_WAY_AT_MOST} times `every`")]
     Timeout(String),
@@ -110,9 +105,7 @@ pub enum StartError {
     /// The first response was not as expected, or did not come in time.
     #[error("check {name}: {url} failed: {why}")]
     Failed {
-        /// The check.
         name: String,
-        /// Its target.
         url: Url,
         /// Class of the failure.
         why: String,
@@ -208,7 +201,7 @@ const WORST: &str = "worst_us";
 const FAILED: &str = "failed";
 const REQUESTS: &str = "requests";
 
-/// What is measured of a check in a slot: the end of its name, its title and its unit.
+/// Metrics of a check in a slot: the end of the name, title and unit of each.
 const METRICS: [(&str, &str, &str); 4] = [
     (MEDIAN, "latency p50", "us"),
     (WORST, "worst latency", "us"),
@@ -278,7 +271,7 @@ impl Checks {
         })
     }
 
-    /// Measurements since [`Checks::begin`].
+    /// Returns the measurements since [`Checks::begin`], which must come first.
     pub fn end(&mut self) -> Checked {
         let mut all = Checked::default();
         for running in &mut self.0 {

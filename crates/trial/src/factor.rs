@@ -46,12 +46,10 @@ pub enum FactorError {
     /// Values that the trial flips were set from outside, or their interfaces were renamed, with details.
     #[error("changed from outside: {0}")]
     Changed(String),
-    /// A command failed.
+    /// The command of an arm failed.
     #[error("arm {arm:?} command `{command}` {why}")]
     Command {
-        /// The arm.
         arm: Arm,
-        /// The command.
         command: String,
         /// Reason or exit status.
         why: String,
@@ -59,7 +57,7 @@ pub enum FactorError {
 }
 
 impl Factor {
-    /// The arms inside `transaction`, which has changed nothing yet.
+    /// The arms inside `transaction`, which must not have changed anything yet.
     pub fn new(transaction: Transaction, arms: Arms, host: &dyn Host) -> Self {
         let watched = match &arms {
             Arms::Settings(arms) => Some(Watched::new(host, &look(host), arms.iter().flatten())),
@@ -117,7 +115,8 @@ impl Factor {
         }
     }
 
-    /// Checks that the current arm still holds. The error names the values set from outside.
+    /// Checks that the current arm still holds; should be called at the end of each slot. The error names the
+    /// values set from outside: such a slot must not count.
     pub fn check(&mut self, host: &dyn Host) -> Result<(), FactorError> {
         match &self.watched {
             Some(_) => self.compare(host, &look(host)),

@@ -32,7 +32,7 @@ pub struct Trouble {
     pub client_limited: Option<String>,
 }
 
-/// The guard that a whole slot tripped, with its figures.
+/// The guard that a whole slot tripped, with its figures. `trouble` and `rates` must be of the same interval.
 pub fn tripped(guards: &Guards, trouble: &Trouble, rates: &Rates) -> Option<String> {
     let over = |value: f64, limit: Option<f64>| limit.filter(|limit| value > *limit);
     if let Some(limit) = over(trouble.error_rate, guards.error_rate) {
@@ -76,13 +76,13 @@ fn tripped_by_drops(guards: &Guards, drops: u64, time: Duration) -> Option<Strin
         .then(|| format!("{drops} packets were dropped in {seconds:.1} s (limit {limit:.0}/s)"))
 }
 
-/// Checks the guards while slots run.
+/// Checks the guards while slots run. [`Watch::begin_slot`] must be called right after each flip, and
+/// [`Watch::begin`] again after the washout: counts from before do not trip a guard.
 pub struct Watch<'a> {
     host: &'a dyn Host,
     inventory: &'a Inventory,
-    /// The limits.
+    /// Limits that end the trial.
     pub(super) guards: Guards,
-    /// Checks from outside.
     pub(super) checks: Checks,
     /// Queries to a Prometheus.
     pub(super) queries: Queries,
@@ -130,7 +130,7 @@ impl<'a> Watch<'a> {
     }
 
     /// True if the slot must end: a guard tripped, or the user wants to stop. `driver`: the workload, if it is a load.
-    /// Cheap enough to be called every few milliseconds.
+    /// Should be called every few milliseconds: it checks at most every 200 ms.
     pub fn ends(&mut self, driver: Option<&Driver>) -> bool {
         if self.tripped.is_none() && self.next <= Instant::now() {
             let why = self.check(driver);

@@ -26,7 +26,6 @@ pub enum LiveError {
     /// An arm cannot be set.
     #[error(transparent)]
     Factor(#[from] FactorError),
-    /// The workload failed.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
     /// The probe cannot be attached or read.
@@ -47,15 +46,12 @@ pub enum LiveError {
 pub struct Live<'a, Record> {
     /// Source of the counters.
     pub host: &'a dyn Host,
-    /// The counted objects.
     pub inventory: &'a Inventory,
-    /// The flipped change.
     pub factor: Factor,
-    /// The workload.
     pub driver: Driver,
     /// Settling time before each measured interval.
     pub washout: Duration,
-    /// Measured interval.
+    /// Length of the measured interval.
     pub measure: Duration,
     /// Checks the guards while slots run.
     pub watch: Watch<'a>,

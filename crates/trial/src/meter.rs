@@ -21,7 +21,6 @@ pub enum MeterError {
     Missing {
         /// The first requested one.
         metric: String,
-        /// Reason.
         missing: Missing,
     },
     /// There is no probe thread.

@@ -40,7 +40,8 @@ use rxlab_sys::{Host, Namespace, ProcessId};
 const TICKS: &str =
     "This kernel samples softirq time at timer ticks: short slots can be far off. NET_RX shares are counted.";
 
-/// Everything that must be ready before a trial starts.
+/// Everything that must be ready before the first slot: the settings are checked and the workload runs, so that a
+/// mistake ends the trial before it changes the machine.
 pub struct Ready {
     /// Settings of each arm, checked and in order, the baseline first; if all are empty, the factor is a pair of
     /// commands.
@@ -55,15 +56,13 @@ pub struct Ready {
     pub checks: Checks,
     /// Queries to a Prometheus.
     pub queries: Queries,
-    /// The workload, running.
+    /// The workload, already running.
     pub driver: Driver,
 }
 
 /// Inputs of a trial in addition to its specification.
 pub struct Setup<'a, Record> {
-    /// The machine.
     pub host: &'a dyn Host,
-    /// Its inventory.
     pub inventory: &'a Inventory,
     /// Root of the machine, for the journal.
     pub root: &'a Path,
@@ -71,7 +70,6 @@ pub struct Setup<'a, Record> {
     pub netns: Option<Namespace>,
     /// Settings, probe and workload.
     pub ready: Ready,
-    /// The journal.
     pub store: &'a Store,
     /// Directory of the record.
     pub dir: &'a TrialDir,
@@ -111,10 +109,8 @@ pub enum PerformError {
     /// The record cannot be written; nothing was changed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The loop failed.
     #[error("{error}")]
     Loop {
-        /// The error.
         error: Box<LiveError>,
         /// Result of the undo.
         undo: Box<Undo>,

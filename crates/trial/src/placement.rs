@@ -16,19 +16,9 @@ const SHARE: f64 = 0.5;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expectation {
     /// Packets of `nic` go up the stack on `cpus`.
-    Packets {
-        /// The interface.
-        nic: NicName,
-        /// Expected CPUs.
-        cpus: CpuMask,
-    },
+    Packets { nic: NicName, cpus: CpuMask },
     /// Interrupts land on `cpus`.
-    Interrupts {
-        /// The interrupt.
-        irq: IrqId,
-        /// Expected CPUs.
-        cpus: CpuMask,
-    },
+    Interrupts { irq: IrqId, cpus: CpuMask },
 }
 
 /// Visible effects of `settings`. Settings without a visible placement (RFS follows the

@@ -40,19 +40,13 @@ const LEAST_EACH: f64 = 0.1;
 /// One of these metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probed {
-    /// [`NET_RX_PER_PACKET`].
     NetRxPerPacket,
-    /// [`NET_RX_MAX_CPU`].
     NetRxMaxCpu,
-    /// [`PACKETS`].
     Packets,
-    /// [`INTERFERENCE`].
     Interference,
-    /// [`INTERFERENCE_PER_PACKET`].
     InterferencePerPacket,
     /// Time lost by the named process, unit or container, percent of one CPU.
     Victim(String),
-    /// [`INFERRED`].
     Inferred,
 }
 
@@ -76,7 +70,7 @@ impl Probed {
         })
     }
 
-    /// Title and unit.
+    /// Title and unit of the metric.
     pub fn title(&self) -> (String, &'static str) {
         let (title, unit) = match self {
             Self::NetRxPerPacket => ("NET_RX time per packet", "ns"),
@@ -118,7 +112,7 @@ impl Probed {
 pub struct Counted<'a> {
     /// By the programs, with the seconds; `None` if they are not attached.
     pub programs: Option<(&'a Reading, f64)>,
-    /// By the kernel.
+    /// Rates from the kernel's counters.
     pub rates: &'a Rates,
     /// CPUs whose interference counts; empty = all.
     pub cpus: &'a CpuMask,

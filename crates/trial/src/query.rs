@@ -61,14 +61,7 @@ pub enum QueryError {
 pub enum AskError {
     /// Not exactly one number.
     #[error("query {name}: `{expr}`: {why}")]
-    Answer {
-        /// The query.
-        name: String,
-        /// Its PromQL.
-        expr: String,
-        /// Reason.
-        why: String,
-    },
+    Answer { name: String, expr: String, why: String },
     /// The guard would trip at once.
     #[error("{0}, before anything was changed")]
     Beyond(String),
@@ -95,7 +88,7 @@ impl Query {
         Ok(())
     }
 
-    /// Its metric.
+    /// The metric that the query adds to the trial.
     pub fn metric(&self) -> Metric {
         Metric { better: self.better, ..metric(&self.name) }
     }

@@ -16,12 +16,11 @@ use rxlab_stats::design::{Arm, Phase};
 /// This many void slots of one arm in a row end the trial: the change does not take hold.
 pub(super) const VOIDS_IN_A_ROW: usize = 3;
 
-/// One measured slot.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Measured {
     /// Seconds since the trial began.
     pub start_s: f64,
-    /// Length in seconds.
+    /// Length of the measured interval in seconds.
     pub seconds: f64,
     /// Metric values by name.
     pub values: BTreeMap<String, f64>,
@@ -57,13 +56,16 @@ impl Measured {
 
 /// The system that a trial with the given record runs on.
 pub trait Bench<Record> {
-    /// Reason why it cannot continue; the trial ends with it and the caller reverts.
+    /// Reason why it cannot continue; the trial ends with it and the caller must revert the change.
     type Error;
 
     /// Sets the arm with the number `arm`, waits for the washout and measures one slot. Arm 0 is the baseline.
+    ///
+    /// A slot that does not count must say so in [`Measured::void`]. If a guard trips, the bench must have reverted
+    /// the change when this returns.
     fn slot(&mut self, arm: usize) -> Result<Measured, Self::Error>;
 
-    /// Saves the record so far. Called after every slot.
+    /// Saves the record so far. Called after every slot; a trial must be resumable from what it saved.
     fn save(&mut self, record: &Record) -> Result<(), Self::Error>;
 
     /// True if the user asked to stop.
@@ -85,9 +87,9 @@ pub struct Ending {
     pub client_limited: Option<String>,
 }
 
-/// Runs or resumes a trial: `record` holds the request and the finished slots. The slot of an
+/// Runs or resumes a trial: `record` must hold the request and the finished slots. The slot of an
 /// unfinished pair is voided, since its neighbour is lost. `calibration`: pairs with nothing flipped, before the
-/// others.
+/// others. The caller must undo or keep the change afterwards: an arm is still set.
 pub fn run<B: Bench<TrialRecord>>(
     record: &mut TrialRecord,
     calibration: usize,

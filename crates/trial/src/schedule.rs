@@ -49,9 +49,9 @@ pub enum Standing<'a> {
     Waiting,
     /// It was due, and nothing tried it.
     Missed,
-    /// It was taken.
+    /// The checkpoint was taken.
     Taken(State),
-    /// It failed.
+    /// Taking it failed, for this reason.
     Failed(&'a str),
 }
 
@@ -81,7 +81,7 @@ impl Scheduled {
         }
     }
 
-    /// When it is due, in the form of systemd.time(7); `None` for a time that cannot be read.
+    /// Due time in the form of systemd.time(7); `None` for a time that cannot be parsed.
     pub fn calendar(&self) -> Option<String> {
         Some(self.due_at()?.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
     }

@@ -121,7 +121,7 @@ struct Attempt {
     of_fails: Runs,
 }
 
-/// When a confirming run is due.
+/// Due time of a confirming run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Due {
     /// Number of the attempt to confirm an answer.
@@ -189,7 +189,7 @@ impl Search {
         }
     }
 
-    /// When the requested run is due, if it confirms: rounds are spread evenly, since the runs of one moment agree more
+    /// Due time of the requested run, if it confirms: rounds are spread evenly, since the runs of one moment agree more
     /// than those of different times.
     pub fn due(&self) -> Option<Due> {
         let attempt = self.attempt?;
@@ -245,7 +245,7 @@ impl Search {
         let mut all: BTreeMap<i32, Verdict> =
             self.candidates.iter().map(|(step, runs)| (*step, runs.first())).collect();
         all.extend(self.confirmed.iter().map(|(step, verdict)| (*step, *verdict)));
-        // What the first answer said about rates between the two was not confirmed.
+        // Rates between the two were not confirmed, whatever the first answer said.
         let between = self.attempt.map_or(0..0, |attempt| attempt.holds + 1..attempt.fails);
         all.into_iter().map(move |(step, verdict)| {
             let verdict = if between.contains(&step) { Verdict::Undecided } else { verdict };

@@ -7,7 +7,6 @@ use thiserror::Error;
 use super::spec::Change;
 use rxlab_setting::{Setting, SettingError};
 
-/// A setup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setup {
     /// Settings, separated by `;`; none of them for `as-is`.
@@ -23,7 +22,6 @@ const AS_IS: &str = "as-is";
 /// Text that is not a setup, or two setups that do not form a pair.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SetupError {
-    /// Empty text.
     #[error(
         "expected `as-is`, settings such as `rps eth0/rx-0 = 2-7; rfs eth0/rx-0 = 4096`, or `cmd: COMMAND`"
     )]

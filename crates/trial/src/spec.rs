@@ -22,7 +22,6 @@ use rxlab_stats::looks;
 
 pub use validate::SpecError;
 
-/// A trial's specification.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
@@ -45,7 +44,7 @@ pub struct Spec {
     /// Where the load of the workload runs, if not here: each offers all of it.
     #[serde(default, rename = "client", skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Client>,
-    /// Slots, pairs, seed.
+    /// Number of slots and pairs, their order and the seed.
     #[serde(default)]
     pub design: Design,
     /// Limits that stop and revert immediately.
@@ -105,7 +104,6 @@ pub struct Named {
 pub struct Candidates {
     /// The kind of setting.
     pub of: Searched,
-    /// The interface.
     pub nic: NicName,
 }
 
@@ -178,7 +176,7 @@ pub struct Workload {
     pub nic: Option<NicName>,
 }
 
-/// Slots, pairs, seed.
+/// Number of slots and pairs, their order and the seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Design {

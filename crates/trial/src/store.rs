@@ -19,7 +19,6 @@ use super::schedule::Scheduled;
 use super::spec::Spec;
 use rxlab_base::atomic::{if_there, replace};
 
-/// A trial's directory.
 #[derive(Debug, Clone)]
 pub struct TrialDir {
     path: PathBuf,
@@ -38,28 +37,13 @@ pub enum StoreError {
     },
     /// The file system refused.
     #[error("{}: {error}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        error: io::Error,
-    },
+    Io { path: PathBuf, error: io::Error },
     /// A record of another version of rxlab.
     #[error("{}: schema is `{found}`, this version reads `{}`", path.display(), TrialRecord::SCHEMA)]
-    Schema {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: String,
-    },
-    /// Not a record.
+    Schema { path: PathBuf, found: String },
+    /// The file is not a record.
     #[error("{}: {error}", path.display())]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        error: serde_json::Error,
-    },
+    Json { path: PathBuf, error: serde_json::Error },
 }
 
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
@@ -146,7 +130,7 @@ impl TrialDir {
         self.replace(RECORD, record)
     }
 
-    /// Saves the specification, for resuming.
+    /// Saves the specification. Must be called before the first slot: a trial is resumed from it.
     pub fn save_spec(&self, spec: &Spec) -> Result<(), StoreError> {
         self.replace(SPEC, spec)
     }
@@ -168,7 +152,7 @@ impl TrialDir {
         if self.schema()? == BlocksRecord::SCHEMA { self.load(RECORD).map(Some) } else { Ok(None) }
     }
 
-    /// When the record was written last, and its length in bytes.
+    /// Time of the last write of the record, and its length in bytes.
     pub fn modified(&self) -> Result<(SystemTime, u64), StoreError> {
         let path = self.path.join(RECORD);
         let read = fs::metadata(&path).and_then(|about| Ok((about.modified()?, about.len())));
@@ -184,7 +168,6 @@ impl TrialDir {
         self.load(RECORD).map(|Version { schema }| schema)
     }
 
-    /// The specification.
     pub fn spec(&self) -> Result<Spec, StoreError> {
         self.load(SPEC)
     }
@@ -194,7 +177,6 @@ impl TrialDir {
         self.load_or_default(CHECKPOINTS)
     }
 
-    /// Adds a checkpoint.
     pub fn add_checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), StoreError> {
         let mut all = self.checkpoints()?;
         all.push(checkpoint.clone());
@@ -206,7 +188,6 @@ impl TrialDir {
         self.load_or_default(SCHEDULE)
     }
 
-    /// Replaces the schedule.
     pub fn save_schedule(&self, all: &[Scheduled]) -> Result<(), StoreError> {
         self.replace(SCHEDULE, &all)
     }

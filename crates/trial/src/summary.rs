@@ -1,4 +1,4 @@
-//! What became of each trial, read again only where its record has changed.
+//! State of each trial, read again only if its record has changed.
 
 #![allow(clippy::disallowed_methods)] // The records' own files.
 
@@ -11,16 +11,14 @@ use serde::de::IgnoredAny;
 
 use super::store::{RECORD, StoreError, TrialDir};
 
-/// One trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// Its id.
     pub id: String,
     /// Its verdict, or how it ended, as in JSON; `None` while it runs or after it was killed.
     pub verdict: Option<String>,
-    /// Slots so far.
+    /// Slots measured so far.
     pub slots: usize,
-    /// When its record was written last, in seconds since 1970.
+    /// Time of the last write of its record, in seconds since 1970.
     pub updated: f64,
 }
 

@@ -24,7 +24,7 @@ pub struct Circumstances<'a> {
     pub receive_share: Option<f64>,
     /// Busiest relevant CPU of the server in either arm, fraction of wall time.
     pub busiest_cpu: Option<f64>,
-    /// How the run ended.
+    /// End of the run.
     pub ending: Ending,
     /// Softirq time of the CPU with the most in arm A, fraction of wall time.
     pub hottest_before: Option<f64>,
@@ -43,7 +43,6 @@ pub struct Circumstances<'a> {
 /// A verdict, and the outranked facts that a reader should know.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking {
-    /// The verdict.
     pub verdict: Verdict,
     /// Remarks, one sentence each.
     pub notes: Vec<String>,
@@ -100,7 +99,7 @@ pub fn ceiling(receive_share: f64, margin: f64) -> Option<f64> {
 /// Results that a claim can outrank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rank {
-    /// Everything.
+    /// Outranks every other result.
     Absolute,
     /// All but a proven effect.
     Unproven,

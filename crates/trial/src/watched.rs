@@ -12,9 +12,7 @@ use rxlab_sys::Host;
 /// A value that was set from outside during the trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Foreign {
-    /// Knob.
     pub knob: String,
-    /// Target.
     pub target: Target,
     /// The value last seen.
     pub expected: String,

@@ -27,7 +27,7 @@ pub enum Driver {
     Clients(Clients),
     /// A shell command for each slot.
     Command(String),
-    /// Nothing is driven.
+    /// rxlab sends no load: traffic comes from elsewhere.
     Live {
         /// The interfaces also count packets dropped by a backlog, as devices do.
         drops_counted: bool,
@@ -40,7 +40,7 @@ pub enum WorkloadError {
     /// The command failed or printed unreadable output.
     #[error("the workload command {0}")]
     Command(String),
-    /// A client failed.
+    /// A client on another machine failed.
     #[error(transparent)]
     Client(#[from] ClientError),
 }
@@ -58,7 +58,8 @@ impl Driver {
         }
     }
 
-    /// Discards earlier counts, and what a paced load has not kept up with: a washout begins.
+    /// Discards earlier counts, and what a paced load has not kept up with. Must be called after each flip: a washout
+    /// begins.
     pub fn discard(&mut self) -> Result<(), WorkloadError> {
         match self {
             Driver::Load(session) => {
@@ -71,7 +72,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Does the same, and asks a sink for its own counts: a measured interval begins.
+    /// Does the same, and asks a sink for its own counts. Must be called after the washout: a measured interval begins.
     pub fn begin(&mut self) -> Result<(), WorkloadError> {
         match self {
             Driver::Load(session) => {
@@ -114,7 +115,7 @@ impl Driver {
         }
     }
 
-    /// Ends the measured interval. `printed` is the result of [`Driver::wait`].
+    /// Ends the measured interval. `printed` must be the result of [`Driver::wait`] in this interval.
     pub fn end(&mut self, printed: Option<&str>) -> Result<(Work, Trouble), WorkloadError> {
         match self {
             Driver::Load(session) => {

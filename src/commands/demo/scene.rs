@@ -28,7 +28,7 @@ const FLOWS: usize = 16;
 pub(super) enum Kind {
     /// Each walks through rules, as with a firewall or policy routing.
     Costly,
-    /// Next to nothing.
+    /// A packet costs next to nothing.
     Cheap,
 }
 

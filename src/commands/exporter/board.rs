@@ -1,4 +1,4 @@
-//! What the next scrape shows, kept up to date by the threads that sample.
+//! Content of the next scrape, kept up to date by the threads that sample.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -8,7 +8,6 @@ use crate::error::Result;
 use rxlab_base::units::{CpuMask, MaskError};
 use rxlab_sys::allowed_cpus;
 
-/// Value of `--cpus`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cpus {
     /// These CPUs; an empty list leaves placement to the scheduler.

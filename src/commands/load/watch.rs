@@ -20,12 +20,11 @@ const REFRESH: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_millis(20);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Watches a load.
 pub(super) struct Watch {
     duration: Duration,
     requests: Option<u64>,
     log: Option<(PathBuf, File)>,
-    /// Completed seconds.
+    /// Seconds that are complete.
     pub(super) series: Vec<Second>,
 }
 

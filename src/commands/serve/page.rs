@@ -1,4 +1,4 @@
-//! What the server answers: the page, its style and its script, and the events that it draws.
+//! Responses of the server: the page, its style and its script, and the events that it draws.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What `rxlab record` has recorded, for the page.
+//! The recording of `rxlab record`, for the page.
 
 use serde::Serialize;
 

@@ -13,7 +13,7 @@ const SHOWN: usize = 5;
 /// Id of a trial, and when its record was written last, with its length in bytes.
 type Seen = (String, Option<(SystemTime, u64)>);
 
-/// What was read last.
+/// Result of the last read.
 #[derive(Debug, Default)]
 pub(super) struct Trials {
     seen: Option<Vec<Seen>>,

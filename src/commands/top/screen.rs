@@ -96,13 +96,13 @@ impl Drop for Screen {
     }
 }
 
-/// What the loop has of the threads that sample and measure.
+/// The loop's side of the threads that sample and measure.
 struct Link {
     frames: Receiver<Result<LiveFrame>>,
     shared: Arc<Shared>,
 }
 
-/// What the loop and these threads share.
+/// State that the loop and these threads share.
 #[derive(Default)]
 struct Shared {
     /// Set after an apply.
@@ -207,7 +207,7 @@ pub(super) fn run(global: &Global, args: &Args, source: &Source, recorded: Optio
     }
 }
 
-/// What the terminal has to say.
+/// Input from the terminal.
 enum Heard {
     Nothing,
     Event,

@@ -22,9 +22,7 @@ use rxlab_trial::store::{StoreError, TrialDir};
 
 /// A trial that is ready to run.
 pub(crate) struct Conduct<'a> {
-    /// The specification.
     pub(crate) spec: &'a Spec,
-    /// The machine.
     pub(crate) machine: &'a Machine,
     /// Settings, probe and workload.
     pub(crate) ready: Ready,
@@ -32,7 +30,7 @@ pub(crate) struct Conduct<'a> {
     pub(crate) dir: TrialDir,
     /// Keep the change if it helps.
     pub(crate) keep: bool,
-    /// Set by Ctrl-C.
+    /// Set by Ctrl-C; the trial must end then.
     pub(crate) stop: &'a AtomicBool,
 }
 

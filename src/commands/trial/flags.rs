@@ -151,7 +151,6 @@ fn name(flags: &Flags) -> Result<String> {
     Ok(if of_plan.is_empty() { "trial".to_owned() } else { of_plan })
 }
 
-/// What --search tries.
 fn candidates(flags: &Flags) -> Option<Candidates> {
     Some(Candidates { of: flags.search?.into(), nic: flags.nic.clone()? })
 }

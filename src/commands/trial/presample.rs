@@ -19,10 +19,10 @@ use rxlab_trial::workload::Driver;
 /// Length of the sample that chooses the metric.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What a sample before the trial shows.
+/// Result of a sample before the trial.
 #[derive(Default)]
 pub(crate) struct Foretold {
-    /// Why the primary metric was chosen; `None` if it was given.
+    /// Reason for the primary metric; `None` if it was given.
     pub(crate) why: Option<String>,
     /// Upper bound on the gain in throughput by steering, if that is below the margin.
     pub(crate) ceiling: Option<f64>,

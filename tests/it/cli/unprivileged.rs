@@ -13,7 +13,7 @@ struct Place {
 }
 
 impl Place {
-    /// `None` if skipped.
+    /// `None` if the test is skipped.
     fn new() -> Option<Self> {
         if !require::root() {
             return None;

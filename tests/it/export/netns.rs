@@ -15,7 +15,7 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    /// `None` if skipped.
+    /// `None` if the test is skipped.
     pub(super) fn new() -> Option<Self> {
         let alone = quiet::alone();
         range(4).map(|range| Self { range, _alone: alone })

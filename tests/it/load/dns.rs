@@ -21,7 +21,7 @@ struct Dnsmasq {
 }
 
 impl Dnsmasq {
-    /// `None` if skipped.
+    /// `None` if the test is skipped.
     fn start() -> Option<Self> {
         if !require::dnsmasq() {
             return None;

@@ -26,7 +26,7 @@ const STORM: f64 = 3.0;
 /// Upper bound on the cost of one packet on machines that are not emulated, in seconds.
 const USUAL: f64 = MAX_PACKET_COST / 10.0;
 
-/// How many times as much as on the other CPUs a packet may cost during a storm.
+/// Factor by which a packet may cost more than on the other CPUs during a storm.
 const DEARER: f64 = 2.0;
 
 /// Softirq time from which its purpose matters.

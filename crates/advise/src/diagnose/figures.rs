@@ -55,12 +55,10 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// An interface.
     pub(super) fn nic(nic: &Nic) -> Self {
         Self::Nic(nic.name.clone())
     }
 
-    /// A receive queue.
     pub(super) fn rx(nic: &Nic, index: u32) -> Self {
         Self::Queue { nic: nic.name.clone(), queue: QueueId::rx(index) }
     }
@@ -117,7 +115,6 @@ impl Evidence {
         seen
     }
 
-    /// Evidence without figures.
     pub(super) fn fact(subject: Subject, text: impl Into<String>) -> Self {
         Self { text: text.into(), subject, measured: None, figures: Vec::new() }
     }
@@ -140,12 +137,12 @@ impl Evidence {
         precise_percent(fraction)
     }
 
-    /// Packets/s.
+    /// A rate of packets per second.
     pub(super) fn packets(&mut self, name: &str, rate: f64) -> String {
         count(self.figure(name, rate, Unit::PacketsPerSecond))
     }
 
-    /// Other events/s.
+    /// A rate of other events per second.
     pub(super) fn rate(&mut self, name: &str, rate: f64) -> String {
         count(self.figure(name, rate, Unit::PerSecond))
     }
@@ -174,7 +171,7 @@ mod tests {
 
     use rxlab_base::units::CpuId;
 
-    /// What is shown is recorded, in its order.
+    /// Shown figures are recorded, in their order.
     #[test]
     fn a_text_and_its_figures() {
         let seen = Evidence::about(Subject::Cpu(CpuId(2)), |seen| {

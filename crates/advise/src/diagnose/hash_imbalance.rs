@@ -80,7 +80,7 @@ fn is_chosen(nic: &Nic, queue: u32) -> bool {
 /// The queue that takes far more packets than the others of its device.
 pub(super) struct OverloadedQueue<'a> {
     pub(super) queue: &'a RxQueue,
-    /// Its packets/s.
+    /// Packets per second of the busiest queue.
     pub(super) most: f64,
     /// Other queues that take at least half as many.
     pub(super) alike: Vec<(&'a RxQueue, f64)>,

@@ -12,10 +12,9 @@ use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 /// A receive queue of a device that carries traffic, and where its interrupt lands. Queues where this is
 /// unknown, or whose CPU may be busy with `lo`, are left out: rules about placement cannot judge them.
 pub(crate) struct Loaded<'a> {
-    /// The interface.
     pub(crate) nic: &'a Nic,
     pub(crate) queue: &'a RxQueue,
-    /// Its packets/s.
+    /// Packets per second of the queue.
     pub(crate) packets: f64,
     /// The CPU of its interrupt; of several, the one with most receive time including hard interrupts.
     pub(super) cpu: CpuId,

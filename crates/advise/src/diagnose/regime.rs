@@ -103,7 +103,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// In words.
+    /// The family's name in text.
     pub fn name(self) -> &'static str {
         match self {
             Family::VirtualFunction => "VF",

@@ -74,7 +74,7 @@ pub(super) struct Limit<'a> {
 enum Behind {
     /// The program is behind; the evidence.
     Seen(Vec<Evidence>),
-    /// Unknown; the reason.
+    /// The process cannot be determined, for this reason.
     Unknown(String),
 }
 

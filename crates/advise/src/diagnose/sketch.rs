@@ -1,4 +1,4 @@
-//! What rules find on a machine that a test sketches.
+//! Findings of the rules on a machine that a test sketches.
 
 pub(crate) use rxlab_path::sketch::{Sketch, cpus};
 

@@ -20,7 +20,7 @@ use rxlab_path::sketch::Sketch;
 
 /// A machine on which every rule is run.
 struct Host {
-    /// Its special feature.
+    /// The feature that distinguishes it, as a name.
     name: &'static str,
     model: Model,
     rates: Rates,
@@ -33,7 +33,6 @@ struct Host {
 /// The one thing that a near miss lacks.
 struct Missing {
     id: &'static str,
-    /// In words.
     what: &'static str,
     change: fn(&mut Model, &mut Rates),
 }

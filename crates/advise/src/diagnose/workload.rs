@@ -66,7 +66,7 @@ pub(super) fn programs(rates: &Rates) -> &[ProcessRates] {
     rates.processes.known().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// `nginx (812)`.
+/// Name and PID, such as `nginx (812)`.
 pub(super) fn named(process: &ProcessRates) -> String {
     format!("{} ({})", process.command, process.pid)
 }

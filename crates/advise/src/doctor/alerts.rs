@@ -21,7 +21,7 @@ pub enum Change {
 /// One line of `rxlab doctor --watch`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
-    /// `rxlab.alert/2`.
+    /// Name and version of the format.
     pub schema: String,
     /// End of the sample, RFC 3339 in UTC.
     pub time: String,

@@ -24,7 +24,6 @@ pub struct ReceivePath {
 }
 
 impl ReceivePath {
-    /// Summarizes an interface.
     pub fn new(nic: &Nic, model: &Model, rates: &Rates) -> Self {
         let kind = match nic.kind {
             NicKind::Device => "device",

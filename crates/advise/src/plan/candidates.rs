@@ -24,16 +24,14 @@ pub enum Searched {
     Rps,
     /// Interrupt moderation: adaptive, and fixed delays.
     Moderation,
-    /// Numbers of queues.
     Queues,
 }
 
 /// A value to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// One word.
+    /// One word that no other candidate has.
     pub name: String,
-    /// Its settings.
     pub settings: Vec<Setting>,
 }
 

@@ -280,7 +280,7 @@ fn by_cpu(rates: &Rates, rate: impl Fn(&CpuRates) -> f64) -> Vec<f64> {
     values
 }
 
-/// What the estimates of all sources add up to on each CPU that is measured.
+/// Sum of the estimates of all sources on each measured CPU.
 fn sums(
     sources: &[Source],
     parts: &[Vec<Part>],
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(times(&carried(&masked, &after, &model)), [805, 100, 2, 2], "nearly the same back");
     }
 
-    /// What a device of another namespace brings once moved with an interrupt without packets.
+    /// Packets of a device of another namespace once moved with an interrupt without packets.
     #[test]
     fn work_without_packets_stays() {
         let sketch = Sketch::new(2).device("eth0", &[0]).queue_traffic("eth0", &[0.0]).receives(0, 0.9, 4e4);

@@ -25,9 +25,9 @@ pub(super) struct Cost {
 /// Cost measured on this host.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Measured {
-    /// Expected cost.
+    /// Cost in the expected case.
     pub(super) likely: Cost,
-    /// Possible costs.
+    /// Costs in the extreme cases, which bound the range.
     pub(super) ends: Vec<Cost>,
 }
 
@@ -78,14 +78,13 @@ pub(super) type Steering = Rc<[(CpuId, f64)]>;
 pub(super) struct Move {
     /// Interface kind of the queue.
     pub(super) kind: NicKind,
-    /// Packets per second.
     pub(super) packets: f64,
     /// The CPU that takes them off the queue now.
     pub(super) from: CpuId,
     /// The CPU that takes them then.
     pub(super) then: CpuId,
     pub(super) now: Steering,
-    /// Steering then.
+    /// Steering after the change.
     pub(super) to: Steering,
     /// Cost of starting to steer, if it was measured.
     pub(super) cost: Option<Measured>,

@@ -38,11 +38,10 @@ pub enum Policy {
 /// Settings that are decided and tried together because they are of no use without one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
-    /// Number of queues.
     Channels,
     /// The device's table of them.
     Rss,
-    /// Delay of interrupts.
+    /// Interrupt moderation: how long the device delays interrupts.
     Moderation,
     /// CPUs of interrupts, and that irqbalance leaves them there.
     Irq,
@@ -52,7 +51,6 @@ pub enum Variable {
     Rps,
     /// Flows that follow their readers.
     Rfs,
-    /// The machine's clock.
     Clocksource,
 }
 
@@ -95,7 +93,7 @@ impl Policy {
     /// out, and what planning again would set belongs to it.
     pub fn plan(self, model: &Model, rates: &Rates, options: &Options, only: Option<&[Variable]>) -> Policed {
         let (own, of_own) = concerned(model, rates, &options.nics);
-        // What it leaves hot is for the next plan.
+        // CPUs that it leaves hot are for the next plan.
         let nics = match self {
             Policy::Spread => spread::nics(model, rates, options),
             _ => options.nics.clone(),

@@ -40,7 +40,7 @@ const TAKEN: f64 = 0.25;
 /// Part of the hottest CPU's receive time up to which a CPU has room for a part of its packets.
 const COOLER: f64 = 0.65;
 
-/// How many times as hot as others CPUs are at least that are clearly hotter.
+/// Factor from which a CPU is clearly hotter than others.
 const HOTTER: f64 = 1.1;
 
 /// The machine whose CPUs are shared out.
@@ -51,7 +51,6 @@ pub(super) struct Machine<'a> {
     pub(super) topology: &'a CpuTopology,
 }
 
-/// The request.
 #[derive(Clone, Copy)]
 pub(super) struct ShareOptions {
     /// Maximum number of CPUs that a queue hands packets to.
@@ -110,12 +109,12 @@ impl<'a> Unassigned<'a> {
         self.is_busy && !self.has_room
     }
 
-    /// Who takes its packets before the network stack.
+    /// The program or device that takes its packets before the network stack.
     fn holder(&self) -> Option<Holder> {
         self.queue.held_by.filter(|holder| holder.bypasses_stack())
     }
 
-    /// No part.
+    /// A queue whose packets are not steered: the empty mask.
     fn with_none(self) -> Part<'a> {
         let held = self.holder().map(|holder| format!("{holder} takes its packets before the stack"));
         let (mask, why) = (CpuMask::new(), held.unwrap_or_else(|| FEW.to_owned()));
@@ -313,7 +312,7 @@ impl Machine<'_> {
 
     /// CPUs that interrupts of other network namespaces keep busy, and their receive time.
     fn foreign(&self) -> impl Iterator<Item = (CpuId, f64)> {
-        // Where a mask brings packets too, it is not known how many are whose.
+        // Where a mask brings packets too, their shares are unknown.
         let masks = self.devices().flat_map(|nic| &nic.rx).filter_map(|queue| queue.rps_cpus.known());
         let masked = masks.fold(CpuMask::new(), |all, mask| all.union(mask));
         let times = self.rates.cpus.iter().map(|cpu| (cpu.cpu, receive_work(cpu)));

@@ -1,5 +1,5 @@
 //! Text of configuration files that may set values of the network: sysctl.d, files of sections and keys (systemd,
-//! NetworkManager, TuneD), and scripts. A line in no known form is none of ours and is left out.
+//! NetworkManager, TuneD), and scripts. A line in an unknown form is left out.
 
 /// A key that a line sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,9 +8,7 @@ pub struct Entry<'a> {
     pub line: usize,
     /// Name of the section; empty before the first one.
     pub section: &'a str,
-    /// The key.
     pub key: &'a str,
-    /// The value.
     pub value: &'a str,
 }
 

@@ -29,9 +29,9 @@ struct Shape {
 /// Form of an ID.
 #[derive(Clone, Copy)]
 enum Id {
-    /// 64 hexadecimal digits.
+    /// A hash of 64 hexadecimal digits.
     Hash,
-    /// Any name.
+    /// A name of any form.
     Name,
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{ParseError, header};
 use crate::units::{CpuId, CpuMask, IrqId};
 
-/// One numbered interrupt.
+/// One numbered line of `/proc/interrupts`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InterruptLine {
     /// Count by CPU; CPUs of [`Interrupts::cpus`] that are missing have 0.
@@ -44,7 +44,7 @@ pub struct Interrupts {
     pub irqs: BTreeMap<IrqId, InterruptLine>,
 }
 
-/// Parses `/proc/interrupts`.
+/// Parses `/proc/interrupts`. Lines without an interrupt number, such as `LOC:`, are left out.
 pub fn interrupts(text: &str) -> Result<Interrupts, ParseError> {
     let cpus = header(text.lines().next())?;
     let mut irqs = BTreeMap::new();

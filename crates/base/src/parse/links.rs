@@ -13,9 +13,7 @@ use crate::units::NicName;
 /// One interface. Indices are numbers of interfaces in one network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Its index.
     pub index: u32,
-    /// Its name.
     pub name: NicName,
     /// The kernel's kind of link, such as `veth`; `None` for devices with their own driver.
     pub kind: Option<String>,
@@ -102,9 +100,7 @@ pub const IFLA_GRO_IPV4_MAX_SIZE: u16 = 64;
 /// A length of the packets that GRO makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroSize {
-    /// [`Link::gro_max_size`].
     All,
-    /// [`Link::gro_ipv4_max_size`].
     Ipv4,
 }
 

@@ -7,7 +7,6 @@ use super::ParseError;
 pub struct LoadToolReport {
     /// Completed requests per second.
     pub rate: f64,
-    /// Completed requests.
     pub requests: f64,
     /// Fraction of the requests that failed: errors, timeouts, error statuses. 1 if none was completed.
     pub error_rate: f64,
@@ -43,7 +42,7 @@ impl<'a> Report<'a> {
         (1..).zip(self.text.lines()).find_map(|(at, line)| Some((at, line.trim_start().strip_prefix(start)?)))
     }
 
-    /// What `read` makes of the rest of that line.
+    /// The rest of that line as `read` parses it.
     fn read<T>(&self, start: &str, read: impl Fn(&'a str) -> Option<T>) -> Result<T, ParseError> {
         let Some((at, rest)) = self.after(start) else {
             return Err(ParseError::at(self.text.lines().count(), format!("no line `{start}`")));
@@ -51,7 +50,7 @@ impl<'a> Report<'a> {
         read(rest).ok_or_else(|| ParseError::at(at, format!("`{start}`: cannot read `{}`", rest.trim())))
     }
 
-    /// The same for a line that is printed only if there is something to tell.
+    /// Like [`Report::read`], for a line that the tool prints only sometimes; `None` without it.
     fn read_if_any<T>(
         &self,
         start: &str,

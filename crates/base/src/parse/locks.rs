@@ -16,7 +16,7 @@ pub fn holds_lock(text: &str, pid: u32, inode: u64) -> bool {
 mod tests {
     use super::holds_lock;
 
-    /// From Linux 6.18.
+    /// Captured on Linux 6.18.
     const LOCKS: &str = "\
 1: FLOCK  ADVISORY  WRITE 708 00:19:13 0 EOF
 1: -> FLOCK  ADVISORY  WRITE 709 00:19:13 0 EOF

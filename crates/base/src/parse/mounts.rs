@@ -2,7 +2,7 @@
 
 use super::ParseError;
 
-/// One mount.
+/// One line of `/proc/PID/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     /// Mounted part of the file system, such as `/`, or `net:[4026532177]` of a namespace.

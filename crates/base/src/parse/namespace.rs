@@ -5,7 +5,7 @@ use super::{Attributes, WireError, digits, messages};
 
 const RTGENMSG: usize = 4;
 const NETNSA_NSID: u16 = 1;
-/// The kernel's `NETNSA_NSID_NOT_ASSIGNED`.
+/// `NETNSA_NSID_NOT_ASSIGNED` of the kernel: -1 as 32 bits.
 const NOT_ASSIGNED: u64 = u32::MAX as u64;
 
 /// The number of one namespace in another; `None` if it has no number there, which is the case

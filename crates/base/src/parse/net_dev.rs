@@ -11,21 +11,17 @@ use crate::units::NicName;
 /// Counters of one interface. Since kernel 2.6.36 they are 64 bits wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NetDevRow {
-    /// Bytes received.
     pub rx_bytes: u64,
-    /// Packets received.
     pub rx_packets: u64,
-    /// `rx_dropped` + `rx_missed_errors`.
+    /// Sum of `rx_dropped` and `rx_missed_errors`: the file does not separate them.
     pub rx_dropped: u64,
-    /// Bytes sent.
     pub tx_bytes: u64,
-    /// Packets sent.
     pub tx_packets: u64,
 }
 
 const COLUMNS: usize = 16;
 
-/// Parses `/proc/net/dev`.
+/// Parses `/proc/net/dev`: one row per interface of the namespace.
 pub fn net_dev(text: &str) -> Result<BTreeMap<NicName, NetDevRow>, ParseError> {
     // Two lines of headers.
     (1..).zip(text.lines()).skip(2).map(|(number, line)| row(number, line)).collect()

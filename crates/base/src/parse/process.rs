@@ -51,7 +51,7 @@ impl<'a> Stat<'a> {
     }
 }
 
-/// `Cpus_allowed_list` of `/proc/PID/status`.
+/// Parses `Cpus_allowed_list` of `/proc/PID/status`.
 pub fn allowed_cpus(text: &str) -> Result<CpuMask, ParseError> {
     let lines = (1..).zip(text.lines());
     let mut lists = lines.filter_map(|(number, line)| Some((number, line.strip_prefix(ALLOWED_LIST)?)));
@@ -86,7 +86,7 @@ pub struct ProcessStat {
 
 const PF_KTHREAD: u64 = 0x0020_0000;
 
-/// Parses `/proc/PID/stat`.
+/// Parses `/proc/PID/stat`. The name may contain blanks and parentheses.
 pub fn process_stat(text: &str) -> Result<ProcessStat, ParseError> {
     let stat = Stat::parse(text)?;
     let (_, command) =
@@ -130,7 +130,7 @@ pub fn children(text: &str) -> Result<Vec<u32>, ParseError> {
 /// Scheduling of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scheduling {
-    /// `SCHED_*` of include/uapi/linux/sched.h.
+    /// One of `SCHED_*` of include/uapi/linux/sched.h.
     pub policy: u32,
     /// Priority under a realtime policy; 0 under any other.
     pub priority: u32,

@@ -22,7 +22,7 @@ const DROPS_AT: usize = 8 * 4;
 
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
-/// Of include/net/tcp_states.h.
+/// TCP states of include/net/tcp_states.h.
 const TCP_LISTEN: u8 = 10;
 const TCP_ESTABLISHED: u8 = 1;
 /// The peer has closed its side.

@@ -12,9 +12,7 @@ use super::ParseError;
 /// A socket that accepts packets from any peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetSocket {
-    /// The local address.
     pub address: IpAddr,
-    /// The local port.
     pub port: u16,
     /// Its inode: N of the `socket:[N]` that `/proc/PID/fd` shows for its owners.
     pub inode: u64,

@@ -8,9 +8,9 @@ use crate::units::CpuId;
 /// The softirq vectors by number, as the kernel prints them (`softirq_to_name` in kernel/softirq.c).
 pub const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
-/// NET_TX in [`SOFTIRQS`].
+/// Index of NET_TX in [`SOFTIRQS`].
 pub const NET_TX: u32 = 2;
-/// NET_RX in [`SOFTIRQS`].
+/// Index of NET_RX in [`SOFTIRQS`].
 pub const NET_RX: u32 = 3;
 
 /// Runs of each of [`SOFTIRQS`], in their order; 0 for one that this kernel does not have.

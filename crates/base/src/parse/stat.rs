@@ -17,15 +17,12 @@ pub struct CpuTimes {
     pub user: u64,
     /// Niced processes in user mode.
     pub nice: u64,
-    /// Kernel mode.
+    /// Processes in kernel mode, without interrupts and softirqs.
     pub system: u64,
-    /// Idle.
     pub idle: u64,
     /// Idle with I/O outstanding.
     pub iowait: u64,
-    /// Hard interrupts.
     pub irq: u64,
-    /// Softirqs.
     pub softirq: u64,
     /// Taken by the hypervisor.
     pub steal: u64,

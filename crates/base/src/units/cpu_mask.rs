@@ -43,7 +43,6 @@ pub enum MaskError {
 }
 
 impl CpuMask {
-    /// The empty set.
     pub fn new() -> Self {
         Self::default()
     }
@@ -119,7 +118,7 @@ impl CpuMask {
         })
     }
 
-    /// The lowest CPU.
+    /// The lowest CPU; `None` in the empty set.
     pub fn first(&self) -> Option<CpuId> {
         self.iter().next()
     }

@@ -88,12 +88,12 @@ pub mod duration_text {
 
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Writes `5s`.
+    /// Writes a text such as `5s`.
     pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&super::format_duration(*duration))
     }
 
-    /// Reads `5s`.
+    /// Reads a text such as `5s`.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let text = String::deserialize(deserializer)?;
         super::parse_duration(&text).map_err(serde::de::Error::custom)

@@ -39,7 +39,6 @@ pub enum NameError {
     /// Not an interface name.
     #[error("`{0}` is not an interface name (1 to 15 bytes, no `/`, no white space)")]
     Nic(String),
-    /// Not a queue.
     #[error("`{0}` is not a queue (write rx-N or tx-N)")]
     Queue(String),
 }
@@ -91,12 +90,9 @@ impl fmt::Display for NicName {
     }
 }
 
-/// Receive or transmit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// Packets coming in.
     Rx,
-    /// Packets going out.
     Tx,
 }
 
@@ -112,12 +108,10 @@ pub struct QueueId {
 }
 
 impl QueueId {
-    /// Receive queue `index`.
     pub fn rx(index: u32) -> Self {
         Self { direction: Direction::Rx, index }
     }
 
-    /// Transmit queue `index`.
     pub fn tx(index: u32) -> Self {
         Self { direction: Direction::Tx, index }
     }

@@ -24,7 +24,7 @@ pub struct Abandoned {
 }
 
 /// Undoes transactions of the machine below `root` whose deadline has passed, or whose process died before
-/// setting everything, newest first. Values changed since by another program are left alone. `own` is the
+/// setting everything, newest first. Values changed since by another program are left alone. `own` must be the
 /// machine seen from our own network namespace.
 pub fn undo_abandoned(
     store: &Store,

@@ -17,7 +17,6 @@ use rxlab_sys::{Hidden, Host, OverlayHost};
 /// take the newer one's value for a foreign one, and be closed over it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Waiting {
-    /// Transaction id.
     pub id: String,
     /// The newer one that has to go first.
     pub behind: String,
@@ -26,17 +25,11 @@ pub struct Waiting {
 /// A transaction could not be undone.
 #[derive(Debug, Error)]
 pub enum UndoError {
-    /// The journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The location of its values is unknown. It stays open.
     #[error("the network namespace of transaction {id} was not found: {hidden}")]
-    Lost {
-        /// Transaction id.
-        id: String,
-        /// The hidden namespaces.
-        hidden: Hidden,
-    },
+    Lost { id: String, hidden: Hidden },
     /// No open transaction matches.
     #[error("transaction {0} belongs to another root")]
     OtherRoot(String),
@@ -45,7 +38,6 @@ pub enum UndoError {
     Covered {
         /// The transaction asked for.
         id: String,
-        /// The newer one.
         newer: String,
     },
 }
@@ -53,15 +45,12 @@ pub enum UndoError {
 /// The open transactions to undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which<'a> {
-    /// All of them.
     All,
-    /// The newest.
     Last,
     /// The one whose id starts with this.
     Id(&'a str),
 }
 
-/// Result of [`undo`].
 #[derive(Debug)]
 pub struct Undone {
     /// Transactions moved to the archive: nothing in them can be undone.
@@ -159,13 +148,12 @@ fn choose(store: &Store, which: Which<'_>, open: Open) -> Result<Chosen, UndoErr
 pub struct Backwards<E> {
     /// Undone transactions in order, each as far as its result says.
     pub undone: Vec<Undo>,
-    /// Transactions left alone.
     pub waiting: Vec<Waiting>,
     /// Reason why the first failed one was not undone; older ones with the same values wait for it.
     pub error: Option<E>,
 }
 
-/// Undoes `open` (oldest first, as [`crate::journal::Store::open_of`] returns them) from the newest on
+/// Undoes `open` (must be oldest first, as [`crate::journal::Store::open_of`] returns them) from the newest on
 /// with `undo`. Transactions that cannot be undone at all are `stuck`.
 fn backwards<E>(
     open: &[(String, History)],
@@ -196,7 +184,7 @@ fn backwards<E>(
     result
 }
 
-/// The newest of `others` that touches a target of `history` or may have reset one. It has to be
+/// The newest of `others` that touches a target of `history` or may have reset one. It must be
 /// undone first: the value it found, or sets again, is the one that `history` set.
 pub fn covered_by<'a>(history: &History, others: &'a [(String, History)]) -> Option<&'a str> {
     let mine = history.touched();

@@ -66,8 +66,9 @@ impl Guard {
     }
 }
 
-/// Starts this program again with `arguments` as a guard, and returns once it is ready.
-/// After an error no guard is running and nothing may be written.
+/// Starts this program again with `arguments` as a guard, and returns once it is ready: at most 10 s later.
+/// Must be called before the first write of the transaction. After an error no guard is running and nothing
+/// may be written.
 pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<Guard> {
     let mut guard = Command::new(std::env::current_exe()?)
         .args(arguments)
@@ -94,19 +95,19 @@ pub fn launch_guard<A: AsRef<OsStr>>(arguments: &[A]) -> io::Result<Guard> {
 
 /// The environment of a guard outside the journal. Tests simulate it.
 pub trait Watchpost {
-    /// CLOCK_BOOTTIME in nanoseconds.
+    /// CLOCK_BOOTTIME in nanoseconds: it counts time in suspend.
     fn now(&self) -> u64;
 
-    /// Sleeps.
     fn sleep(&self, pause: Duration);
 
-    /// True if the guard was told to end. It reverts the change first, which would be unguarded.
+    /// True if the guard was told to end. It must revert the change first, which would be unguarded.
     fn is_told_to_end(&self) -> bool;
 
     /// True if a process is running or stopped.
     fn is_alive(&self, process: ProcessId) -> bool;
 
-    /// Kills the process that holds the lock `path`, after checking that it still does.
+    /// Kills the process that holds the lock `path`. Must check that it still holds it: the PID may belong
+    /// to another process by now.
     fn kill_holder(&self, path: &Path, holder: ProcessId);
 
     /// The machine seen from our own network namespace, opened again.
@@ -286,10 +287,9 @@ fn kill_holder(path: &Path, holder: ProcessId) -> io::Result<()> {
 /// Reason why a change was not confirmed.
 #[derive(Debug, Error)]
 pub enum ConfirmError {
-    /// The journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// No running deadline.
+    /// No transaction has a running deadline.
     #[error("no change is waiting for confirmation")]
     NothingWaits,
     /// Its deadline passed while we waited for the lock.

@@ -32,7 +32,7 @@ pub enum Culprit {
     CpuHotplug,
     /// A later transaction wrote a value that replaces or resets this one.
     LaterTransaction,
-    /// irqbalance moves interrupts.
+    /// irqbalance, which moves interrupts.
     Irqbalance,
     /// Another rxlab with its own journal.
     AnotherRxlab,
@@ -61,7 +61,6 @@ pub enum Likelihood {
 /// A possible cause and its evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Suspect {
-    /// The cause.
     pub who: Culprit,
     /// Strength of the evidence.
     pub likelihood: Likelihood,
@@ -105,7 +104,6 @@ impl Scene<'_> {
         Some((self.then?.device(address)?, self.now.device(address)?))
     }
 
-    /// The target's interface.
     fn nic(&self) -> Option<&Nic> {
         self.model.nic(self.target?.nic()?)
     }
@@ -117,7 +115,7 @@ impl Scene<'_> {
 }
 
 impl Suspect {
-    /// `None` without evidence.
+    /// A suspect; `None` without evidence.
     fn from_evidence(who: Culprit, probable: bool, evidence: Vec<String>) -> Option<Self> {
         let likelihood = if probable { Likelihood::Probable } else { Likelihood::Possible };
         (!evidence.is_empty()).then_some(Self { who, likelihood, evidence })

@@ -8,7 +8,7 @@ use crate::journal::{History, Outcome};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// It changed nothing.
+    /// The transaction changed nothing.
     Empty,
     /// Every value was restored or went with its device.
     PutBack,

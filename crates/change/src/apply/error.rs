@@ -22,28 +22,20 @@ pub enum ApplyError {
     },
     /// One target is given two values.
     #[error("{knob} {target} is set twice")]
-    Twice {
-        /// Knob.
-        knob: String,
-        /// Target.
-        target: Target,
-    },
+    Twice { knob: String, target: Target },
     /// The plan names another host.
     #[error("the plan is for host {plan}, this is {here}")]
     OtherHost {
         /// Host in the plan.
         plan: String,
-        /// This host.
         here: String,
     },
     /// The plan names another device than the one that currently has the name.
     #[error("the plan has {target} on device {plan}, but here it is {here}: the plan is for another machine")]
     OtherDevice {
-        /// Target.
         target: Target,
         /// Device in the plan.
         plan: DeviceAddress,
-        /// The device here.
         here: String,
     },
     /// The knob rejects it or fails.
@@ -66,33 +58,22 @@ pub enum ApplyError {
     /// A dependent value, reset by the write of another one, cannot be set again.
     #[error("the driver reset {setting}, which cannot be set again: {error}")]
     NotReplayed {
-        /// The lost value.
+        /// The dependent value that was lost and not set again.
         setting: Box<Setting>,
         /// Reason why it cannot be restored.
         error: Box<KnobError>,
     },
     /// A target that this transaction did not touch cannot be set back.
     #[error("{knob} {target} was not changed by this transaction")]
-    NotTouched {
-        /// Knob.
-        knob: String,
-        /// Target.
-        target: Target,
-    },
+    NotTouched { knob: String, target: Target },
     /// Another program interfered between the journal entry and the write.
     #[error("{subject} changed in the meantime: {why}")]
-    ChangedMeanwhile {
-        /// Knob and target.
-        subject: String,
-        /// The difference.
-        why: String,
-    },
+    ChangedMeanwhile { subject: String, why: String },
     /// An unreadable transaction has changed the same target: its original value is unknown.
     #[error("{}transaction {id} cannot be read: {why}", subject.as_ref().map_or(String::new(), |s| format!("{s}: ")))]
     Unreadable {
         /// Knob and target, if they are what it changed.
         subject: Option<String>,
-        /// Transaction id.
         id: String,
         /// Reason why it cannot be read.
         why: String,
@@ -108,11 +89,8 @@ pub enum ApplyError {
     },
     /// The deadline of an earlier change is still running.
     #[error("transaction {id} is waiting for confirmation")]
-    Pending {
-        /// Transaction id.
-        id: String,
-    },
-    /// Asked to stop.
+    Pending { id: String },
+    /// A signal asked the program to stop.
     #[error("interrupted")]
     Interrupted,
 }

@@ -74,7 +74,7 @@ pub(super) enum Place {
     Unknown(String),
 }
 
-/// Finds the target of a value again. `host` and `model` are the machine of the transaction, from [`reach`].
+/// Finds the target of a value again. `host` and `model` must be the machine of the transaction, from [`reach`].
 pub(super) fn locate(host: &dyn Host, model: &Model, history: &History, touched: &Touched) -> Place {
     let begin = history.begin();
     let Some(device) = &touched.device else {

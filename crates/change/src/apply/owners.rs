@@ -34,9 +34,7 @@ pub enum Effect {
 /// A line of another program's configuration that sets a value, or may.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OtherOwner {
-    /// The knob.
     pub knob: String,
-    /// The program.
     pub by: &'static str,
     /// Absolute path of its file.
     pub file: String,
@@ -137,7 +135,7 @@ const SOURCES: [Source; 7] = [
     },
 ];
 
-/// Single files.
+/// Configuration files at fixed paths, each with its program and its form.
 const FILES: [(&str, &str, Form); 5] = [
     ("sysctl.d", "etc/sysctl.conf", Form::Sysctl),
     ("ifup", "etc/network/interfaces", Form::Script),

@@ -14,13 +14,11 @@ use rxlab_sys::Host;
 /// Result for one value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reapplied {
-    /// Knob.
     pub knob: String,
     /// Target, by its current name if the device still exists.
     pub target: Target,
     /// The value it should have.
     pub wanted: String,
-    /// Findings and actions.
     #[serde(flatten)]
     pub outcome: Reapply,
     /// Possible causes of the change.
@@ -34,20 +32,14 @@ pub enum Reapply {
     /// It has the value; nothing was written.
     Holds,
     /// A newer transaction has set it since; it was left to that one.
-    Covered {
-        /// Transaction id.
-        by: String,
-    },
+    Covered { by: String },
     /// It was foreign and is ours again.
     Reapplied {
-        /// The foreign value.
+        /// The value that another program had set.
         was: String,
     },
     /// It would be written; this was a dry run.
-    Due {
-        /// The current value.
-        was: String,
-    },
+    Due { was: String },
     /// The device, queue or namespace is gone.
     Gone,
     /// It could be neither read nor set.

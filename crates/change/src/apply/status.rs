@@ -12,19 +12,16 @@ use rxlab_path::model::Model;
 use rxlab_setting::Target;
 use rxlab_sys::{Host, Namespace};
 
-/// One open transaction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TransactionStatus {
-    /// Its id.
     pub id: String,
-    /// Start, RFC 3339.
+    /// Start time in RFC 3339.
     pub started: String,
-    /// Author and purpose.
+    /// Purpose of the transaction and the command that made it.
     pub what: String,
     /// The network namespace, if not our own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub netns: Option<Namespace>,
-    /// Its state.
     pub state: State,
     /// Receive work before the transaction.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,10 +57,8 @@ pub enum State {
     Unfinished,
 }
 
-/// One value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ValueStatus {
-    /// Knob.
     pub knob: String,
     /// Target, by its current name if the device still exists.
     pub target: Target,
@@ -71,7 +66,6 @@ pub struct ValueStatus {
     pub original: String,
     /// The last value asked for.
     pub wanted: String,
-    /// The current value.
     #[serde(flatten)]
     pub live: Live,
     /// Possible causes, if it does not hold and the transaction is not unfinished; empty without
@@ -87,21 +81,17 @@ pub enum Live {
     Kept,
     /// A newer open transaction has set it since and decides its value.
     Covered {
-        /// Transaction id.
         by: String,
     },
     /// The value from before the transaction.
     Original,
     /// Neither: changed by another program.
     Drifted {
-        /// The value.
         value: String,
     },
     /// The device, its namespace, the process or the thread is gone.
     Gone,
-    /// Unreadable.
     Unreadable {
-        /// Reason.
         why: String,
     },
 }

@@ -13,31 +13,18 @@ use rxlab_setting::Target;
 #[serde(tag = "news", rename_all = "snake_case")]
 pub enum News {
     /// A transaction is new, or its state changed.
-    Transaction {
-        /// Transaction id.
-        id: String,
-        /// Its state.
-        state: State,
-    },
+    Transaction { id: String, state: State },
     /// A transaction is no longer open: undone, or reverted by its guard.
-    Closed {
-        /// Transaction id.
-        id: String,
-    },
+    Closed { id: String },
     /// A value no longer holds, differs from before, or holds again.
     Value {
-        /// Its transaction.
         id: String,
-        /// Knob.
         knob: String,
-        /// Target.
         target: Target,
         /// The value asked for.
         wanted: String,
-        /// The current value.
         #[serde(flatten)]
         live: Live,
-        /// Possible causes.
         suspects: Vec<Suspect>,
     },
 }

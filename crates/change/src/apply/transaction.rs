@@ -24,7 +24,6 @@ use rxlab_sys::{Host, Namespace, ProcessId};
 
 /// Contents of the first line of the journal.
 pub struct BeginInfo<'a> {
-    /// The machine.
     pub identity: &'a Identity,
     /// Root it is accessed through.
     pub root: &'a Path,
@@ -56,7 +55,7 @@ impl<'a> BeginInfo<'a> {
 pub struct Kept {
     /// The setting asked for, in canonical form.
     pub setting: Setting,
-    /// The value before.
+    /// The value before the write, which undo restores.
     pub before: String,
     /// The value read back.
     pub kept: String,
@@ -73,13 +72,12 @@ pub struct Kept {
 /// A failed [`Transaction::apply`] and the result for the values set before the failure.
 #[derive(Debug)]
 pub struct Failure {
-    /// The error.
     pub error: ApplyError,
     /// The result of the undo.
     pub undo: Undo,
 }
 
-/// An open transaction; holds the lock of the state directory until dropped.
+/// An open transaction; holds the journal's lock until dropped.
 ///
 /// Dropping it changes nothing on the machine or in the journal: its values stay
 /// undoable by id.
@@ -167,15 +165,14 @@ impl Transaction {
         &self.archived
     }
 
-    /// Its journal.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// Sets one value: checked, journalled, written, read back. After an error the caller decides
-    /// about [`Transaction::undo`]; the journal knows what to revert.
+    /// Sets one value: checked, journalled, written, read back. After an error the caller must decide
+    /// about [`Transaction::undo`]: the value may have changed, and the journal knows what to revert.
     ///
-    /// `model` is rebuilt if the value changes the devices or queues of the machine.
+    /// `model` must be current; it is rebuilt if the value changes the devices or queues of the machine.
     pub fn set(&mut self, host: &dyn Host, model: &mut Model, setting: &Setting) -> Result<Kept, ApplyError> {
         let knob = knob_of(&setting.knob)?;
         let value = knob.check(knob.site(host, model, &setting.target), &setting.value)?;
@@ -245,7 +242,7 @@ impl Transaction {
         // If this process died before noticing, its values would be the ones to set again.
         is_still_named(host, target, ids, &setting.knob)?;
         let (chosen, mut set) = displaced::split_by_origin(host, model, &displaced);
-        // What is replaced on purpose comes back with the original only.
+        // Values replaced on purpose come back only with the original.
         set.retain(|value| goes_back || !knob.replaces().contains(&value.knob.as_str()));
         let has_values_to_set_again = !knob.disturbs().is_empty() || !set.is_empty();
         let armed = self.journal.arm(Intent {
@@ -331,7 +328,8 @@ impl Transaction {
     }
 
     /// Ends the transaction so that its values stay, undoable by id. One that set nothing is
-    /// closed.
+    /// closed. Must come after the last [`Transaction::set`]: a guard reverts a transaction whose process
+    /// ends without it.
     pub fn keep(mut self) -> Result<(), JournalError> {
         self.complete()
     }
@@ -358,19 +356,20 @@ impl Transaction {
         if is_empty { self.journal.close() } else { self.journal.complete() }
     }
 
-    /// Confirms on behalf of the user: the deadline no longer holds.
+    /// Confirms on behalf of the user: the deadline no longer holds. The values stay, undoable by id.
     pub fn confirm(mut self) -> Result<(), JournalError> {
         self.journal.confirm()
     }
 
     /// Restores every value that is still ours, newest target first, and closes the transaction
-    /// when nothing is left to do. `host` is the machine of the transaction, from [`super::reach`], and
-    /// `model` must be current.
+    /// when nothing is left to do. `host` must be the machine of the transaction, from [`super::reach`], and
+    /// `model` must be current. Newer transactions that touch the same values must be undone first: see
+    /// [`super::covered_by`].
     pub fn undo(self, host: &dyn Host, model: &Model) -> Undo {
         self.undo_with(host, model, UndoOptions::default())
     }
 
-    /// [`Transaction::undo`] with options.
+    /// Like [`Transaction::undo`], but overwrites foreign values if `options` say so.
     pub fn undo_with(self, host: &dyn Host, model: &Model, options: UndoOptions) -> Undo {
         undo::run(self.journal, host, model, options)
     }

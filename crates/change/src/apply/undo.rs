@@ -22,7 +22,6 @@ use rxlab_sys::Host;
 /// Findings and actions for one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UndoOutcome {
-    /// Knob.
     pub knob: String,
     /// Target, by its current name if the device still exists.
     pub target: Target,
@@ -30,7 +29,6 @@ pub struct UndoOutcome {
     pub original: String,
     /// The last value that the transaction asked for.
     pub wanted: String,
-    /// Findings and actions.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// The user should check: the value is not the original one and was not expected to go.
@@ -40,7 +38,6 @@ pub struct UndoOutcome {
 /// The result of undoing one transaction.
 #[derive(Debug)]
 pub struct Undo {
-    /// Transaction id.
     pub id: String,
     /// Each target that was not settled before, in the order of undoing.
     pub outcomes: Vec<UndoOutcome>,
@@ -68,7 +65,6 @@ impl Undo {
     }
 }
 
-/// Options of undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UndoOptions {
     /// Overwrite values set by another program with the original.

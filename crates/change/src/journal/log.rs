@@ -28,7 +28,8 @@ impl Armed {
     }
 }
 
-/// An open transaction, held under the lock.
+/// An open transaction. Owns the lock, so no other process changes the machine or this file before it is
+/// dropped.
 pub struct Journal {
     storage: Arc<dyn Storage>,
     id: String,
@@ -53,7 +54,6 @@ impl Journal {
         Self { storage, id, history, torn, room, _lock: lock }
     }
 
-    /// The transaction id.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -63,8 +63,12 @@ impl Journal {
         &self.history
     }
 
-    /// Records `intent` under the next number and syncs it; then the write may happen. From now on the
-    /// records of undo have reserved space.
+    /// Records `intent` under the next number and syncs it. From then on the records of undo have reserved
+    /// space.
+    ///
+    /// The write must not begin before this returns. After it, the caller must record the result with
+    /// [`Journal::done`] or [`Journal::failed`]; without one, undo assumes that the value may have changed.
+    /// After an error nothing may be written.
     pub fn arm(&mut self, intent: Intent) -> Result<Armed, JournalError> {
         let seq = self.history.last_seq() + 1;
         let record = Record::Intent(Intent { seq, ..intent });
@@ -82,27 +86,29 @@ impl Journal {
         done.map_err(|error| self.error("reserve space in", error))
     }
 
-    /// Permits restoring the original value of intent `seq`. Needs no more disk space,
-    /// so that a full disk cannot prevent it. `None` if
-    /// there is no such intent.
+    /// Permits restoring the original value of intent `seq`; `None` if there is no such intent. Appends
+    /// nothing, so a full disk cannot prevent it.
     pub fn arm_restore(&self, seq: u64) -> Option<Armed> {
         let known = |record: &Record| matches!(record, Record::Intent(intent) if intent.seq == seq);
         self.history.records.iter().any(known).then_some(Armed { seq })
     }
 
-    /// Records and syncs the dependent values set by others before the original is restored.
+    /// Records and syncs the dependent values set by others. Must be called before the original is
+    /// restored: that write may reset them.
     pub fn holding(&mut self, seq: u64, values: &[Displaced]) -> Result<(), JournalError> {
         self.append(Record::Holding { seq, values: values.to_vec() })?;
         self.sync()
     }
 
-    /// The write was made; `kept` was read back. Not synced: a program crash does not lose
-    /// it, and a machine crash loses the value too.
+    /// Records that the write of `armed` was made and `kept` was read back. Must come last, after dependent
+    /// values were set again: until then they may be leftovers of the driver. Not synced: a program crash
+    /// does not lose the line, and a machine crash loses the value too.
     pub fn done(&mut self, armed: &Armed, kept: &str) -> Result<(), JournalError> {
         self.append(Record::Done { seq: armed.seq, kept: kept.to_owned() })
     }
 
-    /// The write was rejected, its outcome is unknown, or it was not attempted.
+    /// Records that the write of `armed` was rejected or that its outcome is unknown. `untried` must be true
+    /// only if no write was attempted.
     pub fn failed(&mut self, armed: &Armed, why: &str, untried: bool) -> Result<(), JournalError> {
         self.append(Record::Failed { seq: armed.seq, why: why.to_owned(), untried })
     }
@@ -112,7 +118,8 @@ impl Journal {
         self.append(Record::Undone { seq, outcome: outcome.clone() })
     }
 
-    /// Records and syncs the command that reverts the next one to run. After an error the next must not run.
+    /// Records and syncs the command that reverts the next one to run. Must return before that one starts;
+    /// after an error it must not run.
     pub fn command(&mut self, back: &BackCommand) -> Result<(), JournalError> {
         self.append(Record::Command(back.clone()))?;
         self.sync()
@@ -124,24 +131,26 @@ impl Journal {
         self.append(Record::CommandUndone { outcome: outcome.clone() })
     }
 
-    /// Reference for later comparisons. Not synced: it is lost only together with the values.
+    /// Records the reference for later comparisons. Not synced: it is lost only together with the values.
     pub fn surroundings(&mut self, around: Surroundings) -> Result<(), JournalError> {
         self.append(Record::Surroundings(around))
     }
 
-    /// Everything asked for is set.
+    /// Records and syncs that everything asked for is set. If the process dies before, the guard of a change
+    /// with a deadline reverts it at once.
     pub fn complete(&mut self) -> Result<(), JournalError> {
         self.append(Record::Complete)?;
         self.sync()
     }
 
-    /// The user wants it to stay.
+    /// Records and syncs that the user wants the change to stay: its deadline no longer holds.
     pub fn confirm(&mut self) -> Result<(), JournalError> {
         self.append(Record::Confirmed)?;
         self.sync()
     }
 
-    /// Nothing is left to undo: archives the file. One written by a later version stays.
+    /// Archives the file. Must be called only when nothing is left to undo. A file with records of a later
+    /// version stays open and is an error: they may describe something to undo.
     pub fn close(&mut self) -> Result<(), JournalError> {
         if self.history.records.contains(&Record::Unknown) {
             let path = self.storage.path(Folder::Open, &self.id);

@@ -18,14 +18,14 @@ pub enum Record {
     Intent(Intent),
     /// The write of intent `seq` was made and read back.
     Done {
-        /// The intent.
+        /// Number of the intent.
         seq: u64,
         /// The value read back.
         kept: String,
     },
     /// The write of intent `seq` was rejected or could not be read back.
     Failed {
-        /// The intent.
+        /// Number of the intent.
         seq: u64,
         /// Reason, in one line.
         why: String,
@@ -51,7 +51,6 @@ pub enum Record {
     Undone {
         /// The first intent of the target.
         seq: u64,
-        /// Findings and actions.
         #[serde(flatten)]
         outcome: Outcome,
     },
@@ -73,7 +72,7 @@ pub enum Record {
 /// The first line of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begin {
-    /// [`Begin::SCHEMA`].
+    /// [`Begin::SCHEMA`]; a reader must refuse any other.
     pub schema: String,
     /// Transaction id, also the name of its file.
     pub id: String,
@@ -227,7 +226,6 @@ pub enum Outcome {
     },
     /// Another program or an administrator changed the value since; it was left alone.
     Drift {
-        /// The value found.
         live: String,
         /// It is the kernel's value for a new queue, and it is unclear if the kernel recreated the queue or
         /// the value was set on purpose. The original is kept until that is decided.

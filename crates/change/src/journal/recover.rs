@@ -35,7 +35,7 @@ pub struct Touched {
     pub device: Option<DeviceAddress>,
     /// sysfs inodes of the interface and the queue at the last intent.
     pub ids: Option<SysfsIds>,
-    /// The first intent.
+    /// Number of the first intent for this target.
     pub seq: u64,
     /// The value before the first intent, which undo restores.
     pub original: String,

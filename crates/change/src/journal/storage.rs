@@ -21,21 +21,26 @@ pub enum Folder {
 }
 
 /// Files by transaction id.
+///
+/// Callers must hold the [`Lock`] for every operation that changes a journal file; notices need none. Nor do
+/// readers: a last line without a line feed is being written or was torn, and counts as absent.
 pub trait Storage: Send + Sync {
     /// The ids in a folder, sorted; none if nothing was ever stored.
     fn list(&self, folder: Folder) -> io::Result<Vec<String>>;
 
-    /// The whole file.
+    /// The whole content of a file.
     fn read(&self, folder: Folder, id: &str) -> io::Result<Vec<u8>>;
 
-    /// Creates a new, empty, open file whose existence survives a crash.
+    /// Creates a new, empty, open file. Its name must survive a crash once this returns; an existing file is
+    /// an error.
     fn create(&self, id: &str) -> io::Result<()>;
 
     /// Reserves this many bytes after the contents of an open file, so that a full disk
     /// does not reject them. The file length is unchanged. Truncating or archiving releases the space.
     fn set_aside(&self, id: &str, bytes: u64) -> io::Result<()>;
 
-    /// Appends bytes to an open file; they survive a crash only after [`Storage::sync`].
+    /// Appends bytes to an open file; they survive a crash only after [`Storage::sync`]. After an error some
+    /// of them may be in the file: the caller must cut it before appending again.
     fn append(&self, id: &str, bytes: &[u8]) -> io::Result<()>;
 
     /// Makes appended bytes survive a crash.
@@ -56,7 +61,7 @@ pub trait Storage: Send + Sync {
     }
 
     /// Registers these files as a journal of the machine, and returns the state directories of the others.
-    /// Call it under the lock.
+    /// The caller must hold the lock.
     fn claim(&self) -> io::Result<Vec<PathBuf>> {
         Ok(Vec::new())
     }
@@ -85,7 +90,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// A lock that lasts as long as `file` is open. The file must be locked.
+    /// A lock that lasts until it is dropped. `file` must be locked already.
     pub(super) fn new(file: File) -> Self {
         Self { file: Some(file), _guard: None }
     }
@@ -116,25 +121,17 @@ pub enum LockError {
     /// Another process has it.
     #[error("process {} holds the lock {}", holder.map_or("?".to_owned(), |holder| holder.pid.to_string()), path.display())]
     Held {
-        /// The lock file.
         path: PathBuf,
         /// The holder, if recorded in the file.
         holder: Option<ProcessId>,
     },
     /// Other users could write to the journal.
     #[error("{} cannot be trusted with the journal: {why}", path.display())]
-    Untrusted {
-        /// The directory.
-        path: PathBuf,
-        /// Reason.
-        why: String,
-    },
-    /// Taking it failed.
+    Untrusted { path: PathBuf, why: String },
     #[error("cannot take the lock {}: {error}", path.display())]
     Io {
         /// The lock file or a directory above it.
         path: PathBuf,
-        /// The error.
         error: io::Error,
     },
 }

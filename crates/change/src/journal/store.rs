@@ -26,11 +26,9 @@ pub enum JournalError {
     /// A file or directory operation failed.
     #[error("cannot {verb} the journal {}: {error}", path.display())]
     Io {
-        /// The operation.
+        /// The failed operation, as a verb.
         verb: &'static str,
-        /// The path.
         path: PathBuf,
-        /// The error.
         error: io::Error,
     },
     /// Another process is changing the machine, or the lock cannot be taken.
@@ -39,7 +37,6 @@ pub enum JournalError {
     /// An invalid line that no crash can have caused.
     #[error("the journal {} is damaged at line {line}", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// The first wrong line.
         line: usize,
@@ -47,16 +44,13 @@ pub enum JournalError {
     /// A later version wrote records not understood here: only that version knows what else there is
     /// to undo.
     #[error("a later version of rxlab wrote to the journal {}: undo with that version", path.display())]
-    LaterVersion {
-        /// The file.
-        path: PathBuf,
-    },
+    LaterVersion { path: PathBuf },
     /// No open transaction has this id.
     #[error("no open transaction `{id}`{}", open_list(open))]
     Unknown {
         /// The id asked for.
         id: String,
-        /// The open transactions.
+        /// Ids of the open transactions.
         open: Vec<String>,
     },
 }
@@ -106,11 +100,8 @@ pub struct Open {
 /// The file of a transaction that cannot be read completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The transaction.
     pub id: String,
-    /// Its file.
     pub path: PathBuf,
-    /// The problem.
     pub why: String,
     /// The contents of valid lines; `None` if the file is temporarily unreadable.
     pub readable: Option<History>,
@@ -119,9 +110,8 @@ pub struct Unreadable {
 /// A transaction, open or archived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its id.
     pub id: String,
-    /// False if archived.
+    /// False if the transaction is archived.
     pub is_open: bool,
     /// History in its file, or the reason why it cannot be read.
     pub history: Result<History, String>,
@@ -203,8 +193,7 @@ impl Store {
         self.storage.read(Folder::Archive, id).is_ok()
     }
 
-    /// Registers this as a journal of the machine, and returns the others with their state directories. Call
-    /// it under the lock.
+    /// Registers this as a journal of the machine, and returns the others with their state directories.
     pub fn others(&self, _lock: &Lock) -> Result<Vec<(PathBuf, Store)>, JournalError> {
         let others = self.storage.claim().map_err(|error| self.error("register", "", error))?;
         Ok(others.into_iter().map(|state| (state.clone(), Store::new(Disk::new(state)))).collect())
@@ -269,7 +258,8 @@ impl Store {
         Ok(self.open(root, boot_id)?.transactions)
     }
 
-    /// Archives a transaction unchanged: nothing in it will be undone.
+    /// Archives a transaction unchanged: nothing in it will be undone. Should be called only if the user asks
+    /// for it.
     pub fn forget(&self, _lock: &Lock, id: &str) -> Result<(), JournalError> {
         self.storage.archive(id).map_err(|error| self.error("archive", id, error))
     }
@@ -286,8 +276,9 @@ impl Store {
         taken.iter().filter_map(|text| serde_json::from_slice(text).ok()).collect()
     }
 
-    /// Starts a transaction: its first line is on disk when this returns. The id of `begin` is
-    /// chosen here.
+    /// Starts a transaction: its first line is on disk when this returns. Replaces the id of `begin`.
+    ///
+    /// The caller should [`Store::sweep`] first, under the same lock.
     pub fn begin(&self, lock: Lock, begin: Begin) -> Result<Journal, JournalError> {
         let id = self.next_id(&begin)?;
         self.storage.create(&id).map_err(|error| self.error("create", &id, error))?;

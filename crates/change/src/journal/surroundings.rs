@@ -20,7 +20,6 @@ pub struct Surroundings {
 /// One interface at that moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceThen {
-    /// Its persistent address.
     pub device: DeviceAddress,
     /// `ifindex`; a different one means that the interface was recreated.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -27,40 +27,33 @@ pub type Result<T = (), E = KnobError> = std::result::Result<T, E>;
 /// A knob cannot do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KnobError {
-    /// No such interface.
     #[error("no interface {nic} (found: {})", list(known))]
     UnknownNic {
-        /// As asked for.
+        /// The interface asked for.
         nic: NicName,
-        /// Existing ones.
+        /// The interfaces that exist.
         known: Vec<NicName>,
     },
-    /// No such queue.
     #[error("{nic} has no queue {queue} (it has {})", list(known))]
     UnknownQueue {
-        /// The interface.
         nic: NicName,
-        /// As asked for.
+        /// The queue asked for.
         queue: QueueId,
-        /// Existing ones.
+        /// The queues that exist.
         known: Vec<QueueId>,
     },
     /// The knob acts on something else.
     #[error("{knob} acts on {acts_on}, not on {target}")]
     WrongTarget {
-        /// The knob.
         knob: &'static str,
         /// Form of its targets.
         acts_on: &'static str,
-        /// As asked for.
         target: Target,
     },
     /// Not a value of the knob.
     #[error("invalid value `{value}` for {knob}: {why}")]
     BadValue {
-        /// The knob.
         knob: &'static str,
-        /// As asked for.
         value: String,
         /// The error, and a valid value.
         why: String,
@@ -68,38 +61,27 @@ pub enum KnobError {
     /// CPUs that cannot take the work.
     #[error("{knob} {target}: {} {cpus} {why}", cpu_word(cpus))]
     UnusableCpus {
-        /// The knob.
         knob: &'static str,
-        /// The target.
         target: Target,
         /// The unusable CPUs of those asked for.
         cpus: CpuMask,
-        /// The reason.
         why: String,
     },
     /// The queue has no interrupt of its own, or the interface has none of this name. A driver may request it
     /// later: many do so each time the interface is brought up.
     #[error("{target} has no interrupt: {why}")]
     NoIrq {
-        /// As asked for.
         target: Target,
         /// The reason, and what to do.
         why: Cow<'static, str>,
     },
     /// The interrupts of the machine cannot be read, so that the target may have some.
     #[error("the interrupts of {target} are unknown: {why}")]
-    UnknownIrqs {
-        /// As asked for.
-        target: Target,
-        /// The reason.
-        why: String,
-    },
+    UnknownIrqs { target: Target, why: String },
     /// The file does not exist, or nothing answers.
     #[error("this kernel or device does not support {knob} on {target}: {}", missing(path))]
     Unsupported {
-        /// The knob.
         knob: &'static str,
-        /// The target.
         target: Target,
         /// Relative to the root.
         path: String,
@@ -107,9 +89,7 @@ pub enum KnobError {
     /// The file exists, but this target cannot have a value.
     #[error("{target} has no {knob}: {why}")]
     Lacks {
-        /// The knob.
         knob: &'static str,
-        /// The target.
         target: Target,
         /// The reason, and what to do.
         why: &'static str,
@@ -117,9 +97,7 @@ pub enum KnobError {
     /// There are only files, as in a recording, and they lack a value that the kernel has.
     #[error("{target} has no {knob} in this recording, though Linux {kernel} has it")]
     NotRecorded {
-        /// The knob.
         knob: &'static str,
-        /// The target.
         target: Target,
         /// Release of the recorded kernel.
         kernel: String,
@@ -128,7 +106,6 @@ pub enum KnobError {
     /// value went with it.
     #[error("{target}: {why}")]
     NotThere {
-        /// As asked for.
         target: Target,
         /// The missing thing, and what to do.
         why: String,
@@ -137,16 +114,11 @@ pub enum KnobError {
     #[error(
         "{target} cannot be read while {nic} is down: the kernel lists NAPIs only of interfaces that are up"
     )]
-    Down {
-        /// As asked for.
-        target: Target,
-        /// The interface.
-        nic: NicName,
-    },
+    Down { target: Target, nic: NicName },
     /// A permission is missing.
     #[error("cannot {verb} {}: permission denied{meaning}", source(path))]
     Denied {
-        /// `read` or `write`.
+        /// Either `read` or `write`.
         verb: &'static str,
         /// Relative to the root.
         path: String,
@@ -162,9 +134,7 @@ pub enum KnobError {
     /// The kernel answered with an error.
     #[error("{knob} {target} = {value}: the kernel rejected it: {meaning}")]
     Refused {
-        /// The knob.
         knob: &'static str,
-        /// The target.
         target: Target,
         /// The value written; `?` for a read.
         value: String,
@@ -176,9 +146,8 @@ pub enum KnobError {
     Broken {
         /// Relative to the root.
         path: String,
-        /// Its content.
+        /// Content of the file.
         text: String,
-        /// Expected content.
         expected: &'static str,
     },
 }

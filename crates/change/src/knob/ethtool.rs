@@ -36,9 +36,7 @@ pub(super) struct EthtoolKnob {
     /// Error if it is reported but cannot be set.
     pub(super) fixed: &'static str,
     pub(super) meanings: Meanings,
-    /// See [`Knob::disturbs`].
     pub(super) disturbs: &'static [&'static str],
-    /// See [`Knob::replaces`].
     pub(super) replaces: &'static [&'static str],
 }
 

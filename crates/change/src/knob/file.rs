@@ -19,9 +19,7 @@ pub(super) struct FileKnob {
     meanings: Meanings,
     /// Meaning of a file that does not exist, other than that the kernel or device does not support the knob.
     missing: Missing,
-    /// See [`Knob::disturbs`].
     disturbs: &'static [&'static str],
-    /// See [`Knob::replaces`].
     replaces: &'static [&'static str],
 }
 
@@ -62,7 +60,7 @@ pub(super) enum Members {
 /// Meaning of a missing file.
 pub(super) enum Missing {
     Unsupported,
-    /// For this reason.
+    /// The knob is unsupported, for this reason.
     Because(&'static str),
     /// The kernel is older than the knob, for this reason.
     Old(&'static str),

@@ -18,11 +18,10 @@ pub(super) struct GroSizeKnob {
     size: GroSize,
     /// Error on a kernel that does not report it.
     absent: &'static str,
-    /// See [`Knob::disturbs`].
     disturbs: &'static [&'static str],
 }
 
-/// The kernel's `GRO_MAX_SIZE`.
+/// `GRO_MAX_SIZE` of the kernel, in bytes.
 const MAX: u32 = 8 * 65_535;
 const VALUES: &str = "bytes from 1 to 524280; the kernel begins with 65536";
 const LOST: &str = "Re-creating the interface, for example by reloading its driver.";
@@ -49,7 +48,7 @@ pub(super) static GRO_MAX_SIZE: GroSizeKnob = GroSizeKnob {
     disturbs: &["gro_ipv4_max_size"],
 };
 
-/// IPv4.
+/// IPv4 packets only, since 6.3.
 pub(super) static GRO_IPV4_MAX_SIZE: GroSizeKnob = GroSizeKnob {
     doc: Doc {
         name: "gro_ipv4_max_size",

@@ -1,4 +1,4 @@
-//! Who polls the NAPIs of an interface, and how long a NAPI waits before it re-enables its interrupt.
+//! Polling of an interface's NAPIs by threads, and the time a NAPI waits before it re-enables its interrupt.
 
 use rustix::io::Errno;
 

@@ -5,7 +5,7 @@
 use super::Doc;
 use super::ethtool::{EthtoolKnob, OF_NAPIS, OF_QUEUES, RULE, Value};
 
-/// What offloads have in common. Each says the rest about itself.
+/// Properties that all offloads share. Each entry has the rest.
 const OFFLOAD: EthtoolKnob = EthtoolKnob {
     value: Value::Offload(""),
     absent: "this kernel does not know the offload",

@@ -19,7 +19,6 @@ pub(super) struct Priority {
     of: Of,
 }
 
-/// The thread's kind.
 #[derive(Clone, Copy, PartialEq)]
 enum Of {
     Ksoftirqd,

@@ -22,7 +22,6 @@ pub(super) struct QueueNapiKnob {
     max: Option<u64>,
     /// Error on a kernel that does not report the value.
     absent: &'static str,
-    /// See [`Knob::disturbs`].
     disturbs: &'static [&'static str],
 }
 
@@ -79,7 +78,7 @@ pub(super) static QUEUE_GRO_FLUSH_TIMEOUT: QueueNapiKnob = QueueNapiKnob {
     disturbs: &[],
 };
 
-/// How long an interrupt stays off for an application that polls.
+/// Time for which an interrupt stays off for an application that polls.
 pub(super) static IRQ_SUSPEND_TIMEOUT: QueueNapiKnob = QueueNapiKnob {
     doc: Doc {
         name: "irq_suspend_timeout",

@@ -35,7 +35,6 @@ const FIELDS_BEWARE: &str = "Packets of a flow may be reordered once. Drivers ac
                              and `sdfn`. Fragments have no ports: with `f` and `n`, fragments and whole packets of \
                              one flow can land on different queues.";
 
-/// The key.
 pub(super) static RSS_KEY: RssHashKnob = RssHashKnob {
     doc: Doc {
         name: "rss_key",

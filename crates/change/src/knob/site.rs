@@ -30,7 +30,6 @@ pub(super) fn release(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// The target.
 impl<'a> Site<'a> {
     /// Refuses any target but the whole machine.
     pub(super) fn only_host(self) -> Result {
@@ -92,7 +91,6 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The machine.
 impl Site<'_> {
     /// The text of a file whose errors have no special meaning.
     pub(super) fn read_text(self, path: &str) -> Result<String> {
@@ -127,7 +125,6 @@ impl Site<'_> {
     }
 }
 
-/// Values.
 impl Site<'_> {
     /// Parses `value` as a list of CPUs that exist and are online.
     pub(super) fn online_cpus(self, value: &str) -> Result<CpuMask> {
@@ -174,7 +171,6 @@ impl Site<'_> {
     }
 }
 
-/// Errors.
 impl Site<'_> {
     pub(super) fn wrong(self, acts_on: &'static str) -> KnobError {
         KnobError::WrongTarget { knob: self.knob, acts_on, target: self.target.clone() }

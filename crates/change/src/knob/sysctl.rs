@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use super::Doc;
 use super::file::{At, FileKnob, Members, Missing, Value, exists};
 
-/// The kernel's `int`.
+/// Largest value of an `int` sysctl.
 const INT_MAX: u64 = i32::MAX as u64;
 const OUTSIDE: &str = "the kernel stores it in 31 bits";
 const HOST: &str = "`host`";
@@ -15,7 +15,6 @@ const NOTHING: &str = "Nothing.";
 const MISSING: Missing =
     Missing::Because("this kernel does not have it, or this is not the initial network namespace");
 
-/// `net.core.netdev_budget`.
 pub(super) static NETDEV_BUDGET: FileKnob = FileKnob::new(
     Doc {
         name: "netdev_budget",
@@ -35,7 +34,6 @@ pub(super) static NETDEV_BUDGET: FileKnob = FileKnob::new(
 )
 .missing(MISSING);
 
-/// `net.core.netdev_budget_usecs`.
 pub(super) static NETDEV_BUDGET_USECS: FileKnob = FileKnob::new(
     Doc {
         name: "netdev_budget_usecs",
@@ -56,7 +54,6 @@ pub(super) static NETDEV_BUDGET_USECS: FileKnob = FileKnob::new(
 .meanings(&[(Errno::INVAL, "newer kernels require at least two timer ticks, 8000 at 250 Hz")])
 .missing(MISSING);
 
-/// `net.core.netdev_max_backlog`.
 pub(super) static NETDEV_MAX_BACKLOG: FileKnob = FileKnob::new(
     Doc {
         name: "netdev_max_backlog",
@@ -77,7 +74,6 @@ pub(super) static NETDEV_MAX_BACKLOG: FileKnob = FileKnob::new(
 )
 .missing(MISSING);
 
-/// `net.core.busy_poll`.
 pub(super) static BUSY_POLL: FileKnob = FileKnob::new(
     Doc {
         name: "busy_poll",
@@ -96,7 +92,6 @@ pub(super) static BUSY_POLL: FileKnob = FileKnob::new(
 )
 .missing(MISSING);
 
-/// `net.core.busy_read`.
 pub(super) static BUSY_READ: FileKnob = FileKnob::new(
     Doc {
         name: "busy_read",
@@ -116,7 +111,6 @@ pub(super) static BUSY_READ: FileKnob = FileKnob::new(
 )
 .missing(MISSING);
 
-/// `net.core.dev_weight`.
 pub(super) static DEV_WEIGHT: FileKnob = FileKnob::new(
     Doc {
         name: "dev_weight",
@@ -137,7 +131,6 @@ pub(super) static DEV_WEIGHT: FileKnob = FileKnob::new(
 )
 .missing(MISSING);
 
-/// `net.core.gro_normal_batch`.
 pub(super) static GRO_NORMAL_BATCH: FileKnob = FileKnob::new(
     Doc {
         name: "gro_normal_batch",
@@ -156,7 +149,6 @@ pub(super) static GRO_NORMAL_BATCH: FileKnob = FileKnob::new(
 )
 .missing(MISSING);
 
-/// `net.core.skb_defer_max`.
 pub(super) static SKB_DEFER_MAX: FileKnob = FileKnob::new(
     Doc {
         name: "skb_defer_max",
@@ -175,7 +167,6 @@ pub(super) static SKB_DEFER_MAX: FileKnob = FileKnob::new(
 )
 .missing(MISSING);
 
-/// `net.core.flow_limit_cpu_bitmap`.
 pub(super) static FLOW_LIMIT_CPUS: FileKnob = FileKnob::new(
     Doc {
         name: "flow_limit_cpus",
@@ -196,7 +187,6 @@ pub(super) static FLOW_LIMIT_CPUS: FileKnob = FileKnob::new(
 )
 .missing(MISSING);
 
-/// `net.core.rps_default_mask`.
 pub(super) static RPS_DEFAULT_MASK: FileKnob = FileKnob::new(
     Doc {
         name: "rps_default_mask",
@@ -216,7 +206,6 @@ pub(super) static RPS_DEFAULT_MASK: FileKnob = FileKnob::new(
 )
 .missing(Missing::Old("this kernel does not have it (6.3 and later do)"));
 
-/// `/proc/irq/default_smp_affinity`.
 pub(super) static DEFAULT_SMP_AFFINITY: FileKnob = FileKnob::new(
     Doc {
         name: "default_smp_affinity",

@@ -105,7 +105,6 @@ pub fn read(knob: &dyn Knob, host: &dyn Host, at: &str) -> Result<String> {
     knob.read(knob.site(host, &balanced(), &target(at)))
 }
 
-/// Checks a value.
 pub fn check(knob: &dyn Knob, host: &dyn Host, at: &str, value: &str) -> Result<String> {
     knob.check(knob.site(host, &balanced(), &target(at)), value)
 }
@@ -120,7 +119,6 @@ pub fn write(knob: &dyn Knob, host: &dyn Host, at: &str, value: &str) -> Result 
     knob.write(knob.site(host, &balanced(), &target(at)), value, &armed())
 }
 
-/// Parses a target.
 pub fn target(text: &str) -> Target {
     text.parse().expect("a target")
 }

@@ -17,15 +17,8 @@ use rxlab_base::error::Kind;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Installed {
     /// A file whose first line seals the rest.
-    File {
-        /// Its path.
-        path: String,
-        /// The whole contents.
-        text: String,
-    },
-    /// A symbolic link.
+    File { path: String, text: String },
     Link {
-        /// Its path.
         path: String,
         /// The target as stored.
         target: String,
@@ -59,18 +52,10 @@ pub(super) fn shown(all: &[Installed]) -> String {
 pub enum PersistError {
     /// A file or directory operation failed.
     #[error("cannot {verb} {}: {error}", path.display())]
-    Io {
-        /// The operation.
-        verb: &'static str,
-        /// The path.
-        path: PathBuf,
-        /// The error.
-        error: io::Error,
-    },
+    Io { verb: &'static str, path: PathBuf, error: io::Error },
     /// Not created by rxlab, or edited.
     #[error("{} was edited or is not from rxlab: nothing was {done}", path.display())]
     Foreign {
-        /// The path.
         path: PathBuf,
         /// The operation that was skipped.
         done: &'static str,
@@ -95,7 +80,7 @@ fn failed(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PersistE
 #[derive(Debug, PartialEq, Eq)]
 enum There {
     Nothing,
-    /// The expected contents.
+    /// A file with the expected contents.
     Same,
     /// An earlier version of ours.
     Ours,
@@ -105,13 +90,11 @@ enum There {
 /// Result for one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Written {
-    /// Its path.
     pub path: PathBuf,
     /// `false`: it was already up to date.
     pub changed: bool,
 }
 
-/// The configuration directory.
 #[derive(Debug)]
 pub struct Folder {
     etc: PathBuf,

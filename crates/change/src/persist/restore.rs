@@ -15,15 +15,11 @@ use rxlab_sys::{LiveHost, Namespace, ProcessId};
 
 /// A machine, and the journal of its changes.
 pub struct Restorer<'a, E> {
-    /// Its files.
     pub host: &'a LiveHost,
-    /// Its receive path.
     pub model: &'a Model,
-    /// Its root.
     pub root: &'a Path,
     /// Its network namespace, unless it is our own.
     pub netns: Option<Namespace>,
-    /// The journal.
     pub store: &'a Store,
     /// Reads the machine again under the lock of the journal, and checks the settings against it. An error closes the
     /// transaction.
@@ -41,7 +37,6 @@ pub struct Round<E> {
     pub done: Vec<PlannedSetting>,
     /// Transactions of values that had to be written.
     pub made: Vec<Made>,
-    /// Reasons of refusals.
     pub refused: Vec<Refusal<E>>,
     /// Missing targets, with the reason, one line each.
     pub waiting: Vec<String>,
@@ -49,9 +44,7 @@ pub struct Round<E> {
 
 /// A transaction that is complete.
 pub struct Made {
-    /// Its id.
     pub id: String,
-    /// Its values.
     pub kept: Vec<Kept>,
     /// Transactions archived when it began.
     pub archived: Vec<Archived>,
@@ -61,9 +54,9 @@ pub struct Made {
 pub enum Refusal<E> {
     /// The check under the lock failed. Nothing was written.
     Again(E),
-    /// Nothing was written.
+    /// The plan was refused before anything was written.
     Apply(ApplyError),
-    /// A write failed.
+    /// A write failed, and the values set before it were restored.
     RolledBack(Box<Failure>),
 }
 

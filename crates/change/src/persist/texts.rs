@@ -17,7 +17,7 @@ pub const OFF: &str = "rxlab=off";
 /// Program and paths of the units.
 #[derive(Debug, Clone)]
 pub struct Restore {
-    /// This program, absolute.
+    /// Absolute path of this program.
     pub program: PathBuf,
     /// Options before the subcommand: the journal's directory, if not the default.
     pub options: Vec<String>,

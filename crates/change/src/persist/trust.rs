@@ -23,9 +23,8 @@ const LINK: u32 = 0o120_000;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("users other than root can change {} (owner {}, mode {:04o})", path.display(), owner(*uid), mode & 0o7777)]
 pub struct Exposed {
-    /// Its path.
     pub path: PathBuf,
-    /// Its owner.
+    /// User ID of its owner.
     pub uid: u32,
     /// Its type and permissions.
     pub mode: u32,

@@ -99,7 +99,7 @@ fn verdict_on_b(measure: &Measure) -> (&'static str, anstyle::Style) {
     }
 }
 
-/// `-31.2 [-33.0, -29.4]`.
+/// Text such as `-31.2 [-33.0, -29.4]`.
 fn in_words(difference: &Difference) -> String {
     let signed = |value: f64| {
         let text = number::value(value);

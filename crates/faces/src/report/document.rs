@@ -70,7 +70,7 @@ pub struct Trial {
 /// A text that holds no record.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// Not JSON.
+    /// The text is not JSON.
     #[error("it is neither JSON nor a report of rxlab: {0}")]
     Json(serde_json::Error),
     /// JSON of another program.
@@ -115,7 +115,7 @@ const LARGEST: u64 = 1 << 30;
 /// A compressed document in a page.
 #[derive(Serialize, Deserialize)]
 struct Packed {
-    /// [`GZIP`].
+    /// Name of the encoding: [`GZIP`].
     encoding: String,
     data: String,
 }

@@ -19,12 +19,10 @@ use rxlab_base::number::plural;
 /// Lines of a screen, without the prompt.
 const ROWS: usize = 23;
 
-/// Level of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// As much as fits on a screen.
     Screen,
-    /// Everything.
     All,
 }
 

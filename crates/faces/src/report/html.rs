@@ -34,12 +34,12 @@ use rxlab_trial::spec::Kind;
 /// Maximum number of cells of all heatmaps of one file; bounds the size of the file.
 const CELLS: usize = 40_000;
 
-/// How trials in pairs are judged.
+/// Explains the judgement of trials in pairs.
 const METHOD: &str = "Each pair is two neighbouring slots, one with arm A and one with arm B, in an order drawn from \
     the seed. Intervals allow for looking early. An interval wholly inside the margin means no measurable effect, or a \
     negligible one when it excludes 0.";
 
-/// How comparisons before and after are to be read.
+/// Explains comparisons before and after.
 const BEFORE_AFTER: &str = "All slots with arm A came first, then those with arm B. Nothing was randomised, so whatever \
     else changed in between is in the differences: they prove nothing about the change. The intervals take the slots for \
     independent.";
@@ -166,7 +166,6 @@ fn recommendation(m: &mut Markup, record: &TrialRecord, program: Option<&str>) {
     }
 }
 
-/// Commands to copy.
 fn commands(m: &mut Markup, lines: &[String]) {
     m.element("pre", &[], |m| m.inline("code", &[], &lines.join("\n")));
 }

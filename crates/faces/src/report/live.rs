@@ -21,7 +21,7 @@ use rxlab_probe::Interference;
 /// Everything `rxlab top` shows of one interval; one line of `rxlab top --json`.
 #[derive(Debug, Clone, Serialize)]
 pub struct LiveFrame {
-    /// `rxlab.top/1`.
+    /// Name and version of the format.
     pub schema: &'static str,
     /// End of the interval, RFC 3339 in UTC.
     pub time: String,
@@ -46,7 +46,7 @@ pub struct LiveFrame {
     pub plans: Arc<Vec<Proposal>>,
     /// Findings that appeared, cleared or changed their severity in this interval.
     pub changes: Vec<Alert>,
-    /// What rxlab has applied.
+    /// Open transactions of rxlab.
     pub applied: Arc<Applied>,
     /// The verdict if there are no findings.
     #[serde(skip)]
@@ -57,7 +57,7 @@ pub struct LiveFrame {
     pub gaps: Vec<String>,
 }
 
-/// What rxlab has applied, compared with the machine.
+/// Values that rxlab has applied, compared with the machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Applied {
     /// Open transactions, oldest first.
@@ -69,9 +69,8 @@ pub struct Applied {
 /// One CPU. Times are fractions of wall time; the rest are events per second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CpuRow {
-    /// The CPU.
     pub cpu: CpuId,
-    /// Receive time.
+    /// Time in hard interrupts and softirqs.
     pub receive_time: f64,
     /// Time in which it was not idle.
     pub busy: f64,
@@ -79,7 +78,7 @@ pub struct CpuRow {
     pub steal: f64,
     /// Packets that went up the stack.
     pub packets: f64,
-    /// Backlog drops.
+    /// Packets dropped because the backlog was full.
     pub dropped: f64,
     /// NET_RX runs that stopped at their budget or time limit with work left.
     pub time_squeeze: f64,
@@ -90,15 +89,14 @@ pub struct CpuRow {
 /// One interface; events per second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NicRow {
-    /// The interface.
     pub nic: NicName,
     /// Its driver; `None` for virtual interfaces.
     pub driver: Option<String>,
     /// The devices that carry its packets.
     pub carriers: Vec<NicName>,
-    /// Packets received.
+    /// Packets received per second.
     pub rx_packets: f64,
-    /// Bytes received.
+    /// Bytes received per second.
     pub rx_bytes: f64,
     /// Packets for which the device had no buffer.
     pub rx_missed: f64,
@@ -106,12 +104,9 @@ pub struct NicRow {
     pub rx_dropped: f64,
 }
 
-/// One receive queue.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QueueRow {
-    /// Its interface.
     pub nic: NicName,
-    /// The queue.
     pub queue: QueueId,
     /// Packets per second: counted, or an equal part of the interface's packets.
     pub packets: f64,
@@ -129,10 +124,8 @@ pub struct QueueRow {
     pub rps_flow_cnt: Fact<u32>,
 }
 
-/// One program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProgramRow {
-    /// Its number.
     pub pid: u32,
     /// Its name, truncated by the kernel to 15 bytes.
     pub command: String,

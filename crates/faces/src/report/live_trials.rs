@@ -11,11 +11,10 @@ use rxlab_trial::record::{MetricResult, TrialRecord};
 /// A trial, finished or not.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrialRow {
-    /// Its id.
     pub id: String,
     /// The verdict in a few words.
     pub headline: &'static str,
-    /// What was done so far, in a line.
+    /// Progress in one line.
     pub progress: String,
     /// The margin: smaller changes do not count (0.03 = 3 %).
     pub margin: f64,
@@ -26,7 +25,6 @@ pub struct TrialRow {
 /// The change of a metric from arm A to arm B, as a fraction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricRow {
-    /// What is measured.
     pub title: String,
     /// The change and its interval in words.
     pub text: String,

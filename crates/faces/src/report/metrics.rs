@@ -36,7 +36,6 @@ pub const SETTINGS: usize = 64;
 /// Everything that is exported.
 #[derive(Debug, Default)]
 pub struct Exposition {
-    /// The receive path.
     pub model: Arc<Model>,
     /// Counters at this moment.
     pub totals: Totals,
@@ -44,9 +43,9 @@ pub struct Exposition {
     pub lost: LostTotals,
     /// The latest sample; `None` before the first.
     pub judged: Option<Judged>,
-    /// Samples that failed.
+    /// Samples that failed so far.
     pub failures: u64,
-    /// What rxlab has applied, compared with the machine.
+    /// Values that rxlab has applied, compared with the machine.
     pub applied: Applied,
     /// The trials of this machine, by number.
     pub trials: Vec<Summary>,

@@ -15,9 +15,7 @@ const ROUNDING: f64 = 0.005;
 
 /// Two lines to compare.
 pub(super) struct PredictedAndMeasured {
-    /// The prediction.
     pub(super) predicted: String,
-    /// The measurement.
     pub(super) measured: String,
 }
 
@@ -28,7 +26,7 @@ struct Times {
 }
 
 impl Times {
-    /// `None` without packets.
+    /// Times of a slot; `None` if it had no packets.
     fn of_slot(slot: &Slot) -> Option<Self> {
         let each = *slot.values.get(name::SOFTIRQ_PER_PACKET).filter(|each| **each > 0.0)?;
         let packets = slot.softirq.values().sum::<f64>() * 1e6 / each;

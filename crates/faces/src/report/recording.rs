@@ -1,4 +1,4 @@
-//! What a ring of `rxlab record` holds, as text and as JSON.
+//! Contents of a ring of `rxlab record`, as text and as JSON.
 
 use jiff::Timestamp;
 use serde::Serialize;

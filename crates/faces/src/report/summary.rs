@@ -25,7 +25,6 @@ pub struct Summary {
     pub call: String,
     /// The result in one or two sentences with figures.
     pub sentence: String,
-    /// Its tone.
     pub tone: Tone,
 }
 

@@ -36,17 +36,14 @@ pub fn fit_terminal(columns: usize) {
     let _ = COLUMNS.set(columns.clamp(BOUNDS.0, BOUNDS.1));
 }
 
-/// Headings and verdicts.
 pub const STRONG: Style = Style::new().bold();
-/// Secondary text.
 pub const FAINT: Style = Style::new().dimmed();
-/// Better.
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
-/// Worse, or broken.
+/// Results that are worse, or broken.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
 /// Results to check before relying on them.
 pub const CAUTION: Style = AnsiColor::Yellow.on_default();
-/// FamilyGain knowing.
+/// Remarks without a judgement.
 pub const NOTE: Style = AnsiColor::Cyan.on_default();
 
 /// `text` in `style`, then reset.

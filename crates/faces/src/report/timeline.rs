@@ -21,7 +21,6 @@ const THREADS: u32 = 2;
 /// Track of CPU 0: thread IDs are below (`PID_MAX_LIMIT` is 2^22).
 const FIRST_CPU: u32 = 10_000_000;
 
-/// Writes the lines.
 #[derive(Debug)]
 pub struct Timeline<'a> {
     names: &'a Names,

@@ -10,7 +10,7 @@ use rxlab_trial::blocks::NamedSettings;
 use rxlab_trial::prior::TrialPlan;
 use rxlab_trial::spec::Kind;
 
-/// What the trial would take.
+/// Duration and pairs that the trial would take.
 pub fn render(plan: &TrialPlan) -> String {
     let mut out = paragraph("", &format!("trial {}: a plan; nothing was changed", plan.name));
     if !plan.design.is_usual() {

@@ -1,4 +1,4 @@
-//! What the result of a trial rests on: noise, power, and everything else that could have caused it.
+//! Validity of a trial's result: noise, power, and everything else that could have caused it.
 
 use super::{probe_words, words};
 use rxlab_base::number;

@@ -28,9 +28,7 @@ use rxlab_trial::spec::Kind;
 /// Tone of a verdict. Never the only sign: the words have the same meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// Better.
     Good,
-    /// Worse.
     Bad,
     /// Decided, no action needed.
     Neutral,
@@ -346,7 +344,7 @@ pub fn lengths(planned: &Planned, margin: f64) -> Option<String> {
     (!each.is_empty()).then(|| format!("{} (mean time to show {margin} and {twice})", each.join(", ")))
 }
 
-/// What each metric is adjusted for, with the change as measured.
+/// Covariates that each metric is adjusted for, with the change as measured.
 pub fn adjustments(record: &TrialRecord) -> Vec<String> {
     let words = |result: &MetricResult| {
         let adjustment = result.adjustment.as_ref()?;
@@ -362,7 +360,7 @@ pub fn adjustments(record: &TrialRecord) -> Vec<String> {
     record.analysis.iter().flat_map(|analysis| &analysis.metrics).filter_map(words).collect()
 }
 
-/// What a checkpoint shows, in a few words.
+/// Result of a checkpoint in a few words.
 pub fn state(state: State) -> &'static str {
     match state {
         State::Holds => "the effect holds",

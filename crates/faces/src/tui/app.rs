@@ -20,15 +20,13 @@ const KEPT: usize = 600;
 pub enum View {
     /// Heatmap, the busiest queues, findings.
     Overview,
-    /// Interfaces and queues.
     Queues,
-    /// Heatmap and CPUs.
     Cpus,
-    /// Who loses time to receive work.
+    /// Programs that lose time to receive work.
     LostTime,
     /// Findings, and when they changed.
     Findings,
-    /// What rxlab applied, and what drifted.
+    /// Values that rxlab applied, and those that drifted.
     Applied,
 }
 
@@ -93,10 +91,9 @@ impl Order {
     }
 }
 
-/// What a click does.
+/// Effect of a click.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Spot {
-    /// Shows a view.
     View(View),
     /// Shows one interface only, then the next, then all.
     Filter,
@@ -111,7 +108,6 @@ pub(super) enum Spot {
 /// The machine on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// Its host name.
     pub host: String,
     /// What is shown of it.
     pub moment: Moment,
@@ -120,7 +116,6 @@ pub struct Origin {
 /// The time that is on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moment {
-    /// A running machine.
     Live,
     /// A snapshot, with the time of its second moment.
     Snapshot(String),
@@ -128,10 +123,10 @@ pub enum Moment {
     Recording,
 }
 
-/// What the loop has to do after a key.
+/// Action that the loop must take after a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// End.
+    /// End of the program.
     Quit,
     /// Stop until continued by the shell.
     Suspend,
@@ -141,18 +136,24 @@ pub enum Request {
     Apply(Plan),
 }
 
-/// What lies on top of a view.
+/// Window on top of a view.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Overlay {
-    /// The keys.
     Help,
     /// A finding, by rule and interface, and the plan that is selected.
-    Finding { id: String, nic: Option<NicName>, plan: usize },
+    Finding {
+        id: String,
+        nic: Option<NicName>,
+        plan: usize,
+    },
     /// A plan as a diff, or why there is none.
-    Diff { plan: Box<Plan>, lines: Result<Vec<String>, String>, is_asked: bool },
+    Diff {
+        plan: Box<Plan>,
+        lines: Result<Vec<String>, String>,
+        is_asked: bool,
+    },
 }
 
-/// The screen.
 #[derive(Debug)]
 pub struct App {
     pub(super) origin: Origin,
@@ -175,7 +176,7 @@ pub struct App {
     pub(super) message: Option<String>,
     pub(super) shades: bool,
     mouse: bool,
-    /// What a click does where, as drawn last.
+    /// Effects of clicks by position, as drawn last.
     pub(super) spots: Vec<(Rect, Spot)>,
     /// Rows of the table that was drawn last, for moving by screens.
     pub(super) rows: usize,

@@ -325,7 +325,7 @@ fn lost_time(frame: &mut Frame<'_>, area: Rect, app: &mut App, shown: &LiveFrame
     }
 }
 
-/// What appeared, changed and cleared, newest first.
+/// Findings that appeared, changed and cleared, newest first.
 fn changes(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
     if area.height < 2 {
         return;

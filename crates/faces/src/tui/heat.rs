@@ -13,7 +13,7 @@ use rxlab_base::number::percent;
 /// Receive time of a CPU; `None` while it was offline.
 type Value = Option<f64>;
 
-/// Columns and lines.
+/// Number of columns and lines.
 type Size = (usize, usize);
 
 /// Columns of the labels of time.

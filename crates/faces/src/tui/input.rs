@@ -13,27 +13,25 @@ const WHEEL: i16 = 3;
 /// Meaning of a key or of an event of the mouse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// End the program.
     Quit,
     /// Stop it until the shell continues it.
     Suspend,
     /// Close what is open on top of the view.
     Back,
-    /// Show a view.
     View(View),
     /// The view to the right, or the next plan of a finding.
     NextView,
     /// The view to the left.
     PreviousView,
-    /// Move by so many lines.
+    /// Move by this number of lines.
     Lines(i16),
-    /// Move by so many screens.
+    /// Move by this number of screens.
     Screens(i16),
     /// Move to the first line.
     First,
     /// Move to the last line.
     Last,
-    /// Move by so many intervals in time.
+    /// Move by this number of intervals in time.
     Intervals(i64),
     /// Stay at this moment, or return to the present.
     Pause,
@@ -49,7 +47,6 @@ pub enum Input {
     Diff,
     /// Begin to apply it.
     Apply,
-    /// Answer yes.
     Yes,
     /// Heatmap in colours or in shades.
     Shades,
@@ -57,7 +54,6 @@ pub enum Input {
     Mouse,
     /// Do what is drawn at this position.
     Click(Position),
-    /// Show the keys.
     Help,
 }
 

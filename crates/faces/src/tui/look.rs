@@ -12,7 +12,7 @@ pub enum Colours {
     None,
     /// The eight of every terminal.
     Basic,
-    /// 256.
+    /// A palette of 256 colours.
     Many,
 }
 
@@ -48,17 +48,14 @@ impl Look {
         SHADES[level(value, 1.0)]
     }
 
-    /// Headings.
     pub(super) fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// Secondary text.
     pub(super) fn faint(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
 
-    /// The selected row.
     pub(super) fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }

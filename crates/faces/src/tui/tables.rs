@@ -18,7 +18,6 @@ use rxlab_base::units::{CpuMask, NicName};
 use rxlab_path::model::Fact;
 use rxlab_probe::Interference;
 
-/// Blanks between columns.
 const GAP: u16 = 2;
 
 /// A column: its title, its width, and how it is aligned.
@@ -124,7 +123,6 @@ fn cell(text: String, is_right: bool) -> Cell<'static> {
     Cell::from(Text::from(if is_right { line.right_aligned() } else { line }))
 }
 
-/// Receive queues.
 pub(super) fn queues(app: &App, frame: &LiveFrame) -> Rows {
     let mut rows: Vec<&QueueRow> = frame.queues.iter().filter(|row| app.passes(frame, &row.nic)).collect();
     match app.order() {
@@ -163,7 +161,6 @@ pub(super) fn queues(app: &App, frame: &LiveFrame) -> Rows {
     }
 }
 
-/// Interfaces.
 pub(super) fn nics(app: &App, frame: &LiveFrame) -> Rows {
     let mut rows: Vec<&NicRow> = frame.nics.iter().filter(|row| app.passes(frame, &row.nic)).collect();
     largest_first(&mut rows, |row| row.rx_packets);
@@ -192,7 +189,6 @@ pub(super) fn nics(app: &App, frame: &LiveFrame) -> Rows {
     }
 }
 
-/// CPUs.
 pub(super) fn cpus(app: &App, frame: &LiveFrame) -> Rows {
     let mut rows: Vec<&CpuRow> = frame.cpus.iter().collect();
     match app.order() {

@@ -1,4 +1,4 @@
-//! Who may read: anybody on this machine, and from elsewhere whoever has the token.
+//! Access rules: any user of this machine may read; from elsewhere, a token is required.
 //!
 //! A page of another site can send requests to an address of this machine and, with a name of its own that resolves to
 //! it, read the answers (DNS rebinding). The names in the Host header are therefore checked.
@@ -7,14 +7,14 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::Request;
 
-/// What a server requires of requests.
+/// Requirements for requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
     address: SocketAddr,
     token: Option<String>,
 }
 
-/// Why a request is refused.
+/// Reason to refuse a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denied {
     /// The Host header names another machine.
@@ -32,7 +32,6 @@ impl Access {
         Self { address, token }
     }
 
-    /// Checks a request.
     pub fn check(&self, request: &Request) -> Result<(), Denied> {
         if !request.header("host").is_some_and(|host| self.is_ours(host)) {
             return Err(Denied::Host);

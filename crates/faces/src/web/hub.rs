@@ -12,7 +12,6 @@ const MOST_BYTES: usize = 16 << 20;
 pub struct Event {
     /// Its number, from 1.
     pub id: u64,
-    /// Its name.
     pub name: &'static str,
     /// One line of JSON.
     pub data: String,
@@ -28,7 +27,7 @@ impl Event {
 /// Keeps events and wakes readers.
 #[derive(Debug)]
 pub struct Hub {
-    /// Most events kept.
+    /// Events kept at most.
     most: usize,
     kept: Mutex<Kept>,
     news: Condvar,
@@ -47,7 +46,7 @@ impl Hub {
         Self { most, kept: Mutex::default(), news: Condvar::new() }
     }
 
-    /// Adds an event; `data` is one line.
+    /// Adds an event. `data` must be one line: a line feed would end the event.
     pub fn publish(&self, name: &'static str, data: String) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.last += 1;

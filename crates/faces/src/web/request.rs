@@ -9,7 +9,7 @@ const MAX_HEADERS: usize = 64;
 pub struct Request {
     /// The path, without the query.
     pub path: String,
-    /// What follows `?`; empty if nothing does.
+    /// Text after `?`; empty without one.
     pub query: String,
     /// HEAD: no body is wanted.
     pub is_head: bool,

@@ -11,7 +11,7 @@ const MAX_ANNOUNCE: usize = 256 * 1024;
 /// Expected body, and the state of the current one.
 #[derive(Debug, Clone)]
 pub(super) enum Check {
-    /// Not checked.
+    /// Any body is good.
     Any,
     /// Exactly these bytes; `at` of them have arrived, if `same`.
     Exact { expected: Arc<[u8]>, at: usize, same: bool },

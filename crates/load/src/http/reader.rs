@@ -61,7 +61,7 @@ impl Learned {
 pub enum StreamEnd {
     /// Between two responses, or with one that ends with the stream.
     Whole,
-    /// Within a response.
+    /// The stream ended within a response.
     Truncated,
     /// With bytes that are not a response.
     Malformed,

@@ -15,7 +15,7 @@ const MAX_HEAD: usize = 64 * 1024;
 /// Longest chunk extension or trailer section.
 const MAX_EXTRA: usize = 16 * 1024;
 
-/// A complete response.
+/// A response, complete with its body.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Response {
     pub(super) status: u16,
@@ -36,7 +36,7 @@ pub(super) struct Truncated;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Head,
-    /// Body bytes left.
+    /// Bytes of the body still to come.
     Sized(u64),
     /// In the digits of a chunk size.
     ChunkSize {
@@ -74,7 +74,7 @@ pub(super) struct Parser {
     line_return: bool,
     /// Responses to HEAD: whatever the head says, no body follows.
     bodyless: bool,
-    /// Expected body.
+    /// Statuses that count as success.
     good: Statuses,
     check: Check,
 }
@@ -87,7 +87,7 @@ impl Parser {
         Self { state, response, head, line: 0, line_return: false, bodyless, good, check }
     }
 
-    /// Starts another stream.
+    /// Starts another stream; an unfinished response is dropped.
     pub(super) fn reset(&mut self) {
         self.head.clear();
         (self.state, self.line, self.line_return) = (State::Head, 0, false);

@@ -21,7 +21,6 @@ use rxlab_base::units::digits;
 const LONGEST: usize = 256;
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Invalid placeholder.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "invalid placeholder `{0}`: must be {{hex:N}}, {{bytes:N}}, {{bytes:N/M}} or {{int:A..B}}; \

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crate::clock::Nanos;
 
-/// Requests sent together.
+/// Requests that were sent together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Batch {
     /// Start of the latency: the send, or the intended send.
@@ -22,7 +22,6 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Requests outstanding.
     pub(super) fn len(&self) -> usize {
         self.requests
     }

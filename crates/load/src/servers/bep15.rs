@@ -25,7 +25,7 @@ pub enum Request {
         connection: u64,
         #[allow(missing_docs)] // As above.
         transaction: u32,
-        /// The torrent.
+        /// Info hash of the torrent.
         torrent: InfoHash,
         /// Number of the peer; its id, key and port are made from it.
         peer: u32,
@@ -38,7 +38,7 @@ pub enum Request {
         connection: u64,
         #[allow(missing_docs)] // As above.
         transaction: u32,
-        /// The first torrent.
+        /// Info hash of the first torrent.
         torrent: InfoHash,
     },
 }
@@ -116,7 +116,7 @@ pub enum Said<'a> {
     Error(&'a [u8]),
 }
 
-/// A response.
+/// A response of a tracker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer<'a> {
     /// Transaction id of the request.

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use rxlab_base::compute::compute;
 
-/// Calibrated work.
+/// A loop that takes a requested time, calibrated at the start.
 #[derive(Debug)]
 pub(super) struct Burn {
     rounds_per_us: f64,

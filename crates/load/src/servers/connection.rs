@@ -23,7 +23,7 @@ pub(super) enum Fate {
     Keep,
     /// Wait for the next event, but at most until this moment.
     Wait(Instant),
-    /// Drop it.
+    /// The connection must be closed.
     Close,
 }
 

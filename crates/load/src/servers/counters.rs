@@ -11,13 +11,13 @@ use rxlab_base::units::CpuId;
 /// Totals since the start, of all threads or of one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// TCP connections accepted.
+    /// TCP connections accepted by the HTTP server.
     pub connections: u64,
     /// HTTP requests answered, whatever the status.
     pub requests: u64,
     /// HTTP requests answered with a status other than 200.
     pub refused: u64,
-    /// Datagrams sent back.
+    /// Datagrams that the UDP echo server sent back.
     pub echoed: u64,
     /// Datagrams that reached the sink, without queries for the totals.
     pub sink_packets: u64,
@@ -29,7 +29,7 @@ pub struct Counters {
     pub tracked: u64,
     /// Announces and scrapes answered with an error: their connection id was not that of the tracker.
     pub tracker_refused: u64,
-    /// Connection ids issued.
+    /// Connection ids that the tracker issued.
     pub tracker_ids: u64,
 }
 
@@ -42,7 +42,7 @@ pub struct Served {
     pub cpu_pinned: Option<CpuId>,
     /// CPU time, in seconds; `None` once it has ended.
     pub cpu_seconds: Option<f64>,
-    /// Counts.
+    /// Counts of the thread since its start.
     #[serde(flatten)]
     pub counters: Counters,
 }

@@ -15,7 +15,7 @@ const MAX_HEADERS: usize = 64;
 /// Contents of the start of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
-    /// An incomplete head.
+    /// The head is incomplete: more bytes are needed.
     Partial,
     Request(Request),
     /// Invalid: respond with this status and close.
@@ -32,9 +32,8 @@ pub(super) struct Request {
     pub(super) keep_alive: bool,
     /// HTTP/1.0 has to be told that the connection stays open.
     pub(super) old: bool,
-    /// HEAD: headers only.
+    /// The method is HEAD: only headers are sent.
     pub(super) head_only: bool,
-    /// The action.
     pub(super) route: Route,
 }
 
@@ -221,7 +220,7 @@ fn usual(keep_alive: bool, head_only: bool) -> Vec<u8> {
     out
 }
 
-/// Seconds since 1970.
+/// Seconds since 1970, for the Date header.
 fn now() -> i64 {
     clock_gettime(ClockId::RealtimeCoarse).tv_sec
 }

@@ -9,18 +9,12 @@ const MAX_BYTES: u64 = 1 << 30;
 /// Longest wait of one `/delay` request, in microseconds.
 const MAX_DELAY_US: u64 = 60_000_000;
 
-/// The requested action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
-    /// `/simple`.
     Simple,
-    /// `/usual`.
     Usual,
-    /// `/compute?us=N`.
     Compute(u64),
-    /// `/bytes?n=N`.
     Bytes(u64),
-    /// `/delay?us=N`.
     Delay(u64),
     /// `/`: the list of the others.
     Index,

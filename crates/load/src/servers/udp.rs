@@ -25,14 +25,14 @@ pub fn sink_query(number: u64) -> Vec<u8> {
     [&QUERY[..], &number.to_le_bytes()].concat()
 }
 
-/// The sink's response.
+/// The sink's response to [`sink_query`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SinkTotals {
     /// Number of the query.
     pub query: u64,
     /// Datagrams since the start.
     pub packets: u64,
-    /// Their payload.
+    /// Bytes of payload in these datagrams.
     pub bytes: u64,
     /// Datagrams that arrived after a later one of the same flow, or twice. Only datagrams of `rxlab load`
     /// have numbers.

@@ -42,7 +42,7 @@ impl Window {
         self.base + self.slots.len() as u64
     }
 
-    /// Unanswered datagrams.
+    /// Number of datagrams without an answer.
     pub(super) fn open(&self) -> usize {
         self.open
     }

@@ -26,7 +26,7 @@ pub(super) enum Heard {
 /// Result of asking a flow for a message to send before its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Greeting {
-    /// Nothing now.
+    /// Nothing to send for now.
     Nothing,
     /// A message was written, possibly again.
     Written,

@@ -30,7 +30,7 @@ pub enum IntervalError {
 }
 
 impl Rates {
-    /// Rates from `previous` to `current`, both of one boot.
+    /// Rates from `previous` to `current`, which must be of one boot and in this order.
     pub fn between(previous: &Counters, current: &Counters) -> Result<Self, IntervalError> {
         if current.taken_ns <= previous.taken_ns {
             return Err(IntervalError::NoTime);
@@ -67,7 +67,8 @@ impl Rates {
     }
 
     /// Adds this kernel's accounting mode of softirq time, and the interfaces whose receive time is in
-    /// neither softirqs nor visible threads.
+    /// neither softirqs nor visible threads. Should be called before receive times are judged: `inventory` must be
+    /// of the same machine.
     #[must_use]
     pub fn accounted(mut self, inventory: &Inventory) -> Self {
         let unreadable = inventory.unreadable_nics.iter();
@@ -316,7 +317,7 @@ mod tests {
         assert_eq!(Rates::between(&b, &a), Err(IntervalError::NoTime));
     }
 
-    /// Rates of an interface between two samples that are so many seconds apart.
+    /// Rates of an interface between two samples `seconds` apart.
     fn nic_rates(seconds: u64, before: NicCounters, after: NicCounters) -> NicRates {
         let at = |seconds, nic| Counters {
             nics: [("eth0".parse().expect("a name"), nic)].into(),

@@ -25,7 +25,7 @@ pub struct Flow {
 /// A text that is not a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FlowError {
-    /// Not three words.
+    /// The text has more or fewer than three words.
     #[error("`{0}` is not a flow: write 'tcp LOCAL:PORT REMOTE:PORT'")]
     Words(String),
     /// Neither tcp nor udp.
@@ -34,20 +34,20 @@ pub enum FlowError {
     /// Not an address and a port.
     #[error("the {end} end `{text}` is not ADDRESS:PORT, such as 10.0.0.1:443 or [2001:db8::1]:443")]
     End {
-        /// `local` or `remote`.
+        /// Which end: `local` or `remote`.
         end: &'static str,
-        /// The text.
+        /// The text of the end.
         text: String,
     },
-    /// 0.0.0.0 or ::.
+    /// An end is 0.0.0.0 or `::`, which is no host.
     #[error("the {end} end {address} is not the address of one host")]
     NotOne {
-        /// `local` or `remote`.
+        /// Which end: `local` or `remote`.
         end: &'static str,
-        /// The address.
+        /// The unspecified address.
         address: IpAddr,
     },
-    /// IPv4 and IPv6.
+    /// One end is IPv4 and the other one IPv6.
     #[error("the ends have different kinds of address: {local} and {remote}")]
     Families {
         /// The address of the local end.

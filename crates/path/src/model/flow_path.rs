@@ -197,7 +197,7 @@ fn queue(
     (Some(entry), queue)
 }
 
-/// Position of a hash in a table of so many entries.
+/// Position of a hash in a table of `entries` entries.
 fn entry(hash: &Step<u32>, entries: usize) -> Step<u32> {
     let Some(value) = hash.only() else { return Step::new([], Certainty::NotKnown, None) };
     let why = format!("the hash modulo {entries}, the length of the table");

@@ -18,7 +18,7 @@ const PORTS: RangeInclusive<u16> = 10_000..=32_767;
 /// 10^13 choices.
 const SEEN: usize = 4096;
 
-/// Where the packets of flows should land.
+/// Place where the packets of flows should land.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Landing {
     /// The same number of flows on every receive queue that the device leads to; with one queue, on every CPU of RPS.
@@ -63,21 +63,21 @@ pub enum SpreadError {
     /// The way of a flow is not known.
     #[error("cannot tell where {flow} lands on {nic}: {why}")]
     NotKnown {
-        /// The flow.
+        /// The flow whose path is unknown.
         flow: Flow,
-        /// The receiving interface.
+        /// The interface that receives it.
         nic: NicName,
-        /// The reasons.
+        /// Everything that is missing, in words.
         why: String,
     },
     /// No flow or too few lead to a place.
     #[error("{found} of the {wanted} flows needed lead to {place} of {nic}")]
     TooFew {
-        /// The receiving interface.
+        /// The interface that receives the flows.
         nic: NicName,
         /// A queue or a CPU.
         place: Landing,
-        /// Flows needed there.
+        /// Flows that must lead there.
         wanted: usize,
         /// Flows that lead there from the given addresses.
         found: usize,

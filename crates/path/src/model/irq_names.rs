@@ -13,7 +13,7 @@ struct Shape {
     only_theirs: bool,
     /// Text before the number.
     before: &'static str,
-    /// Text after it.
+    /// Text after the number.
     after: &'static str,
     /// Meaning of the number; `None`: the name refers to no queue after all.
     serves: fn(u32) -> Option<Serves>,
@@ -22,7 +22,6 @@ struct Shape {
 /// Purpose of an interrupt, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Serves {
-    /// One receive queue.
     Queue(u32),
     /// An interrupt of the device by number, equal to the queue's if there are as many as queues. With
     /// fewer, each polls several, and the name does not say which.
@@ -171,10 +170,10 @@ fn number(name: &str, shape: &Shape) -> Option<u32> {
 /// Names that interrupts may contain.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Device<'a> {
-    /// The interface's name.
+    /// Name of the interface.
     pub(super) nic: &'a str,
     pub(super) driver: Option<&'a str>,
-    /// Target of `/sys/class/net/NAME`.
+    /// Target of the link `/sys/class/net/NAME`.
     pub(super) path: Option<&'a str>,
 }
 

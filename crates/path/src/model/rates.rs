@@ -98,12 +98,12 @@ impl Rates {
         (total > 0.0).then(|| (hottest.cpu, value(hottest) / total))
     }
 
-    /// One CPU's rates.
+    /// The rates of a CPU; `None` unless both samples have its counters.
     pub fn cpu(&self, id: CpuId) -> Option<&CpuRates> {
         self.cpus.iter().find(|rates| rates.cpu == id)
     }
 
-    /// One interface's rates.
+    /// The rates of an interface; `None` unless both samples have its counters.
     pub fn nic(&self, name: &NicName) -> Option<&NicRates> {
         find_by_name(&self.nics, |rates| &rates.name, name)
     }
@@ -117,19 +117,19 @@ impl Rates {
 /// One CPU. Time shares are fractions of wall time, 0 to 1; the rest are events per second.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuRates {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: CpuId,
-    /// user + nice.
+    /// `user` and `nice` of `/proc/stat`.
     pub user: f64,
-    /// system.
+    /// `system` of `/proc/stat`.
     pub system: f64,
-    /// Hard interrupts.
+    /// Time in hard interrupts.
     pub irq: f64,
-    /// Softirqs (all vectors).
+    /// Time in softirqs of all vectors.
     pub softirq: f64,
     /// Taken by the hypervisor.
     pub steal: f64,
-    /// idle + iowait.
+    /// `idle` and `iowait` of `/proc/stat`.
     pub idle: f64,
     /// This CPU's ksoftirqd thread, of wall time; 0 if schedstat is missing.
     pub ksoftirqd: f64,
@@ -143,7 +143,7 @@ pub struct CpuRates {
     pub deep_idle: BTreeMap<String, f64>,
     /// NET_RX softirq runs/s (`/proc/softirqs`).
     pub net_rx: f64,
-    /// NET_TX softirq runs/s.
+    /// NET_TX softirq runs per second.
     pub net_tx: f64,
     /// Runs/s of the other softirq vectors that ran, by name (`BLOCK`). A count, not a duration.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -165,15 +165,15 @@ pub struct CpuRates {
 /// One interface; events per second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NicRates {
-    /// Its name.
+    /// Name of the interface.
     pub name: NicName,
-    /// Packets received.
+    /// Packets received per second.
     pub rx_packets: f64,
-    /// Bytes received.
+    /// Bytes received per second.
     pub rx_bytes: f64,
-    /// Packets sent.
+    /// Packets sent per second.
     pub tx_packets: f64,
-    /// Bytes sent.
+    /// Bytes sent per second.
     pub tx_bytes: f64,
     /// Received and dropped (`rx_dropped` + `rx_missed_errors`).
     pub rx_dropped: f64,
@@ -189,12 +189,12 @@ pub struct NicRates {
     pub queue_drops: BTreeMap<u32, f64>,
 }
 
-/// One interrupt.
+/// One interrupt that has an action.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IrqRates {
-    /// Its number.
+    /// Linux IRQ number.
     pub irq: IrqId,
-    /// Its action name.
+    /// Names of its actions, joined by `, `.
     pub action: String,
     /// Interrupts/s by CPU; CPUs with none are left out.
     pub per_cpu: BTreeMap<CpuId, f64>,

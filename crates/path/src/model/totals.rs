@@ -18,18 +18,18 @@ pub struct Totals {
 /// Totals of one CPU. A value is `None` if its source could never be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTotals {
-    /// NET_RX softirq runs.
+    /// NET_RX softirq runs on this CPU.
     pub net_rx_runs: u64,
     /// Packets that went up the stack.
     pub packets: Option<u64>,
-    /// Backlog drops.
+    /// Packets dropped because the backlog was full.
     pub dropped: Option<u64>,
     /// NET_RX runs that stopped at their budget or time limit with work left.
     pub time_squeeze: Option<u64>,
 }
 
 impl Totals {
-    /// Adds a sample. One that was taken before the latest is ignored.
+    /// Adds a sample, which must be of the same boot. One that was taken before the latest is ignored.
     pub fn advance(&mut self, counters: Counters) {
         let before = self.latest.as_ref();
         if before.is_some_and(|before| before.taken_ns >= counters.taken_ns) {

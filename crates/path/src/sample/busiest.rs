@@ -17,7 +17,7 @@ use rxlab_sys::Host;
 
 /// Programs read: on a machine with more, some are missed.
 const LOOKED_AT: usize = 2_048;
-/// Programs reported.
+/// Most programs that are reported.
 const MAX_REPORTED: usize = 64;
 /// Share of one CPU below which a program is not reported.
 const LEAST: f64 = 0.05;
@@ -29,13 +29,13 @@ const THREADS: u64 = 512;
 /// CPU time of one program at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcessTimes {
-    /// Its name.
+    /// Name of the program, as in `/proc/PID/stat`.
     pub command: String,
     /// Time of all its threads in user and kernel mode, in ticks of 1/100 s.
     pub cpu_ticks: u64,
     /// Its start time: distinguishes two programs with one number.
     pub began_ticks: u64,
-    /// Its threads.
+    /// Number of its threads.
     pub threads: u64,
     /// The CPU its main thread last ran on.
     pub last_cpu: CpuId,
@@ -46,14 +46,14 @@ pub struct ProcessTimes {
 /// One program that uses CPU time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessRates {
-    /// Its number.
+    /// Process ID, as `/proc` names it.
     pub pid: u32,
     /// Its name, truncated by the kernel to 15 bytes.
     pub command: String,
     /// CPU seconds per second of all its threads: 1.0 is the whole time of one CPU. If softirq time is
     /// sampled by ticks, a tick during a softirq on top of a process is also charged to the process.
     pub cpu: f64,
-    /// Its threads.
+    /// Number of its threads in the second sample.
     pub threads: u32,
     /// Threads that ran or waited for a CPU in the second sample; not asked if there are too many.
     pub runnable: Fact<u32>,
@@ -81,7 +81,7 @@ pub struct ProcessRates {
 /// One thread. Times are fractions of wall time, 0 to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadRates {
-    /// Its number.
+    /// Thread ID, as `/proc` names it.
     pub tid: u32,
     /// The CPU it last ran on; the scheduler may have moved it meanwhile.
     pub cpu: CpuId,

@@ -10,22 +10,23 @@ use rxlab_base::parse;
 use rxlab_base::units::{CpuId, Fact, NicName};
 use rxlab_sys::Host;
 
-/// All counters of one moment. They only ever grow, or wrap, within one boot.
+/// All counters of one moment. They only ever grow, or wrap, within one boot: they must be compared only with counters
+/// of the same boot (see [`crate::model::Rates::between`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counters {
     /// CLOCK_BOOTTIME, in nanoseconds, in the middle of reading.
     pub taken_ns: u64,
-    /// `/proc/stat` by CPU.
+    /// CPU time by mode and CPU, from `/proc/stat`.
     pub times: Fact<BTreeMap<CpuId, parse::CpuTimes>>,
     /// `/proc/softirqs` and `/proc/net/softnet_stat` by CPU.
     pub cpus: Fact<BTreeMap<CpuId, CpuCounters>>,
     /// The reason rows of softnet_stat cannot be assigned to CPUs, if so.
     pub softnet: Fact<()>,
-    /// `/proc/interrupts`, numbered lines.
+    /// Numbered lines of `/proc/interrupts`.
     pub interrupts: Fact<parse::Interrupts>,
     /// Packets and bytes by interface; an interface that was removed meanwhile is missing.
     pub nics: BTreeMap<NicName, NicCounters>,
-    /// How often CPUs of interrupts entered each deep idle state ([`super::DEEP_US`]), by the state's name.
+    /// Entries of interrupts' CPUs into each deep idle state ([`super::DEEP_US`]), by the state's name.
     pub deep_idle: BTreeMap<CpuId, BTreeMap<String, u64>>,
     /// Run time of ksoftirqd by CPU, in nanoseconds; CPUs whose schedstat cannot be read are missing.
     pub ksoftirqd_ns: BTreeMap<CpuId, u64>,
@@ -67,7 +68,7 @@ impl Counters {
 /// Counters of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuCounters {
-    /// Softirq runs.
+    /// Softirq runs by vector, from `/proc/softirqs`.
     pub softirqs: parse::SoftirqRuns,
     /// Its row of softnet_stat.
     pub softnet: parse::SoftnetRow,
@@ -92,15 +93,15 @@ pub struct NapiThread {
 /// Counters of one interface.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NicCounters {
-    /// Packets received.
+    /// Packets received since the interface was created.
     pub rx_packets: u64,
-    /// Bytes received.
+    /// Bytes received since the interface was created.
     pub rx_bytes: u64,
-    /// Packets sent.
+    /// Packets sent since the interface was created.
     pub tx_packets: u64,
-    /// Bytes sent.
+    /// Bytes sent since the interface was created.
     pub tx_bytes: u64,
-    /// `rx_dropped` + `rx_missed_errors`.
+    /// Sum of `rx_dropped` and `rx_missed_errors`.
     pub rx_dropped: u64,
     /// `rx_missed_errors`: packets for which the device had no buffer because its ring was full (if_link.h).
     /// Some drivers (ena) add them to `rx_dropped`, which also counts drops by the stack.
@@ -112,8 +113,8 @@ pub struct NicCounters {
 }
 
 impl Counters {
-    /// Reads all counters of the interfaces, threads and programs in `inventory`, which was taken with
-    /// [`super::Scope::Counters`] or more.
+    /// Reads all counters of the interfaces, threads and programs in `inventory`, which must have been taken with
+    /// [`super::Scope::Counters`] or more. Others are not read, so a new interface needs a new inventory.
     pub fn take(host: &dyn Host, inventory: &Inventory) -> Self {
         let before = host.now_ns();
         let times = read::parsed(host, "proc/stat", parse::stat);

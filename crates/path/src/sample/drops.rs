@@ -13,7 +13,7 @@ use rxlab_sys::Host;
 pub struct Drops {
     /// By CPU, or by row where the kernel does not name it. 32 bits wide; they wrap.
     backlogs: BTreeMap<usize, u32>,
-    /// `rx_dropped` + `rx_missed_errors`.
+    /// Sum of `rx_dropped` and `rx_missed_errors` by interface.
     nics: BTreeMap<NicName, u64>,
 }
 

@@ -39,14 +39,14 @@ pub struct RawListeners {
     pub all_seen: Fact<()>,
 }
 
-/// One socket.
+/// One listening or unconnected socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawSocket {
-    /// Its table.
+    /// The kernel's table that it is in.
     pub transport: Transport,
-    /// The local address.
+    /// Local address; unspecified for a socket bound to all addresses.
     pub address: IpAddr,
-    /// The local port.
+    /// Local port in host byte order.
     pub port: u16,
     /// The processes found to hold it.
     pub owners: Vec<u32>,

@@ -13,7 +13,7 @@ use rxlab_sys::Host;
 /// One interface, from sysfs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawNic {
-    /// Its name.
+    /// Name of the interface.
     pub name: NicName,
     /// `ifindex`: its number in netlink answers.
     pub ifindex: Fact<u32>,
@@ -25,7 +25,7 @@ pub struct RawNic {
     pub driver: Fact<String>,
     /// `device/numa_node` of the nearest device that has one; -1 = unknown.
     pub numa_node: Fact<i32>,
-    /// `operstate`.
+    /// `operstate`, such as `up` or `lowerlayerdown`.
     pub operstate: Fact<String>,
     /// MSI interrupts of its PCI function. Some drivers list interrupts that do not exist.
     pub msi_irqs: Fact<Vec<IrqId>>,

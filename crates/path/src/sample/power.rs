@@ -75,7 +75,7 @@ pub(super) fn idle_states(host: &dyn Host) -> Fact<Vec<IdleState>> {
     })
 }
 
-/// How often each CPU of a device's interrupts entered each deep idle state, by the state's name; CPUs that do not count it
+/// Entries of each CPU of a device's interrupts into each deep idle state, by the state's name; CPUs that do not count it
 /// are missing.
 pub(super) fn deep_entries(host: &dyn Host, inventory: &Inventory) -> BTreeMap<CpuId, BTreeMap<String, u64>> {
     let states = inventory.settings.idle_states.known().into_iter().flatten();

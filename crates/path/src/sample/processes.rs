@@ -8,7 +8,7 @@ use rxlab_base::parse;
 use rxlab_base::units::{CpuId, Fact, Need};
 use rxlab_sys::Host;
 
-/// The visible processes.
+/// The processes that `/proc` shows.
 pub(super) struct Seen {
     /// All of them, by number.
     pub(super) pids: Vec<u32>,

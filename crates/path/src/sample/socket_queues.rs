@@ -23,7 +23,7 @@ pub struct SocketRates {
 pub struct HeldRates {
     /// TCP, listening, or UDP, not connected.
     pub transport: Transport,
-    /// The local port.
+    /// Local port in host byte order.
     pub port: u16,
     /// In the first sample: connections waiting to be accepted (TCP), or bytes waiting to be read (UDP).
     pub queued_before: u64,

@@ -133,7 +133,7 @@ impl Sketch {
         self.hardware(name, |hardware| hardware.coalesce = Fact::Known(coalesce))
     }
 
-    /// The RSS table.
+    /// Gives an interface this RSS table: one queue per entry.
     pub fn table(self, name: &str, table: &[u32]) -> Self {
         let rss = Rss { table: table.to_vec(), ..Rss::default() };
         self.hardware(name, |hardware| hardware.rss = Fact::Known(rss))

@@ -6,46 +6,58 @@ use rxlab_base::units::CpuId;
 /// One event of one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
-    /// CLOCK_MONOTONIC, nanoseconds.
+    /// CLOCK_MONOTONIC in nanoseconds.
     pub at: u64,
-    /// The CPU.
     pub cpu: CpuId,
     /// Events of this CPU that found no room so far; wraps.
     pub lost: u32,
-    /// The event itself.
     pub kind: Kind,
 }
 
-/// Kind of event.
 #[allow(missing_docs)] // Fields are those of the tracepoints.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// The handler of a numbered interrupt begins.
     IrqEntry(u32),
-    /// It ends.
+    /// The handler of a numbered interrupt ends.
     IrqExit(u32),
     /// An inter-processor interrupt that calls one function begins: RPS hands packets over this way.
     IpiEntry,
-    /// It ends.
     IpiExit,
     /// The interrupt of the CPU's timer begins.
     TimerEntry,
-    /// It ends.
     TimerExit,
     /// A softirq is raised. `in_interrupt` is false if the kernel does not report it.
-    Raise { vector: u32, in_interrupt: bool },
+    Raise {
+        vector: u32,
+        in_interrupt: bool,
+    },
     /// It runs, in the time of `task`.
-    SoftirqEntry { vector: u32, pid: u32, task: String },
-    /// It ends.
+    SoftirqEntry {
+        vector: u32,
+        pid: u32,
+        task: String,
+    },
     SoftirqExit(u32),
     /// A NAPI was polled: `work` packets of at most `budget`. `device` is empty for the backlog.
-    Poll { napi: u32, work: u32, budget: u32, device: String },
+    Poll {
+        napi: u32,
+        work: u32,
+        budget: u32,
+        device: String,
+    },
     /// A receiving thread gets the CPU.
-    ThreadOn { pid: u32, name: String },
+    ThreadOn {
+        pid: u32,
+        name: String,
+    },
     /// It gives up the CPU.
     ThreadOff(u32),
     /// A receiving thread is woken.
-    Waking { pid: u32, name: String },
+    Waking {
+        pid: u32,
+        name: String,
+    },
 }
 
 impl Event {

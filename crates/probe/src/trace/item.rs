@@ -20,13 +20,10 @@ pub enum Work {
     Ipi,
     /// The interrupt of the CPU's timer.
     Timer,
-    /// A softirq.
     Softirq(u32),
     /// A thread that receives.
     Thread {
-        /// Its number.
         pid: u32,
-        /// Its name.
         name: String,
     },
 }
@@ -83,22 +80,19 @@ pub struct Run {
 /// A finished piece of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slice {
-    /// The CPU.
     pub cpu: CpuId,
-    /// Start time.
     pub began: u64,
     /// End time, or the time it was last seen.
     pub ended: u64,
-    /// Kind of work.
     pub work: Work,
-    /// For softirqs.
+    /// Set for softirqs only.
     pub run: Option<Run>,
     /// True if its end was seen, and nothing between was lost: only then its length is meaningful.
     pub whole: bool,
 }
 
 impl Slice {
-    /// Nanoseconds.
+    /// Length of the slice in nanoseconds.
     pub fn length(&self) -> u64 {
         self.ended.saturating_sub(self.began)
     }
@@ -107,18 +101,16 @@ impl Slice {
 /// One poll of a NAPI. The kernel reports its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Poll {
-    /// The CPU.
     pub cpu: CpuId,
     /// The end of the poll before in the same run, or the beginning of the run; `None`: a task polled by
     /// itself, and the beginning is unknown.
     pub began: Option<u64>,
-    /// End time.
     pub ended: u64,
     /// The NAPI; 0 = it has no number.
     pub napi: u32,
     /// Its device; empty for the backlog.
     pub device: String,
-    /// Packets.
+    /// Packets that the poll returned.
     pub work: u32,
     /// Maximum number of packets.
     pub budget: u32,
@@ -136,69 +128,41 @@ impl Poll {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     /// A piece of work begins; its end follows.
-    Began {
-        /// The CPU.
-        cpu: CpuId,
-        /// Time.
-        at: u64,
-        /// Kind of work.
-        work: Work,
-    },
+    Began { cpu: CpuId, at: u64, work: Work },
     /// The latest piece of work on that CPU that has begun and not ended.
     Ended(Slice),
     /// A NAPI was polled.
     Polled(Poll),
     /// A softirq was raised.
-    Raised {
-        /// The CPU.
-        cpu: CpuId,
-        /// Time.
-        at: u64,
-        /// The softirq.
-        vector: u32,
-        /// Its cause.
-        cause: Cause,
-    },
+    Raised { cpu: CpuId, at: u64, vector: u32, cause: Cause },
     /// A thread was woken, unless it was running.
     Woken {
         /// CPU of the waker.
         cpu: CpuId,
-        /// Time.
         at: u64,
-        /// The thread's number.
         pid: u32,
-        /// Its name.
         name: String,
     },
     /// A thread that was woken got a CPU.
     Waited {
-        /// Its CPU.
         cpu: CpuId,
         /// Time it was woken.
         woken: u64,
         /// Time it got the CPU.
         at: u64,
-        /// The thread's number.
         pid: u32,
-        /// Its name.
         name: String,
     },
     /// An end whose beginning was not seen.
-    Stray {
-        /// The CPU.
-        cpu: CpuId,
-        /// Time.
-        at: u64,
-    },
+    Stray { cpu: CpuId, at: u64 },
     /// Events that found no room.
     Lost {
-        /// The CPU.
         cpu: CpuId,
         /// Time of the last event before the loss.
         from: u64,
         /// Time of the next event after it.
         at: u64,
-        /// Number of events.
+        /// Number of lost events.
         count: u32,
     },
 }

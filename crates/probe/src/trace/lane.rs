@@ -7,7 +7,7 @@ use super::pairing::{Open, Out};
 use crate::Class;
 use rxlab_base::units::CpuId;
 
-/// One CPU.
+/// State of one CPU between two events.
 #[derive(Debug)]
 pub(super) struct Lane {
     cpu: CpuId,

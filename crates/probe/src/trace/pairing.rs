@@ -29,7 +29,6 @@ impl Pairing {
         Self { lanes: BTreeMap::new(), woken: BTreeMap::new(), running: BTreeSet::new(), began }
     }
 
-    /// Takes an event.
     pub fn push(&mut self, event: Event, out: &mut Out<'_>) {
         let began = self.began;
         let cpu = event.cpu;

@@ -18,7 +18,7 @@ use rxlab_sys::Host;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trace.bpf.o"));
 
-/// `enum tells`.
+/// `enum tells` of the program.
 #[derive(Debug, Clone, Copy)]
 enum Tells {
     Wakeups = 1,
@@ -39,7 +39,6 @@ pub(super) struct Recorder {
     taken: Taken,
     loaded: Loaded,
     cpus: u32,
-    /// Start time.
     pub(super) began: u64,
 }
 
@@ -138,7 +137,6 @@ pub struct Order {
 }
 
 impl Order {
-    /// Takes an event.
     pub fn push(&mut self, event: Event) {
         self.latest = self.latest.max(event.at);
         self.came += 1;

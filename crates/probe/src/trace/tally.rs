@@ -55,7 +55,6 @@ impl Tally {
         Self { began, ..Self::default() }
     }
 
-    /// Adds an item.
     pub fn add(&mut self, item: &Item) {
         match item {
             Item::Began { cpu, at, work: Work::Irq(number) } => {
@@ -235,7 +234,7 @@ impl Lengths {
         self.histogram.record(ns.min(1 << 55)).expect("the histogram grows");
     }
 
-    /// Their distribution.
+    /// Count, quantiles and maximum so far.
     pub(super) fn spread(&self) -> Spread {
         let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.longest);
         Spread { count: self.histogram.len(), p50_ns: at(0.5), p99_ns: at(0.99), max_ns: self.longest }

@@ -7,7 +7,7 @@ use thiserror::Error;
 #[error("it does not decode")]
 pub(super) struct Malformed;
 
-/// Appends a number.
+/// Appends a number in LEB128: 7 bits a byte, lowest first.
 pub(super) fn push_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);

@@ -1,7 +1,7 @@
 //! A file as its numbers and the rest. Counters change every second and the rest does not, so the difference of two
 //! samples of a file is a few small numbers.
 
-/// How numbers are written in a file.
+/// Notation of the numbers in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     /// Decimal, alone or right-aligned in a column.
@@ -50,7 +50,7 @@ impl Numbers {
         (!numbers.values.is_empty()).then_some(numbers)
     }
 
-    /// The file.
+    /// The content of the file, rebuilt from template and values.
     pub(super) fn render(&self) -> Vec<u8> {
         use std::io::Write;
         let mut out = Vec::with_capacity(self.template.len() + 8 * self.values.len());
@@ -76,7 +76,7 @@ impl Numbers {
         out
     }
 
-    /// What changes these numbers into `later`; `None` if more than numbers differ.
+    /// Differences from these numbers to `later`; `None` if more than numbers differ.
     pub(super) fn deltas(&self, later: &Self) -> Option<Deltas> {
         if self.template != later.template || self.values.len() != later.values.len() {
             return None;

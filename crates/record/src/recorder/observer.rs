@@ -1,4 +1,4 @@
-//! What a machine answered, including that something is missing: an earlier sample may still have had it.
+//! Answers of a machine, including that something is missing: an earlier sample may still have had it.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,6 @@ pub(super) type Observed = BTreeMap<String, Option<Vec<u8>>>;
 /// The answers of a machine.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// What was read.
     pub(super) observed: Observed,
     /// The clock at the last time it was read.
     pub(super) now_ns: u64,

@@ -25,7 +25,7 @@ struct Sections {
     kinds: Vec<u8>,
     /// Ticks between the changes of a key.
     pauses: Vec<u8>,
-    /// New contents.
+    /// Whole contents, of entries in which more than numbers changed.
     contents: Vec<u8>,
     /// Positions and widths of the numbers that change, by run.
     columns: Vec<u8>,
@@ -33,7 +33,7 @@ struct Sections {
     narrow: Vec<u8>,
     /// Lowest bytes of the others.
     low: Vec<u8>,
-    /// Their higher bytes.
+    /// Higher bytes of those in `low`.
     high: Vec<u8>,
 }
 
@@ -209,7 +209,7 @@ fn times(cursor: &mut Cursor<'_>) -> Result<Vec<Tick>, Malformed> {
     Ok(ticks)
 }
 
-/// Where the numbers are.
+/// Position of the numbers.
 struct Planes<'a> {
     columns: Cursor<'a>,
     narrow: Cursor<'a>,

@@ -23,7 +23,7 @@ const HEAD: u64 = 64 << 10;
 pub struct Gap {
     /// Last tick before, in milliseconds since 1970 in UTC.
     pub from_ms: i64,
-    /// First tick after.
+    /// First tick after, in milliseconds since 1970 in UTC.
     pub to_ms: i64,
 }
 
@@ -35,16 +35,14 @@ impl Gap {
     }
 }
 
-/// What a ring holds.
+/// Summary of a ring.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Span {
     /// Time of the first tick, in milliseconds since 1970 in UTC.
     pub first_ms: i64,
     /// Time of the last one.
     pub last_ms: i64,
-    /// Number of ticks.
     pub ticks: u64,
-    /// Bytes on disk.
     pub bytes: u64,
     /// Times without ticks, oldest first.
     pub gaps: Vec<Gap>,
@@ -59,27 +57,16 @@ pub enum WindowError {
     /// Before the first tick, after the last, or in a gap.
     #[error("nothing is recorded at {}: {why}", time(*at_ms))]
     Outside {
-        /// The time.
         at_ms: i64,
-        /// What is recorded around it.
+        /// The recorded times nearest to it.
         why: String,
     },
     /// The two moments are of two boots.
     #[error("the machine was booted between {} and {}", time(*first_ms), time(*last_ms))]
-    Rebooted {
-        /// The first moment.
-        first_ms: i64,
-        /// The second.
-        last_ms: i64,
-    },
+    Rebooted { first_ms: i64, last_ms: i64 },
     /// A file of the ring.
     #[error("cannot read the recording {name}: {error}")]
-    Segment {
-        /// Its name.
-        name: String,
-        /// The error.
-        error: SegmentError,
-    },
+    Segment { name: String, error: SegmentError },
     /// A file of the ring.
     #[error("cannot read the recording: {0}")]
     Io(#[from] io::Error),
@@ -103,7 +90,7 @@ struct Listed {
 #[derive(Debug)]
 pub struct Ring<S> {
     storage: S,
-    /// Oldest first.
+    /// Files of the ring, oldest first.
     segments: Vec<Listed>,
 }
 
@@ -116,12 +103,11 @@ pub struct Replayed {
     pub is_full: bool,
     /// True if this does not follow the tick before: the first one, and after a gap or a boot.
     pub is_first: bool,
-    /// The machine.
     pub host: RecordedHost,
 }
 
 impl<S: Storage> Ring<S> {
-    /// Lists the ring.
+    /// Lists the files of the ring. A log whose packed form exists is left out.
     pub fn open(storage: S) -> io::Result<Self> {
         let mut segments = Vec::new();
         let files = storage.list()?;
@@ -139,7 +125,7 @@ impl<S: Storage> Ring<S> {
         Ok(Self { storage, segments })
     }
 
-    /// What it holds; `None` if that is nothing.
+    /// Summary of the ring; `None` if it is empty.
     pub fn span(&self) -> Result<Option<Span>, WindowError> {
         let mut whole: Option<Span> = None;
         for segment in &self.segments {
@@ -158,7 +144,7 @@ impl<S: Storage> Ring<S> {
         Ok(whole)
     }
 
-    /// What a segment holds, and its intended interval in milliseconds.
+    /// Summary of a segment, and its intended interval in milliseconds.
     fn summary(&self, listed: &Listed) -> Result<Option<(Span, u64)>, WindowError> {
         let (first_ms, bytes) = (listed.first_ms, listed.bytes);
         let span = |Packed { last_ms, ticks, gaps }| Span { first_ms, last_ms, ticks, bytes, gaps };

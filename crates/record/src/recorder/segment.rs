@@ -37,7 +37,6 @@ pub enum SegmentError {
     /// Of a machine with another byte order.
     #[error("it was recorded on a {0}-endian machine")]
     OtherEndian(String),
-    /// Packing failed.
     #[error("cannot be compressed: {0}")]
     Compress(#[from] io::Error),
 }
@@ -61,14 +60,13 @@ pub(super) struct Head {
     pub(super) packed: Option<Packed>,
 }
 
-/// What a packed segment holds, so that nothing has to be unpacked to know.
+/// Summary of a packed segment: readable without unpacking it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Packed {
     /// Time of the last tick.
     pub(super) last_ms: i64,
-    /// Number of ticks.
     pub(super) ticks: u64,
-    /// Times without ticks.
+    /// Times within the segment in which at least two ticks are missing.
     pub(super) gaps: Vec<Gap>,
 }
 

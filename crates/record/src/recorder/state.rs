@@ -1,4 +1,4 @@
-//! The recorded machine at one moment: every entry as it was last seen.
+//! The recorded machine at one moment: the last content of every entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::observer::{FAILURE, FILE, LINK, LIST, Observed};
 use super::tick::{Change, Tick};
 use rxlab_sys::{RecordedHost, Recording};
 
-/// Entries by key.
+/// Everything recorded of a machine at one tick, by key.
 #[derive(Debug, Clone, Default)]
 pub(super) struct State {
     entries: BTreeMap<String, Entry>,
@@ -108,7 +108,6 @@ impl State {
         })
     }
 
-    /// The machine.
     pub(super) fn host(&self) -> RecordedHost {
         let mut files = BTreeMap::new();
         let mut rest = Recording { now_ns: self.now_ns, ..Recording::default() };

@@ -14,7 +14,8 @@ use thiserror::Error;
 use rxlab_base::atomic::{self, if_there};
 use rxlab_change::journal::{make_directory, sync_directory};
 
-/// Keeps the files of a ring. Errors are those of the file system.
+/// Keeps the files of a ring. Errors are those of the file system. Only the one recorder that holds the lock may
+/// change files; readers must expect them to grow and to go away meanwhile.
 pub trait Storage: Send {
     /// Names and sizes of the files; empty before the first recording.
     fn list(&self) -> io::Result<Vec<(String, u64)>>;
@@ -22,15 +23,13 @@ pub trait Storage: Send {
     fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>>;
     /// Appends to a file, which is created if it does not exist, and waits until the bytes are on disk.
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
-    /// Cuts a file.
+    /// Cuts a file to `length` bytes.
     fn truncate(&mut self, name: &str, length: u64) -> io::Result<()>;
-    /// Creates or replaces a file atomically.
+    /// Creates or replaces a file. Must be atomic: after a crash the old or the new one is there.
     fn replace(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
-    /// Removes a file.
     fn remove(&mut self, name: &str) -> io::Result<()>;
 }
 
-/// A directory.
 #[derive(Debug)]
 pub struct Disk {
     directory: PathBuf,
@@ -49,7 +48,6 @@ impl Drop for Disk {
 /// The recorder's lock cannot be taken.
 #[derive(Debug, Error)]
 pub enum Locked {
-    /// Another recorder runs.
     #[error("another recorder{} writes to {}", pid.as_ref().map(|pid| format!(" (process {pid})")).unwrap_or_default(), directory.display())]
     Held {
         /// Its process, if it said so.
@@ -62,7 +60,6 @@ pub enum Locked {
     Io {
         /// The directory of the ring.
         directory: PathBuf,
-        /// The error.
         error: io::Error,
     },
 }

@@ -86,7 +86,7 @@ impl Storage for Memory {
 /// A time of day.
 const START_MS: i64 = 1_800_000_000_000;
 
-/// A machine after so many seconds: CPU 0 is busy for a tenth of the time, and `eth0` receives 1,000 packets a second.
+/// A machine after `seconds` seconds: CPU 0 is busy for a tenth of the time, and `eth0` receives 1,000 packets a second.
 fn machine(second: i64) -> RecordedHost {
     let base = "sys/class/net/eth0";
     let counted = |files: RecordedHost, file: &str, rate: i64| {

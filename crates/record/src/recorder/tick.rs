@@ -7,7 +7,6 @@ use super::numbers::Deltas;
 /// not compress.
 pub(super) const CLOCK_NS: u64 = 100_000;
 
-/// One sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tick {
     /// Time of day, in milliseconds since 1970 in UTC.
@@ -16,7 +15,6 @@ pub(super) struct Tick {
     pub(super) now_ns: u64,
     /// True if settings and programs were read too, not only the counters of the receive path.
     pub(super) is_full: bool,
-    /// Entries that changed.
     pub(super) changes: Vec<(String, Change)>,
 }
 
@@ -25,9 +23,9 @@ pub(super) struct Tick {
 pub(super) enum Change {
     /// It is no longer there.
     Gone,
-    /// New contents.
+    /// The whole new contents.
     Whole(Vec<u8>),
-    /// Other numbers.
+    /// Only numbers changed: their deltas.
     Numbers(Deltas),
 }
 

@@ -27,7 +27,7 @@ const LOG_SIZE: u64 = 8 << 20;
 /// programs takes longer than reading the counters.
 pub(super) const FULL_MS: i64 = 10_000;
 
-/// What a recorder is asked for.
+/// Options of a recorder.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Time between two ticks.
@@ -44,13 +44,12 @@ impl Limits {
 /// A recorder that has begun, and files that it found and could not pack.
 #[derive(Debug)]
 pub struct Begun<S> {
-    /// The recorder.
+    /// The recorder, ready for its first tick.
     pub recorder: Recorder<S>,
     /// Files of an earlier recorder that were left as they are, with the reason.
     pub unreadable: Vec<(String, SegmentError)>,
 }
 
-/// Records one machine.
 #[derive(Debug)]
 pub struct Recorder<S> {
     storage: S,
@@ -112,7 +111,7 @@ impl<S: Storage> Recorder<S> {
     }
 
     /// Takes a sample of `host`, at this time of day in milliseconds since 1970, and writes it. After an error the
-    /// recording goes on with the next tick; the sample is lost.
+    /// recording continues with the next tick; the sample is lost.
     pub fn tick(&mut self, host: &dyn Host, at_ms: i64) -> io::Result<()> {
         let size = self.limits.size;
         let is_done = |log: &Log| {
@@ -132,7 +131,7 @@ impl<S: Storage> Recorder<S> {
         }
     }
 
-    /// Packs what was recorded.
+    /// Packs what was recorded. Should be called at the end; after a kill the next recorder packs it.
     pub fn finish(mut self) -> io::Result<()> {
         self.close()
     }

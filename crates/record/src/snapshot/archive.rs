@@ -32,10 +32,9 @@ pub enum ArchiveError {
     TooLarge {
         /// `it unpacks`, or the name of the part.
         what: &'static str,
-        /// The limit.
+        /// The most bytes allowed.
         bytes: u64,
     },
-    /// Of another version.
     #[error("its schema is `{0}`, but this rxlab reads `{schema}`", schema = Snapshot::SCHEMA)]
     OtherSchema(String),
     /// Of a machine with another byte order.

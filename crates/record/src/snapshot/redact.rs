@@ -18,7 +18,7 @@ use standin::StandIns;
 
 /// The boot id of every redacted machine.
 const BOOT_ID: &str = "00000000-0000-4000-8000-000000000001";
-/// Replacement for text.
+/// Replacement for withheld text.
 const WITHHELD: &str = "(redacted)";
 
 /// Treatment of the content of a file or an answer.

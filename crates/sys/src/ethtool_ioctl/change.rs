@@ -30,7 +30,7 @@ const RXFH_FUNCTION: usize = 16;
 const NO_TRANSFORMATION: [u8; 4] = [0, 0xff, 0, 0];
 /// "Unchanged" for the table.
 const NO_TABLE: u32 = u32::MAX;
-/// `ETH_RXFH_CONTEXT_ALLOC`.
+/// `ETH_RXFH_CONTEXT_ALLOC`: asks the kernel for a new context.
 pub(crate) const NEW_CONTEXT: u32 = u32::MAX;
 
 /// Sets the default table. An empty one requests the kernel's default. Uses the old command, which leaves

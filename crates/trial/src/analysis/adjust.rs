@@ -23,7 +23,7 @@ const MOVED: f64 = 0.001;
 /// Changes of pairs after the adjustment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Adjusted {
-    /// The changes.
+    /// Adjusted log ratios of the pairs.
     pub d: Vec<f64>,
     /// Names of the covariates.
     pub covariates: Vec<&'static str>,

@@ -136,7 +136,7 @@ fn bounds(sample: &Sample, record: &TrialRecord) -> Option<String> {
     })
 }
 
-/// What the change itself moves is a part of its effect.
+/// A covariate that the change itself moves is part of its effect.
 fn moved(primary: &Sample) -> Option<String> {
     let names: Vec<&str> = primary.moved.iter().map(|name| metrics::covariate(name)).collect();
     (!names.is_empty())

@@ -12,14 +12,12 @@ use rxlab_base::units::grouped;
 use rxlab_load::{self as load, Interval, Saturation, ServerCpu};
 use rxlab_stats::lag1;
 
-/// A requested run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Request {
     /// Requests per second offered.
     pub rate: f64,
-    /// When it begins, seconds since the search did.
+    /// Its start, in seconds since that of the search.
     pub start_s: f64,
-    /// Its purpose.
     pub purpose: Purpose,
 }
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 use rxlab_base::serde_as_text;
 use rxlab_base::units::{format_duration, parse_duration};
 
-/// The limited figure.
+/// A figure that an SLO limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limited {
     /// A quantile of the latency (0 to 1, 1 = the longest); the limit is in nanoseconds.
@@ -17,10 +17,8 @@ pub enum Limited {
     Errors,
 }
 
-/// One limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
-    /// The limited figure.
     pub on: Limited,
     /// It must be below this.
     pub below: f64,

@@ -11,7 +11,7 @@ pub(crate) struct Simulated {
     pub(crate) noise: Vec<f64>,
     /// Throughput of each arm, as a part of the baseline's.
     pub(crate) work: Vec<f64>,
-    /// Slots so far.
+    /// Slots measured so far.
     pub(crate) slots: usize,
     pub(crate) saves: usize,
     pub(crate) stop_after: usize,

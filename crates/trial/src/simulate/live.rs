@@ -12,11 +12,11 @@ use rxlab_stats::noise::by_arm;
 /// Traffic of a machine, and how its metric follows it.
 #[derive(Debug, Clone, Copy)]
 pub struct Traffic {
-    /// Bytes per packet.
+    /// Noise of the bytes per packet.
     pub mix: Noise,
-    /// Packets per second.
+    /// Noise of the packets per second.
     pub rate: Noise,
-    /// Everything else.
+    /// Noise of everything else.
     pub rest: Noise,
     /// Change of the metric in log ratios by one of the mix and of the rate.
     pub slopes: [f64; 2],

@@ -14,7 +14,7 @@ use rxlab_stats::{mean, sd, step};
 pub const RUNS: usize = 2000;
 /// Pairs of the comparison of methods: 20 + 20 slots.
 const PAIRS: usize = 20;
-/// Default margin.
+/// Default margin of a trial.
 pub(super) const MARGIN: f64 = 0.03;
 /// Fewest pairs at which the peeking tester starts to look.
 const FIRST_PEEK: usize = 5;

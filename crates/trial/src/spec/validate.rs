@@ -18,14 +18,7 @@ use rxlab_setting::Setting;
 pub enum SpecError {
     /// Not TOML, or of another structure. Line and column count from 1, the column in characters.
     #[error("line {line}, column {column}: {what}")]
-    Text {
-        /// Line.
-        line: usize,
-        /// Column.
-        column: usize,
-        /// The parser's message.
-        what: String,
-    },
+    Text { line: usize, column: usize, what: String },
     /// The name becomes part of a directory name.
     #[error("invalid name `{0}`: must be 1 to 40 letters, digits, `-`, `_`, `+` or `.`")]
     Name(String),
@@ -49,9 +42,7 @@ pub enum SpecError {
     Metric {
         /// The key with the metric.
         key: &'static str,
-        /// The requested metric.
         name: String,
-        /// The available metrics.
         known: Vec<&'static str>,
     },
     /// A metric that a thread measures, without a CPU for it.

@@ -23,7 +23,7 @@ const IDLE: [&str; 6] = [
     "virtio-8cpu-8queue",
 ];
 
-/// Captured under load.
+/// The host that was captured under load.
 const LOADED: &str = "virtio-8cpu-1queue";
 
 fn captured(name: &'static str) -> Host {

@@ -64,7 +64,7 @@ pub(super) fn settled(
     settled_in(TURNS, policy, seen, options, only)
 }
 
-/// The same, checked by so many plans that follow it.
+/// The same, checked by this number of plans that follow it.
 fn settled_in(
     turns: usize,
     policy: Policy,
@@ -131,7 +131,7 @@ impl<'a> Judge<'a> {
     fn joined(&self, seen: (&Model, &Rates), left_out: &[Variable]) -> (Drafted, Vec<LeftOut>) {
         let mut drafted = self.unobjectionable(seen, left_out);
         for turn in 0..=JOINED {
-            // What new queues get has to wait until they are there.
+            // Settings of new queues wait until the queues exist.
             if drafted.settings.is_empty() || drafted.variables.contains(&Variable::Channels) {
                 break;
             }

@@ -11,7 +11,7 @@ use rxlab_base::units::NicName;
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
 use rxlab_setting::{Plan, PlannedSetting};
 
-/// How many times more packets must fit before RFS is added to RPS: predictions are no better than that.
+/// Factor by which more packets must fit before RFS is added to RPS: predictions are no better than that.
 const BETTER: f64 = 1.1;
 
 /// The interface that receives most, unless some are named.

@@ -7,7 +7,7 @@ use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_path::evidence::{is_counted, queue_packets, receive_time};
 use rxlab_path::model::{Nic, NicKind};
 
-/// How much busier than today's busiest a CPU may get: the attribution of a CPU's receive time is an
+/// Factor by which a CPU may get busier than today's busiest: the attribution of a CPU's receive time is an
 /// estimate.
 pub(in crate::plan) const SLACK: f64 = 1.1;
 

@@ -19,7 +19,7 @@ const ROOMY: f64 = 0.5;
 const EVEN_FROM: f64 = 0.25;
 /// Receive time of a shared CPU from which interrupts that are placed by their load stay: an estimate changes with them.
 const EVEN_WHILE: f64 = 0.2;
-/// How much more than necessary the busiest shared CPU may have before interrupts move.
+/// Factor by which the busiest shared CPU may exceed the necessary load before interrupts move.
 const UNEVEN: f64 = 1.1;
 
 /// A queue and the CPU for its interrupt.
@@ -27,7 +27,6 @@ pub(super) struct Placed {
     pub(super) nic: NicName,
     pub(super) queue: u32,
     pub(super) cpu: CpuId,
-    /// The reason.
     pub(super) why: String,
 }
 

@@ -27,22 +27,16 @@ pub fn coalesce(answer: &[u8]) -> Result<Coalesce, WireError> {
 /// A number of the moderation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CoalesceParameter {
-    /// [`Coalesce::rx_usecs`].
     RxUsecs,
-    /// [`Coalesce::rx_frames`].
     RxFrames,
-    /// [`Coalesce::tx_usecs`].
     TxUsecs,
-    /// [`Coalesce::tx_frames`].
     TxFrames,
 }
 
 /// A switch of the moderation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Adaptive {
-    /// [`Coalesce::adaptive_rx`].
     Rx,
-    /// [`Coalesce::adaptive_tx`].
     Tx,
 }
 

@@ -26,13 +26,13 @@ pub(super) enum Form {
     Ip4,
     Ip6,
     Mac,
-    /// A big-endian number of so many bytes.
+    /// A big-endian number of this number of bytes.
     Decimal(usize),
     Hex(usize),
 }
 
 impl Form {
-    /// In bytes.
+    /// Length of the field in bytes.
     pub(super) fn length(self) -> usize {
         match self {
             Form::Ip4 => 4,

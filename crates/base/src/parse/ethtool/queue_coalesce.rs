@@ -10,7 +10,7 @@ use crate::parse::{WireError, messages};
 /// The mask of queues, in numbers of 32 bits.
 pub const QUEUE_MASK: usize = 8;
 const QUEUE_MASK_LENGTH: usize = 512;
-/// The `struct ethtool_coalesce`.
+/// Offset of the `struct ethtool_coalesce` in the message.
 pub const COALESCE: usize = QUEUE_MASK + QUEUE_MASK_LENGTH;
 /// Length of a message.
 pub const QUEUE_COALESCE: usize = COALESCE + 92;
@@ -33,11 +33,8 @@ pub struct QueueCoalesce {
 /// A value of [`QueueCoalesce`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueDelay {
-    /// [`QueueCoalesce::rx_usecs`].
     RxUsecs,
-    /// [`QueueCoalesce::rx_frames`].
     RxFrames,
-    /// [`QueueCoalesce::adaptive_rx`].
     AdaptiveRx,
 }
 

@@ -7,11 +7,9 @@ use crate::parse::{QueueCounters, WireError, digits};
 /// Unit of a statistic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
-    /// Packets.
     Packets,
-    /// Bytes.
     Bytes,
-    /// Dropped packets.
+    /// Packets that the device or the driver dropped.
     Drops,
 }
 
@@ -20,9 +18,8 @@ pub enum Counted {
 pub struct QueueStatistic {
     /// Its position among the driver's statistics.
     pub position: usize,
-    /// The receive queue.
     pub queue: u32,
-    /// Its unit.
+    /// Unit of the counter.
     pub counted: Counted,
 }
 
@@ -49,7 +46,7 @@ struct Shape {
     drops: &'static [Name],
 }
 
-/// No names.
+/// Base of the shapes below: no driver and no names.
 const PLAIN: Shape = Shape { drivers: &[], heading: None, packets: &[], bytes: &[], drops: &[] };
 
 /// gve has no shape: it counts descriptors, of which a packet may take several.
@@ -191,7 +188,7 @@ mod tests {
         counters.into_iter().map(|(queue, of)| (queue, of.packets, of.bytes, of.drops)).collect()
     }
 
-    /// Packets, bytes, drops.
+    /// Packets, bytes and drops of one queue.
     type Counts = (u64, Option<u64>, Option<u64>);
 
     /// Names as in these drivers' sources.

@@ -26,9 +26,7 @@ pub fn rings(answer: &[u8]) -> Result<Rings, WireError> {
 /// The rings that every driver with rings has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RingKind {
-    /// Receive.
     Rx,
-    /// Transmit.
     Tx,
 }
 

@@ -10,7 +10,7 @@ pub(super) const COOKIE: usize = SPEC + 152;
 pub const LOCATION: usize = SPEC + 160;
 pub(super) const CONTEXT: usize = 184;
 
-/// The whole structure.
+/// Length of the whole `struct ethtool_rxnfc` in bytes.
 pub(super) const LENGTH: usize = 192;
 
 pub(super) const DISCARD: u64 = u64::MAX;

@@ -31,9 +31,7 @@ pub struct Channels {
 /// A kind of queues whose number a driver can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChannelKind {
-    /// Receive only.
     Rx,
-    /// Transmit only.
     Tx,
     /// Receive and transmit on one interrupt.
     Combined,

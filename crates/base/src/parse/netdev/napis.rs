@@ -4,10 +4,9 @@ use crate::parse::wire::{attributes_replaced, with_message};
 use crate::parse::{Attributes, WireError, attribute, messages};
 use crate::units::IrqId;
 
-/// One NAPI instance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NetdevNapi {
-    /// Its number.
+    /// NAPI ID, the number that `SO_INCOMING_NAPI_ID` returns.
     pub id: u32,
     /// Index of its interface.
     pub ifindex: u32,
@@ -19,7 +18,7 @@ pub struct NetdevNapi {
     pub defer_hard_irqs: Option<u32>,
     /// GRO flush timeout in nanoseconds (since 6.13).
     pub gro_flush_timeout_ns: Option<u64>,
-    /// How long its interrupt stays off while an application polls it, in nanoseconds (since 6.13).
+    /// Time for which its interrupt stays off while an application polls it, in nanoseconds (since 6.13).
     pub irq_suspend_timeout_ns: Option<u64>,
     /// 1 if a thread polls it (since 6.17), 2 if that never sleeps (since 6.19).
     pub threaded: Option<u32>,
@@ -37,13 +36,9 @@ const A_THREADED: u16 = 8;
 /// One setting of a NAPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NapiSetting {
-    /// [`NetdevNapi::defer_hard_irqs`].
     DeferHardIrqs,
-    /// [`NetdevNapi::gro_flush_timeout_ns`].
     GroFlushTimeout,
-    /// [`NetdevNapi::irq_suspend_timeout_ns`].
     IrqSuspendTimeout,
-    /// [`NetdevNapi::threaded`].
     Threaded,
 }
 

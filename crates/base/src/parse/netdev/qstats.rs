@@ -7,9 +7,8 @@ use crate::units::{Direction, QueueId};
 /// Counters of one queue since the interface was created or its driver reset, from any source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueCounters {
-    /// Packets.
     pub packets: u64,
-    /// Bytes, if counted.
+    /// `None` if neither the kernel nor the driver counts bytes.
     pub bytes: Option<u64>,
     /// Packets that the device or the driver dropped, if counted.
     pub drops: Option<u64>,
@@ -20,9 +19,7 @@ pub struct QueueCounters {
 pub struct QueueStats {
     /// The interface's index (`/sys/class/net/NAME/ifindex`).
     pub ifindex: u32,
-    /// The queue.
     pub queue: QueueId,
-    /// Its counters.
     pub counters: QueueCounters,
 }
 

@@ -12,7 +12,6 @@ use crate::units::{Direction, QueueId};
 pub struct NetdevQueue {
     /// The interface's index (`/sys/class/net/NAME/ifindex`).
     pub ifindex: u32,
-    /// The queue.
     pub queue: QueueId,
     /// The NAPI that polls it; `None` if not reported by the driver, or absent (`lo`).
     pub napi: Option<u32>,

@@ -108,7 +108,6 @@ impl Case {
         self
     }
 
-    /// The observing process.
     pub(super) fn itself(mut self, pid: u32) -> Self {
         self.itself = Some(pid);
         self

@@ -100,7 +100,7 @@ fn cpu_hotplug(scene: &Scene<'_>) -> Option<Suspect> {
 }
 
 /// A later transaction wrote a value that replaces this one, such as that of the whole interface, or removed its queue.
-/// What a write only resets is set again after it.
+/// Values that a write only resets are set again after it.
 fn later_transaction(scene: &Scene<'_>) -> Option<Suspect> {
     let (id, write) = scene.later?;
     let replaces = knob::find(&write.knob)?.replaces().contains(&scene.knob.name());

@@ -257,7 +257,7 @@ mod tests {
     const MAY: &str = "may change";
     const NOTHING: &str = "";
 
-    /// What is said of a file with this condition.
+    /// Text about a file with this condition.
     #[track_caller]
     fn expect(host: RecordedHost, condition: &str, expected: &str) {
         let text = format!("[Match]\n{condition}\n[Link]\nRxBufferSize=max\n");

@@ -6,7 +6,7 @@ use rxlab_path::model::Model;
 use rxlab_setting::{Owner, tunable};
 use rxlab_sys::Host;
 
-/// Directories with profiles.
+/// Directories in which TuneD looks for profiles.
 const PROFILES: [&str; 4] = ["etc/tuned", "etc/tuned/profiles", "usr/lib/tuned", "usr/lib/tuned/profiles"];
 
 /// Profiles include each other; no chain of them is this long.

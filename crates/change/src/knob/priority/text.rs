@@ -8,7 +8,7 @@ use rxlab_base::parse::Scheduling;
 const FAIR: [(u32, &str); 4] = [(0, "other"), (3, "batch"), (5, "idle"), (7, "ext")];
 const REALTIME: [(u32, &str); 2] = [(1, "fifo"), (2, "rr")];
 
-/// Formats a policy.
+/// Text of a policy, such as `fifo:50` or `nice:-5`.
 pub(super) fn format(scheduling: &Scheduling) -> String {
     let Scheduling { policy, priority, nice } = *scheduling;
     let named =
@@ -22,7 +22,6 @@ pub(super) fn format(scheduling: &Scheduling) -> String {
     if nice == 0 { first } else { format!("{first} nice:{nice}") }
 }
 
-/// Parses a policy.
 pub(super) fn parse(text: &str) -> Option<Scheduling> {
     let mut words = text.split(' ');
     let (first, second) = (words.next()?, words.next());

@@ -22,13 +22,10 @@ const FINE: Style = AnsiColor::Green.on_default();
 
 /// Parts of a finding that are shown.
 pub(super) struct Shown {
-    /// Lines of evidence.
     pub(super) evidence: usize,
-    /// The cause.
     pub(super) why: bool,
     /// Remedies, each with its command.
     pub(super) fixes: usize,
-    /// Notes and gaps.
     pub(super) notes: bool,
     /// Each setting that is worth a trial.
     pub(super) knobs: bool,

@@ -12,7 +12,6 @@ use super::tone_class;
 const ROW: f64 = 42.0;
 const MIDDLE: f64 = ROW / 2.0;
 
-/// One effect.
 pub(super) struct Row<'a> {
     title: String,
     note: String,

@@ -103,7 +103,6 @@ pub(super) struct Column {
     pub(super) void: bool,
     /// Start of the first slot, seconds since the trial began.
     pub(super) start_s: f64,
-    /// Tooltip.
     pub(super) title: String,
     /// The measure by row; `None` = not known.
     pub(super) cells: Vec<Option<f64>>,

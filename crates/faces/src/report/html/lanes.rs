@@ -89,7 +89,7 @@ fn rectangle(m: &mut Markup, class: &str, (x, width): (f64, f64), y: f64, title:
     }
 }
 
-/// Index into [`ROWS`].
+/// Index of the work's row in [`ROWS`].
 fn row(work: &Work) -> usize {
     match work {
         Work::Irq(_) | Work::Ipi | Work::Timer => 0,

@@ -1,4 +1,4 @@
-//! Who lost time to received packets: processes and CPUs, each with a bar and its figures.
+//! Time lost to received packets by processes and CPUs, each with a bar and its figures.
 
 use super::markup::{Markup, percent, typeset};
 use super::{figure, remarks, tables};

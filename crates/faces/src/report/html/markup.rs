@@ -7,14 +7,13 @@ use crate::report::document::Document;
 /// Attributes of an element: name and value; the value is escaped.
 pub(super) type Attributes<'a> = &'a [(&'a str, &'a str)];
 
-/// Markup being written.
 #[derive(Debug, Default)]
 pub(super) struct Markup {
     out: String,
 }
 
 impl Markup {
-    /// Raw text, for the document type and the style sheet only: nothing is escaped.
+    /// Raw text. Nothing is escaped, so it must be used for the document type and the style sheet only.
     pub(super) fn fixed(&mut self, markup: &'static str) {
         self.out.push_str(markup);
     }
@@ -25,7 +24,6 @@ impl Markup {
         self.out.push('\n');
     }
 
-    /// Escaped text.
     pub(super) fn text(&mut self, text: &str) {
         escape(text, &mut self.out);
     }
@@ -130,7 +128,6 @@ impl Markup {
         self.empty("line", &[("class", class), ("x2", "100%"), ("y1", &y), ("y2", &y)]);
     }
 
-    /// Returns the markup.
     pub(super) fn finish(self) -> String {
         self.out
     }

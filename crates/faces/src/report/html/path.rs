@@ -23,9 +23,8 @@ const FITS: usize = 11;
 
 /// A side of the comparison.
 pub(super) struct Side<'a> {
-    /// Its title.
     pub(super) title: &'a str,
-    /// `a` or `b`.
+    /// CSS class: `a` or `b`.
     pub(super) class: &'a str,
     /// Its interfaces, in the order of the other side.
     pub(super) nics: Vec<NicQueues>,

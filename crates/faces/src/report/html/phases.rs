@@ -26,12 +26,12 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Start, RFC 3339.
+    /// Start time in RFC 3339.
     fn start(&self) -> &str {
         self.checkpoint.map_or(&self.record.started, |checkpoint| &checkpoint.taken)
     }
 
-    /// What it was, and what it showed.
+    /// Purpose and result of the phase.
     fn label(&self) -> String {
         let name = &self.record.name;
         match self.checkpoint {

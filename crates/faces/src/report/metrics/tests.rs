@@ -1,4 +1,4 @@
-//! What is exported of a captured machine and of the largest that is planned for, and the table of the page.
+//! Metrics of a captured machine and of the largest that is planned for, and the table of the page.
 
 #![allow(clippy::disallowed_methods)] // Compares a generated page.
 

@@ -105,7 +105,7 @@ impl<'a> Run<'a> {
         self.0.len() > 1
     }
 
-    /// `rx-0`, `rx-0..15`.
+    /// Name of one queue or of a run: `rx-0`, `rx-0..15`.
     pub(super) fn name(&self) -> String {
         match self.0.as_slice() {
             [one] => one.id().to_string(),

@@ -10,7 +10,7 @@ use std::fmt::Write;
 /// these sequences can style the rest of its line, and nothing else.
 const STYLES: [&str; 8] = ["0", "1", "2", "4", "31", "32", "33", "36"];
 
-/// Ends a style.
+/// Escape sequence that ends a style.
 const PLAIN: &str = "\u{1b}[0m";
 
 /// `text` with every control character except line break and tab replaced by U+FFFD. The program's own styles are kept

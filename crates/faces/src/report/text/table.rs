@@ -8,11 +8,10 @@ const GAP: usize = 2;
 /// Minimum width of a wrapping column while other columns can shrink.
 const NARROWEST: usize = 6;
 
-/// One column.
 #[derive(Debug, Clone)]
 pub struct Column {
     title: String,
-    /// Aligned right.
+    /// True if cells are aligned right.
     is_number: bool,
     wraps: bool,
 }
@@ -40,7 +39,6 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Text in `style`.
     pub fn styled(style: Style, text: impl Into<String>) -> Self {
         Self { text: text.into(), style }
     }

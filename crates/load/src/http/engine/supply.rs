@@ -182,7 +182,7 @@ impl HttpEngine {
         }
     }
 
-    /// Starts connecting.
+    /// Starts connecting, without waiting.
     fn open(&mut self, index: usize, now: Nanos, tally: &mut Tally) -> Opening {
         let connection = &mut self.connections[index];
         let Err(error) = connection.open(&self.poller, index, &self.peer, &self.block, now) else {

@@ -73,7 +73,7 @@ pub(super) fn skb_hash(nic: &Nic, flow: &Flow, rules: &Rules<'_>, hash: &Step<u3
 
 /// Header fields that a device hashes.
 struct Hashed<'a> {
-    /// Names in [`FIELDS`].
+    /// Names of header fields, all in [`FIELDS`].
     fields: Vec<&'a str>,
     /// The driver does not report them.
     is_assumed: bool,

@@ -7,7 +7,7 @@ use rxlab_base::units::Fact;
 
 /// Rules that a flow may match.
 pub(super) struct Rules<'a> {
-    /// Rules that match.
+    /// Rules that match for certain.
     sure: Vec<&'a FlowRule>,
     /// Rules that compare more than the flow determines.
     maybe: Vec<&'a FlowRule>,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-/// 8-4-4-4-12 hexadecimal digits.
+/// Length of a GUID in text: 32 hexadecimal digits and 4 dashes.
 const LENGTH: usize = 36;
 const DASHES: [usize; 4] = [8, 13, 18, 23];
 
@@ -31,7 +31,6 @@ impl Guids {
         out
     }
 
-    /// [`Guids::bytes`] of text.
     pub(super) fn text(&mut self, text: &str) -> String {
         // ASCII bytes were replaced by ASCII bytes.
         String::from_utf8(self.bytes(text.as_bytes())).expect("still text")
