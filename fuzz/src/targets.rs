@@ -124,7 +124,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("parse/ethtool/stats", |bytes| {
         let Ok(names) = ethtool::stat_names(bytes) else { return };
         let values: Vec<u64> = ethtool::stats(bytes).unwrap_or_default();
-        black_box(ethtool::QueueStatistics::new(Some("mana"), &names, 64).counters(&values).is_ok());
+        let patterns = rxlab_path::drivers::statistics(Some("mana"));
+        black_box(ethtool::QueueStatistics::new(patterns, &names, 64).counters(&values).is_ok());
     }),
     ("units/cpu_mask", |bytes| {
         with(bytes, str::parse::<CpuMask>);

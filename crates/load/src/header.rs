@@ -71,6 +71,7 @@ impl fmt::Display for Header {
 
 serde_as_text!(Header);
 
+/// A line of a file of paths that is not a path of the target.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "line {line}: invalid `{text}`: must be a path such as /a?b or a URL on the same host and port; \

@@ -329,13 +329,8 @@ pub fn full_link(nic: &Nic, rates: &Rates) -> Option<LinkUse> {
 /// True if the driver of a device adapts its interrupt moderation to the traffic.
 pub fn adapts(nic: &Nic) -> bool {
     let Some(set) = nic.hardware.coalesce.known() else { return false };
-    let by_number = match nic.driver.as_deref() {
-        // Any other number is a time (ixgbe_set_coalesce, ixgbevf_set_coalesce).
-        Some("ixgbe" | "ixgbevf") => set.rx_usecs == Some(1),
-        // Low latency or bulk, by their own documentation.
-        Some("igb" | "igbvf" | "igc" | "e1000" | "e1000e") => matches!(set.rx_usecs, Some(1 | 3)),
-        _ => false,
-    };
+    let numbers = nic.driver_facts().moderation.adaptive_usecs;
+    let by_number = set.rx_usecs.is_some_and(|usecs| numbers.contains(&usecs));
     by_number || set.adaptive_rx == Some(true)
 }
 

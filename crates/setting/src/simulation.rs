@@ -14,9 +14,6 @@ const TO_COME: u32 = 1 << 31;
 /// Numbers reserved per interface: two interfaces must not share an interrupt number.
 const OF_ONE: u32 = 1 << 12;
 
-/// Queues that the RSS table of 82598, 82599 and X540 can name; that of X550 can name more.
-const NAMED_BY_IXGBE: usize = 16;
-
 /// True if it is the interrupt of a queue that a setting will create: nothing about it is decided yet.
 pub fn is_to_come(irq: &Irq) -> bool {
     irq.number.0 >= TO_COME
@@ -231,10 +228,7 @@ pub fn set_queues(nic: &mut Nic, receive: u32, transmit: u32, new: impl Fn(u32) 
 /// True if each receive queue has as many entries of the default RSS table as any other, or one more. For a
 /// device whose table can name only the first queues, only these count.
 pub fn is_even(nic: &Nic) -> bool {
-    let named = match nic.driver.as_deref() {
-        Some("ixgbe") => NAMED_BY_IXGBE.min(nic.rx.len()),
-        _ => nic.rx.len(),
-    };
+    let named = nic.driver_facts().rss_queues.unwrap_or(usize::MAX).min(nic.rx.len());
     [nic.rx.len(), named].into_iter().any(|first| is_even_over(nic, &nic.rx[..first]))
 }
 

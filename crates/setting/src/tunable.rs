@@ -8,6 +8,7 @@ use super::Target;
 use super::simulation::{self, Simulation};
 use rxlab_base::display_as;
 use rxlab_base::units::Direction;
+use rxlab_path::drivers;
 
 /// Effect of a write on traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -243,11 +244,10 @@ pub fn apply_order(knob: &str) -> Option<usize> {
 /// smaller than for most.
 pub fn risk_and_upkeep(knob: &str, driver: Option<&str>) -> Option<(Risk, Upkeep)> {
     let row = tunable(knob)?;
-    let risk = match (knob, driver) {
-        // Queues come and go while the link stays; igb, ixgbe and i40e close the device and open it again.
-        ("channels", Some("virtio_net" | "ena")) => BriefStall,
-        // ixgbe_set_coalesce resets the device when the delay crosses 10 us or large receive offload goes with it.
-        ("rx_usecs" | "tx_usecs", Some("ixgbe")) => LinkReset,
+    let facts = drivers::facts(driver);
+    let risk = match knob {
+        "channels" if facts.channels.keep_link => BriefStall,
+        "rx_usecs" | "tx_usecs" if facts.moderation.resets_link => LinkReset,
         _ => row.risk,
     };
     Some((risk, row.upkeep))

@@ -5,11 +5,8 @@ use super::places::{Loaded, loaded_of, most_loaded, node, readers};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::percent;
 use rxlab_base::units::CpuMask;
+use rxlab_path::drivers;
 use rxlab_path::model::{Model, Nic, Rates};
-
-/// Drivers that steer flows for the kernel (`ndo_rx_flow_steer`), by the name that devices report.
-const DRIVERS: [&str; 10] =
-    ["mlx5_core", "mlx4_core", "ice", "bnxt_en", "sfc", "sfc_siena", "sfc_falcon", "qede", "enic", "hns3"];
 
 /// The kernel's name of the required offload.
 const OFFLOAD: &str = "rx-ntuple-filter";
@@ -25,7 +22,7 @@ pub(super) const RULE: Rule = Rule {
             "RFS is complete on a device with several queues whose driver can steer flows ({}), {OFFLOAD} is \
              off and can be switched on, a queue's CPU spends {} of its time in interrupts and softirq, and \
              queues land on the nodes of the CPUs that run processes",
-            DRIVERS.join(", "),
+            drivers::names(|row| row.has_arfs).join(", "),
             percent(BUSY)
         )
     },
@@ -75,7 +72,9 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 
 /// For drivers that steer flows: is the offload on, and can it be changed?
 pub(super) fn offload(nic: &Nic) -> Option<(bool, bool)> {
-    nic.driver.as_deref().filter(|driver| DRIVERS.contains(driver))?;
+    if !nic.driver_facts().has_arfs {
+        return None;
+    }
     let offload = nic.hardware.features.known()?.iter().find(|feature| feature.name == OFFLOAD)?;
     Some((offload.on, offload.changeable))
 }

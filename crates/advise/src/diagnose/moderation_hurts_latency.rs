@@ -13,9 +13,6 @@ const HELD: u32 = 100;
 const COLLECTED: f64 = 0.5;
 /// Time of a CPU in softirq from which the delay may be wanted.
 const BUSY: f64 = 0.25;
-/// Drivers whose devices space interrupts and do not delay the first one: at a low rate nothing waits.
-const THROTTLING: [&str; 11] =
-    ["e1000", "e1000e", "igb", "igbvf", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice", "idpf"];
 
 pub(super) const RULE: Rule = Rule {
     id: "moderation-hurts-latency",
@@ -43,7 +40,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let set = nic.hardware.coalesce.known()?;
     let held = set.rx_usecs.filter(|usecs| *usecs >= HELD)?;
     let waits = set.adaptive_rx != Some(true) && set.rx_frames.is_none_or(|frames| frames != 1);
-    let spaced = nic.driver.as_ref().is_some_and(|driver| THROTTLING.contains(&driver.as_str()));
+    let spaced = nic.driver_facts().moderation.only_spaces;
     let packets = rates.nic(&nic.name)?.rx_packets;
     let busiest = nic.rx.iter().map(|queue| queue_packets(nic, queue, rates)).fold(0.0, f64::max);
     let collected = busiest * f64::from(held) / 1e6;

@@ -4,6 +4,7 @@ use super::figures::{Evidence, Subject};
 use super::places::{loaded_of, most_loaded};
 use super::{Check, Finding, OWN_RULE, Rule, Severity};
 use rxlab_base::number::{count, percent};
+use rxlab_path::drivers::{self, Kind};
 use rxlab_path::evidence::TRAFFIC;
 use rxlab_path::model::{Function, Model, Nic, NicKind, Rates};
 
@@ -18,9 +19,10 @@ pub(super) const RULE: Rule = Rule {
     asks: "Does a paravirtual interface carry the load although a function of a real device is available?",
     fires: || {
         format!(
-            "an interface of virtio_net, vmxnet3, xen_netfront or hv_netvsc has {} packets/s, its \
-             interrupt's CPU spends {} of its time in interrupts and softirq, and a virtual or SR-IOV \
-             capable function of the machine carries at most {} of that traffic",
+            "an interface of {} has {} packets/s, its interrupt's CPU spends {} of its time in interrupts \
+             and softirq, and a virtual or SR-IOV capable function of the machine carries at most {} of that \
+             traffic",
+            paravirtual(),
             count(TRAFFIC),
             percent(BUSY),
             percent(IDLE)
@@ -35,6 +37,15 @@ pub(super) const RULE: Rule = Rule {
     source: OWN_RULE,
     check: Check::Nic(of_nic),
 };
+
+/// Drivers of paravirtual devices: `a, b or c`.
+fn paravirtual() -> String {
+    let names = drivers::names(|row| matches!(row.kind, Kind::Paravirtual { .. }));
+    match names.split_last() {
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
 
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     if nic.hardware.function != Function::Paravirtual {

@@ -214,14 +214,13 @@ fn moved_by_device(model: &Model, nic: &Nic, flow: &Flow) -> Option<String> {
     if has_ntuple == Some(true) && cpu::has_rfs(model, &nic.rx) {
         return Some("assumed that accelerated RFS has not moved the flow".to_owned());
     }
-    if driver == "virtio_net" {
-        // Seen with 6.1: the default table was reported, and the hypervisor did not know it.
+    if nic.driver_facts().hash.may_lack_table {
         return Some(
             "assumed that the hypervisor has this table: older kernels pass it only if it is set".to_owned(),
         );
     }
     // Application-targeted routing, active without ntuple rules.
-    let has_atr = matches!(driver, "ixgbe" | "i40e") && has_ntuple != Some(true);
+    let has_atr = nic.driver_facts().has_atr && has_ntuple != Some(true);
     (has_atr && flow.transport == Transport::Tcp)
         .then(|| format!("assumed that Flow Director of {driver} (ATR) has not moved the flow"))
 }

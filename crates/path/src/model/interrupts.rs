@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::irq_names::{self, Device, Serves};
 use super::topology::{Contradiction, Nic, NicKind};
+use crate::drivers;
 use crate::sample::{Inventory, Irq, Napi, RawNic, RxQueue, Source};
 use rxlab_base::parse::{Holder, NetdevNapi, NetdevQueue};
 use rxlab_base::units::{Direction, IrqId, QueueId};
@@ -148,14 +149,13 @@ fn own<'a>(
     let bare_is_link = count(|serves| *serves != Serves::Interface) > 0;
     let first = first_receiving(found.iter().filter_map(|(.., serves)| *serves), rx.len());
     let vectors = count(|serves| matches!(serves, Serves::Vector(_)));
-    // atlantic gives each of its interrupts the interface's name, those of the queues first and in their order.
-    let bare: Vec<IrqId> = match driver {
-        Some("atlantic") => found
+    let bare: Vec<IrqId> = match drivers::facts(driver).irqs_in_queue_order {
+        true => found
             .iter()
             .filter(|(.., serves)| *serves == Some(Serves::Interface))
             .map(|(raw, ..)| raw.number)
             .collect(),
-        _ => Vec::new(),
+        false => Vec::new(),
     };
     let in_order = |number: IrqId| {
         let at = bare.iter().position(|bare| *bare == number);

@@ -1,170 +1,63 @@
-//! Receive queues in interrupt action names: the drivers' naming patterns.
+//! Receive queues in interrupt action names, by the names that `drivers` knows.
 //!
 //! A name is the weakest source: it is used only for interrupts that are known to belong to the
 //! device, or that carry the device's own name.
 
+use crate::drivers::{IrqNumber, irq_names};
 use crate::sample::pci_function;
-
-/// A pattern by which some drivers name the interrupt of a receive queue.
-struct Shape {
-    /// Drivers that use it.
-    drivers: &'static [&'static str],
-    /// True if the number means this only with these drivers; else others may use the same pattern.
-    only_theirs: bool,
-    /// Text before the number.
-    before: &'static str,
-    /// Text after the number.
-    after: &'static str,
-    /// Meaning of the number; `None`: the name refers to no queue after all.
-    serves: fn(u32) -> Option<Serves>,
-}
 
 /// Purpose of an interrupt, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Serves {
     Queue(u32),
-    /// An interrupt of the device by number, equal to the queue's if there are as many as queues. With
-    /// fewer, each polls several, and the name does not say which.
+    /// An interrupt of the device by number ([`IrqNumber::Vector`]).
     Vector(u32),
-    /// One of the blocks of which the first half are transmit queues, and the second half receive
-    /// queues.
+    /// A block by number ([`IrqNumber::Block`]).
     Block(u32),
     /// The whole interface: the name is the interface's.
     Interface,
 }
 
-fn queue(number: u32) -> Option<Serves> {
-    Some(Serves::Queue(number))
-}
-
-fn vector(number: u32) -> Option<Serves> {
-    Some(Serves::Vector(number))
-}
-
-fn block(number: u32) -> Option<Serves> {
-    Some(Serves::Block(number))
-}
-
-/// tg3 counts interrupts: with several, the first is that of the link.
-fn behind_the_link(number: u32) -> Option<Serves> {
-    number.checked_sub(1).map(Serves::Queue)
-}
-
-/// A pattern that ends with the number, and that others than these drivers may use.
-const fn shape(
-    drivers: &'static [&'static str],
-    before: &'static str,
-    serves: fn(u32) -> Option<Serves>,
-) -> Shape {
-    Shape { drivers, only_theirs: false, before, after: "", serves }
-}
-
-/// The first match decides.
-const SHAPES: [Shape; 21] = [
-    // eno1-rx-1, eno1-txrx-1
-    Shape { only_theirs: true, ..shape(&["tg3"], "-rx-", behind_the_link) },
-    Shape { only_theirs: true, ..shape(&["tg3"], "-txrx-", behind_the_link) },
-    // virtio0-input.0
-    shape(&["virtio_net"], "-input.", queue),
-    // eth0-TxRx-0, i40e-eth0-TxRx-0
-    shape(&["ixgbe", "ixgbevf", "igb", "i40e", "iavf", "ice", "idpf", "bnxt_en"], "-TxRx-", vector),
-    // ens5-Tx-Rx-0
-    shape(&["ena"], "-Tx-Rx-", queue),
-    // eth0-rxtx-0
-    shape(&["vmxnet3"], "-rxtx-", queue),
-    // eth0-rx-0
-    shape(&["e1000e", "igb", "vmxnet3", "ixgbe", "ice", "bnxt_en"], "-rx-", queue),
-    // eth0-fp-0
-    shape(&["bnx2x"], "-fp-", queue),
-    // eth0-q0-rx, vif0-q0-rx: separate event channels
-    Shape { after: "-rx", ..shape(&["xen_netfront"], "-q", queue) },
-    // eth0-q0, vif0-q0: one event channel for both directions
-    shape(&["xen_netfront"], "-q", queue),
-    // mlx5_comp2@pci:0000:d8:00.0
-    shape(&["mlx5_core"], "mlx5_comp", queue),
-    // mlx4-3@0000:04:00.0: the number of an event queue, shared by both ports and assigned to rings by load
-    shape(&["mlx4_core"], "mlx4-", |_| None),
-    // gve-ntfy-blk3@pci:0000:00:04.0
-    shape(&["gve"], "gve-ntfy-blk", block),
-    // eth0-ntfy-block.3, or eth%d-ntfy-block.3: requested before the interface had a name
-    shape(&["gve"], "-ntfy-block.", block),
-    // mana_q3@pci:7870:00:00.0: of every port, as the ports share the interrupts
-    shape(&["mana"], "mana_q", queue),
-    // eth0-Rx3
-    shape(&["cxgb4"], "-Rx", queue),
-    // ionic-eth0-L0-rx3
-    shape(&["ionic"], "-rx", queue),
-    // eth0:rx-3, stmmac with one interrupt for each queue
-    shape(&["intel-eth-pci"], ":rx-", queue),
-    // eth0-3 is that of a channel, with or without a transmit queue; eth0-tx-3 and eth0-xdp-3 only send.
-    Shape { only_theirs: true, ..shape(&["sfc"], "-xdp-", |_| None) },
-    Shape { only_theirs: true, ..shape(&["sfc"], "-tx-", |_| None) },
-    Shape { only_theirs: true, ..shape(&["sfc", "bnx2"], "-", queue) },
-];
-
 /// Purpose of an interrupt by its action name; `None` for names that refer to no receive queue (config,
 /// transmit, events) and for unknown patterns.
 pub(super) fn serves(action: &str, device: &Device<'_>) -> Option<Serves> {
-    // Names of some drivers carry the PCI address behind an @.
-    let name = action.split('@').next().unwrap_or(action);
+    let name = without_address(action);
     if name == device.nic || device.virtio() == Some(name) {
         // e1000, r8169, tg3 with one vector; virtio without MSI.
         return Some(Serves::Interface);
     }
-    shaped(&SHAPES, name, device.driver)
+    match number(name, device.driver)? {
+        (IrqNumber::Receive(first), number) => number.checked_sub(first).map(Serves::Queue),
+        (IrqNumber::Vector, number) => Some(Serves::Vector(number)),
+        (IrqNumber::Block, number) => Some(Serves::Block(number)),
+        (IrqNumber::Transmit(_) | IrqNumber::NoQueue, _) => None,
+    }
 }
-
-/// Patterns by which drivers name the interrupt of a single transmit queue.
-const SENDING: [Shape; 6] = [
-    // eno1-tx-1
-    Shape { only_theirs: true, ..shape(&["tg3"], "-tx-", behind_the_link) },
-    // virtio0-output.0
-    shape(&["virtio_net"], "-output.", queue),
-    // eth0-tx-0
-    shape(&["e1000e", "igb", "vmxnet3", "ixgbe", "ice", "bnxt_en"], "-tx-", queue),
-    // eth0-q0-tx, vif0-q0-tx
-    Shape { after: "-tx", ..shape(&["xen_netfront"], "-q", queue) },
-    // ionic-eth0-L0-tx3
-    shape(&["ionic"], "-tx", queue),
-    // eth0:tx-3
-    shape(&["intel-eth-pci"], ":tx-", queue),
-];
 
 /// The transmit queue that an interrupt of this name belongs to exclusively.
 pub(super) fn sends(action: &str, driver: Option<&str>) -> Option<u32> {
-    one_queue(&SENDING, action, driver)
-}
-
-/// The one receive queue that a name refers to.
-pub(super) fn receives(action: &str, driver: Option<&str>) -> Option<u32> {
-    one_queue(&SHAPES, action, driver)
-}
-
-fn one_queue(shapes: &[Shape], action: &str, driver: Option<&str>) -> Option<u32> {
-    match shaped(shapes, action.split('@').next().unwrap_or(action), driver)? {
-        Serves::Queue(index) => Some(index),
+    match number(without_address(action), driver)? {
+        (IrqNumber::Transmit(first), number) => number.checked_sub(first),
         _ => None,
     }
 }
 
-/// Meaning of a name that matches one of these patterns.
-fn shaped(shapes: &[Shape], name: &str, driver: Option<&str>) -> Option<Serves> {
-    let is_theirs = |shape: &Shape| driver.is_some_and(|driver| shape.drivers.contains(&driver));
-    let mut shapes = shapes.iter().filter(|shape| !shape.only_theirs || is_theirs(shape));
-    let (shape, number) = shapes.find_map(|shape| Some((shape, number(name, shape)?)))?;
-    (shape.serves)(number)
+/// The one receive queue that a name refers to.
+pub(super) fn receives(action: &str, driver: Option<&str>) -> Option<u32> {
+    match number(without_address(action), driver)? {
+        (IrqNumber::Receive(first), number) => number.checked_sub(first),
+        _ => None,
+    }
 }
 
-/// The number in a name that matches this pattern.
-fn number(name: &str, shape: &Shape) -> Option<u32> {
-    let name = name.strip_suffix(shape.after)?;
-    let (before, digits) = name.split_at(name.trim_end_matches(|c: char| c.is_ascii_digit()).len());
-    let before = before.strip_suffix(shape.before)?;
-    // The vectors of Flow Director and of control queues: i40e-0000:04:00.0:fdir-TxRx-0.
-    if before.ends_with(":fdir") || before.ends_with(":ctrl") {
-        return None;
-    }
-    digits.parse().ok()
+/// Names of some drivers carry the PCI address behind an @.
+fn without_address(action: &str) -> &str {
+    action.split('@').next().unwrap_or(action)
+}
+
+/// The number in a name, and its meaning by the first pattern that fits.
+fn number(name: &str, driver: Option<&str>) -> Option<(IrqNumber, u32)> {
+    irq_names(driver).find_map(|pattern| Some((pattern.number, pattern.number_in(name)?)))
 }
 
 /// Names that interrupts may contain.
@@ -209,7 +102,8 @@ fn numbered(part: &str, prefix: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Device, SHAPES, Serves, names_device, receives, sends, serves};
+    use super::{Device, IrqNumber, Serves, names_device, receives, sends, serves, without_address};
+    use crate::drivers::DRIVERS;
 
     /// Driver, action name, interface, and what that interrupt serves.
     const NAMES: [(&str, &str, &str, Option<Serves>); 60] = [
@@ -312,20 +206,18 @@ mod tests {
     }
 
     #[test]
-    fn every_driver_of_a_shape_has_an_example() {
-        // mlx4 has one that names no queue.
-        let telling = SHAPES.iter().filter(|shape| (shape.serves)(1).is_some());
-        for shape in telling {
-            for driver in shape.drivers {
-                let fits = |(named, action, _, serves): &(&str, &str, &str, Option<Serves>)| {
-                    let name = action.split('@').next().unwrap_or_default();
-                    named == driver
-                        && serves.is_some()
-                        && name.contains(shape.before)
-                        && name.ends_with(shape.after)
-                };
-                assert!(NAMES.iter().any(fits), "{driver}: {}", shape.before);
-            }
+    fn every_name_in_the_table_of_drivers_is_tested() {
+        let tested = |driver: &str, ending: &str| {
+            let (before, after) = ending.split_once('#').expect("a number");
+            NAMES.iter().any(|(named, action, ..)| {
+                let name = without_address(action);
+                *named == driver && name.contains(before) && name.ends_with(after)
+            })
+        };
+        for (driver, name) in DRIVERS.iter().flat_map(|row| row.irqs.iter().map(|name| (row.names[0], name)))
+        {
+            let transmits = matches!(name.number, IrqNumber::Transmit(_));
+            assert!(transmits || tested(driver, name.ending), "{driver}: {}", name.ending);
         }
     }
 

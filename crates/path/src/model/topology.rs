@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::interrupts::{self, Polls};
 use super::listeners::{self, Listener};
 use super::stack::{self, Stack};
+use crate::drivers::{self, Driver, Kind};
 use crate::sample::{
     Cpu, Function, Hardware, Identity, Inventory, Irq, Irqbalance, NapiSettings, NetNamespace, RawNic,
     RxQueue, Settings, TxQueue, pci_function,
@@ -247,10 +248,16 @@ pub struct Nic {
 }
 
 impl Nic {
+    /// The facts about its driver.
+    pub fn driver_facts(&self) -> &'static Driver {
+        drivers::facts(self.driver.as_deref())
+    }
+
     /// True for the master that `net_failover` makes of a paravirtual device and a virtual function. sysfs shows the device
     /// and the driver of the former for it too.
     fn is_failover(&self) -> bool {
-        self.hardware.driver.known().is_some_and(|info| info.driver == "net_failover")
+        let driver = self.hardware.driver.known().map(|info| info.driver.as_str());
+        drivers::facts(driver).kind == Kind::Failover
     }
 
     /// An interface of which only the name, address and kind are known yet.

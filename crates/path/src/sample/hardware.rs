@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::read;
+use crate::drivers::{self, Kind};
 use rxlab_base::parse::WireError;
 use rxlab_base::parse::ethtool::{
     self, Channels, Coalesce, DriverInfo, Feature, FlowRule, HashFields, QueueStatistics, Rings, Rss,
@@ -70,11 +71,6 @@ pub struct Hardware {
     pub speed_mbits: Fact<u32>,
 }
 
-/// Drivers of paravirtual devices.
-const PARAVIRTUAL: [&str; 5] = ["virtio_net", "vmxnet3", "xen_netfront", "vif", "hv_netvsc"];
-/// Drivers that only drive virtual functions: in a guest nothing else identifies these.
-const OF_VIRTUAL_FUNCTIONS: [&str; 4] = ["ixgbevf", "iavf", "i40evf", "igbvf"];
-
 /// Queries the interface `nic`, whose driver sysfs names `driver`. `device` is `None` for virtual interfaces,
 /// which are asked everything only `in_full`; otherwise it is the device's PCI function, if it is on that bus.
 pub(super) fn take(
@@ -88,9 +84,10 @@ pub(super) fn take(
     if nic.as_str() == "lo" && !in_full {
         return Hardware::default();
     }
-    let function = function(host, driver.unwrap_or_default(), device.flatten());
+    let function = function(host, driver, device.flatten());
     let driver = asked(host, nic, EthtoolGet::Driver, ethtool::driver);
-    if !in_full && driver.known().is_some_and(|info| info.driver == "veth") {
+    let named = driver.known().map(|info| info.driver.as_str());
+    if !in_full && drivers::facts(named).kind == Kind::Pair {
         return Hardware { function, driver, ..Hardware::default() };
     }
     let features = asked(host, nic, EthtoolGet::Features, ethtool::features);
@@ -132,21 +129,21 @@ pub(super) fn queue_statistics(
     }
     let driver = hardware.driver.known().map(|info| info.driver.as_str());
     asked(host, nic, EthtoolGet::StatNames, ethtool::stat_names)
-        .map(|names| QueueStatistics::new(driver, &names, rx_queues))
+        .map(|names| QueueStatistics::new(drivers::statistics(driver), &names, rx_queues))
 }
 
 /// `pci` is the device's function on the PCI bus.
-fn function(host: &dyn Host, driver: &str, pci: Option<&str>) -> Function {
+fn function(host: &dyn Host, driver: Option<&str>, pci: Option<&str>) -> Function {
     let path = |file: &str| pci.map(|pci| format!("sys/bus/pci/devices/{pci}/{file}"));
     let number = |file: &str| read::number(host, &path(file)?).known().copied();
     if let Some(physical) = path("physfn").and_then(|path| host.link(&path).ok()) {
         let physical = physical.rsplit('/').next().unwrap_or_default().to_owned();
         return Function::Virtual { physical: Some(physical) };
     }
-    match (number("sriov_numvfs"), number("sriov_totalvfs")) {
-        _ if PARAVIRTUAL.contains(&driver) => Function::Paravirtual,
-        _ if OF_VIRTUAL_FUNCTIONS.contains(&driver) => Function::Virtual { physical: None },
-        (Some(vfs), Some(max)) if max > 0 => Function::Physical { vfs, max },
+    match (drivers::facts(driver).kind, number("sriov_numvfs"), number("sriov_totalvfs")) {
+        (Kind::Paravirtual { .. }, ..) => Function::Paravirtual,
+        (Kind::VirtualFunction, ..) => Function::Virtual { physical: None },
+        (_, Some(vfs), Some(max)) if max > 0 => Function::Physical { vfs, max },
         _ => Function::Plain,
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{Hardware, Irq, hardware, read, vmbus};
+use crate::drivers;
 use rxlab_base::parse::ethtool::{Channels, Count, QueueStatistics};
 use rxlab_base::parse::{Holder, NetdevQueue};
 use rxlab_base::units::{CpuId, CpuMask, Direction, Fact, IrqId, NicName, QueueId};
@@ -185,14 +186,15 @@ fn one(
         (Some(_), Some(_)) => NapiSettings::default(),
         _ => NapiSettings { threaded: threaded(host, &base), ..NapiSettings::default() },
     };
-    let channel_cpus = match driver.known().map(String::as_str) {
-        Some("hv_netvsc") => vmbus::channel_cpus(host, &format!("{base}/device")),
-        _ => BTreeMap::new(),
-    };
     let known_driver = driver.known().map(String::as_str);
+    let facts = drivers::facts(known_driver);
+    let channel_cpus = match facts.has_vmbus_channels {
+        true => vmbus::channel_cpus(host, &format!("{base}/device")),
+        false => BTreeMap::new(),
+    };
     let hardware = hardware::take(host, &name, known_driver, device.map(|_| function), in_full);
     let mut ids = queue_ids(host, &base);
-    if let Some(channels) = hardware.channels.known().filter(|_| known_driver != Some(ADDS_PAIRS)) {
+    if let Some(channels) = hardware.channels.known().filter(|_| !facts.channels.grow_for_xdp) {
         let known = polled.zip(ifindex.known()).and_then(|(polled, ifindex)| polled.get(ifindex));
         without_surplus(&mut ids, host, &base, channels, known);
     }
@@ -262,10 +264,6 @@ fn queue_ids(host: &dyn Host, base: &str) -> Vec<QueueId> {
     ids.sort();
     ids
 }
-
-/// A driver that makes more queue pairs than channels while an XDP program is attached (virtnet_xdp_set):
-/// its device may use them all.
-const ADDS_PAIRS: &str = "virtio_net";
 
 /// Removes queues beyond the number of channels, unless the kernel reports that they have a NAPI. sysfs shows
 /// as many queues as a driver may ever use: mlx5 from kernel 5.3 to 6.0 a second set for AF_XDP sockets, which

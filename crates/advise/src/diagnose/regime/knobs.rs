@@ -13,6 +13,7 @@ use crate::diagnose::queues_share_a_cpu::{Crowd, movable};
 use crate::diagnose::workload::processing;
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::CpuMask;
+use rxlab_path::drivers::Kind;
 use rxlab_path::evidence::{adapts, by_threads, carrier, defers, irq_cpus, nic_irq_cpus, reach_every_cpu};
 use rxlab_path::model::{CpuRates, Function, Model, Nic, NicKind, Rates, RxQueue};
 
@@ -25,9 +26,6 @@ const ALL: [Family; 7] = [
     Family::Rps,
     Family::Rfs,
 ];
-
-/// Drivers of devices whose hypervisors offer virtual functions as well.
-const HAVE_VIRTUAL_FUNCTIONS: [&str; 3] = ["vif", "xen_netfront", "hv_netvsc"];
 
 /// Packets per interrupt from which moderation has little left to save.
 const MODERATED: f64 = 8.0;
@@ -125,7 +123,7 @@ fn virtual_function(model: &Model, nic: &Nic) -> Judged {
         model.nics.iter().any(|nic| nic.up && matches!(nic.hardware.function, Function::Virtual { .. }));
     match () {
         () if has_one => Err("the machine has one".to_owned()),
-        () if HAVE_VIRTUAL_FUNCTIONS.contains(&driver) => {
+        () if nic.driver_facts().kind == (Kind::Paravirtual { has_virtual_functions: true }) => {
             Ok(format!("{driver} passes each packet through the hypervisor; ask the provider for SR-IOV"))
         }
         () => Err(format!("no known virtual functions for {} ({driver})", nic.name)),

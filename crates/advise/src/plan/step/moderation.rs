@@ -14,9 +14,6 @@ use rxlab_setting::{Risk, Target};
 /// and queue, for a delay that only latency-bound services notice.
 const MODERATE: u32 = 20;
 
-/// Driver that reports moderation even if the device does not have it (VIRTIO_NET_F_NOTF_COAL).
-const SHOWS_ANYWAY: &str = "virtio_net";
-
 /// A fixed small delay if every packet may raise an interrupt and many do.
 pub(in crate::plan) fn fixed(draft: &mut Draft<'_>) {
     off_and_busy(draft, |draft, nic, _| {
@@ -124,16 +121,17 @@ fn without_delay(draft: &mut Draft<'_>) {
 }
 
 fn each(draft: &mut Draft<'_>, work: impl Fn(&mut Draft<'_>, &Nic, &Coalesce)) {
-    let shows_anyway = |nic: &Nic| nic.driver.as_deref() == Some(SHOWS_ANYWAY);
-    let first = draft.planned().find(|nic| shows_anyway(nic) && nic.hardware.coalesce.known().is_some());
-    if let Some(name) = first.map(|nic| nic.name.clone()) {
-        let why = "virtio_net reports moderation even if the device has none";
+    let may_be_missing = |nic: &Nic| nic.driver_facts().moderation.may_be_missing;
+    let first = draft.planned().find(|nic| may_be_missing(nic) && nic.hardware.coalesce.known().is_some());
+    if let Some((name, driver)) = first.map(|nic| (nic.name.clone(), nic.driver.clone().unwrap_or_default()))
+    {
+        let why = format!("{driver} reports moderation even if the device has none");
         draft.leave(format!("moderation: {name} is left alone: {why}"));
     }
     for name in draft.nics.clone() {
         let Some(nic) = draft.model.nic(&name).cloned() else { continue };
         let Some(coalesce) = nic.hardware.coalesce.known() else { continue };
-        if !shows_anyway(&nic) {
+        if !may_be_missing(&nic) {
             work(draft, &nic, coalesce);
         }
     }

@@ -32,94 +32,29 @@ pub struct QueueStatistics {
     pub entries: Vec<QueueStatistic>,
 }
 
-/// Text before and after the queue's number in a name.
-type Name = (&'static str, &'static str);
-
-/// Naming of a receive queue's statistics by some drivers.
-struct Shape {
-    /// Drivers known to use it; others may do the same.
-    drivers: &'static [&'static str],
+/// Names of the statistics of a receive queue. `#` in a name is the queue's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueNames {
     /// A heading whose count gives the queue of the names after it, which then have no number.
-    heading: Option<&'static str>,
-    packets: &'static [Name],
-    bytes: &'static [Name],
-    drops: &'static [Name],
+    pub heading: Option<&'static str>,
+    /// Statistics that count packets; those of one queue are added up.
+    pub packets: &'static [&'static str],
+    /// Statistics that count bytes.
+    pub bytes: &'static [&'static str],
+    /// Statistics that count dropped packets.
+    pub drops: &'static [&'static str],
 }
-
-/// Base of the shapes below: no driver and no names.
-const PLAIN: Shape = Shape { drivers: &[], heading: None, packets: &[], bytes: &[], drops: &[] };
-
-/// gve has no shape: it counts descriptors, of which a packet may take several.
-const SHAPES: [Shape; 13] = [
-    Shape {
-        // virtio_net up to 6.8; later ones count for the kernel, see `qstats-get`.
-        drivers: &["virtio_net", "ixgbe", "ixgbevf", "igb", "ice", "hv_netvsc"],
-        packets: &[("rx_queue_", "_packets")],
-        bytes: &[("rx_queue_", "_bytes")],
-        drops: &[("rx_queue_", "_drops")],
-        ..PLAIN
-    },
-    Shape {
-        drivers: &["mlx5_core", "mlx4_en", "virtio_net"],
-        packets: &[("rx", "_packets")],
-        bytes: &[("rx", "_bytes")],
-        drops: &[("rx", "_dropped"), ("rx", "_drops")],
-        ..PLAIN
-    },
-    Shape { drivers: &["mana"], packets: &[("rx_", "_packets")], bytes: &[("rx_", "_bytes")], ..PLAIN },
-    Shape {
-        drivers: &["i40e", "iavf"],
-        packets: &[("rx-", ".packets")],
-        bytes: &[("rx-", ".bytes")],
-        ..PLAIN
-    },
-    Shape {
-        // i40e up to 4.17.
-        drivers: &["i40e", "sfc"],
-        packets: &[("rx-", ".rx_packets")],
-        bytes: &[("rx-", ".rx_bytes")],
-        ..PLAIN
-    },
-    Shape {
-        drivers: &["ena"],
-        packets: &[("queue_", "_rx_cnt")],
-        bytes: &[("queue_", "_rx_bytes")],
-        ..PLAIN
-    },
-    Shape { drivers: &["ionic"], packets: &[("rx_", "_pkts")], bytes: &[("rx_", "_bytes")], ..PLAIN },
-    Shape { drivers: &["atlantic"], packets: &[("Queue[", "] InPackets")], ..PLAIN },
-    Shape { drivers: &["nfp"], packets: &[("rvec_", "_rx_pkts")], ..PLAIN },
-    Shape { drivers: &["qede"], packets: &[("", ": rcv_pkts")], ..PLAIN },
-    Shape {
-        drivers: &["be2net"],
-        packets: &[("rxq", ": rx_pkts")],
-        bytes: &[("rxq", ": rx_bytes")],
-        ..PLAIN
-    },
-    Shape {
-        drivers: &["bnxt_en", "bnx2x"],
-        packets: &[("[", "]: rx_ucast_packets"), ("[", "]: rx_mcast_packets"), ("[", "]: rx_bcast_packets")],
-        bytes: &[("[", "]: rx_ucast_bytes"), ("[", "]: rx_mcast_bytes"), ("[", "]: rx_bcast_bytes")],
-        drops: &[("[", "]: rx_discards")],
-        ..PLAIN
-    },
-    Shape {
-        drivers: &["vmxnet3"],
-        heading: Some("Rx Queue#"),
-        packets: &[("ucast pkts rx", ""), ("mcast pkts rx", ""), ("bcast pkts rx", "")],
-        bytes: &[("ucast bytes rx", ""), ("mcast bytes rx", ""), ("bcast bytes rx", "")],
-        drops: &[("pkts rx OOB", ""), ("drv dropped rx total", "")],
-    },
-];
 
 impl QueueStatistics {
     /// Positions of the counters of the first `queues` receive queues, from the statistics' names: by the
-    /// shapes of this driver, else by those of others. No entries if no known shape fits.
-    pub fn new(driver: Option<&str>, names: &[String], queues: u32) -> Self {
-        let (its, others): (Vec<&Shape>, Vec<&Shape>) =
-            SHAPES.iter().partition(|shape| driver.is_some_and(|driver| shape.drivers.contains(&driver)));
-        let mut fitting = its.into_iter().chain(others).map(|shape| shape.entries(names, queues));
-        // One shape only: a driver with a count under two names must not count twice.
+    /// first of `patterns` that fits. No entries if none does.
+    pub fn new<'a>(
+        patterns: impl IntoIterator<Item = &'a QueueNames>,
+        names: &[String],
+        queues: u32,
+    ) -> Self {
+        let mut fitting = patterns.into_iter().map(|pattern| pattern.entries(names, queues));
+        // One pattern only: a driver with a count under two names must not count twice.
         let entries = fitting.find(|entries| entries.iter().any(|entry| entry.counted == Counted::Packets));
         Self { total: names.len(), entries: entries.unwrap_or_default() }
     }
@@ -146,7 +81,7 @@ impl QueueStatistics {
     }
 }
 
-impl Shape {
+impl QueueNames {
     fn entries(&self, names: &[String], queues: u32) -> Vec<QueueStatistic> {
         let kinds =
             [(Counted::Packets, self.packets), (Counted::Bytes, self.bytes), (Counted::Drops, self.drops)];
@@ -158,12 +93,13 @@ impl Shape {
                 headings += 1;
                 continue;
             }
-            let queue = |(before, after): &Name| match self.heading {
-                Some(_) => (name == *before).then(|| headings.checked_sub(1)).flatten(),
-                None => digits(name.strip_prefix(before)?.strip_suffix(after)?),
+            let queue = |pattern: &&str| match (self.heading, pattern.split_once('#')) {
+                (Some(_), _) => (name == *pattern).then(|| headings.checked_sub(1)).flatten(),
+                (None, Some((before, after))) => digits(name.strip_prefix(before)?.strip_suffix(after)?),
+                (None, None) => None,
             };
             let counted =
-                |(counted, shapes): &(Counted, &[Name])| Some((shapes.iter().find_map(queue)?, *counted));
+                |(counted, patterns): &(Counted, &[&str])| Some((patterns.iter().find_map(queue)?, *counted));
             if let Some((queue, counted)) =
                 kinds.iter().find_map(counted).filter(|(queue, _)| *queue < queues)
             {
@@ -178,135 +114,65 @@ impl Shape {
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::{QueueStatistics, SHAPES};
+    use super::{QueueNames, QueueStatistics};
 
-    /// The counters from each driver's names, with the values 100, 101, 102, ...
-    fn counters(names: &[&str], queues: u32) -> Vec<(u32, u64, Option<u64>, Option<u64>)> {
+    const NUMBERED: QueueNames =
+        QueueNames { heading: None, packets: &["rx#_packets"], bytes: &["rx#_bytes"], drops: &["rx#_drops"] };
+    const BY_CAST: QueueNames =
+        QueueNames { packets: &["[#]: rx_ucast_packets", "[#]: rx_mcast_packets"], ..NUMBERED };
+    const HEADED: QueueNames = QueueNames {
+        heading: Some("Rx Queue#"),
+        packets: &["ucast pkts rx"],
+        bytes: &["ucast bytes rx"],
+        drops: &["pkts rx OOB"],
+    };
+
+    /// The counters by these patterns, with the values 100, 101, 102, ...
+    fn counters(
+        patterns: &[QueueNames],
+        names: &[&str],
+        queues: u32,
+    ) -> Vec<(u32, u64, Option<u64>, Option<u64>)> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let values: Vec<u64> = (100..).take(names.len()).collect();
-        let counters = QueueStatistics::new(None, &names, queues).counters(&values).expect("as many values");
+        let statistics = QueueStatistics::new(patterns, &names, queues);
+        let counters = statistics.counters(&values).expect("as many values");
         counters.into_iter().map(|(queue, of)| (queue, of.packets, of.bytes, of.drops)).collect()
     }
 
-    /// Packets, bytes and drops of one queue.
-    type Counts = (u64, Option<u64>, Option<u64>);
-
-    /// Names as in these drivers' sources.
-    const DRIVERS: [(&str, &[&str], Counts); 20] = [
-        (
-            "virtio_net",
-            &["rx_queue_0_packets", "rx_queue_0_bytes", "rx_queue_0_drops", "rx_queue_0_xdp_packets"],
-            (100, Some(101), Some(102)),
-        ),
-        ("ixgbe", &["rx_packets", "rx_queue_0_packets", "rx_queue_0_bytes"], (101, Some(102), None)),
-        ("ixgbevf", &["rx_queue_0_packets", "rx_queue_0_bytes"], (100, Some(101), None)),
-        (
-            "igb",
-            &["rx_queue_0_packets", "rx_queue_0_bytes", "rx_queue_0_drops", "rx_queue_0_csum_err"],
-            (100, Some(101), Some(102)),
-        ),
-        ("ice", &["rx_unicast", "rx_queue_0_packets", "rx_queue_0_bytes"], (101, Some(102), None)),
-        (
-            "hv_netvsc",
-            &["rx_queue_0_packets", "rx_queue_0_bytes", "rx_queue_0_xdp_drop"],
-            (100, Some(101), None),
-        ),
-        (
-            "mlx5_core",
-            &["rx_packets", "rx_prio0_packets", "rx0_packets", "rx0_bytes", "rx0_xdp_drop"],
-            (102, Some(103), None),
-        ),
-        ("mlx4_en", &["rx0_packets", "rx0_bytes", "rx0_dropped"], (100, Some(101), Some(102))),
-        ("mana", &["rx_0_packets", "rx_0_bytes", "rx_0_xdp_drop"], (100, Some(101), None)),
-        ("i40e", &["rx-0.packets", "rx-0.bytes", "port.rx_bytes"], (100, Some(101), None)),
-        ("iavf", &["rx-0.packets", "rx-0.bytes"], (100, Some(101), None)),
-        ("sfc", &["rx_64", "tx-0.tx_packets", "rx-0.rx_packets"], (102, None, None)),
-        ("ionic", &["rx_packets", "tx_0_pkts", "rx_0_pkts", "rx_0_bytes"], (102, Some(103), None)),
-        ("atlantic", &["InPackets", "Queue[0] InPackets", "Queue[0] InJumboPackets"], (101, None, None)),
-        ("nfp", &["dev_rx_pkts", "rvec_0_rx_pkts", "rvec_0_tx_pkts"], (101, None, None)),
-        ("qede", &["0: xmit_pkts", "0: rcv_pkts", "0: rx_hw_errors"], (101, None, None)),
-        ("be2net", &["rxq0: rx_bytes", "rxq0: rx_pkts", "txq0: tx_pkts"], (101, Some(100), None)),
-        ("bnx2x", &["[0]: rx_bytes", "[0]: rx_ucast_packets", "[0]: tx_ucast_packets"], (101, None, None)),
-        (
-            "ena",
-            &["queue_0_tx_cnt", "queue_0_rx_cnt", "queue_0_rx_bytes", "queue_0_rx_refil_partial"],
-            (101, Some(102), None),
-        ),
-        (
-            "bnxt_en",
-            &[
-                "[0]: rx_ucast_packets",
-                "[0]: rx_mcast_packets",
-                "[0]: rx_bcast_packets",
-                "[0]: rx_discards",
-                "[0]: rx_ucast_bytes",
-            ],
-            (303, Some(104), Some(103)),
-        ),
-    ];
-
     #[test]
-    fn names_of_drivers() {
-        for (driver, names, (packets, bytes, drops)) in DRIVERS {
-            assert_eq!(counters(names, 1), [(0, packets, bytes, drops)], "{driver}");
-        }
-    }
-
-    /// A name may fit two drivers' shapes, one of which counts something else.
-    #[test]
-    fn a_driver_s_own_shape_comes_first() {
-        let names = ["rx_queue_0_packets", "rx_0_packets"].map(str::to_owned);
-        let position = |driver| QueueStatistics::new(driver, &names, 1).entries[0].position;
-        assert_eq!((position(Some("ixgbe")), position(Some("mana")), position(None)), (0, 1, 0));
+    fn numbers_and_headings() {
+        let names = ["rx_packets", "rx0_packets", "rx0_bytes", "rx0_drops", "rx1_packets"];
+        let both = [(0, 101, Some(102), Some(103)), (1, 104, None, None)];
+        assert_eq!(counters(&[NUMBERED], &names, 2), both);
+        assert_eq!(counters(&[NUMBERED], &names, 1), both[..1], "queues that the driver once had");
+        let names = ["[0]: rx_ucast_packets", "[0]: rx_mcast_packets"];
+        assert_eq!(counters(&[BY_CAST], &names, 1), [(0, 201, None, None)], "added up");
+        let names =
+            ["Tx Queue#", "Rx Queue#", "  ucast pkts rx", "Rx Queue#", "  ucast pkts rx", "  pkts rx OOB"];
+        assert_eq!(counters(&[HEADED], &names, 2), [(0, 102, None, None), (1, 104, None, Some(105))]);
     }
 
     #[test]
-    fn older_names_and_headings() {
-        assert_eq!(counters(&["rx-0.rx_packets", "rx-0.rx_bytes"], 1), [(0, 100, Some(101), None)]);
-        // vmxnet3: one heading per queue, transmit queues first.
-        let names = [
-            "Tx Queue#",
-            "  ucast pkts tx",
-            "Rx Queue#",
-            "  LRO pkts rx",
-            "  ucast pkts rx",
-            "  mcast pkts rx",
-            "  pkts rx OOB",
-            "Rx Queue#",
-            "  LRO pkts rx",
-            "  ucast pkts rx",
-            "  ucast bytes rx",
-        ];
-        assert_eq!(counters(&names, 2), [(0, 104 + 105, None, Some(106)), (1, 109, Some(110), None)]);
-    }
-
-    #[test]
-    fn every_driver_of_a_shape_has_an_example() {
-        let mut drivers = SHAPES.iter().flat_map(|shape| shape.drivers);
-        let example =
-            |driver: &str| driver == "vmxnet3" || DRIVERS.iter().any(|(named, ..)| *named == driver);
-        assert_eq!(drivers.find(|driver| !example(driver)), None);
-    }
-
-    #[test]
-    fn what_is_no_queue_is_not_counted() {
-        // Sizes of frames, queues that the driver once had, and no count of packets at all.
-        assert_eq!(counters(&["rx_64_packets", "rx0_xdp_packets", "rx_packets"], 8), []);
-        assert_eq!(counters(&["rx0_packets", "rx1_packets"], 1), [(0, 100, None, None)]);
-        assert_eq!(counters(&["rx0_drops", "rx0_kicks"], 1), []);
-        assert_eq!(counters(&["rx_bytes[0]", "rx_completed_desc[0]"], 1), []);
+    fn the_first_pattern_that_counts_packets_decides() {
+        let names = ["rx0_packets", "[0]: rx_ucast_packets", "rx0_bytes"];
+        assert_eq!(counters(&[NUMBERED, BY_CAST], &names, 1), [(0, 100, Some(102), None)]);
+        assert_eq!(counters(&[BY_CAST, NUMBERED], &names, 1), [(0, 101, Some(102), None)]);
+        assert_eq!(counters(&[HEADED, NUMBERED], &names, 1), [(0, 100, Some(102), None)]);
+        assert_eq!(counters(&[NUMBERED], &["rx0_drops", "rx0_kicks"], 1), [], "no count of packets");
+        assert_eq!(counters(&[], &names, 1), []);
     }
 
     #[test]
     fn statistics_that_moved_count_nothing() {
         let names = ["rx0_packets".to_owned(), "rx0_bytes".to_owned()];
-        assert!(QueueStatistics::new(None, &names, 1).counters(&[1, 2, 3]).is_err());
+        assert!(QueueStatistics::new(&[NUMBERED], &names, 1).counters(&[1, 2, 3]).is_err());
     }
 
     proptest! {
         #[test]
         fn never_panics(names in proptest::collection::vec("[rxqueu_0-9\\[\\]:. pactsbyte-]{0,24}", 0..8), values in proptest::collection::vec(any::<u64>(), 0..8)) {
-            let _ = QueueStatistics::new(None, &names, 4).counters(&values);
+            let _ = QueueStatistics::new(&[NUMBERED, BY_CAST, HEADED], &names, 4).counters(&values);
         }
     }
 }

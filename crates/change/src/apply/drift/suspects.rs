@@ -89,7 +89,7 @@ fn cpu_hotplug(scene: &Scene<'_>) -> Option<Suspect> {
     let then = scene.then.and_then(|then| then.online.as_ref());
     if let Some(then) = then.filter(|then| *then != online) {
         evidence.push(format!("CPUs {then} were online when it was set, {online} are now"));
-        let spreads = scene.nic().is_some_and(|nic| nic.driver.as_deref() == Some("virtio_net"));
+        let spreads = scene.nic().is_some_and(|nic| nic.driver_facts().spreads_irqs_on_hotplug);
         probable |= changed && (spreads || scene.is_fresh());
     }
     let everywhere = changed && scene.knob.cpus(live).as_ref() == Some(online) && wanted != *online;

@@ -11,9 +11,6 @@ use rxlab_base::parse::ethtool::Rss;
 /// The kernel's names of the fields that a flow has, in the order of the packet.
 const FIELDS: [&str; 4] = ["ip-src", "ip-dst", "l4-b-0-1", "l4-b-2-3"];
 
-/// Drivers that pass each hash on as one without ports: the kernel then computes its own.
-const WITHOUT_PORTS: [&str; 5] = ["be2net", "cxgb4", "e1000e", "igb", "sfc"];
-
 /// The device's hash of the flow, or the reason why it cannot be computed.
 pub(super) fn rss_hash(nic: &Nic, flow: &Flow, rss: &Rss, is_redacted: bool) -> Result<Step<u32>, String> {
     let driver = nic.driver.as_deref().unwrap_or_default();
@@ -26,11 +23,12 @@ pub(super) fn rss_hash(nic: &Nic, flow: &Flow, rss: &Rss, is_redacted: bool) -> 
         (Some(other), _) => return Err(format!("hash function {other}: only toeplitz is computed")),
         (None, _) => return Err("the hash function is not reported".to_owned()),
     }
-    if driver == "ena" {
-        return Err("ena's hash is not the standard Toeplitz hash".to_owned());
+    let facts = nic.driver_facts().hash;
+    if !facts.is_toeplitz {
+        return Err(format!("{driver}'s hash is not the standard Toeplitz hash"));
     }
-    if driver == "mlx5_core" && rss.transform.is_none() {
-        return Err("mlx5_core has a symmetric hash on kernels that do not report it".to_owned());
+    if facts.hides_symmetry && rss.transform.is_none() {
+        return Err(format!("{driver} has a symmetric hash on kernels that do not report it"));
     }
     let key = match &rss.key {
         Some(key) => bytes(key).ok_or_else(|| format!("the key `{key}` is not hexadecimal"))?,
@@ -62,7 +60,8 @@ pub(super) fn skb_hash(nic: &Nic, flow: &Flow, rules: &Rules<'_>, hash: &Step<u3
     if is_on(nic, "rx-hashing") != Some(true) {
         return Err(format!("rx-hashing is not on: {KERNEL}"));
     }
-    if WITHOUT_PORTS.contains(&driver) || Hashed::new(nic, flow).is_ok_and(|hashed| !hashed.has_ports()) {
+    let has_ports = nic.driver_facts().hash.has_ports;
+    if !has_ports || Hashed::new(nic, flow).is_ok_and(|hashed| !hashed.has_ports()) {
         return Err(format!("{driver} reports no hash of ports: {KERNEL}"));
     }
     if rules.steer() {

@@ -1,0 +1,209 @@
+//! Facts about NIC drivers: one row for each driver in [`DRIVERS`].
+//!
+//! Nothing else in rxlab compares the name of a driver. A row states what differs from most drivers ([`facts`] of an
+//! unknown one): names of interrupts and of statistics, limits, and what a change resets. Statistics and names of
+//! interrupts that drivers share are also tried for drivers without a row.
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::sync::LazyLock;
+
+use rxlab_base::parse::ethtool::QueueNames;
+
+pub use table::DRIVERS;
+
+/// One driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Driver {
+    /// Names by which sysfs and `ethtool -i` report it; texts list the first.
+    pub names: &'static [&'static str],
+    /// Its interfaces.
+    pub kind: Kind,
+    /// Names of the interrupts of its queues.
+    pub irqs: &'static [IrqName],
+    /// True if its interrupts have the interface's bare name, those of the receive queues first and in their order.
+    pub irqs_in_queue_order: bool,
+    /// True if it spreads its interrupts again when a CPU goes offline or comes online.
+    pub spreads_irqs_on_hotplug: bool,
+    /// True if channels of VMBus without a numbered interrupt signal its packets.
+    pub has_vmbus_channels: bool,
+    /// Statistics of a receive queue, those of newer versions first.
+    pub statistics: &'static [QueueNames],
+    /// Receive queues that the RSS table can name, if fewer than the device may have.
+    pub rss_queues: Option<usize>,
+    /// The RSS hash.
+    pub hash: Hash,
+    /// True if it steers flows to their readers (accelerated RFS: `ndo_rx_flow_steer`).
+    pub has_arfs: bool,
+    /// True if the device samples what it sends to steer TCP flows (Flow Director's ATR), without ntuple rules.
+    pub has_atr: bool,
+    /// A change of the number of queues.
+    pub channels: Channels,
+    /// Interrupt moderation.
+    pub moderation: Moderation,
+    /// Files below `drivers/net` of the kernel with the functions that the row was read from, or another source.
+    pub sources: &'static [&'static str],
+}
+
+/// Interfaces of a driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A device, physical or emulated.
+    Device,
+    /// Virtual functions only: in a guest nothing else identifies these.
+    VirtualFunction,
+    /// A device of a hypervisor.
+    Paravirtual {
+        /// True if its hypervisors offer virtual functions as well.
+        has_virtual_functions: bool,
+    },
+    /// One end of a pair of virtual interfaces, of which a machine may have hundreds.
+    Pair,
+    /// A master of a paravirtual device and a virtual function. sysfs shows the device and the driver of the former for
+    /// it too.
+    Failover,
+}
+
+/// The name of an interrupt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IrqName {
+    /// A name as in `/proc/interrupts`, without a PCI address behind an @.
+    pub example: &'static str,
+    /// End of the name, in which `#` is a number.
+    pub ending: &'static str,
+    /// Meaning of the number.
+    pub number: IrqNumber,
+    /// True if drivers without a row may use the same name.
+    pub is_shared: bool,
+}
+
+/// Meaning of the number in the name of an interrupt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IrqNumber {
+    /// A receive queue, counted from this number.
+    Receive(u32),
+    /// A transmit queue, counted from this number; its interrupt serves nothing else.
+    Transmit(u32),
+    /// An interrupt of the device, equal to the queue's number if there are as many as queues. With fewer, each polls
+    /// several, and the name does not say which.
+    Vector,
+    /// One of the blocks of which the first half are transmit queues, and the second half receive queues.
+    Block,
+    /// No queue.
+    NoQueue,
+}
+
+/// The RSS hash of a driver's devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hash {
+    /// False if the hash differs from the Toeplitz hash that the driver reports.
+    pub is_toeplitz: bool,
+    /// True if older kernels do not report that the hash is symmetric.
+    pub hides_symmetry: bool,
+    /// False if the driver passes each hash on as one without ports: the kernel then computes its own.
+    pub has_ports: bool,
+    /// True if older kernels report a default table that the device does not have.
+    pub may_lack_table: bool,
+}
+
+/// Effects of a change of the number of queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Channels {
+    /// True if queues come and go while the link stays; others close the device and open it again.
+    pub keep_link: bool,
+    /// True if more pairs of queues than channels are in use while an XDP program is attached.
+    pub grow_for_xdp: bool,
+}
+
+/// Interrupt moderation of a driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moderation {
+    /// Values of `rx-usecs` that mean "adaptive".
+    pub adaptive_usecs: &'static [u32],
+    /// True if devices space interrupts and do not delay the first one: at a low rate nothing waits.
+    pub only_spaces: bool,
+    /// True if the driver reports moderation for devices without it.
+    pub may_be_missing: bool,
+    /// True if a change of the delay may reset the link.
+    pub resets_link: bool,
+}
+
+/// A driver without peculiarities.
+const UNKNOWN: Driver = Driver {
+    names: &[],
+    kind: Kind::Device,
+    irqs: &[],
+    irqs_in_queue_order: false,
+    spreads_irqs_on_hotplug: false,
+    has_vmbus_channels: false,
+    statistics: &[],
+    rss_queues: None,
+    hash: Hash { is_toeplitz: true, hides_symmetry: false, has_ports: true, may_lack_table: false },
+    has_arfs: false,
+    has_atr: false,
+    channels: Channels { keep_link: false, grow_for_xdp: false },
+    moderation: Moderation {
+        adaptive_usecs: &[],
+        only_spaces: false,
+        may_be_missing: false,
+        resets_link: false,
+    },
+    sources: &[],
+};
+
+/// The row of a driver; one without peculiarities for drivers without a row.
+pub fn facts(driver: Option<&str>) -> &'static Driver {
+    static OTHER: Driver = UNKNOWN;
+    let is_named = |row: &&Driver| driver.is_some_and(|driver| row.names.contains(&driver));
+    DRIVERS.iter().find(is_named).unwrap_or(&OTHER)
+}
+
+/// First names of the drivers that `choose` accepts, in the order of the table.
+pub fn names(choose: impl Fn(&Driver) -> bool) -> Vec<&'static str> {
+    DRIVERS.iter().filter(|row| choose(row)).filter_map(|row| row.names.first().copied()).collect()
+}
+
+/// Names of interrupts to try for a driver: its own, then those that drivers share.
+pub(crate) fn irq_names(driver: Option<&str>) -> impl Iterator<Item = &'static IrqName> {
+    static SHARED: LazyLock<Vec<&IrqName>> = LazyLock::new(|| {
+        let mut shared: Vec<&IrqName> = Vec::new();
+        for name in DRIVERS.iter().flat_map(|row| row.irqs).filter(|name| name.is_shared) {
+            if shared.iter().all(|other| other.ending != name.ending) {
+                shared.push(name);
+            }
+        }
+        shared
+    });
+    facts(driver).irqs.iter().chain(SHARED.iter().copied())
+}
+
+/// Statistics to try for a driver: its own, then those of the others.
+pub fn statistics(driver: Option<&str>) -> impl Iterator<Item = &'static QueueNames> {
+    static ALL: LazyLock<Vec<&QueueNames>> = LazyLock::new(|| {
+        let mut all: Vec<&QueueNames> = Vec::new();
+        for names in DRIVERS.iter().flat_map(|row| row.statistics) {
+            if !all.contains(&names) {
+                all.push(names);
+            }
+        }
+        all
+    });
+    facts(driver).statistics.iter().chain(ALL.iter().copied())
+}
+
+impl IrqName {
+    /// The number in a name that fits; `None` for other names.
+    pub(crate) fn number_in(&self, name: &str) -> Option<u32> {
+        let (before, after) = self.ending.split_once('#')?;
+        let name = name.strip_suffix(after)?;
+        let (start, digits) = name.split_at(name.trim_end_matches(|c: char| c.is_ascii_digit()).len());
+        let start = start.strip_suffix(before)?;
+        // The vectors of Flow Director and of control queues: i40e-0000:04:00.0:fdir-TxRx-0.
+        if start.ends_with(":fdir") || start.ends_with(":ctrl") {
+            return None;
+        }
+        digits.parse().ok()
+    }
+}

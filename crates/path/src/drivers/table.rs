@@ -1,0 +1,472 @@
+//! The rows.
+//!
+//! To add a driver: a row here with its sources, and examples of its statistics and interrupts in `tests.rs`.
+
+use rxlab_base::parse::ethtool::QueueNames;
+
+use super::IrqNumber::{Block, NoQueue, Receive, Transmit, Vector};
+use super::Kind::{Failover, Pair, Paravirtual, VirtualFunction};
+use super::{Channels, Driver, Hash, IrqName, IrqNumber, Moderation, UNKNOWN};
+
+/// An interrupt's name by its example and its end; drivers without a row may use it.
+const fn irq(example: &'static str, ending: &'static str, number: IrqNumber) -> IrqName {
+    IrqName { example, ending, number, is_shared: true }
+}
+
+/// A name that means this with this driver only.
+const fn own(example: &'static str, ending: &'static str, number: IrqNumber) -> IrqName {
+    IrqName { is_shared: false, ..irq(example, ending, number) }
+}
+
+/// Statistics without counts.
+const NO_NAMES: QueueNames = QueueNames { heading: None, packets: &[], bytes: &[], drops: &[] };
+
+const RX_QUEUE: QueueNames = QueueNames {
+    packets: &["rx_queue_#_packets"],
+    bytes: &["rx_queue_#_bytes"],
+    drops: &["rx_queue_#_drops"],
+    ..NO_NAMES
+};
+const RX: QueueNames = QueueNames {
+    packets: &["rx#_packets"],
+    bytes: &["rx#_bytes"],
+    drops: &["rx#_dropped", "rx#_drops"],
+    ..NO_NAMES
+};
+const I40E: QueueNames = QueueNames { packets: &["rx-#.packets"], bytes: &["rx-#.bytes"], ..NO_NAMES };
+const RX_DASH: QueueNames =
+    QueueNames { packets: &["rx-#.rx_packets"], bytes: &["rx-#.rx_bytes"], ..NO_NAMES };
+const BROADCOM: QueueNames = QueueNames {
+    packets: &["[#]: rx_ucast_packets", "[#]: rx_mcast_packets", "[#]: rx_bcast_packets"],
+    bytes: &["[#]: rx_ucast_bytes", "[#]: rx_mcast_bytes", "[#]: rx_bcast_bytes"],
+    drops: &["[#]: rx_discards"],
+    ..NO_NAMES
+};
+
+/// Moderation of Intel's older devices: 1 and 3 mean low latency and bulk, by their documentation.
+const BY_1_OR_3: Moderation = Moderation { adaptive_usecs: &[1, 3], only_spaces: true, ..UNKNOWN.moderation };
+/// Any other number is a time.
+const BY_1: Moderation = Moderation { adaptive_usecs: &[1], only_spaces: true, ..UNKNOWN.moderation };
+const SPACED: Moderation = Moderation { only_spaces: true, ..UNKNOWN.moderation };
+
+const WITHOUT_PORTS: Hash = Hash { has_ports: false, ..UNKNOWN.hash };
+
+/// What rxlab knows of each driver.
+pub static DRIVERS: &[Driver] = &[
+    Driver {
+        names: &["virtio_net"],
+        kind: Paravirtual { has_virtual_functions: false },
+        irqs: &[
+            irq("virtio3-input.0", "-input.#", Receive(0)),
+            irq("virtio3-output.0", "-output.#", Transmit(0)),
+        ],
+        spreads_irqs_on_hotplug: true,
+        // Up to 6.8; later ones count for the kernel, see `qstats-get`.
+        statistics: &[RX_QUEUE, RX],
+        // Seen with 6.1: the default table was reported, and the hypervisor did not know it.
+        hash: Hash { may_lack_table: true, ..UNKNOWN.hash },
+        channels: Channels { keep_link: true, grow_for_xdp: true },
+        // VIRTIO_NET_F_NOTF_COAL.
+        moderation: Moderation { may_be_missing: true, ..UNKNOWN.moderation },
+        sources: &[
+            "virtio_net.c: virtnet_find_vqs, virtnet_get_strings, virtnet_set_channels, virtnet_xdp_set, \
+             virtnet_cpu_online, virtnet_get_coalesce",
+            "../virtio/virtio_pci_common.c: vp_request_msix_vectors, vp_find_vqs_msix",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["vmxnet3"],
+        kind: Paravirtual { has_virtual_functions: false },
+        irqs: &[
+            irq("eth0-rxtx-0", "-rxtx-#", Receive(0)),
+            irq("eth0-rx-0", "-rx-#", Receive(0)),
+            irq("eth0-tx-0", "-tx-#", Transmit(0)),
+        ],
+        statistics: &[QueueNames {
+            heading: Some("Rx Queue#"),
+            packets: &["ucast pkts rx", "mcast pkts rx", "bcast pkts rx"],
+            bytes: &["ucast bytes rx", "mcast bytes rx", "bcast bytes rx"],
+            drops: &["pkts rx OOB", "drv dropped rx total"],
+        }],
+        sources: &[
+            "vmxnet3/vmxnet3_drv.c: vmxnet3_request_irqs",
+            "vmxnet3/vmxnet3_ethtool.c: vmxnet3_get_strings",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["xen_netfront", "vif"],
+        kind: Paravirtual { has_virtual_functions: true },
+        irqs: &[
+            // Separate event channels.
+            irq("vif0-q0-rx", "-q#-rx", Receive(0)),
+            irq("vif0-q0-tx", "-q#-tx", Transmit(0)),
+            // One event channel for both directions.
+            irq("vif0-q0", "-q#", Receive(0)),
+        ],
+        sources: &["xen-netfront.c: setup_netfront_split, setup_netfront_single, xennet_init_queue"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["hv_netvsc"],
+        kind: Paravirtual { has_virtual_functions: true },
+        has_vmbus_channels: true,
+        statistics: &[RX_QUEUE],
+        sources: &["hyperv/netvsc_drv.c: netvsc_get_strings", "hyperv/netvsc.c: netvsc_device_add"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["ena"],
+        irqs: &[irq("ens5-Tx-Rx-0", "-Tx-Rx-#", Receive(0))],
+        statistics: &[QueueNames { packets: &["queue_#_rx_cnt"], bytes: &["queue_#_rx_bytes"], ..NO_NAMES }],
+        hash: Hash { is_toeplitz: false, ..UNKNOWN.hash },
+        channels: Channels { keep_link: true, ..UNKNOWN.channels },
+        sources: &[
+            "ethernet/amazon/ena/ena_netdev.c: ena_setup_io_intr, ena_rss_init_default",
+            "ethernet/amazon/ena/ena_ethtool.c: ena_queue_strings, ena_set_channels",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["gve"],
+        irqs: &[
+            irq("gve-ntfy-blk3", "gve-ntfy-blk#", Block),
+            // Requested before the interface has a name: eth%d-ntfy-block.3.
+            irq("eth0-ntfy-block.3", "-ntfy-block.#", Block),
+        ],
+        // It counts descriptors, of which a packet may take several.
+        statistics: &[],
+        sources: &[
+            "ethernet/google/gve/gve_main.c: gve_alloc_notify_blocks",
+            "ethernet/google/gve/gve_ethtool.c: gve_get_strings",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["mana"],
+        // Of every port, as the ports share the interrupts.
+        irqs: &[irq("mana_q3", "mana_q#", Receive(0))],
+        statistics: &[QueueNames { packets: &["rx_#_packets"], bytes: &["rx_#_bytes"], ..NO_NAMES }],
+        sources: &[
+            "ethernet/microsoft/mana/gdma_main.c: mana_gd_setup_irqs",
+            "ethernet/microsoft/mana/mana_ethtool.c: mana_get_strings",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["mlx5_core"],
+        irqs: &[irq("mlx5_comp2", "mlx5_comp#", Receive(0))],
+        statistics: &[RX],
+        hash: Hash { hides_symmetry: true, ..UNKNOWN.hash },
+        has_arfs: true,
+        sources: &[
+            "ethernet/mellanox/mlx5/core/pci_irq.c: irq_set_name",
+            "ethernet/mellanox/mlx5/core/en_stats.c: rq_stats_desc",
+            "ethernet/mellanox/mlx5/core/en/tir.c: mlx5e_tir_builder_build_rss",
+            "ethernet/mellanox/mlx5/core/en_arfs.c: mlx5e_rx_flow_steer",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["mlx4_core", "mlx4_en"],
+        // The number of an event queue, shared by both ports and assigned to rings by load.
+        irqs: &[irq("mlx4-3", "mlx4-#", NoQueue)],
+        statistics: &[RX],
+        has_arfs: true,
+        sources: &[
+            "ethernet/mellanox/mlx4/eq.c: mlx4_assign_eq",
+            "ethernet/mellanox/mlx4/en_ethtool.c: mlx4_en_get_strings",
+            "ethernet/mellanox/mlx4/en_netdev.c: mlx4_en_filter_rfs",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["ixgbe"],
+        irqs: &[
+            irq("eth0-TxRx-0", "-TxRx-#", Vector),
+            irq("eth0-rx-2", "-rx-#", Receive(0)),
+            irq("eth0-tx-2", "-tx-#", Transmit(0)),
+        ],
+        statistics: &[RX_QUEUE],
+        // Of 82598, 82599 and X540; the table of X550 can name more.
+        rss_queues: Some(16),
+        has_atr: true,
+        // ixgbe_set_coalesce resets the device when the delay crosses 10 us or large receive offload goes with it.
+        moderation: Moderation { resets_link: true, ..BY_1 },
+        sources: &[
+            "ethernet/intel/ixgbe/ixgbe_main.c: ixgbe_request_msix_irqs, ixgbe_atr",
+            "ethernet/intel/ixgbe/ixgbe_ethtool.c: ixgbe_get_strings, ixgbe_rss_indir_tbl_max, ixgbe_set_coalesce",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["ixgbevf"],
+        kind: VirtualFunction,
+        irqs: &[irq("ens4-TxRx-1", "-TxRx-#", Vector)],
+        statistics: &[RX_QUEUE],
+        moderation: BY_1,
+        sources: &[
+            "ethernet/intel/ixgbevf/ixgbevf_main.c: ixgbevf_request_msix_irqs",
+            "ethernet/intel/ixgbevf/ethtool.c: ixgbevf_get_strings, ixgbevf_set_coalesce",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["igb"],
+        irqs: &[
+            irq("enp1s0-TxRx-3", "-TxRx-#", Vector),
+            irq("enp1s0-rx-1", "-rx-#", Receive(0)),
+            irq("enp1s0-tx-1", "-tx-#", Transmit(0)),
+        ],
+        statistics: &[RX_QUEUE],
+        hash: WITHOUT_PORTS,
+        moderation: BY_1_OR_3,
+        sources: &[
+            "ethernet/intel/igb/igb_main.c: igb_request_msix, igb_rx_hash",
+            "ethernet/intel/igb/igb_ethtool.c: igb_get_strings, igb_set_coalesce",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["igbvf"],
+        kind: VirtualFunction,
+        moderation: BY_1_OR_3,
+        sources: &["ethernet/intel/igbvf/ethtool.c: igbvf_set_coalesce"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["igc"],
+        moderation: BY_1_OR_3,
+        sources: &["ethernet/intel/igc/igc_ethtool.c: igc_ethtool_set_coalesce"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["e1000"],
+        moderation: BY_1_OR_3,
+        sources: &["ethernet/intel/e1000/e1000_ethtool.c: e1000_set_coalesce"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["e1000e"],
+        irqs: &[irq("enP1s1-rx-0", "-rx-#", Receive(0)), irq("eth0-tx-0", "-tx-#", Transmit(0))],
+        hash: WITHOUT_PORTS,
+        moderation: BY_1_OR_3,
+        sources: &[
+            "ethernet/intel/e1000e/netdev.c: e1000_request_msix, e1000_rx_hash",
+            "ethernet/intel/e1000e/ethtool.c: e1000_set_coalesce",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["i40e"],
+        irqs: &[irq("i40e-eth0-TxRx-7", "-TxRx-#", Vector)],
+        // The second up to 4.17.
+        statistics: &[I40E, RX_DASH],
+        has_atr: true,
+        moderation: SPACED,
+        sources: &[
+            "ethernet/intel/i40e/i40e_main.c: i40e_vsi_request_irq_msix",
+            "ethernet/intel/i40e/i40e_ethtool.c: i40e_gstrings_queue_stats, i40e_set_coalesce",
+            "ethernet/intel/i40e/i40e_txrx.c: i40e_atr",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["iavf", "i40evf"],
+        kind: VirtualFunction,
+        irqs: &[irq("iavf-eth0-TxRx-0", "-TxRx-#", Vector)],
+        statistics: &[I40E],
+        moderation: SPACED,
+        sources: &[
+            "ethernet/intel/iavf/iavf_main.c: iavf_request_traffic_irqs",
+            "ethernet/intel/iavf/iavf_ethtool.c: iavf_gstrings_queue_stats, iavf_set_coalesce",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["ice"],
+        irqs: &[
+            irq("ice-ens1f0-TxRx-11", "-TxRx-#", Vector),
+            irq("ice-ens1f0-rx-2", "-rx-#", Receive(0)),
+            irq("ice-ens1f0-tx-2", "-tx-#", Transmit(0)),
+        ],
+        statistics: &[RX_QUEUE],
+        has_arfs: true,
+        moderation: SPACED,
+        sources: &[
+            "ethernet/intel/ice/ice_main.c: ice_vsi_req_irq_msix",
+            "ethernet/intel/ice/ice_ethtool.c: __ice_get_strings, ice_set_coalesce",
+            "ethernet/intel/ice/ice_arfs.c: ice_rx_flow_steer",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["idpf"],
+        irqs: &[irq("idpf-eth0-TxRx-4", "-TxRx-#", Vector)],
+        moderation: SPACED,
+        sources: &[
+            "ethernet/intel/idpf/idpf_txrx.c: idpf_vport_intr_req_irq",
+            "ethernet/intel/idpf/idpf_ethtool.c: idpf_set_coalesce",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        // stmmac with one interrupt for each queue.
+        names: &["intel-eth-pci"],
+        irqs: &[irq("enp0s30f4:rx-2", ":rx-#", Receive(0)), irq("enp0s30f4:tx-2", ":tx-#", Transmit(0))],
+        sources: &["ethernet/stmicro/stmmac/stmmac_main.c: stmmac_request_irq_multi_msi"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["bnxt_en"],
+        irqs: &[
+            irq("enP2s1f0np0-TxRx-5", "-TxRx-#", Vector),
+            irq("eth0-rx-1", "-rx-#", Receive(0)),
+            irq("eth0-tx-1", "-tx-#", Transmit(0)),
+        ],
+        statistics: &[BROADCOM],
+        has_arfs: true,
+        sources: &[
+            "ethernet/broadcom/bnxt/bnxt.c: bnxt_setup_msix, bnxt_rx_flow_steer",
+            "ethernet/broadcom/bnxt/bnxt_ethtool.c: bnxt_get_strings",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["bnx2x"],
+        irqs: &[irq("eth0-fp-5", "-fp-#", Receive(0))],
+        statistics: &[BROADCOM],
+        sources: &[
+            "ethernet/broadcom/bnx2x/bnx2x_cmn.c: bnx2x_req_msix_irqs",
+            "ethernet/broadcom/bnx2x/bnx2x_ethtool.c: bnx2x_get_strings",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["bnx2"],
+        irqs: &[own("eno1-2", "-#", Receive(0))],
+        sources: &["ethernet/broadcom/bnx2.c: bnx2_enable_msix"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["tg3"],
+        // It counts interrupts: with several, the first is that of the link.
+        irqs: &[
+            own("eno1-rx-1", "-rx-#", Receive(1)),
+            own("eno1-txrx-4", "-txrx-#", Receive(1)),
+            own("eno1-tx-1", "-tx-#", Transmit(1)),
+        ],
+        sources: &["ethernet/broadcom/tg3.c: tg3_request_irq"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["sfc"],
+        irqs: &[
+            own("enp1s0f0-rx-5", "-rx-#", Receive(0)),
+            own("enp1s0f0-tx-5", "-tx-#", Transmit(0)),
+            own("enp1s0f0-xdp-5", "-xdp-#", NoQueue),
+            // A channel with or without a transmit queue.
+            own("enp1s0f0-5", "-#", Receive(0)),
+        ],
+        statistics: &[RX_DASH],
+        hash: WITHOUT_PORTS,
+        has_arfs: true,
+        sources: &[
+            "ethernet/sfc/efx_channels.c: efx_set_channel_names",
+            "ethernet/sfc/ethtool_common.c: efx_describe_per_queue_stats",
+            "ethernet/sfc/rx_common.c: efx_rx_packet_gro, efx_filter_rfs",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["sfc_siena"],
+        has_arfs: true,
+        sources: &["ethernet/sfc/siena/rx_common.c: efx_siena_filter_rfs"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["sfc_falcon"],
+        has_arfs: true,
+        sources: &["ethernet/sfc/falcon/rx.c: ef4_filter_rfs"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["qede"],
+        statistics: &[QueueNames { packets: &["#: rcv_pkts"], ..NO_NAMES }],
+        has_arfs: true,
+        sources: &[
+            "ethernet/qlogic/qede/qede_ethtool.c: qede_get_strings_stats",
+            "ethernet/qlogic/qede/qede_filter.c: qede_rx_flow_steer",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["enic"],
+        has_arfs: true,
+        sources: &["ethernet/cisco/enic/enic_clsf.c: enic_rx_flow_steer"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["hns3"],
+        has_arfs: true,
+        sources: &["ethernet/hisilicon/hns3/hns3_enet.c: hns3_rx_flow_steer"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["cxgb4"],
+        irqs: &[irq("enp2s0f4-Rx7", "-Rx#", Receive(0))],
+        hash: WITHOUT_PORTS,
+        sources: &[
+            "ethernet/chelsio/cxgb4/cxgb4_main.c: name_msix_vecs",
+            "ethernet/chelsio/cxgb4/sge.c: do_gro, t4_ethrx_handler",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["ionic"],
+        irqs: &[
+            irq("ionic-enp9s0-L0-rx12", "-rx#", Receive(0)),
+            irq("ionic-enp9s0-L0-tx12", "-tx#", Transmit(0)),
+        ],
+        statistics: &[QueueNames { packets: &["rx_#_pkts"], bytes: &["rx_#_bytes"], ..NO_NAMES }],
+        sources: &[
+            "ethernet/pensando/ionic/ionic_lif.c: ionic_request_irq",
+            "ethernet/pensando/ionic/ionic_stats.c: ionic_sw_stats_get_rx_strings",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["atlantic"],
+        irqs_in_queue_order: true,
+        statistics: &[QueueNames { packets: &["Queue[#] InPackets"], ..NO_NAMES }],
+        sources: &[
+            "ethernet/aquantia/atlantic/aq_pci_func.c: aq_pci_func_alloc_irq",
+            "ethernet/aquantia/atlantic/aq_ethtool.c: aq_ethtool_get_strings",
+        ],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["nfp"],
+        statistics: &[QueueNames { packets: &["rvec_#_rx_pkts"], ..NO_NAMES }],
+        sources: &["ethernet/netronome/nfp/nfp_net_ethtool.c: nfp_vnic_get_sw_stats_strings"],
+        ..UNKNOWN
+    },
+    Driver {
+        names: &["be2net"],
+        statistics: &[QueueNames { packets: &["rxq#: rx_pkts"], bytes: &["rxq#: rx_bytes"], ..NO_NAMES }],
+        hash: WITHOUT_PORTS,
+        sources: &[
+            "ethernet/emulex/benet/be_ethtool.c: be_get_stat_strings",
+            "ethernet/emulex/benet/be_main.c: be_rx_compl_process",
+        ],
+        ..UNKNOWN
+    },
+    Driver { names: &["veth"], kind: Pair, sources: &["veth.c: veth_get_drvinfo"], ..UNKNOWN },
+    Driver {
+        names: &["net_failover"],
+        kind: Failover,
+        sources: &["net_failover.c: nfo_ethtool_get_drvinfo, net_failover_create"],
+        ..UNKNOWN
+    },
+];
