@@ -71,6 +71,7 @@ impl fmt::Display for Header {
 
 serde_as_text!(Header);
 
+/// A path that cannot be requested, with the number of its line.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "line {line}: invalid `{text}`: must be a path such as /a?b or a URL on the same host and port; \

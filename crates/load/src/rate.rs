@@ -43,6 +43,7 @@ enum Written {
     Text(String),
 }
 
+/// A text that is not a rate, or one out of range.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "invalid rate `{0}`: must be above 0 and at most {MAX_RATE} requests per second, such as 1000, 0.5, \
