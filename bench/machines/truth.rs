@@ -219,7 +219,7 @@ pub(crate) struct Truth {
 }
 
 /// Part of a packet's cost that stays with the interrupt when RPS hands it over, and its cost elsewhere: field
-/// case A, as in rxlab's own predictions. Another cost of a machine is a query for its trials, not for a
+/// case A, as in rxlab's own predictions. Another cost of a machine is a matter for its trials, not for a
 /// plan's rules.
 pub(crate) const KEPT: f64 = 0.48;
 pub(crate) const HANDED: f64 = 0.5408;

@@ -79,7 +79,7 @@ pub use single_thread_limit::{ThreadRoom, thread_room};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// FamilyGain knowing; nothing is lost today.
+    /// Worth knowing; nothing is lost today.
     Note,
     /// Costs throughput or latency under the current load.
     Warning,

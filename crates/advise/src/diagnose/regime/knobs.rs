@@ -114,7 +114,7 @@ pub(super) fn called(worth: &FamilyGain) -> String {
     }
 }
 
-/// FamilyGain a trial, or not, and why.
+/// Worth a trial, or not, and why.
 type Judged = Result<String, String>;
 
 fn virtual_function(model: &Model, nic: &Nic) -> Judged {
