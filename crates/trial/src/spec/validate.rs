@@ -10,7 +10,6 @@ use crate::metrics;
 use crate::probed::{self, Probed};
 use crate::query::{Query, QueryError};
 use rxlab_advise::plan::candidates::MOST;
-use rxlab_load as load;
 use rxlab_setting::Setting;
 
 /// A specification that cannot be run.
@@ -117,11 +116,12 @@ impl Spec {
                 return Err(SpecError::Load("rate"));
             }
         }
-        let one_way = workload.load.as_ref().is_some_and(|load| load.url.protocol == load::Protocol::UdpSink);
+        let one_way = workload.load.as_ref().is_some_and(|load| load.url.protocol.is_one_way());
         if !self.clients.is_empty() && (workload.load.is_none() || one_way) {
-            let why = match one_way {
-                true => "cannot offer `udp-sink`: a sink counts the datagrams of all clients together",
-                false => "needs [workload.load]: what each client offers",
+            let why = if one_way {
+                "cannot offer `udp-sink`: a sink counts the datagrams of all clients together"
+            } else {
+                "needs [workload.load]: what each client offers"
             };
             return Err(SpecError::Client(why));
         }
