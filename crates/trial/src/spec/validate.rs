@@ -77,9 +77,10 @@ pub enum SpecError {
 }
 
 fn check_name(name: &str) -> Result<(), SpecError> {
-    match name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_name_char) {
-        true => Err(SpecError::Name(name.to_owned())),
-        false => Ok(()),
+    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_name_char) {
+        Err(SpecError::Name(name.to_owned()))
+    } else {
+        Ok(())
     }
 }
 
@@ -183,9 +184,10 @@ impl Spec {
     /// Checks the factors or the arms of a trial in blocks.
     fn check_named(&self) -> Result<(), SpecError> {
         let is_factorial = self.design.kind == Kind::Factorial;
-        let (table, all, other, most) = match is_factorial {
-            true => ("factor", &self.factor, &self.arm, 3),
-            false => ("arm", &self.arm, &self.factor, MOST),
+        let (table, all, other, most) = if is_factorial {
+            ("factor", &self.factor, &self.arm, 3)
+        } else {
+            ("arm", &self.arm, &self.factor, MOST)
         };
         let kind = self.design.kind.in_words();
         let bad = |what: String| Err(SpecError::Named(table, what));
