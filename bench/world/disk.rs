@@ -112,16 +112,20 @@ impl Storage for SimDisk {
     }
 
     fn read(&self, folder: Folder, id: &str) -> io::Result<Vec<u8>> {
-        self.with(false, |state| match state.fails_with_the_damaged() {
-            true => Err(io::Error::from_raw_os_error(5)),
-            false => Ok(files(state, folder).get(id).ok_or(io::ErrorKind::NotFound)?.bytes.clone()),
+        self.with(false, |state| {
+            if state.fails_with_the_damaged() {
+                Err(io::Error::from_raw_os_error(5))
+            } else {
+                Ok(files(state, folder).get(id).ok_or(io::ErrorKind::NotFound)?.bytes.clone())
+            }
         })
     }
 
     fn create(&self, id: &str) -> io::Result<()> {
-        self.with(true, |state| match state.disk.open.contains_key(id) {
-            true => Err(io::ErrorKind::AlreadyExists.into()),
-            false => {
+        self.with(true, |state| {
+            if state.disk.open.contains_key(id) {
+                Err(io::ErrorKind::AlreadyExists.into())
+            } else {
                 state.disk.open.insert(id.to_owned(), File::default());
                 Ok(())
             }

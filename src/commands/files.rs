@@ -43,9 +43,10 @@ pub(super) fn cannot_read(what: &str, path: &Path, error: &io::Error) -> Command
 
 /// Writes a file atomically. A link at its name is an error.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result {
-    let done = match is_stream(path) {
-        true => stream(path).and_then(|mut stream| stream.write_all(bytes)),
-        false => atomic::replace(path, bytes, None),
+    let done = if is_stream(path) {
+        stream(path).and_then(|mut stream| stream.write_all(bytes))
+    } else {
+        atomic::replace(path, bytes, None)
     };
     done.map_err(|error| cannot_write(path, &error))
 }
@@ -57,10 +58,7 @@ pub(super) fn begin(path: &Path) -> io::Result<File> {
 
 /// Returns the error of a later [`write`], as far as it is known beforehand: before long work.
 pub(super) fn check(path: &Path) -> Result {
-    match is_stream(path) {
-        true => Ok(()),
-        false => atomic::check(path).map_err(|error| cannot_write(path, &error)),
-    }
+    if is_stream(path) { Ok(()) } else { atomic::check(path).map_err(|error| cannot_write(path, &error)) }
 }
 
 /// The error of a file that could not be written.

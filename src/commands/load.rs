@@ -17,8 +17,7 @@ use crate::error::{CommandError, Kind, Result};
 use cpus::Cpus;
 use rxlab_base::units::parse_duration;
 use rxlab_load::{
-    Body, Header, LoadError, Pacing, Promql, Protocol, Rate, Report, Session, Spec, Statuses, Url,
-    parse_paths, render,
+    Body, Header, LoadError, Pacing, Promql, Rate, Report, Session, Spec, Statuses, Url, parse_paths, render,
 };
 use rxlab_sys::{Host, LiveHost, netns_path};
 use rxlab_trial::search::slo::Slo;
@@ -161,7 +160,7 @@ pub fn run(global: &Global, args: &Args) -> Result {
     let length = args.rate.as_ref().and_then(Rate::length);
     let default = if args.requests.is_some() { Duration::MAX } else { DURATION };
     let duration = args.duration.or(length).unwrap_or(default);
-    if args.hdr_log.is_some() && args.url.protocol == Protocol::UdpSink {
+    if args.hdr_log.is_some() && args.url.protocol.is_one_way() {
         return Err(CommandError::usage("a one-way load has no latency for --hdr-log to record"));
     }
     if duration < Duration::from_millis(10) {

@@ -39,9 +39,10 @@ pub(super) fn look(
         Source::Live(host) => {
             let begun = Instant::now();
             let seen = with_costs(host, length, budget, stop)?;
-            match stop.load(Ordering::SeqCst) && begun.elapsed() < SHORTEST {
-                true => Err(CommandError::new(Kind::Interrupted, "interrupted before anything was measured")),
-                false => Ok(seen),
+            if stop.load(Ordering::SeqCst) && begun.elapsed() < SHORTEST {
+                Err(CommandError::new(Kind::Interrupted, "interrupted before anything was measured"))
+            } else {
+                Ok(seen)
             }
         }
         Source::Snapshot(snapshot) => of_snapshot(snapshot),
@@ -55,9 +56,10 @@ pub(super) fn of_snapshot(snapshot: &Snapshot) -> Result<(Model, Rates)> {
 
 /// Returns an error if a sample of `length` is too short.
 pub(super) fn long_enough(length: Duration) -> Result {
-    match length < SHORTEST {
-        true => Err(CommandError::usage("--for is too short to measure anything: give at least 100ms")),
-        false => Ok(()),
+    if length < SHORTEST {
+        Err(CommandError::usage("--for is too short to measure anything: give at least 100ms"))
+    } else {
+        Ok(())
     }
 }
 

@@ -61,9 +61,10 @@ pub(super) fn own(global: &Global) -> Result<(LiveHost, Identity)> {
 
 /// Hint for a denial: `what` needs root, or capabilities that root lacks here.
 pub(super) fn privilege(what: &str) -> String {
-    match rustix::process::geteuid().is_root() {
-        false => format!("{what} needs root"),
-        true => format!("{what} needs capabilities that root has outside of containers"),
+    if rustix::process::geteuid().is_root() {
+        format!("{what} needs capabilities that root has outside of containers")
+    } else {
+        format!("{what} needs root")
     }
 }
 

@@ -52,9 +52,10 @@ pub(crate) fn json(value: &impl Serialize) -> Result {
 /// else its text. True once the pipe is closed: the caller should end then.
 pub(crate) fn line(global: &Global, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<bool> {
     let mut out = stdout(global);
-    match global.json {
-        true => writeln!(out, "{}", json_line(value)?)?,
-        false => out.write_all(text().as_bytes())?,
+    if global.json {
+        writeln!(out, "{}", json_line(value)?)?
+    } else {
+        out.write_all(text().as_bytes())?
     }
     out.flush()?;
     Ok(out.is_closed())
@@ -91,10 +92,11 @@ pub(crate) fn has_colours() -> bool {
 
 /// Returns an error if standard output would change `text`, which a program is going to read.
 pub(crate) fn check_passes(what: &str, text: &str) -> Result {
-    match text.contains(is_control) {
-        true => Err(CommandError::usage(format!("{what} has control characters, and is not printed"))
-            .hint("write it into a file with -o, or print it with --json")),
-        false => Ok(()),
+    if text.contains(is_control) {
+        Err(CommandError::usage(format!("{what} has control characters, and is not printed"))
+            .hint("write it into a file with -o, or print it with --json"))
+    } else {
+        Ok(())
     }
 }
 

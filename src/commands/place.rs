@@ -22,9 +22,10 @@ use rxlab_sys::Host;
 /// Returns the journal. Below another root it has its own lock: those files are not a machine.
 pub(super) fn store(global: &Global) -> Store {
     let is_this_machine = global.root == Path::new("/");
-    Store::new(match is_this_machine {
-        true => Disk::of_this_machine(&global.state_dir, &global.run_dir),
-        false => Disk::new(&global.state_dir),
+    Store::new(if is_this_machine {
+        Disk::of_this_machine(&global.state_dir, &global.run_dir)
+    } else {
+        Disk::new(&global.state_dir)
     })
 }
 

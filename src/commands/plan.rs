@@ -230,9 +230,10 @@ fn proposed(spread: Spread, name: &str) -> Plan {
 /// that name: an earlier plan, which may be applied by mistake.
 fn no_file(path: &Path, reasons: &[String]) -> CommandError {
     let error = CommandError::failed("nothing to plan, so no file was written").hint_all(reasons);
-    match files::is_there(path) {
-        true => error.hint(format!("{} is from an earlier run and was left unchanged", path.display())),
-        false => error,
+    if files::is_there(path) {
+        error.hint(format!("{} is from an earlier run and was left unchanged", path.display()))
+    } else {
+        error
     }
 }
 

@@ -46,9 +46,12 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
         .hint("give the trial too: its id, its directory or its record.json"));
     }
     let program = global.program();
-    let text = |document: &Document| match args.markdown {
-        true => markdown::render(document, &program),
-        false => html::render(document, Some(&program)),
+    let text = |document: &Document| {
+        if args.markdown {
+            markdown::render(document, &program)
+        } else {
+            html::render(document, Some(&program))
+        }
     };
     // Standard output has room for one of them.
     let file = match (&args.output, global.json || args.markdown) {

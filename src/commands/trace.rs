@@ -166,10 +166,11 @@ enum TimelineFile {
 impl TimelineFile {
     fn new(path: &Path, file: File) -> Self {
         let file = BufWriter::new(file);
-        match path.extension().is_some_and(|end| end == "gz") {
+        if path.extension().is_some_and(|end| end == "gz") {
             // The fastest level: the ring buffer has to be drained meanwhile.
-            true => Self::Compressed(Box::new(GzEncoder::new(file, Compression::fast()))),
-            false => Self::Plain(file),
+            Self::Compressed(Box::new(GzEncoder::new(file, Compression::fast())))
+        } else {
+            Self::Plain(file)
         }
     }
 

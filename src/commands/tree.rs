@@ -186,10 +186,7 @@ mod tests {
                 found = found.find_subcommand(name).expect("visible");
             }
             // Options of every command are in the overview.
-            let shown = found.clone().mut_args(|arg| match arg.is_global_set() {
-                true => arg.hide(true),
-                false => arg,
-            });
+            let shown = found.clone().mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg });
             let help = shown.term_width(80).render_long_help().to_string();
             let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
             page += &format!("\n## `rxlab {path}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end());

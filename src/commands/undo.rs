@@ -240,9 +240,10 @@ fn exit(all: Undone, by_id: bool, is_rehearsal: bool) -> Result {
         return Err(error.into());
     }
     if undone.iter().any(Undo::has_failed) {
-        return Err(match is_rehearsal {
-            true => CommandError::silent(Kind::Failed),
-            false => CommandError::failed("not everything could be restored").hint("run `rxlab undo` again"),
+        return Err(if is_rehearsal {
+            CommandError::silent(Kind::Failed)
+        } else {
+            CommandError::failed("not everything could be restored").hint("run `rxlab undo` again")
         });
     }
     if let Some(error) = undone.iter().find_map(|undo| undo.journal_error.as_ref()) {

@@ -31,9 +31,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result {
     for path in &removed {
         writeln!(out, "removed {}", path.display())?;
     }
-    match removed.is_empty() {
-        true => writeln!(out, "nothing is persisted")?,
-        false => writeln!(out, "current values are unchanged; `rxlab undo` restores what is applied")?,
+    if removed.is_empty() {
+        writeln!(out, "nothing is persisted")?
+    } else {
+        writeln!(out, "current values are unchanged; `rxlab undo` restores what is applied")?
     }
     Ok(())
 }

@@ -18,13 +18,11 @@ fn random_flow(random: &mut Random) -> Flow {
     let is_ipv4 = random.percent(50);
     let mut end = || {
         let mut bits = || random.below(u32::MAX);
-        let address = match is_ipv4 {
-            true => IpAddr::from(Ipv4Addr::from((bits() & 0x00ff_ffff) | 0xac00_0000)),
-            false => {
-                let [a, b, c, d] =
-                    [bits() & 0x1fff_ffff | 0x2000_0000, bits(), bits(), bits()].map(u128::from);
-                IpAddr::from(Ipv6Addr::from(a << 96 | b << 64 | c << 32 | d))
-            }
+        let address = if is_ipv4 {
+            IpAddr::from(Ipv4Addr::from((bits() & 0x00ff_ffff) | 0xac00_0000))
+        } else {
+            let [a, b, c, d] = [bits() & 0x1fff_ffff | 0x2000_0000, bits(), bits(), bits()].map(u128::from);
+            IpAddr::from(Ipv6Addr::from(a << 96 | b << 64 | c << 32 | d))
         };
         let port = u16::try_from(1 + random.below(u32::from(u16::MAX))).expect("16 bits");
         SocketAddr::new(address, port)

@@ -69,8 +69,5 @@ fn nodes(mut host: RecordedHost, truth: &Truth) -> RecordedHost {
 fn cpuset(host: RecordedHost, truth: &Truth) -> RecordedHost {
     let own = truth.cpuset.clone().unwrap_or_else(|| truth.online());
     let host = host.with("sys/fs/cgroup/cpuset.cpus.effective", format!("{own}\n"));
-    match truth.kernel >= Kernel::V6_8 {
-        true => host.with("sys/fs/cgroup/cpuset.cpus.isolated", "\n"),
-        false => host,
-    }
+    if truth.kernel >= Kernel::V6_8 { host.with("sys/fs/cgroup/cpuset.cpus.isolated", "\n") } else { host }
 }

@@ -126,10 +126,12 @@ impl DoctorReport {
 
     /// The verdict without findings.
     pub fn verdict(&self) -> &'static str {
-        match self.refused.is_some() {
-            true => "no verdict",
-            false if self.is_worth_a_trial() => "no finding, but settings are worth a trial",
-            false => "nothing to do",
+        if self.refused.is_some() {
+            "no verdict"
+        } else if self.is_worth_a_trial() {
+            "no finding, but settings are worth a trial"
+        } else {
+            "nothing to do"
         }
     }
 
@@ -270,13 +272,13 @@ fn policed(
     };
     let options = Options { nics, ..Options::default() };
     let policed = policy.plan(model, rates, &options, Some(&[*variable]));
-    match policed.plan.settings.is_empty() {
-        true if policed.reasons.is_empty() => Err("nothing to change".to_owned()),
-        true => Err(policed.reasons.join("; ")),
-        false => {
-            let next = next(&policed.plan, &options.nics, program);
-            Ok(Proposal { nic: nic.clone(), plan: policed.plan, next })
-        }
+    if !policed.plan.settings.is_empty() {
+        let next = next(&policed.plan, &options.nics, program);
+        Ok(Proposal { nic: nic.clone(), plan: policed.plan, next })
+    } else if policed.reasons.is_empty() {
+        Err("nothing to change".to_owned())
+    } else {
+        Err(policed.reasons.join("; "))
     }
 }
 

@@ -8,15 +8,22 @@ pub use crate::units::{CpuMask, grouped};
 /// are not finite are `unknown`.
 pub fn value(value: f64) -> String {
     let size = value.abs();
-    match size {
-        _ if !value.is_finite() => "unknown".to_owned(),
-        0.0 => "0".to_owned(),
-        _ if !(0.0005..1e15).contains(&size) => format!("{value:.1e}"),
-        _ if size >= 9_999_999.5 => scaled(value),
-        _ if size >= 999.95 => fixed(value, 0),
-        _ if size >= 9.995 => fixed(value, 1),
-        _ if size >= 0.9995 => fixed(value, 2),
-        _ => fixed(value, 3),
+    if !value.is_finite() {
+        "unknown".to_owned()
+    } else if size == 0.0 {
+        "0".to_owned()
+    } else if !(0.0005..1e15).contains(&size) {
+        format!("{value:.1e}")
+    } else if size >= 9_999_999.5 {
+        scaled(value)
+    } else {
+        let decimals = match size {
+            999.95.. => 0,
+            9.995.. => 1,
+            0.9995.. => 2,
+            _ => 3,
+        };
+        fixed(value, decimals)
     }
 }
 

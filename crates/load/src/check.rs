@@ -4,22 +4,19 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::header::is_method;
-use super::http::{Template, TemplateError};
-use super::query::DnsQuestion;
-use super::spec::{DEFAULT_SIZE, MAX_PAYLOAD, MIN_PAYLOAD, Spec};
-use super::url::{Protocol, Url};
-use rxlab_sys::datagrams::MAX_TRAIN;
+use super::http::TemplateError;
+use super::protocol::Protocol;
+use super::spec::{DEFAULT_SIZE, Spec};
 
 const MAX_CONNECTIONS: usize = 1_000_000;
 const MAX_PIPELINE: usize = 10_000;
 pub(super) const MAX_THREADS: usize = 1024;
 
-fn range<T>(what: &'static str, range: String, value: String) -> Result<T, SpecError> {
+pub(super) fn range<T>(what: &'static str, range: String, value: String) -> Result<T, SpecError> {
     Err(SpecError::Range { what, range, value })
 }
 
-fn refuse_if(is_refused: bool, why: &'static str) -> Result<(), SpecError> {
+pub(super) fn refuse_if(is_refused: bool, why: &'static str) -> Result<(), SpecError> {
     if is_refused { Err(SpecError::Conflict(why)) } else { Ok(()) }
 }
 
@@ -44,9 +41,9 @@ pub enum SpecError {
         /// Number of connections requested.
         connections: usize,
     },
-    /// An option that has a meaning for HTTP only.
-    #[error("{0} is for http:// only")]
-    HttpOnly(&'static str),
+    /// An option that has a meaning for other protocols only.
+    #[error("{0} is for {takers} only", takers = takers(.0))]
+    NotTaken(&'static str),
     /// A path template that is invalid.
     #[error(transparent)]
     Template(#[from] TemplateError),
@@ -101,76 +98,13 @@ impl Spec {
                 "each connection with a source port needs its own source address",
             )?;
         }
-        match self.url.protocol {
-            Protocol::Http => self.check_http(),
-            Protocol::Tcp => self.check_tcp(),
-            Protocol::UdpEcho | Protocol::UdpSink | Protocol::UdpTracker | Protocol::Dns => self.check_udp(),
-        }
+        self.check_options()?;
+        self.url.protocol.definition().check(self)
     }
 
-    fn check_http(&self) -> Result<(), SpecError> {
-        self.check_nothing_of_datagrams()?;
-        refuse_if(
-            !self.paths.is_empty() && self.url.path != "/",
-            "--urls gives the paths: give the URL itself without a path",
-        )?;
-        refuse_if(
-            !self.url.tls && (self.ca.is_some() || self.insecure),
-            "--ca and --insecure are for https:// only",
-        )?;
-        if !is_method(&self.method) {
-            return range("--method", "a word such as GET, and not CONNECT".to_owned(), self.method.clone());
-        }
-        // Lines of the file go into the request line unchanged.
-        let is_path = |path: &str| path.starts_with('/') && format!("http://h{path}").parse::<Url>().is_ok();
-        if let Some(path) = self.paths.iter().find(|path| !is_path(path)) {
-            return range("paths", "paths such as /a?b".to_owned(), path.clone());
-        }
-        for path in std::iter::once(&self.url.path).chain(&self.paths) {
-            Template::parse(path)?;
-        }
-        refuse_if(
-            (self.expect_body.is_some() || self.announce) && self.method == "HEAD",
-            "--expect-body and --announce do not work with HEAD: no body",
-        )?;
-        refuse_if(
-            self.expect_body.is_some() && self.announce,
-            "--expect-body and --announce exclude each other",
-        )?;
-        refuse_if(self.no_keepalive && self.pipeline != 1, "--pipeline does not work with --no-keepalive")?;
-        refuse_if(self.unix.is_some() && !self.sources.is_empty(), "--source does not work with --unix")?;
-        refuse_if(
-            self.requests.is_some_and(|requests| requests < self.threads as u64),
-            "--requests must be at least one for each thread",
-        )
-    }
-
-    /// Refuses options that only have a meaning for datagrams with a payload.
-    fn check_nothing_of_datagrams(&self) -> Result<(), SpecError> {
-        refuse_if(self.batch != 1, "--batch is for udp:// and udp-sink:// only")?;
-        refuse_if(self.size != DEFAULT_SIZE, "--size is for udp:// and udp-sink:// only")
-    }
-
-    fn check_names(&self) -> Result<(), SpecError> {
-        refuse_if(
-            !self.paths.is_empty() && self.url.path != "/",
-            "--urls gives the names: give the URL itself without a name",
-        )?;
-        let wrong = self.targets().iter().find(|path| path.parse::<DnsQuestion>().is_err());
-        wrong.map_or(Ok(()), |path| {
-            range("the name to query", "as in dns://HOST/NAME?type=A".to_owned(), path.clone())
-        })
-    }
-
-    fn check_tcp(&self) -> Result<(), SpecError> {
-        self.check_nothing_of_http()?;
-        self.check_nothing_of_datagrams()?;
-        refuse_if(self.pipeline != 1, "--pipeline does not work with tcp://: nothing is sent")
-    }
-
-    /// Refuses options that only have a meaning for HTTP.
-    fn check_nothing_of_http(&self) -> Result<(), SpecError> {
-        let http_only = [
+    /// Refuses options that the protocol does not take: they would do nothing.
+    fn check_options(&self) -> Result<(), SpecError> {
+        let own = [
             ("--requests", self.requests.is_some()),
             ("--no-keepalive", self.no_keepalive),
             ("--unix", self.unix.is_some()),
@@ -179,41 +113,23 @@ impl Spec {
             ("--method", self.method != "GET"),
             ("--header", !self.headers.is_empty()),
             ("--body", !self.body.is_empty()),
-            ("--urls", !self.paths.is_empty() && self.url.protocol != Protocol::Dns),
+            ("--urls", !self.paths.is_empty()),
             ("--expect-status", !self.expect_status.is_default()),
             ("--expect-body", self.expect_body.is_some()),
             ("--announce", self.announce),
+            ("--batch", self.batch != 1),
+            ("--size", self.size != DEFAULT_SIZE),
         ];
-        let given = http_only.into_iter().find(|(_, is_given)| *is_given);
-        given.map_or(Ok(()), |(option, _)| Err(SpecError::HttpOnly(option)))
+        let refused = |(option, is_given): &(&str, bool)| *is_given && !self.url.protocol.takes(option);
+        own.into_iter().find(refused).map_or(Ok(()), |(option, _)| Err(SpecError::NotTaken(option)))
     }
+}
 
-    fn check_udp(&self) -> Result<(), SpecError> {
-        self.check_nothing_of_http()?;
-        refuse_if(
-            self.rate.is_some() && self.pipeline != 1,
-            "--pipeline does not work with --rate over UDP: nothing waits for a response",
-        )?;
-        if [Protocol::UdpTracker, Protocol::Dns].contains(&self.url.protocol) {
-            self.check_nothing_of_datagrams()?;
-        }
-        if self.url.protocol == Protocol::Dns {
-            return self.check_names();
-        }
-        if !(MIN_PAYLOAD..=MAX_PAYLOAD).contains(&self.size) {
-            return range("--size", format!("{MIN_PAYLOAD} to {MAX_PAYLOAD} bytes"), self.size.to_string());
-        }
-        // A train counts as one datagram until the kernel splits it.
-        let most = MAX_TRAIN.min(MAX_PAYLOAD / self.size);
-        if !(1..=most).contains(&self.batch) {
-            let most = format!("1 to {most} with datagrams of {} bytes", self.size);
-            return range("--batch", most, self.batch.to_string());
-        }
-        if self.url.protocol == Protocol::UdpSink && self.pipeline != 1 {
-            return range("--pipeline", "1 for a one-way load".to_owned(), self.pipeline.to_string());
-        }
-        Ok(())
-    }
+/// The schemes that take an option: `udp:// and udp-sink://`.
+fn takers(option: &str) -> String {
+    let takers = Protocol::ALL.into_iter().filter(|protocol| protocol.takes(option));
+    let schemes: Vec<_> = takers.filter_map(|protocol| protocol.definition().scheme(false)).collect();
+    format!("{}://", schemes.join(":// and "))
 }
 
 #[cfg(test)]

@@ -29,6 +29,14 @@ impl Destination {
         let found: Vec<Self> = addresses.filter(suits).map(Destination::Inet).collect();
         if found.is_empty() { Err(std::io::ErrorKind::NotFound.into()) } else { Ok(found) }
     }
+
+    /// The address of a load over UDP.
+    pub(super) fn inet(&self) -> SocketAddr {
+        match self {
+            Destination::Inet(address) => *address,
+            Destination::Unix(_) => unreachable!("a spec for UDP with a unix socket is refused"),
+        }
+    }
 }
 
 impl fmt::Display for Destination {

@@ -6,8 +6,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use super::query::dns_path;
-use super::url::{Protocol, Url};
+use super::url::Url;
 use rxlab_base::serde_as_text;
 
 /// A header line: `Name: value`.
@@ -88,20 +87,8 @@ pub struct PathError {
 pub fn parse_paths(text: &str, url: &Url) -> Result<Vec<String>, PathError> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     let path = |(number, line): (usize, &str)| {
-        if url.protocol == Protocol::Dns {
-            return dns_path(line).ok_or_else(|| PathError { line: number, text: line.to_owned() });
-        }
-        let whole = if line.starts_with('/') {
-            format!("{}://{}{line}", if url.tls { "https" } else { "http" }, url.authority())
-        } else {
-            line.to_owned()
-        };
-        let parsed: Option<Url> = whole.parse().ok();
-        parsed
-            .filter(|parsed| parsed.protocol == Protocol::Http)
-            .filter(|parsed| (&parsed.host, parsed.port, parsed.tls) == (&url.host, url.port, url.tls))
-            .map(|parsed| parsed.path)
-            .ok_or_else(|| PathError { line: number, text: line.to_owned() })
+        let path = url.protocol.definition().listed_path(line, url);
+        path.ok_or_else(|| PathError { line: number, text: line.to_owned() })
     };
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).map(path).collect()
 }

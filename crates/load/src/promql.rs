@@ -8,7 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::url::{Protocol, Url};
+use super::protocol::Protocol;
+use super::url::Url;
 
 /// Bounds of one query.
 #[derive(Debug, Clone, Copy)]

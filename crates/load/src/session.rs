@@ -12,14 +12,12 @@ use thiserror::Error;
 use super::check::SpecError;
 use super::clock::{Clock, Nanos};
 use super::destination::Destination;
-use super::http::{Shared, TlsSetup};
 use super::interval::{Arrivals, Interval};
 use super::pacing::Pacing;
 use super::softirq::Softirqs;
 use super::spec::Spec;
 use super::tally::{Cut, SoFar};
 use super::thread::{Control, Worker};
-use super::trust;
 use super::udp::SinkTotals;
 use rxlab_base::units::CpuId;
 use rxlab_sys::{OpenError, allow_files};
@@ -121,7 +119,7 @@ impl Session {
 
     fn start_at(spec: &Spec, mut destinations: Vec<Destination>) -> Result<Self, LoadError> {
         make_room(spec.connections)?;
-        let shared = shared(spec).map_err(LoadError::Tls)?;
+        let shared = spec.url.protocol.definition().prepare(spec).map_err(LoadError::Tls)?;
         let clock = Clock::start();
         let spec = Arc::new(spec.clone());
         let cpus: Vec<CpuId> = spec.cpus.iter().collect();
@@ -353,14 +351,6 @@ impl Running {
             let _ = handle.join();
         }
     }
-}
-
-fn shared(spec: &Spec) -> Result<Option<Shared>, String> {
-    if !spec.url.protocol.is_stream() {
-        return Ok(None);
-    }
-    let setup = || TlsSetup::new(trust::config(spec)?, &spec.url.host);
-    Ok(Some(Shared::new(spec, spec.url.tls.then(setup).transpose()?)))
 }
 
 /// Files besides the connections: epolls, eventfds, standard streams, the caller's own.

@@ -13,7 +13,7 @@ use super::header::Header;
 use super::pacing::Pacing;
 use super::rate::Rate;
 use super::status::Statuses;
-use super::url::{Protocol, Url};
+use super::url::Url;
 use rxlab_base::units::{CpuMask, duration_text};
 
 /// Smallest UDP payload: session, sequence number and send time, 8 bytes each.
@@ -199,7 +199,7 @@ impl Spec {
 
     /// True if a connection serves one request, and is reset after it.
     pub(super) fn is_single(&self) -> bool {
-        self.no_keepalive || self.url.protocol == Protocol::Tcp
+        self.no_keepalive || self.url.protocol.definition().only_connects()
     }
 
     /// Connections of thread `index`: number of the first, and count.

@@ -59,9 +59,8 @@ impl FromStr for Statuses {
 
 impl fmt::Display for Statuses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = self.ranges.iter().map(|(first, last)| match first == last {
-            true => first.to_string(),
-            false => format!("{}xx", first / 100),
+        let parts = self.ranges.iter().map(|(first, last)| {
+            if first == last { first.to_string() } else { format!("{}xx", first / 100) }
         });
         f.write_str(&parts.collect::<Vec<_>>().join(","))
     }

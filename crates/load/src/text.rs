@@ -7,7 +7,6 @@ use super::interval::ThreadCpu;
 use super::report::{LatencyReport, Percentile, Report};
 use super::saturation::Saturation;
 use super::spec::Spec;
-use super::url::Protocol;
 use rxlab_base::number::{percent, plural};
 use rxlab_base::units::{format_duration, words_in_lines};
 
@@ -28,13 +27,13 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     writeln!(out, "{}", spec.url)?;
     writeln!(out, "  {}", shape(spec))?;
     writeln!(out)?;
-    let unit = if spec.url.protocol == Protocol::UdpSink { "pkt/s" } else { "req/s" };
+    let unit = if spec.url.protocol.is_one_way() { "pkt/s" } else { "req/s" };
     row(out, "rate", &format!("{} {unit}", grouped(report.rate)))?;
     row(out, noun, &format!("{} in {:.2} s", grouped(report.requests as f64), report.seconds))?;
     if let Some(received) = report.received {
         let share = 100.0 * received as f64 / report.requests.max(1) as f64;
         row(out, "arrived", &format!("{} ({share:.1} %), counted by the sink", grouped(received as f64)))?;
-    } else if spec.url.protocol == Protocol::UdpSink {
+    } else if spec.url.protocol.is_one_way() {
         row(out, "arrived", "unknown: nothing counts the arrivals of this load alone")?;
     }
     if let Some(datagrams) = &report.datagrams {
@@ -69,7 +68,7 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     if let Some(open) = unanswered(report) {
         row(out, "at the end", &open)?;
     }
-    if spec.url.protocol != Protocol::UdpSink {
+    if !spec.url.protocol.is_one_way() {
         writeln!(out)?;
         latency(report, out)?;
     }
@@ -109,11 +108,7 @@ fn datagram_rows(report: &Report, datagrams: &Datagrams, out: &mut String) -> st
 
 /// Describes the load in one line: `64 connections, 1 thread, closed loop, timeout 2s`.
 pub fn shape(spec: &Spec) -> String {
-    let (what, mode) = match spec.url.protocol {
-        Protocol::Http | Protocol::Tcp => ("connection", "closed loop"),
-        Protocol::UdpEcho | Protocol::UdpTracker | Protocol::Dns => ("flow", "closed loop"),
-        Protocol::UdpSink => ("flow", "flat out"),
-    };
+    let protocol = spec.url.protocol;
     let mode = match &spec.rate {
         Some(rate) => {
             let random = if spec.poisson { ", Poisson arrivals" } else { "" };
@@ -122,8 +117,10 @@ pub fn shape(spec: &Spec) -> String {
                 None => format!("open loop at {rate}{random}"),
             }
         }
-        None => mode.to_owned(),
+        None if protocol.is_one_way() => "flat out".to_owned(),
+        None => "closed loop".to_owned(),
     };
+    let what = if protocol.is_stream() { "connection" } else { "flow" };
     let mut parts = vec![plural(spec.connections, what)];
     if spec.no_keepalive {
         parts.push("one request each".to_owned());
@@ -135,17 +132,16 @@ pub fn shape(spec: &Spec) -> String {
         parts.push("announces".to_owned());
     }
     if !spec.paths.is_empty() {
-        let what = if spec.url.protocol == Protocol::Dns { "name" } else { "path" };
-        parts.push(plural(spec.paths.len(), what));
+        parts.push(plural(spec.paths.len(), protocol.definition().path_noun()));
     }
-    if spec.pipeline > 1 && !(spec.url.protocol != Protocol::Http && spec.rate.is_some()) {
+    if spec.pipeline > 1 {
         parts.push(format!("depth {}", spec.pipeline));
     }
     if spec.batch > 1 {
         parts.push(format!("trains of {}", spec.batch));
     }
     parts.push(plural(spec.threads, "thread"));
-    if [Protocol::UdpEcho, Protocol::UdpSink].contains(&spec.url.protocol) {
+    if protocol.takes("--size") {
         parts.push(format!("{} bytes", spec.size));
     }
     parts.push(mode);

@@ -13,21 +13,21 @@ use rustix::time::ClockId;
 
 use super::clock::{Clock, MILLISECOND, Nanos, SECOND};
 use super::destination::Destination;
-use super::http::{self, HttpEngine};
+use super::http;
 use super::poller::Poller;
+use super::protocol::Opened;
 use super::schedule::Schedule;
 use super::session::LoadError;
 use super::spec::Spec;
 use super::tally::{Cut, SoFar, Taken, Tally, Unanswered};
-use super::udp::{OneWay, SinkTotals, exchange};
-use super::url::Protocol;
+use super::udp::SinkTotals;
 use rxlab_base::units::CpuId;
 use rxlab_sys::{clock_ns, enter_netns, pin_thread, thread_ran_and_waited_ns, thread_user_and_system_ticks};
 
 /// Scheduled requests sent before sockets get their turn again.
 pub(super) const TICKETS_PER_TURN: usize = 256;
 /// Longest time without a new connection before the load begins.
-const WARM_UP: Nanos = 1500 * MILLISECOND;
+pub(super) const WARM_UP: Nanos = 1500 * MILLISECOND;
 /// Longest wait for outstanding responses at the end.
 const DRAIN: Nanos = 200 * MILLISECOND;
 
@@ -159,47 +159,25 @@ impl Worker {
     }
 
     /// Opens the sockets towards `destination`.
-    fn reach(&self, destination: &Destination) -> Result<(Box<dyn Engine>, Option<SinkTotals>), LoadError> {
-        let spec = &self.spec;
-        let poller = Poller::new(Arc::clone(&self.control.wake), spec.pacing, self.clock)
+    fn reach(&self, destination: &Destination) -> Result<Opened, LoadError> {
+        let poller = Poller::new(Arc::clone(&self.control.wake), self.spec.pacing, self.clock)
             .map_err(|errno| LoadError::Thread(errno.into()))?;
-        let down =
-            |error| LoadError::Down { url: spec.url.to_string(), address: destination.to_string(), error };
-        // Connecting a UDP socket looks up the route; other errors do not concern the address.
-        let unreached = |error: std::io::Error| match error.kind() {
+        self.spec.url.protocol.definition().open(self, destination, poller)
+    }
+
+    /// The error of a target that does not respond.
+    pub(super) fn down(&self, destination: &Destination, error: std::io::Error) -> LoadError {
+        LoadError::Down { url: self.spec.url.to_string(), address: destination.to_string(), error }
+    }
+
+    /// The error of a UDP socket that could not be connected. That looks up the route; other errors do not concern the
+    /// address.
+    pub(super) fn unreached(&self, destination: &Destination, error: std::io::Error) -> LoadError {
+        match error.kind() {
             ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable | ErrorKind::AddrNotAvailable => {
-                down(error)
+                self.down(destination, error)
             }
             _ => LoadError::Socket(error),
-        };
-        match (spec.url.protocol, destination) {
-            (Protocol::Http | Protocol::Tcp, _) => {
-                let shared = self.shared.clone().expect("a session over TCP has prepared its requests");
-                let mut engine = HttpEngine::new(spec, destination, shared, self.index, poller)
-                    .map_err(LoadError::Socket)?;
-                engine.warm(WARM_UP.min(spec.timeout_ns())).map_err(down)?;
-                Ok((Box::new(engine), None))
-            }
-            (Protocol::UdpEcho | Protocol::UdpTracker | Protocol::Dns, &Destination::Inet(address)) => {
-                let mut engine =
-                    exchange(spec, address, self.index, self.session, poller).map_err(unreached)?;
-                if self.index == 0 {
-                    engine.probe(address).map_err(down)?;
-                }
-                engine.warm(self.clock.now() + WARM_UP).map_err(down)?;
-                Ok((Box::new(engine), None))
-            }
-            (Protocol::UdpSink, &Destination::Inet(address)) => {
-                let engine =
-                    OneWay::new(spec, address, self.index, self.session, poller).map_err(unreached)?;
-                let mut sink = None;
-                if self.index == 0 {
-                    let totals = SinkTotals::connect(address).map_err(down)?;
-                    sink = totals.arrived().map_err(down)?.map(|_| totals);
-                }
-                Ok((Box::new(engine), sink))
-            }
-            (_, Destination::Unix(_)) => unreachable!("a spec for UDP with a unix socket is refused"),
         }
     }
 
@@ -281,7 +259,7 @@ impl Worker {
         let fresh = Tally { unreached: tally.unreached, ..Tally::new() };
         Cut {
             // One way nothing responds.
-            unreachable: tally.unreached > 0 && self.spec.url.protocol != Protocol::UdpSink,
+            unreachable: tally.unreached > 0 && !self.spec.url.protocol.is_one_way(),
             tally: std::mem::replace(tally, fresh),
             span: now - since,
             taken: taken.since(taken_since),

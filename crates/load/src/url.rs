@@ -5,45 +5,9 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use super::query::{DnsQuestion, TrackerQuery};
+use super::protocol::Protocol;
 use rxlab_base::serde_as_text;
 use rxlab_base::units::digits;
-
-/// Protocol of the target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// `http://` and `https://`: requests over TCP.
-    Http,
-    /// `tcp://`: connections, opened and closed.
-    Tcp,
-    /// `udp://`: datagrams echoed by the target.
-    UdpEcho,
-    /// `udp-sink://`: datagrams one way.
-    UdpSink,
-    /// `udp-tracker://`: a BitTorrent tracker over UDP (BEP 15).
-    UdpTracker,
-    /// `dns://`: a name server over UDP.
-    Dns,
-}
-
-impl Protocol {
-    /// True for protocols over TCP.
-    pub fn is_stream(self) -> bool {
-        matches!(self, Protocol::Http | Protocol::Tcp)
-    }
-
-    /// Unit of the count: requests, connections, round trips or packets.
-    pub fn noun(self) -> &'static str {
-        match self {
-            Protocol::Http => "requests",
-            Protocol::Tcp => "connections",
-            Protocol::UdpEcho => "round trips",
-            Protocol::UdpSink => "packets",
-            Protocol::UdpTracker => "answers",
-            Protocol::Dns => "answers",
-        }
-    }
-}
 
 /// Target of the load: `http://host:port/path`, `https://...`, `tcp://host:port`, `udp://host:port`,
 /// `udp-sink://host:port`, `udp-tracker://host:port/announce` or `dns://host:port/name?type=A`.
@@ -66,11 +30,14 @@ pub struct Url {
 
 /// Invalid URL for a load.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error(
-    "invalid load URL `{0}`: must be http://HOST:PORT/PATH, https://..., tcp://HOST:PORT, \
-     udp://HOST:PORT, udp-sink://HOST:PORT, udp-tracker://HOST:PORT/announce or dns://HOST/NAME"
-)]
+#[error("invalid load URL `{0}`: must be {forms}", forms = forms())]
 pub struct UrlError(String);
+
+/// The forms of all protocols.
+fn forms() -> String {
+    let [first @ .., last] = Protocol::ALL.map(|protocol| protocol.definition().form());
+    format!("{} or {last}", first.join(", "))
+}
 
 impl FromStr for Url {
     type Err = UrlError;
@@ -78,16 +45,7 @@ impl FromStr for Url {
     fn from_str(text: &str) -> Result<Self, UrlError> {
         let bad = || UrlError(text.to_owned());
         let (scheme, rest) = text.split_once("://").ok_or_else(bad)?;
-        let protocol = match scheme {
-            "http" | "https" => Protocol::Http,
-            "tcp" => Protocol::Tcp,
-            "udp" => Protocol::UdpEcho,
-            "udp-sink" => Protocol::UdpSink,
-            "udp-tracker" => Protocol::UdpTracker,
-            "dns" => Protocol::Dns,
-            _ => return Err(bad()),
-        };
-        let tls = scheme == "https";
+        let (protocol, tls) = Protocol::of_scheme(scheme).ok_or_else(bad)?;
         let split = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(split);
         // The path goes into the request line unchanged.
@@ -107,33 +65,23 @@ impl FromStr for Url {
         {
             return Err(bad());
         }
-        let port = match (port, protocol) {
-            ("", Protocol::Http) if !authority.ends_with(':') => {
-                if tls {
-                    443
-                } else {
-                    80
-                }
-            }
-            ("", Protocol::Dns) if !authority.ends_with(':') => 53,
-            (port, _) => digits(port).filter(|port| *port > 0).ok_or_else(bad)?,
+        let port = if port.is_empty() && !authority.ends_with(':') {
+            protocol.definition().port(tls)
+        } else {
+            digits(port).filter(|port| *port > 0)
         };
-        let path = match (protocol, path) {
-            (Protocol::Http, path) if path.starts_with('/') => path.to_owned(),
-            (Protocol::Http, path) => format!("/{path}"),
-            (Protocol::UdpTracker, "" | "/") => "/announce".to_owned(),
-            (Protocol::UdpTracker, path) if path.parse::<TrackerQuery>().is_ok() => path.to_owned(),
-            // The names can come from a list.
-            (Protocol::Dns, "" | "/") => "/".to_owned(),
-            (Protocol::Dns, path) if path.parse::<DnsQuestion>().is_ok() => path.to_owned(),
-            (Protocol::Tcp | Protocol::UdpEcho | Protocol::UdpSink, "" | "/") => String::new(),
-            _ => return Err(bad()),
-        };
+        let port = port.ok_or_else(bad)?;
+        let path = protocol.definition().path(path).ok_or_else(bad)?;
         Ok(Self { protocol, tls, host: host.to_owned(), port, path })
     }
 }
 
 impl Url {
+    /// Scheme, such as `https`.
+    pub(super) fn scheme(&self) -> &'static str {
+        self.protocol.definition().scheme(self.tls).unwrap_or_default()
+    }
+
     /// `host:port`, with brackets where needed.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
@@ -146,16 +94,7 @@ impl Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match self.protocol {
-            Protocol::Http if self.tls => "https",
-            Protocol::Http => "http",
-            Protocol::Tcp => "tcp",
-            Protocol::UdpEcho => "udp",
-            Protocol::UdpSink => "udp-sink",
-            Protocol::UdpTracker => "udp-tracker",
-            Protocol::Dns => "dns",
-        };
-        write!(f, "{scheme}://{}{}", self.authority(), self.path)
+        write!(f, "{}://{}{}", self.scheme(), self.authority(), self.path)
     }
 }
 

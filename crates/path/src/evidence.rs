@@ -214,9 +214,12 @@ pub fn carrier<'a>(model: &'a Model, rates: &Rates, cpu: CpuId) -> Option<(&'a N
         let is_less = |found: &(&Nic, &RxQueue)| packets(found) < here / 2.0;
         // Where the interrupts cannot be seen, that of a device elsewhere may bring what no interface here counts.
         let masked = matches!(model.interrupts, Fact::Denied(_) | Fact::Broken(_));
-        let is_foreign = || match masked {
-            true => queues().map(|found| packets(&found)).sum::<f64>() < here / 2.0,
-            false => foreign(model, rates, cpu).is_some(),
+        let is_foreign = || {
+            if masked {
+                queues().map(|found| packets(&found)).sum::<f64>() < here / 2.0
+            } else {
+                foreign(model, rates, cpu).is_some()
+            }
         };
         busiest.filter(|found| !is_less(found) || is_steered(model, found.1, cpu) || !is_foreign())
     })
@@ -245,11 +248,12 @@ pub fn foreign<'a>(model: &Model, rates: &'a Rates, cpu: CpuId) -> Option<(&'a I
 pub fn takes_unknown(model: &Model, rates: &Rates, cpu: CpuId) -> bool {
     let devices = model.nics.iter().filter(|nic| nic.kind == NicKind::Device);
     let mut queues = devices.flat_map(|nic| nic.rx.iter().map(move |queue| (nic, queue)));
-    match rates.irqs.is_empty() {
-        true => queues.any(|(nic, queue)| {
+    if rates.irqs.is_empty() {
+        queues.any(|(nic, queue)| {
             queue_packets(nic, queue, rates) >= TRAFFIC && irq_cpus(queue, model, rates).is_empty()
-        }),
-        false => often(rates, cpu).any(|(irq, _)| !is_of_a_queue(model, irq)),
+        })
+    } else {
+        often(rates, cpu).any(|(irq, _)| !is_of_a_queue(model, irq))
     }
 }
 
@@ -319,10 +323,8 @@ pub fn full_link(nic: &Nic, rates: &Rates) -> Option<LinkUse> {
     let traffic = rates.nic(&nic.name)?;
     let rx = (traffic.rx_bytes + traffic.rx_packets * WIRE) * 8.0 / speed;
     let tx = (traffic.tx_bytes + traffic.tx_packets * WIRE) * 8.0 / speed;
-    let (way, part, packets) = match tx > rx {
-        true => ("sends", tx, traffic.tx_packets),
-        false => ("receives", rx, traffic.rx_packets),
-    };
+    let (way, part, packets) =
+        if tx > rx { ("sends", tx, traffic.tx_packets) } else { ("receives", rx, traffic.rx_packets) };
     ((LINK..BEYOND).contains(&part) && packets >= TRAFFIC).then_some(LinkUse { way, part, speed })
 }
 

@@ -112,10 +112,8 @@ fn victims(
             continue;
         }
         let runs = paths.contains_key(process);
-        let believed_ns = match runs {
-            true => after.processes.spent(process.pid, &before.processes),
-            false => Fact::Unsupported,
-        };
+        let believed_ns =
+            if runs { after.processes.spent(process.pid, &before.processes) } else { Fact::Unsupported };
         let control_group = match paths.get(process) {
             Some(path) => path.clone(),
             None => Fact::Known(match numbered.get(&loss.cgroup) {

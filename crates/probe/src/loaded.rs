@@ -185,9 +185,10 @@ impl Loaded {
         {
             match info(program.as_fd().as_raw_fd()) {
                 Ok(info) => {
-                    let (ns, runs) = match self.rare.iter().any(|rare| program.name() == *rare) {
-                        true => (&mut counted.rare_ns, &mut counted.rare_runs),
-                        false => (&mut counted.ns, &mut counted.runs),
+                    let (ns, runs) = if self.rare.iter().any(|rare| program.name() == *rare) {
+                        (&mut counted.rare_ns, &mut counted.rare_runs)
+                    } else {
+                        (&mut counted.ns, &mut counted.runs)
                     };
                     *ns += info.run_time_ns;
                     *runs += info.run_cnt;

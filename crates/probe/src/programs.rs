@@ -124,9 +124,10 @@ impl Programs {
         let values = map.lookup_batch(entries, MapFlags::ANY, MapFlags::ANY)?;
         let values: Vec<Vec<u8>> = values.map(|(_, value)| value).collect();
         // The iterator ends at an error, and does not return it.
-        match values.len() == entries as usize {
-            true => Ok(values),
-            false => Err(std::io::Error::last_os_error().into()),
+        if values.len() == entries as usize {
+            Ok(values)
+        } else {
+            Err(std::io::Error::last_os_error().into())
         }
     }
 

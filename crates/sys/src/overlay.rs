@@ -49,10 +49,12 @@ impl<'a> OverlayHost<'a> {
     fn place(&self, path: &str) -> Place {
         let is_of_namespace =
             is_namespaced_sysctl(path) || OF_NAMESPACE.iter().any(|prefix| path.starts_with(prefix));
-        let namespace = match path {
-            _ if is_of_namespace => self.namespace().map(|namespace| namespace.inode),
-            _ if path.starts_with(OF_HOME) => self.home,
-            _ => None,
+        let namespace = if is_of_namespace {
+            self.namespace().map(|namespace| namespace.inode)
+        } else if path.starts_with(OF_HOME) {
+            self.home
+        } else {
+            None
         };
         (namespace, path.to_owned())
     }

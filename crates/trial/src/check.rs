@@ -136,7 +136,7 @@ impl Check {
         if !is_name(&self.name) {
             return Err(CheckError::Name(name()));
         }
-        if self.url.protocol == Protocol::UdpSink {
+        if self.url.protocol.is_one_way() {
             return Err(CheckError::OneWay(name(), self.url.clone()));
         }
         if self.every < EVERY_AT_LEAST {

@@ -108,10 +108,12 @@ fn state(effect: Option<Effect>, change: Interval, margin: f64) -> State {
     let Some(shown) = shown else { return State::Unclear };
     // On the scale on which the trial's effect is a rise.
     let (low, high) = if shown.mid > 0.0 { (change.low, change.high) } else { (-change.high, -change.low) };
-    match () {
-        () if low > 0.0 => State::Holds,
-        () if high < margin.ln_1p() => State::Gone,
-        () => State::Unclear,
+    if low > 0.0 {
+        State::Holds
+    } else if high < margin.ln_1p() {
+        State::Gone
+    } else {
+        State::Unclear
     }
 }
 

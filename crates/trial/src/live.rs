@@ -86,9 +86,10 @@ impl<Record> Live<'_, Record> {
         self.driver.wait(self.measure, &mut self.watch)?;
         let last = meter.mark()?;
         let after = Counters::take(self.host, self.inventory);
-        let metered = match has_ended(&self.watch) {
-            true => None,
-            false => Some(meter.metered(self.host, first, last, &rates(&before, &after)?)),
+        let metered = if has_ended(&self.watch) {
+            None
+        } else {
+            Some(meter.metered(self.host, first, last, &rates(&before, &after)?))
         };
         meter.detach();
         Ok(metered)

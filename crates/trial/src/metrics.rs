@@ -85,7 +85,7 @@ pub fn names(load: Option<Protocol>) -> Vec<&'static str> {
     ];
     if let Some(protocol) = load {
         names.push(name::CLIENT_CPU);
-        if protocol != Protocol::UdpSink {
+        if !protocol.is_one_way() {
             names.extend(["p50_us", name::P99, "p99_9_us"]);
         }
     }
@@ -126,9 +126,10 @@ pub fn choose(spec: &Spec, rates: &Rates, work: &Work) -> Option<(&'static str, 
     let Some(Throughput::Counted(done)) = work.throughput else { return None };
     // One way there is no latency; as with live traffic, time is left once all of it arrives.
     let is_kept = done >= KEPT * offered;
-    Some(match load.url.protocol {
-        Protocol::UdpSink if is_kept => of_live(rates, is_timed),
-        _ => of_paced(offered, done, spec.design.measure().as_secs_f64()),
+    Some(if load.url.protocol.is_one_way() && is_kept {
+        of_live(rates, is_timed)
+    } else {
+        of_paced(offered, done, spec.design.measure().as_secs_f64())
     })
 }
 

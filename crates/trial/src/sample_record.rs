@@ -354,12 +354,14 @@ fn result(truth: &Truth, slots: &[Slot]) -> MetricResult {
 fn call(better: Better, low: f64, high: f64) -> Call {
     let (low, high) = if better == Better::Higher { (low, high) } else { (-high, -low) };
     let margin = 1.03_f64.ln();
-    match () {
-        () if low > -margin && high < margin && low * high > 0.0 => Call::Negligible,
-        () if low > -margin && high < margin => Call::NoEffect,
-        () if low > 0.0 => Call::Helps,
-        () if high < 0.0 => Call::Hurts,
-        () => Call::Inconclusive,
+    if low > -margin && high < margin {
+        if low * high > 0.0 { Call::Negligible } else { Call::NoEffect }
+    } else if low > 0.0 {
+        Call::Helps
+    } else if high < 0.0 {
+        Call::Hurts
+    } else {
+        Call::Inconclusive
     }
 }
 

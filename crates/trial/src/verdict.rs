@@ -161,10 +161,12 @@ fn spread(margin: f64, around: &Circumstances) -> Option<Verdict> {
     let moved = change.high < per_packet.low;
     let gains = around.throughput.is_some_and(|throughput| throughput.call == Call::Helps);
     let bounded = |result: &MetricResult| result.effect.is_some_and(|effect| effect.high < margin);
-    let capacity = match around.throughput.is_some_and(bounded) {
-        _ if !around.saturated => Capacity::Hidden,
-        true => Capacity::Same,
-        false => Capacity::Undecided,
+    let capacity = if !around.saturated {
+        Capacity::Hidden
+    } else if around.throughput.is_some_and(bounded) {
+        Capacity::Same
+    } else {
+        Capacity::Undecided
     };
     let headroom = |busy: Option<f64>| busy.filter(|busy| *busy > 0.0).map(|busy| 1.0 / busy);
     let (before, after) = (headroom(around.hottest_before)?, headroom(around.hottest_after)?);

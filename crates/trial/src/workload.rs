@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::guards::{Trouble, Watch};
 use super::metrics::{Throughput, Work, name};
 use rxlab_base::parse::{self, LoadToolReport};
-use rxlab_load::{self as load, ClientError, Clients, Interval, Protocol, Session, SoFar};
+use rxlab_load::{self as load, ClientError, Clients, Interval, Session, SoFar};
 
 /// Requests in a slot from which its p99 can trip a guard: ten lie beyond it. A metric needs ten times
 /// as many, but a limit that is silent in short slots protects nothing.
@@ -49,10 +49,7 @@ impl Driver {
     /// Unit of its work per second.
     pub fn work_unit(spec: &super::spec::Workload) -> &'static str {
         match &spec.load {
-            Some(load) if load.url.protocol == Protocol::Http => "req/s",
-            Some(load) if load.url.protocol == Protocol::Tcp => "conn/s",
-            Some(load) if load.url.protocol == Protocol::UdpEcho => "trips/s",
-            Some(_) => "pkt/s",
+            Some(load) => load.url.protocol.work_unit(),
             None if spec.live => "pkt/s",
             None => "",
         }

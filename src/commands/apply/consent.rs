@@ -29,10 +29,7 @@ pub(super) fn obtain(changes: &[Change], plan: &Plan, model: &Model, is_agreed: 
     let mut answer = String::new();
     // An unreadable answer is not a yes.
     let _ = io::stdin().lock().read_line(&mut answer);
-    match is_yes(&answer) {
-        true => Ok(()),
-        false => Err(CommandError::new(Kind::Interrupted, "nothing was changed")),
-    }
+    if is_yes(&answer) { Ok(()) } else { Err(CommandError::new(Kind::Interrupted, "nothing was changed")) }
 }
 
 /// Returns the setting with the greater of the plan's risk and that of its knob with its interface's driver.

@@ -8,7 +8,7 @@ use super::watch::joined;
 use crate::commands::progress::Bar;
 use crate::commands::{Global, output, place};
 use crate::error::{CommandError, Kind, Result};
-use rxlab_load::{Interval, LoadError, Protocol, Rate, ServerCpu, Session, Spec};
+use rxlab_load::{Interval, LoadError, Rate, ServerCpu, Session, Spec};
 use rxlab_sys::LiveHost;
 use rxlab_trial::search::found::{Found, Request, Step, render};
 use rxlab_trial::search::margins::{good, length, settling};
@@ -27,7 +27,7 @@ pub(super) fn run(
     confirm: Duration,
     stop: &AtomicBool,
 ) -> Result {
-    let one_way = spec.url.protocol == Protocol::UdpSink;
+    let one_way = spec.url.protocol.is_one_way();
     if one_way && slo.needs_latency() {
         return Err(CommandError::usage("a one-way load has no latency: give errors<PERCENT"));
     }

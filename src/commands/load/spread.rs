@@ -7,7 +7,6 @@ use super::Args;
 use crate::commands::{files, flow};
 use crate::error::{CommandError, Result};
 use rxlab_base::units::NicName;
-use rxlab_load::Protocol;
 use rxlab_path::model::{Flow, Landing, Model, Transport, source_ends};
 
 /// Placement of flows on the target's receive queues.
@@ -36,10 +35,7 @@ impl Spread {
             CommandError::usage(format!("{}: {error}", file.display()))
                 .hint("write it on the target's machine with `rxlab show --json`")
         })?;
-        let transport = match args.url.protocol {
-            Protocol::Http | Protocol::Tcp => Transport::Tcp,
-            Protocol::UdpEcho | Protocol::UdpSink | Protocol::UdpTracker | Protocol::Dns => Transport::Udp,
-        };
+        let transport = if args.url.protocol.is_stream() { Transport::Tcp } else { Transport::Udp };
         let local = self.local(args)?;
         let nic = flow::receiving(&model, self.receiver_nic.as_ref(), &local)?;
         let ends = source_ends(&model, nic, (transport, local), &args.source, args.connections, landing);

@@ -52,12 +52,13 @@ pub(crate) fn ready(global: &Global, etc: &Path, restore: &Restore, when: &str) 
 /// Refuses units that would run, `when` as in "at each boot", a program which users other than root can change.
 fn check_program(global: &Global, restore: &Restore, when: &str) -> Result {
     let program = &restore.program;
-    let install = match global.root == Path::new("/") {
-        true => "`make install` puts the program where only root can change it: run that one".to_owned(),
-        false => format!(
+    let install = if global.root == Path::new("/") {
+        "`make install` puts the program where only root can change it: run that one".to_owned()
+    } else {
+        format!(
             "`make install DESTDIR={0}` puts the program below that root: run {0}/usr/local/bin/rxlab",
             global.root.display()
-        ),
+        )
     };
     match walked(global, program)? {
         Walked::Trusted => Ok(()),

@@ -43,9 +43,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     }
     let mut out = output::text_stdout();
     say_installed(&mut out, &written)?;
-    match is_running {
-        true => writeln!(out, "{RECORD_UNIT} runs; `rxlab record remove` ends it")?,
-        false => writeln!(out, "{RECORD_UNIT} starts at the next boot; `rxlab record remove` undoes this")?,
+    if is_running {
+        writeln!(out, "{RECORD_UNIT} runs; `rxlab record remove` ends it")?
+    } else {
+        writeln!(out, "{RECORD_UNIT} starts at the next boot; `rxlab record remove` undoes this")?
     }
     Ok(())
 }
@@ -67,9 +68,10 @@ pub(super) fn remove(global: &Global, etc: &Etc) -> Result {
     }
     let mut out = output::text_stdout();
     removed.iter().try_for_each(|path| writeln!(out, "removed {}", path.display()))?;
-    match removed.is_empty() {
-        true => writeln!(out, "no unit is installed")?,
-        false => writeln!(out, "what was recorded stays: {}", global.state_dir.join("record").display())?,
+    if removed.is_empty() {
+        writeln!(out, "no unit is installed")?
+    } else {
+        writeln!(out, "what was recorded stays: {}", global.state_dir.join("record").display())?
     }
     Ok(())
 }

@@ -32,17 +32,15 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     source.check_nic(args.nic.as_ref())?;
     let is_screen = !global.json && output::is_interactive();
     let mut frames = Vec::new();
-    each(global, &ring, (from_ms, to_ms), &mut |frame| match is_screen {
-        true => {
+    each(global, &ring, (from_ms, to_ms), &mut |frame| {
+        if is_screen {
             frames.push(frame);
             Ok(false)
+        } else {
+            print(global, &frame)
         }
-        false => print(global, &frame),
     })?;
-    match is_screen {
-        true => screen::run(global, args, &source, Some(frames)),
-        false => Ok(()),
-    }
+    if is_screen { screen::run(global, args, &source, Some(frames)) } else { Ok(()) }
 }
 
 /// Passes on the intervals that end in the time after `from_ms` and up to `to_ms`, in milliseconds since 1970, until

@@ -337,12 +337,12 @@ fn apply_plan(global: &Global, plan: &Plan, signals: &Signals) -> Result {
 /// Colours that the terminal has, by its name.
 fn colours() -> Colours {
     let is_set = |name: &str, word: &str| std::env::var(name).is_ok_and(|value| value.contains(word));
-    match output::has_colours() {
-        false => Colours::None,
-        true if is_set("TERM", "256color") || is_set("TERM", "kitty") || is_set("COLORTERM", "") => {
-            Colours::Many
-        }
-        true => Colours::Basic,
+    if !output::has_colours() {
+        Colours::None
+    } else if is_set("TERM", "256color") || is_set("TERM", "kitty") || is_set("COLORTERM", "") {
+        Colours::Many
+    } else {
+        Colours::Basic
     }
 }
 

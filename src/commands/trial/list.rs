@@ -17,9 +17,8 @@ pub(super) struct Args {}
 pub(super) fn run(global: &Global, _: &Args) -> Result {
     let records = records(global)?;
     let value = json!({ "schema": "rxlab.trials/1", "trials": as_json(&records) });
-    output::print(global, &value, || match records.is_empty() {
-        true => "no trials yet\n".to_owned(),
-        false => table(&records).render(),
+    output::print(global, &value, || {
+        if records.is_empty() { "no trials yet\n".to_owned() } else { table(&records).render() }
     })
 }
 

@@ -40,9 +40,10 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     let dir = TrialDir::create(&global.state_dir, &spec.name)?;
     let keep = args.after.keep;
     let trial = Conduct { spec: &spec, machine: &machine, ready, dir, keep, stop: &stop };
-    match spec.design.kind.has_two_arms() {
-        true => finish(global, trial, None, &args.after),
-        false => blocks::finish(global, trial, None),
+    if spec.design.kind.has_two_arms() {
+        finish(global, trial, None, &args.after)
+    } else {
+        blocks::finish(global, trial, None)
     }
 }
 

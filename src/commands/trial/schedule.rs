@@ -151,9 +151,10 @@ pub(in crate::commands) fn print_open(
 /// An error if one of `open` was missed or failed.
 pub(in crate::commands) fn verdict(open: &[(String, Scheduled)]) -> Result {
     let now = Timestamp::now();
-    match open.iter().any(|(_, scheduled)| scheduled.standing(now).is_lost()) {
-        true => Err(CommandError::silent(Kind::Findings)),
-        false => Ok(()),
+    if open.iter().any(|(_, scheduled)| scheduled.standing(now).is_lost()) {
+        Err(CommandError::silent(Kind::Findings))
+    } else {
+        Ok(())
     }
 }
 

@@ -78,9 +78,8 @@ impl Stage {
         let netns = self.range.client.path();
         // At full rate the sink of an unoptimized build is overloaded and cannot report arrivals.
         let rate = if url == SINK { ", rate = 20000" } else { "" };
-        let or = |key: &str, time: &str| match design.contains(key) {
-            true => String::new(),
-            false => format!("{key} = \"{time}\"\n"),
+        let or = |key: &str, time: &str| {
+            if design.contains(key) { String::new() } else { format!("{key} = \"{time}\"\n") }
         };
         let times = or("washout", "50ms") + &or("measure", "300ms");
         let text = format!(

@@ -128,9 +128,10 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
             .collect();
         evidence.push(Evidence::fact(Subject::Machine, format!("the same for {}", others.join(", "))));
     }
-    let why = match first.confined {
-        true => "the program may run only on CPUs with interrupts, and receive work preempts it",
-        false => "receive work preempts the program, and the scheduler does not move it",
+    let why = if first.confined {
+        "the program may run only on CPUs with interrupts, and receive work preempts it"
+    } else {
+        "receive work preempts the program, and the scheduler does not move it"
     };
     vec![Finding {
         severity: if first.confined { Severity::Warning } else { Severity::Note },

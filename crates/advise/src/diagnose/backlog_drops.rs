@@ -84,6 +84,11 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         Some(_) if !by_flow && !may_be_lo(model, rates, worst.cpu) => vec!["rps".to_owned()],
         _ => Vec::new(),
     };
+    let remedy = if by_flow {
+        "it protects the other flows; a mask cannot split a flow: give that flow's queue its own CPU"
+    } else {
+        "relieve that CPU; a longer net.core.netdev_max_backlog only covers bursts"
+    };
     vec![Finding {
         severity: if part >= NOTICEABLE_LOSS { Severity::Critical } else { Severity::Warning },
         nic: carrier.map(|(nic, _)| nic.name.clone()),
@@ -95,13 +100,7 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         ),
         evidence,
         why: why.to_owned(),
-        remedy: match by_flow {
-            true => {
-                "it protects the other flows; a mask cannot split a flow: give that flow's queue its own CPU"
-            }
-            false => "relieve that CPU; a longer net.core.netdev_max_backlog only covers bursts",
-        }
-        .to_owned(),
+        remedy: remedy.to_owned(),
         plans,
         ..RULE.finding()
     }]

@@ -242,12 +242,13 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     if is_uneven {
         plans.insert(0, EVEN.to_owned());
     }
-    let (why, remedy) = match part {
-        _ if is_uneven => (
+    let (why, remedy) = if is_uneven {
+        (
             "the RSS table directs more flows to this queue than to others".to_owned(),
             format!("an even table: ethtool -X {name} equal {}", packets.len()),
-        ),
-        _ => (
+        )
+    } else {
+        (
             match (part, left_out) {
                 (None, _) => {
                     "a flow stays on one queue: one large flow, few flows, or an unreported RSS table"
@@ -265,7 +266,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
                 (None, true) => ports(name),
                 (None, false) => format!("{PARTLY}; {}", ports(name)),
             },
-        ),
+        )
     };
     Some(Finding {
         severity: if load(cpu) >= FULL { Severity::Critical } else { Severity::Warning },

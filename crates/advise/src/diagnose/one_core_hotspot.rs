@@ -310,9 +310,10 @@ fn queue_and_place(model: &Model, rates: &Rates, nic: &Nic, queue: &RxQueue) -> 
         (false, false) => format!("IRQ {} -> CPU {lands}", irqs.join(",")),
     };
     Evidence::about(Subject::rx(nic, queue.index), |seen| {
-        let packets = match is_counted(nic, queue, rates) {
-            true => format!("{} packets/s", seen.packets("packets", queue_packets(nic, queue, rates))),
-            false => "packets not counted by queue".to_owned(),
+        let packets = if is_counted(nic, queue, rates) {
+            format!("{} packets/s", seen.packets("packets", queue_packets(nic, queue, rates)))
+        } else {
+            "packets not counted by queue".to_owned()
         };
         format!("{}/rx-{}: {packets}, {place}", nic.name, queue.index)
     })

@@ -49,9 +49,10 @@ impl Loaded<'_> {
     /// Evidence: traffic, place and load.
     pub(super) fn evidence(&self, rates: &Rates) -> Evidence {
         Evidence::about(self.subject(), |seen| {
-            let packets = match self.is_counted(rates) {
-                true => format!("{} packets/s", seen.packets("packets", self.packets)),
-                false => "packets not counted by queue".to_owned(),
+            let packets = if self.is_counted(rates) {
+                format!("{} packets/s", seen.packets("packets", self.packets))
+            } else {
+                "packets not counted by queue".to_owned()
             };
             format!(
                 "{}: {packets}, interrupt on CPU {}, {} of its time in interrupts and softirq ({})",

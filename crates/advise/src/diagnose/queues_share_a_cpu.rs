@@ -141,9 +141,10 @@ fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {
     let shared = |seen: &mut Evidence| {
         let queues = crowd.queues.iter().take(SHOWN).map(|queue| {
             let name = queue.name();
-            match queue.is_counted(rates) {
-                true => format!("{name} {} packets/s", seen.packets(&name, queue.packets)),
-                false => format!("{name} (packets not counted by queue)"),
+            if queue.is_counted(rates) {
+                format!("{name} {} packets/s", seen.packets(&name, queue.packets))
+            } else {
+                format!("{name} (packets not counted by queue)")
             }
         });
         let mut queues: Vec<String> = queues.collect();
@@ -165,13 +166,17 @@ fn finding(rates: &Rates, crowd: &Crowd<'_>) -> Finding {
                 let load = seen.percent("receive_work", load);
                 format!("CPU {cpu}: {load} of its time in interrupts and softirq; {}", seen.tier(rates))
             }),
-            Evidence::about(Subject::Cpus(room.clone()), |seen| match most > 0.0 {
-                false => format!("CPUs of its node with room and no busy queue: {room}"),
-                true if !are_counted => format!("CPUs of its node with room: {room}"),
-                true => format!(
-                    "CPUs of its node with room, their interrupts bring at most {} packets/s: {room}",
-                    seen.packets("packets_most", most)
-                ),
+            Evidence::about(Subject::Cpus(room.clone()), |seen| {
+                if most <= 0.0 {
+                    format!("CPUs of its node with room and no busy queue: {room}")
+                } else if are_counted {
+                    format!(
+                        "CPUs of its node with room, their interrupts bring at most {} packets/s: {room}",
+                        seen.packets("packets_most", most)
+                    )
+                } else {
+                    format!("CPUs of its node with room: {room}")
+                }
             }),
         ],
         why: "queues spread packets only if their interrupts land on different CPUs".to_owned(),

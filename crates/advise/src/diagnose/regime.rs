@@ -182,9 +182,10 @@ pub fn regime(model: &Model, rates: &Rates, findings: &[Finding], planned: Plann
             (knobs, format!("{summary}; {today}"))
         }
         (Some(why), Some(losing)) => {
-            let why = match has_time {
-                true => format!("{losing} although the CPUs have time: bursts overflow a ring or a backlog"),
-                false => format!("{losing}; steering cannot raise throughput at the current load: {why}"),
+            let why = if has_time {
+                format!("{losing} although the CPUs have time: bursts overflow a ring or a backlog")
+            } else {
+                format!("{losing}; steering cannot raise throughput at the current load: {why}")
             };
             (knobs::none(&why), why)
         }

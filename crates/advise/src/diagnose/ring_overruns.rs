@@ -105,9 +105,10 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         let why =
             "the CPU that empties the ring has no time left: a larger ring also fills and only adds delay";
         // RPS already hands over everything but the polling.
-        match nic.rx.iter().all(|queue| handed_over(model, rates, queue)) {
-            true => (why, "give that CPU less work: more queues; RPS already takes what it can".into(), &[]),
-            false => (why, "give that CPU less work: RPS, more queues".into(), &["rps"]),
+        if nic.rx.iter().all(|queue| handed_over(model, rates, queue)) {
+            (why, "give that CPU less work: more queues; RPS already takes what it can".into(), &[])
+        } else {
+            (why, "give that CPU less work: RPS, more queues".into(), &["rps"])
         }
     } else if blame == Blame::Processes {
         let why = "processes share the CPU that empties the ring, and it is full: packets wait behind them";

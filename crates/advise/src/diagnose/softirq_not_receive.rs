@@ -102,9 +102,10 @@ fn remedy(model: &Model, rates: &Rates, cpu: &CpuRates) -> String {
     let is_rcu = storm(cpu).is_some_and(|(vector, _)| vector == "RCU");
     let cpu = cpu.cpu;
     let look = format!("`rxlab trace --cpu {cpu} --out FILE` shows each softirq with name and duration");
-    let look = match is_rcu {
-        true => format!("rcu_nocbs={cpu} at boot moves RCU's callbacks into threads; {look}"),
-        false => look,
+    let look = if is_rcu {
+        format!("rcu_nocbs={cpu} at boot moves RCU's callbacks into threads; {look}")
+    } else {
+        look
     };
     let mut queues = bringing(model, rates, cpu);
     match queues.find(|(nic, queue)| queue_packets(nic, queue, rates) >= TRAFFIC) {

@@ -76,11 +76,14 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         here.filter_map(|landing| rates.nic(&landing.nic.name)).all(|nic| nic.rx_missed < LOST)
     };
     let waits = |cpu: &CpuRates| cpu.ksoftirqd >= LEFT && processing(cpu) >= COMPETING && busy(cpu) >= FULL;
-    let weight = |cpu: &CpuRates| match () {
-        () if lost(cpu) >= LOST => 3,
-        () if waits(cpu) => 2,
-        () if squeezed(cpu, MANY) && nothing_lost(cpu) => 1,
-        () => 0,
+    let weight = |cpu: &CpuRates| {
+        if lost(cpu) >= LOST {
+            3
+        } else if waits(cpu) {
+            2
+        } else {
+            u8::from(squeezed(cpu, MANY) && nothing_lost(cpu))
+        }
     };
     let worst = looked_at
         .filter(|cpu| weight(cpu) > 0)
@@ -148,9 +151,10 @@ fn check(model: &Model, rates: &Rates) -> Vec<Finding> {
         title,
         evidence,
         why,
-        remedy: match small {
-            true => "the budget is smaller than the kernel's default: restore the default first".to_owned(),
-            false => remedy.to_owned(),
+        remedy: if small {
+            "the budget is smaller than the kernel's default: restore the default first".to_owned()
+        } else {
+            remedy.to_owned()
         },
         ..RULE.finding()
     }]

@@ -92,9 +92,10 @@ fn tunnel_over<'a>(model: &'a Model, rates: &Rates, nic: &Nic) -> Option<(&'a Ni
     let physical = &tunnel.stack.physical;
     let others = model.nics.iter().filter(|other| other.kind == NicKind::Device && other.name != nic.name);
     let others: f64 = others.map(|other| rates.rx_packets(&other.name)).sum();
-    let carried = match physical.is_empty() {
-        true => others < rates.rx_packets(&tunnel.name) * ELSEWHERE,
-        false => physical.contains(&nic.name),
+    let carried = if physical.is_empty() {
+        others < rates.rx_packets(&tunnel.name) * ELSEWHERE
+    } else {
+        physical.contains(&nic.name)
     };
     carried.then_some((tunnel, outer))
 }
@@ -113,14 +114,13 @@ fn has_rps(nic: &Nic) -> bool {
 }
 
 fn remedy(nic: &Nic, tunnel: &Nic, outer: Outer) -> String {
-    let inner = match has_rps(tunnel) {
-        true => format!("RPS on {}, which is on, spreads the connections inside", tunnel.name),
-        false => {
-            format!(
-                "RPS on {} (rxlab plan rps --nic {}) spreads the connections inside",
-                tunnel.name, tunnel.name
-            )
-        }
+    let inner = if has_rps(tunnel) {
+        format!("RPS on {}, which is on, spreads the connections inside", tunnel.name)
+    } else {
+        format!(
+            "RPS on {} (rxlab plan rps --nic {}) spreads the connections inside",
+            tunnel.name, tunnel.name
+        )
     };
     match outer {
         Outer::VaryingPort if hashes_ports(nic) => {

@@ -77,13 +77,12 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         severity: Severity::Note,
         title,
         evidence,
-        why: match far.is_empty() {
-            true => {
-                "the kernel hashes packets of these CPUs over all queues, so they contend for queue locks"
-            }
-            false => "a sent packet's memory is freed on another node, and its socket is woken from there",
-        }
-        .to_owned(),
+        why: if far.is_empty() {
+            "the kernel hashes packets of these CPUs over all queues, so they contend for queue locks"
+                .to_owned()
+        } else {
+            "a sent packet's memory is freed on another node, and its socket is woken from there".to_owned()
+        },
         remedy: "give every CPU one queue whose completions land on its node (xps_cpus)".to_owned(),
         ..RULE.finding()
     })

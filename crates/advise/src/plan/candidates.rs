@@ -76,9 +76,8 @@ fn masks(model: &Model, nic: &Nic) -> Result<Vec<Candidate>, String> {
     add("node".to_owned(), &|around| around.near.clone());
     let widest = topology.domains.iter().map(|domain| domain.usable.len()).max().unwrap_or(0);
     for count in [1, 2, 4, 8, 16].into_iter().filter(|count| *count < widest) {
-        add(format!("node-{count}"), &|around| match around.near.len() > count {
-            true => around.near[..count].to_vec(),
-            false => Vec::new(),
+        add(format!("node-{count}"), &|around| {
+            if around.near.len() > count { around.near[..count].to_vec() } else { Vec::new() }
         });
     }
     add("cores".to_owned(), &|around| around.cores());
@@ -161,10 +160,7 @@ fn of_queues(nic: &Nic, name: &str, mask: impl Fn(&RxQueue) -> CpuMask) -> Candi
     let setting = |queue: &RxQueue| {
         Setting::new("rps", Target::queue(&nic.name, QueueId::rx(queue.index)), set_text(&mask(queue)))
     };
-    let settings = match nic.rx.iter().all(is_set) {
-        true => Vec::new(),
-        false => nic.rx.iter().map(setting).collect(),
-    };
+    let settings = if nic.rx.iter().all(is_set) { Vec::new() } else { nic.rx.iter().map(setting).collect() };
     Candidate { name: name.to_owned(), settings }
 }
 

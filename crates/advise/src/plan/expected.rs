@@ -149,15 +149,17 @@ impl<'a> Work<'a> {
             let (Some(nic), was) = (after.nics.get(source.nic), &self.model.nics[source.nic]) else {
                 continue;
             };
-            let queues = match nic.rx.len() == was.rx.len() {
-                true => nic.rx.get(source.queue..=source.queue).unwrap_or_default(),
-                false => &nic.rx[..],
+            let queues = if nic.rx.len() == was.rx.len() {
+                nic.rx.get(source.queue..=source.queue).unwrap_or_default()
+            } else {
+                &nic.rx[..]
             };
             let path = |queue: &RxQueue| {
                 let is_new = queue.index as usize >= was.rx.len();
-                let otherwise = match is_new {
-                    true => asked_for(queue, &topology.online),
-                    false => guessed(nic, queue, &self.firing[source.nic]),
+                let otherwise = if is_new {
+                    asked_for(queue, &topology.online)
+                } else {
+                    guessed(nic, queue, &self.firing[source.nic])
                 };
                 Path::new(&machine, queue, otherwise)
             };

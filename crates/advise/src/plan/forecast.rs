@@ -40,9 +40,12 @@ pub fn forecast(model: &Model, rates: &Rates, plan: &Plan) -> Result<Prediction,
 /// `moves`.
 fn of_others(model: &Model, rates: &Rates, moves: &[Move]) -> Vec<Move> {
     let own = |cpu: CpuId| {
-        let here = |step: &Move| match step.now.is_empty() {
-            true => f64::from(u8::from(step.from == cpu)),
-            false => step.now.iter().filter(|(to, _)| *to == cpu).map(|(_, part)| part).sum(),
+        let here = |step: &Move| {
+            if step.now.is_empty() {
+                f64::from(u8::from(step.from == cpu))
+            } else {
+                step.now.iter().filter(|(to, _)| *to == cpu).map(|(_, part)| part).sum()
+            }
         };
         moves.iter().map(|step| step.packets * here(step)).sum::<f64>()
     };

@@ -417,9 +417,10 @@ impl Share<'_> {
             free = self.free(machine, &self.crowded.union(&homes.iter().copied().collect()));
             without = vec!["busy interrupts"];
         }
-        let cores = match group.iter().any(|unassigned| unassigned.is_busy) {
-            true => topology.siblings(&homes.iter().copied().collect()),
-            false => CpuMask::new(),
+        let cores = if group.iter().any(|unassigned| unassigned.is_busy) {
+            topology.siblings(&homes.iter().copied().collect())
+        } else {
+            CpuMask::new()
         };
         const CORES: &str = "their cores";
         const PROGRAMS: &str = "busy programs";
@@ -498,12 +499,13 @@ impl Share<'_> {
         for (turn, queues) in group.chunk_by(|a, b| a.home == b.home).enumerate() {
             let of_home = part(turn, homes.len());
             let count = queues.len();
-            match of_home.len() >= count {
-                true => masks.extend((0..count).map(|queue| {
+            if of_home.len() >= count {
+                masks.extend((0..count).map(|queue| {
                     let own = &of_home[queue * of_home.len() / count..(queue + 1) * of_home.len() / count];
                     (cut(own), false)
-                })),
-                false => masks.extend((0..count).map(|_| (cut(of_home), true))),
+                }))
+            } else {
+                masks.extend((0..count).map(|_| (cut(of_home), true)))
             }
         }
         masks
@@ -520,9 +522,10 @@ impl Share<'_> {
                 seen = seen.union(&of_home);
                 of_home = CpuMask::new();
             }
-            let twice = match is_shared {
-                true => !current.intersection(&seen).is_empty(),
-                false => !current.intersection(&seen.union(&of_home)).is_empty(),
+            let twice = if *is_shared {
+                !current.intersection(&seen).is_empty()
+            } else {
+                !current.intersection(&seen.union(&of_home)).is_empty()
             };
             let is_wide = self.options.width == usize::MAX || current.len() == mask.len();
             if twice || !is_wide || !current.difference(&free).is_empty() {

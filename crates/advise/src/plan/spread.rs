@@ -290,12 +290,13 @@ fn propose(model: &Model, rates: &Rates, nic: &Nic, rps: Vec<PlannedSetting>) ->
         (true, false) => format!("rps: the masks of {} need no change", nic.name),
     }));
     spread.reasons.extend(rfs.is_empty().then(|| {
-        match rfs::are_readable(model, nic) {
-            _ if !readable => format!("rfs: unknown whether RPS is on for {}", nic.name),
-            true => format!("rfs: the tables of {} are complete", nic.name),
-            false => "rfs: a table cannot be read (the global one is visible only in the initial network \
-                      namespace)"
-                .into(),
+        if !readable {
+            format!("rfs: unknown whether RPS is on for {}", nic.name)
+        } else if rfs::are_readable(model, nic) {
+            format!("rfs: the tables of {} are complete", nic.name)
+        } else {
+            "rfs: a table cannot be read (the global one is visible only in the initial network namespace)"
+                .into()
         }
     }));
 

@@ -167,9 +167,8 @@ pub fn with_scheduling(stat: &str, now: &Scheduling) -> Result<String, ParseErro
 /// `status` of the thread with these CPUs allowed.
 pub fn with_allowed_cpus(status: &str, cpus: &CpuMask) -> Result<String, ParseError> {
     allowed_cpus(status)?;
-    let line = |line: &str| match line.starts_with(ALLOWED_LIST) {
-        true => format!("{ALLOWED_LIST}\t{cpus}\n"),
-        false => format!("{line}\n"),
+    let line = |line: &str| {
+        if line.starts_with(ALLOWED_LIST) { format!("{ALLOWED_LIST}\t{cpus}\n") } else { format!("{line}\n") }
     };
     Ok(status.lines().map(line).collect())
 }

@@ -342,10 +342,7 @@ mod tests {
             let ranges: Vec<(u32, u32)> =
                 edges.chunks(2).map(|pair| (pair[0], pair.last().copied().unwrap_or(pair[0]))).collect();
             let text = |ranges: &[(u32, u32)]| {
-                ranges.iter().map(|(low, high)| match low == high {
-                    true => low.to_string(),
-                    false => format!("{low}-{high}"),
-                }).collect::<Vec<_>>().join(",")
+                ranges.iter().map(|(low, high)| if low == high { low.to_string() } else { format!("{low}-{high}") }).collect::<Vec<_>>().join(",")
             };
             let members: CpuMask = ranges.iter().flat_map(|(low, high)| (*low..=*high).map(CpuId)).collect();
             prop_assert_eq!(&list(&text(&ranges)), &members);

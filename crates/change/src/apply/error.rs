@@ -103,9 +103,10 @@ fn similar_knobs(name: &str) -> String {
     let near = |knob: &&str| strsim::osa_distance(name, knob) <= EDITS.min(name.len() / 2);
     let all = || KNOBS.iter().map(|knob| knob.name());
     let found: Vec<String> = all().filter(near).map(|knob| format!("`{knob}`")).collect();
-    match found.is_empty() {
-        true => format!("known: {}", all().collect::<Vec<_>>().join(", ")),
-        false => format!("did you mean {}?", found.join(" or ")),
+    if found.is_empty() {
+        format!("known: {}", all().collect::<Vec<_>>().join(", "))
+    } else {
+        format!("did you mean {}?", found.join(" or "))
     }
 }
 

@@ -41,9 +41,6 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Notice { id, what, lapse, is_closed } = self;
         write!(f, "transaction {id} ({what}) {lapse} and was reverted")?;
-        match is_closed {
-            true => Ok(()),
-            false => write!(f, " in part: `rxlab status` shows the rest"),
-        }
+        if *is_closed { Ok(()) } else { write!(f, " in part: `rxlab status` shows the rest") }
     }
 }

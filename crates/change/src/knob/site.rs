@@ -193,13 +193,10 @@ impl Site<'_> {
     pub(super) fn lacks_since(self, since: &str, why: &'static str) -> KnobError {
         let kernel = &self.model.identity.kernel;
         let has_it = release(kernel).zip(release(since)).is_some_and(|(kernel, since)| kernel >= since);
-        match has_it && self.host.namespace().is_none() {
-            true => KnobError::NotRecorded {
-                knob: self.knob,
-                target: self.target.clone(),
-                kernel: kernel.clone(),
-            },
-            false => self.lacks(why),
+        if has_it && self.host.namespace().is_none() {
+            KnobError::NotRecorded { knob: self.knob, target: self.target.clone(), kernel: kernel.clone() }
+        } else {
+            self.lacks(why)
         }
     }
 

@@ -68,9 +68,10 @@ pub fn files(plan: &Plan, restore: &Restore) -> Vec<Installed> {
 
 fn unit(of: &str, nic: &str, restore: &Restore) -> String {
     let plan = restore.etc.join(PLAN);
-    let etc = match restore.etc == Path::new("/etc") {
-        true => String::new(),
-        false => format!("--etc {} ", word(&restore.etc.to_string_lossy())),
+    let etc = if restore.etc == Path::new("/etc") {
+        String::new()
+    } else {
+        format!("--etc {} ", word(&restore.etc.to_string_lossy()))
     };
     let mut text = format!(
         "[Unit]\nDescription=Receive path settings{of} kept by rxlab\n\

@@ -100,9 +100,10 @@ fn rows(model: &Model, nic: &Nic, marks: &Marks, table: &mut Table, notes: &mut 
     for run in &runs {
         let queue = run.first();
         let [rps, rfs, xps] = queue.steering(nic, &run.xps(), notes);
-        let (irq, cpu) = match queue.rx.is_some_and(|rx| nic.hides_interrupt(rx)) {
-            true => unknown_interrupt(model, nic, notes),
-            false => interrupt(run, marks, notes),
+        let (irq, cpu) = if queue.rx.is_some_and(|rx| nic.hides_interrupt(rx)) {
+            unknown_interrupt(model, nic, notes)
+        } else {
+            interrupt(run, marks, notes)
         };
         let id = queue.title(nic, run.name());
         let [nic_cell, driver_cell] = std::mem::take(&mut head);

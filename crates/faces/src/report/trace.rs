@@ -30,12 +30,10 @@ pub fn written(file: Option<(&Path, u64)>) -> String {
     match file {
         Some((path, bytes)) => {
             let (name, megabytes) = (clean(&path.display().to_string()), bytes as f64 / 1e6);
-            match path.extension().is_some_and(|end| end == "svg") {
-                true => paragraph("picture: ", &format!("{name}, {megabytes:.1} MB")),
-                false => paragraph(
-                    "timeline: ",
-                    &format!("{name}, {megabytes:.1} MB, for https://ui.perfetto.dev"),
-                ),
+            if path.extension().is_some_and(|end| end == "svg") {
+                paragraph("picture: ", &format!("{name}, {megabytes:.1} MB"))
+            } else {
+                paragraph("timeline: ", &format!("{name}, {megabytes:.1} MB, for https://ui.perfetto.dev"))
             }
         }
         None => paragraph("timeline: ", "not written; --out FILE writes it for https://ui.perfetto.dev"),

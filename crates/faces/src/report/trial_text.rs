@@ -23,10 +23,10 @@ pub fn render(record: &TrialRecord) -> String {
         out.push('\n');
     }
     for (arm, lines) in ["A", "B"].into_iter().zip(record.arms()) {
-        match record.against.is_empty() {
-            true if arm == "A" => {}
-            true => out += &paragraphs("  B sets: ", lines),
-            false => out += &paragraphs(&format!("  arm {arm}: "), lines),
+        if !record.against.is_empty() {
+            out += &paragraphs(&format!("  arm {arm}: "), lines);
+        } else if arm == "B" {
+            out += &paragraphs("  B sets: ", lines);
         }
     }
     if let Some(both) = predicted::compare(record) {

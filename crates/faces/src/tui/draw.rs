@@ -96,9 +96,10 @@ fn tabs(frame: &mut Frame<'_>, area: Rect, app: &mut App, look: Look) {
             let title = if is_short && view != state.view { "" } else { view.title() };
             let space = if title.is_empty() { "" } else { " " };
             let text = format!("{number}{space}{title}{figure}");
-            let span = match view == state.view {
-                true => Span::styled(format!("[{text}]"), look.strong()),
-                false => Span::styled(format!(" {text} "), look.faint()),
+            let span = if view == state.view {
+                Span::styled(format!("[{text}]"), look.strong())
+            } else {
+                Span::styled(format!(" {text} "), look.faint())
             };
             (Some(Spot::View(view)), span)
         })

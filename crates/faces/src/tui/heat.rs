@@ -138,9 +138,10 @@ pub(super) fn legend(look: Look) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
     for level in 0..crate::report::heat::LEVELS {
         let least = crate::report::heat::least(level);
-        spans.push(match look.is_coloured() {
-            true => Span::styled("\u{2588}", Style::new().fg(look.heat(least + 1e-9))),
-            false => Span::raw(format!("'{}'", look.shade(least + 1e-9))),
+        spans.push(if look.is_coloured() {
+            Span::styled("\u{2588}", Style::new().fg(look.heat(least + 1e-9)))
+        } else {
+            Span::raw(format!("'{}'", look.shade(least + 1e-9)))
         });
         spans.push(Span::styled(format!("{:.0} ", least * 100.0), look.faint()));
     }

@@ -262,11 +262,13 @@ impl Connection {
         // It responds, so the next failure is the first in a row.
         self.backoff = 0;
         tally.unreached = 0;
-        match response.last {
+        if response.last {
             // Requests behind the last response are never answered.
-            true => Err(ErrorClass::Discarded),
-            false if self.single => Err(ErrorClass::Closed),
-            false => Ok(()),
+            Err(ErrorClass::Discarded)
+        } else if self.single {
+            Err(ErrorClass::Closed)
+        } else {
+            Ok(())
         }
     }
 

@@ -25,7 +25,6 @@ use crate::schedule::Schedule;
 use crate::spec::Spec;
 use crate::tally::{Tally, Unanswered};
 use crate::thread::{Engine, sweep_period};
-use crate::url::Protocol;
 use timers::Timers;
 
 const READ_BUFFER: usize = 64 * 1024;
@@ -101,7 +100,7 @@ impl HttpEngine {
             peer: Peer::new(destination, spec, tls)?,
             depth: spec.pipeline,
             single: spec.is_single(),
-            only_opens: spec.url.protocol == Protocol::Tcp,
+            only_opens: spec.url.protocol.definition().only_connects(),
             left: spec.budget(index),
             give_up: spec.requests.map(|_| GIVE_UP.max(spec.timeout_ns())),
             reached: 0,

@@ -1,11 +1,164 @@
 //! Queries to a name server (RFC 1035), with recursion desired and without EDNS.
 
 use std::ops::Range;
+use std::str::FromStr;
 
 use super::talk::{Heard, Talk, number_of};
+use super::{check_depth, exchange};
+use crate::check::{SpecError, range, refuse_if};
 use crate::clock::Nanos;
+use crate::destination::Destination;
 use crate::error_class::ErrorClass;
-use crate::query::DnsQuestion;
+use crate::poller::Poller;
+use crate::protocol::{Definition, Opened};
+use crate::session::LoadError;
+use crate::spec::Spec;
+use crate::thread::Worker;
+use crate::url::Url;
+use rxlab_base::units::digits;
+
+/// `dns://`.
+pub(crate) struct Dns;
+
+impl Definition for Dns {
+    fn scheme(&self, tls: bool) -> Option<&'static str> {
+        (!tls).then_some("dns")
+    }
+
+    fn form(&self) -> &'static str {
+        "dns://HOST/NAME"
+    }
+
+    fn noun(&self) -> &'static str {
+        "answers"
+    }
+
+    fn port(&self, _tls: bool) -> Option<u16> {
+        Some(53)
+    }
+
+    fn path(&self, path: &str) -> Option<String> {
+        match path {
+            // The names can come from a list.
+            "" | "/" => Some("/".to_owned()),
+            path => path.parse::<DnsQuestion>().is_ok().then(|| path.to_owned()),
+        }
+    }
+
+    fn listed_path(&self, line: &str, _url: &Url) -> Option<String> {
+        dns_path(line)
+    }
+
+    fn path_noun(&self) -> &'static str {
+        "name"
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &["--urls"]
+    }
+
+    fn check(&self, spec: &Spec) -> Result<(), SpecError> {
+        check_depth(spec)?;
+        refuse_if(
+            !spec.paths.is_empty() && spec.url.path != "/",
+            "--urls gives the names: give the URL itself without a name",
+        )?;
+        let wrong = spec.targets().iter().find(|path| path.parse::<DnsQuestion>().is_err());
+        wrong.map_or(Ok(()), |path| {
+            range("the name to query", "as in dns://HOST/NAME?type=A".to_owned(), path.clone())
+        })
+    }
+
+    fn open(&self, worker: &Worker, destination: &Destination, poller: Poller) -> Result<Opened, LoadError> {
+        let Worker { spec, index, session, .. } = worker;
+        let question = |path: &String| -> DnsQuestion { path.parse().expect("a spec was checked") };
+        let questions = spec.targets().iter().map(question).collect();
+        exchange(worker, destination, poller, DnsTalk::new(questions, *session, spec.part(*index).0))
+    }
+}
+
+/// Longest name, in wire format.
+const MAX_NAME: usize = 255;
+const MAX_LABEL: usize = 63;
+
+/// A query to a name server: `/example.com?type=AAAA`. The default type is A; the root is `/.`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct DnsQuestion {
+    /// In wire format: name, type, class.
+    wire: Vec<u8>,
+}
+
+const CLASS_IN: u16 = 1;
+
+/// Record types by name; any other can be given as `TYPE` and its number (RFC 3597).
+const TYPES: [(&str, u16); 16] = [
+    ("A", 1),
+    ("NS", 2),
+    ("CNAME", 5),
+    ("SOA", 6),
+    ("PTR", 12),
+    ("MX", 15),
+    ("TXT", 16),
+    ("AAAA", 28),
+    ("SRV", 33),
+    ("NAPTR", 35),
+    ("DS", 43),
+    ("DNSKEY", 48),
+    ("SVCB", 64),
+    ("HTTPS", 65),
+    ("ANY", 255),
+    ("CAA", 257),
+];
+
+fn record_type(text: &str) -> Option<u16> {
+    let text = text.to_ascii_uppercase();
+    let known = TYPES.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
+    known.or_else(|| text.strip_prefix("TYPE").and_then(digits))
+}
+
+impl FromStr for DnsQuestion {
+    type Err = ();
+
+    fn from_str(path: &str) -> Result<Self, ()> {
+        let path = path.strip_prefix('/').ok_or(())?;
+        let (name, record) = match path.split_once('?') {
+            None => (path, "A"),
+            Some((name, query)) => (name, query.strip_prefix("type=").ok_or(())?),
+        };
+        let number = record_type(record).ok_or(())?;
+        let mut wire = Vec::with_capacity(name.len() + 6);
+        if name != "." {
+            for label in name.strip_suffix('.').unwrap_or(name).split('.') {
+                let fits = (1..=MAX_LABEL).contains(&label.len());
+                // No escapes: other bytes of a label have no place in a URL.
+                let plain = label.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_*".contains(&b));
+                if !fits || !plain {
+                    return Err(());
+                }
+                wire.push(label.len() as u8);
+                wire.extend_from_slice(label.as_bytes());
+            }
+        }
+        wire.push(0);
+        if wire.len() > MAX_NAME {
+            return Err(());
+        }
+        wire.extend_from_slice(&number.to_be_bytes());
+        wire.extend_from_slice(&CLASS_IN.to_be_bytes());
+        Ok(Self { wire })
+    }
+}
+
+/// The path for a line in a list of names: `example.com`, or `example.com AAAA`.
+fn dns_path(line: &str) -> Option<String> {
+    let mut words = line.split_whitespace();
+    let path = match (words.next(), words.next(), words.next()) {
+        (Some(name), None, None) => format!("/{name}"),
+        (Some(name), Some(record), None) => format!("/{name}?type={record}"),
+        _ => return None,
+    };
+    path.parse::<DnsQuestion>().is_ok().then_some(path)
+}
 
 /// Length of a message header.
 const HEAD: usize = 12;
@@ -18,7 +171,7 @@ const CUT_OFF: u16 = 1 << 9;
 const RECURSION_DESIRED: u16 = 1 << 8;
 const RCODE: u16 = 0xf;
 
-pub(super) struct Dns {
+struct DnsTalk {
     /// Queried in turn; not empty.
     questions: Vec<DnsQuestion>,
     salt: u16,
@@ -26,8 +179,8 @@ pub(super) struct Dns {
     first: usize,
 }
 
-impl Dns {
-    pub(super) fn new(questions: Vec<DnsQuestion>, session: u64, first: usize) -> Self {
+impl DnsTalk {
+    fn new(questions: Vec<DnsQuestion>, session: u64, first: usize) -> Self {
         Self { questions, salt: (session ^ (session >> 20)) as u16, first }
     }
 
@@ -48,7 +201,7 @@ pub fn dns_answer(datagram: &[u8], path: &str) -> Option<Option<ErrorClass>> {
 /// is its id, modulo 2^16.
 pub fn hear_name_server(datagram: &[u8], waiting: Range<u64>) -> Option<u64> {
     let question = |path: &str| path.parse::<DnsQuestion>().expect("a question");
-    let mut dns = Dns::new(vec![question("/a.example"), question("/b.example?type=AAAA")], 0, 0);
+    let mut dns = DnsTalk::new(vec![question("/a.example"), question("/b.example?type=AAAA")], 0, 0);
     match dns.hear(0, waiting, datagram, 0) {
         Heard::Answer(number, _) => Some(number),
         _ => None,
@@ -87,7 +240,7 @@ fn judge(answer: &[u8], asked: &[u8]) -> Option<Option<ErrorClass>> {
     })
 }
 
-impl Talk for Dns {
+impl Talk for DnsTalk {
     fn ask(&mut self, flow: usize, number: u64, _now: Nanos, out: &mut Vec<u8>) {
         let id = self.salt ^ number as u16;
         // One question, no records.
@@ -112,23 +265,22 @@ impl Talk for Dns {
 mod tests {
     use proptest::prelude::{any, prop_assert, proptest};
 
-    use super::{CUT_OFF, Dns, Heard, RESPONSE, Talk};
+    use super::{CUT_OFF, DnsQuestion, DnsTalk, Heard, MAX_NAME, RESPONSE, Talk, dns_path};
     use crate::error_class::ErrorClass;
-    use crate::query::DnsQuestion;
 
-    fn dns() -> Dns {
+    fn dns() -> DnsTalk {
         let question = |path: &str| path.parse::<DnsQuestion>().expect("a question");
-        Dns::new(vec![question("/a.example"), question("/b.example?type=AAAA")], 77, 0)
+        DnsTalk::new(vec![question("/a.example"), question("/b.example?type=AAAA")], 77, 0)
     }
 
-    fn asked(dns: &mut Dns, flow: usize, number: u64) -> Vec<u8> {
+    fn asked(dns: &mut DnsTalk, flow: usize, number: u64) -> Vec<u8> {
         let mut out = Vec::new();
         dns.ask(flow, number, 0, &mut out);
         out
     }
 
     /// The query as a response with these flags.
-    fn answer(dns: &mut Dns, number: u64, flags: u16) -> Vec<u8> {
+    fn answer(dns: &mut DnsTalk, number: u64, flags: u16) -> Vec<u8> {
         let mut bytes = asked(dns, 0, number);
         bytes[2..4].copy_from_slice(&(flags | RESPONSE).to_be_bytes());
         bytes
@@ -186,7 +338,44 @@ mod tests {
         assert_eq!(dns.hear(0, 0..2, &unread, 0), Heard::Answer(0, Some(ErrorClass::OtherRcode)));
     }
 
+    #[test]
+    fn questions_to_a_name_server() {
+        let wire = |path: &str| path.parse::<DnsQuestion>().ok().map(|question| question.wire);
+        assert_eq!(wire("/a.bc").as_deref(), Some(&b"\x01a\x02bc\0\0\x01\0\x01"[..]));
+        assert_eq!(wire("/a.bc.?type=aaaa").as_deref(), Some(&b"\x01a\x02bc\0\0\x1c\0\x01"[..]));
+        assert_eq!(wire("/.?type=TYPE65534").as_deref(), Some(&b"\0\xff\xfe\0\x01"[..]));
+        let long = "a".repeat(63);
+        assert!(wire(&format!("/{long}")).is_some() && wire(&format!("/{long}a")).is_none());
+        let name = format!("{long}.{long}.{long}.{}", &long[..61]);
+        assert_eq!(wire(&format!("/{name}")).map(|wire| wire.len() - 4), Some(MAX_NAME));
+        assert!(wire(&format!("/{name}a")).is_none());
+        for bad in
+            ["", "/", "a", "/a..b", "/.a", "/a?type=", "/a?type=X", "/a?type=TYPE65536", "/a?x", "/a/b"]
+        {
+            assert_eq!(wire(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn lines_of_a_list() {
+        assert_eq!(dns_path("example.com").as_deref(), Some("/example.com"));
+        assert_eq!(dns_path("example.com\tMX").as_deref(), Some("/example.com?type=MX"));
+        for bad in ["", "a b c", "a b", "a?type=A A", "a/b"] {
+            assert_eq!(dns_path(bad), None, "{bad}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_path_is_a_query_or_not(text in "/?[a-z.?=/]{0,20}(type=[A-Z0-9]{0,9})?|.{0,20}") {
+            if let Ok(question) = text.parse::<DnsQuestion>() {
+                prop_assert!((5..=MAX_NAME + 4).contains(&question.wire.len()));
+            }
+            if let Some(path) = dns_path(&text) {
+                prop_assert!(path.parse::<DnsQuestion>().is_ok());
+            }
+        }
+
         #[test]
         fn any_bytes_are_heard(bytes in proptest::collection::vec(any::<u8>(), 0..40), start in any::<u32>()) {
             let start = u64::from(start);

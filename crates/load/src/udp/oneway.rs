@@ -8,15 +8,20 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use super::flow::Header;
-use super::flow_sockets;
+use super::sink::SinkTotals;
 use super::train::Trains;
+use super::{check_depth, check_payload, flow_sockets};
+use crate::check::{SpecError, range};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
+use crate::destination::Destination;
 use crate::error_class::ErrorClass;
 use crate::poller::Poller;
+use crate::protocol::{Definition, Opened};
 use crate::schedule::Schedule;
+use crate::session::LoadError;
 use crate::spec::Spec;
 use crate::tally::{Tally, Unanswered};
-use crate::thread::Engine;
+use crate::thread::{Engine, Worker};
 
 /// Datagrams or trains sent before the thread checks the clock and the session again.
 const SENDS: usize = 64;
@@ -27,7 +32,7 @@ const FULL: Nanos = MILLISECOND;
 /// would carry the shortfall of one slot of a trial into the next.
 const LATE: Nanos = 10 * MILLISECOND;
 
-pub(crate) struct OneWay {
+struct OneWay {
     poller: Poller,
     schedule: Option<Schedule>,
     flows: Vec<Flow>,
@@ -46,8 +51,55 @@ struct Flow {
     next: u64,
 }
 
+/// `udp-sink://`.
+pub(crate) struct UdpSink;
+
+impl Definition for UdpSink {
+    fn scheme(&self, tls: bool) -> Option<&'static str> {
+        (!tls).then_some("udp-sink")
+    }
+
+    fn form(&self) -> &'static str {
+        "udp-sink://HOST:PORT"
+    }
+
+    fn noun(&self) -> &'static str {
+        "packets"
+    }
+
+    fn is_one_way(&self) -> bool {
+        true
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &["--size", "--batch"]
+    }
+
+    fn check(&self, spec: &Spec) -> Result<(), SpecError> {
+        check_depth(spec)?;
+        check_payload(spec)?;
+        if spec.pipeline != 1 {
+            return range("--pipeline", "1 for a one-way load".to_owned(), spec.pipeline.to_string());
+        }
+        Ok(())
+    }
+
+    fn open(&self, worker: &Worker, destination: &Destination, poller: Poller) -> Result<Opened, LoadError> {
+        let (address, index) = (destination.inet(), worker.index);
+        let engine = OneWay::new(&worker.spec, address, index, worker.session, poller)
+            .map_err(|error| worker.unreached(destination, error))?;
+        let down = |error| worker.down(destination, error);
+        let mut sink = None;
+        if index == 0 {
+            let totals = SinkTotals::connect(address).map_err(down)?;
+            sink = totals.arrived().map_err(down)?.map(|_| totals);
+        }
+        Ok((Box::new(engine), sink))
+    }
+}
+
 impl OneWay {
-    pub(crate) fn new(
+    fn new(
         spec: &Spec,
         address: SocketAddr,
         index: usize,

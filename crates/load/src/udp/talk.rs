@@ -3,10 +3,8 @@
 
 use std::ops::Range;
 
-use super::flow::Header;
 use crate::clock::Nanos;
 use crate::error_class::ErrorClass;
-use crate::spec::MIN_PAYLOAD;
 
 /// Meaning of an incoming datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,70 +65,11 @@ pub(super) trait Talk {
     }
 }
 
-/// The echo of a datagram.
-pub(super) struct EchoTalk {
-    session: u64,
-    /// The bytes after the header.
-    rest: Vec<u8>,
-}
-
-impl EchoTalk {
-    /// Datagrams of `size` bytes that carry the number of the session.
-    pub(super) fn new(session: u64, size: usize) -> Self {
-        Self { session, rest: vec![0; size - MIN_PAYLOAD] }
-    }
-}
-
-impl Talk for EchoTalk {
-    fn ask(&mut self, _flow: usize, number: u64, now: Nanos, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.resize(start + MIN_PAYLOAD + self.rest.len(), 0);
-        Header { session: self.session, sequence: number, sent: now }.write(&mut out[start..]);
-    }
-
-    fn hear(&mut self, _flow: usize, _waiting: Range<u64>, datagram: &[u8], now: Nanos) -> Heard {
-        match Header::read(datagram) {
-            // An echo is the datagram to the last byte, and follows it.
-            Some(header)
-                if header.session == self.session
-                    && header.sent <= now
-                    && datagram[MIN_PAYLOAD..] == self.rest =>
-            {
-                Heard::Answer(header.sequence, None)
-            }
-            _ => Heard::Foreign,
-        }
-    }
-
-    fn keeps_order(&self) -> bool {
-        true
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{prop_assert_eq, proptest};
 
-    use super::{EchoTalk, Heard, MIN_PAYLOAD, Talk, number_of};
-
-    #[test]
-    fn only_the_very_datagram_is_an_echo() {
-        for size in [MIN_PAYLOAD, 40] {
-            let mut talk = EchoTalk::new(7, size);
-            let mut sent = Vec::new();
-            talk.ask(0, 3, 10, &mut sent);
-            assert_eq!(sent.len(), size);
-            assert_eq!(talk.hear(0, 0..4, &sent, 20), Heard::Answer(3, None));
-            assert_eq!(talk.hear(0, 0..4, &[&sent[..], &[0]].concat(), 20), Heard::Foreign);
-            assert_eq!(talk.hear(0, 0..4, &sent[..size - 1], 20), Heard::Foreign);
-            // The session, the send time, and the last byte.
-            for at in [0, 23, size - 1] {
-                let mut other = sent.clone();
-                other[at] ^= 0x80;
-                assert_eq!(talk.hear(0, 0..4, &other, 20), Heard::Foreign, "byte {at} of {size}");
-            }
-        }
-    }
+    use super::number_of;
 
     proptest! {
         #[test]

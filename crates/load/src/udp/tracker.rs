@@ -2,13 +2,99 @@
 //! connection id.
 
 use std::ops::Range;
+use std::str::FromStr;
 
 use super::talk::{Greeting, Heard, Talk, number_of};
+use super::{check_depth, exchange};
 use crate::Random;
+use crate::check::SpecError;
 use crate::clock::{MILLISECOND, Nanos, SECOND};
+use crate::destination::Destination;
 use crate::error_class::ErrorClass;
-use crate::query::{Action, TrackerQuery};
+use crate::poller::Poller;
+use crate::protocol::{Definition, Opened};
 use crate::servers::bep15::{Answer, InfoHash, Request, Said};
+use crate::session::LoadError;
+use crate::spec::Spec;
+use crate::thread::Worker;
+use rxlab_base::units::digits;
+
+/// `udp-tracker://`.
+pub(crate) struct UdpTracker;
+
+impl Definition for UdpTracker {
+    fn scheme(&self, tls: bool) -> Option<&'static str> {
+        (!tls).then_some("udp-tracker")
+    }
+
+    fn form(&self) -> &'static str {
+        "udp-tracker://HOST:PORT/announce"
+    }
+
+    fn noun(&self) -> &'static str {
+        "answers"
+    }
+
+    fn path(&self, path: &str) -> Option<String> {
+        match path {
+            "" | "/" => Some("/announce".to_owned()),
+            path => path.parse::<TrackerQuery>().is_ok().then(|| path.to_owned()),
+        }
+    }
+
+    fn check(&self, spec: &Spec) -> Result<(), SpecError> {
+        check_depth(spec)
+    }
+
+    fn open(&self, worker: &Worker, destination: &Destination, poller: Poller) -> Result<Opened, LoadError> {
+        let Worker { spec, index, session, .. } = worker;
+        let question: TrackerQuery = spec.url.path.parse().expect("a URL was checked");
+        let talk = Tracker::new(question, *session, spec.part(*index), spec.timeout_ns());
+        exchange(worker, destination, poller, talk)
+    }
+}
+
+/// Request to a tracker (BEP 15).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    /// Connection ids only.
+    Connect,
+    Announce,
+    Scrape,
+}
+
+/// `/announce`, `/scrape` or `/connect`; with `?torrents=N` for that many torrents in turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TrackerQuery {
+    ask: Action,
+    /// At least one.
+    torrents: u64,
+}
+
+/// Default number of torrents.
+const TORRENTS: u64 = 1000;
+
+impl FromStr for TrackerQuery {
+    type Err = ();
+
+    fn from_str(path: &str) -> Result<Self, ()> {
+        let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+        let ask = match path {
+            "/connect" => Action::Connect,
+            "" | "/" | "/announce" => Action::Announce,
+            "/scrape" => Action::Scrape,
+            _ => return Err(()),
+        };
+        let torrents = match query {
+            None => TORRENTS,
+            Some(query) => {
+                let number = query.strip_prefix("torrents=").and_then(digits::<u32>);
+                number.filter(|number| *number > 0).ok_or(())?.into()
+            }
+        };
+        Ok(Self { ask, torrents })
+    }
+}
 
 /// Lifetime of a connection id.
 const GOOD: Nanos = 60 * SECOND;
@@ -45,7 +131,7 @@ impl Peer {
     }
 }
 
-pub(super) struct Tracker {
+struct Tracker {
     question: TrackerQuery,
     /// Makes transaction ids of this session differ from those of others.
     salt: u32,
@@ -58,12 +144,7 @@ pub(super) struct Tracker {
 
 impl Tracker {
     /// For `count` flows, the first of which has number `first`; `timeout` limits a response.
-    pub(super) fn new(
-        question: TrackerQuery,
-        session: u64,
-        (first, count): (usize, usize),
-        timeout: Nanos,
-    ) -> Self {
+    fn new(question: TrackerQuery, session: u64, (first, count): (usize, usize), timeout: Nanos) -> Self {
         let salt = (session ^ (session >> 32)) as u32;
         let patience = timeout.max(ONCE_MORE);
         Self { question, salt, first, patience, peers: vec![Peer::default(); count] }
@@ -176,11 +257,12 @@ pub fn hear_tracker(datagram: &[u8], waiting: Range<u64>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{any, prop_assert, proptest};
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
-    use super::{Answer, Greeting, Heard, Request, SECOND, Said, Talk, Tracker, hear_tracker};
+    use super::{
+        Action, Answer, Greeting, Heard, Request, SECOND, Said, Talk, Tracker, TrackerQuery, hear_tracker,
+    };
     use crate::error_class::ErrorClass;
-    use crate::query::TrackerQuery;
 
     fn tracker(path: &str) -> Tracker {
         let question = path.parse::<TrackerQuery>().expect("a question");
@@ -320,7 +402,28 @@ mod tests {
         assert_ne!(torrent(0, 5), torrent(0, 6));
     }
 
+    #[test]
+    fn questions_to_a_tracker() {
+        let question = |path: &str| path.parse::<TrackerQuery>().ok().map(|q| (q.ask, q.torrents));
+        assert_eq!(question(""), Some((Action::Announce, 1000)));
+        assert_eq!(question("/announce?torrents=1"), Some((Action::Announce, 1)));
+        assert_eq!(question("/scrape"), Some((Action::Scrape, 1000)));
+        assert_eq!(question("/connect"), Some((Action::Connect, 1000)));
+        for bad in ["/x", "/scrape?", "/scrape?torrents=0", "/scrape?torrents=+1", "/announce/"] {
+            assert_eq!(question(bad), None, "{bad}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_path_is_a_query_or_not(action in "/(announce|scrape|connect|[a-z]{0,9})", torrents: Option<u32>) {
+            let query = torrents.map(|torrents| format!("?torrents={torrents}")).unwrap_or_default();
+            let parsed = format!("{action}{query}").parse::<TrackerQuery>().ok();
+            let is_action = ["/", "/announce", "/scrape", "/connect"].contains(&&*action);
+            prop_assert_eq!(parsed.is_some(), is_action && torrents != Some(0));
+            prop_assert_eq!(parsed.map_or(0, |query| query.torrents), parsed.map_or(0, |_| torrents.map_or(1000, u64::from)));
+        }
+
         #[test]
         fn any_bytes_are_heard(
             action in 0u8..5, low in any::<u16>(), high in 0u16..2,

@@ -140,9 +140,10 @@ fn is_enough(found: &BTreeMap<u32, Vec<SocketAddr>>, count: usize, landing: Land
 
 /// The queue or the CPU where a flow lands, or the reason why it is not known.
 fn place(path: &FlowPath, by_cpu: bool) -> Result<u32, String> {
-    let (only, why) = match by_cpu {
-        true => (path.rps_cpu.only().map(|cpu| cpu.0), &path.rps_cpu.why),
-        false => (path.queue.only(), &path.queue.why),
+    let (only, why) = if by_cpu {
+        (path.rps_cpu.only().map(|cpu| cpu.0), &path.rps_cpu.why)
+    } else {
+        (path.queue.only(), &path.queue.why)
     };
     only.ok_or_else(|| {
         let reasons: Vec<&str> =

@@ -170,9 +170,10 @@ pub fn busiest(host: &dyn Host, before: &Counters, after: &Counters) -> Fact<Vec
                     nice: now.nice,
                     command: now.command,
                     each,
-                    sockets: match never_pauses || throttled.is_some() {
-                        true => socket_queues::held(host, pid, before, after, seconds),
-                        false => Fact::NotAsked,
+                    sockets: if never_pauses || throttled.is_some() {
+                        socket_queues::held(host, pid, before, after, seconds)
+                    } else {
+                        Fact::NotAsked
                     },
                     throttled,
                 }

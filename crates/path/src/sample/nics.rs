@@ -175,10 +175,11 @@ fn one(
     let function = device.and_then(|path| pci_function(path));
     let pci = |file: &str| function.map(|f| format!("sys/bus/pci/devices/{f}/{file}"));
     let ifindex = read::number(host, &format!("{base}/ifindex"));
-    let driver = match is_virtual {
-        true => Fact::Unsupported,
-        false => read::link(host, &format!("{base}/device/driver"))
-            .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()),
+    let driver = if is_virtual {
+        Fact::Unsupported
+    } else {
+        read::link(host, &format!("{base}/device/driver"))
+            .map(|path| path.rsplit('/').next().unwrap_or_default().to_owned())
     };
     let napi = match (polled, ifindex.known()) {
         _ if in_full || !is_virtual => napi_settings(host, &base),

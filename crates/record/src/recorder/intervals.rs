@@ -38,9 +38,10 @@ impl<'a, S: Storage> Intervals<'a, S> {
             self.inventory = Some(inventory);
         }
         let inventory = self.inventory.as_ref()?;
-        let counters = match tick.is_full {
-            true => Counters::take(&tick.host, inventory),
-            false => Counters::take(&tick.host, &without_programs(inventory)),
+        let counters = if tick.is_full {
+            Counters::take(&tick.host, inventory)
+        } else {
+            Counters::take(&tick.host, &without_programs(inventory))
         };
         if tick.is_full {
             if let Some(full) = &self.full

@@ -108,10 +108,8 @@ fn record(contents: &[u8]) -> Vec<u8> {
 /// A tick as a record of a log.
 pub(super) fn tick_record(tick: &Tick, keys: &Keys) -> io::Result<Vec<u8>> {
     let bytes = tick.encode(keys);
-    let (kind, bytes) = match bytes.len() < LARGE {
-        true => (PLAIN, bytes),
-        false => (COMPRESSED, zstd::bulk::compress(&bytes, 3)?),
-    };
+    let (kind, bytes) =
+        if bytes.len() < LARGE { (PLAIN, bytes) } else { (COMPRESSED, zstd::bulk::compress(&bytes, 3)?) };
     Ok(record(&[&[kind], &bytes[..]].concat()))
 }
 

@@ -69,12 +69,13 @@ impl Storage for Memory {
     }
 
     fn replace(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.with(|disk| match disk.fits(bytes.len()) {
-            true => {
+        self.with(|disk| {
+            if disk.fits(bytes.len()) {
                 disk.files.insert(name.to_owned(), bytes.to_vec());
                 Ok(())
+            } else {
+                Err(io::ErrorKind::StorageFull.into())
             }
-            false => Err(io::ErrorKind::StorageFull.into()),
         })
     }
 

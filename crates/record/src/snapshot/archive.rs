@@ -128,9 +128,10 @@ fn parts(tar: impl Read, limit: u64) -> Result<BTreeMap<String, Vec<u8>>, Archiv
     let mut archive = tar::Archive::new(Limited { inner: tar, left: limit, is_exceeded: false });
     let read = read_parts(&mut archive, limit);
     // A truncated archive looks damaged, but the limit is the cause.
-    match archive.into_inner().is_exceeded {
-        true => Err(ArchiveError::TooLarge { what: "it unpacks", bytes: limit }),
-        false => read,
+    if archive.into_inner().is_exceeded {
+        Err(ArchiveError::TooLarge { what: "it unpacks", bytes: limit })
+    } else {
+        read
     }
 }
 

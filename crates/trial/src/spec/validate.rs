@@ -10,7 +10,6 @@ use crate::metrics;
 use crate::probed::{self, Probed};
 use crate::query::{Query, QueryError};
 use rxlab_advise::plan::candidates::MOST;
-use rxlab_load as load;
 use rxlab_setting::Setting;
 
 /// A specification that cannot be run.
@@ -69,9 +68,10 @@ pub enum SpecError {
 }
 
 fn check_name(name: &str) -> Result<(), SpecError> {
-    match name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_name_char) {
-        true => Err(SpecError::Name(name.to_owned())),
-        false => Ok(()),
+    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_name_char) {
+        Err(SpecError::Name(name.to_owned()))
+    } else {
+        Ok(())
     }
 }
 
@@ -108,11 +108,12 @@ impl Spec {
                 return Err(SpecError::Load("rate"));
             }
         }
-        let one_way = workload.load.as_ref().is_some_and(|load| load.url.protocol == load::Protocol::UdpSink);
+        let one_way = workload.load.as_ref().is_some_and(|load| load.url.protocol.is_one_way());
         if !self.clients.is_empty() && (workload.load.is_none() || one_way) {
-            let why = match one_way {
-                true => "cannot offer `udp-sink`: a sink counts the datagrams of all clients together",
-                false => "needs [workload.load]: what each client offers",
+            let why = if one_way {
+                "cannot offer `udp-sink`: a sink counts the datagrams of all clients together"
+            } else {
+                "needs [workload.load]: what each client offers"
             };
             return Err(SpecError::Client(why));
         }
@@ -174,9 +175,10 @@ impl Spec {
     /// Checks the factors or the arms of a trial in blocks.
     fn check_named(&self) -> Result<(), SpecError> {
         let is_factorial = self.design.kind == Kind::Factorial;
-        let (table, all, other, most) = match is_factorial {
-            true => ("factor", &self.factor, &self.arm, 3),
-            false => ("arm", &self.arm, &self.factor, MOST),
+        let (table, all, other, most) = if is_factorial {
+            ("factor", &self.factor, &self.arm, 3)
+        } else {
+            ("arm", &self.arm, &self.factor, MOST)
         };
         let kind = self.design.kind.in_words();
         let bad = |what: String| Err(SpecError::Named(table, what));

@@ -121,12 +121,12 @@ fn virtual_function(model: &Model, nic: &Nic) -> Judged {
     let driver = nic.driver.as_deref().unwrap_or("no driver");
     let has_one =
         model.nics.iter().any(|nic| nic.up && matches!(nic.hardware.function, Function::Virtual { .. }));
-    match () {
-        () if has_one => Err("the machine has one".to_owned()),
-        () if nic.driver_facts().kind == (Kind::Paravirtual { has_virtual_functions: true }) => {
-            Ok(format!("{driver} passes each packet through the hypervisor; ask the provider for SR-IOV"))
-        }
-        () => Err(format!("no known virtual functions for {} ({driver})", nic.name)),
+    if has_one {
+        Err("the machine has one".to_owned())
+    } else if nic.driver_facts().kind == (Kind::Paravirtual { has_virtual_functions: true }) {
+        Ok(format!("{driver} passes each packet through the hypervisor; ask the provider for SR-IOV"))
+    } else {
+        Err(format!("no known virtual functions for {} ({driver})", nic.name))
     }
 }
 
@@ -197,9 +197,10 @@ fn queues(model: &Model, rates: &Rates, (nic, queue): (&Nic, &RxQueue), crowd: O
         return Err(format!("{} does not report its maximum", nic.name));
     };
     let most = channels.combined.map_or(0, |count| count.max).max(channels.rx.map_or(0, |count| count.max));
-    match usize::try_from(most).is_ok_and(|most| most > now) {
-        true => Ok(format!("{} of {most} that the driver supports", plural(now, "queue"))),
-        false => Err(format!("the driver supports at most {}", plural(now, "queue"))),
+    if usize::try_from(most).is_ok_and(|most| most > now) {
+        Ok(format!("{} of {most} that the driver supports", plural(now, "queue")))
+    } else {
+        Err(format!("the driver supports at most {}", plural(now, "queue")))
     }
 }
 

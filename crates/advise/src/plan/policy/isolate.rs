@@ -32,9 +32,10 @@ pub(super) fn draft(draft: &mut Draft<'_>, keep_clean: &CpuMask) {
     }
     let signalled = channel_cpus(draft).intersection(&clean);
     let free = clean.difference(&signalled);
-    draft.notes.push(match free.is_empty() {
-        true => format!("receive work on CPU {usable}"),
-        false => format!("receive work on CPU {usable}, none on CPU {free}"),
+    draft.notes.push(if free.is_empty() {
+        format!("receive work on CPU {usable}")
+    } else {
+        format!("receive work on CPU {usable}, none on CPU {free}")
     });
     if !signalled.is_empty() {
         draft.notes.push(format!(

@@ -16,9 +16,10 @@ const BETTER: f64 = 1.1;
 
 /// The interface that receives most, unless some are named.
 pub(super) fn nics(model: &Model, rates: &Rates, options: &Options) -> Vec<NicName> {
-    match options.nics.is_empty() {
-        true => busiest(model, rates).map(|nic| nic.name.clone()).into_iter().collect(),
-        false => options.nics.clone(),
+    if options.nics.is_empty() {
+        busiest(model, rates).map(|nic| nic.name.clone()).into_iter().collect()
+    } else {
+        options.nics.clone()
     }
 }
 

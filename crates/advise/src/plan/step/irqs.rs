@@ -189,11 +189,10 @@ fn relief(draft: &Draft<'_>) -> Option<(NicName, u32, CpuId, CpuId)> {
         let is_free = |cpu: &CpuId| !homes.contains_key(cpu) && !foreign.contains(*cpu);
         let free: CpuMask = usable.iter().filter(is_free).collect();
         let is_last = !foreign.contains(crowd.cpu) && homes.get(&crowd.cpu).is_none_or(|irqs| irqs.len() < 2);
-        let near = match free.is_empty() {
-            true if is_last => return None,
-            true => usable,
-            false => free,
-        };
+        if free.is_empty() && is_last {
+            return None;
+        }
+        let near = if free.is_empty() { usable } else { free };
         let core = |cpu: CpuId| topology.siblings(&cpu.into()).union(&cpu.into());
         let of_core = |cpu: CpuId| core(cpu).iter().map(|cpu| crowd.brought_to(cpu)).sum::<f64>();
         let is_planned = |busy: &&Loaded<'_>| {

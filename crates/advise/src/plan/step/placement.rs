@@ -1,4 +1,4 @@
-//! CPU for the interrupt of each receive queue: near the device, and each on a core of its own.
+//! CPU for the interrupt of each receive queue: near the device, and each on its own core.
 //!
 //! An interrupt that already has such a CPU stays.
 
@@ -209,22 +209,21 @@ fn spill(topology: &CpuTopology, vectors: &mut [Vector], load: &mut [usize], spi
 /// A CPU of the domain for each vector of it, and a description.
 fn cpus(domain: &Domain, vectors: &[&Vector]) -> Vec<(CpuId, &'static str)> {
     let count = vectors.len();
-    let (places, how, already) = match () {
-        () if count <= domain.cores.len() => {
-            (&domain.cores, "its own core", "its own core, where it lands now")
-        }
-        () if count <= domain.usable.len() => {
-            (&domain.usable, "its own CPU", "its own CPU, where it lands now")
-        }
-        () => (&domain.usable, SHARED, SHARED),
+    let (places, how, already) = if count <= domain.cores.len() {
+        (&domain.cores, "its own core", "its own core, where it lands now")
+    } else if count <= domain.usable.len() {
+        (&domain.usable, "its own CPU", "its own CPU, where it lands now")
+    } else {
+        (&domain.usable, SHARED, SHARED)
     };
     let is_shared = count > places.len();
     if is_shared && let Some(even) = by_load(places, vectors) {
         return even.into_iter().map(|cpu| (cpu, how)).collect();
     }
-    let mut slots: Vec<usize> = match is_shared {
-        true => (0..count).map(|turn| turn % places.len().max(1)).collect(),
-        false => (0..count).map(|turn| turn * places.len() / count).collect(),
+    let mut slots: Vec<usize> = if is_shared {
+        (0..count).map(|turn| turn % places.len().max(1)).collect()
+    } else {
+        (0..count).map(|turn| turn * places.len() / count).collect()
     };
     // A vector that is already in its place stays, and the slot nearest to it is reserved.
     let ranks = ranks(domain, places);
@@ -235,10 +234,7 @@ fn cpus(domain: &Domain, vectors: &[&Vector]) -> Vec<(CpuId, &'static str)> {
         let rank = now.and_then(|now| ranks.get(&now).copied());
         let slot = rank.and_then(|rank| {
             let nearest = (0..slots.len()).min_by_key(|at| (slots[*at].abs_diff(rank), *at));
-            match is_shared {
-                true => nearest.filter(|at| slots[*at] == rank),
-                false => nearest.filter(|_| !taken[rank]),
-            }
+            if is_shared { nearest.filter(|at| slots[*at] == rank) } else { nearest.filter(|_| !taken[rank]) }
         });
         if let (Some(slot), Some(rank)) = (slot, rank) {
             taken[rank] = true;

@@ -66,15 +66,16 @@ pub(in crate::plan) fn has_flows(queue: &RxQueue) -> bool {
 /// Reason to leave RFS as it is while RPS is on.
 pub(in crate::plan) fn next_to_rps(draft: &Draft<'_>, nic: &Nic) -> String {
     let name = &nic.name;
-    match is_on(&draft.model, nic) {
-        true => format!(
+    if is_on(&draft.model, nic) {
+        format!(
             "rfs: already on for {name} and takes precedence over the masks: they apply only to packets \
              whose reader is unknown"
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "rfs: left off for {name}, because RPS hands the packets on and RFS would choose other CPUs; \
              plan rfs separately"
-        ),
+        )
     }
 }
 

@@ -77,10 +77,10 @@ fn give_parts(draft: &mut Draft<'_>, nics: Vec<NicName>, mut off: Vec<Without>, 
         draft.leave(format!("rps: cannot tell which CPU takes the interrupt of {name}/rx-{}", queue.index));
     }
     for Part { nic, queue, mask, stays, why } in parts {
-        match mask.is_empty() {
-            true => off.push((nic.name.clone(), queue.index, why)),
-            false if stays => {}
-            false => give(draft, &nic.name, queue.index, &mask, why),
+        if mask.is_empty() {
+            off.push((nic.name.clone(), queue.index, why));
+        } else if !stays {
+            give(draft, &nic.name, queue.index, &mask, why);
         }
     }
     switch_off(draft, off, &given);

@@ -35,9 +35,10 @@ pub(in crate::plan) fn near(draft: &mut Draft<'_>) {
         let changed = masks.filter(|(tx, mask)| tx.xps_cpus.known() != Some(mask));
         let changed: Vec<(u32, CpuMask)> = changed.map(|(tx, mask)| (tx.index, mask)).collect();
         for (queue, mask) in changed {
-            let why = match mask.is_empty() {
-                true => "every CPU sends through a queue nearer to it",
-                false => "CPUs of the NUMA node where its interrupt is handled",
+            let why = if mask.is_empty() {
+                "every CPU sends through a queue nearer to it"
+            } else {
+                "CPUs of the NUMA node where its interrupt is handled"
             };
             draft.set("xps_cpus", Target::queue(&name, QueueId::tx(queue)), set_text(&mask), why);
         }

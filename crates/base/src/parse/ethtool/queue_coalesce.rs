@@ -96,9 +96,12 @@ pub fn with_queue_delay(
     which: QueueDelay,
     value: u32,
 ) -> Result<Vec<u8>, WireError> {
-    with_message(answer, |message| match one(message)?.queue == queue {
-        true => with_bytes(message, which.offset(), &value.to_ne_bytes()).map(Some),
-        false => Ok(None),
+    with_message(answer, |message| {
+        if one(message)?.queue == queue {
+            with_bytes(message, which.offset(), &value.to_ne_bytes()).map(Some)
+        } else {
+            Ok(None)
+        }
     })
 }
 

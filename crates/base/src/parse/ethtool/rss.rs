@@ -139,9 +139,12 @@ pub fn flow_number(kind: &str) -> Option<u32> {
 
 /// The answer with other fields for one kind of flow.
 pub fn with_fields(answer: &[u8], kind: &str, fields: u64) -> Result<Vec<u8>, WireError> {
-    with_message(answer, |message| match fields_of_kind(message)?.kind == kind {
-        true => with_bytes(message, RXNFC_DATA, &fields.to_ne_bytes()).map(Some),
-        false => Ok(None),
+    with_message(answer, |message| {
+        if fields_of_kind(message)?.kind == kind {
+            with_bytes(message, RXNFC_DATA, &fields.to_ne_bytes()).map(Some)
+        } else {
+            Ok(None)
+        }
     })
 }
 

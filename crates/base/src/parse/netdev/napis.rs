@@ -76,9 +76,8 @@ pub fn napi_request(id: u32, settings: &[u8]) -> Vec<u8> {
 
 /// The answer of `napi-get` after these attributes of one NAPI were set.
 pub fn with_napi_settings(answer: &[u8], id: u32, settings: &[u8]) -> Result<Vec<u8>, WireError> {
-    with_message(answer, |message| match one(message)?.id == id {
-        true => attributes_replaced(message, settings).map(Some),
-        false => Ok(None),
+    with_message(answer, |message| {
+        if one(message)?.id == id { attributes_replaced(message, settings).map(Some) } else { Ok(None) }
     })
 }
 

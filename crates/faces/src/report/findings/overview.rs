@@ -35,9 +35,10 @@ pub fn overview(report: &DoctorReport, paths: &[ReceivePath], applied: usize, pr
 
 /// The commands that a user is likely to want next, each with what it shows.
 fn next(report: &DoctorReport, applied: usize) -> Vec<(&'static str, &'static str)> {
-    let doctor = match report.findings.is_empty() {
-        true => "the figures behind this, sampled for 5 s",
-        false => "evidence, causes and what to try, sampled for 5 s",
+    let doctor = if report.findings.is_empty() {
+        "the figures behind this, sampled for 5 s"
+    } else {
+        "evidence, causes and what to try, sampled for 5 s"
     };
     let mut commands = vec![("doctor", doctor), ("show", "queues, interrupts, CPUs and RPS masks")];
     if applied > 0 {

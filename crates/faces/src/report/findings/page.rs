@@ -132,9 +132,10 @@ impl<'a> Page<'a> {
         }
         for proposal in asked.into_iter().take(shown.fixes) {
             let plan = (&proposal.nic, proposal.plan.name.as_str());
-            match self.told.contains(&plan) {
-                true => self.labelled("fix", &format!("{} as above", proposal.plan.name)),
-                false => self.proposal(proposal),
+            if self.told.contains(&plan) {
+                self.labelled("fix", &format!("{} as above", proposal.plan.name))
+            } else {
+                self.proposal(proposal)
             }
             self.told.push(plan);
         }

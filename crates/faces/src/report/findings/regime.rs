@@ -60,10 +60,10 @@ fn knobs(knobs: &[&FamilyGain]) -> String {
     let mut table = Table::new([left("setting"), left("trial"), wrapping("because")]).indented(8);
     let mut above = None;
     for worth in knobs {
-        let (style, word) = match worth.trial {
-            true if worth.by_hand => (STRONG, "by hand"),
-            true => (STRONG, "yes"),
-            false => (FAINT, "no"),
+        let (style, word) = match (worth.trial, worth.by_hand) {
+            (true, true) => (STRONG, "by hand"),
+            (true, false) => (STRONG, "yes"),
+            (false, _) => (FAINT, "no"),
         };
         let why = if above == Some(&worth.why) { "the same" } else { worth.why.as_str() };
         table.row([worth.knob.name().into(), Cell::styled(style, word), why.into()]);

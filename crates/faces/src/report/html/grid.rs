@@ -22,12 +22,12 @@ pub(super) enum Measure {
 impl Measure {
     /// The most exact measure in a record.
     fn new(record: &TrialRecord) -> Self {
-        match () {
-            () if record.softirq_timed && record.slots.iter().any(|slot| !slot.softirq.is_empty()) => {
-                Self::Time
-            }
-            () if record.slots.iter().any(|slot| !slot.packets.is_empty()) => Self::Packets,
-            () => Self::Runs,
+        if record.softirq_timed && record.slots.iter().any(|slot| !slot.softirq.is_empty()) {
+            Self::Time
+        } else if record.slots.iter().any(|slot| !slot.packets.is_empty()) {
+            Self::Packets
+        } else {
+            Self::Runs
         }
     }
 

@@ -98,12 +98,14 @@ pub(super) fn rps(
         return Ok(stays("RPS is off: the same CPU".to_owned()));
     }
     if masks.iter().any(|mask| *mask != masks[0]) {
-        let of_each = queues.iter().zip(masks).map(|(queue, mask)| match mask.is_empty() {
-            false => Ok(mask),
-            true if cpu.among.is_empty() => {
+        let of_each = queues.iter().zip(masks).map(|(queue, mask)| {
+            if !mask.is_empty() {
+                Ok(mask)
+            } else if cpu.among.is_empty() {
                 Err(format!("RPS is off for rx-{}, whose CPU is unknown", queue.index))
+            } else {
+                cpus_of(queue)
             }
-            true => cpus_of(queue),
         });
         let cpus: Vec<CpuMask> = of_each.collect::<Result<_, String>>()?;
         return Ok(Step::settled(cpus.iter().flat_map(CpuMask::iter), Certainty::NotKnown));

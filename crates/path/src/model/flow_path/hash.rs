@@ -114,11 +114,12 @@ impl<'a> Hashed<'a> {
         let [source, destination] = ends.map(address);
         let [source_port, destination_port] = ends.map(|end| end.port().to_be_bytes().to_vec());
         let pairs = [(source, destination), (source_port, destination_port)];
-        let both = pairs.into_iter().flat_map(|(source, destination)| match is_symmetric {
-            false => [source, destination],
-            true => {
+        let both = pairs.into_iter().flat_map(|(source, destination)| {
+            if is_symmetric {
                 let combined: Vec<u8> = source.iter().zip(&destination).map(|(a, b)| a ^ b).collect();
                 [combined.clone(), combined]
+            } else {
+                [source, destination]
             }
         });
         let taken = FIELDS.iter().zip(both).filter(|(field, _)| self.fields.contains(*field));

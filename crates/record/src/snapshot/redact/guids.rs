@@ -42,10 +42,9 @@ fn stand_in(number: usize) -> String {
 }
 
 fn is_guid(bytes: &[u8; LENGTH]) -> bool {
-    (0..).zip(bytes).all(|(at, byte)| match DASHES.contains(&at) {
-        true => *byte == b'-',
-        false => byte.is_ascii_hexdigit(),
-    })
+    (0..)
+        .zip(bytes)
+        .all(|(at, byte)| if DASHES.contains(&at) { *byte == b'-' } else { byte.is_ascii_hexdigit() })
 }
 
 /// True if the 36 bytes at `at` are a part of something longer.
