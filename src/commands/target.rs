@@ -48,7 +48,7 @@ pub struct Args {
 }
 
 /// Interval between checks for signals and the end.
-const PATIENCE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Serialize)]
 struct Started {
@@ -88,8 +88,8 @@ pub fn run(global: &Global, args: &Args) -> Result {
             .collect()
     })?;
     while !stop.load(Ordering::Relaxed) && args.duration.is_none_or(|duration| start.elapsed() < duration) {
-        let left = args.duration.map_or(PATIENCE, |duration| duration.saturating_sub(start.elapsed()));
-        std::thread::sleep(PATIENCE.min(left));
+        let left = args.duration.map_or(POLL_INTERVAL, |duration| duration.saturating_sub(start.elapsed()));
+        std::thread::sleep(POLL_INTERVAL.min(left));
     }
     let threads = target.stop_each();
     let cpu_seconds: f64 = threads.iter().filter_map(|thread| thread.cpu_seconds).sum();

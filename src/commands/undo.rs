@@ -67,7 +67,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result {
             Ok(undone) => undone.done.undone.is_empty() && undone.done.error.as_ref().is_some_and(is_held),
             Err(error) => is_held(error),
         };
-        if !is_held || begun.elapsed() >= PATIENCE {
+        if !is_held || begun.elapsed() >= GUARD_TIMEOUT {
             break undone?;
         }
         std::thread::sleep(RETRY);
@@ -78,7 +78,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Result {
 }
 
 /// Longest wait for a lock that another process holds: a working guard is soon done.
-const PATIENCE: Duration = Duration::from_secs(3);
+const GUARD_TIMEOUT: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_millis(50);
 
 fn is_held(error: &UndoError) -> bool {

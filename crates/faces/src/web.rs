@@ -18,9 +18,9 @@ pub use hub::{Event, Hub};
 pub use request::{BadRequest, Request};
 
 /// Connections served at once; more are told to come back.
-const MOST: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// Longest time for a request to arrive, and for one write to be taken.
-const PATIENCE: Duration = Duration::from_secs(5);
+const IO_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time for which a client may keep sending after its response: closing with unread input resets the connection,
 /// which can destroy the response on its way.
 const LINGER: Duration = Duration::from_secs(1);
@@ -93,7 +93,7 @@ pub fn serve<'a>(
                 }
                 Err(error) => return Err(error),
             };
-            let is_full = open.fetch_add(1, Ordering::SeqCst) >= MOST;
+            let is_full = open.fetch_add(1, Ordering::SeqCst) >= MAX_CONNECTIONS;
             let open = &open;
             scope.spawn(move || {
                 // A connection that breaks does not affect the others.
@@ -121,7 +121,7 @@ fn converse<'a>(
     answer: &dyn Fn(&Request, SocketAddr) -> Response<'a>,
 ) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(IO_TIMEOUT))?;
     let Some(request) = read_request(stream, stop)? else { return Ok(()) };
     let (response, is_head) = match request {
         _ if is_full => (Response::text(503, "too many connections").with("Retry-After", "1"), false),
@@ -143,7 +143,7 @@ fn converse<'a>(
 
 /// Reads a request; the whole of it must arrive in time. `None` if the client closed without one, or at the end.
 fn read_request(stream: &TcpStream, stop: &AtomicBool) -> io::Result<Option<Result<Request, BadRequest>>> {
-    let (mut input, mut part, until) = (Vec::new(), [0; 4096], Instant::now() + PATIENCE);
+    let (mut input, mut part, until) = (Vec::new(), [0; 4096], Instant::now() + IO_TIMEOUT);
     loop {
         match read(stream, &mut part, until, stop)? {
             Some(0) => return Ok(None),
@@ -208,7 +208,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::{MOST, Response, serve};
+    use super::{MAX_CONNECTIONS, Response, serve};
 
     /// Responses of the server to each of `requests`.
     fn answers<const N: usize>(requests: [&str; N]) -> [String; N] {
@@ -263,7 +263,7 @@ mod tests {
         std::thread::scope(|scope| {
             let server = scope.spawn(|| serve(&listener, &stop, &|_, _| Response::text(404, "none")));
             let mut silent: Vec<TcpStream> =
-                (0..MOST).map(|_| TcpStream::connect(address).expect("connected")).collect();
+                (0..MAX_CONNECTIONS).map(|_| TcpStream::connect(address).expect("connected")).collect();
             let mut text = String::new();
             let mut last = TcpStream::connect(address).expect("connected");
             last.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");

@@ -19,6 +19,19 @@ pub const LOST: f64 = 1.0;
 /// sender's system call, so its work happens where the sender runs, not where an interrupt lands.
 pub const LOOPBACK_SHARE: f64 = 0.5;
 
+/// Receive time of a CPU from which it is worth saving. At half of it, even twice the traffic causes no hotspot.
+pub const NOTICEABLE: f64 = 0.10;
+
+/// Receive time of a CPU from which its work is worth moving: a quarter of a CPU that no scheduler can reassign. Field
+/// case B, where steering could not matter, had 0 to 3 %.
+pub const SUBSTANTIAL: f64 = 0.25;
+
+/// Receive time of a CPU from which twice the traffic does not fit.
+pub const NO_DOUBLING: f64 = 0.5;
+
+/// Fraction of wall time from which a CPU is full.
+pub const FULL: f64 = 0.9;
+
 /// Upper bound on the cost of one packet, in seconds: reached on emulated machines, a tenth of it on real
 /// ones, without a firewall of thousands of rules. Softirq time beyond it is spent on timers, disks or `lo`.
 pub const MAX_PACKET_COST: f64 = 100e-6;

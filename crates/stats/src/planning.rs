@@ -17,14 +17,14 @@ pub fn detectable(sd_d: f64, n: usize, error: f64) -> f64 {
 }
 
 /// No trial has more pairs.
-const MOST: usize = 1_000_000;
+const MAX_PAIRS: usize = 1_000_000;
 
 /// Pairs to plan for an effect of `delta` if a pair's log ratio has the standard deviation `sd_d`, both in the same
 /// unit: the fewest that make it [`detectable`] at a look at that many pairs. `usize::MAX` if `delta` is not above 0, or a
 /// million pairs are too few.
 pub fn pairs_to_plan(sd_d: f64, delta: f64) -> usize {
     // The error depends on the pairs, but they depend only on its logarithm: this settles quickly.
-    let next = |pairs: usize| pairs_at(sd_d, delta, error_at(pairs.min(MOST)));
+    let next = |pairs: usize| pairs_at(sd_d, delta, error_at(pairs.min(MAX_PAIRS)));
     next(next(next(looks::PAIRS)))
 }
 
@@ -45,7 +45,7 @@ fn pairs_at(sd_d: f64, delta: f64, error: f64) -> usize {
     let normal = Normal::standard();
     let quantiles = normal.inverse_cdf(1.0 - error / 2.0) + normal.inverse_cdf(0.80);
     let fewest = (quantiles * sd_d / delta).powi(2).ceil();
-    if fewest.is_nan() || fewest > MOST as f64 {
+    if fewest.is_nan() || fewest > MAX_PAIRS as f64 {
         return usize::MAX;
     }
     ((fewest as usize).max(2)..).find(|&n| detectable(sd_d, n, error) <= delta).unwrap_or(usize::MAX)

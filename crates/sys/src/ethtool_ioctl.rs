@@ -61,7 +61,7 @@ const RXNFC_LOCATIONS: usize = 188;
 const QUEUE_COMMAND: usize = 4;
 
 /// Sanity limit of an answer: no driver has this much data.
-const MOST: usize = 8 << 20;
+const MAX_ANSWER: usize = 8 << 20;
 /// A multiple of every page size that Linux has.
 const GUARD: usize = 64 << 10;
 
@@ -255,7 +255,7 @@ struct Region {
 
 impl Region {
     fn new(length: usize) -> Result<Self, Errno> {
-        if length > MOST {
+        if length > MAX_ANSWER {
             return Err(Errno::TOOBIG);
         }
         let length = length.next_multiple_of(GUARD);
@@ -307,7 +307,7 @@ mod tests {
     use rustix::io::Errno;
     use rustix::net::{AddressFamily, SocketType, socket};
 
-    use super::{GSTRINGS, GUARD, MOST, Region, call, driver};
+    use super::{GSTRINGS, GUARD, MAX_ANSWER, Region, call, driver};
 
     /// The string set of offloads, which every interface has.
     const ETH_SS_FEATURES: u32 = 4;
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn what_no_driver_has_to_say_is_refused() {
-        assert_eq!(Region::new(MOST + 1).map(|_| ()), Err(Errno::TOOBIG));
+        assert_eq!(Region::new(MAX_ANSWER + 1).map(|_| ()), Err(Errno::TOOBIG));
     }
 
     #[test]

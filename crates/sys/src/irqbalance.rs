@@ -19,7 +19,7 @@ use rustix::process::{Pid, Uid, getegid, geteuid, getpid};
 use rxlab_base::units::IrqId;
 
 /// irqbalance answers from its main loop, which at times rebalances; it never takes this long.
-const PATIENCE: Duration = Duration::from_secs(2);
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum length of an answer: under a hundred bytes per interrupt, for thousands of interrupts.
 const LONGEST: usize = 1 << 20;
@@ -31,7 +31,7 @@ const LONGEST_LIST: usize = 255;
 /// The answer to `setup` of the irqbalance with this process ID. It answers only root: EACCES
 /// for others.
 pub(super) fn setup(pid: u32) -> Result<Vec<u8>, Errno> {
-    match say(pid, Uid::ROOT, PATIENCE, b"setup")? {
+    match say(pid, Uid::ROOT, SOCKET_TIMEOUT, b"setup")? {
         answer if answer.is_empty() => Err(Errno::ACCESS),
         answer => Ok(answer),
     }
@@ -44,7 +44,7 @@ pub(super) fn ban(pid: u32, irqs: &[IrqId]) -> Result<(), Errno> {
     if !geteuid().is_root() {
         return Err(Errno::PERM);
     }
-    say(pid, Uid::ROOT, PATIENCE, format!("settings ban irqs {list}").as_bytes()).map(|_| ())
+    say(pid, Uid::ROOT, SOCKET_TIMEOUT, format!("settings ban irqs {list}").as_bytes()).map(|_| ())
 }
 
 fn ban_list(irqs: &[IrqId]) -> Result<String, Errno> {
@@ -147,7 +147,7 @@ mod tests {
     use rustix::io::Errno;
     use rustix::process::{Uid, geteuid};
 
-    use super::{LONGEST_LIST, PATIENCE, ban_list, say, setup};
+    use super::{LONGEST_LIST, SOCKET_TIMEOUT, ban_list, say, setup};
     use rxlab_base::units::IrqId;
 
     // This process stands in for irqbalance, and can use the name only once at a time.
@@ -178,7 +178,7 @@ mod tests {
     }
 
     fn said(answer: &'static [u8]) -> Result<Vec<u8>, Errno> {
-        served(PATIENCE, |mut peer| peer.write_all(answer).expect("answered"))
+        served(SOCKET_TIMEOUT, |mut peer| peer.write_all(answer).expect("answered"))
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_process_of_another_user_is_not_asked() {
         let other_user = Uid::from_raw(geteuid().as_raw() + 1);
-        let result = stand_in(|_listener, pid| say(pid, other_user, PATIENCE, b"setup"));
+        let result = stand_in(|_listener, pid| say(pid, other_user, SOCKET_TIMEOUT, b"setup"));
         assert_eq!(result, Err(Errno::NOENT));
     }
 

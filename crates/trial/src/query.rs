@@ -40,7 +40,7 @@ fn lower() -> Better {
 /// Time between two answers to a query that guards.
 const EVERY: Duration = Duration::from_secs(2);
 /// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A query that cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -150,16 +150,15 @@ struct Running {
 impl Queries {
     /// Asks each query once: it must have one value, within its limits.
     pub fn start(queries: &[Query]) -> Result<Self, AskError> {
-        let running =
-            queries.iter().map(|query| {
-                let Query { name, prometheus, expr, .. } = query;
-                let value = Promql::current(prometheus, expr, 5 * PATIENCE)
-                    .map_err(|why| AskError::Answer { name: name.clone(), expr: expr.clone(), why })?;
-                if let Some(beyond) = query.beyond(value) {
-                    return Err(AskError::Beyond(beyond));
-                }
-                Running::start(query).map_err(|error| AskError::Thread(name.clone(), error.to_string()))
-            });
+        let running = queries.iter().map(|query| {
+            let Query { name, prometheus, expr, .. } = query;
+            let value = Promql::current(prometheus, expr, 5 * ANSWER_TIMEOUT)
+                .map_err(|why| AskError::Answer { name: name.clone(), expr: expr.clone(), why })?;
+            if let Some(beyond) = query.beyond(value) {
+                return Err(AskError::Beyond(beyond));
+            }
+            Running::start(query).map_err(|error| AskError::Thread(name.clone(), error.to_string()))
+        });
         running.collect::<Result<_, _>>().map(Self)
     }
 
@@ -171,7 +170,7 @@ impl Queries {
     /// Asks each query. Takes at most a little over a second.
     pub fn end(&mut self) -> Asked {
         self.0.iter_mut().for_each(Running::ask);
-        let end = Instant::now() + PATIENCE + PATIENCE / 4;
+        let end = Instant::now() + ANSWER_TIMEOUT + ANSWER_TIMEOUT / 4;
         let mut asked = Asked::default();
         for running in &mut self.0 {
             let metric = running.query.metric().name;
@@ -197,7 +196,7 @@ impl Running {
         std::thread::Builder::new().name(format!("query-{}", query.name)).spawn(move || {
             // Ends when the trial drops its side.
             while asked.recv().is_ok() {
-                if answer.send(Promql::current(&prometheus, &expr, PATIENCE)).is_err() {
+                if answer.send(Promql::current(&prometheus, &expr, ANSWER_TIMEOUT)).is_err() {
                     return;
                 }
             }

@@ -40,7 +40,7 @@ const LAST: usize = 12;
 /// Runs of a rate that may miss a limit: with more it fails, with this many it holds after [`LAST`].
 const ALLOWED: usize = 1;
 /// Limit on the number of rates judged for the first answer.
-const MOST: usize = 12;
+const MAX_RATES: usize = 12;
 /// Fresh runs that confirm a rate: without one that missed a limit, a rate that keeps them in fewer than nine of ten runs
 /// has a chance of 0.9^30 = 4 %.
 pub const ROUNDS: usize = 30;
@@ -297,7 +297,7 @@ impl Search {
     }
 
     fn add(&mut self, step: i32) {
-        if (LOWEST..=HIGHEST).contains(&step) && self.candidates.len() < MOST {
+        if (LOWEST..=HIGHEST).contains(&step) && self.candidates.len() < MAX_RATES {
             self.candidates.entry(step).or_default();
         }
     }

@@ -17,7 +17,7 @@ use rxlab_change::journal::Store;
 const TICK: Duration = Duration::from_millis(250);
 
 /// Longest wait for the guard after the deadline before the command returns.
-const PATIENCE: Duration = Duration::from_secs(10);
+const GUARD_GRACE: Duration = Duration::from_secs(10);
 
 /// Event on standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ fn left(store: &Store, id: &str) -> Result<Option<Duration>> {
 
 /// Waits until the guard has reverted the change, or reports that another command has confirmed it or reverted it.
 fn ended(global: &Global, store: &Store, id: &str) -> Result {
-    let tries = PATIENCE.as_millis() / TICK.as_millis();
+    let tries = GUARD_GRACE.as_millis() / TICK.as_millis();
     for _ in 0..tries {
         match store.load(id)? {
             Some(history) if history.pending_deadline().is_some() => std::thread::sleep(TICK),

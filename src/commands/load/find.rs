@@ -16,7 +16,7 @@ use rxlab_trial::search::slo::Slo;
 use rxlab_trial::search::{Purpose, ROUNDS, Search};
 
 /// Interval between checks for a first response.
-const PATIENCE: Duration = Duration::from_millis(20);
+const FIRST_RESPONSE_POLL: Duration = Duration::from_millis(20);
 
 /// Searches, and prints the result. Runs last `least` or longer; those that confirm the answer are spread over `confirm`.
 pub(super) fn run(
@@ -147,7 +147,7 @@ impl<'a> Runs<'a> {
         while is_silent(&measured) && begun.elapsed() < time + patience && !self.stop.load(Ordering::Relaxed)
         {
             measured = Some(joined(measured, session.cut()));
-            place::sleep(PATIENCE, self.stop);
+            place::sleep(FIRST_RESPONSE_POLL, self.stop);
         }
         let server = self.host.as_ref().zip(self.server.as_ref()).and_then(|(host, server)| server.end(host));
         let told = session.arrivals_are_told();

@@ -17,7 +17,7 @@ use rxlab_load::{Interval, Second, Session, Spec, hdr_log_head, hdr_log_line};
 /// Interval between updates of the progress line.
 const REFRESH: Duration = Duration::from_millis(250);
 /// Interval between checks for Ctrl-C.
-const PATIENCE: Duration = Duration::from_millis(20);
+const SIGNAL_POLL: Duration = Duration::from_millis(20);
 const SECOND: Duration = Duration::from_secs(1);
 
 pub(super) struct Watch {
@@ -84,7 +84,7 @@ impl Watch {
                 self.keep(at, &second, &second.latency)?;
                 total = Some(joined(total, second));
             }
-            std::thread::sleep(PATIENCE.min(self.duration.saturating_sub(elapsed)));
+            std::thread::sleep(SIGNAL_POLL.min(self.duration.saturating_sub(elapsed)));
         }
     }
 

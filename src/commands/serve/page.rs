@@ -15,7 +15,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Longest wait for an event; then a comment shows a proxy, and the server, that the reader is still there.
-const PATIENCE: Duration = Duration::from_millis(500);
+const KEEP_ALIVE: Duration = Duration::from_millis(500);
 
 /// Answers a request. The first hub has the intervals, the second the trials.
 pub(super) fn answer<'a>(
@@ -82,7 +82,7 @@ fn send(
             last_trials = event.id;
             write!(out, "event: {}\ndata: {}\n\n", event.name, event.data)?;
         }
-        let new: Vec<Arc<Event>> = frames.after(last, PATIENCE);
+        let new: Vec<Arc<Event>> = frames.after(last, KEEP_ALIVE);
         if new.is_empty() {
             out.write_all(b":\n\n")?;
         }

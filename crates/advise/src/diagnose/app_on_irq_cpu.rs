@@ -4,11 +4,11 @@
 
 use super::elsewhere::is_elsewhere;
 use super::figures::{Evidence, Subject};
-use super::workload::{FULL, ROOM, common, interrupt_cpus, landings, named, nic_on, processing, programs};
+use super::workload::{ROOM, common, interrupt_cpus, landings, named, nic_on, processing, programs};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::percent;
 use rxlab_base::units::CpuMask;
-use rxlab_path::evidence::{busy, may_be_lo, receive_time};
+use rxlab_path::evidence::{FULL, busy, may_be_lo, receive_time};
 use rxlab_path::model::{CpuRates, Model, ProcessRates, Rates};
 
 /// Receive time of the CPU from which sharing it slows the program down.

@@ -6,13 +6,11 @@ use super::places::{loaded_of, most_loaded, readers};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::CpuMask;
+use rxlab_path::evidence::NOTICEABLE;
 use rxlab_path::model::{Model, Nic, Rates};
 
 /// Packets/s from which the choice of a queue for each flow can matter.
 const PACKETS: f64 = 10_000.0;
-
-/// Receive time of a queue's CPU from which it matters.
-const BUSY: f64 = 0.10;
 
 pub(super) const RULE: Rule = Rule {
     id: "arfs-pointless",
@@ -23,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
              {} packets/s, a queue's CPU spends {} of its time in interrupts and softirq, and no queue with \
              traffic lands on a node whose CPUs run processes a quarter of the time",
             count(PACKETS),
-            percent(BUSY)
+            percent(NOTICEABLE)
         )
     },
     silent: "a reader has a queue on its node, nodes are unknown, or the machine has one node",
@@ -39,7 +37,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (on, _) = offload(nic)?;
     let queues = loaded_of(model, rates, nic);
     let packets: f64 = queues.iter().map(|queue| queue.packets).sum();
-    let busiest = most_loaded(&queues).filter(|queue| queue.load >= BUSY)?;
+    let busiest = most_loaded(&queues).filter(|queue| queue.load >= NOTICEABLE)?;
     let readers = readers(rates).intersection(&model.scheduled());
     let far = !readers.is_empty() && local(model, &queues, &readers).is_empty();
     if !on || !far || packets < PACKETS || !rfs_complete(model, nic) {

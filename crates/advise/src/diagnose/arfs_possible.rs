@@ -6,13 +6,11 @@ use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::percent;
 use rxlab_base::units::CpuMask;
 use rxlab_path::drivers;
+use rxlab_path::evidence::SUBSTANTIAL;
 use rxlab_path::model::{Model, Nic, Rates};
 
 /// The kernel's name of the required offload.
 const OFFLOAD: &str = "rx-ntuple-filter";
-
-/// Receive time of a queue's CPU from which handing packets on in software is worth avoiding.
-const BUSY: f64 = 0.25;
 
 pub(super) const RULE: Rule = Rule {
     id: "arfs-possible",
@@ -23,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
              off and can be switched on, a queue's CPU spends {} of its time in interrupts and softirq, and \
              queues land on the nodes of the CPUs that run processes",
             drivers::names(|row| row.has_arfs).join(", "),
-            percent(BUSY)
+            percent(SUBSTANTIAL)
         )
     },
     silent: "RFS is off, the driver cannot do it, the offload is on or fixed, or the readers' nodes have no \
@@ -39,7 +37,7 @@ pub(super) const RULE: Rule = Rule {
 fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (on, changeable) = offload(nic)?;
     let queues = loaded_of(model, rates, nic);
-    let busiest = most_loaded(&queues).filter(|queue| queue.load >= BUSY)?;
+    let busiest = most_loaded(&queues).filter(|queue| queue.load >= SUBSTANTIAL)?;
     if on || !changeable || nic.rx.len() < 2 || !rfs_complete(model, nic) {
         return None;
     }

@@ -4,6 +4,7 @@ use super::figures::{Evidence, Subject, Unit};
 use super::places::{loaded_of, most_loaded};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::count;
+use rxlab_path::evidence::SUBSTANTIAL;
 use rxlab_path::model::{Model, Nic, Rates};
 
 /// Packets/s from which merging packets is worthwhile.
@@ -11,9 +12,6 @@ const PACKETS: f64 = 10_000.0;
 
 /// Bytes per packet from which most packets are parts of larger transfers, which GRO can merge.
 const LARGE: f64 = 1_000.0;
-
-/// Receive time of a queue's CPU from which it matters.
-const BUSY: f64 = 0.25;
 
 /// The kernel's names of GRO, and of its equivalents in the device.
 const GRO: &str = "rx-gro";
@@ -45,7 +43,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let traffic = rates.nic(&nic.name).filter(|traffic| traffic.rx_packets >= PACKETS)?;
     let size = traffic.rx_bytes / traffic.rx_packets;
     let queues = loaded_of(model, rates, nic);
-    let busiest = most_loaded(&queues).filter(|queue| queue.load >= BUSY)?;
+    let busiest = most_loaded(&queues).filter(|queue| queue.load >= SUBSTANTIAL)?;
     if !is(GRO, false) || BY_DEVICE.iter().any(|name| is(name, true)) || size < LARGE {
         return None;
     }

@@ -7,7 +7,7 @@ use super::{Check, Finding, Rule, Severity, tunnel_one_flow};
 use rxlab_base::number::{count, cpus_text, percent};
 use rxlab_base::parse::ethtool::FlowAction;
 use rxlab_base::units::{CpuId, NicName};
-use rxlab_path::evidence::{TRAFFIC, carrier, irq_cpus, may_be_lo, through_lo};
+use rxlab_path::evidence::{FULL, NO_DOUBLING, TRAFFIC, carrier, irq_cpus, may_be_lo, through_lo};
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 
 /// Packets of the busiest queue relative to the mean of the others.
@@ -16,10 +16,6 @@ const MIN_RATIO: f64 = 3.0;
 const SHOWN: usize = 3;
 /// Part of the busiest queue's packets from which another one is named with it.
 const ALIKE_PART: f64 = 0.5;
-/// Receive time of the busiest queue's CPU from which it is a limit: there is no room for twice the traffic.
-const BUSY: f64 = 0.5;
-/// Receive time from which that CPU has no headroom left.
-const FULL: f64 = 0.9;
 /// The queue's part of the table relative to the mean of all queues in it.
 const UNEVEN: f64 = 1.5;
 /// Part of an even share of the packets below which a queue counts as left out.
@@ -37,7 +33,7 @@ pub(super) const RULE: Rule = Rule {
              mean of the others and {} packets/s, and the CPU of its interrupt spends {} of its time on receive work; \
              critical at {} or more",
             count(TRAFFIC),
-            percent(BUSY),
+            percent(NO_DOUBLING),
             percent(FULL)
         )
     },
@@ -185,7 +181,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let load = |cpu: CpuId| receive_work(rates, cpu, most);
     let cpu = irq_cpus(queue, model, rates).iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
     let is_told = tunnel_one_flow::finding(model, rates, nic).is_some();
-    if load(cpu) < BUSY || is_chosen(nic, queue.index) || is_told {
+    if load(cpu) < NO_DOUBLING || is_chosen(nic, queue.index) || is_told {
         return None;
     }
     // Another device's queue may be what keeps it busy.

@@ -4,16 +4,13 @@ use super::figures::{Evidence, Subject};
 use super::workload::interrupts;
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
-use rxlab_path::evidence::{irq_cpus, queue_packets, receive_time, receiving};
+use rxlab_path::evidence::{NO_DOUBLING, irq_cpus, queue_packets, receive_time, receiving};
 use rxlab_path::model::{CpuRates, Function, Model, Nic, Rates};
 
 /// Interrupts/s on one CPU: at about 2 us each, with the cache misses they cause, 4 % of it.
 pub(crate) const INTERRUPTS: f64 = 20_000.0;
 /// Packets per interrupt from which there is little left to save.
 const PACKETS: f64 = 4.0;
-/// Time in interrupts and softirq from which the CPU has none to spare.
-const BUSY: f64 = 0.5;
-
 pub(super) const RULE: Rule = Rule {
     id: "interrupt-rate",
     asks: "Does a device raise an interrupt for almost every packet although its CPU is short of time?",
@@ -24,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
              and that CPU spends {} of its time in interrupts and softirq",
             count(INTERRUPTS),
             count(PACKETS),
-            percent(BUSY)
+            percent(NO_DOUBLING)
         )
     },
     silent: "moderation is on or not reported, the CPU has time, or NAPI already polls many packets per \
@@ -78,7 +75,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         })
     };
     let caught = rates.cpus.iter().map(|cpu| (cpu, on(cpu))).filter(|(cpu, (rings, packets))| {
-        *rings >= INTERRUPTS && *packets < PACKETS * rings && receiving(cpu) >= BUSY
+        *rings >= INTERRUPTS && *packets < PACKETS * rings && receiving(cpu) >= NO_DOUBLING
     });
     let (cpu, (rings, packets)) = caught.max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
     let (id, name) = (cpu.cpu, &nic.name);

@@ -1,18 +1,17 @@
 //! All interrupts of a device's busy queues land on CPUs outside the device's node.
+//!
+//! Field case C found the effect of the other node "slightly lower, not dramatic".
 
 use super::figures::{Evidence, Subject};
 use super::places::{loaded_of, most_loaded, node, of_node};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{percent, plural};
 use rxlab_base::units::CpuMask;
+use rxlab_path::evidence::SUBSTANTIAL;
 use rxlab_path::model::{Model, Nic, Rates};
 
 /// The plan that brings interrupts to the device's node.
 pub(crate) const NEAR: &str = "numa-local.irq";
-
-/// Receive time of the busiest of these CPUs from which access to the other node's memory is worth avoiding.
-/// Field case C found the effect "slightly lower, not dramatic".
-const BUSY: f64 = 0.25;
 
 pub(super) const RULE: Rule = Rule {
     id: "irq-on-wrong-node",
@@ -21,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
         format!(
             "the node of a device is known, the interrupts of all its queues with traffic land on other \
              nodes, and one of these CPUs spends {} of its time in interrupts and softirq",
-            percent(BUSY)
+            percent(SUBSTANTIAL)
         )
     },
     silent: "the node is unknown (-1 is not node 0), a queue lands on the device's node and another \
@@ -45,7 +44,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     nodes.sort_unstable();
     nodes.dedup();
     let busiest = most_loaded(&queues)?;
-    if local.is_empty() || busiest.load < BUSY {
+    if local.is_empty() || busiest.load < SUBSTANTIAL {
         return None;
     }
     let cpus: CpuMask = queues.iter().map(|queue| queue.cpu).collect();

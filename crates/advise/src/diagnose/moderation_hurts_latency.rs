@@ -4,16 +4,13 @@ use super::figures::{Evidence, Subject, Unit};
 use super::workload::interrupts;
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
-use rxlab_path::evidence::{TRAFFIC, nic_irq_cpus, queue_packets, receive_time};
+use rxlab_path::evidence::{SUBSTANTIAL, TRAFFIC, nic_irq_cpus, queue_packets, receive_time};
 use rxlab_path::model::{Model, Nic, Rates};
 
 /// Delay in microseconds that a request notices: a round trip in a data centre takes 20 to 100.
 const HELD: u32 = 100;
 /// Packets arriving during the delay below which the delay gains nothing.
 const COLLECTED: f64 = 0.5;
-/// Time of a CPU in softirq from which the delay may be wanted.
-const BUSY: f64 = 0.25;
-
 pub(super) const RULE: Rule = Rule {
     id: "moderation-hurts-latency",
     asks: "Are interrupts delayed although packets arrive one by one?",
@@ -23,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
              {COLLECTED} packets arrive per queue in that time, there is an interrupt for at least every \
              second packet, and the CPUs spend less than {} of their time in softirq",
             count(TRAFFIC),
-            percent(BUSY)
+            percent(SUBSTANTIAL)
         )
     },
     silent: "moderation is adaptive or ends with the first packet (rx-frames 1), or the driver is one of \
@@ -47,7 +44,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let rings: f64 = nic.rx.iter().map(|queue| interrupts(queue, rates)).sum();
     let load = |cpu| rates.cpu(cpu).map_or(0.0, receive_time);
     let busy = nic_irq_cpus(nic, model, rates).iter().map(load).fold(0.0, f64::max);
-    let idle = packets >= TRAFFIC && collected < COLLECTED && rings >= packets / 2.0 && busy < BUSY;
+    let idle = packets >= TRAFFIC && collected < COLLECTED && rings >= packets / 2.0 && busy < SUBSTANTIAL;
     if !waits || spaced || !idle {
         return None;
     }

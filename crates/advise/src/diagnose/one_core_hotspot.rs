@@ -8,14 +8,10 @@ use super::{Check, Finding, Rule, Severity, elsewhere};
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
-    TRAFFIC, busy, by_threads, carrier, foreign, irq_cpus, is_counted, may_be_lo, queue_packets,
-    reach_every_cpu, receiving, takes_unknown,
+    FULL, SUBSTANTIAL, TRAFFIC, busy, by_threads, carrier, foreign, irq_cpus, is_counted, may_be_lo,
+    queue_packets, reach_every_cpu, receiving, takes_unknown,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
-
-/// Receive time from which a CPU counts as busy with it: a quarter of a CPU that no scheduler can
-/// reassign. Field case B, where steering could not matter, had 0 to 3 %.
-const BUSY: f64 = 0.25;
 
 /// Receive time from which a CPU drowns: four fifths leave no room for a burst.
 const DROWNING: f64 = 0.8;
@@ -35,14 +31,11 @@ const RECEIVES: f64 = 0.1;
 
 /// A CPU below [`DROWNING`] must also do most of the machine's receive work: 16 balanced queues on
 /// 128 CPUs are not a hotspot.
-const MOST: f64 = 0.5;
+pub(super) const MAJORITY: f64 = 0.5;
 
-/// Without [`BUSY`] softirq time (short runs inside a sender's system call slip between the ticks),
+/// Without [`SUBSTANTIAL`] softirq time (short runs inside a sender's system call slip between the ticks),
 /// a full CPU that takes this many packets/s from an interface without an interrupt also counts ...
 const PACKETS: f64 = 20_000.0;
-
-/// ... and this fraction of wall time is full.
-const FULL: f64 = 0.9;
 
 pub(super) const RULE: Rule = Rule {
     id: "one-core-hotspot",
@@ -54,8 +47,8 @@ pub(super) const RULE: Rule = Rule {
              average of the others, and of those that receive from its interface, and spends {} of its time \
              on it; or, if softirq time is not exact, a CPU that is {} busy takes {} packets/s of an \
              interface without an interrupt, and an equally uneven share of both packets and NET_RX runs",
-            percent(BUSY),
-            percent(MOST),
+            percent(SUBSTANTIAL),
+            percent(MAJORITY),
             percent(DROWNING),
             percent(FULL),
             count(PACKETS)
@@ -121,9 +114,9 @@ fn by_time<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     let drowns = time >= DROWNING
         && lopsided(rates, share, ODDS_OF_DROWNING)
         && time >= ODDS_OF_DROWNING * of_receivers(rates, cpu, &equals(model, rates, hottest)).1;
-    let lopsided = drowns || (share >= MOST && lopsided(rates, share, MIN_RATIO));
+    let lopsided = drowns || (share >= MAJORITY && lopsided(rates, share, MIN_RATIO));
     let others = of_receivers(rates, cpu, &model.online());
-    (time >= BUSY && receives && lopsided).then_some(Hot { cpu, share, others })
+    (time >= SUBSTANTIAL && receives && lopsided).then_some(Hot { cpu, share, others })
 }
 
 /// True if a CPU receives for longer than ticks show: time they charge to programs may be receive work.
@@ -141,7 +134,7 @@ fn by_packets<'a>(model: &Model, rates: &'a Rates) -> Option<Hot<'a>> {
     // With RPS, packets are counted on the target CPU, runs on both: only both together show that
     // nothing spreads them.
     let runs = share_of(rates, cpu, |cpu| cpu.net_rx);
-    let lopsided = [share, runs].iter().all(|share| *share >= MOST && lopsided(rates, *share, MIN_RATIO));
+    let lopsided = [share, runs].iter().all(|share| *share >= MAJORITY && lopsided(rates, *share, MIN_RATIO));
     // After an interrupt, of this network namespace or another, receive work runs long enough for ticks to hit it.
     let stands_on_devices = |nic: &Nic| nic.kind == NicKind::Device || !model.carriers(nic).is_empty();
     let rings = carrier(model, rates, hottest).is_some_and(|(nic, _)| stands_on_devices(nic))
@@ -207,7 +200,7 @@ fn finding(model: &Model, rates: &Rates, hot: &Hot<'_>, carrier: Option<(&Nic, &
         nic: carrier.map(|(nic, _)| nic.name.clone()),
         cpu: Some(cpu),
         title: match hot.others {
-            (receive @ 1.., mean) if hot.share < MOST => format!(
+            (receive @ 1.., mean) if hot.share < MAJORITY => format!(
                 "CPU {cpu} spends {} of its time on receive work, {} {}",
                 percent(time),
                 plural(receive, "other"),

@@ -5,11 +5,8 @@ use super::places::{loaded_of, most_loaded};
 use super::{Check, Finding, OWN_RULE, Rule, Severity};
 use rxlab_base::number::{count, percent};
 use rxlab_path::drivers::{self, Kind};
-use rxlab_path::evidence::TRAFFIC;
+use rxlab_path::evidence::{SUBSTANTIAL, TRAFFIC};
 use rxlab_path::model::{Function, Model, Nic, NicKind, Rates};
-
-/// Receive time of the interrupt's CPU from which bypassing the hypervisor is worthwhile.
-const BUSY: f64 = 0.25;
 
 /// Part of the busy interface's packets up to which the other one is idle.
 const IDLE: f64 = 0.01;
@@ -24,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
              traffic",
             paravirtual(),
             count(TRAFFIC),
-            percent(BUSY),
+            percent(SUBSTANTIAL),
             percent(IDLE)
         )
     },
@@ -52,7 +49,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         return None;
     }
     let queues = loaded_of(model, rates, nic);
-    let busiest = most_loaded(&queues).filter(|queue| queue.load >= BUSY)?;
+    let busiest = most_loaded(&queues).filter(|queue| queue.load >= SUBSTANTIAL)?;
     let packets = |nic: &Nic| rates.rx_packets(&nic.name);
     let mut reals = model.nics.iter().filter(|other| {
         other.kind == NicKind::Device

@@ -2,10 +2,10 @@
 //! here.
 
 use super::figures::{Evidence, Subject};
-use super::workload::{FULL, processing};
+use super::workload::processing;
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
-    MAX_PACKET_COST, TRAFFIC, busy, headroom, irq_cpus, is_counted, may_be_lo, queue_packets, receiving,
+    FULL, MAX_PACKET_COST, TRAFFIC, busy, headroom, irq_cpus, is_counted, may_be_lo, queue_packets, receiving,
 };
 use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 

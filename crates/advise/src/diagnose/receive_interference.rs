@@ -2,11 +2,11 @@
 
 use super::elsewhere::is_elsewhere;
 use super::figures::{Evidence, Subject};
-use super::workload::{FULL, named, processing, programs};
+use super::workload::{named, processing, programs};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::percent;
 use rxlab_base::units::CpuId;
-use rxlab_path::evidence::{busy, carrier, may_be_lo, receive_time, receiving};
+use rxlab_path::evidence::{FULL, busy, carrier, may_be_lo, receive_time, receiving};
 use rxlab_path::model::{CpuRates, Model, NicKind, ProcessRates, Rates};
 
 /// Part of the CPU taken by interrupts and softirqs from which the program slows down.

@@ -32,10 +32,7 @@ const CEILING: f64 = 0.06;
 
 /// Busy fraction of the busiest CPU from which CPU time may limit the load: the threshold below which a trial
 /// reports `server idle` (docs/statistics.md).
-const BUSY: f64 = 0.70;
-
-/// Part of all receive work from which one CPU of several is called a hotspot.
-const MOST: f64 = 0.5;
+const MAY_LIMIT: f64 = 0.70;
 
 /// The possible gain, and the settings that may bring it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -280,14 +277,18 @@ fn too_little(rates: &Rates, hot: &CpuRegime) -> Option<String> {
             precise_percent(hot.ceiling)
         ));
     }
-    (busiest < BUSY)
+    (busiest < MAY_LIMIT)
         .then(|| format!("no CPU is busier than {}, so CPU time does not limit the load", percent(busiest)))
 }
 
 fn to_try(rates: &Rates, hot: &CpuRegime, knobs: &[FamilyGain]) -> String {
     let all: f64 = rates.cpus.iter().map(receiving).sum();
     let share = hot.receive / all.max(1e-9);
-    let what = if share >= MOST && rates.cpus.len() > 1 { "one-core hotspot" } else { "receive work" };
+    let what = if share >= one_core_hotspot::MAJORITY && rates.cpus.len() > 1 {
+        "one-core hotspot"
+    } else {
+        "receive work"
+    };
     let hot_one = format!("{what} on CPU {} ({} of its time)", hot.cpu, percent(hot.receive));
     let worth: Vec<&FamilyGain> = knobs.iter().filter(|knob| knob.trial).collect();
     if worth.is_empty() {

@@ -3,11 +3,11 @@
 use super::app_on_irq_cpu::sharing;
 use super::figures::{Evidence, Subject, Unit};
 use super::places::mean;
-use super::workload::{FULL, ROOM, carries_traffic, common, named, processing, programs};
+use super::workload::{ROOM, carries_traffic, common, named, processing, programs};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{percent, plural};
 use rxlab_base::units::CpuMask;
-use rxlab_path::evidence::busy;
+use rxlab_path::evidence::{FULL, busy};
 use rxlab_path::model::{Model, ProcessRates, Rates};
 
 /// Part of its CPUs' time that the program itself takes: otherwise something else fills them.

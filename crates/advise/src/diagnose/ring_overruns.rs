@@ -2,10 +2,10 @@
 
 use super::figures::{Evidence, Subject};
 use super::places::handed_over;
-use super::workload::{FULL, processing};
+use super::workload::processing;
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::count;
-use rxlab_path::evidence::{LOST, TRAFFIC, busy, irq_cpus, receive_time};
+use rxlab_path::evidence::{FULL, LOST, TRAFFIC, busy, irq_cpus, receive_time};
 use rxlab_path::model::{CpuRates, Model, Nic, Rates};
 
 /// Part of the packets from which connections notice the loss: TCP's rate falls with its square root.

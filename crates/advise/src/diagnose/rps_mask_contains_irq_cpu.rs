@@ -1,15 +1,13 @@
 //! The CPU that handles a queue's interrupt is also in the queue's RPS mask, and is busy.
+//!
+//! Field case C: 250k requests/s on all 32 CPUs, 670k on 7 without the interrupt's CPU.
 
 use super::figures::{Evidence, Subject};
 use super::places::{mean, receive_work, same_on};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
-use rxlab_path::evidence::{TRAFFIC, irq_cpus, may_be_lo, queue_packets, receiving};
+use rxlab_path::evidence::{SUBSTANTIAL, TRAFFIC, irq_cpus, may_be_lo, queue_packets, receiving};
 use rxlab_path::model::{Model, Nic, Rates};
-
-/// Receive time of the interrupt's CPU from which its part of the RPS work is better done
-/// elsewhere. Field case C: 250k requests/s on all 32 CPUs, 670k on 7 without the interrupt's CPU.
-const BUSY: f64 = 0.25;
 
 /// Receive time of that CPU relative to the mean of the mask's others: field case A kept 1.7 (48.5 to 28 %).
 /// A CPU that is no busier than they are has room for its part.
@@ -27,7 +25,7 @@ pub(super) const RULE: Rule = Rule {
              others, and that CPU spends {} of its time in interrupts and softirq, {MIN_RATIO} times the mean of \
              the others",
             count(TRAFFIC),
-            percent(BUSY)
+            percent(SUBSTANTIAL)
         )
     },
     silent: "that CPU has time to spare or is no busier with it than the others, too few CPUs would be left \
@@ -51,7 +49,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
         let time = rates.cpu(cpu).map_or(0.0, receiving);
         let rest = mask.difference(&both);
         let most = time >= MIN_RATIO * mean(rates, &rest, receiving) && rest.len() >= LEFT;
-        let matters = packets >= TRAFFIC && load(cpu) >= BUSY && most && !may_be_lo(model, rates, cpu);
+        let matters = packets >= TRAFFIC && load(cpu) >= SUBSTANTIAL && most && !may_be_lo(model, rates, cpu);
         matters.then_some((queue, mask, cpu, time, packets))
     });
     let caught: Vec<_> = caught.collect();

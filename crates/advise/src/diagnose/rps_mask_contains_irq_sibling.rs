@@ -6,7 +6,7 @@ use super::places::{Loaded, loaded_of, same_on, worst};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::CpuMask;
-use rxlab_path::evidence::irq_cpus;
+use rxlab_path::evidence::{SUBSTANTIAL, irq_cpus};
 use rxlab_path::model::{Model, Nic, Rates};
 
 /// Packets/s of one queue from which its core is interrupted all the time: one packet in 20 us.
@@ -14,9 +14,6 @@ const HIGH_RATE: f64 = 50_000.0;
 
 /// Receive time of the interrupt's CPU that counts as a high rate, whatever the packets cost.
 const HIGH_LOAD: f64 = 0.5;
-
-/// Minimum receive time of a high rate: below it the packets are cheap, and the core has room.
-const BUSY: f64 = 0.25;
 
 pub(super) const RULE: Rule = Rule {
     id: "rps-mask-contains-irq-sibling",
@@ -27,7 +24,7 @@ pub(super) const RULE: Rule = Rule {
              interrupt's CPU, and CPUs of other cores; the queue has {} packets/s and its CPU spends {} of \
              its time in interrupts and softirq, or {} at any packet rate",
             count(HIGH_RATE),
-            percent(BUSY),
+            percent(SUBSTANTIAL),
             percent(HIGH_LOAD)
         )
     },
@@ -75,7 +72,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 /// The hyper-threads of the interrupt's core in the mask of a queue with a high rate.
 fn shared(model: &Model, rates: &Rates, queue: &Loaded<'_>) -> Option<CpuMask> {
     let mask = queue.mask()?;
-    let high = queue.load >= HIGH_LOAD || (queue.packets >= HIGH_RATE && queue.load >= BUSY);
+    let high = queue.load >= HIGH_LOAD || (queue.packets >= HIGH_RATE && queue.load >= SUBSTANTIAL);
     let irq = irq_cpus(queue.queue, model, rates);
     let threads = model.siblings(&irq).intersection(mask);
     let other_cores = !mask.difference(&threads).is_empty();

@@ -5,17 +5,14 @@ use super::places::{Loaded, loaded, loaded_of, mean, node, of_node, same_on, wor
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::percent;
 use rxlab_base::units::CpuMask;
-use rxlab_path::evidence::receive_time;
+use rxlab_path::evidence::{SUBSTANTIAL, receive_time};
 use rxlab_path::model::{Model, Nic, Rates};
-
-/// Receive time of the interrupt's CPU from which the transfer between nodes is worth avoiding.
-const BUSY: f64 = 0.25;
 
 /// Process time of the far CPUs relative to the near ones from which the readers are on the far ones.
 const READERS: f64 = 1.5;
 
 /// Receive time above which the near CPUs have no room left.
-const FULL: f64 = 0.8;
+const NO_ROOM: f64 = 0.8;
 
 pub(super) const RULE: Rule = Rule {
     id: "rps-mask-crosses-nodes",
@@ -24,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
         format!(
             "the RPS mask of a queue with traffic contains CPUs outside the node of its interrupt, whose CPU \
              spends {} of its time in interrupts and softirq, while that node has other CPUs",
-            percent(BUSY)
+            percent(SUBSTANTIAL)
         )
     },
     silent: "a node is unknown, processes run mostly on the far CPUs (then the readers are there), the \
@@ -70,7 +67,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
 /// The CPUs of a queue's mask that are on another node without a reason. CPUs that take interrupts of interfaces with
 /// traffic, `irqs`, are no place for the work of other queues.
 fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>, irqs: &CpuMask) -> Option<CpuMask> {
-    let mask = queue.mask().filter(|_| queue.load >= BUSY)?;
+    let mask = queue.mask().filter(|_| queue.load >= SUBSTANTIAL)?;
     let home = node(model, queue.cpu)?;
     let far: CpuMask = mask.iter().filter(|cpu| node(model, *cpu).is_some_and(|node| node != home)).collect();
     let near = of_node(model, home).intersection(&model.usable()).difference(irqs);
@@ -80,7 +77,7 @@ fn far(model: &Model, rates: &Rates, queue: &Loaded<'_>, irqs: &CpuMask) -> Opti
     }
     let readers_are_far = mean(rates, &far, |cpu| cpu.user + cpu.system)
         > mean(rates, &near, |cpu| cpu.user + cpu.system) * READERS;
-    let full = mean(rates, &near, receive_time) >= FULL;
+    let full = mean(rates, &near, receive_time) >= NO_ROOM;
     (!readers_are_far && !full).then_some(far)
 }
 

@@ -4,11 +4,8 @@ use super::figures::{Evidence, Subject};
 use super::places::busiest;
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent, plural};
-use rxlab_path::evidence::{TRAFFIC, irq_cpus, may_be_lo, nic_irq_cpus, reach_every_cpu};
+use rxlab_path::evidence::{NOTICEABLE, TRAFFIC, irq_cpus, may_be_lo, nic_irq_cpus, reach_every_cpu};
 use rxlab_path::model::{Model, Nic, Rates};
-
-/// Receive time of the busiest CPU from which the cost of handing packets on is worth avoiding.
-const BUSY: f64 = 0.10;
 
 /// Upper bound on one queue's traffic relative to the average of all: above, the hardware does not spread the
 /// traffic, and RPS may.
@@ -26,7 +23,7 @@ pub(super) const RULE: Rule = Rule {
              the average, at least half of the queues have RPS to other CPUs, the CPUs get {} RPS \
              interrupts/s and the busiest spends {} of its time in interrupts and softirq",
             count(TRAFFIC),
-            percent(BUSY)
+            percent(NOTICEABLE)
         )
     },
     silent: "a CPU has no queue, few flows carry most packets (then RPS spreads what the queues do not), \
@@ -55,7 +52,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let mean = traffic.queues.values().sum::<f64>() / nic.rx.len() as f64;
     let ipis: f64 = rates.cpus.iter().map(|cpu| cpu.rps_ipis).sum();
     let (cpu, load) = busiest(rates, &served)?;
-    if !counted || most > mean * EVEN || ipis < TRAFFIC || load < BUSY || may_be_lo(model, rates, cpu) {
+    if !counted || most > mean * EVEN || ipis < TRAFFIC || load < NOTICEABLE || may_be_lo(model, rates, cpu) {
         return None;
     }
     let first = steered.first()?;

@@ -5,12 +5,8 @@ use super::figures::{Evidence, Subject};
 use super::places::{receive_work, spreading};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
-use rxlab_path::evidence::{TRAFFIC, irq_cpus, may_be_lo, receiving};
+use rxlab_path::evidence::{NOTICEABLE, TRAFFIC, irq_cpus, may_be_lo, receiving};
 use rxlab_path::model::{Model, Nic, Rates};
-
-/// Receive time of the interrupt's CPU, including hard interrupts, from which the traffic is real: at half of
-/// it even twice the traffic would not cause a hotspot.
-const BUSY: f64 = 0.10;
 
 pub(super) const RULE: Rule = Rule {
     id: "single-queue-no-rps",
@@ -20,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
             "a device with one receive queue and RPS off receives {} packets/s, and the CPU of its interrupt \
              spends {} of its time in interrupts and softirq",
             count(TRAFFIC),
-            percent(BUSY)
+            percent(NOTICEABLE)
         )
     },
     silent: "the machine has one CPU, the interface is virtual (its packets are received where their senders \
@@ -38,7 +34,7 @@ fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let cpus = irq_cpus(queue, model, rates);
     let load = |cpu| receive_work(rates, cpu, traffic.rx_packets);
     let cpu = cpus.iter().max_by(|a, b| load(*a).total_cmp(&load(*b)))?;
-    let real = traffic.rx_packets >= TRAFFIC && load(cpu) >= BUSY && !may_be_lo(model, rates, cpu);
+    let real = traffic.rx_packets >= TRAFFIC && load(cpu) >= NOTICEABLE && !may_be_lo(model, rates, cpu);
     if model.online().len() < 2 || !off || !real {
         return None;
     }

@@ -6,11 +6,11 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{Evidence, Subject, Unit};
-use super::workload::{FULL, ROOM, carries_traffic, common, named, programs};
+use super::workload::{ROOM, carries_traffic, common, named, programs};
 use super::{Check, Finding, Rule, Severity, one_core_hotspot};
 use rxlab_base::number::{count, percent, plural, precise_percent};
 use rxlab_base::units::{CpuId, CpuMask};
-use rxlab_path::evidence::{LOST, busy, lost, receiving, room};
+use rxlab_path::evidence::{FULL, LOST, busy, lost, receiving, room};
 use rxlab_path::model::{CpuRates, Fact, HeldRates, Model, ProcessRates, Rates, ThreadRates};
 use rxlab_path::sample::Transport;
 

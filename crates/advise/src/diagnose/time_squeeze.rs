@@ -2,10 +2,10 @@
 
 use super::figures::{Evidence, Subject, Unit};
 use super::ring_overruns::{Blame, DROWNING, blame};
-use super::workload::{FULL, Landing, landings, nic_on, processing};
+use super::workload::{Landing, landings, nic_on, processing};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
-use rxlab_path::evidence::{LOST, busy, receive_time};
+use rxlab_path::evidence::{FULL, LOST, busy, receive_time};
 use rxlab_path::model::{CpuRates, Model, Rates};
 use rxlab_path::sample::Settings;
 

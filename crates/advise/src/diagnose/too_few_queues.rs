@@ -7,11 +7,8 @@ use super::queues_share_a_cpu::movable;
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{percent, plural};
 use rxlab_base::units::CpuMask;
-use rxlab_path::evidence::receiving;
+use rxlab_path::evidence::{NO_DOUBLING, receiving};
 use rxlab_path::model::{Function, Model, Nic, Rates};
-
-/// Mean receive time of the queues' CPUs from which twice the traffic does not fit.
-const FULL: f64 = 0.5;
 
 /// Upper bound on the other CPUs' part of it: above, the work is already spread.
 const ELSEWHERE: f64 = 0.5;
@@ -25,7 +22,7 @@ pub(super) const RULE: Rule = Rule {
              their time in interrupts and softirq, the others at most {} as much, there are more cores than \
              queues, and the driver supports more queues, or has several and RPS is off, or the device is a \
              virtual function",
-            percent(FULL),
+            percent(NO_DOUBLING),
             percent(ELSEWHERE)
         )
     },
@@ -60,7 +57,7 @@ fn of_nic(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     // A virtual function's driver or its host may support more than it reports.
     let is_virtual = matches!(nic.hardware.function, Function::Virtual { .. });
     let helps = more.is_some() || is_virtual || (queues.len() > 1 && !steered);
-    if load < FULL || elsewhere > load * ELSEWHERE || !helps {
+    if load < NO_DOUBLING || elsewhere > load * ELSEWHERE || !helps {
         return None;
     }
     // Queues of other devices count too: first one of them moves.

@@ -4,9 +4,9 @@
 use super::figures::{Evidence, Subject};
 use super::hash_imbalance::{OverloadedQueue, odd};
 use super::places::{Loaded, loaded_of};
-use super::workload::FULL;
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::percent;
+use rxlab_path::evidence::{FULL, NO_DOUBLING};
 use rxlab_path::model::{Model, Nic, NicKind, Rates};
 
 /// Header of a tunnel's outer packets.
@@ -42,9 +42,6 @@ const TUNNELS: [(&str, Outer); 16] = [
     ("ip6tnl", Outer::Inner),
 ];
 
-/// Receive time of the queue's CPU from which that is a limit.
-const BUSY: f64 = 0.5;
-
 /// Part of the queue's packets that the tunnel accounts for, at least.
 const PART: f64 = 0.5;
 
@@ -61,7 +58,7 @@ pub(super) const RULE: Rule = Rule {
              IPsec, GRE or IP-in-IP interface receives {} of that many, and the CPU of the queue spends {} of its \
              time on receive work; critical at {} or more",
             percent(PART),
-            percent(BUSY),
+            percent(NO_DOUBLING),
             percent(FULL)
         )
     },
@@ -173,7 +170,7 @@ pub(crate) fn one_outer_flow(model: &Model, rates: &Rates, nic: &Nic) -> Option<
 pub(super) fn finding(model: &Model, rates: &Rates, nic: &Nic) -> Option<Finding> {
     let (odd, tunnel, outer) = tunnelled(model, rates, nic)?;
     let queues = loaded_of(model, rates, nic);
-    let is_it = |loaded: &&Loaded<'_>| loaded.queue.index == odd.queue.index && loaded.load >= BUSY;
+    let is_it = |loaded: &&Loaded<'_>| loaded.queue.index == odd.queue.index && loaded.load >= NO_DOUBLING;
     let loaded = queues.iter().find(is_it)?;
     // The kernel's hash spreads these packets as it does others.
     if outer == Outer::Inner && loaded.mask().is_some() {

@@ -4,9 +4,6 @@ use rxlab_base::units::{CpuId, CpuMask, NicName};
 use rxlab_path::evidence::{TRAFFIC, irq_cpus, queue_packets};
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, ProcessRates, Rates, RxQueue};
 
-/// Fraction of wall time from which a CPU is full.
-pub(super) const FULL: f64 = 0.9;
-
 /// Idle fraction of wall time from which CPUs have room for another one's work.
 pub(super) const ROOM: f64 = 0.5;
 

@@ -11,7 +11,7 @@ use rxlab_path::model::{Model, Nic, RxQueue};
 use rxlab_setting::{Setting, Target, set_text};
 
 /// Most candidates of a search.
-pub const MOST: usize = 12;
+pub const MAX_CANDIDATES: usize = 12;
 
 /// Delays of an interrupt in microseconds, from none to where latency suffers.
 const DELAYS: [u32; 6] = [0, 10, 20, 50, 100, 200];
@@ -52,7 +52,7 @@ pub fn candidates(model: &Model, nic: &Nic, searched: Searched) -> Result<Vec<Ca
     if found.len() < 2 {
         return Err(format!("{} has fewer than two other values to try", nic.name));
     }
-    found.truncate(MOST);
+    found.truncate(MAX_CANDIDATES);
     Ok(found)
 }
 

@@ -12,7 +12,7 @@ use rxlab_setting::{CHANGE, CpuLoad, Overfull, Prediction, Range};
 const SOME: f64 = 0.005;
 
 /// Busy part of a CPU's time from which it counts as full.
-const FULL: f64 = 0.95;
+const SATURATED: f64 = 0.95;
 
 /// Basis of predictions without measured costs.
 pub(super) const FIXED: &str = "fixed fractions: about half of the receive work stays where it is; in our \
@@ -36,7 +36,7 @@ pub(super) fn predict(rates: &Rates, moves: &[Move]) -> Option<Prediction> {
     let sum = |times: &BTreeMap<CpuId, f64>| times.values().sum::<f64>();
     let all_busy: f64 = rates.cpus.iter().map(busy).sum();
     let hottest = most(&before).map(|(cpu, _)| cpu);
-    let full = hottest.and_then(|cpu| rates.cpu(cpu)).filter(|cpu| busy(cpu) >= FULL);
+    let full = hottest.and_then(|cpu| rates.cpu(cpu)).filter(|cpu| busy(cpu) >= SATURATED);
     // Other work of a full CPU may be sending or reading as much as it gets to: it need not grow with the
     // packets.
     let elastic = full.map_or(0.0, |cpu| busy(cpu) - before[&cpu.cpu]);

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::topology::{CpuTopology, Domain};
 use crate::diagnose::EVEN_QUEUES;
 use rxlab_base::units::{CpuId, CpuMask, Fact};
-use rxlab_path::evidence::{MAX_PACKET_COST, TRAFFIC, foreign, irq_cpus, queue_packets, receive_time};
+use rxlab_path::evidence::{FULL, MAX_PACKET_COST, TRAFFIC, foreign, irq_cpus, queue_packets, receive_time};
 use rxlab_path::model::{CpuRates, Holder, Model, Nic, NicKind, Rates, RxQueue};
 
 /// Packets per second on one queue from which the hyper-threads of the interrupt's CPU are left out too: at
@@ -30,9 +30,6 @@ const SOME: f64 = 0.001;
 
 /// Receive time from which a CPU of a hand-made mask is drowning, so that the mask may be replaced.
 const DROWNING: f64 = 0.8;
-
-/// Share of the time that receiving leaves from which programs fill a CPU.
-const FULL: f64 = 0.9;
 
 /// Receive time of a CPU, by the packets of its interrupts, from which it has no room for packets of others.
 const TAKEN: f64 = 0.25;

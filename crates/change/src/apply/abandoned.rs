@@ -1,16 +1,12 @@
 //! Changes left behind by a killed process: the next command reverts them as their guard would have.
 
-use std::time::Duration;
-
 use super::backwards::undo_one;
+use super::deadline::LOCK_TIMEOUT;
 use super::deadline::lapse;
 use super::{Transaction, Undo, UndoError, UndoOptions};
 use crate::journal::{History, JournalError, Lapse, Store};
 use rxlab_path::model::Identity;
 use rxlab_sys::{Host, ProcessId};
-
-/// Longest wait for the lock, which the guard may hold.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A transaction that lapsed.
 #[derive(Debug)]
@@ -36,7 +32,7 @@ pub fn undo_abandoned(
     let open = store.open_of(root, &identity.boot_id)?;
     let mut abandoned = Vec::new();
     for (id, history) in open.iter().rev().filter(|(_, history)| lapse(history).is_some()) {
-        let transaction = match Transaction::resume(store, id, PATIENCE) {
+        let transaction = match Transaction::resume(store, id, LOCK_TIMEOUT) {
             Ok(transaction) => transaction,
             // The guard was faster.
             Err(JournalError::Unknown { .. }) => continue,

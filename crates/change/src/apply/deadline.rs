@@ -304,7 +304,7 @@ pub enum ConfirmError {
 }
 
 /// Longest wait for the lock, which a guard or another command may hold.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Confirms the transaction whose id starts with `id`, or the waiting one, and returns its id.
 pub fn confirm(
@@ -319,7 +319,7 @@ pub fn confirm(
         waiting.retain(|(waiting, _)| *waiting == id);
     }
     let (id, _) = waiting.pop().ok_or(ConfirmError::NothingWaits)?;
-    let transaction = Transaction::resume(store, &id, PATIENCE)?;
+    let transaction = Transaction::resume(store, &id, LOCK_TIMEOUT)?;
     // Under the lock the guard cannot act; its earlier actions are visible here.
     let history = transaction.journal().history();
     if history.pending_deadline().is_none() {

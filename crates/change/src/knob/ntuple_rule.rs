@@ -39,14 +39,14 @@ static DOC: Doc = Doc {
 const NONE: &str = "none";
 const LACKS: &str = "the driver does not support flow rules, or they are off (ntuple)";
 
-const FULL: &str = "the device has no room for another rule, or no such slot";
+const NO_SLOT: &str = "the device has no room for another rule, or no such slot";
 const CONFLICT: &str = "another rule conflicts: the same rule in another slot, or the existing one in this slot, which \
                         this driver does not replace (remove it first: = none)";
 
 const MEANINGS: Meanings = &[
     (Errno::INVAL, "the device cannot match this, or has no such slot or queue"),
-    (Errno::NOSPC, FULL),
-    (Errno::FBIG, FULL),
+    (Errno::NOSPC, NO_SLOT),
+    (Errno::FBIG, NO_SLOT),
     (Errno::EXIST, CONFLICT),
     (Errno::BUSY, CONFLICT),
 ];

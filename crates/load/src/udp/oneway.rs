@@ -26,7 +26,7 @@ use crate::thread::{Engine, Worker};
 /// Datagrams or trains sent before the thread checks the clock and the session again.
 const SENDS: usize = 64;
 /// Longest wait for room in a full send buffer.
-const FULL: Nanos = MILLISECOND;
+const MAX_WAIT: Nanos = MILLISECOND;
 
 /// Datagrams due for this long are no longer sent: a source of packets does not catch up, and one that did
 /// would carry the shortfall of one slot of a trial into the next.
@@ -127,7 +127,7 @@ impl OneWay {
         let once = EventFlags::OUT | EventFlags::ET | EventFlags::ONESHOT;
         // If registering fails, the wait ends by time.
         let _ = self.poller.change(&self.flows[self.turn].socket, self.turn, once);
-        self.poller.wait(now, now + FULL, false, &mut 0);
+        self.poller.wait(now, now + MAX_WAIT, false, &mut 0);
     }
 
     /// Sends `count` datagrams on the current flow; `false` if the send buffer is full.

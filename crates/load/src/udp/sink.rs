@@ -10,7 +10,7 @@ use crate::servers::{self as target, SINK_TOTALS_LEN, sink_query};
 
 /// Time limit of one query; there are [`SinkTotals::TRIES`] of them: on a machine with more work than CPUs
 /// the sink may not be scheduled for a second.
-const PATIENCE: Duration = Duration::from_millis(100);
+const QUERY_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A sink has settled after this long without arrivals: longer than its threads wait for a CPU.
 const STILL: Duration = Duration::from_millis(100);
@@ -30,7 +30,7 @@ impl SinkTotals {
     pub(crate) fn connect(sink: SocketAddr) -> std::io::Result<Self> {
         let socket = UdpSocket::bind(unspecified(sink))?;
         socket.connect(sink)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(QUERY_TIMEOUT))?;
         Ok(Self { socket, queries: Cell::new(0) })
     }
 

@@ -2,7 +2,7 @@
 
 use rand_chacha::rand_core::Rng;
 
-use super::{HIGHEST, LAST, MOST, Purpose, ROUNDS, STEP, Search, Verdict};
+use super::{HIGHEST, LAST, MAX_RATES, Purpose, ROUNDS, STEP, Search, Verdict};
 use rxlab_stats::design::{self, stream};
 
 /// Seconds of a run, with what comes before it.
@@ -217,7 +217,7 @@ fn the_same_seed_asks_for_the_same_rates() {
     };
     assert_eq!(rates(5), rates(5));
     assert_ne!(rates(5), rates(6), "the order of the rounds is drawn");
-    assert!(rates(5).len() <= 30 + MOST * LAST + 2 * ROUNDS * super::ATTEMPTS);
+    assert!(rates(5).len() <= 30 + MAX_RATES * LAST + 2 * ROUNDS * super::ATTEMPTS);
 }
 
 /// How often the answer is wrong if the machine stays in one of two states for a while: capacity is 15 % lower in the

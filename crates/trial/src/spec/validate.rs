@@ -9,7 +9,7 @@ use crate::check::{Check, CheckError};
 use crate::metrics;
 use crate::probed::{self, Probed};
 use crate::query::{Query, QueryError};
-use rxlab_advise::plan::candidates::MOST;
+use rxlab_advise::plan::candidates::MAX_CANDIDATES;
 use rxlab_setting::Setting;
 
 /// A specification that cannot be run.
@@ -178,7 +178,7 @@ impl Spec {
         let (table, all, other, most) = if is_factorial {
             ("factor", &self.factor, &self.arm, 3)
         } else {
-            ("arm", &self.arm, &self.factor, MOST)
+            ("arm", &self.arm, &self.factor, MAX_CANDIDATES)
         };
         let kind = self.design.kind.in_words();
         let bad = |what: String| Err(SpecError::Named(table, what));

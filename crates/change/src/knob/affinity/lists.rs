@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use rxlab_base::units::CpuMask;
 
 /// More threads than a kernel can have (PID_MAX_LIMIT of include/linux/threads.h).
-const MOST: u64 = 1 << 22;
+const MAX_TID: u64 = 1 << 22;
 
 /// Stands for every online CPU, including those that come online later: the kernel's default.
 pub(super) const ALL: &str = "all";
@@ -46,7 +46,7 @@ impl Lists {
             let (list, tids) = part.split_once('@')?;
             let runs = tids.split(',').map(run).collect::<Option<Vec<_>>>()?;
             count += runs.iter().map(|run| u64::from(run.end() - run.start()) + 1).sum::<u64>();
-            (count <= MOST).then_some((canonical(list)?, runs))
+            (count <= MAX_TID).then_some((canonical(list)?, runs))
         };
         Some(Self { groups: value.split(';').map(&mut group).collect::<Option<Vec<_>>>()? })
     }

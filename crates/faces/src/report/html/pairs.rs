@@ -15,7 +15,7 @@ use super::tone_class;
 /// Height of the lane below the dots that marks void pairs.
 const VOIDS: f64 = 14.0;
 /// Maximum number of dots of a panel; with more pairs, neighbours are averaged.
-const MOST: usize = 250;
+const MAX_DOTS: usize = 250;
 
 /// One panel per metric, the primary one across the whole width.
 pub(super) fn panels(m: &mut Markup, record: &TrialRecord, results: &[MetricResult]) {
@@ -108,7 +108,7 @@ fn panel(
 }
 
 fn dots(m: &mut Markup, result: &MetricResult, x: &impl Fn(usize) -> String, y: &impl Fn(f64) -> f64) {
-    let each = result.ratios.len().div_ceil(MOST).max(1);
+    let each = result.ratios.len().div_ceil(MAX_DOTS).max(1);
     for group in result.ratios.chunks(each) {
         let ratio = group.iter().map(|(_, ratio)| ratio).sum::<f64>() / group.len() as f64;
         if !ratio.is_finite() {

@@ -15,7 +15,7 @@ const HEIGHT: f64 = 130.0;
 /// Height of the lane below the dots that marks failed checks.
 const FAILED: f64 = 14.0;
 /// Maximum number of dots of a phase; with more slots, neighbours are averaged.
-const MOST: usize = 250;
+const MAX_DOTS: usize = 250;
 
 /// A trial, or one of its checkpoints, with the columns that it takes.
 struct Block<'a> {
@@ -144,7 +144,7 @@ fn dots(block: &Block<'_>, metric: &str) -> Vec<(f64, f64, &'static str)> {
     };
     let mut dots = Vec::new();
     for (kind, values) in kinds {
-        for group in values.chunks(values.len().div_ceil(MOST).max(1)) {
+        for group in values.chunks(values.len().div_ceil(MAX_DOTS).max(1)) {
             let mean =
                 |pick: fn(&(f64, f64)) -> f64| group.iter().map(pick).sum::<f64>() / group.len() as f64;
             let (at, value) = (mean(|dot| dot.0), mean(|dot| dot.1));
