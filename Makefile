@@ -17,11 +17,11 @@ build:
 	scripts/setup.sh run
 	$(CARGO) build --release --locked
 
-# What a test may need of the kernel or of root.
-privileges = netns,root,bpf,irqbalance,vm
+# Capabilities of the machine and its kernel, and time.
+expensive = netns,root,bpf,irqbalance,vm,minutes
 
-check: lint ## Run the checks and tests that need no root, no kernel feature and no guest; the others say that they are skipped
-	RXLAB_SKIP=$(privileges) $(CARGO) test --locked -- --skip cases::
+check: lint ## Run the checks and tests that need no root, no kernel feature, no guest and no minutes; the others say so
+	RXLAB_SKIP=$(expensive) $(CARGO) test --locked -- --skip cases::
 
 test: ## Run the tests except the field cases; RXLAB_REQUIRE=netns turns skipped privileged tests into failures
 	scripts/setup.sh test

@@ -20,6 +20,7 @@ use rxlab_sys::{Failpoint, Fault, FlakyHost, Host, LiveHost, Rule};
 
 use crate::driver::Driver;
 use crate::observed::Observed;
+use crate::require;
 use crate::settings::{everything, groups, setting};
 use crate::tree::{Tree, begin, look, model};
 
@@ -154,6 +155,7 @@ fn child() {
 }
 
 fn kill_everywhere(work: Work) {
+    require::needs!(minutes);
     let original = work.original();
     (0..groups().len()).for_each(|group| kill_everywhere_in(group, work, &original));
 }
@@ -220,6 +222,7 @@ fn killed_at_every_operation_of_an_undo_on_a_full_disk() {
 /// is valid once there is room again.
 #[test]
 fn a_full_or_read_only_disk_at_every_operation() {
+    require::needs!(minutes);
     let original = Tree::new().values();
     for settings in groups() {
         let points = apply_on_disk(&settings, &original, None);

@@ -34,6 +34,7 @@ fn part<'a>(text: &'a str, name: &str) -> &'a str {
 
 #[test]
 fn the_statistics_tables_match_the_simulation() {
+    crate::require::needs!(minutes);
     let text = text("docs/statistics.md");
     assert!(text.contains(&format!("{RUNS} simulated trials")), "the document says how many runs a row has");
     let hint = "is out of date: cargo run --release --example statistics";

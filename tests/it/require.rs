@@ -132,6 +132,11 @@ fn lab(name: &str, arguments: &[&str], failed: &str) -> Result<String, String> {
     }
 }
 
+/// CPU time, for tests that take minutes of it: those of every operation, or of thousands of machines.
+pub(crate) fn minutes() -> bool {
+    have("minutes", || None)
+}
+
 /// Requirements of `lab/vm` to boot a guest, including its kernel in the cache.
 pub(crate) fn vm() -> bool {
     have("vm", || lab("vm", &["--check"], "").err())

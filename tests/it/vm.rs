@@ -1,6 +1,6 @@
-//! Real drivers, real interrupts, several nodes, another kernel: guests of `lab/vm`. A boot takes many seconds and
-//! both CPUs, so each test boots once and checks everything on that machine. Tests wait for each other, and for tests
-//! that count packets.
+//! Real drivers, real interrupts, several nodes, another kernel: guests of `lab/vm`. A boot takes seconds of one CPU, so
+//! each test boots once and checks everything on that machine. Guests run next to each other, but not next
+//! to tests that count or send packets.
 
 mod console;
 mod e1000e;

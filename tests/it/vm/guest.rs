@@ -116,7 +116,7 @@ pub(super) fn run_with(programs: &[&str], shape: &str, job: &str, peer: Option<&
     if !require::vm() {
         return None;
     }
-    let _alone = quiet::alone();
+    let _guest = quiet::guest();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("job.sh");
     std::fs::write(&file, [PRELUDE, job].concat()).expect("written");

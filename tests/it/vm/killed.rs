@@ -10,7 +10,7 @@ use crate::{quiet, require};
 #[test]
 fn a_killed_lab_leaves_no_process_behind() {
     require::needs!(vm);
-    let _alone = quiet::alone();
+    let _guest = quiet::guest();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let job = directory.path().join("job.sh");
     std::fs::write(&job, "sleep 1000\n").expect("written");
