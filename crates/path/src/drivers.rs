@@ -10,7 +10,7 @@ mod tests;
 
 use std::sync::LazyLock;
 
-use rxlab_base::parse::ethtool::QueueNames;
+use rxlab_base::parse::ethtool::{Counted, QueueNames};
 
 pub use table::DRIVERS;
 
@@ -31,6 +31,8 @@ pub struct Driver {
     pub has_vmbus_channels: bool,
     /// Statistics of a receive queue, those of newer versions first.
     pub statistics: &'static [QueueNames],
+    /// Some names of its statistics with one receive queue, and what they count of the queue.
+    pub statistics_example: &'static [(&'static str, Option<Counted>)],
     /// Receive queues that the RSS table can name, if fewer than the device may have.
     pub rss_queues: Option<usize>,
     /// The RSS hash.
@@ -139,6 +141,7 @@ const UNKNOWN: Driver = Driver {
     spreads_irqs_on_hotplug: false,
     has_vmbus_channels: false,
     statistics: &[],
+    statistics_example: &[],
     rss_queues: None,
     hash: Hash { is_toeplitz: true, hides_symmetry: false, has_ports: true, may_lack_table: false },
     has_arfs: false,

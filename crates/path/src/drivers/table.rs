@@ -1,8 +1,8 @@
-//! The rows.
+//! The rows, in the order in which texts list drivers.
 //!
-//! To add a driver: a row here with its sources, and examples of its statistics and interrupts in `tests.rs`.
+//! A new row needs examples of its names and the sources of its facts; the tests of this module check all rows.
 
-use rxlab_base::parse::ethtool::QueueNames;
+use rxlab_base::parse::ethtool::{Counted, QueueNames};
 
 use super::IrqNumber::{Block, NoQueue, Receive, Transmit, Vector};
 use super::Kind::{Failover, Pair, Paravirtual, VirtualFunction};
@@ -17,6 +17,12 @@ const fn irq(example: &'static str, ending: &'static str, number: IrqNumber) -> 
 const fn own(example: &'static str, ending: &'static str, number: IrqNumber) -> IrqName {
     IrqName { is_shared: false, ..irq(example, ending, number) }
 }
+
+/// What a statistic counts, for the examples.
+const PACKETS: Option<Counted> = Some(Counted::Packets);
+const BYTES: Option<Counted> = Some(Counted::Bytes);
+const DROPS: Option<Counted> = Some(Counted::Drops);
+const OTHER: Option<Counted> = None;
 
 /// Statistics without counts.
 const NO_NAMES: QueueNames = QueueNames { heading: None, packets: &[], bytes: &[], drops: &[] };
@@ -63,6 +69,12 @@ pub static DRIVERS: &[Driver] = &[
         spreads_irqs_on_hotplug: true,
         // Up to 6.8; later ones count for the kernel, see `qstats-get`.
         statistics: &[RX_QUEUE, RX],
+        statistics_example: &[
+            ("rx_queue_0_packets", PACKETS),
+            ("rx_queue_0_bytes", BYTES),
+            ("rx_queue_0_drops", DROPS),
+            ("rx_queue_0_xdp_packets", OTHER),
+        ],
         // Seen with 6.1: the default table was reported, and the hypervisor did not know it.
         hash: Hash { may_lack_table: true, ..UNKNOWN.hash },
         channels: Channels { keep_link: true, grow_for_xdp: true },
@@ -89,6 +101,16 @@ pub static DRIVERS: &[Driver] = &[
             bytes: &["ucast bytes rx", "mcast bytes rx", "bcast bytes rx"],
             drops: &["pkts rx OOB", "drv dropped rx total"],
         }],
+        statistics_example: &[
+            ("Tx Queue#", OTHER),
+            ("  ucast pkts tx", OTHER),
+            ("Rx Queue#", OTHER),
+            ("  LRO pkts rx", OTHER),
+            ("  ucast pkts rx", PACKETS),
+            ("  mcast pkts rx", PACKETS),
+            ("  ucast bytes rx", BYTES),
+            ("  pkts rx OOB", DROPS),
+        ],
         sources: &[
             "vmxnet3/vmxnet3_drv.c: vmxnet3_request_irqs",
             "vmxnet3/vmxnet3_ethtool.c: vmxnet3_get_strings",
@@ -97,6 +119,7 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["xen_netfront", "vif"],
+        // Such as the ixgbevf of field case C.
         kind: Paravirtual { has_virtual_functions: true },
         irqs: &[
             // Separate event channels.
@@ -110,16 +133,28 @@ pub static DRIVERS: &[Driver] = &[
     },
     Driver {
         names: &["hv_netvsc"],
+        // Accelerated networking.
         kind: Paravirtual { has_virtual_functions: true },
         has_vmbus_channels: true,
         statistics: &[RX_QUEUE],
-        sources: &["hyperv/netvsc_drv.c: netvsc_get_strings", "hyperv/netvsc.c: netvsc_device_add"],
+        statistics_example: &[
+            ("rx_queue_0_packets", PACKETS),
+            ("rx_queue_0_bytes", BYTES),
+            ("rx_queue_0_xdp_drop", OTHER),
+        ],
+        sources: &["hyperv/netvsc_drv.c: netvsc_get_strings", "hyperv/netvsc.c: netvsc_channel_cb"],
         ..UNKNOWN
     },
     Driver {
         names: &["ena"],
         irqs: &[irq("ens5-Tx-Rx-0", "-Tx-Rx-#", Receive(0))],
         statistics: &[QueueNames { packets: &["queue_#_rx_cnt"], bytes: &["queue_#_rx_bytes"], ..NO_NAMES }],
+        statistics_example: &[
+            ("queue_0_tx_cnt", OTHER),
+            ("queue_0_rx_cnt", PACKETS),
+            ("queue_0_rx_bytes", BYTES),
+            ("queue_0_rx_refil_partial", OTHER),
+        ],
         hash: Hash { is_toeplitz: false, ..UNKNOWN.hash },
         channels: Channels { keep_link: true, ..UNKNOWN.channels },
         sources: &[
@@ -148,6 +183,7 @@ pub static DRIVERS: &[Driver] = &[
         // Of every port, as the ports share the interrupts.
         irqs: &[irq("mana_q3", "mana_q#", Receive(0))],
         statistics: &[QueueNames { packets: &["rx_#_packets"], bytes: &["rx_#_bytes"], ..NO_NAMES }],
+        statistics_example: &[("rx_0_packets", PACKETS), ("rx_0_bytes", BYTES), ("rx_0_xdp_drop", OTHER)],
         sources: &[
             "ethernet/microsoft/mana/gdma_main.c: mana_gd_setup_irqs",
             "ethernet/microsoft/mana/mana_ethtool.c: mana_get_strings",
@@ -158,6 +194,13 @@ pub static DRIVERS: &[Driver] = &[
         names: &["mlx5_core"],
         irqs: &[irq("mlx5_comp2", "mlx5_comp#", Receive(0))],
         statistics: &[RX],
+        statistics_example: &[
+            ("rx_packets", OTHER),
+            ("rx_prio0_packets", OTHER),
+            ("rx0_packets", PACKETS),
+            ("rx0_bytes", BYTES),
+            ("rx0_xdp_drop", OTHER),
+        ],
         hash: Hash { hides_symmetry: true, ..UNKNOWN.hash },
         has_arfs: true,
         sources: &[
@@ -173,6 +216,7 @@ pub static DRIVERS: &[Driver] = &[
         // The number of an event queue, shared by both ports and assigned to rings by load.
         irqs: &[irq("mlx4-3", "mlx4-#", NoQueue)],
         statistics: &[RX],
+        statistics_example: &[("rx0_packets", PACKETS), ("rx0_bytes", BYTES), ("rx0_dropped", DROPS)],
         has_arfs: true,
         sources: &[
             "ethernet/mellanox/mlx4/eq.c: mlx4_assign_eq",
@@ -189,6 +233,11 @@ pub static DRIVERS: &[Driver] = &[
             irq("eth0-tx-2", "-tx-#", Transmit(0)),
         ],
         statistics: &[RX_QUEUE],
+        statistics_example: &[
+            ("rx_packets", OTHER),
+            ("rx_queue_0_packets", PACKETS),
+            ("rx_queue_0_bytes", BYTES),
+        ],
         // Of 82598, 82599 and X540; the table of X550 can name more.
         rss_queues: Some(16),
         has_atr: true,
@@ -205,6 +254,7 @@ pub static DRIVERS: &[Driver] = &[
         kind: VirtualFunction,
         irqs: &[irq("ens4-TxRx-1", "-TxRx-#", Vector)],
         statistics: &[RX_QUEUE],
+        statistics_example: &[("rx_queue_0_packets", PACKETS), ("rx_queue_0_bytes", BYTES)],
         moderation: BY_1,
         sources: &[
             "ethernet/intel/ixgbevf/ixgbevf_main.c: ixgbevf_request_msix_irqs",
@@ -220,6 +270,12 @@ pub static DRIVERS: &[Driver] = &[
             irq("enp1s0-tx-1", "-tx-#", Transmit(0)),
         ],
         statistics: &[RX_QUEUE],
+        statistics_example: &[
+            ("rx_queue_0_packets", PACKETS),
+            ("rx_queue_0_bytes", BYTES),
+            ("rx_queue_0_drops", DROPS),
+            ("rx_queue_0_csum_err", OTHER),
+        ],
         hash: WITHOUT_PORTS,
         moderation: BY_1_OR_3,
         sources: &[
@@ -263,6 +319,7 @@ pub static DRIVERS: &[Driver] = &[
         irqs: &[irq("i40e-eth0-TxRx-7", "-TxRx-#", Vector)],
         // The second up to 4.17.
         statistics: &[I40E, RX_DASH],
+        statistics_example: &[("rx-0.packets", PACKETS), ("rx-0.bytes", BYTES), ("port.rx_bytes", OTHER)],
         has_atr: true,
         moderation: SPACED,
         sources: &[
@@ -277,6 +334,7 @@ pub static DRIVERS: &[Driver] = &[
         kind: VirtualFunction,
         irqs: &[irq("iavf-eth0-TxRx-0", "-TxRx-#", Vector)],
         statistics: &[I40E],
+        statistics_example: &[("rx-0.packets", PACKETS), ("rx-0.bytes", BYTES)],
         moderation: SPACED,
         sources: &[
             "ethernet/intel/iavf/iavf_main.c: iavf_request_traffic_irqs",
@@ -292,6 +350,11 @@ pub static DRIVERS: &[Driver] = &[
             irq("ice-ens1f0-tx-2", "-tx-#", Transmit(0)),
         ],
         statistics: &[RX_QUEUE],
+        statistics_example: &[
+            ("rx_unicast", OTHER),
+            ("rx_queue_0_packets", PACKETS),
+            ("rx_queue_0_bytes", BYTES),
+        ],
         has_arfs: true,
         moderation: SPACED,
         sources: &[
@@ -326,6 +389,13 @@ pub static DRIVERS: &[Driver] = &[
             irq("eth0-tx-1", "-tx-#", Transmit(0)),
         ],
         statistics: &[BROADCOM],
+        statistics_example: &[
+            ("[0]: rx_ucast_packets", PACKETS),
+            ("[0]: rx_mcast_packets", PACKETS),
+            ("[0]: rx_bcast_packets", PACKETS),
+            ("[0]: rx_discards", DROPS),
+            ("[0]: rx_ucast_bytes", BYTES),
+        ],
         has_arfs: true,
         sources: &[
             "ethernet/broadcom/bnxt/bnxt.c: bnxt_setup_msix, bnxt_rx_flow_steer",
@@ -337,6 +407,11 @@ pub static DRIVERS: &[Driver] = &[
         names: &["bnx2x"],
         irqs: &[irq("eth0-fp-5", "-fp-#", Receive(0))],
         statistics: &[BROADCOM],
+        statistics_example: &[
+            ("[0]: rx_bytes", OTHER),
+            ("[0]: rx_ucast_packets", PACKETS),
+            ("[0]: tx_ucast_packets", OTHER),
+        ],
         sources: &[
             "ethernet/broadcom/bnx2x/bnx2x_cmn.c: bnx2x_req_msix_irqs",
             "ethernet/broadcom/bnx2x/bnx2x_ethtool.c: bnx2x_get_strings",
@@ -370,6 +445,7 @@ pub static DRIVERS: &[Driver] = &[
             own("enp1s0f0-5", "-#", Receive(0)),
         ],
         statistics: &[RX_DASH],
+        statistics_example: &[("rx_64", OTHER), ("tx-0.tx_packets", OTHER), ("rx-0.rx_packets", PACKETS)],
         hash: WITHOUT_PORTS,
         has_arfs: true,
         sources: &[
@@ -394,6 +470,7 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["qede"],
         statistics: &[QueueNames { packets: &["#: rcv_pkts"], ..NO_NAMES }],
+        statistics_example: &[("0: xmit_pkts", OTHER), ("0: rcv_pkts", PACKETS), ("0: rx_hw_errors", OTHER)],
         has_arfs: true,
         sources: &[
             "ethernet/qlogic/qede/qede_ethtool.c: qede_get_strings_stats",
@@ -430,6 +507,12 @@ pub static DRIVERS: &[Driver] = &[
             irq("ionic-enp9s0-L0-tx12", "-tx#", Transmit(0)),
         ],
         statistics: &[QueueNames { packets: &["rx_#_pkts"], bytes: &["rx_#_bytes"], ..NO_NAMES }],
+        statistics_example: &[
+            ("rx_packets", OTHER),
+            ("tx_0_pkts", OTHER),
+            ("rx_0_pkts", PACKETS),
+            ("rx_0_bytes", BYTES),
+        ],
         sources: &[
             "ethernet/pensando/ionic/ionic_lif.c: ionic_request_irq",
             "ethernet/pensando/ionic/ionic_stats.c: ionic_sw_stats_get_rx_strings",
@@ -440,6 +523,11 @@ pub static DRIVERS: &[Driver] = &[
         names: &["atlantic"],
         irqs_in_queue_order: true,
         statistics: &[QueueNames { packets: &["Queue[#] InPackets"], ..NO_NAMES }],
+        statistics_example: &[
+            ("InPackets", OTHER),
+            ("Queue[0] InPackets", PACKETS),
+            ("Queue[0] InJumboPackets", OTHER),
+        ],
         sources: &[
             "ethernet/aquantia/atlantic/aq_pci_func.c: aq_pci_func_alloc_irq",
             "ethernet/aquantia/atlantic/aq_ethtool.c: aq_ethtool_get_strings",
@@ -449,12 +537,18 @@ pub static DRIVERS: &[Driver] = &[
     Driver {
         names: &["nfp"],
         statistics: &[QueueNames { packets: &["rvec_#_rx_pkts"], ..NO_NAMES }],
+        statistics_example: &[("dev_rx_pkts", OTHER), ("rvec_0_rx_pkts", PACKETS), ("rvec_0_tx_pkts", OTHER)],
         sources: &["ethernet/netronome/nfp/nfp_net_ethtool.c: nfp_vnic_get_sw_stats_strings"],
         ..UNKNOWN
     },
     Driver {
         names: &["be2net"],
         statistics: &[QueueNames { packets: &["rxq#: rx_pkts"], bytes: &["rxq#: rx_bytes"], ..NO_NAMES }],
+        statistics_example: &[
+            ("rxq0: rx_bytes", BYTES),
+            ("rxq0: rx_pkts", PACKETS),
+            ("txq0: tx_pkts", OTHER),
+        ],
         hash: WITHOUT_PORTS,
         sources: &[
             "ethernet/emulex/benet/be_ethtool.c: be_get_stat_strings",
