@@ -3,15 +3,18 @@
 
 use std::hint::black_box;
 
-use rxlab_sys::RecordedHost;
-use rxlab_change::journal::History;
-use rxlab_load::{Header, Rate, Report, Spec as Load, StreamEnd, Url, dns_answer, hear_name_server, hear_tracker, judge_answers, merge, parse_paths};
 use rxlab_base::parse::{self, ethtool};
-use rxlab_setting::{Plan, Setting, Target as PlanTarget};
-use rxlab_record::snapshot::Snapshot;
-use rxlab_load::servers::bep15::{Answer, Request};
-use rxlab_trial::spec::Spec;
 use rxlab_base::units::{CpuMask, NicName, QueueId, parse_duration};
+use rxlab_change::journal::History;
+use rxlab_load::servers::bep15::{Answer, Request};
+use rxlab_load::{
+    Header, Rate, Report, Spec as Load, StreamEnd, Url, dns_answer, hear_name_server, hear_tracker,
+    judge_answers, merge, parse_paths,
+};
+use rxlab_record::snapshot::Snapshot;
+use rxlab_setting::{Plan, Setting, Target as PlanTarget};
+use rxlab_sys::RecordedHost;
+use rxlab_trial::spec::Spec;
 
 /// Function that gets one input.
 pub type Target = fn(&[u8]);
@@ -50,7 +53,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     }),
     ("parse/irqbalance", |bytes| on(bytes, parse::irqbalance_setup)),
     ("parse/kernel_arguments", |bytes| {
-        with(bytes, |text| (parse::has_kernel_argument(text, "rxlab=off"), parse::kernel_argument(text, "rcu_nocbs")))
+        with(bytes, |text| {
+            (parse::has_kernel_argument(text, "rxlab=off"), parse::kernel_argument(text, "rcu_nocbs"))
+        })
     }),
     ("parse/links", |bytes| on(bytes, parse::links)),
     ("parse/load_tools", |bytes| with(bytes, parse::load_tool_report)),
@@ -109,6 +114,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("parse/ethtool/rings", |bytes| on(bytes, ethtool::rings)),
     ("parse/ethtool/rss", |bytes| {
         with(bytes, ethtool::hash_letters_of);
+        with(bytes, ethtool::flow_number);
         black_box((ethtool::rss(bytes).is_ok(), ethtool::rss_contexts(bytes).is_ok()));
         black_box((ethtool::rx_rings(bytes).is_ok(), ethtool::hash_fields(bytes).is_ok()));
         if let Ok(rss) = ethtool::rss_ioctl(bytes) {
