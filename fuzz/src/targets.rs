@@ -22,7 +22,7 @@ pub type Target = fn(&[u8]);
 /// Every target, by name.
 pub const TARGETS: &[(&str, Target)] = &[
     ("parse/cgroup", |bytes| {
-        with(bytes, parse::control_groups);
+        with(bytes, |text| parse::control_groups(text).map(|groups| groups.telling().map(str::to_owned)));
         with(bytes, parse::throttling);
         with(bytes, parse::cpu_limit);
     }),
@@ -57,7 +57,11 @@ pub const TARGETS: &[(&str, Target)] = &[
             (parse::has_kernel_argument(text, "rxlab=off"), parse::kernel_argument(text, "rcu_nocbs"))
         })
     }),
-    ("parse/links", |bytes| on(bytes, parse::links)),
+    ("parse/links", |bytes| {
+        on(bytes, parse::links);
+        let eth0 = "eth0".parse().expect("a name");
+        black_box(parse::with_link_attributes(bytes, &eth0, bytes).is_ok());
+    }),
     ("parse/load_tools", |bytes| with(bytes, parse::load_tool_report)),
     ("parse/locks", |bytes| with(bytes, |text| parse::holds_lock(text, 1, 2))),
     ("parse/mounts", |bytes| with(bytes, parse::mounts)),
@@ -103,7 +107,10 @@ pub const TARGETS: &[(&str, Target)] = &[
         }
     }),
     ("parse/net_dev", |bytes| with(bytes, parse::net_dev)),
-    ("parse/netdev/napis", |bytes| on(bytes, parse::netdev_napis)),
+    ("parse/netdev/napis", |bytes| {
+        on(bytes, parse::netdev_napis);
+        black_box(parse::with_napi_settings(bytes, 257, bytes).is_ok());
+    }),
     ("parse/netdev/qstats", |bytes| on(bytes, parse::queue_stats)),
     ("parse/netdev/queues", |bytes| on(bytes, parse::netdev_queues)),
     ("parse/ethtool/channels", |bytes| on(bytes, ethtool::channels)),

@@ -116,61 +116,7 @@ fn header(text: Option<&str>) -> Result<Vec<crate::units::CpuId>, ParseError> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{any, proptest};
-
     use super::*;
-
-    /// Parsers of netlink and ioctl answers.
-    const BINARY: [fn(&[u8]); 15] = [
-        |bytes| drop(ethtool::channels(bytes)),
-        |bytes| drop(ethtool::coalesce(bytes)),
-        |bytes| drop(ethtool::driver(bytes)),
-        |bytes| drop(ethtool::rings(bytes)),
-        |bytes| drop(ethtool::stat_names(bytes)),
-        |bytes| drop(ethtool::stats(bytes)),
-        |bytes| drop(links(bytes)),
-        |bytes| drop(listening_sockets(bytes)),
-        |bytes| drop(connected_sockets(bytes)),
-        |bytes| drop(namespace_id(bytes)),
-        |bytes| drop(netdev_napis(bytes)),
-        |bytes| drop(netdev_queues(bytes)),
-        |bytes| drop(queue_stats(bytes)),
-        |bytes| drop(with_napi_settings(bytes, 257, bytes)),
-        |bytes| drop(with_link_attributes(bytes, &"eth0".parse().expect("a name"), bytes)),
-    ];
-
-    proptest! {
-        #[test]
-        fn no_binary_parser_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let framed = one_message(&bytes);
-            for parse in BINARY {
-                parse(&bytes);
-                parse(&framed);
-            }
-        }
-
-        #[test]
-        fn no_text_parser_panics(
-            cgroup in "([0-9]{0,2}:(cpuset|name=systemd|)?:?/?[a-z]{0,4}\n){0,4}|.{0,60}",
-            path in "(/(kubepods|pod|[-a-f0-9_:.]{0,40}|lxc\\.payload\\.|\u{e9}|.{0,9})){0,5}",
-            irqbalance in "(SLEEP|IRQ|LOAD|DIFF|CLASS|BANNED|-?[0-9]{1,12}| ){0,20}|.{0,60}",
-            mountinfo in "([0-9/ ]{0,12}\\\\?[0-9\u{e9}]{0,3} (- )?[a-z, ]{0,9}\n){0,3}|.{0,60}",
-            net_dev_text in "a\nb\n( ?[a-z/ ]{0,16}:?( [0-9x]{0,22}){0,17}\n){0,3}|.{0,60}",
-            openssl in "(Doing | for |s on | in |[0-9.]{1,4}|s|\n|-|inf){0,12}|.{0,60}",
-            process in "([0-9]{1,22}|\\)|-| |\n|Cpus_allowed_list:){0,60}|.{0,60}",
-            sockets in " local_address\n( [0-9]{1,2}: [0-9A-F:\u{e9}]{0,40} [0-9A-F:]{0,9} 0A( [0-9:]{1,22}){0,8}\n){0,3}|.{0,60}",
-            softirqs_text in "( *CPU[0-9]{1,3}){0,4}\n((NET_[RT]X|BLOCK|NEW):( [0-9]{1,22}){0,5}\n){0,4}|.{0,60}",
-            softnet_text in "(([0-9a-fA-F+g]{1,9} ?){0,16}\n){0,3}|.{0,60}",
-            stat_text in "(cpu[0-9x]{0,3}( -?[0-9]{1,22}){0,12}\n){0,4}|.{0,80}",
-        ) {
-            let _ = control_groups(&cgroup).map(|groups| groups.telling().map(str::to_owned));
-            let _ = (container(&path), unit(&path).map(str::len), namespace_inode(&path), mounts(&mountinfo));
-            let _ = (irqbalance_setup(irqbalance.as_bytes()), openssl_speed(&openssl), is_runnable(&process));
-            let _ = (last_cpu(&process), allowed_cpus(&process), children(&process), process_stat(&process));
-            let _ = (tcp_listeners(&sockets), udp_listeners(&sockets), unix_sockets(&format!("Inode\n{sockets}")));
-            let _ = (softirqs(&softirqs_text), softnet(&softnet_text), stat(&stat_text), net_dev(&net_dev_text));
-        }
-    }
 
     #[test]
     fn positions_count_lines_and_characters() {

@@ -380,9 +380,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
-            let _ = (CpuRecord::parse(&bytes), IrqRecord::parse(&bytes));
-            let _ = (NapiRecord::parse(&bytes), VictimRecord::parse(&bytes));
+        fn only_too_few_bytes_are_none(bytes in proptest::collection::vec(any::<u8>(), 0..800)) {
+            fn is_whole<R: Record>(bytes: &[u8], behind_counters: usize) -> bool {
+                bytes.len() >= R::STATE + 8 * R::default().counters().len() + behind_counters
+            }
+            prop_assert_eq!(CpuRecord::parse(&bytes).is_some(), is_whole::<CpuRecord>(&bytes, 0));
+            prop_assert_eq!(IrqRecord::parse(&bytes).is_some(), is_whole::<IrqRecord>(&bytes, 0));
+            prop_assert_eq!(NapiRecord::parse(&bytes).is_some(), is_whole::<NapiRecord>(&bytes, 4 + 16));
+            prop_assert_eq!(VictimRecord::parse(&bytes).is_some(), is_whole::<VictimRecord>(&bytes, 8 + 16));
             prop_assert_eq!(<(CpuId, u32)>::parse(&bytes).is_some(), bytes.len() >= 8);
             prop_assert_eq!(<(CpuId, ProcessId)>::parse(&bytes).is_some(), bytes.len() >= 16);
         }

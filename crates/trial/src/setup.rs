@@ -116,8 +116,14 @@ mod tests {
         }
 
         #[test]
-        fn never_panics(text in "(cmd:|as-is|;| |rps|=|\\PC){0,12}") {
-            let _ = text.parse::<Setup>();
+        fn a_setup_comes_back(text in "(cmd:|as-is|;| |rps a/rx-0 = 1|rps|=|\\PC){0,12}") {
+            let Ok(setup) = text.parse::<Setup>() else { return Ok(()) };
+            let written = match &setup {
+                Setup::Command(command) => format!("cmd: {command}"),
+                Setup::Settings(settings) if settings.is_empty() => "as-is".to_owned(),
+                Setup::Settings(settings) => settings.iter().map(|setting| format!("; {setting}")).collect(),
+            };
+            prop_assert_eq!(written.parse(), Ok(setup));
         }
     }
 }

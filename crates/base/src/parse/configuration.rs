@@ -61,7 +61,7 @@ pub fn matches_glob(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{any, prop, prop_assert, proptest};
+    use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 
     use super::{Entry, configuration_entries, configuration_lines, has_word, matches_glob};
 
@@ -96,11 +96,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(text in "[\\PC\n]{0,80}", word in "\\PC{1,4}") {
+        fn what_is_found_is_there(text in "[\\PC\n]{0,80}", word in "\\PC{1,4}") {
+            let lines: Vec<&str> = text.lines().collect();
             for entry in configuration_entries(&text) {
-                prop_assert!(entry.line >= 1);
+                let line = lines[entry.line - 1];
+                prop_assert!(line.contains(entry.key) && line.contains(entry.value), "{line}");
             }
-            let _ = (has_word(&text, &word), configuration_lines(&text).count());
+            for (number, line) in configuration_lines(&text) {
+                prop_assert_eq!(lines[number - 1].trim(), line);
+            }
+            prop_assert!(!has_word(&text, &word) || text.contains(&word));
+            let alone = format!("{text} {word} {text}");
+            prop_assert!(has_word(&alone, &word));
         }
 
         #[test]

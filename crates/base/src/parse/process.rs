@@ -265,9 +265,13 @@ mod tests {
         }
 
         #[test]
-        fn never_panics(text in "([0-9]{1,22}|\\)|-| |\n|Cpus_allowed_list:){0,60}|.{0,60}") {
+        fn what_is_set_is_read(text in "([0-9]{1,22}|\\)|-| |\n|Cpus_allowed_list:){0,60}|.{0,60}") {
             let now = Scheduling { policy: 0, priority: 0, nice: 0 };
-            let _ = (scheduling(&text), parent(&text), with_scheduling(&text, &now));
+            let after = with_scheduling(&text, &now);
+            prop_assert_eq!(after.is_ok(), scheduling(&text).is_ok());
+            if let Ok(after) = after {
+                prop_assert_eq!((scheduling(&after), parent(&after)), (Ok(now), parent(&text)));
+            }
             if let Ok(after) = with_allowed_cpus(&text, &"1".parse().expect("a list")) {
                 prop_assert_eq!(allowed_cpus(&after).expect("there").to_string(), "1");
             }

@@ -184,7 +184,7 @@ pub(super) mod testing {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{any, proptest};
+    use proptest::prelude::{any, prop_assert_eq, proptest};
 
     use super::{Attributes, attribute, messages, one_message, with_attributes};
 
@@ -222,14 +222,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..96)) {
-            for message in messages(&bytes).unwrap_or_default().into_iter().chain([bytes.as_slice()]) {
-                if let Ok(attributes) = Attributes::parse(message) {
-                    for (kind, _) in attributes.iter() {
-                        let _ = (attributes.number(kind), attributes.text(kind), attributes.nested(kind));
-                    }
-                }
-            }
+        fn what_is_written_is_read(
+            written in proptest::collection::vec((1u16..100, proptest::collection::vec(any::<u8>(), 0..12)), 0..6),
+        ) {
+            let attributes: Vec<Vec<u8>> = written.iter().map(|(kind, value)| attribute(*kind, value)).collect();
+            let answer = one_message(&attributes.concat());
+            let messages = messages(&answer).expect("one message");
+            let read = Attributes::parse(messages[0]).expect("valid");
+            let pairs: Vec<(u16, Vec<u8>)> = read.iter().map(|(kind, value)| (kind, value.to_vec())).collect();
+            prop_assert_eq!(pairs, written);
         }
     }
 }

@@ -365,11 +365,14 @@ mod tests {
         }
 
         #[test]
-        fn any_text_parses_or_errs(text in ".{0,40}") {
+        fn what_is_read_is_written_the_same(text in "[0-9,:/-]{0,20}|[0-9a-f,]{0,40}|.{0,40}") {
             if let Ok(mask) = text.parse::<CpuMask>() {
                 prop_assert!(mask.len() <= 65536);
+                prop_assert_eq!(mask.to_string().parse(), Ok(mask));
             }
-            let _ = CpuMask::from_hex(&text);
+            if let Ok(mask) = CpuMask::from_hex(&text) {
+                prop_assert_eq!(CpuMask::from_hex(&mask.to_hex()), Ok(mask));
+            }
         }
     }
 }

@@ -146,8 +146,10 @@ mod tests {
         }
 
         #[test]
-        fn any_text_parses_or_errs(text in ".{0,30}") {
-            let _ = parse_duration(&text);
+        fn what_is_read_is_written_the_same(text in " ?[0-9]{1,6}([.][0-9]{1,4})? ?(h|min|m|s|ms|us|ns)|.{0,30}") {
+            if let Ok(duration) = parse_duration(&text) {
+                prop_assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
+            }
         }
     }
 }

@@ -170,7 +170,7 @@ impl Knob for IrqbalanceKnob {
 mod tests {
     use std::collections::BTreeSet;
 
-    use proptest::prelude::{prop_assert_eq, proptest};
+    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     use super::{IrqbalanceKnob, Knob, text, wanted};
     use crate::knob::KnobError;
@@ -253,8 +253,12 @@ mod tests {
         }
 
         #[test]
-        fn never_panics(value in "(banned|managed)?:?[0-9,]{0,24}|.{0,20}") {
-            let _ = wanted(&[IrqId(4)], &value);
+        fn what_is_read_is_written(value in "(banned|managed)?:?[0-9,]{0,24}|banned:[0-3](,[0-9]){0,3}|.{0,20}") {
+            let all = [4, 5, 7].map(IrqId);
+            if let Some(banned) = wanted(&all, &value) {
+                prop_assert!(banned.iter().all(|irq| all.contains(irq)));
+                prop_assert_eq!(wanted(&all, &text(&all, &banned)), Some(banned));
+            }
         }
     }
 }

@@ -77,7 +77,7 @@ impl Request {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{any, proptest};
+    use proptest::prelude::{any, prop_assert_eq, proptest};
 
     use super::Request;
 
@@ -105,8 +105,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(input in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = Request::parse(&input);
+        fn a_request_is_read_as_written(
+            path in "/[a-z.]{0,9}", value in "[a-z0-9]{0,9}", token in "[a-z]{0,9}", is_head: bool,
+            rest in proptest::collection::vec(any::<u8>(), 0..100), cut in any::<proptest::sample::Index>(),
+        ) {
+            let method = if is_head { "HEAD" } else { "GET" };
+            let head = format!("{method} {path}?x={value} HTTP/1.1\r\nCookie: token={token}\r\n\r\n");
+            prop_assert_eq!(Request::parse(&head.as_bytes()[..cut.index(head.len())]), None);
+            let request = Request::parse(&[head.as_bytes(), &rest].concat()).expect("complete").expect("valid");
+            prop_assert_eq!((&request.path, request.is_head), (&path, is_head));
+            prop_assert_eq!((request.parameter("x"), request.cookie("token")), (Some(&*value), Some(&*token)));
         }
     }
 }

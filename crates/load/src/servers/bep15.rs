@@ -243,7 +243,9 @@ mod tests {
                 let again = written(|out| answer.write(out));
                 prop_assert_eq!(Answer::parse(&again), Some(answer));
             }
-            let _ = Request::parse(&bytes);
+            if let Some(request) = Request::parse(&bytes) {
+                prop_assert_eq!(Request::parse(&written(|out| request.write(out))), Some(request));
+            }
         }
     }
 }

@@ -89,7 +89,7 @@ impl Event {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{any, prop_assert_eq, proptest};
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
     use super::{Event, Kind};
     use rxlab_base::units::CpuId;
@@ -127,9 +127,13 @@ mod tests {
     }
 
     proptest! {
+        /// Bytes of any other kind, and any text as a name.
         #[test]
-        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
-            let _ = Event::parse(&bytes);
+        fn a_whole_record_of_a_known_kind_is_an_event(kind in 0u32..15, rest in any::<[u32; 3]>(), name in any::<[u8; 16]>()) {
+            let [id, first, second] = rest;
+            let event = Event::parse(&bytes(kind, id, first, second, &name));
+            prop_assert_eq!(event.is_some(), kind < 13);
+            prop_assert!(event.is_none_or(|event| (event.at, event.cpu, event.lost) == (77, CpuId(3), 9)));
         }
 
         #[test]

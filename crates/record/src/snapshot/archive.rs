@@ -368,7 +368,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+        fn random_bytes_are_no_snapshot(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
             assert!(Snapshot::read(bytes.as_slice()).is_err());
         }
     }

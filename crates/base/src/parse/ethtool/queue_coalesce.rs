@@ -107,7 +107,7 @@ pub fn with_queue_delay(
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{any, proptest};
+    use proptest::prelude::{any, prop_assert_eq, proptest};
 
     use super::{
         COALESCE, QUEUE_COALESCE, QUEUE_MASK, QueueCoalesce, QueueDelay, queue_coalesce, with_queue_delay,
@@ -148,10 +148,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..1300)) {
-            let framed = one_message(&bytes);
-            let _ = (queue_coalesce(&framed), queue_coalesce(&bytes));
-            let _ = with_queue_delay(&framed, 0, QueueDelay::RxUsecs, 1);
+        fn what_is_set_is_read(queue in 0u32..4096, rest in proptest::collection::vec(any::<u8>(), 90..94), usecs in any::<u32>()) {
+            let mut message = vec![0; QUEUE_MASK];
+            let mut mask = vec![0; COALESCE - QUEUE_MASK];
+            mask[queue as usize / 8] = 1 << (queue % 8);
+            message.extend(mask);
+            message.extend(&rest);
+            let framed = one_message(&message);
+            let read = queue_coalesce(&framed);
+            prop_assert_eq!(read.is_ok(), message.len() == QUEUE_COALESCE);
+            if let Ok(before) = read {
+                let after = with_queue_delay(&framed, queue, QueueDelay::RxUsecs, usecs).expect("it is there");
+                prop_assert_eq!(queue_coalesce(&after), Ok(vec![QueueCoalesce { rx_usecs: usecs, ..before[0] }]));
+            }
         }
     }
 }

@@ -112,7 +112,7 @@ impl QueueNames {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{any, proptest};
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
     use super::{QueueNames, QueueStatistics};
 
@@ -171,8 +171,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(names in proptest::collection::vec("[rxqueu_0-9\\[\\]:. pactsbyte-]{0,24}", 0..8), values in proptest::collection::vec(any::<u64>(), 0..8)) {
-            let _ = QueueStatistics::new(&[NUMBERED, BY_CAST, HEADED], &names, 4).counters(&values);
+        fn only_queues_that_exist_are_counted(names in proptest::collection::vec("[rxqueu_0-9\\[\\]:. pactsbyte-]{0,24}", 0..8), values in proptest::collection::vec(any::<u64>(), 0..8)) {
+            let counters = QueueStatistics::new(&[NUMBERED, BY_CAST, HEADED], &names, 4).counters(&values);
+            prop_assert_eq!(counters.is_ok(), names.len() == values.len());
+            prop_assert!(counters.is_ok_and(|counters| counters.keys().all(|queue| *queue < 4)) || names.len() != values.len());
         }
     }
 }

@@ -65,7 +65,7 @@ fn action(cookie: u64, context: Option<u32>) -> FlowAction {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{any, proptest};
+    use proptest::prelude::{any, prop_assert_eq, proptest};
 
     use super::{CONTEXT, COOKIE, FLOW_RSS, LOCATION, SPEC, rules};
     use crate::parse::ethtool::{FlowAction, FlowRule};
@@ -104,13 +104,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..256), kind in 0u8..20) {
+        fn a_message_is_one_rule_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..256), kind in 0u8..20) {
             let mut rxnfc = bytes.clone();
             // A known kind, with anything in its fields.
             if let Some(first) = rxnfc.get_mut(SPEC..SPEC + 4) {
                 first.copy_from_slice(&u32::from(kind).to_ne_bytes());
             }
-            let _ = (rules(&bytes), rules(&one_message(&rxnfc)));
+            if let Ok(found) = rules(&one_message(&rxnfc)) {
+                prop_assert_eq!(found.len(), 1);
+                prop_assert_eq!(rules(&one_message(&rxnfc).repeat(2)).map(|two| two.len()), Ok(2));
+            }
         }
     }
 }

@@ -205,9 +205,10 @@ mod tests {
         }
 
         #[test]
-        fn never_panics(text in "([0-9]{1,5}|[-@;,]|all){0,12}|.{0,30}") {
+        fn what_is_read_is_written(text in "([0-9]{1,5}|[-@;,]|all){0,12}|.{0,30}") {
             if let Some(lists) = Lists::parse(&text) {
                 prop_assert!(lists.explained_by(&[&lists]) || text.contains('@'));
+                prop_assert_eq!(Lists::parse(&lists.to_string()), Some(lists));
             }
         }
     }

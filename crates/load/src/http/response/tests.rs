@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_byte_never_panics(stream in stream(), at in proptest::num::usize::ANY, byte in proptest::num::u8::ANY) {
+    fn a_changed_byte_is_judged_however_the_stream_is_cut(stream in stream(), at in proptest::num::usize::ANY, byte in proptest::num::u8::ANY) {
         let mut stream = stream;
         if !stream.is_empty() {
             let at = at % stream.len();
