@@ -132,7 +132,7 @@ fn lab(name: &str, arguments: &[&str], failed: &str) -> Result<String, String> {
     }
 }
 
-/// CPU time, for tests that take minutes of it: those of every operation, or of thousands of machines.
+/// CPU time, for tests that take minutes of it: those of every operation, or of thousands of machines or schedules.
 pub(crate) fn minutes() -> bool {
     have("minutes", || None)
 }

@@ -4,6 +4,7 @@
 #[path = "../../bench/world/mod.rs"]
 mod simulation;
 
+use crate::require;
 use simulation::schedule::Schedule;
 use simulation::{Mutation, adversary, run, shrink};
 
@@ -19,6 +20,7 @@ fn replay(text: &str) -> Option<String> {
 }
 
 fn no_schedule_loses_a_value(part: u64) {
+    require::needs!(minutes);
     let mut moves = 0;
     let seeds = SEEDS / PARTS;
     for seed in part * seeds..(part + 1) * seeds {
