@@ -72,10 +72,12 @@ fn one(message: &[u8]) -> Result<QueueCoalesce, WireError> {
     }
     let mut queues = Vec::new();
     for word in 0..QUEUE_MASK_LENGTH / 4 {
-        let bits = field32(message, QUEUE_MASK + 4 * word)?;
-        queues.extend(
-            (0..u32::BITS).filter(|bit| bits & 1 << bit != 0).map(|bit| word as u32 * u32::BITS + bit),
-        );
+        // The mask has thousands of bits, of which one is set.
+        let mut bits = field32(message, QUEUE_MASK + 4 * word)?;
+        while bits != 0 {
+            queues.push(word as u32 * u32::BITS + bits.trailing_zeros());
+            bits &= bits - 1;
+        }
     }
     let [queue] = queues[..] else {
         return Err(WireError::new(format!("moderation of {} queues in one message", queues.len())));
