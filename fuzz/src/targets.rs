@@ -116,6 +116,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("parse/ethtool/rings", |bytes| on(bytes, ethtool::rings)),
     ("parse/ethtool/rss", |bytes| {
         with(bytes, ethtool::hash_letters_of);
+        with(bytes, ethtool::flow_number);
         black_box((ethtool::rss(bytes).is_ok(), ethtool::rss_contexts(bytes).is_ok()));
         black_box((ethtool::rx_rings(bytes).is_ok(), ethtool::hash_fields(bytes).is_ok()));
         if let Ok(rss) = ethtool::rss_ioctl(bytes) {
