@@ -202,7 +202,7 @@ mod tests {
             std::fs::write(path, &page).expect("written");
         }
         let found = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(found == page, "docs/cli.md is stale: RXLAB_UPDATE_DOCS=1 cargo test --lib commands::tree");
+        assert!(found == page, "docs/cli.md is stale: run make docs");
     }
 
     #[test]

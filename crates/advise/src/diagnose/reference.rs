@@ -20,8 +20,7 @@ fn section(rule: &Rule) -> String {
 }
 
 fn document() -> String {
-    let head = "# Findings of the doctor\n\nGenerated from the rules in `src/diagnose` by \
-                `RXLAB_UPDATE_DOCS=1 cargo test --lib findings_md`.\n\nEvery rule examines one sample of a \
+    let head = "# Findings of the doctor\n\nGenerated from the rules in `crates/advise/src/diagnose` by `make docs`.\n\nEvery rule examines one sample of a \
                 few seconds and needs traffic to fire: a quiet machine gets \"nothing to do\". `rxlab \
                 doctor` exits with 1 if there are findings; a note that no plan addresses is shown but does \
                 not change the exit code.\n";
@@ -36,8 +35,5 @@ fn findings_md_is_what_the_rules_say() {
         std::fs::write(&path, &want).expect("docs/findings.md can be written");
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        found == want,
-        "docs/findings.md is out of date: run RXLAB_UPDATE_DOCS=1 cargo test --lib findings_md"
-    );
+    assert!(found == want, "docs/findings.md is out of date: run make docs");
 }

@@ -74,7 +74,7 @@ fn the_files_in_docs_are_these_schemas() {
             std::fs::write(&path, &text).expect("docs can be written");
         }
         let found = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(found == text, "docs/schema/{name} is stale: RXLAB_UPDATE_DOCS=1 cargo test --lib schema");
+        assert!(found == text, "docs/schema/{name} is stale: run make docs");
         names.push(name.to_owned());
     }
     let files = std::fs::read_dir(folder()).expect("docs/schema can be listed");

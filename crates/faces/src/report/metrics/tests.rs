@@ -214,9 +214,6 @@ fn the_table_of_the_docs_is_current() {
     if std::env::var_os("RXLAB_UPDATE_DOCS").is_some() {
         std::fs::write(path, &current).expect("written");
     } else {
-        assert!(
-            page == current,
-            "docs/exporter.md is stale: RXLAB_UPDATE_DOCS=1 cargo test --lib report::metrics"
-        );
+        assert!(page == current, "docs/exporter.md is stale: run make docs");
     }
 }
