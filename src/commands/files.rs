@@ -56,7 +56,7 @@ pub(super) fn begin(path: &Path) -> io::Result<File> {
     if is_stream(path) { stream(path) } else { atomic::begin(path) }
 }
 
-/// Returns the error of a later [`write`], as far as it is known beforehand: before long work.
+/// Returns the error of a later [`write()`], as far as it is known beforehand: before long work.
 pub(super) fn check(path: &Path) -> Result {
     if is_stream(path) { Ok(()) } else { atomic::check(path).map_err(|error| cannot_write(path, &error)) }
 }

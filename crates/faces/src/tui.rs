@@ -1,6 +1,6 @@
 //! The live screen of `rxlab top`: its state, how keys and the mouse change it, and how it is drawn.
 //!
-//! Nothing here reads a machine or a terminal: [`App`] takes frames, keys and clicks, [`draw`] fills a buffer. `commands::top`
+//! Nothing here reads a machine or a terminal: [`App`] takes frames, keys and clicks, [`draw()`] fills a buffer. `commands::top`
 //! runs the loop.
 
 mod app;

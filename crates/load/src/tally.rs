@@ -35,7 +35,7 @@ pub(super) struct Tally {
     pub(super) late: Histogram<u64>,
     /// Lag of the event loop.
     pub(super) loops: Histogram<u64>,
-    /// Time spent polling for the next send; see [`Pacing::Precise`].
+    /// Time spent polling for the next send; see [`Pacing::Precise`](super::pacing::Pacing::Precise).
     pub(super) spun: Nanos,
     /// Time between the end of a wait for sockets and the start of the next, without `spun`: the event loop
     /// worked, or was runnable while another thread ran.

@@ -2,7 +2,7 @@
 //!
 //! Three methods: eBPF programs that measure every run ([`Programs`]), the counters that every kernel has
 //! ([`coarse`]), and inference from a process that should have had its CPU to itself ([`Spin`], [`Openssl`]).
-//! [`look`] joins them in one value, [`Interference`]. [`trace`] is the same work as a timeline.
+//! [`look()`] joins them in one value, [`Interference`]. [`trace`] is the same work as a timeline.
 //!
 //! Never: changes the machine, or renders.
 //!

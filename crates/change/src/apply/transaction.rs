@@ -341,7 +341,7 @@ impl Transaction {
         self.complete()
     }
 
-    /// Records the surroundings of the values, for later comparison by [`super::status`].
+    /// Records the surroundings of the values, for later comparison by [`super::status()`].
     pub(super) fn note(&mut self, host: &dyn Host, model: &Model) -> Result<(), JournalError> {
         let touched = self.journal.history().touched();
         if touched.is_empty() {

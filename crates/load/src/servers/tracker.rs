@@ -12,7 +12,7 @@ use rxlab_sys::datagrams::receive_from;
 
 /// The only peer in every response, in a network for documentation: 192.0.2.1:6881.
 const PEER: [u8; 6] = [192, 0, 2, 1, 0x1a, 0xe1];
-/// The same for IPv6: [2001:db8::1]:6881.
+/// The same for IPv6: `[2001:db8::1]:6881`.
 const PEER6: [u8; 18] = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x1a, 0xe1];
 /// One seeder, no downloads, no leechers.
 const TORRENT: [u8; 12] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
