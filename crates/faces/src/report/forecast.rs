@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::text::{STRONG, Table, paragraph, paragraphs, right, styled};
 use rxlab_advise::plan::{basis, forecast};
-pub use rxlab_base::number::grouped;
+use rxlab_base::number::grouped;
 use rxlab_base::number::percent;
 use rxlab_path::model::{Costs, Identity, Model, Rates};
 use rxlab_setting::{CpuLoad, Plan, Prediction};

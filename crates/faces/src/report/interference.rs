@@ -3,7 +3,7 @@
 use super::container::container;
 use super::measured::{ROWS, foot, irq_name, more, polls, section};
 use super::text::{CAUTION, Cell, FAINT, STRONG, Table, clean, left, paragraph, right, styled, wrapping};
-pub use rxlab_base::number::{grouped, share};
+use rxlab_base::number::{grouped, share};
 use rxlab_base::units::{CpuMask, Fact};
 use rxlab_probe::{Class, CpuInterference, Inference, Interference, Method, Tier, Victim};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::measured::{ROWS, foot, irq_name, more, polls, section};
 use super::text::{CAUTION, Cell, FAINT, STRONG, Table, clean, paragraph, right, styled, wrapping};
 use super::timeline::cause_name;
-pub use rxlab_base::number::{grouped, share};
+use rxlab_base::number::{grouped, share};
 use rxlab_base::units::Fact;
 use rxlab_probe::Class;
 use rxlab_probe::trace::{CpuTrace, LongRun, Run, Trace};
