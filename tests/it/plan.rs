@@ -67,9 +67,7 @@ fn the_settings_of_field_case_d() {
             "where they land, of all that they may"
         );
         assert!(
-            plan.settings
-                .iter()
-                .any(|planned| planned.why.ends_with("its own core, where it lands now"))
+            plan.settings.iter().any(|planned| planned.why.ends_with("its own core, where it lands now"))
         );
         assert_eq!(values(&plan, "rps")[..2], ["0-6", "8,10-15"]);
         assert_eq!(values(&plan, "xps_cpus"), [""; 0], "the driver has the right ones");

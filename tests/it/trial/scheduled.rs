@@ -107,7 +107,7 @@ fn the_last_checkpoint_removes_the_timer() {
 #[test]
 fn without_systemd_there_is_a_line_for_any_scheduler() {
     let tree = tree();
-    let text = tree.rxlab(&["trial", "checkpoint", ID, "--at", "1h"]).says(0, "no systemd runs here");
+    let text = tree.rxlab(&["trial", "checkpoint", ID, "--at", "1h"]).says(0, "systemd does not run here");
     let line = text.lines().last().expect("a line");
     assert!(line.ends_with(&format!(" trial checkpoint {ID} --due")), "{line}");
     assert!(!tree.root().join("etc/systemd").exists());
