@@ -7,10 +7,12 @@
 //! Never: changes the machine, or renders.
 //!
 //! ```
-//! use rxlab_base::units::CpuId;
+//! use rxlab_probe::Budget;
 //!
-//! let spin = rxlab_probe::Spin::start(CpuId(0)).expect("CPU 0 is allowed");
-//! assert_eq!(spin.stop().cpu, CpuId(0));
+//! // The part of one CPU that measuring may take.
+//! let budget: Budget = "1%".parse()?;
+//! assert_eq!(budget, Budget::default());
+//! # Ok::<(), rxlab_probe::BudgetError>(())
 //! ```
 
 mod budget;

@@ -88,7 +88,7 @@ impl Spin {
     }
 
     /// Stops, and returns the time missed.
-    pub fn stop(mut self) -> Seen {
+    pub(super) fn stop(mut self) -> Seen {
         self.shared.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().expect("taken here alone");
         thread.join().expect("the thread does not panic")
