@@ -29,6 +29,9 @@ pub const SUBSTANTIAL: f64 = 0.25;
 /// Receive time of a CPU from which twice the traffic does not fit.
 pub const NO_DOUBLING: f64 = 0.5;
 
+/// Receive time from which a CPU drowns: what is left has no room for a burst.
+pub const DROWNING: f64 = 0.8;
+
 /// Fraction of wall time from which a CPU is full.
 pub const FULL: f64 = 0.9;
 

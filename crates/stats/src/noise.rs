@@ -135,8 +135,7 @@ impl Noise {
             .collect()
     }
 
-    /// A value in the steps in which it would have been measured.
-    pub fn round(&self, value: f64) -> f64 {
+    fn round(&self, value: f64) -> f64 {
         let step = self.step * LEVEL;
         if step > 0.0 { (value / step).round() * step } else { value }
     }

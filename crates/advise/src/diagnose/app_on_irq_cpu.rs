@@ -13,6 +13,7 @@ use rxlab_path::model::{CpuRates, Model, ProcessRates, Rates};
 
 /// Receive time of the CPU from which sharing it slows the program down.
 const RECEIVES: f64 = 0.25;
+
 /// Time of processes on it from which there is something to move.
 const RUNS: f64 = 0.10;
 

@@ -8,6 +8,7 @@ use rxlab_path::model::{Model, Rates};
 
 /// Part of the packets from which connections notice the loss, as for rings.
 const NOTICEABLE_LOSS: f64 = 1e-4;
+
 /// Part of the drops due to flow limit from which the backlog is not what is full.
 const LIMITED: f64 = 0.5;
 

@@ -12,12 +12,16 @@ use rxlab_path::model::{Model, Nic, NicKind, Rates, RxQueue};
 
 /// Packets of the busiest queue relative to the mean of the others.
 const MIN_RATIO: f64 = 3.0;
+
 /// Number of these queues whose load is shown.
 const SHOWN: usize = 3;
+
 /// Part of the busiest queue's packets from which another one is named with it.
 const ALIKE_PART: f64 = 0.5;
+
 /// The queue's part of the table relative to the mean of all queues in it.
 const UNEVEN: f64 = 1.5;
+
 /// Part of an even share of the packets below which a queue counts as left out.
 const LEFT_OUT: f64 = 0.1;
 

@@ -9,8 +9,10 @@ use rxlab_path::model::{CpuRates, Function, Model, Nic, Rates};
 
 /// Interrupts/s on one CPU: at about 2 us each, with the cache misses they cause, 4 % of it.
 pub(crate) const INTERRUPTS: f64 = 20_000.0;
+
 /// Packets per interrupt from which there is little left to save.
 const PACKETS: f64 = 4.0;
+
 pub(super) const RULE: Rule = Rule {
     id: "interrupt-rate",
     asks: "Does a device raise an interrupt for almost every packet although its CPU is short of time?",

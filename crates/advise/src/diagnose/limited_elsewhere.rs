@@ -11,12 +11,16 @@ use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates};
 
 /// Mean fraction of time of all CPUs in processes from which programs fill the machine.
 const PROGRAMS: f64 = 0.85;
+
 /// Mean busy fraction of all CPUs.
 const MACHINE: f64 = 0.90;
+
 /// Upper bound on the mean fraction of time of all CPUs in interrupts and softirqs.
 const RECEIVE: f64 = 0.10;
+
 /// The same bound for any one CPU: more would be a bottleneck of its own.
 const ONE: f64 = 0.25;
+
 pub(super) const RULE: Rule = Rule {
     id: "limited-elsewhere",
     asks: "Is the machine limited by something that no setting of the receive path changes?",

@@ -9,8 +9,10 @@ use rxlab_path::model::{Model, Nic, Rates};
 
 /// Delay in microseconds that a request notices: a round trip in a data centre takes 20 to 100.
 const HELD: u32 = 100;
+
 /// Packets arriving during the delay below which the delay gains nothing.
 const COLLECTED: f64 = 0.5;
+
 pub(super) const RULE: Rule = Rule {
     id: "moderation-hurts-latency",
     asks: "Are interrupts delayed although packets arrive one by one?",

@@ -8,13 +8,10 @@ use super::{Check, Finding, Rule, Severity, elsewhere};
 use rxlab_base::number::{count, cpus_text, percent, plural};
 use rxlab_base::units::{CpuId, CpuMask};
 use rxlab_path::evidence::{
-    FULL, SUBSTANTIAL, TRAFFIC, busy, by_threads, carrier, foreign, irq_cpus, is_counted, may_be_lo,
-    queue_packets, reach_every_cpu, receiving, takes_unknown,
+    DROWNING, FULL, SUBSTANTIAL, TRAFFIC, busy, by_threads, carrier, foreign, irq_cpus, is_counted,
+    may_be_lo, queue_packets, reach_every_cpu, receiving, takes_unknown,
 };
 use rxlab_path::model::{CpuRates, Model, Nic, NicKind, Rates, RxQueue};
-
-/// Receive time from which a CPU drowns: four fifths leave no room for a burst.
-const DROWNING: f64 = 0.8;
 
 /// Minimum receive work relative to the average of the other CPUs. On 2 CPUs that is a share of 75 %,
 /// on 8 CPUs 30 %. Field case A after the fix had 1.7.

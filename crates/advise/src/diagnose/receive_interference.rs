@@ -11,8 +11,10 @@ use rxlab_path::model::{CpuRates, Model, NicKind, ProcessRates, Rates};
 
 /// Part of the CPU taken by interrupts and softirqs from which the program slows down.
 const INTERFERENCE: f64 = 0.20;
+
 /// Receive time of the CPU relative to the mean of the others: an even share is the cost of a busy machine.
 const MIN_RATIO: f64 = 2.0;
+
 /// Part of the processes' time on the CPU that is the program's.
 const OWN: f64 = 0.5;
 

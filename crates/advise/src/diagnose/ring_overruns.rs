@@ -5,13 +5,11 @@ use super::places::handed_over;
 use super::workload::processing;
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::count;
-use rxlab_path::evidence::{FULL, LOST, TRAFFIC, busy, irq_cpus, receive_time};
+use rxlab_path::evidence::{DROWNING, FULL, LOST, TRAFFIC, busy, irq_cpus, receive_time};
 use rxlab_path::model::{CpuRates, Model, Nic, Rates};
 
 /// Part of the packets from which connections notice the loss: TCP's rate falls with its square root.
 const NOTICEABLE_LOSS: f64 = 1e-4;
-/// Receive time of a CPU from which the CPU is what does not keep up.
-pub(super) const DROWNING: f64 = 0.8;
 
 pub(super) const RULE: Rule = Rule {
     id: "ring-overruns",

@@ -16,10 +16,13 @@ use rxlab_path::sample::Transport;
 
 /// Running fraction of a thread from which it has no time left.
 const RAN: f64 = 0.95;
+
 /// Fraction of time waiting for a CPU from which the thread lacks a CPU.
 const WAITED: f64 = 0.05;
+
 /// Part of its CPU taken by interrupts, softirqs and the hypervisor from which they are what limits it.
 const TAKEN: f64 = 0.10;
+
 /// Connections with unread data from which a program is behind. With one, it may be working on that one.
 const UNREAD: u32 = 2;
 

@@ -2,10 +2,10 @@
 
 use super::elsewhere::{FEW, bringing, is_elsewhere, storm};
 use super::figures::{Evidence, Subject};
-use super::ring_overruns::DROWNING;
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
 use rxlab_base::units::CpuMask;
+use rxlab_path::evidence::DROWNING;
 use rxlab_path::evidence::{TRAFFIC, in_softirq, queue_packets};
 use rxlab_path::model::{CpuRates, Model, Rates};
 

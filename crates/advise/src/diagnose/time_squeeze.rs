@@ -1,10 +1,11 @@
 //! `net_rx_action` exhausts its budget with packets left: when that matters, and when it does not.
 
 use super::figures::{Evidence, Subject, Unit};
-use super::ring_overruns::{Blame, DROWNING, blame};
+use super::ring_overruns::{Blame, blame};
 use super::workload::{Landing, landings, nic_on, processing};
 use super::{Check, Finding, Rule, Severity};
 use rxlab_base::number::{count, percent};
+use rxlab_path::evidence::DROWNING;
 use rxlab_path::evidence::{FULL, LOST, busy, receive_time};
 use rxlab_path::model::{CpuRates, Model, Rates};
 use rxlab_path::sample::Settings;
@@ -15,8 +16,10 @@ const SOME: (f64, f64) = (10.0, 0.01);
 const MANY: (f64, f64) = (100.0, 0.10);
 /// Time of ksoftirqd from which much of the receive work is left to it.
 const LEFT: f64 = 0.10;
+
 /// Time of processes from which ksoftirqd waits for its turn among them.
 const COMPETING: f64 = 0.25;
+
 /// The kernel's defaults: packets, and the smallest default in microseconds (two ticks of at least 1 ms).
 const DEFAULT_BUDGET: u32 = 300;
 const DEFAULT_USECS: u32 = 2_000;

@@ -13,9 +13,11 @@ use rxlab_path::model::{HandOver, NicKind, Rates, StackWork};
 
 /// Part of a packet's protocol work that the handing CPU spends on hashing and queueing: an assumption.
 const ENQUEUE: f64 = 0.1;
+
 /// Sending programs make system calls: the loads that this was fitted to left this many times more time
 /// between interrupts than the stream that it was measured with.
 const CYCLE: f64 = 1.35;
+
 /// Error of the predicted interrupt cost in these loads: count times unit cost (docs/prediction.md).
 const INTERRUPTS: [f64; 2] = [0.5, 1.7];
 /// The same for the work that moves.

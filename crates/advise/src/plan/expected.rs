@@ -20,8 +20,10 @@ use rxlab_setting::simulation;
 
 /// Corrections of the first estimate at most; each comes closer to what was measured.
 const CORRECTIONS: usize = 64;
+
 /// Part of a CPU's time, or of a device's packets, that needs no correction.
 const EXACT: f64 = 0.001;
+
 /// Part of the rate of a device's busiest interrupt from which another probably serves a queue too.
 const FIRES: f64 = 0.1;
 

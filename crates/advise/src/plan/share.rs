@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use super::topology::{CpuTopology, Domain};
 use crate::diagnose::EVEN_QUEUES;
 use rxlab_base::units::{CpuId, CpuMask, Fact};
-use rxlab_path::evidence::{FULL, MAX_PACKET_COST, TRAFFIC, foreign, irq_cpus, queue_packets, receive_time};
+use rxlab_path::evidence::{
+    DROWNING, FULL, MAX_PACKET_COST, TRAFFIC, foreign, irq_cpus, queue_packets, receive_time,
+};
 use rxlab_path::model::{CpuRates, Holder, Model, Nic, NicKind, Rates, RxQueue};
 
 /// Packets per second on one queue from which the hyper-threads of the interrupt's CPU are left out too: at
@@ -27,9 +29,6 @@ pub(super) const FEW: &str = "few packets: handing them to another CPU only cost
 
 /// Smallest part of a CPU's time that counts as left.
 const SOME: f64 = 0.001;
-
-/// Receive time from which a CPU of a hand-made mask is drowning, so that the mask may be replaced.
-const DROWNING: f64 = 0.8;
 
 /// Receive time of a CPU, by the packets of its interrupts, from which it has no room for packets of others.
 const TAKEN: f64 = 0.25;

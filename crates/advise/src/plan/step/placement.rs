@@ -15,10 +15,13 @@ const SHARED: &str = "shared: more queues than CPUs";
 /// Receive time of the CPUs of a node, on average, up to which its interrupts share them rather than leave the node:
 /// another node costs every packet, a shared CPU nothing while it is not full.
 const ROOMY: f64 = 0.5;
+
 /// Receive time of a shared CPU from which interrupts are placed by their load, and not by their number.
 const EVEN_FROM: f64 = 0.25;
+
 /// Receive time of a shared CPU from which interrupts that are placed by their load stay: an estimate changes with them.
 const EVEN_WHILE: f64 = 0.2;
+
 /// Factor by which the busiest shared CPU may exceed the necessary load before interrupts move.
 const UNEVEN: f64 = 1.1;
 
