@@ -135,7 +135,8 @@ impl Noise {
             .collect()
     }
 
-    fn round(&self, value: f64) -> f64 {
+    /// The value as it is reported: to whole steps of the noise, as is without one.
+    pub fn round(&self, value: f64) -> f64 {
         let step = self.step * LEVEL;
         if step > 0.0 { (value / step).round() * step } else { value }
     }
