@@ -131,8 +131,8 @@ impl World {
         let pid = {
             let mut state = self.state();
             state.next_pid += 1;
-            let pid = state.next_pid;
-            state.stack.push(Running { pid, killed: false, force, last: Link::Other });
+            let (pid, began) = (state.next_pid, state.counts[0]);
+            state.stack.push(Running { pid, began, killed: false, dies_in_call: false, force, last: Link::Other });
             pid
         };
         let ended = catch_unwind(AssertUnwindSafe(|| body(self)));
@@ -178,7 +178,8 @@ fn settings(state: &State, set: &[Set], cookie: u64) -> Vec<Setting> {
             Slot::Rps(device, queue) | Slot::Rfs(device, queue) | Slot::Irq(device, queue) => {
                 format!("{}/rx-{queue}", name(state, *device, cookie)?)
             }
-            Slot::Channels(device) => name(state, *device, cookie)?,
+            Slot::Xps(device, queue) => format!("{}/tx-{queue}", name(state, *device, cookie)?),
+            Slot::Channels(device) | Slot::Threaded(device) => name(state, *device, cookie)?,
         };
         format!("{} {target} = {value}", kernel::knob(*slot)).parse().ok()
     };

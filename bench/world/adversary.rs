@@ -57,8 +57,11 @@ fn at_some_time(random: &mut Random, act: Move) -> Event {
 }
 
 fn act(random: &mut Random) -> Move {
-    match random.below(30) {
+    match random.below(34) {
         0..3 => Move::Kill,
+        30 => Move::KillInCall,
+        31 => Move::KillBoth,
+        32 => Move::Slow(random.pick(&[1, 20, 250]), random.pick(&[20, 150, 700])),
         3..5 | 15 => Move::Write(slot(random), foreign(random)),
         5..7 | 26..28 => Move::Run(command(random)),
         7 => Move::Rename(device(random)),
@@ -107,9 +110,12 @@ fn fault(random: &mut Random) -> Move {
         _ => Area::DiskGone,
     };
     let errno = match area {
-        Area::DiskWrites => random.pick(&[Errno::Enospc, Errno::Erofs, Errno::Eio]),
-        Area::DiskReads => Errno::Eio,
-        _ => random.pick(&[Errno::Eio, Errno::Ebusy, Errno::Eacces, Errno::Enoent]),
+        Area::DiskWrites => random.pick(&[Errno::Enospc, Errno::Erofs, Errno::Eio, Errno::Efbig, Errno::Emfile]),
+        Area::DiskReads => random.pick(&[Errno::Eio, Errno::Emfile, Errno::Enomem]),
+        Area::Namespaces | Area::Enter | Area::Interfaces => {
+            random.pick(&[Errno::Eio, Errno::Eacces, Errno::Enoent, Errno::Emfile, Errno::Enomem, Errno::Eagain])
+        }
+        _ => random.pick(&[Errno::Eio, Errno::Ebusy, Errno::Eacces, Errno::Enoent, Errno::Emfile]),
     };
     let operations = random.pick(&[1, 3, 20, 150]);
     Move::Fault(area, errno, operations)
@@ -140,7 +146,9 @@ fn sets(random: &mut Random) -> Vec<Set> {
 }
 
 fn slot(random: &mut Random) -> Slot {
-    match random.below(12) {
+    match random.below(14) {
+        12 => Slot::Xps(random.byte(3), random.byte(2)),
+        13 => Slot::Threaded(device(random)),
         0..5 => Slot::Rps(device(random), random.byte(2)),
         5 | 6 => Slot::Rfs(device(random), random.byte(2)),
         7 | 8 => Slot::Irq(random.byte(2), random.byte(2)),

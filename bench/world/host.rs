@@ -78,6 +78,7 @@ impl SimHost {
             return match rest {
                 "ifindex" => Node::InterfaceFile(at, format!("{}\n", device.ifindex)),
                 "carrier_down_count" => Node::InterfaceFile(at, format!("{}\n", device.carrier_downs)),
+                "threaded" => Node::Value(Slot::Threaded(u8::try_from(at).unwrap_or(0))),
                 "operstate" => Node::InterfaceFile(at, "up\n".to_owned()),
                 _ => Node::Absent,
             };
@@ -96,7 +97,7 @@ impl SimHost {
             ("", _) => Node::Queue(at, number, is_rx),
             ("rps_cpus", true) => Node::Value(Slot::Rps(device, queue)),
             ("rps_flow_cnt", true) => Node::Value(Slot::Rfs(device, queue)),
-            ("xps_cpus", false) => Node::Fixed("0\n".to_owned()),
+            ("xps_cpus", false) if machine.has_xps(device) => Node::Value(Slot::Xps(device, queue)),
             _ => Node::Absent,
         }
     }
@@ -165,7 +166,9 @@ fn hits(area: Area, node: &Node, operation: Operation) -> bool {
         Node::Interface(at) | Node::InterfaceFile(at, _) | Node::Queues(at) | Node::Queue(at, ..) => {
             Some(*at)
         }
-        Node::Value(Slot::Rps(at, _) | Slot::Rfs(at, _) | Slot::Channels(at)) => Some(usize::from(*at)),
+        Node::Value(
+            Slot::Rps(at, _) | Slot::Rfs(at, _) | Slot::Xps(at, _) | Slot::Threaded(at) | Slot::Channels(at),
+        ) => Some(usize::from(*at)),
         _ => None,
     };
     match (area, node) {
@@ -190,7 +193,7 @@ fn prevented(state: &mut State, node: &Node, operation: Operation, path: &str) -
 
 fn value_text(slot: Slot, value: u64) -> String {
     match slot {
-        Slot::Rps(..) | Slot::Irq(..) => format!("{value:x}\n"),
+        Slot::Rps(..) | Slot::Xps(..) | Slot::Irq(..) => format!("{value:x}\n"),
         _ => format!("{value}\n"),
     }
 }
@@ -198,7 +201,7 @@ fn value_text(slot: Slot, value: u64) -> String {
 fn number(slot: Slot, bytes: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(bytes).ok()?.trim();
     match slot {
-        Slot::Rps(..) | Slot::Irq(..) => {
+        Slot::Rps(..) | Slot::Xps(..) | Slot::Irq(..) => {
             Some(CpuMask::from_hex(text).ok()?.iter().fold(0, |mask, cpu| mask | 1 << cpu.0))
         }
         _ => text.parse().ok(),
@@ -245,7 +248,9 @@ impl Host for SimHost {
         let invalid = HostError::new(Operation::Write, path, Cause::Errno(22));
         let written = self.meet(path, Operation::Write, |state, node| {
             let Node::Value(slot) = node else { return None };
-            Some(number(slot, value).is_some_and(|value| state.write(slot, value)))
+            let written = number(slot, value).is_some_and(|value| state.write(slot, value));
+            state.die_in_call(slot);
+            Some(written)
         })?;
         self.world.written();
         if written { Ok(()) } else { Err(invalid) }
@@ -264,7 +269,7 @@ impl Host for SimHost {
                 }
                 Node::Loopback => Vec::new(),
                 Node::Interface(_) => {
-                    ["carrier_down_count", "ifindex", "operstate", "queues"].map(String::from).into()
+                    ["carrier_down_count", "ifindex", "operstate", "queues", "threaded"].map(String::from).into()
                 }
                 Node::Queues(at) => {
                     let count = machine.devices[at].count.now;
@@ -273,7 +278,9 @@ impl Host for SimHost {
                         .flat_map(|kind| (0..count).map(move |n| format!("{kind}-{n}")))
                         .collect()
                 }
-                Node::Queue(..) => vec!["rps_cpus".to_owned(), "rps_flow_cnt".to_owned()],
+                Node::Queue(_, _, true) => vec!["rps_cpus".to_owned(), "rps_flow_cnt".to_owned()],
+                Node::Queue(at, ..) if state.machine.devices[at].queues.len() > 1 => vec!["xps_cpus".to_owned()],
+                Node::Queue(..) => Vec::new(),
                 _ => return None,
             };
             names.sort();
@@ -321,10 +328,13 @@ impl Host for SimHost {
         prevented(&mut state, &Node::Value(slot), Operation::Act, &path)?;
         // One attribute: length, kind, 32 bits.
         let count = attributes.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
+        let was = state.machine.value(slot).map_or(0, |value| value.now);
         let done = count.is_some_and(|count| state.write(slot, u64::from(count)));
         if done {
-            state.machine.make_queues_for_rxlab(device);
+            let began = state.stack.last().map_or(0, |top| top.began);
+            state.machine.make_queues_for_rxlab(device, was, began);
         }
+        state.die_in_call(slot);
         drop(state);
         self.world.written();
         if done { Ok(()) } else { Err(failed(Cause::Errno(22))) }

@@ -35,7 +35,8 @@ impl State {
             Slot::Rps(device, queue) | Slot::Rfs(device, queue) | Slot::Irq(device, queue) => {
                 (device, format!("rx-{queue}"))
             }
-            Slot::Channels(device) => (device, "nic".to_owned()),
+            Slot::Xps(device, queue) => (device, format!("tx-{queue}")),
+            Slot::Channels(device) | Slot::Threaded(device) => (device, "nic".to_owned()),
         };
         let device = self.machine.device(device);
         let by_address = || {
@@ -78,7 +79,7 @@ impl State {
                 let known = [&touched.ours, &touched.foreign, &touched.unsettled];
                 let is_known = known.iter().any(|values| values.contains(&was_text));
                 // RPS drops offline CPUs: of a write that was not read back any part may remain.
-                let is_part = matches!(slot, Slot::Rps(..)) && !touched.unsettled.is_empty();
+                let is_part = matches!(slot, Slot::Rps(..) | Slot::Xps(..)) && !touched.unsettled.is_empty();
                 let is_fresh = self.is_fresh(slot, was);
                 if is_known || is_part || is_fresh {
                     cover = Cover::Ambiguous;
@@ -96,7 +97,7 @@ impl State {
                 // RPS drops offline CPUs: a part of the list may be left from an earlier attempt.
                 let list = || one.value.parse::<CpuMask>().unwrap_or_default();
                 let part = || CpuMask::from_hex(&format!("{was:x}")).unwrap_or_default();
-                let is_part = matches!(slot, Slot::Rps(..)) && part().difference(&list()).is_empty();
+                let is_part = matches!(slot, Slot::Rps(..) | Slot::Xps(..)) && part().difference(&list()).is_empty();
                 let is_known = one.value == was_text || device || is_interrupt || is_part;
                 if one.knob == kernel::knob(slot) && is_known {
                     cover = Cover::Ambiguous;
@@ -112,7 +113,7 @@ impl State {
     /// True if a value is that of a new queue on a device whose queues were recreated.
     fn is_fresh(&self, slot: Slot, value: u64) -> bool {
         let device = match slot {
-            Slot::Rps(device, _) | Slot::Rfs(device, _) | Slot::Irq(device, _) => device,
+            Slot::Rps(device, _) | Slot::Rfs(device, _) | Slot::Xps(device, _) | Slot::Irq(device, _) => device,
             _ => return false,
         };
         self.machine.device(device).made_again
@@ -125,46 +126,51 @@ impl State {
     fn lost_cpus(&self, slot: Slot) -> bool {
         let is_part =
             |value: &kernel::Value| value.originals.iter().any(|original| value.now & !original == 0);
-        matches!(slot, Slot::Rps(..)) && self.machine.value(slot).is_some_and(is_part)
+        matches!(slot, Slot::Rps(..) | Slot::Xps(..)) && self.machine.value(slot).is_some_and(is_part)
     }
 
     /// Invariant 1: every value that rxlab set is restored, or open.
     fn check_values(&mut self) {
-        let ours: Vec<Slot> = self
-            .machine
-            .slots()
-            .into_iter()
-            .filter(|slot| self.machine.value(*slot).is_some_and(kernel::Value::is_ours))
-            .filter(|slot| !self.lost_cpus(*slot))
-            .collect();
-        if ours.is_empty() {
-            return;
+        let ours = |slot: &Slot| self.machine.value(*slot).is_some_and(kernel::Value::is_ours);
+        let mut left = self.left_without_transaction(|slot| ours(slot) && !self.lost_cpus(*slot));
+        if let Some((slot, value)) = left.pop() {
+            self.violate(format!("1: {slot:?} is {value:#x}, which rxlab set, and no open transaction has it"));
         }
-        let files: Vec<_> = self
-            .disk
-            .open
-            .iter()
-            .map(|(id, file)| (id.clone(), file.damaged, History::parse(&file.bytes)))
-            .collect();
-        for slot in ours {
-            let is_open = files.iter().any(|(_, damaged, history)| match history {
+    }
+
+    /// Invariant 6: every value that a write of rxlab to another slot discarded is set again, or open.
+    fn check_discarded(&mut self) {
+        let discarded = |slot: Slot| self.machine.value(slot).and_then(|value| value.discarded);
+        let mut left = self.left_without_transaction(|slot| discarded(*slot).is_some());
+        if let Some((slot, value)) = left.pop() {
+            let was = discarded(slot).unwrap_or_default();
+            self.violate(format!("6: {slot:?} was {was:#x}, is {value:#x}, and no open transaction has it"));
+        }
+    }
+
+    /// The slots that are `wanted`, with their values, unless an open transaction has them.
+    fn left_without_transaction(&self, wanted: impl Fn(&Slot) -> bool) -> Vec<(Slot, u64)> {
+        let mut slots = self.machine.slots();
+        slots.retain(wanted);
+        if slots.is_empty() {
+            return Vec::new();
+        }
+        let files = self.disk.open.values();
+        let files: Vec<_> = files.map(|file| (file.damaged, History::parse(&file.bytes))).collect();
+        slots.retain(|slot| {
+            !files.iter().any(|(damaged, history)| match history {
                 Ok(history) if history.is_closed() => false,
                 Ok(history) => history.touched().iter().any(|touched| {
                     let settled = touched.outcome.as_ref().is_some_and(Outcome::settles);
                     let is_written_with =
-                        || touched.displaced.iter().any(|one| one.knob == kernel::knob(slot));
-                    !settled && (self.is_of(slot, touched) || is_written_with())
+                        || touched.displaced.iter().any(|one| one.knob == kernel::knob(*slot));
+                    !settled && (self.is_of(*slot, touched) || is_written_with())
                 }),
                 // Damaged by the adversary: the last check verifies that it is reported.
                 Err(_) => *damaged,
-            });
-            if !is_open {
-                let value = self.machine.value(slot).map_or(0, |value| value.now);
-                self.violate(format!(
-                    "1: {slot:?} is {value:#x}, which rxlab set, and no open transaction has it"
-                ));
-            }
-        }
+            })
+        });
+        slots.into_iter().filter_map(|slot| Some((slot, self.machine.value(slot)?.now))).collect()
     }
 }
 
@@ -234,7 +240,10 @@ impl World {
         if let Err(what) = self.check_end() {
             self.state().violate(what);
         }
-        self.state().is_checking = false;
+        let mut state = self.state();
+        state.is_checking = false;
+        state.check_discarded();
+        drop(state);
         self.check();
     }
 

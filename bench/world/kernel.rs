@@ -33,11 +33,15 @@ pub(crate) struct Value {
     pub(crate) originals: Vec<u64>,
     /// `originals` from before foreign writes.
     older: Vec<u64>,
+    /// A value of others that a write of rxlab to another slot discarded, and that nobody has set since.
+    pub(crate) discarded: Option<u64>,
+    /// The operation before which another program set it last.
+    set_at: u32,
 }
 
 impl Value {
     fn new(now: u64) -> Self {
-        Self { now, by: By::Kernel, originals: vec![now], older: Vec::new() }
+        Self { now, by: By::Kernel, originals: vec![now], older: Vec::new(), discarded: None, set_at: 0 }
     }
 
     /// The kernel resets it.
@@ -48,6 +52,7 @@ impl Value {
         }
         self.now = fresh;
         self.by = By::Kernel;
+        self.discarded = None;
         if !self.originals.contains(&fresh) {
             self.originals.push(fresh);
         }
@@ -58,6 +63,17 @@ impl Value {
         self.originals.push(value);
         self.now = value;
         self.by = By::Foreign;
+        self.discarded = None;
+    }
+
+    /// A write of rxlab to another slot resets it: the command that began before operation `began` has to set it again.
+    /// A value that others set since may be lost: the command has read the values before.
+    fn discard(&mut self, fresh: u64, began: u32) {
+        let was_there = self.by != By::Rxlab && self.set_at < began;
+        let discarded = if was_there { Some(self.discarded.unwrap_or(self.now)) } else { self.discarded };
+        self.lose();
+        self.reset(fresh);
+        self.discarded = discarded.filter(|value| *value != fresh);
     }
 
     /// rxlab has the queue recreated. It restores the value from its recorded intent: a foreign value set
@@ -73,6 +89,7 @@ impl Value {
         }
         self.now = value;
         self.by = By::Rxlab;
+        self.discarded = None;
     }
 
     /// True if it is rxlab's, and not a value from before.
@@ -88,16 +105,21 @@ pub(crate) struct Queue {
     pub(crate) tx_inode: u64,
     pub(crate) rps: Value,
     pub(crate) rfs: Value,
+    pub(crate) xps: Value,
     pub(crate) irq: u32,
     pub(crate) affinity: Value,
 }
 
 impl Queue {
+    /// Its values, and those of a new one.
+    fn values(&mut self) -> [(&mut Value, u64); 4] {
+        let Queue { rps, rfs, xps, affinity, .. } = self;
+        [(rps, 0), (rfs, 0), (xps, 0), (affinity, ALL_CPUS)]
+    }
+
     /// The kernel resets its values.
     fn reset(&mut self) {
-        self.rps.reset(0);
-        self.rfs.reset(0);
-        self.affinity.reset(ALL_CPUS);
+        self.values().into_iter().for_each(|(value, fresh)| value.reset(fresh));
     }
 }
 
@@ -114,6 +136,8 @@ pub(crate) struct Device {
     pub(crate) queues: Vec<Queue>,
     /// Current number of queues.
     pub(crate) count: Value,
+    /// 1 if threads poll its queues.
+    pub(crate) threaded: Value,
     /// True if its queues or interrupts were ever recreated.
     pub(crate) made_again: bool,
 }
@@ -191,6 +215,7 @@ impl Machine {
             carrier_downs: 1,
             queues: (0..queues).map(|_| self.queue()).collect(),
             count: Value::new(u64::from(count)),
+            threaded: Value::new(0),
             made_again: false,
         }
     }
@@ -202,6 +227,7 @@ impl Machine {
             tx_inode: self.inode(),
             rps: Value::new(0),
             rfs: Value::new(0),
+            xps: Value::new(0),
             irq: self.next_irq,
             affinity: Value::new(ALL_CPUS),
         }
@@ -252,6 +278,11 @@ impl Machine {
             Slot::Budget => Some(&self.budget),
             Slot::Rps(device, at) => Some(&queue(device, at)?.rps),
             Slot::Rfs(device, at) => Some(&queue(device, at)?.rfs),
+            Slot::Xps(device, at) => Some(&queue(device, at).filter(|_| self.has_xps(device))?.xps),
+            Slot::Threaded(device) => {
+                let device = self.device(device);
+                (device.netns != 0).then_some(&device.threaded)
+            }
             Slot::Irq(device, at) => {
                 self.device(device).pci?;
                 Some(&queue(device, at)?.affinity)
@@ -270,6 +301,11 @@ impl Machine {
             Slot::Budget => &mut self.budget,
             Slot::Rps(device, at) => &mut self.queue_mut(device, at).rps,
             Slot::Rfs(device, at) => &mut self.queue_mut(device, at).rfs,
+            Slot::Xps(device, at) => &mut self.queue_mut(device, at).xps,
+            Slot::Threaded(device) => {
+                let at = self.at(device);
+                &mut self.devices[at].threaded
+            }
             Slot::Irq(device, at) => &mut self.queue_mut(device, at).affinity,
             Slot::Channels(device) => {
                 let at = self.at(device);
@@ -283,13 +319,19 @@ impl Machine {
         &mut self.devices[at].queues[usize::from(queue)]
     }
 
+    /// True if a device has a choice of transmit queues.
+    pub(crate) fn has_xps(&self, device: u8) -> bool {
+        self.device(device).queues.len() > 1
+    }
+
     /// Every slot of the devices that exist.
     pub(crate) fn slots(&self) -> Vec<Slot> {
         let mut slots = vec![Slot::Entries, Slot::Budget];
         for (at, device) in (0u8..).zip(&self.devices) {
-            slots.push(Slot::Channels(at));
+            slots.extend([Slot::Channels(at), Slot::Threaded(at)]);
             for queue in (0u8..).zip(&device.queues).map(|(queue, _)| queue) {
-                slots.extend([Slot::Rps(at, queue), Slot::Rfs(at, queue), Slot::Irq(at, queue)]);
+                slots.extend([Slot::Rps(at, queue), Slot::Rfs(at, queue), Slot::Xps(at, queue)]);
+                slots.push(Slot::Irq(at, queue));
             }
         }
         slots.retain(|slot| self.value(*slot).is_some());
@@ -300,7 +342,8 @@ impl Machine {
     pub(crate) fn kept(&self, slot: Slot, value: u64) -> Option<u64> {
         match slot {
             // Offline CPUs are dropped silently.
-            Slot::Rps(..) => Some(value & self.online),
+            Slot::Rps(..) | Slot::Xps(..) => Some(value & self.online),
+            Slot::Threaded(_) => (value < 2).then_some(value),
             Slot::Irq(..) => (value & self.online != 0).then_some(value),
             Slot::Rfs(..) | Slot::Entries if value > 0 => Some(value.next_power_of_two()),
             Slot::Channels(..) => (1..=u64::from(MAX_QUEUES)).contains(&value).then_some(value),
@@ -320,13 +363,29 @@ impl Machine {
         }
     }
 
-    /// Queues are recreated because rxlab requested a change.
-    pub(crate) fn make_queues_for_rxlab(&mut self, device: u8) {
+    /// Queues are recreated because rxlab requested a change; there `was` another number of them.
+    pub(crate) fn make_queues_for_rxlab(&mut self, device: u8, was: u64, began: u32) {
         let at = self.at(device);
-        for queue in &mut self.devices[at].queues {
-            [&mut queue.rps, &mut queue.rfs, &mut queue.affinity].into_iter().for_each(Value::lose);
+        let before = usize::try_from(was).unwrap_or(0);
+        let mut discarded: Vec<Option<u64>> = Vec::new();
+        for (number, queue) in self.devices[at].queues.iter_mut().enumerate() {
+            for (value, fresh) in queue.values() {
+                if number < before { value.discard(fresh, began) } else { value.lose() }
+                discarded.push(value.discarded);
+            }
         }
         self.make_queues(device);
+        let values = self.devices[at].queues.iter_mut().flat_map(Queue::values);
+        values.zip(discarded).for_each(|((value, _), discarded)| value.discarded = discarded);
+    }
+
+    /// A process dies in a call in which the kernel makes the threads that poll a device: it goes on without
+    /// threads (`napi_kthread_create` in net/core/dev.c).
+    pub(crate) fn lose_threads(&mut self, device: u8, began: u32) {
+        let at = self.at(device);
+        if self.devices[at].threaded.now == 1 {
+            self.devices[at].threaded.discard(0, began);
+        }
     }
 
     /// Renames a device to an unused name.
@@ -361,6 +420,7 @@ impl Machine {
         self.devices[at].queues.iter_mut().for_each(Queue::reset);
         let count = self.devices[at].queues.len().min(2) as u64;
         self.devices[at].count.reset(count);
+        self.devices[at].threaded.reset(0);
     }
 
     /// A device is recreated. Hardware comes back to the initial namespace.
@@ -380,8 +440,9 @@ impl Machine {
         if is_virtual {
             // Another interface, which no transaction has touched.
             for queue in &mut device.queues {
-                (queue.rps, queue.rfs) = (Value::new(0), Value::new(0));
+                (queue.rps, queue.rfs, queue.xps) = (Value::new(0), Value::new(0), Value::new(0));
             }
+            device.threaded = Value::new(0);
         }
     }
 
@@ -427,7 +488,7 @@ impl Machine {
             Foreign::Ours(which) => ours(slot, which),
             Foreign::Other(which) => other(slot, which),
             Foreign::First | Foreign::Fresh => match slot {
-                Slot::Entries | Slot::Rps(..) | Slot::Rfs(..) => 0,
+                Slot::Entries | Slot::Rps(..) | Slot::Rfs(..) | Slot::Xps(..) | Slot::Threaded(_) => 0,
                 Slot::Budget => 300,
                 Slot::Irq(..) if what == Foreign::First => ALL_CPUS,
                 Slot::Irq(..) => self.online,
@@ -437,11 +498,12 @@ impl Machine {
     }
 
     /// Another program writes a number.
-    pub(crate) fn write_foreign(&mut self, slot: Slot, value: u64) {
+    pub(crate) fn write_foreign(&mut self, slot: Slot, value: u64, at: u32) {
         let Some(kept) = self.kept(slot, value) else { return };
         let Some(found) = self.value_mut(slot) else { return };
         let changes = found.now != kept;
         found.foreign(kept);
+        found.set_at = at;
         if let (Slot::Channels(device), true) = (slot, changes) {
             self.make_queues(device);
         }
@@ -451,7 +513,9 @@ impl Machine {
 /// Values that commands set, and values that only others set.
 fn palette(slot: Slot) -> ([u64; 3], [u64; 3]) {
     match slot {
-        Slot::Rps(..) => ([0b0110, 0b0010, 0b0100], [0b1001, 0b1000, 0b1010]),
+        Slot::Rps(..) | Slot::Xps(..) => ([0b0110, 0b0010, 0b0100], [0b1001, 0b1000, 0b1010]),
+        // There is no third value: what others set equals what a command sets.
+        Slot::Threaded(_) => ([1, 1, 0], [1, 1, 1]),
         Slot::Rfs(..) => ([256, 512, 2048], [1024, 64, 128]),
         Slot::Irq(..) => ([0b0010, 0b0100, 0b0110], [0b1000, 0b1001, 0b1010]),
         Slot::Channels(_) => ([1, 4, 1], [3, 3, 3]),
@@ -473,8 +537,9 @@ pub(crate) fn other(slot: Slot, which: u8) -> u64 {
 /// A number as a knob writes it: canonical text of the value.
 pub(crate) fn text(slot: Slot, value: u64) -> String {
     match slot {
-        Slot::Rps(..) if value == 0 => "off".to_owned(),
-        Slot::Rps(..) | Slot::Irq(..) => list(value),
+        Slot::Rps(..) | Slot::Xps(..) | Slot::Threaded(_) if value == 0 => "off".to_owned(),
+        Slot::Threaded(_) => "on".to_owned(),
+        Slot::Rps(..) | Slot::Xps(..) | Slot::Irq(..) => list(value),
         Slot::Channels(_) => format!("combined {value}"),
         _ => value.to_string(),
     }
@@ -492,6 +557,8 @@ pub(crate) fn knob(slot: Slot) -> &'static str {
         Slot::Budget => "netdev_budget",
         Slot::Rps(..) => "rps",
         Slot::Rfs(..) => "rfs",
+        Slot::Xps(..) => "xps_cpus",
+        Slot::Threaded(_) => "threaded",
         Slot::Irq(..) => "irq_affinity",
         Slot::Channels(_) => "channels",
     }

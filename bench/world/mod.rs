@@ -89,7 +89,11 @@ pub(crate) enum Link {
 #[derive(Debug)]
 struct Running {
     pid: u32,
+    /// The operation at which it began.
+    began: u32,
     killed: bool,
+    /// It is killed inside its next write.
+    dies_in_call: bool,
     /// It may overwrite what others have set.
     force: bool,
     last: Link,
@@ -108,6 +112,8 @@ pub(crate) struct State {
     counts: [u32; 3],
     events: Vec<(Event, bool)>,
     faults: Vec<Fault>,
+    /// Nanoseconds that every operation takes, until this operation.
+    slow: (u64, u64),
     /// The operation until which the state directory is invisible.
     gone_until: u64,
     stack: Vec<Running>,
@@ -142,6 +148,7 @@ pub(crate) fn run(schedule: &Schedule, mutation: Mutation, logs: bool) -> Report
         counts: [0; 3],
         events: schedule.events.iter().map(|event| (event.clone(), false)).collect(),
         faults: Vec::new(),
+        slow: (0, 0),
         gone_until: 0,
         stack: Vec::new(),
         next_pid: 500,
@@ -184,6 +191,7 @@ impl World {
     fn heal(&self) {
         let mut state = self.state();
         state.faults.clear();
+        state.slow = (0, 0);
         (0..4).for_each(|cpu| state.machine.set_online(cpu, true));
         state.healed_at = Some(state.clock);
         state.log(|| "healed".to_owned());
@@ -200,6 +208,9 @@ impl World {
                 state.counts[2] += 1;
             }
             state.counts[0] += 1;
+            if u64::from(state.counts[0]) < state.slow.1 {
+                state.clock += state.slow.0;
+            }
             let last =
                 state.stack.last_mut().map_or(Link::Other, |top| std::mem::replace(&mut top.last, link));
             match (last, link) {
@@ -328,12 +339,12 @@ impl State {
             Move::Channels(device, count) => {
                 let (slot, count) = (Slot::Channels(*device), u64::from(*count));
                 if self.machine.value(slot).is_some_and(|value| value.now != count) {
-                    self.machine.write_foreign(slot, count);
+                    self.machine.write_foreign(slot, count, self.counts[0]);
                 }
             }
             Move::Write(slot, what) => {
                 let value = self.machine.foreign(*slot, *what);
-                self.machine.write_foreign(*slot, value);
+                self.machine.write_foreign(*slot, value, self.counts[0]);
             }
             Move::Cpu(cpu, online) => self.machine.set_online(*cpu, *online),
             Move::Reboot(survives) => {
@@ -352,23 +363,51 @@ impl State {
                 }
                 self.faults.push(Fault { area: *area, errno: errno.raw(), until });
             }
-            Move::Kill => {
+            Move::Kill => self.kill_running(),
+            Move::KillInCall => {
                 if let Some(top) = self.stack.last_mut() {
-                    top.killed = true;
+                    top.dies_in_call = true;
                 }
             }
-            Move::KillGuard => {
-                if let Some(guard) = self.guards.iter_mut().rev().find(|guard| guard.stands) {
-                    guard.stands = false;
-                    if let Some(pid) = guard.pid {
-                        self.kill(pid);
-                    }
-                }
+            Move::KillGuard => self.kill_guard(),
+            Move::KillBoth => {
+                self.kill_running();
+                self.kill_guard();
+            }
+            Move::Slow(milliseconds, operations) => {
+                let until = u64::from(self.counts[0]) + u64::from(*operations);
+                self.slow = (u64::from(*milliseconds) * 1_000_000, until);
             }
             Move::Clock(seconds) => self.clock += u64::from(*seconds) * 1_000_000_000,
             Move::Damage(file, part) => self.disk.damage(*file, *part),
             Move::Reuse(netns) => self.machine.reuse(*netns),
             Move::Stop(_) | Move::Run(_) => {}
+        }
+    }
+
+    fn kill_running(&mut self) {
+        if let Some(top) = self.stack.last_mut() {
+            top.killed = true;
+        }
+    }
+
+    fn kill_guard(&mut self) {
+        if let Some(guard) = self.guards.iter_mut().rev().find(|guard| guard.stands) {
+            guard.stands = false;
+            if let Some(pid) = guard.pid {
+                self.kill(pid);
+            }
+        }
+    }
+
+    /// The running command is killed inside a write to a slot, if a move said so: the kernel has done what it was asked
+    /// for, except for threads that it was about to make.
+    pub(crate) fn die_in_call(&mut self, slot: Slot) {
+        let Some(top) = self.stack.last_mut().filter(|top| top.dies_in_call) else { return };
+        (top.dies_in_call, top.killed) = (false, true);
+        let began = top.began;
+        if let Slot::Channels(device) | Slot::Threaded(device) = slot {
+            self.machine.lose_threads(device, began);
         }
     }
 

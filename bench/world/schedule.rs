@@ -44,6 +44,10 @@ pub(crate) enum Slot {
     Rps(u8, u8),
     /// `rfs` of a receive queue of a device.
     Rfs(u8, u8),
+    /// `xps_cpus` of a transmit queue of a device.
+    Xps(u8, u8),
+    /// `threaded` of a device.
+    Threaded(u8),
     /// `irq_affinity` of a receive queue of a device on a bus.
     Irq(u8, u8),
     /// `channels` of a device on a bus.
@@ -116,6 +120,12 @@ pub(crate) enum Move {
     Fault(Area, Errno, u16),
     /// The running command is killed.
     Kill,
+    /// The running command is killed inside its next write, and the kernel stops making threads for it.
+    KillInCall,
+    /// The running command and the guard of the newest transaction are killed.
+    KillBoth,
+    /// Every operation takes this number of milliseconds, for this number of operations.
+    Slow(u8, u16),
     /// The running command is stopped for this number of seconds.
     Stop(u8),
     /// The guard of the newest transaction is killed.
@@ -159,6 +169,13 @@ pub(crate) enum Errno {
     Enoent,
     /// Input or output error.
     Eio,
+    /// No process or thread can be started, or a limit is reached.
+    Eagain,
+    Enomem,
+    /// Too many open files.
+    Emfile,
+    /// A file would grow beyond the limit of the process.
+    Efbig,
     Ebusy,
     Eacces,
     /// The disk is full.
@@ -172,6 +189,10 @@ impl Errno {
         match self {
             Errno::Enoent => 2,
             Errno::Eio => 5,
+            Errno::Eagain => 11,
+            Errno::Enomem => 12,
+            Errno::Emfile => 24,
+            Errno::Efbig => 27,
             Errno::Ebusy => 16,
             Errno::Eacces => 13,
             Errno::Enospc => 28,
@@ -207,6 +228,9 @@ impl Move {
             Move::Fault(Area::DiskReads, ..) => "disk refuses reads",
             Move::Fault(Area::DiskGone, ..) => "state directory invisible",
             Move::Kill => "kill",
+            Move::KillInCall => "kill inside a call",
+            Move::KillBoth => "kill with the guard",
+            Move::Slow(..) => "slow machine",
             Move::Stop(_) => "stop",
             Move::KillGuard => "kill the guard",
             Move::Clock(_) => "clock jump",
