@@ -11,6 +11,9 @@ use rxlab_sys::{Entry, Hidden, Host, HostError, Namespace};
 /// A device that was found: the machine seen from its network namespace, the receive path there, its name.
 pub(super) type Found = (Box<dyn Host>, Box<Model>, NicName);
 
+/// Searches for a namespace that is listed, but under a path that leads nowhere by then.
+const ROUNDS: u32 = 5;
+
 /// Devices that have left their network namespace.
 ///
 /// The interfaces of all namespaces are listed once, with the first device that is missed: an inode that is not among
@@ -119,28 +122,32 @@ fn in_all<T>(
     // search again in reverse order.
     let forth = host.namespaces()?;
     let back: Vec<Namespace> = host.namespaces()?.into_iter().rev().collect();
-    let (mut ended, mut hidden) = (Vec::new(), None);
-    for namespace in forth.iter().chain(&back) {
-        match visit(namespace) {
-            Ok(Some(found)) => return Ok(Some(found)),
-            Ok(None) => {}
-            // If it has ended, its contents ended too, or the second search finds them.
-            Err(Failure::Ended) => ended.push(namespace),
-            Err(Failure::Hidden(why)) => {
-                hidden.get_or_insert(Hidden(format!("{}: {why}", namespace.path.display())));
+    let mut all: Vec<Namespace> = forth.into_iter().chain(back).collect();
+    let mut hidden = None;
+    for _ in 0..ROUNDS {
+        let mut ended = Vec::new();
+        for namespace in all {
+            match visit(&namespace) {
+                Ok(Some(found)) => return Ok(Some(found)),
+                Ok(None) => {}
+                // If it has ended, its contents ended too, or the second search finds them.
+                Err(Failure::Ended) => ended.push(namespace),
+                Err(Failure::Hidden(why)) => {
+                    hidden.get_or_insert(Hidden(format!("{}: {why}", namespace.path.display())));
+                }
             }
         }
-    }
-    if let Some(hidden) = hidden {
-        return Err(hidden);
-    }
-    if !ended.is_empty() {
-        let left = host.namespaces()?;
-        if let Some(closed) = ended.into_iter().find(|one| left.iter().any(|other| other.is_same(one))) {
-            return Err(Hidden(format!("cannot enter {}", closed.path.display())));
+        if ended.is_empty() || hidden.is_some() {
+            return hidden.map_or(Ok(None), Err);
         }
+        // The process that it was found by may have ended, and others may be in it.
+        all = host.namespaces()?;
+        all.retain(|left| ended.iter().any(|one| one.is_same(left)));
     }
-    Ok(None)
+    match all.first() {
+        Some(closed) => Err(Hidden(format!("cannot enter {}", closed.path.display()))),
+        None => Ok(None),
+    }
 }
 
 /// The machine seen from a namespace.

@@ -418,7 +418,10 @@ impl Transaction {
                 let is_found = self.findable.contains(&inode)
                     || in_one(host, &model, device, object.ids)
                         .is_ok_and(|name| name.as_ref() == target.nic());
-                is_found && (self.findable.insert(inode) || true)
+                if is_found {
+                    self.findable.insert(inode);
+                }
+                is_found
             }
             _ => false,
         }
