@@ -26,7 +26,7 @@ pub use kept::kept;
 pub use log::{Armed, Journal};
 pub use memory::Memory;
 pub use notice::{Lapse, Notice};
-pub use record::{Begin, Displaced, GroupId, Intent, Object, Outcome, Record, Seen, SysfsIds};
+pub use record::{Begin, Displaced, GroupId, Intent, Object, Outcome, Part, Record, Seen, SysfsIds};
 pub use recover::{Damage, History, Touched};
 pub use storage::{Folder, Lock, LockError, Storage};
 pub(crate) use store::age;

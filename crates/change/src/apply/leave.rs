@@ -3,6 +3,7 @@
 
 use super::Transaction;
 use super::locate::{object_of, was_made_again};
+use super::undo::has_part_of_ours;
 use crate::journal::{JournalError, Outcome};
 use crate::knob;
 use rxlab_path::model::Model;
@@ -11,7 +12,8 @@ use rxlab_sys::Host;
 
 impl Transaction {
     /// Excludes a target from undo because another program set it to `live`. Undo by itself recognises this
-    /// by the value alone, so it cannot detect a foreign value that equals one of ours. The next write of
+    /// by the value alone, so it cannot detect a foreign value that equals one of ours. A value of which a part is
+    /// ours is left to undo, which restores that part. The next write of
     /// this transaction to the target includes it again. A target that was never written, or that now
     /// belongs to another device, needs nothing.
     pub fn leave(
@@ -29,6 +31,12 @@ impl Transaction {
         };
         // Its name moved to another object in the meantime: `live` may belong to either.
         if touched.object().inode() != object.inode() {
+            return Ok(());
+        }
+        // Undo judges each part by itself.
+        if knob::find(knob)
+            .is_some_and(|knob| has_part_of_ours(knob, knob.site(host, model, target), &touched, live))
+        {
             return Ok(());
         }
         let is_fresh = knob::find(knob).is_some_and(|knob| knob.is_fresh(host, live));
