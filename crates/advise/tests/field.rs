@@ -79,8 +79,6 @@ const OPEN: &[&str] = &[
     "mt7996-napi-threads",
     "r8125-beside-soc-nics",
     "usb-nic",
-    "xen-3.10-ixgbevf",
-    "xen-3.10-ixgbevf-8cpu",
 ];
 
 fn folder() -> PathBuf {
