@@ -17,6 +17,7 @@ use super::action::act_on_answer;
 use super::files::{content, names, open, open_file, target};
 use super::kernel::Kernel;
 use super::netns::{all as all_namespaces, in_netns};
+use super::signals::held_back;
 use super::{
     Action, Cause, Hidden, Host, HostError, Namespace, Operation, Query, clock_ns, is_namespaced_sysctl,
     shell,
@@ -198,7 +199,7 @@ impl Host for LiveHost {
         let write = |root: &OwnedFd, path: &str| {
             // Truncation matters for a tree of plain files and is ignored by sysfs and procfs.
             let file = open_file(root, path, OFlags::WRONLY | OFlags::TRUNC)?;
-            let written = rustix::io::write(&file.file, value)?;
+            let written = held_back(|| rustix::io::write(&file.file, value))?;
             if written == value.len() { Ok(()) } else { Err(Errno::IO) }
         };
         self.with(path, write).map_err(|errno| HostError::new(Operation::Write, path, errno))
@@ -252,9 +253,8 @@ impl Host for LiveHost {
             return shell::run(command, directory.as_deref(), *interruptible);
         }
         match &self.kernel {
-            Some(kernel) => {
-                kernel.act(action).map_err(|errno| HostError::new(Operation::Act, &action.path(), errno))
-            }
+            Some(kernel) => held_back(|| kernel.act(action))
+                .map_err(|errno| HostError::new(Operation::Act, &action.path(), errno)),
             None => act_on_answer(self, action),
         }
     }
