@@ -67,7 +67,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     look::long_enough(args.every)?;
     let (token, is_chosen) = token(args, credential()?)?;
     let stop = place::stop_flag()?;
-    let host = machine::host(global)?;
+    let host = machine::readable(global)?;
     let listener = TcpListener::bind(args.listen).map_err(|error| {
         CommandError::new(Kind::from(&error), format!("cannot listen on {}: {error}", args.listen))
     })?;
