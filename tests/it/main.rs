@@ -24,6 +24,7 @@ mod flow;
 mod found_again;
 mod guard;
 mod https;
+mod identity;
 mod interference;
 mod irqbalance;
 mod knobs;

@@ -15,6 +15,7 @@ mod gro_size;
 mod irq_affinity;
 mod irqbalance;
 mod napi;
+mod napi_affinity;
 mod ntuple_rule;
 mod offload;
 mod priority;
@@ -34,16 +35,30 @@ pub mod testbed;
 mod value;
 mod xps;
 
+pub(crate) use affinity::directory as group_directory;
 pub use error::{KnobError, Result};
 pub use reference::reference;
 pub use registry::{KNOBS, find};
 pub use site::Site;
 
-use crate::journal::{Armed, Displaced};
+use crate::journal::{Armed, Displaced, Part};
 use rxlab_base::units::CpuMask;
 use rxlab_path::model::Model;
-use rxlab_setting::Target;
+use rxlab_setting::{Target, discarded_by, tunable};
 use rxlab_sys::Host;
+
+/// A value by its parts, such as the threads of a process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// The value that restores `ours` and leaves the others.
+    pub value: String,
+    /// Parts with a value of ours, each with its original value.
+    pub ours: Vec<Part>,
+    /// Parts that have their original value.
+    pub back: Vec<Part>,
+    /// Parts that another program has changed, each with its current value.
+    pub foreign: Vec<Part>,
+}
 
 /// User documentation of a knob; `docs/knobs.md` is generated from it.
 #[derive(Debug, Clone, Copy)]
@@ -102,15 +117,14 @@ pub trait Knob: Sync {
     fn write(&self, site: Site<'_>, value: &str, armed: &Armed) -> Result;
 
     /// Names of the knobs whose values on the same interface a write may discard, such as the affinities of
-    /// interrupts that the driver re-creates. The applier saves and replays them.
-    fn disturbs(&self) -> &'static [&'static str] {
-        &[]
+    /// interrupts that the driver re-creates: a fact of its row. The applier saves them and sets them again, in this order.
+    fn discards(&self) -> Vec<&'static str> {
+        discarded_by(self.name())
     }
 
-    /// Names of the knobs whose values on the same interface a write replaces on purpose: those of single queues by
-    /// that of all of them. They have the same form of value. Undo sets them again, applying does not.
+    /// Names of the knobs whose values on the same interface a write replaces on purpose: a fact of its row.
     fn replaces(&self) -> &'static [&'static str] {
-        &[]
+        tunable(self.name()).map_or(&[], |row| row.replaces)
     }
 
     /// Refuses an original `value`, which was not checked, where restoring it would discard later changes.
@@ -153,6 +167,12 @@ pub trait Knob: Sync {
     /// short and was not read back.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
         ours.iter().chain(unsettled).any(|value| self.same(value, live))
+    }
+
+    /// Judges the parts of `live` separately: several programs may each have set some of them. `ours` are the values
+    /// that rxlab found or set. `None` if the value has no parts, or if they are not those of `original`.
+    fn parts(&self, _site: Site<'_>, _original: &str, _ours: &[String], _live: &str) -> Option<Parts> {
+        None
     }
 
     /// The CPUs that a value names; `None` if values are not lists of CPUs.

@@ -5,8 +5,9 @@ use serde::Serialize;
 use super::backwards::{covering, resetting};
 use super::drift::{Scene, Suspect, suspects};
 use super::locate::{Place, locate};
+use super::search::Search;
 use super::surroundings::surroundings;
-use crate::journal::{BackCommand, History, Outcome, Seen, Touched};
+use crate::journal::{BackCommand, History, Outcome, Part, Seen, Touched};
 use crate::knob::{self, KnobError};
 use rxlab_path::model::Model;
 use rxlab_setting::Target;
@@ -88,6 +89,9 @@ pub enum Live {
     /// Neither: changed by another program.
     Drifted {
         value: String,
+        /// The parts that were changed, such as threads of a process, if the others hold. Empty: the whole value.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changed: Vec<Part>,
     },
     /// The device, its namespace, the process or the thread is gone.
     Gone,
@@ -125,11 +129,12 @@ pub fn status(
     let touched = history.touched();
     let state = state(history, host.now_ns());
     let command = history.pending_command();
+    let search = Search::default();
     let mut values = Vec::new();
     let mut drifted = Vec::new();
     for touched in touched.iter().filter(|t| !t.outcome.as_ref().is_some_and(Outcome::settles)) {
         let by = covering(touched, history, newer);
-        let value = value(history, touched, by, host, model);
+        let value = value(history, touched, by, (host, model), &search);
         if !value.live.holds() {
             drifted.push((values.len(), touched));
         }
@@ -140,7 +145,7 @@ pub fn status(
         let now = surroundings(host, model, &touched);
         for (index, touched) in drifted {
             let Some(knob) = knob::find(&touched.knob) else { continue };
-            let target = match locate(host, model, history, touched) {
+            let target = match locate(host, model, history, touched, &search) {
                 Place::Here(target) | Place::There(_, _, target) => Some(target),
                 Place::Gone | Place::Unknown(_) => None,
             };
@@ -196,7 +201,7 @@ impl Live {
     fn value<'a>(&'a self, original: &'a str) -> Option<&'a str> {
         match self {
             Live::Original => Some(original),
-            Live::Drifted { value } => Some(value),
+            Live::Drifted { value, .. } => Some(value),
             Live::Kept | Live::Covered { .. } | Live::Gone | Live::Unreadable { .. } => None,
         }
     }
@@ -206,11 +211,11 @@ fn value(
     history: &History,
     touched: &Touched,
     covered_by: Option<&str>,
-    host: &dyn Host,
-    model: &Model,
+    (host, model): (&dyn Host, &Model),
+    search: &Search,
 ) -> ValueStatus {
     let covered = covered_by.map(|id| Live::Covered { by: id.to_owned() });
-    let (target, live) = match locate(host, model, history, touched) {
+    let (target, live) = match locate(host, model, history, touched, search) {
         Place::Here(target) => {
             let live = covered.unwrap_or_else(|| live(touched, host, model, &target));
             (target, live)
@@ -236,10 +241,15 @@ fn live(touched: &Touched, host: &dyn Host, model: &Model, target: &Target) -> L
     let Some(knob) = knob::find(&touched.knob) else {
         return Live::Unreadable { why: format!("this version has no knob `{}`", touched.knob) };
     };
-    match knob.read(knob.site(host, model, target)) {
+    let site = knob.site(host, model, target);
+    match knob.read(site) {
         Ok(live) if knob.same(&touched.wanted, &live) => Live::Kept,
         Ok(live) if knob.same(&touched.original, &live) => Live::Original,
-        Ok(value) => Live::Drifted { value },
+        Ok(value) => {
+            let parts = knob.parts(site, &touched.wanted, &[], &value);
+            let changed = parts.filter(|parts| !parts.back.is_empty()).map(|parts| parts.foreign);
+            Live::Drifted { value, changed: changed.unwrap_or_default() }
+        }
         Err(KnobError::UnknownQueue { .. } | KnobError::NotThere { .. }) => Live::Gone,
         Err(error) => Live::Unreadable { why: error.to_string() },
     }
@@ -281,7 +291,7 @@ mod tests {
             host.write(IFINDEX, b"9\n").expect("written");
         });
         let value = &found.values[0];
-        assert_eq!(value.live, Live::Drifted { value: "off".into() });
+        assert_eq!(value.live, Live::Drifted { value: "off".into(), changed: Vec::new() });
         assert_eq!(
             value.suspects.iter().map(|suspect| suspect.who).collect::<Vec<_>>(),
             [Culprit::NewQueues]

@@ -10,10 +10,11 @@ use serde::Serialize;
 use super::commands::{self, CommandUndo};
 use super::displaced;
 use super::locate::{
-    Place, has_queue, ids_of, interface_id, is_another, is_of_namespace, is_of_queue, locate, was_made_again,
+    Place, has_queue, ids_of, is_another, is_of_namespace, is_of_queue, locate, object_inode, was_made_again,
 };
-use crate::journal::{Displaced, History, Journal, JournalError, Outcome, Touched};
-use crate::knob::{self, Knob, KnobError};
+use super::search::Search;
+use crate::journal::{Armed, Displaced, History, Journal, JournalError, Outcome, Touched};
+use crate::knob::{self, Knob, KnobError, Parts, Site};
 use rxlab_base::units::NicName;
 use rxlab_path::model::{DeviceAddress, Model};
 use rxlab_setting::Target;
@@ -71,7 +72,13 @@ pub struct UndoOptions {
     pub force: bool,
 }
 
-pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options: UndoOptions) -> Undo {
+pub(super) fn run(
+    mut journal: Journal,
+    host: &dyn Host,
+    model: &Model,
+    options: UndoOptions,
+    search: &Search,
+) -> Undo {
     let mut outcomes = Vec::new();
     let mut journal_error = None;
     let command = commands::take_back(&mut journal, host, &mut journal_error);
@@ -82,7 +89,7 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options:
         if touched.outcome.as_ref().is_some_and(Outcome::settles) {
             continue;
         }
-        let place = locate(host, &model, journal.history(), &touched);
+        let place = locate(host, &model, journal.history(), &touched, search);
         let (target, outcome) = match place {
             Place::Here(target) => {
                 let outcome = put_back(&mut journal, host, &mut model, &touched, &target, options);
@@ -132,7 +139,11 @@ fn is_trouble(touched: &Touched, outcome: &Outcome) -> bool {
                 is_of_namespace(touched) || knob::find(&touched.knob).is_some_and(|knob| knob.is_fleeting());
             !fleeting && !touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
         }
-        Outcome::Altered { .. } | Outcome::Drift { .. } | Outcome::Away | Outcome::Failed { .. } => true,
+        Outcome::Altered { .. }
+        | Outcome::Drift { .. }
+        | Outcome::RestoredInPart { .. }
+        | Outcome::Away
+        | Outcome::Failed { .. } => true,
     }
 }
 
@@ -154,8 +165,14 @@ fn is_ours(knob: &dyn Knob, touched: &Touched, live: &str) -> bool {
     knob.left_by(&found, unsettled, live)
 }
 
-fn another_interface() -> Outcome {
-    Outcome::Failed { why: "its name now belongs to another interface".to_owned() }
+fn another_object() -> Outcome {
+    Outcome::Failed { why: "its name now belongs to another interface or control group".to_owned() }
+}
+
+/// True for a control group whose inode is not in the journal: one that is not at its path may have been renamed.
+fn is_unknown_group(host: &dyn Host, touched: &Touched) -> bool {
+    let is_group = matches!(touched.target, Target::Cgroup(_) | Target::Unit(_));
+    is_group && touched.group.is_none() && host.namespace().is_some()
 }
 
 fn put_back(
@@ -174,12 +191,20 @@ fn put_back(
     let is_other_virtual = touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
         && touched.ids.zip(found).is_some_and(|(then, found)| then.interface != found.interface);
     if is_other_virtual || is_another(host, target, touched.device.as_ref()) {
-        return another_interface();
+        return another_object();
     }
-    let found = found.map(|found| found.interface);
-    let is_still_it = || interface_id(host, target) == found;
+    let found = object_inode(host, target);
+    if touched.group.is_some_and(|then| Some(then.inode) != found) {
+        return another_object();
+    }
+    let is_still_it = || object_inode(host, target) == found;
     let live = match knob.read(knob.site(host, model, target)) {
         Ok(live) => live,
+        Err(error @ KnobError::NotThere { .. }) if is_unknown_group(host, touched) => {
+            return failed(format!(
+                "{error}; an earlier version, which did not record the inode of its group, set it"
+            ));
+        }
         // The process or thread has ended. Interrupts and NAPIs are not included: they are missing while their
         // interface is down, and may come back with their values.
         Err(error @ KnobError::NotThere { .. }) => {
@@ -190,18 +215,25 @@ fn put_back(
         }
         Err(error @ KnobError::UnknownQueue { .. }) => {
             let outcome = without_queue(knob, host, journal.history(), touched, target, &error);
-            return if is_still_it() { outcome } else { another_interface() };
+            return if is_still_it() { outcome } else { another_object() };
         }
         Err(error) => return failed(error.to_string()),
     };
     if !is_still_it() {
-        return another_interface();
+        return another_object();
     }
     let is_original = knob.same(&touched.original, &live);
     if is_original && is_whole(knob, touched) {
         return Outcome::Unchanged;
     }
     if !is_original && !is_ours(knob, touched, &live) && !options.force {
+        let site = knob.site(host, model, target);
+        if has_part_of_ours(knob, site, touched, &live) {
+            let Some(armed) = journal.arm_restore(touched.seq) else {
+                return failed("its intent is not in the journal".to_owned());
+            };
+            return put_back_parts(knob, site, touched, &armed, is_still_it);
+        }
         let fresh = knob.is_fresh(host, &live);
         if !(fresh && was_made_again(host, touched, target, journal.history())) {
             return Outcome::Drift { live, fresh };
@@ -220,16 +252,24 @@ fn put_back(
         Some(nic) => {
             match displaced_values(journal, host, model, touched, nic, (&live, is_original), is_still_it) {
                 Some(displaced) => displaced,
-                None => return another_interface(),
+                None => return another_object(),
             }
         }
         None => touched.displaced.clone(),
     };
     if !is_original {
+        // A write that was killed in the kernel may have discarded values that can be set only while our value is there,
+        // such as `threaded` while a veth has GRO.
+        if (touched.held.is_some() || !touched.unsettled.is_empty())
+            && let Some(nic) = target.nic()
+        {
+            // They are compared again after the write.
+            let _ = displaced::replay(host, model, (nic, found), &displaced, &armed);
+        }
         // A value set while the journal was written must not be overwritten, nor another interface that now
         // has the name.
         if !is_still_it() {
-            return another_interface();
+            return another_object();
         }
         let site = knob.site(host, model, target);
         match knob.read(site) {
@@ -240,7 +280,7 @@ fn put_back(
         let written = knob.write(site, &touched.original, &armed).and_then(|()| knob.read(site));
         match written {
             // The value read back may belong to another interface.
-            Ok(_) if !is_still_it() => return another_interface(),
+            Ok(_) if !is_still_it() => return another_object(),
             Ok(kept) if knob.same(&touched.original, &kept) => {}
             Ok(kept) => return Outcome::Altered { kept },
             Err(error) => return failed(error.to_string()),
@@ -258,6 +298,53 @@ fn put_back(
     }
 }
 
+/// True if some parts of the value are ours; the others were changed by another program.
+pub(super) fn has_part_of_ours(knob: &dyn Knob, site: Site<'_>, touched: &Touched, live: &str) -> bool {
+    knob.parts(site, &touched.original, &touched.ours, live).is_some_and(|parts| !parts.ours.is_empty())
+}
+
+/// Passes over threads that others start meanwhile: each inherits our value from one that is not back yet, so every pass
+/// finds fewer.
+const PASSES: u32 = 10;
+
+/// Restores the parts of a value that are ours.
+fn put_back_parts(
+    knob: &dyn Knob,
+    site: Site<'_>,
+    touched: &Touched,
+    armed: &Armed,
+    is_still_it: impl Fn() -> bool,
+) -> Outcome {
+    let failed = |why: String| Outcome::Failed { why };
+    let mut restored = Vec::new();
+    for _ in 0..PASSES {
+        let read = knob.read(site);
+        if !is_still_it() {
+            return another_object();
+        }
+        let parts = match read {
+            Ok(live) => knob.parts(site, &touched.original, &touched.ours, &live),
+            Err(error) => return failed(error.to_string()),
+        };
+        let Some(Parts { value, ours, foreign, .. }) = parts else {
+            return failed("its parts changed in the meantime".to_owned());
+        };
+        if ours.is_empty() {
+            return match foreign.is_empty() {
+                true => Outcome::Restored,
+                false => Outcome::RestoredInPart { restored, left: foreign },
+            };
+        }
+        match knob.write(site, &value, armed).and_then(|()| knob.read(site)) {
+            Ok(_) if !is_still_it() => return another_object(),
+            Ok(kept) if knob.same(&value, &kept) => restored.extend(ours),
+            Ok(kept) => return failed(knob.difference(&value, &kept)),
+            Err(error) => return failed(error.to_string()),
+        }
+    }
+    failed("it gets new threads faster than they can be moved back".to_owned())
+}
+
 /// The queue is not in the model. If it does not exist, the kernel has freed our value with it; a new queue
 /// starts with the original value, or else the original waits for the queue.
 fn without_queue(
@@ -270,7 +357,7 @@ fn without_queue(
 ) -> Outcome {
     let makes_queues = |other: &Touched| {
         other.is_on_same_device(touched)
-            && knob::find(&other.knob).is_some_and(|other| other.disturbs().contains(&knob.name()))
+            && knob::find(&other.knob).is_some_and(|other| other.discards().contains(&knob.name()))
     };
     // An interrupt may outlive its queue, unless the transaction itself created both.
     let went_with_it = || is_of_queue(&touched.knob) || history.touched().iter().any(makes_queues);
@@ -351,6 +438,10 @@ fn displaced_values(
         let lost =
             displaced::reset_to_new(host, model, nic, before).into_iter().filter(|one| own(one).is_none());
         held = displaced::overlaid(&held, &lost.collect::<Vec<_>>());
+        // The owner of a value may have gone with the write, such as the thread of a NAPI.
+        let gone = before.iter().filter(|one| held.iter().all(|now| !displaced::is_same(one, now)));
+        let gone: Vec<Displaced> = gone.filter(|one| own(one).is_none()).cloned().collect();
+        held.extend(gone);
     }
     if !is_still_it() {
         return None;
