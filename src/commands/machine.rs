@@ -149,7 +149,7 @@ pub(crate) struct SnapshotFile {
 /// The machine to read.
 pub(super) enum Source {
     /// A running machine, or another root.
-    Live(LiveHost),
+    Live(Box<LiveHost>),
     /// A machine at two moments: of a file, or of a recording.
     Snapshot(Box<Snapshot>),
 }
@@ -172,7 +172,7 @@ impl Source {
 
     /// Opens the machine or snapshot that the command line selects.
     pub(super) fn open_file(global: &Global, from: &SnapshotFile) -> Result<Self> {
-        let Some(path) = &from.snapshot else { return Ok(Self::Live(readable(global)?)) };
+        let Some(path) = &from.snapshot else { return Ok(Self::Live(Box::new(readable(global)?))) };
         if global.netns.is_some() || global.root != Path::new("/") {
             return Err(CommandError::usage("--snapshot cannot be combined with --root or --netns")
                 .hint("take the snapshot with --netns to include another namespace's interfaces"));
@@ -194,7 +194,7 @@ impl Source {
     /// The machine as it is now; for a snapshot, at its second moment.
     pub(super) fn host(&self) -> &dyn Host {
         match self {
-            Source::Live(host) => host,
+            Source::Live(host) => &**host,
             Source::Snapshot(snapshot) => snapshot.last(),
         }
     }
