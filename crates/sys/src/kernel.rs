@@ -127,8 +127,7 @@ impl Kernel {
         let open = || match &self.namespace {
             None => Netlink::open(),
             // A netlink socket permanently belongs to the namespace of the thread that opens it.
-            // An error to enter: the namespace no longer exists.
-            Some(namespace) => in_netns(namespace, Netlink::open).unwrap_or(Err(Errno::NOENT)),
+            Some(namespace) => in_netns(namespace, Netlink::open).unwrap_or_else(|error| Err(error.errno())),
         };
         self.netlink.get_or_init(open).as_ref().map_err(|errno| *errno)
     }

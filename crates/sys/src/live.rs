@@ -84,6 +84,16 @@ impl OpenError {
         matches!(self, OpenError::Namespace { errno: Errno::NOENT | Errno::SRCH | Errno::INVAL, .. })
     }
 
+    /// The error as one of a file: ENOENT if the namespace is gone. Any other one proves nothing, such as EMFILE.
+    pub(super) fn errno(&self) -> Errno {
+        match self {
+            _ if self.leads_nowhere() => Errno::NOENT,
+            OpenError::Root { errno, .. }
+            | OpenError::Confinement { errno, .. }
+            | OpenError::Namespace { errno, .. } => *errno,
+        }
+    }
+
     /// True if a privilege is missing.
     pub fn is_denied(&self) -> bool {
         let (OpenError::Root { errno, .. } | OpenError::Namespace { errno, .. }) = self else {
@@ -156,13 +166,12 @@ impl LiveHost {
             _ => self.home.as_ref().filter(|_| path.starts_with(SYSCTLS)),
         };
         if let Some(namespace) = sysctls {
-            return in_netns(namespace, || act(&self.root, path)).map_err(|_| Errno::NOENT)?;
+            return in_netns(namespace, || act(&self.root, path)).map_err(|error| error.errno())?;
         }
         match (own, &self.kernel, &self.entered) {
             (Some(rest), Some(_), Some(entered)) if rest.starts_with("net/") || rest == "ns/net" => {
-                // The namespace no longer exists.
                 in_netns(&entered.file, || act(&self.root, &format!("proc/thread-self/{rest}")))
-                    .map_err(|_| Errno::NOENT)?
+                    .map_err(|error| error.errno())?
             }
             // The first process stands for a machine that we see only from outside. In recordings, only the
             // files count.
