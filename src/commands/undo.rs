@@ -12,6 +12,7 @@ use rxlab_change::apply::{
     self, Backwards, CommandUndo, Undo, UndoError, UndoOptions, UndoOutcome, Undone, Waiting, Which,
 };
 use rxlab_change::journal::{BackCommand, History, JournalError, LockError, Outcome, Store};
+use rxlab_faces::report::status::parts;
 use rxlab_faces::report::text::{clean, paragraph};
 use rxlab_sys::lift_limits;
 
@@ -201,6 +202,11 @@ pub(super) fn verdict(undone: &UndoOutcome) -> String {
         Outcome::Drift { live, fresh: true } => {
             format!("left alone: it is {live}, which the kernel gives a new queue, and was {original} before")
         }
+        Outcome::RestoredInPart { restored, left } => format!(
+            "restored in part: {}; left alone, changed by another program: {}",
+            parts(restored),
+            parts(left)
+        ),
         Outcome::Away => {
             format!("the queue does not exist now; {original} is set once it does, by another undo")
         }
@@ -224,7 +230,7 @@ fn prospect(undone: &UndoOutcome) -> String {
         Outcome::Restored => format!("would go back to {original} (rxlab set {wanted})"),
         Outcome::Altered { kept } => format!("would be set back to {original} and read back as {kept}"),
         Outcome::Failed { why } => format!("could not be restored to {original}: {why}"),
-        Outcome::Drift { .. } => format!("would be {}", verdict(undone)),
+        Outcome::Drift { .. } | Outcome::RestoredInPart { .. } => format!("would be {}", verdict(undone)),
         Outcome::Away | Outcome::Gone => verdict(undone),
     }
 }

@@ -29,7 +29,7 @@ pub use kept::kept;
 pub use log::{Armed, Journal};
 pub use memory::Memory;
 pub use notice::{Lapse, Notice, UndoOutcome};
-pub use record::{Begin, Displaced, Intent, Outcome, Record, Seen, SysfsIds};
+pub use record::{Begin, Displaced, Intent, Outcome, Part, Record, Seen, SysfsIds};
 pub use recover::{Damage, History, Touched};
 pub use storage::{Folder, Lock, LockError, Storage};
 pub use store::{Archived, Entry, JournalError, Open, Store, Unreadable};

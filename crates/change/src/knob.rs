@@ -39,11 +39,24 @@ pub use reference::reference;
 pub use registry::{KNOBS, find};
 pub use site::Site;
 
-use crate::journal::{Armed, Displaced};
+use crate::journal::{Armed, Displaced, Part};
 use rxlab_base::units::CpuMask;
 use rxlab_path::model::Model;
 use rxlab_setting::Target;
 use rxlab_sys::Host;
+
+/// A value by its parts, such as the threads of a process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// The value that restores `ours` and leaves the others.
+    pub value: String,
+    /// Parts with a value of ours, each with its original value.
+    pub ours: Vec<Part>,
+    /// Parts that have their original value.
+    pub back: Vec<Part>,
+    /// Parts that another program has changed, each with its current value.
+    pub foreign: Vec<Part>,
+}
 
 /// User documentation of a knob; `docs/knobs.md` is generated from it.
 #[derive(Debug, Clone, Copy)]
@@ -153,6 +166,12 @@ pub trait Knob: Sync {
     /// short and was not read back.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
         ours.iter().chain(unsettled).any(|value| self.same(value, live))
+    }
+
+    /// Judges the parts of `live` separately: several programs may each have set some of them. `ours` are the values
+    /// that rxlab found or set. `None` if the value has no parts, or if they are not those of `original`.
+    fn parts(&self, _site: Site<'_>, _original: &str, _ours: &[String], _live: &str) -> Option<Parts> {
+        None
     }
 
     /// The CPUs that a value names; `None` if values are not lists of CPUs.

@@ -96,6 +96,9 @@ pub(crate) fn put_back<Record>(outcome: &Outcome<Record>) -> Result {
         journal::Outcome::Drift { live, .. } => {
             Some(format!("{} (expected {}, found {live})", undo::subject(undone), undone.wanted))
         }
+        journal::Outcome::RestoredInPart { left, .. } => {
+            Some(format!("{} ({})", undo::subject(undone), report::status::parts(left)))
+        }
         _ => None,
     };
     let troubled = || undo.outcomes.iter().filter(|undone| undone.trouble);

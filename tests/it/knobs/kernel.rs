@@ -1,5 +1,6 @@
 //! On the running kernel. Machine-wide settings are restored even if a test fails.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -459,6 +460,74 @@ fn threads_of_a_real_process() {
     open.set(&format!("affinity pid:{pid} = 1"));
     drop(server);
     assert_eq!(open.undo(), [Outcome::Gone]);
+}
+
+/// Three threads and the main one. Each line on the standard input is a request: `pin` pins one of them to CPU 1, `start`
+/// starts another one.
+const THREADS: &str = "import os, sys, threading, time
+pins = []
+def wait():
+    while True:
+        time.sleep(0.02)
+        if pins: os.sched_setaffinity(0, {pins.pop()})
+def start(): threading.Thread(target=wait, daemon=True).start()
+for _ in range(3): start()
+print('ready', flush=True)
+for line in sys.stdin:
+    if line == 'pin\\n': pins.append(1)
+    else: start()
+";
+
+/// One thread pinned itself after the apply, and one was started. The whole process once counted as changed: undo and guard
+/// left every thread where rxlab had moved it, and closed the transaction.
+#[test]
+fn a_thread_that_pinned_itself_keeps_no_other_from_going_back() {
+    let state = tempfile::tempdir().expect("a temporary directory");
+    let mut command = Command::new("python3");
+    command.args(["-c", THREADS]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut process = command.spawn().expect("started");
+    let (pid, mut input) = (process.id(), process.stdin.take().expect("piped"));
+    let lists = || -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+        let list = |task: std::io::Result<std::fs::DirEntry>| {
+            let text = std::fs::read_to_string(task.expect("listed").path().join("status")).expect("it runs");
+            rxlab_base::parse::allowed_cpus(&text).expect("whole").to_string()
+        };
+        tasks.map(list).collect()
+    };
+    let count = |list: &str| lists().iter().filter(|found| *found == list).count();
+    wait_for("its threads", || lists().len() == 4);
+    let before = lists()[0].clone();
+    let run = |args: &[&str]| rxlab(state.path(), args).said();
+    let mut meddle = |request: &str, is_done: &dyn Fn() -> bool| {
+        writeln!(input, "{request}").expect("it reads");
+        wait_for(request, is_done);
+    };
+    let apply = ["apply", "-y", "--setting", &format!("affinity pid:{pid} = 0")];
+
+    run(&apply).exits(0);
+    meddle("pin", &|| count("1") == 1);
+    meddle("start", &|| count("0") == 4);
+    run(&["status"]).says(1, "DRIFTED in part: thread");
+    let dry = run(&["undo", "--dry-run"]);
+    assert_eq!(count("0"), 4, "{dry:?}");
+    let text = one_line(&run(&["undo"]).exits(4));
+    assert!(text.contains("restored in part: threads") && text.contains("= 1"), "{text}");
+    assert_eq!((count(&before), count("1")), (4, 1), "{text}");
+    run(&["status"]).says(0, "nothing is applied");
+
+    // Once more, for the guard and for --force.
+    let guarded = [&apply[..], &["--confirm", "1s"]].concat();
+    run(&guarded).exits(0);
+    meddle("pin", &|| count("1") == 1);
+    wait_for("the guard", || rxlab(state.path(), &["status"]).said().0 == 0);
+    assert_eq!((count(&before), count("1")), (4, 1));
+    run(&apply).exits(0);
+    meddle("pin", &|| count("1") == 1);
+    run(&["undo", "--force"]).exits(0);
+    assert_eq!(count(&before), 4);
+    assert_eq!(count("1"), 1, "it was pinned before");
+    process.kill().and_then(|()| process.wait()).expect("it runs");
 }
 
 /// A process with one thread, through the program itself.

@@ -25,7 +25,8 @@ pub enum Ending {
 /// End state of an archived transaction; `boot_id` is the current boot of the machine.
 pub fn ending(history: &History, boot_id: &str) -> Ending {
     let touched = history.touched();
-    let is_drift = |outcome: &Outcome| matches!(outcome, Outcome::Drift { .. });
+    let is_drift =
+        |outcome: &Outcome| matches!(outcome, Outcome::Drift { .. } | Outcome::RestoredInPart { .. });
     match history.begin() {
         _ if !history.is_closed() && history.begin().is_some_and(|begin| begin.boot_id != boot_id) => {
             Ending::Rebooted

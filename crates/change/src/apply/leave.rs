@@ -4,6 +4,7 @@
 use super::Transaction;
 use super::check::device_of;
 use super::locate::{ids_of, was_made_again};
+use super::undo::has_part_of_ours;
 use crate::journal::{JournalError, Outcome};
 use crate::knob;
 use rxlab_path::model::Model;
@@ -12,7 +13,8 @@ use rxlab_sys::Host;
 
 impl Transaction {
     /// Excludes a target from undo because another program set it to `live`. Undo by itself recognises this
-    /// by the value alone, so it cannot detect a foreign value that equals one of ours. The next write of
+    /// by the value alone, so it cannot detect a foreign value that equals one of ours. A value of which a part is
+    /// ours is left to undo, which restores that part. The next write of
     /// this transaction to the target includes it again. A target that was never written, or that now
     /// belongs to another device, needs nothing.
     pub fn leave(
@@ -30,6 +32,12 @@ impl Transaction {
         };
         // Its name moved to another interface in the meantime: `live` may belong to either.
         if touched.ids.map(|ids| ids.interface) != ids.map(|ids| ids.interface) {
+            return Ok(());
+        }
+        // Undo judges each part by itself.
+        if knob::find(knob)
+            .is_some_and(|knob| has_part_of_ours(knob, knob.site(host, model, target), &touched, live))
+        {
             return Ok(());
         }
         let is_fresh = knob::find(knob).is_some_and(|knob| knob.is_fresh(host, live));

@@ -154,7 +154,7 @@ fn one(
         Live::Kept => Reapply::Holds,
         Live::Covered { by } => Reapply::Covered { by: by.clone() },
         Live::Original => due(&value, &displaced, value.original.clone()),
-        Live::Drifted { value: was } => due(&value, &displaced, was.clone()),
+        Live::Drifted { value: was, .. } => due(&value, &displaced, was.clone()),
         Live::Gone => Reapply::Gone,
         Live::Unreadable { why } => Reapply::Failed { why: why.clone() },
     };

@@ -6,7 +6,7 @@ use super::backwards::{covering, resetting};
 use super::drift::{Scene, Suspect, suspects};
 use super::locate::{Place, locate};
 use super::surroundings::surroundings;
-use crate::journal::{BackCommand, History, Outcome, Seen, Touched};
+use crate::journal::{BackCommand, History, Outcome, Part, Seen, Touched};
 use crate::knob::{self, KnobError};
 use rxlab_path::model::Model;
 use rxlab_setting::Target;
@@ -88,6 +88,9 @@ pub enum Live {
     /// Neither: changed by another program.
     Drifted {
         value: String,
+        /// The parts that were changed, such as threads of a process, if the others hold. Empty: the whole value.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changed: Vec<Part>,
     },
     /// The device, its namespace, the process or the thread is gone.
     Gone,
@@ -196,7 +199,7 @@ impl Live {
     fn value<'a>(&'a self, original: &'a str) -> Option<&'a str> {
         match self {
             Live::Original => Some(original),
-            Live::Drifted { value } => Some(value),
+            Live::Drifted { value, .. } => Some(value),
             Live::Kept | Live::Covered { .. } | Live::Gone | Live::Unreadable { .. } => None,
         }
     }
@@ -236,10 +239,15 @@ fn live(touched: &Touched, host: &dyn Host, model: &Model, target: &Target) -> L
     let Some(knob) = knob::find(&touched.knob) else {
         return Live::Unreadable { why: format!("this version has no knob `{}`", touched.knob) };
     };
-    match knob.read(knob.site(host, model, target)) {
+    let site = knob.site(host, model, target);
+    match knob.read(site) {
         Ok(live) if knob.same(&touched.wanted, &live) => Live::Kept,
         Ok(live) if knob.same(&touched.original, &live) => Live::Original,
-        Ok(value) => Live::Drifted { value },
+        Ok(value) => {
+            let parts = knob.parts(site, &touched.wanted, &[], &value);
+            let changed = parts.filter(|parts| !parts.back.is_empty()).map(|parts| parts.foreign);
+            Live::Drifted { value, changed: changed.unwrap_or_default() }
+        }
         Err(KnobError::UnknownQueue { .. } | KnobError::NotThere { .. }) => Live::Gone,
         Err(error) => Live::Unreadable { why: error.to_string() },
     }
@@ -281,7 +289,7 @@ mod tests {
             host.write(IFINDEX, b"9\n").expect("written");
         });
         let value = &found.values[0];
-        assert_eq!(value.live, Live::Drifted { value: "off".into() });
+        assert_eq!(value.live, Live::Drifted { value: "off".into(), changed: Vec::new() });
         assert_eq!(
             value.suspects.iter().map(|suspect| suspect.who).collect::<Vec<_>>(),
             [Culprit::NewQueues]

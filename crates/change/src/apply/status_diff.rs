@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn what_stays_is_not_news() {
         let mut diff = StatusDiff::default();
-        let drifted = || Live::Drifted { value: "4".into() };
+        let drifted = || Live::Drifted { value: "4".into(), changed: Vec::new() };
         assert_eq!(diff.update(&[transaction("1", State::Applied, Live::Kept)]), []);
         assert_eq!(diff.update(&[transaction("1", State::Applied, Live::Kept)]), []);
         let news = diff.update(&[transaction("1", State::Applied, drifted())]);

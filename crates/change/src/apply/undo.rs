@@ -11,8 +11,8 @@ use super::displaced;
 use super::locate::{
     Place, has_queue, ids_of, interface_id, is_another, is_of_namespace, is_of_queue, locate, was_made_again,
 };
-use crate::journal::{Displaced, History, Journal, JournalError, Outcome, Touched, UndoOutcome};
-use crate::knob::{self, Knob, KnobError};
+use crate::journal::{Armed, Displaced, History, Journal, JournalError, Outcome, Touched, UndoOutcome};
+use crate::knob::{self, Knob, KnobError, Parts, Site};
 use rxlab_base::units::NicName;
 use rxlab_path::model::{DeviceAddress, Model};
 use rxlab_setting::Target;
@@ -116,7 +116,11 @@ fn is_trouble(touched: &Touched, outcome: &Outcome) -> bool {
                 is_of_namespace(touched) || knob::find(&touched.knob).is_some_and(|knob| knob.is_fleeting());
             !fleeting && !touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
         }
-        Outcome::Altered { .. } | Outcome::Drift { .. } | Outcome::Away | Outcome::Failed { .. } => true,
+        Outcome::Altered { .. }
+        | Outcome::Drift { .. }
+        | Outcome::RestoredInPart { .. }
+        | Outcome::Away
+        | Outcome::Failed { .. } => true,
     }
 }
 
@@ -186,6 +190,13 @@ fn put_back(
         return Outcome::Unchanged;
     }
     if !is_original && !is_ours(knob, touched, &live) && !options.force {
+        let site = knob.site(host, model, target);
+        if has_part_of_ours(knob, site, touched, &live) {
+            let Some(armed) = journal.arm_restore(touched.seq) else {
+                return failed("its intent is not in the journal".to_owned());
+            };
+            return put_back_parts(knob, site, touched, &armed, is_still_it);
+        }
         let fresh = knob.is_fresh(host, &live);
         if !(fresh && was_made_again(host, touched, target, journal.history())) {
             return Outcome::Drift { live, fresh };
@@ -240,6 +251,53 @@ fn put_back(
         Ok(_) => Outcome::Restored,
         Err(error) => failed(error.to_string()),
     }
+}
+
+/// True if some parts of the value are ours; the others were changed by another program.
+pub(super) fn has_part_of_ours(knob: &dyn Knob, site: Site<'_>, touched: &Touched, live: &str) -> bool {
+    knob.parts(site, &touched.original, &touched.ours, live).is_some_and(|parts| !parts.ours.is_empty())
+}
+
+/// Passes over threads that others start meanwhile: each inherits our value from one that is not back yet, so every pass
+/// finds fewer.
+const PASSES: u32 = 10;
+
+/// Restores the parts of a value that are ours.
+fn put_back_parts(
+    knob: &dyn Knob,
+    site: Site<'_>,
+    touched: &Touched,
+    armed: &Armed,
+    is_still_it: impl Fn() -> bool,
+) -> Outcome {
+    let failed = |why: String| Outcome::Failed { why };
+    let mut restored = Vec::new();
+    for _ in 0..PASSES {
+        let read = knob.read(site);
+        if !is_still_it() {
+            return another_interface();
+        }
+        let parts = match read {
+            Ok(live) => knob.parts(site, &touched.original, &touched.ours, &live),
+            Err(error) => return failed(error.to_string()),
+        };
+        let Some(Parts { value, ours, foreign, .. }) = parts else {
+            return failed("its parts changed in the meantime".to_owned());
+        };
+        if ours.is_empty() {
+            return match foreign.is_empty() {
+                true => Outcome::Restored,
+                false => Outcome::RestoredInPart { restored, left: foreign },
+            };
+        }
+        match knob.write(site, &value, armed).and_then(|()| knob.read(site)) {
+            Ok(_) if !is_still_it() => return another_interface(),
+            Ok(kept) if knob.same(&value, &kept) => restored.extend(ours),
+            Ok(kept) => return failed(knob.difference(&value, &kept)),
+            Err(error) => return failed(error.to_string()),
+        }
+    }
+    failed("it gets new threads faster than they can be moved back".to_owned())
 }
 
 /// The queue is not in the model. If it does not exist, the kernel has freed our value with it; a new queue

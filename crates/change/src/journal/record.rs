@@ -1,5 +1,7 @@
 //! The lines of a journal file: meaning and encoding. No file access here.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::{BackCommand, Surroundings};
@@ -210,6 +212,21 @@ pub struct Displaced {
     pub value: String,
 }
 
+/// Parts of a value that have the same value: threads of a process, or an interrupt of a queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Their name, such as `threads 810,812-815`.
+    pub part: String,
+    /// Their value.
+    pub value: String,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}", self.part, self.value)
+    }
+}
+
 /// Result of undo for one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -232,6 +249,14 @@ pub enum Outcome {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fresh: bool,
     },
+    /// The value has parts, such as the threads of a process: those that still had our value have the original
+    /// again, and those that another program changed since were left alone.
+    RestoredInPart {
+        /// Parts that went back, each with its original value.
+        restored: Vec<Part>,
+        /// Parts that were left alone, each with its current value.
+        left: Vec<Part>,
+    },
     /// The device, process or thread no longer exists, nor does its value. For a device this is
     /// proven: every network namespace was searched for it.
     Gone,
@@ -249,7 +274,7 @@ impl Outcome {
     /// True if nothing is left to do for the target.
     pub fn settles(&self) -> bool {
         match self {
-            Outcome::Unchanged | Outcome::Restored | Outcome::Gone => true,
+            Outcome::Unchanged | Outcome::Restored | Outcome::RestoredInPart { .. } | Outcome::Gone => true,
             Outcome::Drift { fresh, .. } => !fresh,
             Outcome::Away | Outcome::Altered { .. } | Outcome::Failed { .. } => false,
         }

@@ -4,7 +4,7 @@ mod cpuset;
 mod lists;
 mod threads;
 
-use super::{Doc, Knob, Result, Site};
+use super::{Doc, Knob, Parts, Result, Site};
 use crate::journal::Armed;
 use lists::{ALL, Lists};
 use rxlab_path::model::{Model, Process};
@@ -32,8 +32,9 @@ static DOC: Doc = Doc {
     since: "2.6; cpusets of control groups version 2 since 5.0",
     lost: "Exit of the process. A restart of the unit, which gets a new control group. A thread that sets \
            its own affinity.",
-    beware: "Threads and processes started later inherit it. Undo gives threads started later the main \
-             thread's list. The kernel silently drops CPUs outside the cpuset; rxlab reads back every \
+    beware: "Threads and processes started later inherit it. Undo judges each thread by itself: one that another \
+             program, or the thread, has moved since stays there. Threads started later that inherited the list get \
+             the main thread's. The kernel silently drops CPUs outside the cpuset; rxlab reads back every \
              thread. Before 6.2, setting a cpuset overwrites what its threads had set for themselves, and \
              undo cannot restore that. A unit has a cpuset only if systemd has enabled the controller for \
              it.",
@@ -121,6 +122,11 @@ impl Knob for Affinity {
         let values: Vec<&Lists> = values.iter().collect();
         let mixed = Lists::parse(live).is_some_and(|live| live.explained_by(&values));
         mixed || ours.iter().chain(unsettled).any(|value| value == live)
+    }
+
+    fn parts(&self, _site: Site<'_>, original: &str, ours: &[String], live: &str) -> Option<Parts> {
+        let ours: Vec<Lists> = ours.iter().filter_map(|value| Lists::parse(value)).collect();
+        Lists::parse(live)?.parts(&Lists::parse(original)?, &ours.iter().collect::<Vec<_>>())
     }
 
     fn remark(&self, site: Site<'_>, value: &str) -> Option<String> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, Site, value};
-use crate::journal::Armed;
+use super::{Doc, Knob, KnobError, Parts, Result, Site, value};
+use crate::journal::{Armed, Part};
 use rxlab_base::units::{CpuMask, Direction, IrqId};
 use rxlab_path::model::{Fact, Model, Nic, NicKind};
 use rxlab_setting::{Target, interrupts, queueless_targets};
@@ -169,10 +169,7 @@ impl Knob for IrqAffinity {
         for irq in irqs(site)? {
             lists.push(affinity(site, &path(irq))?.to_string());
         }
-        if lists.iter().all(|list| *list == lists[0]) {
-            lists.truncate(1);
-        }
-        Ok(lists.join(&EACH.to_string()))
+        Ok(joined(lists.iter().map(String::as_str).collect()))
     }
 
     fn write(&self, site: Site<'_>, value: &str, _armed: &Armed) -> Result {
@@ -182,6 +179,7 @@ impl Knob for IrqAffinity {
             let why = format!("{} now has {} interrupts, not {given}", site.target, irqs.len());
             return Err(site.bad(value, why));
         }
+        let mut moved = Ok(());
         for (irq, list) in irqs.into_iter().zip(parts(value).cycle()) {
             let path = path(irq);
             let mask: CpuMask = list.parse().map_err(|_| site.bad(value, "not a list of CPUs"))?;
@@ -190,17 +188,40 @@ impl Knob for IrqAffinity {
             if site.host.read_text(&path).is_ok_and(|text| CpuMask::from_hex(&text).as_ref() == Ok(&mask)) {
                 continue;
             }
-            let written = site.host.write(&path, mask.to_hex().as_bytes());
-            written.map_err(|error| site.failed(Some(value), &error, DENIED, MEANINGS))?;
-            await_shown(site, &path, &mask);
+            // One that refuses does not keep the others.
+            match site.host.write(&path, mask.to_hex().as_bytes()) {
+                Ok(()) => await_shown(site, &path, &mask),
+                Err(error) => moved = moved.and(Err(site.failed(Some(value), &error, DENIED, MEANINGS))),
+            }
         }
-        Ok(())
+        moved
     }
 
     // A write of several interrupts that was cut short leaves some with the old list and some with the new
     // one: each must be one that rxlab found or wrote.
     fn left_by(&self, ours: &[String], unsettled: &[String], live: &str) -> bool {
         parts(live).all(|part| ours.iter().chain(unsettled).any(|value| parts(value).any(|p| p == part)))
+    }
+
+    fn parts(&self, site: Site<'_>, original: &str, ours: &[String], live: &str) -> Option<Parts> {
+        let irqs = irqs(site).ok()?;
+        let (original, now) = (each(original, irqs.len())?, each(live, irqs.len())?);
+        let ours: Vec<Vec<&str>> = ours.iter().filter_map(|value| each(value, irqs.len())).collect();
+        let mut judged = Parts::default();
+        let mut value = now.clone();
+        for (at, irq) in irqs.iter().enumerate() {
+            let part = |value: &str| Part { part: format!("interrupt {irq}"), value: value.to_owned() };
+            if now[at] == original[at] {
+                judged.back.push(part(now[at]));
+            } else if ours.iter().any(|ours| ours[at] == now[at]) {
+                value[at] = original[at];
+                judged.ours.push(part(original[at]));
+            } else {
+                judged.foreign.push(part(now[at]));
+            }
+        }
+        judged.value = joined(value);
+        (irqs.len() > 1).then_some(judged)
     }
 
     fn cpus(&self, value: &str) -> Option<CpuMask> {
@@ -236,6 +257,20 @@ impl Knob for IrqAffinity {
 
 fn parts(value: &str) -> impl Iterator<Item = &str> + Clone {
     value.split(EACH)
+}
+
+/// The list of each of `count` interrupts; `None` if the value is that of another number of them.
+fn each(value: &str, count: usize) -> Option<Vec<&str>> {
+    let given = parts(value).count();
+    (given == 1 || given == count).then(|| parts(value).cycle().take(count).collect())
+}
+
+/// The value of interrupts with these lists, one if all are the same.
+fn joined(mut lists: Vec<&str>) -> String {
+    if lists.iter().all(|list| *list == lists[0]) {
+        lists.truncate(1);
+    }
+    lists.join(&EACH.to_string())
 }
 
 #[cfg(test)]

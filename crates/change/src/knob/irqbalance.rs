@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use rustix::io::Errno;
 
 use super::error::Meanings;
-use super::{Doc, Knob, KnobError, Result, Site, value};
-use crate::journal::Armed;
+use super::{Doc, Knob, KnobError, Parts, Result, Site, value};
+use crate::journal::{Armed, Part};
 use rxlab_base::parse;
 use rxlab_base::units::IrqId;
 use rxlab_path::model::{Fact, Model, Nic};
@@ -161,6 +161,32 @@ impl Knob for IrqbalanceKnob {
         true
     }
 
+    fn parts(&self, site: Site<'_>, original: &str, ours: &[String], live: &str) -> Option<Parts> {
+        let all = irqs(site).ok()?;
+        let (original, now) = (wanted(&all, original)?, wanted(&all, live)?);
+        let ours: Vec<BTreeSet<IrqId>> = ours.iter().filter_map(|value| wanted(&all, value)).collect();
+        let mut judged = Parts::default();
+        let mut list = now.clone();
+        for irq in &all {
+            let part = |list: &BTreeSet<IrqId>| {
+                let value = if list.contains(irq) { BANNED } else { MANAGED };
+                Part { part: format!("interrupt {irq}"), value: value.to_owned() }
+            };
+            if now.contains(irq) == original.contains(irq) {
+                judged.back.push(part(&now));
+            } else if ours.iter().any(|ours| ours.contains(irq) == now.contains(irq)) {
+                judged.ours.push(part(&original));
+                if !list.remove(irq) {
+                    list.insert(*irq);
+                }
+            } else {
+                judged.foreign.push(part(&now));
+            }
+        }
+        judged.value = text(&all, &list);
+        Some(judged)
+    }
+
     fn difference(&self, want: &str, got: &str) -> String {
         format!("asked for {want}, irqbalance has {got}: it ignored the request")
     }
@@ -242,6 +268,24 @@ mod tests {
         assert!(IrqbalanceKnob.targets(&model).is_empty());
         model.irqbalance = Fact::Denied(rxlab_base::units::Need::AllProcesses);
         assert!(check(&model, "eth0", "banned").expect_err("hidden").contains("cannot tell from here"));
+    }
+
+    #[test]
+    fn each_interrupt_is_judged_by_itself() {
+        let (host, model, eth0) = (RecordedHost::new(), balanced(), target("eth0"));
+        let ours = ["banned:0".to_owned(), "banned".to_owned()];
+        let judged =
+            IrqbalanceKnob.parts(IrqbalanceKnob.site(&host, &model, &eth0), "banned:0", &ours, "banned:1,2");
+        let judged = judged.expect("interrupts");
+        let words = [judged.ours, judged.back, judged.foreign]
+            .map(|parts| parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+        let expected = [
+            "interrupt 25 = managed, interrupt 26 = managed",
+            "interrupt 27 = managed",
+            "interrupt 24 = managed",
+        ];
+        assert_eq!(words, expected, "24 was banned before and after");
+        assert_eq!(judged.value, "managed");
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use super::text::{clean, paragraph};
 use rxlab_change::apply::{Live, State, Suspect, TransactionStatus, ValueStatus, in_words};
-use rxlab_change::journal::BackCommand;
+use rxlab_change::journal::{BackCommand, Part};
 
 /// One transaction and its values; ends with a line break. Names in a journal come from other users, and a snapshot's
 /// journal may come from anyone.
@@ -51,10 +51,16 @@ pub fn now(live: &Live) -> String {
         Live::Kept => "kept".to_owned(),
         Live::Covered { by } => format!("left to {by}, which has set it since"),
         Live::Original => "DRIFTED: it is back at its original value".to_owned(),
-        Live::Drifted { value } => format!("DRIFTED: it is {value} now"),
+        Live::Drifted { value, changed } if changed.is_empty() => format!("DRIFTED: it is {value} now"),
+        Live::Drifted { changed, .. } => format!("DRIFTED in part: {} now; the rest is kept", parts(changed)),
         Live::Gone => "gone with its device".to_owned(),
         Live::Unreadable { why } => format!("unknown: {why}"),
     }
+}
+
+/// Parts of a value, such as `thread 811 = 1`.
+pub fn parts(parts: &[Part]) -> String {
+    parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// True if the suspects are worth printing. For a device that is gone the reason is known without any.
@@ -110,7 +116,7 @@ mod tests {
                 target: Target::Host,
                 original: evil(),
                 wanted: evil(),
-                live: Live::Drifted { value: evil() },
+                live: Live::Drifted { value: evil(), changed: Vec::new() },
                 suspects: vec![Suspect {
                     who: Culprit::NewQueues,
                     likelihood: Likelihood::Probable,

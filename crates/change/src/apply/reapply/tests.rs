@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Reapplied, Reapply, preview_reapply};
 use crate::apply::testbed::{RPS, begin, flaky, resume, setting};
 use crate::apply::{Live, Undo, status};
-use crate::journal::{History, Outcome, Store};
+use crate::journal::{History, Outcome, Part, Store};
 use crate::knob::testbed::{model, with_rules};
 use rxlab_sys::{Cause, Fault, Host, RecordedHost};
 
@@ -96,7 +96,7 @@ fn a_strangers_value_that_comes_back_is_left_alone() {
     bench.write(RPS, "40");
     bench.reapply(&id, &bench.host);
     bench.write(RPS, "40");
-    assert_eq!(bench.live(&id), Live::Drifted { value: "6".into() });
+    assert_eq!(bench.live(&id), Live::Drifted { value: "6".into(), changed: Vec::new() });
     let undo = bench.undo(&id);
     assert_eq!(undo.outcomes[0].outcome, Outcome::Drift { live: "6".into(), fresh: false });
     assert_eq!(bench.read(RPS), "40");
@@ -130,15 +130,17 @@ fn a_reapply_that_was_cut_short_is_put_back() {
     assert_eq!(IRQS.map(|irq| bench.read(irq)), ["1", "2"]);
 }
 
-/// A foreign mixture of our own values is recognised as foreign once it was overwritten.
+/// A foreign value that was overwritten and returns is left alone, of one interrupt as of all.
 #[test]
-fn a_strangers_mixture_of_our_values_is_not_ours() {
+fn a_strangers_interrupt_that_comes_back_is_left_alone() {
     let bench = Bench::new();
     let id = bench.set("irq_affinity eth0/rx-1 = 4");
-    bench.write(IRQS[1], "02");
-    assert_eq!(bench.reapply(&id, &bench.host), Reapply::Reapplied { was: "4;1".into() });
-    bench.write(IRQS[1], "02");
-    assert_eq!(bench.undo(&id).outcomes[0].outcome, Outcome::Drift { live: "4;1".into(), fresh: false });
+    bench.write(IRQS[1], "20");
+    assert_eq!(bench.reapply(&id, &bench.host), Reapply::Reapplied { was: "4;5".into() });
+    bench.write(IRQS[1], "20");
+    let part = |number: u32, value: &str| Part { part: format!("interrupt {number}"), value: value.into() };
+    let (restored, left) = (vec![part(25, "0")], vec![part(26, "5")]);
+    assert_eq!(bench.undo(&id).outcomes[0].outcome, Outcome::RestoredInPart { restored, left });
 }
 
 #[test]

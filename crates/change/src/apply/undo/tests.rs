@@ -2,8 +2,8 @@
 
 use super::{Outcome, Undo};
 use crate::apply::testbed::{RPS, begin, flaky, resume, set, setting};
-use crate::apply::{ApplyError, BeginInfo, Transaction, covered_by};
-use crate::journal::Store;
+use crate::apply::{ApplyError, BeginInfo, Live, Transaction, UndoOptions, covered_by};
+use crate::journal::{Part, Store};
 use crate::knob::testbed::{model, with_rules};
 use rxlab_base::units::IrqId;
 use rxlab_path::model::{Irq, Model};
@@ -53,6 +53,57 @@ fn hardware_that_is_gone_is_reported_and_a_virtual_interface_is_not() {
     assert_eq!(outcomes(&undo), [Outcome::Gone, Outcome::Gone]);
     assert_eq!(undo.outcomes.iter().map(|o| o.trouble).collect::<Vec<_>>(), [false, true]);
     assert!(undo.closed && !undo.is_clean());
+}
+
+/// One thread pinned itself after the apply, and another one was started. The whole process once counted as changed.
+#[test]
+fn threads_that_others_moved_stay_and_the_rest_goes_back() {
+    let status = |list: &str| format!("Name:\tweb\nCpus_allowed_list:\t{list}\n");
+    let task = |tid: u32| format!("proc/812/task/{tid}/status");
+    let stat = format!("812 (web) S 1{} 5137 0", " 0".repeat(17));
+    let host = [812, 813, 814].iter().fold(RecordedHost::new().with("proc/812/stat", stat), |host, tid| {
+        host.with(&task(*tid), status("0-1"))
+    });
+    let (_state, store) = Store::scratch();
+    let id = set(&store, &host, &["affinity pid:812 = 4"]);
+    host.write(&task(813), status("2").as_bytes()).expect("written");
+    let host = host.with(&task(815), status("4"));
+    let history = store.load(&id).expect("readable").expect("there");
+    let live = |host: &dyn Host| {
+        crate::apply::status(&history, &[], host, &model()).expect("begun").values.remove(0).live
+    };
+    let part = |part: &str, value: &str| Part { part: part.into(), value: value.into() };
+    let changed = vec![part("thread 813", "2")];
+    assert_eq!(live(&host), Live::Drifted { value: "4@812,814-815;2@813".into(), changed: changed.clone() });
+    let undo = undone(&store, &id, &host, &model());
+    let restored = vec![part("threads 812,814-815", "0-1")];
+    assert_eq!(outcomes(&undo), [Outcome::RestoredInPart { restored, left: changed }]);
+    assert!(undo.closed && !undo.is_clean() && !undo.has_failed());
+    let lists = [812, 813, 814, 815].map(|tid| host.read_text(&task(tid)).expect("there"));
+    assert_eq!(
+        lists.map(|text| text.lines().nth(1).expect("a list")[19..].to_owned()),
+        ["0-1", "2", "0-1", "0-1"]
+    );
+}
+
+#[test]
+fn interrupts_that_others_moved_stay_and_the_rest_goes_back() {
+    const IRQS: [&str; 2] = ["proc/irq/25/smp_affinity", "proc/irq/26/smp_affinity"];
+    let (_state, store) = Store::scratch();
+    let host = host().with(IRQS[0], "01\n").with(IRQS[1], "02\n");
+    let id = set(&store, &host, &["irq_affinity eth0/rx-1 = 4"]);
+    host.write(IRQS[1], b"20\n").expect("written");
+    let forced = super::tests::host().with(IRQS[0], "10\n").with(IRQS[1], "20\n");
+    let undo = undone(&store, &id, &host, &model());
+    let part = |number: u32, value: &str| Part { part: format!("interrupt {number}"), value: value.into() };
+    let (restored, left) = (vec![part(25, "0")], vec![part(26, "5")]);
+    assert_eq!(outcomes(&undo), [Outcome::RestoredInPart { restored, left }]);
+    assert_eq!(IRQS.map(|irq| host.read_text(irq).expect("there").trim().to_owned()), ["1", "20"]);
+    let id = set(&store, &forced, &["irq_affinity eth0/rx-1 = 4"]);
+    forced.write(IRQS[1], b"02\n").expect("written");
+    let undo = resume(&store, &id).undo_with(&forced, &model(), UndoOptions { force: true });
+    assert_eq!(outcomes(&undo), [Outcome::Restored]);
+    assert_eq!(IRQS.map(|irq| forced.read_text(irq).expect("there").trim().to_owned()), ["10", "20"]);
 }
 
 /// CPU 1 was online at apply and is offline at undo.

@@ -3,9 +3,13 @@
 //! `2-5` is every thread's list. The value read from a process with several threads also names the threads of
 //! each list, `2-5@810,812-815;0@811` with the main thread's list first: without the numbers, once a thread
 //! has ended, undo could not tell if the others are back to their old lists.
+//!
+//! `keep@811;2-5@810` is a value to write that leaves thread 811, and every thread that is not named, as it is.
 
 use std::ops::RangeInclusive;
 
+use crate::journal::Part;
+use crate::knob::Parts;
 use rxlab_base::units::CpuMask;
 
 /// More threads than a kernel can have (PID_MAX_LIMIT of include/linux/threads.h).
@@ -13,6 +17,9 @@ const MAX_TID: u64 = 1 << 22;
 
 /// Stands for every online CPU, including those that come online later: the kernel's default.
 pub(super) const ALL: &str = "all";
+
+/// Stands for the list that a thread has.
+pub(super) const KEEP: &str = "keep";
 
 /// Lists of CPUs and the threads that have them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +77,7 @@ impl Lists {
     /// later, that of any thread that may have started it.
     fn allow(&self, tid: Option<u32>, list: &str) -> bool {
         match tid {
+            Some(tid) if self.list(tid) == KEEP => true,
             Some(tid) if self.names(tid) => self.list(tid) == list,
             Some(_) => self.has(list),
             // The only thread of a process is the main one.
@@ -85,6 +93,54 @@ impl Lists {
             _ => runs.iter().cloned().flatten().all(|tid| allowed(Some(tid), list)),
         })
     }
+
+    /// Judges each thread by itself; `None` for a process with one thread, whose value has no parts.
+    ///
+    /// A thread that was started later and has a list of `ours` inherited it: its list is to be the main thread's.
+    pub(super) fn parts(&self, original: &Self, ours: &[&Self]) -> Option<Parts> {
+        let (mut mine, mut back, mut foreign) = (Grouped::default(), Grouped::default(), Grouped::default());
+        for (live, runs) in &self.groups {
+            if runs.is_empty() {
+                return None;
+            }
+            for tid in runs.iter().cloned().flatten() {
+                let wanted = original.list(tid);
+                if wanted == live {
+                    back.add(live, tid);
+                } else if ours.iter().any(|value| value.allow(Some(tid), live)) {
+                    mine.add(wanted, tid);
+                } else {
+                    foreign.add(live, tid);
+                }
+            }
+        }
+        let rest = back.0.iter().chain(&foreign.0).flat_map(|(_, tids)| tids.iter().copied());
+        let keep = (KEEP.to_owned(), runs(rest.collect()));
+        let groups = mine.0.iter().map(|(list, tids)| (list.clone(), runs(tids.clone())));
+        let value = Self { groups: std::iter::once(keep).chain(groups).collect() }.to_string();
+        Some(Parts { value, ours: mine.named(), back: back.named(), foreign: foreign.named() })
+    }
+}
+
+/// Threads by their list.
+#[derive(Default)]
+struct Grouped(Vec<(String, Vec<u32>)>);
+
+impl Grouped {
+    fn add(&mut self, list: &str, tid: u32) {
+        match self.0.iter_mut().find(|(known, _)| known == list) {
+            Some((_, tids)) => tids.push(tid),
+            None => self.0.push((list.to_owned(), vec![tid])),
+        }
+    }
+
+    fn named(self) -> Vec<Part> {
+        let named = |(value, tids): (String, Vec<u32>)| {
+            let word = if tids.len() == 1 { "thread" } else { "threads" };
+            Part { part: format!("{word} {}", text(&runs(tids))), value }
+        };
+        self.0.into_iter().map(named).collect()
+    }
 }
 
 impl std::fmt::Display for Lists {
@@ -92,21 +148,27 @@ impl std::fmt::Display for Lists {
         for (number, (list, runs)) in self.groups.iter().enumerate() {
             let between = if number == 0 { "" } else { ";" };
             write!(f, "{between}{list}")?;
-            for (number, run) in runs.iter().enumerate() {
-                write!(f, "{}{}", if number == 0 { '@' } else { ',' }, run.start())?;
-                if run.end() > run.start() {
-                    write!(f, "-{}", run.end())?;
-                }
+            if !runs.is_empty() {
+                write!(f, "@{}", text(runs))?;
             }
         }
         Ok(())
     }
 }
 
+/// Runs as text, such as `810,812-815`.
+fn text(runs: &[RangeInclusive<u32>]) -> String {
+    let run = |run: &RangeInclusive<u32>| match (run.start(), run.end()) {
+        (first, last) if first == last => first.to_string(),
+        (first, last) => format!("{first}-{last}"),
+    };
+    runs.iter().map(run).collect::<Vec<_>>().join(",")
+}
+
 /// A list of CPUs as the kernel writes it, or `all`.
 fn canonical(list: &str) -> Option<String> {
-    if list == ALL {
-        return Some(ALL.to_owned());
+    if [ALL, KEEP].contains(&list) {
+        return Some(list.to_owned());
     }
     list.parse::<CpuMask>().ok().filter(|mask| !mask.is_empty()).map(|mask| mask.to_string())
 }
@@ -174,6 +236,46 @@ mod tests {
         let (before, after) = (lists("0-3@10-11;7@12"), lists("2"));
         assert!(lists("2@10;0-3@11;7@12").explained_by(&[&before, &after]));
         assert!(!lists("2@10;7@11;7@12").explained_by(&[&before, &after]));
+    }
+
+    fn parts(live: &str, original: &str, ours: &[&str]) -> (String, Vec<String>, Vec<String>) {
+        let ours: Vec<Lists> = ours.iter().map(|value| lists(value)).collect();
+        let parts = lists(live).parts(&lists(original), &ours.iter().collect::<Vec<_>>()).expect("threads");
+        let [ours, foreign] =
+            [parts.ours, parts.foreign].map(|all| all.iter().map(ToString::to_string).collect());
+        (parts.value, ours, foreign)
+    }
+
+    #[test]
+    fn each_thread_is_judged_by_itself() {
+        let original = "0-3@10-11;7@12";
+        let ours = [original, "2", "2@10-12"];
+        let (value, restored, left) = parts("2@10,12;1@11", original, &ours);
+        assert_eq!(value, "keep@11;0-3@10;7@12");
+        assert_eq!(
+            (restored, left),
+            (vec!["thread 10 = 0-3".into(), "thread 12 = 7".into()], vec!["thread 11 = 1".into()])
+        );
+        assert!(
+            same(&value, "0-3@10;1@11;7@12") && same(&value, "0-3@10;5@11;7@12;2@20"),
+            "others may change"
+        );
+        assert!(!same(&value, "0-3@10;1@11;2@12"));
+        let (value, restored, left) = parts("0-3@10;1@11;7@12", original, &ours);
+        assert_eq!((value.as_str(), restored.len(), left.len()), ("keep@10-12", 0, 1), "10 and 12 are back");
+        assert_eq!(lists("2").parts(&lists("0-3"), &[&lists("2")]), None, "one thread");
+    }
+
+    /// A thread has the affinity of the one that started it.
+    #[test]
+    fn threads_that_came_later_are_ours_if_they_inherited_our_list() {
+        let (value, restored, left) =
+            parts("2@10,20-22;1@11;5@23", "0-3@10-11", &["0-3@10-11", "2", "2@10-11"]);
+        assert_eq!(value, "keep@11,23;0-3@10,20-22");
+        assert_eq!(
+            (restored, left),
+            (vec!["threads 10,20-22 = 0-3".into()], vec!["thread 11 = 1".into(), "thread 23 = 5".into()])
+        );
     }
 
     #[test]

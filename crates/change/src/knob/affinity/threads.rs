@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rustix::io::Errno;
 
 use super::DENIED;
-use super::lists::{ALL, Lists};
+use super::lists::{ALL, KEEP, Lists};
 use crate::knob::error::Meanings;
 use crate::knob::{KnobError, Result, Site};
 use rxlab_base::parse;
@@ -32,25 +32,28 @@ pub(super) fn read(site: Site<'_>, pid: u32) -> Result<Lists> {
     if threads.is_empty() { Err(gone(site)) } else { Ok(Lists::from_threads(&threads)) }
 }
 
-/// Moves each thread to where `lists` has it.
+/// Moves each thread to where `lists` has it. One that refuses does not keep the others: the error is the first.
 pub(super) fn write(site: Site<'_>, pid: u32, lists: &Lists) -> Result {
     let mut done = BTreeSet::new();
+    let mut moved = Ok(());
     for _ in 0..ROUNDS {
         let new: Vec<u32> = tids(site, pid)?.into_iter().filter(|tid| !done.contains(tid)).collect();
         if new.is_empty() {
-            return Ok(());
+            break;
         }
         for tid in new {
             done.insert(tid);
-            move_to(site, pid, tid, lists.list(tid))?;
+            let done = move_to(site, pid, tid, lists.list(tid));
+            moved = moved.and(done);
         }
     }
     // A process that starts threads this fast has some that were not moved: reading back reveals them.
-    Ok(())
+    moved
 }
 
 fn move_to(site: Site<'_>, pid: u32, tid: u32, list: &str) -> Result {
     let cpus: CpuMask = match list {
+        KEEP => return Ok(()),
         ALL => (0..NAMEABLE).map(CpuId).collect(),
         list => list.parse().unwrap_or_default(),
     };

@@ -41,7 +41,7 @@ fn exposition(sketch: Sketch) -> Exposition {
         reapplied: 3,
         ..status::sample([
             ("eth0/rx-0", Live::Kept),
-            ("eth0/rx-1", Live::Drifted { value: "0".to_owned() }),
+            ("eth0/rx-1", Live::Drifted { value: "0".to_owned(), changed: Vec::new() }),
             ("eth0/rx-2", Live::Covered { by: "0002".to_owned() }),
         ])
     };
