@@ -11,7 +11,7 @@ use rxlab::lab::Range;
 use rxlab_change::journal::{Disk, Storage};
 use rxlab_sys::Host;
 
-use crate::lab::{host_in, range};
+use crate::lab::{host_in, inside, range};
 use crate::process::{Ended, Running, end_guards, guards, on_a_terminal, one_line, wait_for};
 use crate::require;
 
@@ -172,8 +172,19 @@ fn a_journal_that_cannot_grow_does_not_stop_undo_and_guard() {
 #[test]
 fn the_first_process_of_a_pid_namespace_waits_for_its_guard() {
     let Some(scene) = Scene::new() else { return };
-    let apply = [&["apply"], &SET[..], &["--confirm", "1s"]].concat();
-    let mut command = scene.under("unshare", &["--pid", "--fork", "--mount-proc"], &apply);
+    let mut command = inside(&scene.range.server, "unshare");
+    command.args([
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "sh",
+        "-euc",
+        "mount -t sysfs sysfs /sys\nexec \"$@\"",
+        "sh",
+    ]);
+    command.arg(env!("CARGO_BIN_EXE_rxlab"));
+    command.arg("--state-dir").arg(scene.path("state")).arg("--run-dir").arg(scene.path("run"));
+    command.arg("apply").args(SET).args(["--confirm", "1s"]).stdin(Stdio::null());
     (&mut command)
         .says_all(4, &["the first of its PID namespace", "was not confirmed in time and was reverted"]);
     assert_eq!(scene.mask(), "0");
@@ -215,10 +226,14 @@ fn a_journal_out_of_sight_is_not_empty() {
     scene.apply(&[]).exits(0);
     let (state, away) = (scene.path("state"), scene.path("away"));
     std::fs::rename(&state, &away).expect("renamed");
-    let other = scene.path("other");
-    let elsewhere = ["--state-dir", other.to_str().expect("text"), "apply", "--set", "rps srv0/rx-0 = 0"];
-    for refused in [scene.apply(&["--set", "rps srv0/rx-1 = 0"]), scene.rxlab(&elsewhere)] {
-        refused.says_all(4, &["its journal is missing", "rxlab undo --forget 000001-"]);
+    let elsewhere = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rxlab"));
+        command.arg("--state-dir").arg(scene.path("other")).arg("--run-dir").arg(scene.path("run"));
+        command.arg("--netns").arg(scene.range.server.path()).args(["apply", "--set", "rps srv0/rx-0 = 0"]);
+        command.output().expect("rxlab runs")
+    };
+    for refused in [scene.apply(&["--set", "rps srv0/rx-1 = 0"]), elsewhere()] {
+        (&refused).says_all(4, &["its journal is missing", "rxlab undo --forget 000001-"]);
     }
     assert_ne!(scene.rxlab(&["undo"]).status.code(), Some(0));
     scene.rxlab(&["status"]).says(1, "its journal is missing");
@@ -232,7 +247,7 @@ fn a_journal_out_of_sight_is_not_empty() {
         text.split_whitespace().find(|word| word.starts_with("00000")).expect("an id").trim_end_matches(':');
     std::fs::rename(&state, &away).expect("renamed");
     scene.rxlab(&["undo", "--forget", id]).says(0, "is given up");
-    scene.rxlab(&elsewhere).exits(0);
+    elsewhere().exits(0);
 }
 
 /// The notice of the guard once said "was reverted" of a value that it had left alone.
