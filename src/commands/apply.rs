@@ -95,6 +95,7 @@ pub(super) fn apply(global: &Global, plan: &Plan, how: &How) -> Result {
         what: format!("apply {}", plan.name),
         confirm: how.confirm,
         seen: plan.prediction.as_ref().map(seen),
+        continues: None,
     };
     // Registered before the first write: an interrupt stops the apply between two values and puts
     // those already set back.

@@ -50,8 +50,8 @@ pub fn run(global: &Global, args: &Args) -> Result {
     look::long_enough(args.every)?;
     let stop = place::stop_flag()?;
     // Each thread has its own: nothing waits for another.
-    let [own, sampled, measured] = [(); 3].map(|()| machine::host(global));
-    let (own, sampled, measured) = (own?, sampled?, measured?);
+    let own = machine::readable(global)?;
+    let (sampled, measured) = (machine::host(global)?, machine::host(global)?);
     let board = Board::new(&own)?;
     let listener = TcpListener::bind(args.listen).map_err(|error| {
         CommandError::new(Kind::from(&error), format!("cannot serve HTTP on {}: {error}", args.listen))

@@ -167,6 +167,7 @@ impl From<ApplyError> for CommandError {
             ApplyError::Unreadable { ref id, .. } => {
                 Some(format!("restore it by hand, then run `rxlab undo --forget {id}`"))
             }
+            ApplyError::View(_) => Some(machine::privilege("a sysfs of its own")),
             ApplyError::OtherHost { .. } | ApplyError::OtherDevice { .. } => {
                 Some("make a plan on this machine: `rxlab plan`".to_owned())
             }

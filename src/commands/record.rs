@@ -86,7 +86,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
 /// Records until a signal, or for `--for`.
 fn record(global: &Global, args: &Args) -> Result {
     let limits = args.ring.limits()?;
-    let host = machine::host(global)?;
+    let host = machine::readable(global)?;
     let stop = place::stop_flag()?;
     let disk = Disk::for_writing(&global.state_dir).map_err(locked)?;
     let Begun { mut recorder, unreadable } =

@@ -63,7 +63,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result {
     look::long_enough(args.every)?;
     let token = token(args)?;
     let stop = place::stop_flag()?;
-    let host = machine::host(global)?;
+    let host = machine::readable(global)?;
     let listener = TcpListener::bind(args.listen).map_err(|error| {
         CommandError::new(Kind::from(&error), format!("cannot listen on {}: {error}", args.listen))
     })?;

@@ -25,6 +25,7 @@ mod found_again;
 mod guard;
 mod hardened;
 mod https;
+mod identity;
 mod interference;
 mod irqbalance;
 mod knobs;

@@ -29,7 +29,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-pub use cgroup::{ControlGroups, CpuLimit, Throttling, control_groups, cpu_limit, throttling};
+pub use cgroup::{ControlGroups, CpuLimit, Throttling, control_groups, cpu_limit, hierarchy, throttling};
 pub use configuration::{
     Entry as ConfigurationEntry, configuration_entries, configuration_lines, has_word, matches_glob,
 };
@@ -52,7 +52,7 @@ pub use netdev::{napi_request, with_napi_settings};
 pub use openssl::{OpensslSpeed, openssl_speed};
 pub use process::{
     ProcessStat, Scheduling, allowed_cpus, children, has_ended, is_runnable, last_cpu, parent, process_stat,
-    scheduling, with_allowed_cpus, with_scheduling,
+    scheduling, thread_group, with_allowed_cpus, with_scheduling,
 };
 pub use schedstat::{on_cpu_ns, ran_and_waited_ns, thread_name};
 pub use sock_diag::{connected_sockets, listening_sockets};

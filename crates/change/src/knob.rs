@@ -34,6 +34,7 @@ pub mod testbed;
 mod value;
 mod xps;
 
+pub(crate) use affinity::directory as group_directory;
 pub use error::{KnobError, Result};
 pub use reference::reference;
 pub use registry::{KNOBS, find};

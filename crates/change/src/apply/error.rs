@@ -9,7 +9,7 @@ use crate::knob::{KNOBS, KnobError};
 use rxlab_base::error::Kind;
 use rxlab_path::model::DeviceAddress;
 use rxlab_setting::{Setting, Target};
-use rxlab_sys::HostError;
+use rxlab_sys::{HostError, OtherView};
 
 /// A change was not made.
 #[derive(Debug, Error)]
@@ -47,6 +47,9 @@ pub enum ApplyError {
     /// A shell command failed.
     #[error(transparent)]
     Command(#[from] HostError),
+    /// The interfaces in `/sys` may not be those that sockets reach.
+    #[error(transparent)]
+    View(#[from] OtherView),
     /// The kernel accepted the value but stored another one.
     #[error("{setting}: {why}")]
     NotKept {
@@ -115,7 +118,8 @@ fn similar_knobs(name: &str) -> String {
 
 impl ApplyError {
     pub(super) fn another_interface(knob: &str, target: &Target) -> Self {
-        let why = "it is now another interface".to_owned();
+        let what = if target.nic().is_some() { "interface" } else { "control group" };
+        let why = format!("it is now another {what}");
         Self::ChangedMeanwhile { subject: format!("{knob} {target}"), why }
     }
 
@@ -129,6 +133,7 @@ impl ApplyError {
             | ApplyError::ChangedMeanwhile { .. }
             | ApplyError::Unreadable { .. }
             | ApplyError::OtherJournal { .. } => Kind::Changed,
+            ApplyError::View(_) => Kind::Denied,
             ApplyError::Knob(error) => error.kind(),
             ApplyError::NotReplayed { error, .. } => error.kind(),
             ApplyError::Journal(error) => error.kind(),

@@ -9,8 +9,9 @@ use super::caught::caught;
 use super::commands::{self, CommandUndo};
 use super::displaced;
 use super::locate::{
-    Place, has_queue, ids_of, interface_id, is_another, is_of_namespace, is_of_queue, locate, was_made_again,
+    Place, has_queue, ids_of, is_another, is_of_namespace, is_of_queue, locate, object_inode, was_made_again,
 };
+use super::search::Search;
 use crate::journal::{Armed, Displaced, History, Journal, JournalError, Outcome, Touched, UndoOutcome};
 use crate::knob::{self, Knob, KnobError, Parts, Site};
 use rxlab_base::units::NicName;
@@ -54,7 +55,13 @@ pub struct UndoOptions {
     pub force: bool,
 }
 
-pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options: UndoOptions) -> Undo {
+pub(super) fn run(
+    mut journal: Journal,
+    host: &dyn Host,
+    model: &Model,
+    options: UndoOptions,
+    search: &Search,
+) -> Undo {
     let mut outcomes = Vec::new();
     let mut journal_error = None;
     let command = commands::take_back(&mut journal, host, &mut journal_error);
@@ -65,7 +72,7 @@ pub(super) fn run(mut journal: Journal, host: &dyn Host, model: &Model, options:
         if touched.outcome.as_ref().is_some_and(Outcome::settles) {
             continue;
         }
-        let undone = caught(|| match locate(host, &model, journal.history(), &touched) {
+        let undone = caught(|| match locate(host, &model, journal.history(), &touched, search) {
             Place::Here(target) => {
                 let outcome = put_back(&mut journal, host, &mut model, &touched, &target, options);
                 (target, outcome)
@@ -142,8 +149,14 @@ fn is_ours(knob: &dyn Knob, touched: &Touched, live: &str) -> bool {
     knob.left_by(&found, unsettled, live)
 }
 
-fn another_interface() -> Outcome {
-    Outcome::Failed { why: "its name now belongs to another interface".to_owned() }
+fn another_object() -> Outcome {
+    Outcome::Failed { why: "its name now belongs to another interface or control group".to_owned() }
+}
+
+/// True for a control group whose inode is not in the journal: one that is not at its path may have been renamed.
+fn is_unknown_group(host: &dyn Host, touched: &Touched) -> bool {
+    let is_group = matches!(touched.target, Target::Cgroup(_) | Target::Unit(_));
+    is_group && touched.group.is_none() && host.namespace().is_some()
 }
 
 fn put_back(
@@ -162,12 +175,20 @@ fn put_back(
     let is_other_virtual = touched.device.as_ref().is_some_and(DeviceAddress::is_virtual)
         && touched.ids.zip(found).is_some_and(|(then, found)| then.interface != found.interface);
     if is_other_virtual || is_another(host, target, touched.device.as_ref()) {
-        return another_interface();
+        return another_object();
     }
-    let found = found.map(|found| found.interface);
-    let is_still_it = || interface_id(host, target) == found;
+    let found = object_inode(host, target);
+    if touched.group.is_some_and(|then| Some(then.inode) != found) {
+        return another_object();
+    }
+    let is_still_it = || object_inode(host, target) == found;
     let live = match knob.read(knob.site(host, model, target)) {
         Ok(live) => live,
+        Err(error @ KnobError::NotThere { .. }) if is_unknown_group(host, touched) => {
+            return failed(format!(
+                "{error}; an earlier version, which did not record the inode of its group, set it"
+            ));
+        }
         // The process or thread has ended. Interrupts and NAPIs are not included: they are missing while their
         // interface is down, and may come back with their values.
         Err(error @ KnobError::NotThere { .. }) => {
@@ -178,12 +199,12 @@ fn put_back(
         }
         Err(error @ KnobError::UnknownQueue { .. }) => {
             let outcome = without_queue(knob, host, journal.history(), touched, target, &error);
-            return if is_still_it() { outcome } else { another_interface() };
+            return if is_still_it() { outcome } else { another_object() };
         }
         Err(error) => return failed(error.to_string()),
     };
     if !is_still_it() {
-        return another_interface();
+        return another_object();
     }
     let is_original = knob.same(&touched.original, &live);
     if is_original && is_whole(knob, touched) {
@@ -215,7 +236,7 @@ fn put_back(
         Some(nic) => {
             match displaced_values(journal, host, model, touched, nic, (&live, is_original), is_still_it) {
                 Some(displaced) => displaced,
-                None => return another_interface(),
+                None => return another_object(),
             }
         }
         None => touched.displaced.clone(),
@@ -224,7 +245,7 @@ fn put_back(
         // A value set while the journal was written must not be overwritten, nor another interface that now
         // has the name.
         if !is_still_it() {
-            return another_interface();
+            return another_object();
         }
         let site = knob.site(host, model, target);
         match knob.read(site) {
@@ -235,7 +256,7 @@ fn put_back(
         let written = knob.write(site, &touched.original, &armed).and_then(|()| knob.read(site));
         match written {
             // The value read back may belong to another interface.
-            Ok(_) if !is_still_it() => return another_interface(),
+            Ok(_) if !is_still_it() => return another_object(),
             Ok(kept) if knob.same(&touched.original, &kept) => {}
             Ok(kept) => return Outcome::Altered { kept },
             Err(error) => return failed(error.to_string()),
@@ -275,7 +296,7 @@ fn put_back_parts(
     for _ in 0..PASSES {
         let read = knob.read(site);
         if !is_still_it() {
-            return another_interface();
+            return another_object();
         }
         let parts = match read {
             Ok(live) => knob.parts(site, &touched.original, &touched.ours, &live),
@@ -291,7 +312,7 @@ fn put_back_parts(
             };
         }
         match knob.write(site, &value, armed).and_then(|()| knob.read(site)) {
-            Ok(_) if !is_still_it() => return another_interface(),
+            Ok(_) if !is_still_it() => return another_object(),
             Ok(kept) if knob.same(&value, &kept) => restored.extend(ours),
             Ok(kept) => return failed(knob.difference(&value, &kept)),
             Err(error) => return failed(error.to_string()),

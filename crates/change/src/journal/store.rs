@@ -58,6 +58,13 @@ pub enum JournalError {
     },
 }
 
+/// Order of transactions: the counter of an id as a number, for it gets longer after 999999. A file of another name comes
+/// last.
+pub(crate) fn age(id: &str) -> (u64, &str) {
+    let counter = id.split('-').next().and_then(|counter| counter.parse().ok());
+    (counter.unwrap_or(u64::MAX), id)
+}
+
 /// True if a transaction is known to be of another boot. A boot id that could not be read, then or
 /// now, proves nothing, and archived transactions are never undone.
 fn other_boot(begin: &Begin, boot_id: &str) -> bool {
@@ -153,7 +160,7 @@ impl Store {
                 all.push(Entry { id, is_open, history });
             }
         }
-        all.sort_by(|one, other| one.id.cmp(&other.id));
+        all.sort_by(|one, other| age(&one.id).cmp(&age(&other.id)));
         Ok(all)
     }
 
@@ -364,14 +371,16 @@ impl Store {
             last = counters.fold(last, u64::max);
         }
         let sum = crc32fast::hash(format!("{}{}", begin.boot_id, begin.started).as_bytes());
-        Ok(format!("{:06}-{:04x}", last + 1, sum & 0xffff))
+        Ok(format!("{:06}-{:04x}", last.saturating_add(1), sum & 0xffff))
     }
 
     fn ids(&self, folder: Folder) -> Result<Vec<String>, JournalError> {
-        self.storage.list(folder).map_err(|error| {
+        let mut ids = self.storage.list(folder).map_err(|error| {
             let path = self.storage.path(folder, "");
             JournalError::Io { verb: "list", path: path.parent().unwrap_or(&path).to_owned(), error }
-        })
+        })?;
+        ids.sort_by(|one, other| age(one).cmp(&age(other)));
+        Ok(ids)
     }
 
     fn error(&self, verb: &'static str, id: &str, error: io::Error) -> JournalError {
@@ -410,6 +419,24 @@ mod tests {
         assert_eq!(store.open_of("/other", "a").expect("not of this root"), []);
         assert_eq!(sweep(&store, "a"), []);
         assert_eq!(sweep(&store, "b"), [Archived::OtherBoot(id)]);
+    }
+
+    /// Sorted as text, the millionth transaction came before all of six digits: undo began with an older one.
+    #[test]
+    fn the_millionth_transaction_is_the_newest() {
+        let (state, store) = Store::scratch();
+        let disk = Disk::new(state.path());
+        disk.create("999999-ffff").expect("created");
+        let newest = begin(&store, "a");
+        assert!(newest.starts_with("1000000-"), "{newest}");
+        let ids = ["1000000-", "1000001-"].map(|start| {
+            let id = if newest.starts_with(start) { newest.clone() } else { begin(&store, "a") };
+            assert!(id.starts_with(start), "{id}");
+            id
+        });
+        assert_eq!(store.open_ids().expect("listed"), ["999999-ffff", &ids[0], &ids[1]]);
+        let all = store.all().expect("listed");
+        assert_eq!(all.iter().map(|entry| &entry.id).collect::<Vec<_>>(), ["999999-ffff", &ids[0], &ids[1]]);
     }
 
     fn sweep(store: &Store, boot_id: &str) -> Vec<Archived> {

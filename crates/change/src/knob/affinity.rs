@@ -4,6 +4,8 @@ mod cpuset;
 mod lists;
 mod threads;
 
+pub(crate) use cpuset::directory;
+
 use super::{Doc, Knob, Parts, Result, Site};
 use crate::journal::Armed;
 use lists::{ALL, Lists};
