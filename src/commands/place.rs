@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::geteuid;
@@ -71,6 +72,26 @@ pub(super) fn guard_arguments(global: &Global, root: &Path, id: &str) -> Result<
     places.into_iter().for_each(|(flag, path)| arguments.extend([flag.into(), path.into()]));
     arguments.extend(["guard".into(), id.into()]);
     Ok(arguments)
+}
+
+/// Sets the flag when it is dropped: the end of one part of a server, also by a panic, ends the others.
+pub(super) struct Ends<'a>(pub(super) &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Starts a thread of a server; without it the server must end, or it would listen and not answer.
+pub(super) fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    part: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    std::thread::Builder::new().spawn_scoped(scope, part).map_err(|error| {
+        CommandError::failed(format!("cannot start a thread: {error}"))
+            .hint("raise TasksMax= of the unit, or the limit of processes (ulimit -u)")
+    })
 }
 
 /// Returns a flag that SIGINT, SIGTERM and SIGHUP set, so that work stops between two steps and puts

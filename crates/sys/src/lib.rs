@@ -37,6 +37,7 @@ mod recorded;
 mod recording;
 mod scheduler;
 mod shell;
+mod signals;
 pub mod socket;
 mod thread;
 mod view;

@@ -20,6 +20,7 @@ use super::files::{content, entries, names, open, open_file, target};
 use super::handle::open_directory;
 use super::kernel::Kernel;
 use super::netns::{all as all_namespaces, in_netns, inside, open_netns};
+use super::signals::held_back;
 use super::view::compare;
 use super::{
     Action, Cause, Entry, Hidden, Host, HostError, Namespace, Operation, OtherView, Query, clock_ns,
@@ -246,7 +247,7 @@ impl Host for LiveHost {
         let write = |root: &OwnedFd, path: &str| {
             // Truncation matters for a tree of plain files and is ignored by sysfs and procfs.
             let file = open_file(root, path, OFlags::WRONLY | OFlags::TRUNC)?;
-            let written = rustix::io::write(&file.file, value)?;
+            let written = held_back(|| rustix::io::write(&file.file, value))?;
             if written == value.len() { Ok(()) } else { Err(Errno::IO) }
         };
         self.proven(Operation::Write, path)?;
@@ -306,9 +307,8 @@ impl Host for LiveHost {
         }
         self.proven(Operation::Act, &action.path())?;
         match &self.kernel {
-            Some(kernel) => {
-                kernel.act(action).map_err(|errno| HostError::new(Operation::Act, &action.path(), errno))
-            }
+            Some(kernel) => held_back(|| kernel.act(action))
+                .map_err(|errno| HostError::new(Operation::Act, &action.path(), errno)),
             None => act_on_answer(self, action),
         }
     }

@@ -97,7 +97,7 @@ pub fn check(host: &dyn Host, model: &Model, plan: &Plan) -> Result<Vec<Setting>
             let by_queues = matches!(target, Target::Nic(_)) && is_made_anew(&settings, name, target);
             if by_queues { value.clone() } else { canonical }
         };
-        if !knob.disturbs().is_empty() {
+        if !knob.discards().is_empty() {
             knob.foresee(foreseen.to_mut(), target, &value);
         }
         settings.push(Setting { knob: name.clone(), target: target.clone(), value });
@@ -123,7 +123,7 @@ pub fn awaits(host: &dyn Host, model: &Model, setting: &Setting, settings: &[Set
 pub(super) fn is_made_anew(settings: &[Setting], name: &str, target: &Target) -> bool {
     settings.iter().any(|other| {
         other.target.nic() == target.nic()
-            && knob::find(&other.knob).is_some_and(|knob| knob.disturbs().contains(&name))
+            && knob::find(&other.knob).is_some_and(|knob| knob.discards().contains(&name))
     })
 }
 

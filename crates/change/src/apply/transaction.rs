@@ -251,7 +251,7 @@ impl Transaction {
             return Err(ApplyError::Unreadable { subject, id: id.clone(), why: why.clone() });
         }
         let mut displaced = displaced::displaced(host, model, knob, target)?;
-        let has_dependents = !knob.disturbs().is_empty() || !knob.replaces().is_empty();
+        let has_dependents = !knob.discards().is_empty() || !knob.replaces().is_empty();
         let mut goes_back = false;
         if has_dependents {
             let touched = self.journal.history().touched();
@@ -267,7 +267,7 @@ impl Transaction {
         let (chosen, mut set) = displaced::split_by_origin(host, model, &displaced);
         // Values replaced on purpose come back only with the original.
         set.retain(|value| goes_back || !knob.replaces().contains(&value.knob.as_str()));
-        let has_values_to_set_again = !knob.disturbs().is_empty() || !set.is_empty();
+        let has_values_to_set_again = !knob.discards().is_empty() || !set.is_empty();
         let armed = self.journal.arm(Intent {
             seq: 0,
             knob: setting.knob.clone(),

@@ -242,6 +242,14 @@ fn put_back(
         None => touched.displaced.clone(),
     };
     if !is_original {
+        // A write that was killed in the kernel may have discarded values that can be set only while our value is there,
+        // such as `threaded` while a veth has GRO.
+        if (touched.held.is_some() || !touched.unsettled.is_empty())
+            && let Some(nic) = target.nic()
+        {
+            // They are compared again after the write.
+            let _ = displaced::replay(host, model, (nic, found), &displaced, &armed);
+        }
         // A value set while the journal was written must not be overwritten, nor another interface that now
         // has the name.
         if !is_still_it() {
@@ -333,7 +341,7 @@ fn without_queue(
 ) -> Outcome {
     let makes_queues = |other: &Touched| {
         other.is_on_same_device(touched)
-            && knob::find(&other.knob).is_some_and(|other| other.disturbs().contains(&knob.name()))
+            && knob::find(&other.knob).is_some_and(|other| other.discards().contains(&knob.name()))
     };
     // An interrupt may outlive its queue, unless the transaction itself created both.
     let went_with_it = || is_of_queue(&touched.knob) || history.touched().iter().any(makes_queues);
@@ -414,6 +422,10 @@ fn displaced_values(
         let lost =
             displaced::reset_to_new(host, model, nic, before).into_iter().filter(|one| own(one).is_none());
         held = displaced::overlaid(&held, &lost.collect::<Vec<_>>());
+        // The owner of a value may have gone with the write, such as the thread of a NAPI.
+        let gone = before.iter().filter(|one| held.iter().all(|now| !displaced::is_same(one, now)));
+        let gone: Vec<Displaced> = gone.filter(|one| own(one).is_none()).cloned().collect();
+        held.extend(gone);
     }
     if !is_still_it() {
         return None;

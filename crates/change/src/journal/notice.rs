@@ -76,10 +76,13 @@ impl fmt::Display for Notice {
         let Notice { id, what, lapse, is_closed, values } = self;
         write!(f, "transaction {id} ({what}) {lapse} and ")?;
         let (all, left) = (values.len(), self.troubles().count());
+        let is_in_part = |value: &UndoOutcome| matches!(value.outcome, Outcome::RestoredInPart { .. });
         match left {
             0 if *is_closed => f.write_str("was reverted"),
             0 => f.write_str("was reverted in part"),
-            _ if left == all => write!(f, "was not reverted: {} left", plural(all, "value")),
+            _ if left == all && !values.iter().any(is_in_part) => {
+                write!(f, "was not reverted: {} left", plural(all, "value"))
+            }
             _ => write!(f, "was reverted in part: {left} of {} left", plural(all, "value")),
         }
     }
@@ -110,6 +113,8 @@ mod tests {
         let restored = || value(Outcome::Restored, false);
         assert_eq!(notice(true, vec![restored()]), (true, "was reverted".into()));
         assert_eq!(notice(true, vec![drift()]), (false, "was not reverted: 1 value left".into()));
+        let part = value(Outcome::RestoredInPart { restored: vec![], left: vec![] }, true);
+        assert_eq!(notice(true, vec![part]), (false, "was reverted in part: 1 of 1 value left".into()));
         let mixed = vec![restored(), drift()];
         assert_eq!(notice(true, mixed), (false, "was reverted in part: 1 of 2 values left".into()));
         assert_eq!(notice(false, vec![]), (false, "was reverted in part".into()), "of an earlier version");

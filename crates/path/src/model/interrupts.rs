@@ -168,13 +168,14 @@ fn own<'a>(
     let mut found: Vec<(&Irq, Source, Option<Serves>)> = found.collect();
     // Sub-functions share the interrupts of their function, whose names do not mean their queues.
     if is_sub_function(path) {
-        found.iter_mut().for_each(|(.., serves)| *serves = serves.map(|_| Serves::Other));
+        found.iter_mut().for_each(|(.., serves)| *serves = Some(Serves::Other));
     }
     let by_name = ByName::new(rx, driver, &found);
-    // An interrupt whose purpose is unknown may be that of any queue.
+    // An interrupt whose purpose is unknown may be that of any queue; while the interface is down, that of no queue.
+    let is_up = nic.operstate.known().is_none_or(|state| state != "down");
     let only = match found.iter().filter(|(.., serves)| *serves != Some(Serves::Other)).collect::<Vec<_>>()[..]
     {
-        [(raw, _, serves)] if rx.len() == 1 || *serves == Some(Serves::Device) => Some(raw.number),
+        [(raw, _, serves)] if *serves == Some(Serves::Device) || rx.len() == 1 && is_up => Some(raw.number),
         _ => None,
     };
     let one = |(raw, source, serves): &(&'a Irq, Source, Option<Serves>)| {
@@ -439,6 +440,14 @@ mod tests {
         // A device with one vector: it serves all of its queues.
         let legacy = inventory(2, &[(30, "eth0")]);
         assert_eq!(attached(&legacy), (vec![vec![(30, Source::Only)]; 2], vec![], vec![]));
+    }
+
+    /// The numbers of mlx4 are those of no queue: the other interrupt was taken for the only one.
+    #[test]
+    fn a_name_that_says_nothing_may_be_that_of_a_queue() {
+        let actions = [(30, "mlx4-1@0000:00:03.0"), (31, "mlx4-async@pci:0000:00:03.0")];
+        let (queues, others, _) = attached(&of_driver("mlx4_core", inventory(1, &actions)));
+        assert_eq!((queues, others), (vec![vec![]], vec![30, 31]));
     }
 
     /// Numbers in the names mean nothing, the order means nothing: 24 queues, no link.

@@ -19,11 +19,11 @@ pub(super) enum Serves {
     Block(u32),
     /// The whole device: the name is its own, the interface's or that of its USB host.
     Device,
-    /// No receive queue: a name that the driver has for others.
+    /// No receive queue: a transmit queue's.
     Other,
 }
 
-/// Purpose of an interrupt by its action name; `None` for names that the driver's row does not have.
+/// Purpose of an interrupt by its action name; `None` for names that the driver's row does not have, or that say nothing.
 pub(super) fn serves(action: &str, device: &Device<'_>) -> Option<Serves> {
     let name = without_address(action);
     if name == device.nic || device.is_own_name(name) {
@@ -39,7 +39,8 @@ pub(super) fn serves(action: &str, device: &Device<'_>) -> Option<Serves> {
         IrqNumber::FromLowest => Serves::FromLowest(first),
         IrqNumber::Order => Serves::Order(first),
         IrqNumber::Block => Serves::Block(first),
-        IrqNumber::Transmit(_) | IrqNumber::NoQueue => Serves::Other,
+        IrqNumber::Transmit(_) => Serves::Other,
+        IrqNumber::NoQueue => return None,
     })
 }
 
@@ -272,7 +273,7 @@ mod tests {
                 IrqNumber::Transmit(from) => (Serves::Other, Some(first - from)),
                 IrqNumber::Order => (Serves::Order(first), None),
                 IrqNumber::Block => (Serves::Block(first), None),
-                IrqNumber::NoQueue => (Serves::Other, None),
+                IrqNumber::NoQueue => continue,
             };
             assert_eq!(
                 (serves(action, &device), sends(action, Some(driver))),
