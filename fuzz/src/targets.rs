@@ -64,7 +64,7 @@ pub const TARGETS: &[(&str, Target)] = &[
         black_box(parse::with_link_attributes(bytes, &eth0, bytes).is_ok());
     }),
     ("parse/load_tools", |bytes| with(bytes, parse::load_tool_report)),
-    ("parse/locks", |bytes| with(bytes, |text| parse::holds_lock(text, 1, 2))),
+    ("parse/locks", |bytes| with(bytes, |text| parse::lock_owners(text, 2))),
     ("parse/mounts", |bytes| with(bytes, parse::mounts)),
     ("parse/namespace", |bytes| {
         on(bytes, parse::namespace_id);

@@ -18,7 +18,7 @@ use rxlab_change::apply::{self, ApplyError};
 use rxlab_change::journal::{Archived, Begin, Disk, History, JournalError, LockError, Store, Unreadable};
 use rxlab_path::model::Model;
 use rxlab_path::sample::{Inventory, Scope};
-use rxlab_sys::Host;
+use rxlab_sys::{Host, ProcessId};
 
 /// Returns the journal. Below another root it has its own lock: those files are not a machine.
 pub(super) fn store(global: &Global) -> Store {
@@ -145,9 +145,14 @@ impl From<JournalError> for CommandError {
     fn from(error: JournalError) -> Self {
         let kind = error.kind();
         let hint = match &error {
-            JournalError::Lock(LockError::Held { .. }) => {
-                "one process changes the machine at a time; wait for it, or end it and run `rxlab undo`"
+            JournalError::Lock(LockError::Held { holder, .. }) => {
+                let who = holder.and_then(ProcessId::command_and_user);
+                let who = who.map(|(command, user)| format!("it is `{command}`, run by user {user}"));
+                let advice =
+                    "one process changes the machine at a time: wait for it, or end it and run `rxlab undo`";
+                return CommandError::new(kind, error).hint_all(who).hint(advice);
             }
+            JournalError::Missing { .. } => "mount its file system, or give it up with `rxlab undo --forget`",
             JournalError::Damaged { .. } => {
                 "restore the values of its `before` fields by hand, then run `rxlab undo --forget` with its id"
             }
@@ -177,6 +182,9 @@ impl From<ApplyError> for CommandError {
                 let state = state.display();
                 Some(format!("run `rxlab --state-dir {state} undo {id}` first, or use that journal"))
             }
+            ApplyError::Unreadable { subject: None, ref id, .. } => {
+                Some(format!("bring the file back, or give its values up: `rxlab undo --forget {id}`"))
+            }
             ApplyError::Unreadable { ref id, .. } => {
                 Some(format!("restore it by hand, then run `rxlab undo --forget {id}`"))
             }
@@ -192,12 +200,15 @@ impl From<ApplyError> for CommandError {
 
 /// Reports unreadable files on standard error: their values are neither shown nor reverted.
 pub(super) fn warn(unreadable: &[Unreadable]) {
-    for Unreadable { id, path, why, .. } in unreadable {
+    for Unreadable { id, path, why, readable } in unreadable {
         let path = path.display();
         // If even standard error is closed, nothing can be reported.
         let _ = writeln!(output::stderr(), "rxlab: skipped transaction {id}: {why} ({path})");
-        let hint =
-            format!("restore the values of its `before` fields by hand, then run `rxlab undo --forget {id}`");
+        let hint = if readable.is_some() {
+            format!("restore the values of its `before` fields by hand, then run `rxlab undo --forget {id}`")
+        } else {
+            format!("bring the file back, or give its values up: `rxlab undo --forget {id}`")
+        };
         let _ = writeln!(output::stderr(), "  hint: {hint}");
     }
 }

@@ -23,6 +23,7 @@ mod flood;
 mod flow;
 mod found_again;
 mod guard;
+mod hardened;
 mod https;
 mod identity;
 mod interference;

@@ -40,7 +40,7 @@ pub use kernel_arguments::{has_kernel_argument, kernel_argument};
 pub use links::{GroSize, Link, Xdp, XdpMode, links};
 pub use links::{link_request, with_link_attributes};
 pub use load_tools::{LoadToolReport, load_tool_report};
-pub use locks::holds_lock;
+pub use locks::lock_owners;
 pub use mounts::{Mount, mounts};
 pub use namespace::{namespace_id, namespace_inode};
 pub use net_dev::{NetDevRow, net_dev};

@@ -5,6 +5,7 @@
 
 mod abandoned;
 mod backwards;
+mod caught;
 mod check;
 mod commands;
 mod deadline;
@@ -28,12 +29,13 @@ mod testbed;
 mod transaction;
 mod undo;
 
+pub use crate::journal::UndoOutcome;
 pub use abandoned::{Abandoned, undo_abandoned};
 pub use backwards::covered_by;
 pub use backwards::{Backwards, UndoError, Undone, Waiting, Which, rehearse_undo, undo};
 pub use check::{awaits, check};
 pub use commands::CommandUndo;
-pub use deadline::{ConfirmError, confirm};
+pub use deadline::{ConfirmError, confirm, confirm_in_time};
 pub use deadline::{Guard, LiveWatchpost, Watchpost, boottime, hold_deadline, launch_guard};
 pub use drift::{Culprit, Likelihood, Suspect, in_words};
 pub use ending::{Ending, ending};
@@ -47,4 +49,4 @@ pub use retire::{continued, retire};
 pub use status::{Live, State, TransactionStatus, ValueStatus, state, status};
 pub use status_diff::{News, StatusDiff};
 pub use transaction::{BeginInfo, Failure, Kept, Transaction};
-pub use undo::{Undo, UndoOptions, UndoOutcome};
+pub use undo::{Undo, UndoOptions};

@@ -133,9 +133,8 @@ impl Kernel {
             // The machine was opened by a thread of another namespace.
             None if self.cookie.is_some() && netns_cookie() != self.cookie => Err(Errno::XDEV),
             None => Netlink::open(),
-            Some(file) => {
-                inside(Path::new("/proc/self/ns/net"), file, Netlink::open).unwrap_or(Err(Errno::NOENT))
-            }
+            Some(file) => inside(Path::new("/proc/self/ns/net"), file, Netlink::open)
+                .unwrap_or_else(|error| Err(error.errno())),
         };
         self.netlink.get_or_init(open).as_ref().map_err(|errno| *errno)
     }

@@ -15,6 +15,7 @@
 //! ```
 
 mod action;
+mod apart;
 mod clock;
 pub mod datagrams;
 mod ethtool;
@@ -24,6 +25,7 @@ mod flaky;
 mod handle;
 mod irqbalance;
 mod kernel;
+mod limits;
 mod live;
 mod netlink;
 mod netns;
@@ -46,9 +48,10 @@ use thiserror::Error;
 pub use action::{Action, EthtoolChange};
 pub use clock::clock_ns;
 pub use flaky::{Failpoint, Fault, FlakyHost, Rule};
+pub use limits::{lift_limits, outlast_others};
 pub use live::{LiveHost, OpenError};
-pub use netns::in_netns;
 pub use netns::{Hidden, Namespace, enter_netns, loopback_up, netns_path, new_netns};
+pub use netns::{in_netns, is_in_pid_namespace};
 pub use open_files::allow_files;
 pub use overlay::OverlayHost;
 pub use process_id::ProcessId;

@@ -93,6 +93,16 @@ impl OpenError {
         matches!(self, OpenError::Namespace { errno: Errno::NOENT | Errno::SRCH | Errno::INVAL, .. })
     }
 
+    /// The error as one of a file: ENOENT if the namespace is gone. Any other one proves nothing, such as EMFILE.
+    pub(super) fn errno(&self) -> Errno {
+        match self {
+            _ if self.leads_nowhere() => Errno::NOENT,
+            OpenError::Root { errno, .. }
+            | OpenError::Confinement { errno, .. }
+            | OpenError::Namespace { errno, .. } => *errno,
+        }
+    }
+
     /// True if a privilege is missing.
     pub fn is_denied(&self) -> bool {
         let (OpenError::Root { errno, .. } | OpenError::Namespace { errno, .. }) = self else {
@@ -166,17 +176,17 @@ impl LiveHost {
         let own = own.or_else(|| path.strip_prefix("proc/net/").map(|rest| format!("net/{rest}")));
         let entered = self.entered.as_ref().filter(|_| self.kernel.is_some());
         if let Some(Entered { file, path: of }) = entered.filter(|_| is_namespaced_sysctl(path)) {
-            return inside(of, file, || act(&self.root, path)).map_err(|_| Errno::NOENT)?;
+            return inside(of, file, || act(&self.root, path)).map_err(|error| error.errno())?;
         }
         if let Some(home) = self.home.as_ref().filter(|_| path.starts_with(SYSCTLS)) {
-            return in_netns(home, || act(&self.root, path)).map_err(|_| Errno::NOENT)?;
+            return in_netns(home, || act(&self.root, path)).map_err(|error| error.errno())?;
         }
         match (own, &self.kernel, entered) {
             (Some(rest), Some(_), Some(Entered { file, path: of }))
                 if rest.starts_with("net/") || rest == "ns/net" =>
             {
                 inside(of, file, || act(&self.root, &format!("proc/thread-self/{rest}")))
-                    .map_err(|_| Errno::NOENT)?
+                    .map_err(|error| error.errno())?
             }
             // The first process stands for a machine that we see only from outside. In recordings, only the
             // files count.

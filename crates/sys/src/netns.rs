@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::OpenError;
+use super::apart::apart;
 use super::socket::{last_error, netns_cookie};
 use rxlab_base::parse;
 
@@ -88,8 +89,14 @@ impl Namespace {
     }
 }
 
-/// Runs `act` on a new thread in the network namespace of `path` and waits for it. Sockets that `act` returns
-/// stay in that namespace. `act` must not panic. Needs CAP_SYS_ADMIN.
+/// True if this process is in another PID namespace than the machine's first process, as in a container. When process 1
+/// of that namespace ends, the kernel kills all others in it. False if procfs is not mounted.
+pub fn is_in_pid_namespace() -> bool {
+    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|file| file.ino() != INITIAL_PID_NAMESPACE)
+}
+
+/// Runs `act` in the network namespace of `path` and waits for it. Sockets that `act` returns stay in that namespace.
+/// Needs CAP_SYS_ADMIN.
 pub fn in_netns<T: Send>(path: &Path, act: impl FnOnce() -> T + Send) -> Result<T, OpenError> {
     inside(path, &open_netns(path)?, act)
 }
@@ -100,11 +107,8 @@ pub(super) fn inside<T: Send>(
     file: &OwnedFd,
     act: impl FnOnce() -> T + Send,
 ) -> Result<T, OpenError> {
-    std::thread::scope(|scope| {
-        // On its own thread: only that one changes namespace, and it ends here.
-        let inside = || enter(path, file).map(|()| act());
-        scope.spawn(inside).join().expect("the namespace thread does not panic")
-    })
+    apart(|| enter(path, file).map(|()| act()))
+        .unwrap_or_else(|errno| Err(OpenError::Namespace { path: path.to_owned(), errno }))
 }
 
 /// Opens the file of a network namespace, which lives at least as long.

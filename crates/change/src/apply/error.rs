@@ -93,6 +93,9 @@ pub enum ApplyError {
     /// The deadline of an earlier change is still running.
     #[error("transaction {id} is waiting for confirmation")]
     Pending { id: String },
+    /// A panic. Values set before are restored.
+    #[error("{0}")]
+    Internal(String),
     /// A signal asked the program to stop.
     #[error("interrupted")]
     Interrupted,
@@ -134,9 +137,10 @@ impl ApplyError {
             ApplyError::Knob(error) => error.kind(),
             ApplyError::NotReplayed { error, .. } => error.kind(),
             ApplyError::Journal(error) => error.kind(),
-            ApplyError::NotKept { .. } | ApplyError::NotTouched { .. } | ApplyError::Command(_) => {
-                Kind::Failed
-            }
+            ApplyError::NotKept { .. }
+            | ApplyError::NotTouched { .. }
+            | ApplyError::Command(_)
+            | ApplyError::Internal(_) => Kind::Failed,
             ApplyError::Interrupted => Kind::Interrupted,
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::ApplyError;
+use super::caught::caught;
 use super::check::knob_of;
 use super::deadline::{boottime, nanoseconds};
 use super::displaced;
@@ -111,15 +112,16 @@ impl Transaction {
         let archived = store.sweep(&lock, &root, &info.identity.boot_id)?;
         let Open { transactions, unreadable } = store.open(&root, &info.identity.boot_id)?;
         // Its deadline and values may be readable next time.
-        if let Some(Unreadable { id, why, .. }) = unreadable.iter().find(|file| file.readable.is_none()) {
-            return Err(ApplyError::Unreadable { subject: None, id: id.clone(), why: why.clone() });
+        if let Some(file) = unreadable.iter().find(|file| file.readable.is_none()) {
+            let why = format!("{} ({})", file.why, file.path.display());
+            return Err(ApplyError::Unreadable { subject: None, id: file.id.clone(), why });
         }
         let waits = |history: &History| history.pending_deadline().is_some();
         let seen: Vec<String> = transactions.iter().map(|(id, _)| id.clone()).collect();
         if let Some((id, _)) = transactions.into_iter().find(|(_, history)| waits(history)) {
             return Err(ApplyError::Pending { id });
         }
-        for (state, other) in store.others(&lock)? {
+        for (state, other) in store.others()? {
             let Open { transactions, unreadable } = other.open(&root, &info.identity.boot_id)?;
             let ids = transactions.into_iter().map(|(id, _)| id).chain(unreadable.into_iter().map(|u| u.id));
             if let Some(id) = ids.into_iter().next() {
@@ -333,7 +335,8 @@ impl Transaction {
             let set = if stop.load(Ordering::Relaxed) {
                 Err(ApplyError::Interrupted)
             } else {
-                self.set(host, &mut model, setting)
+                caught(|| self.set(host, &mut model, setting))
+                    .unwrap_or_else(|why| Err(ApplyError::Internal(why)))
             };
             match set {
                 Ok(kept) => all.push(kept),

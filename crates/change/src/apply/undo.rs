@@ -5,36 +5,19 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
-
+use super::caught::caught;
 use super::commands::{self, CommandUndo};
 use super::displaced;
 use super::locate::{
     Place, has_queue, ids_of, is_another, is_of_namespace, is_of_queue, locate, object_inode, was_made_again,
 };
 use super::search::Search;
-use crate::journal::{Armed, Displaced, History, Journal, JournalError, Outcome, Touched};
+use crate::journal::{Armed, Displaced, History, Journal, JournalError, Outcome, Touched, UndoOutcome};
 use crate::knob::{self, Knob, KnobError, Parts, Site};
 use rxlab_base::units::NicName;
 use rxlab_path::model::{DeviceAddress, Model};
 use rxlab_setting::Target;
 use rxlab_sys::Host;
-
-/// Findings and actions for one target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct UndoOutcome {
-    pub knob: String,
-    /// Target, by its current name if the device still exists.
-    pub target: Target,
-    /// The value to restore.
-    pub original: String,
-    /// The last value that the transaction asked for.
-    pub wanted: String,
-    #[serde(flatten)]
-    pub outcome: Outcome,
-    /// The user should check: the value is not the original one and was not expected to go.
-    pub trouble: bool,
-}
 
 /// The result of undoing one transaction.
 #[derive(Debug)]
@@ -89,8 +72,7 @@ pub(super) fn run(
         if touched.outcome.as_ref().is_some_and(Outcome::settles) {
             continue;
         }
-        let place = locate(host, &model, journal.history(), &touched, search);
-        let (target, outcome) = match place {
+        let undone = caught(|| match locate(host, &model, journal.history(), &touched, search) {
             Place::Here(target) => {
                 let outcome = put_back(&mut journal, host, &mut model, &touched, &target, options);
                 (target, outcome)
@@ -102,7 +84,9 @@ pub(super) fn run(
             }
             Place::Gone => (touched.target.clone(), Outcome::Gone),
             Place::Unknown(why) => (touched.target.clone(), Outcome::Failed { why }),
-        };
+        });
+        let (target, outcome) =
+            undone.unwrap_or_else(|why| (touched.target.clone(), Outcome::Failed { why }));
         settled &= outcome.settles();
         // A guard that retries for days must not fill the disk.
         if touched.outcome.as_ref() != Some(&outcome)

@@ -45,6 +45,9 @@ pub enum JournalError {
     /// to undo.
     #[error("a later version of rxlab wrote to the journal {}: undo with that version", path.display())]
     LaterVersion { path: PathBuf },
+    /// The file of an open transaction is not there.
+    #[error("the journal of transaction {id} is missing: {}", path.display())]
+    Missing { id: String, path: PathBuf },
     /// No open transaction has this id.
     #[error("no open transaction `{id}`{}", open_list(open))]
     Unknown {
@@ -81,6 +84,7 @@ impl JournalError {
                 Kind::of_own_file(error)
             }
             JournalError::Unknown { .. } => Kind::Usage,
+            JournalError::Missing { .. } => Kind::Changed,
             _ => Kind::Failed,
         }
     }
@@ -186,6 +190,9 @@ impl Store {
         match (matching.next(), matching.next()) {
             (Some(id), None) if !text.is_empty() => Ok(id.clone()),
             _ if open.iter().any(|id| id == text) => Ok(text.to_owned()),
+            (None, _) if let Some((id, path)) = self.missing()?.into_iter().find(|(id, _)| id == text) => {
+                Err(JournalError::Missing { id, path })
+            }
             _ => Err(JournalError::Unknown { id: text.to_owned(), open }),
         }
     }
@@ -200,10 +207,25 @@ impl Store {
         self.storage.read(Folder::Archive, id).is_ok()
     }
 
-    /// Registers this as a journal of the machine, and returns the others with their state directories.
-    pub fn others(&self, _lock: &Lock) -> Result<Vec<(PathBuf, Store)>, JournalError> {
-        let others = self.storage.claim().map_err(|error| self.error("register", "", error))?;
+    /// Other journals that have changed the machine since boot, with their state directories.
+    pub fn others(&self) -> Result<Vec<(PathBuf, Store)>, JournalError> {
+        let others = self.storage.others().map_err(|error| self.error("look for others than", "", error))?;
         Ok(others.into_iter().map(|state| (state.clone(), Store::new(Disk::new(state)))).collect())
+    }
+
+    /// Open transactions of the machine, of any journal, whose files are not there.
+    fn missing(&self) -> Result<Vec<(String, PathBuf)>, JournalError> {
+        self.storage.missing().map_err(|error| self.error("look for others than", "", error))
+    }
+
+    /// True if the transaction is open and its file is not there.
+    pub fn is_missing(&self, id: &str) -> bool {
+        self.missing().is_ok_and(|missing| missing.iter().any(|(missing, _)| missing == id))
+    }
+
+    /// True if nothing is open here, and no open transaction of the machine is missing.
+    pub fn is_empty(&self) -> Result<bool, JournalError> {
+        Ok(self.open_ids()?.is_empty() && self.missing()?.is_empty())
     }
 
     /// History of an open transaction; `None` if it is not open.
@@ -218,7 +240,8 @@ impl Store {
     }
 
     /// All open transactions of this boot of the machine below `root`. One that never began is excluded; an
-    /// unreadable one is included, unless its first line names another root or boot.
+    /// unreadable one is included, unless its first line names another root or boot, and one that is missing, even of
+    /// another journal.
     pub fn open(&self, root: &str, boot_id: &str) -> Result<Open, JournalError> {
         self.open_among(self.open_ids()?, root, boot_id)
     }
@@ -257,6 +280,12 @@ impl Store {
             };
             open.unreadable.push(Unreadable { id, path, why, readable });
         }
+        open.unreadable.extend(self.missing()?.into_iter().map(|(id, path)| Unreadable {
+            id,
+            path,
+            why: "its journal is missing".to_owned(),
+            readable: None,
+        }));
         Ok(open)
     }
 
@@ -268,6 +297,9 @@ impl Store {
     /// Archives a transaction unchanged: nothing in it will be undone. Should be called only if the user asks
     /// for it.
     pub fn forget(&self, _lock: &Lock, id: &str) -> Result<(), JournalError> {
+        if self.storage.forget_missing(id).map_err(|error| self.error("give up", id, error))? {
+            return Ok(());
+        }
         self.storage.archive(id).map_err(|error| self.error("archive", id, error))
     }
 

@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use thiserror::Error;
 
 use rxlab_base::atomic::{self, if_there};
-use rxlab_change::journal::{make_directory, sync_directory};
+use rxlab_change::journal::{make_private_directory, sync_directory};
 
 /// Keeps the files of a ring. Errors are those of the file system. Only the one recorder that holds the lock may
 /// change files; readers must expect them to grow and to go away meanwhile.
@@ -76,7 +76,7 @@ impl Disk {
     pub fn for_writing(state: &Path) -> Result<Self, Locked> {
         let directory = state.join("record");
         let failed = |error| Locked::Io { directory: directory.clone(), error };
-        make_directory(state).map_err(failed)?;
+        make_private_directory(state).map_err(failed)?;
         match DirBuilder::new().mode(0o700).create(&directory) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made.map_err(failed)?,
