@@ -43,7 +43,8 @@ pub(super) fn next_event(input: impl AsFd, patience: Duration) -> Event {
         Ok(_) | Err(_) => return Event::Ended,
     };
     let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
-    let line = text.trim_end_matches(['\r', '\n']);
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    let line = line.strip_suffix('\r').unwrap_or(line);
     let mut is_paste = line.contains('\n');
     while has_input(&input, PASTE) && rustix::io::read(&input, &mut bytes).is_ok_and(|length| length > 0) {
         is_paste = true;
